@@ -1,0 +1,3 @@
+"""RefDesk: a reference desk for AI agents."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,61 @@
+"""Which terms does a text have?  One analyser for documents and queries, on every store."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from functools import lru_cache
+
+import Stemmer
+
+_MAX_TERM = 64
+_CJK = "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
+_ASCII_WORD = re.compile(r"[A-Za-z0-9_]+")
+_WORD = re.compile(rf"[{_CJK}]+|(?:(?![{_CJK}])\w)+")
+_CJK_RUN = re.compile(rf"[{_CJK}]")
+_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
+_stem = Stemmer.Stemmer("english", 20_000).stemWord
+
+
+def terms(text: str) -> list[str]:
+    """The terms of a text in order: each compound name joined and lower-cased, then its parts."""
+    if text.isascii():
+        words = _ASCII_WORD.findall(text)
+    else:
+        words = _WORD.findall(fold(text))
+    found: list[str] = []
+    for word in words:
+        found += _terms_of(word)
+    return found
+
+
+def names(text: str) -> list[str]:
+    """The joined form of each word: `handleLogin`, `handle_login` and `HandleLogin` are all `handlelogin`."""
+    return [word.replace("_", "").lower()[:_MAX_TERM] for word in _WORD.findall(fold(text)) if word.strip("_")]
+
+
+def fold(text: str) -> str:
+    """The text without accents and compatibility forms, its case kept."""
+    if text.isascii():
+        return text
+    decomposed = unicodedata.normalize("NFKD", text)
+    kept = "".join(c for c in decomposed if not unicodedata.combining(c) or c in "\u3099\u309a")
+    return unicodedata.normalize("NFC", kept)
+
+
+def parts(word: str) -> list[str]:
+    """The words a name is made of, lower-cased: `parseHTTPResponse2` is parse, http, response, 2."""
+    return [part.lower() for part in _PARTS.findall(word)]
+
+
+@lru_cache(maxsize=200_000)
+def _terms_of(word: str) -> tuple[str, ...]:
+    if _CJK_RUN.match(word):
+        return (*word, *(word[i : i + 2] for i in range(len(word) - 1)))
+    pieces = parts(word)
+    if not pieces:
+        return ()
+    if len(pieces) == 1:
+        return (_stem(pieces[0])[:_MAX_TERM],)
+    joined = "".join(pieces)[:_MAX_TERM]
+    return (joined, *(_stem(piece)[:_MAX_TERM] for piece in pieces if len(piece) > 1 or piece.isdigit()))

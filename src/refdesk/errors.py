@@ -1,0 +1,130 @@
+"""What can go wrong?  One tree; each error says what happened and what to do next.
+
+RefdeskError
+├── InvalidInput            a value that can't be used
+│   ├── InvalidUri
+│   ├── InvalidCursor
+│   ├── InvalidName
+│   └── TooLarge
+├── NotFound
+│   ├── CollectionNotFound
+│   ├── DocumentNotFound
+│   └── ChunkNotFound
+├── CollectionExists
+├── Forbidden               a path or an address outside what is allowed
+├── LoadFailed              bytes that could not be had
+├── ParseFailed             bytes that could not be read as what they are
+├── EmbeddingError
+│   └── EmbedderMismatch    the library was built with another model
+├── StoreError              the library's files
+│   ├── LibraryBusy         another writer did not finish in time
+│   ├── LibraryTooNew
+│   └── LibraryDamaged
+├── LlmError                a language model that did not answer as it should
+├── SettingsError
+└── Cancelled               the caller asked to stop
+"""
+
+from __future__ import annotations
+
+
+class RefdeskError(Exception):
+    """Anything RefDesk reports to its user."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, what_next: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.what_next = what_next
+
+    def __str__(self) -> str:
+        return f"{self.message} {self.what_next}".strip()
+
+
+class InvalidInput(RefdeskError):
+    exit_code = 2
+
+
+class InvalidUri(InvalidInput):
+    pass
+
+
+class InvalidCursor(InvalidInput):
+    pass
+
+
+class InvalidName(InvalidInput):
+    pass
+
+
+class TooLarge(InvalidInput):
+    pass
+
+
+class NotFound(RefdeskError):
+    exit_code = 3
+
+
+class CollectionNotFound(NotFound):
+    pass
+
+
+class DocumentNotFound(NotFound):
+    pass
+
+
+class ChunkNotFound(NotFound):
+    pass
+
+
+class CollectionExists(RefdeskError):
+    exit_code = 2
+
+
+class Forbidden(RefdeskError):
+    exit_code = 4
+
+
+class LoadFailed(RefdeskError):
+    exit_code = 5
+
+
+class ParseFailed(RefdeskError):
+    exit_code = 5
+
+
+class EmbeddingError(RefdeskError):
+    exit_code = 6
+
+
+class EmbedderMismatch(EmbeddingError):
+    pass
+
+
+class StoreError(RefdeskError):
+    exit_code = 7
+
+
+class LibraryBusy(StoreError):
+    exit_code = 8
+
+
+class LibraryTooNew(StoreError):
+    pass
+
+
+class LibraryDamaged(StoreError):
+    pass
+
+
+class LlmError(RefdeskError):
+    exit_code = 9
+
+
+class SettingsError(RefdeskError):
+    exit_code = 2
+
+
+class Cancelled(RefdeskError):
+    exit_code = 130

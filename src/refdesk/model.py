@@ -1,0 +1,303 @@
+"""What is a Collection, Document, Chunk, Symbol, Query, Hit?  Values only, no I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Vector = NDArray[np.float32]
+
+CollectionKind = Literal["code", "docs", "files", "web"]
+ChunkType = Literal["prose", "code", "api", "config", "cmd"]
+RelationKind = Literal["calls", "references", "imports", "inherits", "conforms", "overrides"]
+Metadata = Mapping[str, str]
+
+
+# --- what is kept -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunking:
+    """How a collection's documents are cut."""
+
+    max_tokens: int = 512
+    min_tokens: int = 50
+    overlap_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchDefaults:
+    """How a collection is searched when a caller does not say."""
+
+    top_k: int = 10
+    hybrid: bool = True
+    hybrid_alpha: float = 0.5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collection:
+    """A named set of documents: a docs corpus, a codebase, a crawled site, a folder of files."""
+
+    id: str  # ULID
+    name: str
+    kind: CollectionKind
+    description: str = ""
+    root: str = ""  # absolute folder or base URL its paths are relative to; "" when there is none
+    chunking: Chunking = Chunking()
+    search: SearchDefaults = SearchDefaults()
+    properties: Mapping[str, str] = field(default_factory=dict)  # e.g. the ignore-rule fingerprint
+    created_at: int = 0  # milliseconds since the epoch
+    updated_at: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Document:
+    """One file, page or text of a collection, without its content."""
+
+    id: str  # ULID
+    collection: str  # the collection's name
+    uri: str
+    path: str  # relative to the collection's root, with "/"; what globs match and people read
+    title: str
+    content_type: str  # "python", "markdown", "plain_text", …
+    content_hash: str
+    size: int  # bytes as found at the source
+    modified_ns: int  # the source's modification time, 0 when it has none
+    metadata: Metadata = field(default_factory=dict)
+    created_at: int = 0
+    updated_at: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chunk:
+    """A passage of a document: whole lines of it, or an outline made from them."""
+
+    text: str
+    kind: str  # section, function, method, class, interface, outline, record, paragraph, page, …
+    type: ChunkType
+    language: str  # "python", "markdown", …; of the passage itself
+    start_line: int  # 1-based, inclusive
+    end_line: int
+    tokens: int
+    key: str  # unique within the document and stable: the docs contract's fragment, "" for the whole file
+    title: str = ""  # the immediate heading or the symbol's name
+    breadcrumb: tuple[str, ...] = ()  # document title first, then headings or enclosing types
+    symbols: tuple[str, ...] = ()  # names this passage defines
+    signature: str = ""
+    doc_comment: str = ""
+    metadata: Metadata = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Symbol:
+    """A definition in a source file."""
+
+    name: str
+    qualified: str  # enclosing names joined by ".", ending in the name
+    kind: str  # function, method, class, struct, enum, protocol, interface, trait, extension, property, …
+    start_line: int
+    end_line: int
+    signature: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reference:
+    """A name used in a source file; which symbol it means is decided by graph.py."""
+
+    kind: RelationKind
+    source: str  # qualified name of the enclosing symbol, "" at file level
+    target: str  # the name as written, its last part
+    line: int
+    receiver: str = ""  # what stands before the name: "self", "Foo", "client.session"; the module of an import
+    alias: str = ""  # the local name an import binds, where it differs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parsed:
+    """What a parser found in one content."""
+
+    title: str
+    content_type: str
+    text: str  # decoded, cleaned content: what is kept as the document's raw content
+    chunks: tuple[Chunk, ...]
+    symbols: tuple[Symbol, ...] = ()
+    references: tuple[Reference, ...] = ()
+    metadata: Metadata = field(default_factory=dict)
+    notes: tuple[str, ...] = ()  # what was odd but survived: "decoded as latin-1", "3 syntax errors"
+
+
+# --- what comes in ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Content:
+    """Bytes and what their source said of them."""
+
+    uri: str
+    path: str
+    data: bytes
+    content_type: str = ""  # declared type or override, "" to detect it
+    charset: str = ""
+    modified_ns: int = 0
+    metadata: Metadata = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """A file that a walk found worth reading."""
+
+    path: str  # relative, "/"
+    size: int
+    modified_ns: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Skipped:
+    """Something that is not indexed, and why."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileState:
+    """What the record knows of an indexed file: enough to see whether it changed."""
+
+    document_id: str
+    size: int
+    modified_ns: int
+    content_hash: str
+
+
+# --- what is written --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DocumentWrite:
+    """A document with everything derived from it; replaces what was kept under its id."""
+
+    document: Document
+    raw: str
+    chunks: tuple[Chunk, ...]
+    vector_keys: tuple[bytes, ...]  # one per chunk; b"" where the chunk has no vector
+    symbols: tuple[Symbol, ...] = ()
+    references: tuple[Reference, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Batch:
+    """What one transaction changes in one collection."""
+
+    collection: str
+    writes: tuple[DocumentWrite, ...] = ()
+    removes: tuple[str, ...] = ()  # document ids
+    touches: tuple[Document, ...] = ()  # same content: new path, uri, size, time or metadata
+    vectors: Mapping[bytes, Vector] = field(default_factory=dict)  # new ones by key, L2-normalised
+
+
+@dataclass(frozen=True, slots=True)
+class EmbedderIdentity:
+    """Which model made the vectors; vectors of two identities are never mixed."""
+
+    name: str
+    version: str
+    dimension: int
+
+
+# --- what is asked and answered -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Filters:
+    """What a hit must satisfy; an empty field does not restrict, several values are alternatives."""
+
+    collections: tuple[str, ...] = ()
+    documents: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+    types: tuple[str, ...] = ()
+    languages: tuple[str, ...] = ()
+    extensions: tuple[str, ...] = ()  # without the dot
+    paths: tuple[str, ...] = ()  # globs on the relative path
+    metadata: tuple[tuple[str, tuple[str, ...]], ...] = ()  # (key, accepted values); all keys must hold
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, name) for name in self.__dataclass_fields__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """One search."""
+
+    text: str
+    filters: Filters = Filters()
+    limit: int = 10
+    offset: int = 0
+    alpha: float | None = None  # share of the semantic score: 0 keywords only, 1 vectors only; None: the engine decides
+    exact: bool = False  # punctuation and all: a hit must contain the text literally
+    explain: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A chunk found by one index, with that index's own score."""
+
+    chunk_id: int
+    score: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredChunk:
+    """A chunk as kept: with its address and its document."""
+
+    id: int
+    index: int  # position in the document, 0-based
+    document: Document
+    chunk: Chunk
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hit:
+    """A passage that answers a query."""
+
+    stored: StoredChunk
+    score: float  # 0..1, higher is better, comparable within one page
+    snippet: str
+    snippet_line: int  # the line the snippet starts on
+    explanation: Mapping[str, float | str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One page of hits, best first."""
+
+    hits: tuple[Hit, ...]
+    more: bool
+    state: int  # the record's sequence the page was computed at
+    notes: tuple[str, ...] = ()  # fallbacks and omissions: "keywords only: no embedder"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stats:
+    """How much there is."""
+
+    collections: int
+    documents: int
+    chunks: int
+    embeddings: int
+    symbols: int
+    storage_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One thing that doctor checked."""
+
+    part: str  # record, lexical, vectors
+    ok: bool
+    message: str
+    repaired: bool = False

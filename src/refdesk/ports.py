@@ -1,0 +1,137 @@
+"""What can be swapped?  Source, Parser, Embedder, Store, Llm."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any, Protocol
+
+from refdesk.model import (
+    Batch,
+    Chunking,
+    Collection,
+    Content,
+    Document,
+    EmbedderIdentity,
+    FileState,
+    Filters,
+    Finding,
+    Found,
+    Parsed,
+    Reference,
+    Scored,
+    Skipped,
+    Stats,
+    StoredChunk,
+    Symbol,
+    Vector,
+)
+
+
+class Source(Protocol):
+    """Where bytes come from."""
+
+    def walk(self) -> Iterator[Found | Skipped]:
+        """What there is, in a stable order, and what is left out."""
+
+    def read(self, found: Found) -> Content:
+        """The bytes of one of them."""
+
+
+class Parser(Protocol):
+    """What is inside."""
+
+    def parse(self, content: Content, chunking: Chunking) -> Parsed:
+        """The document's text, chunks and symbols; ParseFailed with the reason when there is nothing to read."""
+
+
+class Embedder(Protocol):
+    """What it means."""
+
+    @property
+    def identity(self) -> EmbedderIdentity: ...
+
+    @property
+    def similarity_floor(self) -> float:
+        """The cosine under which a passage without a matching term is not relevant."""
+
+    def embed_passages(self, texts: Sequence[str]) -> Vector:
+        """One L2-normalised row per text; a zero row for a text without meaning."""
+
+    def embed_queries(self, texts: Sequence[str]) -> Vector: ...
+
+
+class Store(Protocol):
+    """Where it is kept.  No SQL shows, ids are opaque, filters are data."""
+
+    # collections
+    def collections(self) -> list[Collection]: ...
+    def collection(self, name: str) -> Collection | None: ...
+    def put_collection(self, collection: Collection) -> None: ...
+    def remove_collection(self, name: str) -> int: ...
+
+    # writing
+    def apply(self, batch: Batch) -> None:
+        """All of the batch or nothing; visible to the next query of every process."""
+
+    def replace_skipped(self, collection: str, skipped: Iterable[Skipped]) -> None: ...
+    def missing_vectors(self, keys: Iterable[bytes]) -> set[bytes]: ...
+    def writing(self) -> AbstractContextManager[None]:
+        """A stretch of batches: other writers wait at its door, readers do not; each batch is one transaction."""
+
+    # documents
+    def file_states(self, collection: str) -> dict[str, FileState]: ...
+    def skipped(self, collection: str) -> list[Skipped]: ...
+    def documents(self, collection: str, limit: int, offset: int) -> list[Document]: ...
+    def count_documents(self, collection: str) -> int: ...
+    def document(self, document_id: str) -> Document | None: ...
+    def document_by_uri(self, uri: str, collection: str = "") -> Document | None: ...
+    def document_by_path(self, collection: str, path: str) -> Document | None: ...
+    def raw(self, document_id: str) -> str: ...
+    def chunks_of(self, document_id: str) -> list[StoredChunk]: ...
+    def chunks(self, chunk_ids: Sequence[int]) -> dict[int, StoredChunk]: ...
+
+    # searching
+    def sequence(self) -> int:
+        """Grows with every committed change; equal numbers mean equal answers."""
+
+    def lexical(self, terms: Sequence[str], filters: Filters, limit: int) -> list[Scored]: ...
+    def phrase(self, words: Sequence[str], filters: Filters, limit: int) -> list[Scored]: ...
+    def literal(self, text: str, filters: Filters, limit: int) -> list[Scored]:
+        """Chunks that contain the text to the letter, found without any term."""
+
+    def nearest(self, vector: Vector, filters: Filters, limit: int) -> list[Scored]:
+        """Exact cosines, best first."""
+
+    def cosines(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, float]: ...
+    def document_frequency(self, terms: Sequence[str]) -> dict[str, int]: ...
+    def similar_terms(self, term: str, limit: int) -> list[str]: ...
+    def facet_values(self, key: str, filters: Filters) -> dict[str, int]:
+        """How many chunks carry each value of a metadata key."""
+
+    # graph
+    def symbols_named(self, name: str, collection: str = "") -> list[tuple[Document, Symbol]]: ...
+    def symbols_of(self, document_id: str) -> list[Symbol]: ...
+    def references_to(self, name: str, collection: str = "") -> list[tuple[Document, Reference]]: ...
+    def references_of(self, document_id: str) -> list[Reference]: ...
+
+    # keeping
+    def embedder_identity(self) -> EmbedderIdentity | None: ...
+    def set_embedder_identity(self, identity: EmbedderIdentity) -> None:
+        """Drops the vectors of any other model."""
+
+    def stats(self, collection: str = "") -> Stats: ...
+    def verify(self, repair: bool) -> list[Finding]: ...
+    def backup(self, target: Path) -> None: ...
+    def close(self) -> None: ...
+
+
+class Llm(Protocol):
+    """Who thinks."""
+
+    @property
+    def name(self) -> str: ...
+
+    def answer(self, prompt: str, schema: Mapping[str, Any] | None, *, size: str = "small") -> Any:
+        """Text, or the object that satisfies the schema; LlmError when it can't be had."""

@@ -1,0 +1,138 @@
+"""What can be set?  One frozen Settings: flags > environment > refdesk.toml > defaults; unknown keys fail."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+from refdesk.errors import SettingsError
+
+_PREFIX = "REFDESK_"
+_CONFIG = "refdesk.toml"
+_FOLDER = ".refdesk"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Everything that can be set, with its default; a key is the same as flag, variable and toml entry."""
+
+    library: Path = Path(_FOLDER)
+
+    # embedding
+    embedder: str = "static"  # static | wordllama | remote | onnx | none
+    embedder_url: str = ""
+    embedder_model: str = ""
+    embedder_path: str = ""
+    embedder_key: str = ""
+
+    # limits
+    max_file_bytes: int = 8_000_000  # a larger file is skipped with a reason
+    max_fetch_bytes: int = 20_000_000
+    fetch_timeout_s: float = 30.0
+    max_answer_tokens: int = 8_000  # 0: no limit
+    lock_timeout_s: float = 30.0
+    workers: int = 0  # parsing processes; 0: one per core
+    refresh_ms: int = 300  # how long a search may spend on re-indexing what changed
+
+    # what may be reached
+    allow_roots: tuple[str, ...] = ()
+    allow_hosts: tuple[str, ...] = ()
+
+    # serving
+    toolsets: tuple[str, ...] = ("docs", "rag", "skills", "pages", "code")
+    transport: str = "stdio"
+    host: str = "127.0.0.1"
+    port: int = 8750
+    auth_token: str = ""
+    oauth_issuer: str = ""
+    oauth_audience: str = ""
+    log_level: str = "info"
+
+    # language models; their keys are the vendors' own variables
+    llm: str = "auto"  # gemini | openai | anthropic | sampling | local | auto
+    llm_small_model: str = ""
+    llm_large_model: str = ""
+    llm_timeout_s: float = 60.0
+
+
+def load(
+    flags: Mapping[str, Any] | None = None,
+    environ: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+) -> Settings:
+    """The settings in force, each key from the first of flags, environment, refdesk.toml and defaults that has it."""
+    environ = os.environ if environ is None else environ
+    cwd = Path.cwd() if cwd is None else cwd
+    given = {key: value for key, value in (flags or {}).items() if value not in (None, ())}
+    values = {**_from_toml(_toml_file(environ, cwd)), **_from_environ(environ), **given}
+    hints = get_type_hints(Settings)
+    coerced = {key: _coerce(key, value, hints[key]) for key, value in values.items()}
+    coerced.setdefault("library", _default_library(cwd))
+    coerced["library"] = (cwd / coerced["library"]).absolute()
+    return Settings(**coerced)
+
+
+def _default_library(cwd: Path) -> Path:
+    for folder in (cwd, *cwd.parents):
+        if (folder / _FOLDER).is_dir():
+            return folder / _FOLDER
+    import platformdirs
+
+    return Path(platformdirs.user_data_dir("refdesk", appauthor=False))
+
+
+def _toml_file(environ: Mapping[str, str], cwd: Path) -> Path | None:
+    if named := environ.get(_PREFIX + "CONFIG"):
+        if not Path(named).is_file():
+            raise SettingsError(f"REFDESK_CONFIG names {named}, which is not a file.", "Correct or unset it.")
+        return Path(named)
+    return next((f for folder in (cwd, *cwd.parents) if (f := folder / _CONFIG).is_file()), None)
+
+
+def _from_toml(file: Path | None) -> dict[str, Any]:
+    if file is None:
+        return {}
+    try:
+        values = tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SettingsError(f"{file} can't be read: {error}.", "Correct it or move it away.") from error
+    _refuse_unknown(values, str(file))
+    if "library" in values:
+        values["library"] = file.parent / str(values["library"])
+    return values
+
+
+def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
+    values = {
+        key.removeprefix(_PREFIX).lower(): value
+        for key, value in environ.items()
+        if key.startswith(_PREFIX) and key != _PREFIX + "CONFIG" and value != ""
+    }
+    _refuse_unknown(values, "the environment (REFDESK_…)")
+    return values
+
+
+def _refuse_unknown(values: Mapping[str, Any], where: str) -> None:
+    known = {field.name for field in fields(Settings)}
+    if unknown := sorted(set(values) - known):
+        raise SettingsError(f"Unknown setting in {where}: {', '.join(unknown)}.", f"Known: {', '.join(sorted(known))}.")
+
+
+def _coerce(key: str, value: Any, kind: Any) -> Any:
+    try:
+        if kind is Path:
+            return Path(value).expanduser()
+        if get_origin(kind) is tuple and get_args(kind)[0] is str:
+            items = value.split(",") if isinstance(value, str) else value
+            return tuple(str(item).strip() for item in items if str(item).strip())
+        if kind in (int, float) and isinstance(value, bool):
+            raise ValueError(f"{value} is not a number")
+        return kind(value)
+    except (TypeError, ValueError) as error:
+        raise SettingsError(
+            f"Setting {key} is {value!r}: {error}.", f"It takes {getattr(kind, '__name__', kind)}."
+        ) from error
