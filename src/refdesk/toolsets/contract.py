@@ -1,0 +1,387 @@
+"""What is a Tool and a Toolset, what does a handler get, and what does it give back?
+
+A handler is a plain function `handler(arguments, ctx) -> ToolAnswer` that runs in a worker thread. It sees arguments
+that passed its input schema, reports and stops through its `CallContext`, and raises `RefdeskError` for what it
+can't do; the tool's `ErrorStyle` turns that into its contract's words. Nothing here knows MCP's wire or its SDK.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from refdesk.errors import Cancelled, RefdeskError
+from refdesk.toolsets.content import (
+    Annotations,
+    Audio,
+    Block,
+    EmbeddedResource,
+    Icon,
+    Image,
+    Json,
+    ResourceContents,
+    ResourceLink,
+    Text,
+    ToolAnswer,
+)
+
+__all__ = [
+    "INTERNAL_ERROR",
+    "INVALID_PARAMS",
+    "Annotations",
+    "ArgumentProblem",
+    "Audio",
+    "Block",
+    "CallContext",
+    "ClientCannot",
+    "CodedErrors",
+    "Completer",
+    "DirectContext",
+    "EmbeddedResource",
+    "ErrorStyle",
+    "Handler",
+    "Icon",
+    "Image",
+    "Json",
+    "LogLevel",
+    "Prompt",
+    "PromptArgument",
+    "Resource",
+    "ResourceContents",
+    "ResourceLink",
+    "ResourceTemplate",
+    "RpcError",
+    "RpcErrors",
+    "Sample",
+    "Sampler",
+    "Text",
+    "TextErrors",
+    "Tool",
+    "ToolAnswer",
+    "ToolHints",
+    "Toolset",
+    "Words",
+    "unexpected_text",
+]
+
+LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
+
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+
+
+# ── What a handler gets ────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What the client's own model wrote."""
+
+    text: str
+    model: str
+
+
+class Sampler(Protocol):
+    def __call__(
+        self, prompt: str, *, system: str | None = None, max_tokens: int = 1024, temperature: float | None = None
+    ) -> Sample: ...
+
+
+class ClientCannot(RefdeskError):
+    """The client lacks what a handler asked it for."""
+
+
+class CallContext(Protocol):
+    """One call: who asked, how to report, whether to stop, and what the client can do for us."""
+
+    @property
+    def correlation_id(self) -> str: ...
+    @property
+    def log(self) -> logging.LoggerAdapter[logging.Logger]:
+        """Writes to stderr with the correlation id."""
+        ...
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the caller no longer wants the answer; cheap enough for inner loops."""
+        ...
+
+    def raise_if_cancelled(self) -> None:
+        """Raises `Cancelled` if the caller no longer wants the answer."""
+        ...
+
+    def progress(self, done: float, total: float | None = None, message: str | None = None) -> None: ...
+    def tell(self, level: LogLevel, data: Any) -> None:
+        """Sends a log message to the client, if it wants messages of that level."""
+        ...
+
+    def client_roots(self) -> tuple[Path, ...]:
+        """The folders that the client offers; none when it can't say."""
+        ...
+
+    @property
+    def sampler(self) -> Sampler | None:
+        """The client's own model, where the client offers it."""
+        ...
+
+    def ask_client(self, key: str, method: str, params: Json) -> Json:
+        """The client's answer to a request of ours; `key` names the question within this call.
+
+        On 2026-07-28 the handler is run again from the top once the client has answered, so ask before acting.
+        """
+        ...
+
+
+class DirectContext:
+    """A `CallContext` without a client: for the command line and for tests."""
+
+    def __init__(self, on_progress: Callable[[float, float | None, str | None], None] | None = None) -> None:
+        self.correlation_id = uuid.uuid4().hex
+        self.log = logging.LoggerAdapter(logging.getLogger("refdesk.call"), {"correlation_id": self.correlation_id})
+        self.sampler: Sampler | None = None
+        self._on_progress = on_progress
+        self._stop = threading.Event()
+
+    @property
+    def cancelled(self) -> bool:
+        return self._stop.is_set()
+
+    def cancel(self) -> None:
+        self._stop.set()
+
+    def raise_if_cancelled(self) -> None:
+        if self._stop.is_set():
+            raise Cancelled("The call was cancelled.")
+
+    def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        if self._on_progress is not None:
+            self._on_progress(done, total, message)
+
+    def tell(self, level: LogLevel, data: Any) -> None:
+        self.log.debug("%s: %s", level, data)
+
+    def client_roots(self) -> tuple[Path, ...]:
+        return ()
+
+    def ask_client(self, key: str, method: str, params: Json) -> Json:
+        raise ClientCannot(f"There is no client to answer {method}.")
+
+
+# ── How a failure is worded ────────────────────────────────────────────────────────────────────────────────────
+
+
+class RpcError(Exception):
+    """A failure that the client sees as a JSON-RPC error instead of a result."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+ProblemKind = Literal["missing", "unknown", "type", "enum", "range", "length", "pattern", "other"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArgumentProblem:
+    """One argument that its schema refuses: `argument` is its path (`filters.type`), `message` says how to mend it."""
+
+    tool: str
+    kind: ProblemKind
+    argument: str
+    message: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+Words = Callable[[ArgumentProblem], str | None]
+"""A contract's own words for a bad argument, or None where the server's will do."""
+
+
+def _words(problem: ArgumentProblem, words: Words | None) -> str:
+    own = words(problem) if words else None
+    return problem.message if own is None else own
+
+
+class ErrorStyle(Protocol):
+    """How one contract says no; an `RpcError` that is returned is sent as a JSON-RPC error."""
+
+    def bad_argument(self, problem: ArgumentProblem, correlation_id: str) -> ToolAnswer | RpcError: ...
+    def refused(self, error: RefdeskError, correlation_id: str) -> ToolAnswer | RpcError: ...
+    def unexpected(self, correlation_id: str) -> ToolAnswer | RpcError: ...
+
+
+def unexpected_text(correlation_id: str) -> str:
+    """What a client reads after an exception nobody foresaw; the log has the rest under that id."""
+    return f"Internal error. Try again; if it persists, look for correlation id {correlation_id} in the server's log."
+
+
+@dataclass(frozen=True, slots=True)
+class TextErrors:
+    """docs, skills, code: `isError: true`, and the text says what to do next."""
+
+    words: Words | None = None
+
+    def bad_argument(self, problem: ArgumentProblem, correlation_id: str) -> ToolAnswer:
+        return self._answer(_words(problem, self.words))
+
+    def refused(self, error: RefdeskError, correlation_id: str) -> ToolAnswer:
+        return self._answer(str(error))
+
+    def unexpected(self, correlation_id: str) -> ToolAnswer:
+        return self._answer(unexpected_text(correlation_id))
+
+    def _answer(self, text: str) -> ToolAnswer:
+        return ToolAnswer((Text(text),), is_error=True)
+
+
+@dataclass(frozen=True, slots=True)
+class CodedErrors:
+    """rag: `isError: true`, and the text is `{"error": {"code", "message"}}`; `code_of` names an error's code."""
+
+    code_of: Callable[[RefdeskError], str]
+    words: Words | None = None
+    argument_code: str = "INVALID_ARGUMENT"
+    unexpected_code: str = "DATABASE_ERROR"
+
+    def bad_argument(self, problem: ArgumentProblem, correlation_id: str) -> ToolAnswer:
+        return self._answer(self.argument_code, _words(problem, self.words))
+
+    def refused(self, error: RefdeskError, correlation_id: str) -> ToolAnswer:
+        return self._answer(self.code_of(error), str(error))
+
+    def unexpected(self, correlation_id: str) -> ToolAnswer:
+        return self._answer(self.unexpected_code, unexpected_text(correlation_id))
+
+    def _answer(self, code: str, message: str) -> ToolAnswer:
+        body = {"error": {"code": code, "message": message}}
+        return ToolAnswer((Text(json.dumps(body, ensure_ascii=False)),), is_error=True)
+
+
+@dataclass(frozen=True, slots=True)
+class RpcErrors:
+    """pages: JSON-RPC errors, -32602 for what the caller can mend (`mendable`), -32603 with `data.correlationId`."""
+
+    mendable: tuple[type[RefdeskError], ...] = ()
+    words: Words | None = None
+
+    def bad_argument(self, problem: ArgumentProblem, correlation_id: str) -> RpcError:
+        return RpcError(INVALID_PARAMS, _words(problem, self.words))
+
+    def refused(self, error: RefdeskError, correlation_id: str) -> RpcError:
+        if isinstance(error, self.mendable):
+            return RpcError(INVALID_PARAMS, str(error))
+        return RpcError(INTERNAL_ERROR, str(error), {"correlationId": correlation_id})
+
+    def unexpected(self, correlation_id: str) -> RpcError:
+        return RpcError(INTERNAL_ERROR, unexpected_text(correlation_id), {"correlationId": correlation_id})
+
+
+# ── What a toolset offers ──────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolHints:
+    """What calling a tool does to the world, honestly."""
+
+    read_only: bool
+    destructive: bool = False
+    idempotent: bool = False
+    open_world: bool = False
+
+
+Handler = Callable[[Json, CallContext], ToolAnswer]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A name, a schema, a handler and its contract's error style.
+
+    With `fill_defaults` the handler also gets the schema's top-level defaults for what the caller left out.
+    """
+
+    name: str
+    title: str
+    description: str
+    input_schema: Json
+    handler: Handler
+    hints: ToolHints
+    error_style: ErrorStyle
+    output_schema: Json | None = None
+    icons: tuple[Icon, ...] = ()
+    task_support: Literal["forbidden", "optional"] = "forbidden"
+    fill_defaults: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resource:
+    uri: str
+    name: str
+    read: Callable[[CallContext], ResourceContents]
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    size: int | None = None
+    annotations: Annotations | None = None
+    icons: tuple[Icon, ...] = ()
+
+
+Completer = Callable[[str, Mapping[str, str]], Sequence[str]]
+"""The values that begin as the client typed, given the other arguments it has settled."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResourceTemplate:
+    """Resources by URI template (RFC 6570); `read` gets the variables and raises `NotFound` for what isn't there."""
+
+    uri_template: str
+    name: str
+    read: Callable[[Mapping[str, str], CallContext], ResourceContents]
+    complete: Mapping[str, Completer] = field(default_factory=dict)
+    title: str | None = None
+    description: str | None = None
+    mime_type: str | None = None
+    annotations: Annotations | None = None
+    icons: tuple[Icon, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptArgument:
+    name: str
+    description: str | None = None
+    required: bool = False
+    complete: Completer | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prompt:
+    """A template for the model's words; `render` gives (role, block) pairs."""
+
+    name: str
+    render: Callable[[Mapping[str, str], CallContext], Sequence[tuple[Literal["user", "assistant"], Block]]]
+    title: str | None = None
+    description: str | None = None
+    arguments: tuple[PromptArgument, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Toolset:
+    """One contract's tools and resources.
+
+    `resources` is asked on every listing. `poll` is asked now and then for tools that changed since (a new
+    taxonomy, say): they replace those of the same name, and clients are told. `close` runs when the server ends.
+    """
+
+    name: str
+    tools: tuple[Tool, ...] = ()
+    resources: Callable[[], Sequence[Resource]] = tuple
+    templates: tuple[ResourceTemplate, ...] = ()
+    prompts: tuple[Prompt, ...] = ()
+    poll: Callable[[], Sequence[Tool]] | None = None
+    close: Callable[[], None] | None = None
