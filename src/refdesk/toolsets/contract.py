@@ -52,6 +52,7 @@ __all__ = [
     "LogLevel",
     "Prompt",
     "PromptArgument",
+    "Question",
     "Resource",
     "ResourceContents",
     "ResourceLink",
@@ -85,6 +86,14 @@ class Sample:
 
     text: str
     model: str
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A request of ours to the client: `sampling/createMessage`, `elicitation/create` or `roots/list`."""
+
+    method: str
+    params: Json = field(default_factory=dict)
 
 
 class Sampler(Protocol):
@@ -130,8 +139,12 @@ class CallContext(Protocol):
         """The client's own model, where the client offers it."""
         ...
 
-    def ask_client(self, key: str, method: str, params: Json) -> Json:
-        """The client's answer to a request of ours; `key` names the question within this call.
+    def client_can(self, method: str) -> bool:
+        """Whether the client said that it answers this method."""
+        ...
+
+    def ask(self, questions: Mapping[str, Question]) -> dict[str, Json]:
+        """The client's answers, under the keys of the questions; a key names a question within this call.
 
         On 2026-07-28 the handler is run again from the top once the client has answered, so ask before acting.
         """
@@ -169,8 +182,11 @@ class DirectContext:
     def client_roots(self) -> tuple[Path, ...]:
         return ()
 
-    def ask_client(self, key: str, method: str, params: Json) -> Json:
-        raise ClientCannot(f"There is no client to answer {method}.")
+    def client_can(self, method: str) -> bool:
+        return False
+
+    def ask(self, questions: Mapping[str, Question]) -> dict[str, Json]:
+        raise ClientCannot(f"There is no client to answer {', '.join(q.method for q in questions.values())}.")
 
 
 # ── How a failure is worded ────────────────────────────────────────────────────────────────────────────────────
