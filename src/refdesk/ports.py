@@ -38,6 +38,9 @@ class Source(Protocol):
     def read(self, found: Found) -> Content:
         """The bytes of one of them."""
 
+    def fingerprint(self) -> str:
+        """After a walk: of the rules that decided what is left out."""
+
 
 class Parser(Protocol):
     """What is inside."""

@@ -1,0 +1,161 @@
+"""Settings in, wired application out: the only place that names concrete classes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from refdesk.desk import Desk, Parts
+from refdesk.errors import InvalidUri, LoadFailed, ParseFailed, SettingsError
+from refdesk.ingest import ParsePool
+from refdesk.model import CollectionKind, Content, FileState, Found, Skipped
+from refdesk.ports import Embedder, Parser, Source, Store
+from refdesk.settings import Settings
+
+EmbedderMaker = Callable[[Settings], Embedder | None]
+
+
+def _static(settings: Settings) -> Embedder:
+    from refdesk.embed.static import StaticEmbedder
+
+    return StaticEmbedder()
+
+
+def _wordllama(settings: Settings) -> Embedder:
+    from refdesk.embed.wordllama import WordllamaEmbedder
+
+    return WordllamaEmbedder()
+
+
+def _remote(settings: Settings) -> Embedder:
+    from refdesk.embed.remote import RemoteEmbedder
+
+    if not settings.embedder_url or not settings.embedder_model:
+        raise SettingsError("The remote embedder has no address.", "Set embedder_url and embedder_model.")
+    return RemoteEmbedder(base_url=settings.embedder_url, model=settings.embedder_model, api_key=settings.embedder_key)
+
+
+def _none(settings: Settings) -> None:
+    return None
+
+
+EMBEDDERS: Mapping[str, EmbedderMaker] = {
+    "static": _static,
+    "wordllama": _wordllama,
+    "remote": _remote,
+    "none": _none,
+}
+
+
+def _embedder(settings: Settings) -> Embedder | None:
+    if settings.embedder not in EMBEDDERS:
+        raise SettingsError(f"There is no embedder {settings.embedder!r}.", f"Take one of {', '.join(EMBEDDERS)}.")
+    return EMBEDDERS[settings.embedder](settings)
+
+
+def _store(settings: Settings) -> Store:
+    from refdesk.store.local import LocalStore
+
+    return LocalStore(settings.library, lock_timeout_s=settings.lock_timeout_s)
+
+
+def _parser(root: Path | None, kind: CollectionKind) -> Parser:
+    from refdesk.parse import AnyParser
+
+    if root is None or kind != "docs":
+        return AnyParser()
+    from refdesk.parse.manifest import load_manifests
+
+    return AnyParser(manifests=load_manifests(root))
+
+
+def _pool(parser: Parser, workers: int) -> ParsePool:
+    from refdesk.parse.pool import Pool
+
+    return Pool(parser, workers)
+
+
+def _folder(
+    root: Path,
+    *,
+    max_file_bytes: int,
+    known: Mapping[str, FileState],
+    known_skipped: Mapping[str, str],
+    rules_fingerprint: str,
+) -> Source:
+    from refdesk.sources.walk import FolderSource
+
+    return FolderSource(
+        root,
+        max_file_bytes=max_file_bytes,
+        known=known,
+        known_skipped=known_skipped,
+        rules_fingerprint=rules_fingerprint,
+    )
+
+
+def _why(root: Path, relative: str, max_file_bytes: int) -> Found | Skipped:
+    from refdesk.sources.walk import why
+
+    return why(root, relative, max_file_bytes=max_file_bytes)
+
+
+def _load(uri: str, roots: Sequence[Path], settings: Settings) -> Iterator[Content | Skipped]:
+    scheme = uri.partition(":")[0].lower()
+    if scheme == "data":
+        from refdesk.sources.data_uri import read_data_uri
+
+        yield read_data_uri(uri, settings.max_fetch_bytes)
+    elif scheme in ("http", "https"):
+        yield _fetch(uri, settings)
+    elif scheme == "file":
+        yield from _files(uri, roots, settings)
+    else:
+        raise InvalidUri(f"Cannot use the URI {uri[:80]!r}.", "Use file://, https:// or data:.")
+
+
+def _fetch(url: str, settings: Settings) -> Content:
+    from refdesk.sources.web import fetch
+
+    got = fetch(
+        url,
+        allow_hosts=settings.allow_hosts,
+        max_bytes=settings.max_fetch_bytes,
+        timeout_s=settings.fetch_timeout_s,
+    )
+    path = got.url.partition("://")[2].partition("?")[0]
+    return Content(uri=url, path=path, data=got.data, charset=got.charset, content_type=got.content_type)
+
+
+def _files(uri: str, roots: Sequence[Path], settings: Settings) -> Iterator[Content | Skipped]:
+    from refdesk.sources.files import resolve_file_uri
+    from refdesk.sources.walk import FolderSource
+
+    path = resolve_file_uri(uri, [*roots, *(Path(root) for root in settings.allow_roots)])
+    source = FolderSource(path if path.is_dir() else path.parent, max_file_bytes=settings.max_file_bytes)
+    if not path.is_dir():
+        stat = path.stat()
+        yield source.read(Found(path=path.name, size=stat.st_size, modified_ns=stat.st_mtime_ns))
+        return
+    for one in source.walk():
+        if isinstance(one, Skipped):
+            yield one
+            continue
+        try:
+            yield source.read(one)
+        except (LoadFailed, ParseFailed) as error:
+            yield Skipped(path=one.path, reason=error.message)
+
+
+PARTS = Parts(store=_store, embedder=_embedder, parser=_parser, pool=_pool, folder=_folder, load=_load, why=_why)
+
+
+@contextmanager
+def open_desk(settings: Settings) -> Iterator[Desk]:
+    """The library the settings name, closed at the end."""
+    desk = Desk(settings, PARTS)
+    try:
+        yield desk
+    finally:
+        desk.close()

@@ -1,0 +1,84 @@
+"""Arguments in, text out.
+
+Exit codes: 0 done; 1 failed; 2 wrong usage or input; 3 not found; 4 not allowed; 5 could not be loaded or read;
+6 embedding failed; 7 the library failed; 8 the library is busy; 9 a language model failed; 130 interrupted.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from refdesk import __version__
+from refdesk.errors import RefdeskError
+
+# command: (module, what `refdesk --help` says of it); a module is imported when one of its commands runs
+COMMANDS = {
+    "index": ("index", "Index a folder of code, docs or files."),
+    "ingest": ("index", "Add a file, folder, web address or data: URI to a collection."),
+    "search": ("search", "Search the library."),
+    "collections": ("library", "List the collections."),
+    "documents": ("library", "List a collection's documents."),
+    "stats": ("library", "Show how much there is."),
+    "remove": ("library", "Remove a collection or a document."),
+    "status": ("library", "Say why a path is or is not indexed, and whether it is up to date."),
+    "doctor": ("library", "Check the library and repair its indexes."),
+    "backup": ("library", "Copy the library while it is in use."),
+    "reembed": ("library", "Replace all vectors by those of the embedder that is set."),
+}
+
+
+class _Commands(click.Group):
+    """A group that imports a command's module only when the command is used."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"refdesk.commands.{COMMANDS[cmd_name][0]}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+
+
+@click.command(cls=_Commands, epilog="Exit codes are listed in docs/command-line.md.")
+@click.option(
+    "--library",
+    type=click.Path(file_okay=False, path_type=Path),
+    help="The library's folder (REFDESK_LIBRARY). Default: .refdesk in this folder or a parent, else your data folder.",
+)
+@click.option("--embedder", help="static, wordllama, remote or none (REFDESK_EMBEDDER).")
+@click.version_option(__version__, prog_name="refdesk")
+@click.pass_context
+def cli(context: click.Context, /, **flags: Any) -> None:
+    """A reference desk for AI agents: docs, code, pages and playbooks in one local library."""
+    context.obj = flags
+
+
+def main() -> None:
+    """Runs the command line; every failure is one message and a documented exit code."""
+    try:
+        cli(standalone_mode=False)
+    except click.exceptions.Exit as leave:
+        sys.exit(leave.exit_code)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("Interrupted. What was indexed before stays searchable.", err=True)
+        sys.exit(130)
+    except RefdeskError as error:
+        click.echo(f"refdesk: {error}", err=True)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(0)

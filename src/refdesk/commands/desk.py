@@ -1,0 +1,66 @@
+"""What every command needs: the desk, JSON on stdout, progress on stderr."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import click
+
+from refdesk.app import open_desk
+from refdesk.desk import Desk
+from refdesk.ingest import Progress
+from refdesk.settings import Settings, load
+
+_LINE_EVERY_S = 3.0
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print only JSON on stdout.")
+
+
+def settings_from(context: click.Context, **more: Any) -> Settings:
+    """The settings that the program's flags, the environment and refdesk.toml give."""
+    flags: Mapping[str, Any] = context.find_root().obj or {}
+    return load({**flags, **more})
+
+
+@contextmanager
+def desk_from(context: click.Context, **more: Any) -> Iterator[Desk]:
+    """The desk that the program's flags name."""
+    with open_desk(settings_from(context, **more)) as desk:
+        yield desk
+
+
+def print_json(value: Any) -> None:
+    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+@contextmanager
+def progress_on_stderr(what: str) -> Iterator[Progress]:
+    """A bar where stderr is a terminal, a line every few seconds where it is not."""
+    if sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+        from rich.progress import Progress as Bar
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+            task = bar.add_task(what, total=None)
+            yield Progress(
+                report=lambda done, total, at: bar.update(
+                    task, completed=done, total=total or None, description=f"{what} {at[-40:]}"
+                )
+            )
+        return
+    last = time.monotonic()
+
+    def line(done: int, total: int, at: str) -> None:
+        nonlocal last
+        if time.monotonic() - last >= _LINE_EVERY_S:
+            last = time.monotonic()
+            click.echo(f"{what}: {done}{f' of {total}' if total else ''} {at}", err=True)
+
+    yield Progress(report=line)

@@ -1,0 +1,126 @@
+"""`index` and `ingest`: what goes into the library."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, cast
+
+import click
+
+from refdesk.commands.desk import desk_from, json_option, print_json, progress_on_stderr
+from refdesk.desk import Desk
+from refdesk.ingest import Report
+from refdesk.model import CollectionKind
+
+_SHOWN = 20
+
+
+@click.command()
+@click.argument("path", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--kind", type=click.Choice(["code", "docs", "files"]), default="code", show_default=True)
+@click.option("--name", default="", help="The collection's name; the folder's by default.")
+@click.option("--description", default="", help="What an agent finds here, in a few words.")
+@click.option("--force", is_flag=True, help="Read and parse every file again.")
+@click.option("--watch", "keep_watching", is_flag=True, help="Stay and keep it fresh.")
+@json_option
+@click.pass_context
+def index(
+    context: click.Context,
+    path: Path,
+    kind: str,
+    name: str,
+    description: str,
+    force: bool,
+    keep_watching: bool,
+    as_json: bool,
+) -> None:
+    """Index the folder PATH; only what changed since last time is read."""
+    with desk_from(context) as desk:
+        with progress_on_stderr("indexing") as progress:
+            report = desk.index(
+                path,
+                cast(CollectionKind, kind),
+                name=name,
+                description=description,
+                force=force,
+                progress=progress,
+            )
+        _show(report, as_json)
+        if keep_watching:
+            _watch(desk, path.resolve(), report.collection, cast(CollectionKind, kind))
+
+
+@click.command()
+@click.argument("uri")
+@click.option("--collection", required=True, help="The collection to add it to; made if there is none.")
+@click.option("--content-type", default="", help="Override the detected type: python, markdown, …")
+@click.option("--meta", multiple=True, metavar="KEY=VALUE", help="Metadata to keep with it.")
+@click.option("--allow-host", multiple=True, help="A host that may be fetched although it is inside your network.")
+@json_option
+@click.pass_context
+def ingest(
+    context: click.Context,
+    uri: str,
+    collection: str,
+    content_type: str,
+    meta: tuple[str, ...],
+    allow_host: tuple[str, ...],
+    as_json: bool,
+) -> None:
+    """Add what URI names (file://, https://, data:, or a plain path) to a collection."""
+    metadata = dict(_pair(one) for one in meta)
+    if ":" not in uri.partition("/")[0] or Path(uri).exists():
+        uri = Path(uri).resolve().as_uri()
+    with desk_from(context, allow_hosts=allow_host) as desk:
+        desk.ensure_collection(collection, "files")
+        with progress_on_stderr("adding") as progress:
+            report = desk.ingest(
+                uri,
+                collection,
+                content_type=content_type,
+                metadata=metadata,
+                roots=[Path("/")],
+                progress=progress,
+            )
+        _show(report, as_json)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, mark, value = text.partition("=")
+    if not mark or not key:
+        raise click.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="--meta")
+    return key, value
+
+
+def _watch(desk: Desk, root: Path, name: str, kind: CollectionKind) -> None:
+    from refdesk.sources.watch import watch
+
+    click.echo(f"Watching {root}; Ctrl-C ends it.", err=True)
+    for changed in watch(root, threading.Event()):
+        report = desk.index(root, kind, name=name, only=changed)
+        click.echo(f"{report.written} written, {report.removed} removed, {report.moved} moved", err=True)
+
+
+def report_json(report: Report) -> dict[str, Any]:
+    """The report as JSON: counts, and each file left out with its reason."""
+    return {**asdict(report), "seconds": round(report.seconds, 3)}
+
+
+def _show(report: Report, as_json: bool) -> None:
+    if as_json:
+        print_json(report_json(report))
+        return
+    click.echo(
+        f"{report.collection}: {report.files} files, {report.written} written, {report.unchanged} unchanged,"
+        f" {report.moved} moved, {report.removed} removed; {report.chunks} chunks ({report.embedded} embedded),"
+        f" {report.symbols} symbols in {report.seconds:.1f} s"
+    )
+    for title, left_out in (("not readable", report.errors), ("skipped", report.skipped)):
+        if left_out:
+            click.echo(f"{len(left_out)} {title}:", err=True)
+            for one in left_out[:_SHOWN]:
+                click.echo(f"  {one.path}: {one.reason}", err=True)
+            if len(left_out) > _SHOWN:
+                click.echo(f"  … and {len(left_out) - _SHOWN} more: --json lists them", err=True)

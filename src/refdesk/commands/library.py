@@ -1,0 +1,186 @@
+"""`collections`, `documents`, `stats`, `remove`, `status`, `doctor`, `backup`, `reembed`: what is kept."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+import click
+
+from refdesk.commands.desk import desk_from, json_option, print_json, progress_on_stderr
+from refdesk.desk import Desk
+from refdesk.errors import NotFound
+from refdesk.model import Collection, Found, Skipped
+
+
+@click.command()
+@json_option
+@click.pass_context
+def collections(context: click.Context, as_json: bool) -> None:
+    """List the collections."""
+    with desk_from(context) as desk:
+        rows = [
+            {
+                "name": one.name,
+                "kind": one.kind,
+                "description": one.description,
+                "root": one.root,
+                "documents": desk.store.count_documents(one.name),
+                "created_at": one.created_at,
+                "updated_at": one.updated_at,
+            }
+            for one in desk.store.collections()
+        ]
+    if as_json:
+        print_json(rows)
+        return
+    if not rows:
+        click.echo("The library is empty. `refdesk index PATH` fills it.")
+    for row in rows:
+        click.echo(
+            f"{row['name']}  {row['kind']}  {row['documents']} documents  {row['root']}  {row['description']}".rstrip()
+        )
+
+
+@click.command()
+@click.argument("name")
+@click.option("--limit", type=click.IntRange(1), default=100, show_default=True)
+@click.option("--offset", type=click.IntRange(0), default=0)
+@json_option
+@click.pass_context
+def documents(context: click.Context, name: str, limit: int, offset: int, as_json: bool) -> None:
+    """List the documents of collection NAME."""
+    with desk_from(context) as desk:
+        desk.collection(name)
+        listed = desk.store.documents(name, limit, offset)
+        total = desk.store.count_documents(name)
+    if as_json:
+        print_json({"documents": [asdict(one) for one in listed], "total": total, "offset": offset})
+        return
+    for one in listed:
+        click.echo(f"{one.id}  {one.content_type:12} {one.path}")
+    if offset + len(listed) < total:
+        click.echo(f"{total - offset - len(listed)} more: --offset {offset + len(listed)}", err=True)
+
+
+@click.command()
+@click.argument("name", default="")
+@json_option
+@click.pass_context
+def stats(context: click.Context, name: str, as_json: bool) -> None:
+    """Show how much there is, in all or in collection NAME."""
+    with desk_from(context) as desk:
+        if name:
+            desk.collection(name)
+        counted = asdict(desk.store.stats(name))
+        identity = desk.store.embedder_identity()
+    model = f"{identity.name} {identity.version}, {identity.dimension} dimensions" if identity else "none yet"
+    if as_json:
+        print_json({**counted, "embedder": model})
+        return
+    for key, value in counted.items():
+        click.echo(f"{key.replace('_', ' '):14} {value:,}")
+    click.echo(f"{'embedder':14} {model}")
+
+
+@click.command()
+@click.argument("name_or_id")
+@click.pass_context
+def remove(context: click.Context, name_or_id: str) -> None:
+    """Remove a collection by its name or a document by its id."""
+    with desk_from(context) as desk:
+        what, count = desk.remove(name_or_id)
+    click.echo(f"Removed {what} {name_or_id}" + (f" with {count} documents." if what == "collection" else "."))
+
+
+@click.command()
+@click.argument("path", type=click.Path(path_type=Path))
+@json_option
+@click.pass_context
+def status(context: click.Context, path: Path, as_json: bool) -> None:
+    """Say whether PATH is indexed and up to date, and why not."""
+    with desk_from(context) as desk:
+        collection, document, walked = desk.why(path)
+        if collection is None:
+            raise NotFound(f"{path} is in no indexed folder.", "`refdesk index` its folder first.")
+        if path.is_dir() and isinstance(walked, Found | type(None)):
+            answer = _folder_status(desk, collection)
+        else:
+            answer = {"path": str(path), "collection": collection.name, "indexed": document is not None}
+            if document is not None:
+                answer["chunks"] = len(desk.store.chunks_of(document.id))
+                answer["indexed_at"] = _moment(document.updated_at)
+                answer["up_to_date"] = isinstance(walked, Found) and (walked.size, walked.modified_ns) == (
+                    document.size,
+                    document.modified_ns,
+                )
+            if isinstance(walked, Skipped):
+                answer["reason"] = walked.reason
+            elif document is None:
+                kept = {one.path: one.reason for one in desk.store.skipped(collection.name)}
+                relative = path.absolute().relative_to(collection.root).as_posix()
+                answer["reason"] = kept.get(relative, "not seen yet: index again")
+    if as_json:
+        print_json(answer)
+        return
+    for key, value in answer.items():
+        click.echo(f"{key.replace('_', ' ')}: {value}")
+
+
+def _folder_status(desk: Desk, collection: Collection) -> dict[str, object]:
+    skipped = desk.store.skipped(collection.name)
+    fresh, changed = desk.freshness(collection)
+    return {
+        "collection": collection.name,
+        "kind": collection.kind,
+        "root": collection.root,
+        "documents": desk.store.count_documents(collection.name),
+        "up_to_date": not changed,
+        "unchanged": fresh,
+        "changed": changed[:50],
+        "skipped": [f"{one.path}: {one.reason}" for one in skipped[:50]],
+        "skipped_total": len(skipped),
+    }
+
+
+@click.command()
+@click.option("--check", is_flag=True, help="Only report; repair nothing.")
+@json_option
+@click.pass_context
+def doctor(context: click.Context, check: bool, as_json: bool) -> None:
+    """Check the record and its indexes, and repair the indexes."""
+    with desk_from(context) as desk:
+        findings = desk.store.verify(repair=not check)
+    if as_json:
+        print_json([asdict(one) for one in findings])
+    else:
+        for one in findings:
+            mark = "repaired" if one.repaired else "ok" if one.ok else "broken"
+            click.echo(f"{one.part}: {mark}: {one.message}")
+    if any(not one.ok and not one.repaired for one in findings):
+        sys.exit(7)
+
+
+@click.command()
+@click.argument("target", type=click.Path(path_type=Path))
+@click.pass_context
+def backup(context: click.Context, target: Path) -> None:
+    """Copy the library to the folder TARGET, which must not exist; works while it is written to."""
+    with desk_from(context) as desk:
+        desk.store.backup(target)
+    click.echo(f"Backed up to {target}. `refdesk --library {target} …` opens it.")
+
+
+@click.command()
+@click.pass_context
+def reembed(context: click.Context) -> None:
+    """Replace all vectors by those of the embedder that is set."""
+    with desk_from(context) as desk, progress_on_stderr("embedding") as progress:
+        count = desk.reembed(progress)
+    click.echo(f"{count} texts embedded.")
+
+
+def _moment(milliseconds: int) -> str:
+    return datetime.fromtimestamp(milliseconds / 1000, tz=UTC).isoformat(timespec="seconds")

@@ -1,0 +1,103 @@
+"""`search`: what the library knows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from refdesk.commands.desk import desk_from, json_option, print_json
+from refdesk.model import Filters, Hit, Page, Query
+
+
+@click.command()
+@click.argument("query")
+@click.option("--collection", multiple=True, help="Search only this collection; may be repeated.")
+@click.option("--limit", type=click.IntRange(1, 100), default=10, show_default=True)
+@click.option("--offset", type=click.IntRange(0), default=0, help="Skip that many hits.")
+@click.option("--alpha", type=click.FloatRange(0, 1), help="Share of meaning: 0 keywords only, 1 vectors only.")
+@click.option("--path", multiple=True, metavar="GLOB", help="Only files whose relative path matches.")
+@click.option("--language", multiple=True)
+@click.option("--ext", multiple=True, help="Only files with this extension.")
+@click.option("--type", "types", multiple=True, help="prose, code, api, config or cmd.")
+@click.option("--meta", multiple=True, metavar="KEY=VALUE")
+@click.option("--exact", is_flag=True, help="Hits contain the query to the letter, punctuation and all.")
+@click.option("--explain", is_flag=True, help="Say why each hit ranks where it does.")
+@json_option
+@click.pass_context
+def search(context: click.Context, /, query: str, as_json: bool, **options: Any) -> None:
+    """Search the library for QUERY."""
+    if not query.strip():
+        raise click.UsageError("The query is empty.")
+    asked = Query(
+        text=query,
+        filters=_filters(options),
+        limit=options["limit"],
+        offset=options["offset"],
+        alpha=options["alpha"],
+        exact=options["exact"],
+        explain=options["explain"],
+    )
+    with desk_from(context) as desk:
+        page = desk.search(asked)
+    if as_json:
+        print_json(
+            {"query": query, "hits": [hit_json(hit) for hit in page.hits], "more": page.more, "notes": page.notes}
+        )
+    else:
+        _show(page)
+
+
+def _filters(options: dict[str, Any]) -> Filters:
+    metadata: dict[str, tuple[str, ...]] = {}
+    for text in options["meta"]:
+        key, mark, value = text.partition("=")
+        if not mark:
+            raise click.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="--meta")
+        metadata[key] = (*metadata.get(key, ()), value)
+    return Filters(
+        collections=options["collection"],
+        paths=options["path"],
+        languages=options["language"],
+        extensions=tuple(one.lstrip(".") for one in options["ext"]),
+        types=options["types"],
+        metadata=tuple(metadata.items()),
+    )
+
+
+def hit_json(hit: Hit) -> dict[str, Any]:
+    """A hit as JSON, with its lines and where it stands."""
+    chunk, document = hit.stored.chunk, hit.stored.document
+    shown = {
+        "score": round(hit.score, 4),
+        "collection": document.collection,
+        "path": document.path,
+        "start_line": chunk.start_line,
+        "end_line": chunk.end_line,
+        "kind": chunk.kind,
+        "language": chunk.language,
+        "title": chunk.title,
+        "breadcrumb": list(chunk.breadcrumb),
+        "symbols": list(chunk.symbols),
+        "snippet": hit.snippet,
+        "snippet_line": hit.snippet_line,
+        "document_id": document.id,
+        "uri": document.uri,
+    }
+    return {**shown, "explanation": dict(hit.explanation)} if hit.explanation else shown
+
+
+def _show(page: Page) -> None:
+    for note in page.notes:
+        click.echo(f"note: {note}", err=True)
+    if not page.hits:
+        click.echo("No results found.")
+    for number, hit in enumerate(page.hits, 1):
+        chunk, document = hit.stored.chunk, hit.stored.document
+        place = click.style(f"{document.path}:{chunk.start_line}-{chunk.end_line}", bold=True)
+        about = " ".join(part for part in (chunk.kind, chunk.title) if part)
+        click.echo(f"{number}. {place}  {about}  [{document.collection}] {hit.score:.2f}")
+        for line in hit.snippet.splitlines():
+            click.echo(f"     {line}")
+        if hit.explanation:
+            click.echo("     " + "; ".join(f"{name}: {value}" for name, value in hit.explanation.items()))

@@ -1,0 +1,252 @@
+"""One library with everything that reads and writes it, made of parts it does not name."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Protocol
+
+from refdesk.errors import CollectionNotFound, EmbedderMismatch, InvalidInput, NotFound, SettingsError
+from refdesk.ids import checked_name, name_from, new_id
+from refdesk.ingest import ParsePool, Progress, Report, Writer, reembed
+from refdesk.model import (
+    Batch,
+    Collection,
+    CollectionKind,
+    Content,
+    Document,
+    FileState,
+    Found,
+    Page,
+    Query,
+    Skipped,
+)
+from refdesk.ports import Embedder, Parser, Source, Store
+from refdesk.search.engine import Engine
+from refdesk.settings import Settings
+
+
+class Folder(Protocol):
+    """Makes the source of a folder's files, given what is known of them already."""
+
+    def __call__(
+        self,
+        root: Path,
+        *,
+        max_file_bytes: int,
+        known: Mapping[str, FileState],
+        known_skipped: Mapping[str, str],
+        rules_fingerprint: str,
+    ) -> Source: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a desk is made of; app.py fills it with concrete classes."""
+
+    store: Callable[[Settings], Store]
+    embedder: Callable[[Settings], Embedder | None]
+    parser: Callable[[Path | None, CollectionKind], Parser]
+    pool: Callable[[Parser, int], ParsePool]
+    folder: Folder
+    load: Callable[[str, Sequence[Path], Settings], Iterator[Content | Skipped]]
+    why: Callable[[Path, str, int], Found | Skipped]
+
+
+class Desk:
+    """One library with everything that reads and writes it."""
+
+    def __init__(self, settings: Settings, parts: Parts) -> None:
+        self.settings = settings
+        self._parts = parts
+
+    @cached_property
+    def store(self) -> Store:
+        return self._parts.store(self.settings)
+
+    @cached_property
+    def embedder(self) -> Embedder | None:
+        """The embedder that is set; its vectors are the library's, or EmbedderMismatch says how to make them so."""
+        embedder = self._parts.embedder(self.settings)
+        if embedder is not None:
+            self._check_identity(embedder)
+        return embedder
+
+    @cached_property
+    def engine(self) -> Engine:
+        return Engine(self.store, self.embedder)
+
+    def close(self) -> None:
+        if "store" in self.__dict__:
+            self.store.close()
+
+    def search(self, query: Query) -> Page:
+        """The page of hits that the query asks for; an unknown collection is an error."""
+        for name in query.filters.collections:
+            self.collection(name)
+        return self.engine.search(query)
+
+    # --- collections ---------------------------------------------------------------------------
+
+    def collection(self, name: str) -> Collection:
+        """The collection of that name; CollectionNotFound lists the ones there are."""
+        found = self.store.collection(name)
+        if found is None:
+            names = [one.name for one in self.store.collections()]
+            known = f"Known collections: {', '.join(names[:20])}." if names else "The library has no collections yet."
+            raise CollectionNotFound(f"Collection not found: {name}.", known)
+        return found
+
+    def ensure_collection(
+        self, name: str, kind: CollectionKind, *, root: str = "", description: str = ""
+    ) -> Collection:
+        """The collection of that name, made now if there is none."""
+        now = time.time_ns() // 1_000_000
+        known = self.store.collection(checked_name(name))
+        if known is None:
+            wanted = Collection(
+                id=new_id(), name=name, kind=kind, description=description, root=root, created_at=now, updated_at=now
+            )
+        elif root and known.root and known.root != root:
+            raise InvalidInput(
+                f"Collection {name} holds {known.root}, not {root}.", "Choose another --name, or remove it first."
+            )
+        else:
+            wanted = replace(known, description=description or known.description, root=root or known.root)
+        if wanted != known:
+            self.store.put_collection(wanted)
+        return wanted
+
+    # --- writing ---------------------------------------------------------------------------------
+
+    def index(
+        self,
+        root: Path,
+        kind: CollectionKind,
+        *,
+        name: str = "",
+        description: str = "",
+        force: bool = False,
+        only: set[str] | None = None,
+        progress: Progress | None = None,
+    ) -> Report:
+        """Makes the library hold what the folder has."""
+        folder = root.resolve()
+        if not folder.is_dir():
+            raise InvalidInput(f"Path does not exist or is not a directory: {root}.", "Name a folder.")
+        collection = self.ensure_collection(
+            name or self._name_for(folder), kind, root=str(folder), description=description
+        )
+        source = self._folder_source(collection)
+        report = self._writer(self._parts.parser(folder, kind), progress).index(
+            collection, source, force=force, only=only
+        )
+        if only is None and source.fingerprint() != collection.properties.get("rules"):
+            properties = {**collection.properties, "rules": source.fingerprint()}
+            self.store.put_collection(replace(collection, properties=properties))
+        return report
+
+    def ingest(
+        self,
+        uri: str,
+        collection_name: str,
+        *,
+        content_type: str = "",
+        metadata: Mapping[str, str] | None = None,
+        roots: Sequence[Path] = (),
+        progress: Progress | None = None,
+    ) -> Report:
+        """Adds what a file:, https: or data: URI names; a folder's files with it."""
+        collection = self.collection(collection_name)
+        loaded = list(self._parts.load(uri, roots, self.settings))
+        contents = [
+            replace(one, content_type=content_type or one.content_type, metadata={**one.metadata, **(metadata or {})})
+            for one in loaded
+            if isinstance(one, Content)
+        ]
+        report = self._writer(self._parts.parser(None, collection.kind), progress).add(collection, contents)
+        report.skipped += [one for one in loaded if isinstance(one, Skipped)]
+        return report
+
+    def reembed(self, progress: Progress | None = None) -> int:
+        """Replaces all vectors by those of the embedder that is set."""
+        embedder = self._parts.embedder(self.settings)
+        if embedder is None:
+            raise SettingsError("No embedder is set.", "Set embedder to static.")
+        return reembed(self.store, embedder, progress or Progress())
+
+    def remove(self, name_or_id: str) -> tuple[str, int]:
+        """Removes a collection by name or a document by id; says which and how many documents."""
+        if self.store.collection(name_or_id) is not None:
+            return "collection", self.store.remove_collection(name_or_id)
+        document = self.store.document(name_or_id)
+        if document is None:
+            raise NotFound(f"There is no collection or document {name_or_id}.", "`refdesk collections` lists them.")
+        self.store.apply(Batch(collection=document.collection, removes=(document.id,)))
+        return "document", 1
+
+    def why(self, path: Path) -> tuple[Collection | None, Document | None, Found | Skipped | None]:
+        """The collection a path belongs to, its document, and what a walk makes of it."""
+        target = path.absolute()
+        for collection in sorted(self.store.collections(), key=lambda one: -len(one.root)):
+            root = Path(collection.root) if collection.root and "://" not in collection.root else None
+            if root is None or not target.is_relative_to(root):
+                continue
+            relative = target.relative_to(root).as_posix()
+            document = self.store.document_by_path(collection.name, relative)
+            return collection, document, self._parts.why(root, relative, self.settings.max_file_bytes)
+        return None, None, None
+
+    def freshness(self, collection: Collection) -> tuple[int, list[str]]:
+        """How many files are as they were indexed, and the paths that changed, came or went since."""
+        states = self.store.file_states(collection.name)
+        source = self._folder_source(collection)
+        walked = {one.path: (one.size, one.modified_ns) for one in source.walk() if isinstance(one, Found)}
+        unreadable = {one.path for one in self.store.skipped(collection.name)}
+        changed = [
+            path
+            for path in sorted(states.keys() | walked.keys())
+            if path not in unreadable
+            and (path not in states or walked.get(path) != (states[path].size, states[path].modified_ns))
+        ]
+        return len(states.keys() - changed), changed
+
+    def _folder_source(self, collection: Collection) -> Source:
+        return self._parts.folder(
+            Path(collection.root),
+            max_file_bytes=self.settings.max_file_bytes,
+            known=self.store.file_states(collection.name),
+            known_skipped={one.path: one.reason for one in self.store.skipped(collection.name)},
+            rules_fingerprint=collection.properties.get("rules", ""),
+        )
+
+    def _writer(self, parser: Parser, progress: Progress | None) -> Writer:
+        pool = self._parts.pool(parser, self.settings.workers)
+        return Writer(self.store, pool, self.embedder, progress or Progress())
+
+    def _name_for(self, folder: Path) -> str:
+        """The name the folder's collection has, else one made from the folder's own, made unique."""
+        known = {one.name: one for one in self.store.collections()}
+        for one in known.values():
+            if one.root == str(folder):
+                return one.name
+        name = stem = name_from(folder.name)
+        number = 1
+        while name in known:
+            number += 1
+            name = f"{stem}-{number}"
+        return name
+
+    def _check_identity(self, embedder: Embedder) -> None:
+        kept = self.store.embedder_identity()
+        if kept is None:
+            self.store.set_embedder_identity(embedder.identity)
+        elif kept != embedder.identity:
+            raise EmbedderMismatch(
+                f"The library's vectors were made by {kept.name} {kept.version}, not by"
+                f" {embedder.identity.name} {embedder.identity.version}.",
+                "Run `refdesk reembed` to replace them, or set the embedder that made them.",
+            )

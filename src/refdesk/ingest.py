@@ -1,0 +1,332 @@
+"""The write path, top to bottom: walk, compare, read, parse, embed, apply."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from refdesk.errors import Cancelled, CollectionNotFound, LoadFailed, ParseFailed, RefdeskError
+from refdesk.ids import new_id
+from refdesk.model import (
+    Batch,
+    Chunk,
+    Chunking,
+    Collection,
+    Content,
+    Document,
+    DocumentWrite,
+    FileState,
+    Found,
+    Parsed,
+    Skipped,
+    Vector,
+)
+from refdesk.ports import Embedder, Source, Store
+
+_BATCH_CHUNKS = 2_000  # a transaction's size: large enough to be fast, small enough to lose little and hold little
+_BATCH_BYTES = 8_000_000
+
+
+class ParsePool(Protocol):
+    """Parses contents, in this process or in several; answers come in the order of the contents."""
+
+    def parse_all(
+        self, contents: Iterable[Content], chunking: Chunking
+    ) -> Iterator[tuple[Content, Parsed | Skipped]]: ...
+
+
+@dataclass(slots=True)
+class Progress:
+    """Where long work reports to and asks whether to go on."""
+
+    report: Callable[[int, int, str], None] = lambda done, total, what: None
+    cancelled: Callable[[], bool] = lambda: False
+
+    def step(self, done: int, total: int, what: str) -> None:
+        if self.cancelled():
+            raise Cancelled("The work was cancelled.", "What was indexed before stays searchable.")
+        self.report(done, total, what)
+
+
+@dataclass(slots=True, kw_only=True)
+class Report:
+    """What a run did."""
+
+    collection: str
+    files: int = 0  # found worth reading
+    written: int = 0
+    unchanged: int = 0
+    moved: int = 0
+    removed: int = 0
+    chunks: int = 0
+    embedded: int = 0
+    symbols: int = 0
+    references: int = 0
+    skipped: list[Skipped] = field(default_factory=list)
+    errors: list[Skipped] = field(default_factory=list)
+    seconds: float = 0.0
+    document_ids: list[str] = field(default_factory=list)
+
+
+class Writer:
+    """Brings contents into one collection of a store."""
+
+    def __init__(self, store: Store, pool: ParsePool, embedder: Embedder | None, progress: Progress) -> None:
+        self._store = store
+        self._pool = pool
+        self._embedder = embedder
+        self._progress = progress
+
+    def index(
+        self, collection: Collection, source: Source, *, force: bool = False, only: set[str] | None = None
+    ) -> Report:
+        """Makes the collection hold what the source has; only what changed is read, parsed and embedded.
+
+        With `only`, the paths in it are looked at and no others.
+        """
+        started = time.perf_counter()
+        report = Report(collection=collection.name)
+        with self._store.writing():
+            states = self._store.file_states(collection.name)
+            found, report.skipped = _split(self._walk(source, only))
+            report.files = len(found)
+            changed = [one for one in found if force or _is_new(one, states.get(one.path))]
+            report.unchanged = len(found) - len(changed)
+            present = {one.path for one in found}
+            gone = {p: s for p, s in states.items() if p not in present and (only is None or p in only)}
+            self._write_changed(collection, source, changed, states, gone, force, report)
+            self._remove(collection, gone, report)
+            if only is None:
+                self._store.replace_skipped(collection.name, [*report.skipped, *report.errors])
+        report.seconds = time.perf_counter() - started
+        return report
+
+    def add(self, collection: Collection, contents: Sequence[Content]) -> Report:
+        """Adds or updates single contents; one that is kept already, unchanged, is left alone."""
+        started = time.perf_counter()
+        report = Report(collection=collection.name, files=len(contents))
+        with self._store.writing():
+            if self._store.collection(collection.name) is None:
+                raise CollectionNotFound(f"Collection not found: {collection.name}.", "Create it first.")
+            known = {one.uri: self._store.document_by_uri(one.uri, collection.name) for one in contents}
+            fresh = [one for one in contents if not self._same(one, known[one.uri], report)]
+            self._write(collection, fresh, {uri: doc for uri, doc in known.items() if doc}, report)
+        report.seconds = time.perf_counter() - started
+        return report
+
+    def _same(self, content: Content, known: Document | None, report: Report) -> bool:
+        if known is None or known.content_hash != content_hash(content) or not _same_facts(content, known):
+            return False
+        report.unchanged += 1
+        report.document_ids.append(known.id)
+        return True
+
+    def _walk(self, source: Source, only: set[str] | None) -> Iterator[Found | Skipped]:
+        for number, one in enumerate(source.walk()):
+            if number % 500 == 0:
+                self._progress.step(number, 0, "looking")
+            if only is None or one.path in only:
+                yield one
+
+    def _write_changed(
+        self,
+        collection: Collection,
+        source: Source,
+        changed: Sequence[Found],
+        states: Mapping[str, FileState],
+        gone: dict[str, FileState],
+        force: bool,
+        report: Report,
+    ) -> None:
+        """Reads what changed; what only moved or was only touched is noted, the rest is parsed and written."""
+        by_hash = {state.content_hash: path for path, state in gone.items()}
+        touched: list[Document] = []
+        known: dict[str, Document] = {}
+
+        def fresh() -> Iterator[Content]:
+            for number, one in enumerate(changed):
+                self._progress.step(number, len(changed), one.path)
+                try:
+                    content = source.read(one)
+                except (LoadFailed, ParseFailed) as error:
+                    report.errors.append(Skipped(path=one.path, reason=error.message))
+                    continue
+                document = self._known(states.get(one.path))
+                came_from = by_hash.get(content_hash(content)) if document is None else None
+                if came_from is not None and came_from in gone:
+                    document = self._known(gone.pop(came_from))
+                    report.moved += document is not None
+                if document is not None and document.content_hash == content_hash(content) and not force:
+                    touched.append(_touch(document, content))
+                    report.unchanged += document.path == content.path
+                    continue
+                if document is not None:
+                    known[content.uri] = document
+                yield content
+
+        self._write(collection, fresh(), known, report)
+        if touched:
+            self._store.apply(Batch(collection=collection.name, touches=tuple(touched)))
+        self._progress.step(len(changed), len(changed), "done")
+
+    def _known(self, state: FileState | None) -> Document | None:
+        return self._store.document(state.document_id) if state else None
+
+    def _write(
+        self, collection: Collection, contents: Iterable[Content], known: Mapping[str, Document], report: Report
+    ) -> None:
+        writes: list[DocumentWrite] = []
+        chunks = size = 0
+        for content, parsed in self._pool.parse_all(contents, collection.chunking):
+            if isinstance(parsed, Skipped):
+                report.errors.append(parsed)
+                self._drop_unreadable(collection, known.get(content.uri), report)
+                continue
+            writes.append(_document_write(collection, content, parsed, known.get(content.uri)))
+            chunks += len(parsed.chunks)
+            size += len(content.data)
+            if chunks >= _BATCH_CHUNKS or size >= _BATCH_BYTES:
+                self._apply(collection, writes, report)
+                writes, chunks, size = [], 0, 0
+        if writes:
+            self._apply(collection, writes, report)
+
+    def _drop_unreadable(self, collection: Collection, document: Document | None, report: Report) -> None:
+        """A file that can't be read any more must not be found with lines it no longer has."""
+        if document is not None:
+            self._store.apply(Batch(collection=collection.name, removes=(document.id,)))
+            report.removed += 1
+
+    def _apply(self, collection: Collection, writes: Sequence[DocumentWrite], report: Report) -> None:
+        vectors = self._embed(writes)
+        self._store.apply(Batch(collection=collection.name, writes=tuple(writes), vectors=vectors))
+        report.written += len(writes)
+        report.embedded += len(vectors)
+        report.chunks += sum(len(write.chunks) for write in writes)
+        report.symbols += sum(len(write.symbols) for write in writes)
+        report.references += sum(len(write.references) for write in writes)
+        report.document_ids += [write.document.id for write in writes]
+
+    def _embed(self, writes: Sequence[DocumentWrite]) -> dict[bytes, Vector]:
+        """Vectors for the chunks whose text was never embedded before."""
+        if self._embedder is None:
+            return {}
+        texts = {
+            key: embedding_text(chunk)
+            for write in writes
+            for key, chunk in zip(write.vector_keys, write.chunks, strict=True)
+        }
+        missing = sorted(self._store.missing_vectors(texts))
+        if not missing:
+            return {}
+        rows = self._embedder.embed_passages([texts[key] for key in missing])
+        return dict(zip(missing, rows, strict=True))
+
+    def _remove(self, collection: Collection, gone: Mapping[str, FileState], report: Report) -> None:
+        ids = [state.document_id for state in gone.values()]
+        for start in range(0, len(ids), _BATCH_CHUNKS):
+            self._store.apply(Batch(collection=collection.name, removes=tuple(ids[start : start + _BATCH_CHUNKS])))
+        report.removed += len(ids)
+
+
+def content_hash(content: Content) -> str:
+    """The identity of the bytes."""
+    return hashlib.blake2b(content.data, digest_size=16).hexdigest()
+
+
+def embedding_text(chunk: Chunk) -> str:
+    """What is embedded of a chunk: where it stands and what it says; no path, so that a moved file keeps its vectors."""
+    where = chunk.breadcrumb[1:] if chunk.type == "code" and chunk.kind != "section" else chunk.breadcrumb
+    head = " > ".join((*where, chunk.title) if chunk.title not in where[-1:] else where)
+    return f"{head}\n{chunk.text}" if head else chunk.text
+
+
+def vector_key(text: str) -> bytes:
+    """The address of a text's vector."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def reembed(store: Store, embedder: Embedder, progress: Progress) -> int:
+    """Gives every chunk a vector of this embedder; returns how many texts were embedded."""
+    embedded = 0
+    with store.writing():
+        store.set_embedder_identity(embedder.identity)
+        total = store.stats().documents
+        done = 0
+        for collection in store.collections():
+            offset = 0
+            while documents := store.documents(collection.name, 200, offset):
+                texts = {
+                    vector_key(text): text
+                    for document in documents
+                    for one in store.chunks_of(document.id)
+                    for text in (embedding_text(one.chunk),)
+                }
+                missing = sorted(store.missing_vectors(texts))
+                if missing:
+                    rows = embedder.embed_passages([texts[key] for key in missing])
+                    store.apply(Batch(collection=collection.name, vectors=dict(zip(missing, rows, strict=True))))
+                embedded += len(missing)
+                offset += len(documents)
+                done += len(documents)
+                progress.step(done, total, collection.name)
+    return embedded
+
+
+def _split(walked: Iterable[Found | Skipped]) -> tuple[list[Found], list[Skipped]]:
+    found: list[Found] = []
+    skipped: list[Skipped] = []
+    for one in walked:
+        if isinstance(one, Found):
+            found.append(one)
+        else:
+            skipped.append(one)
+    return found, skipped
+
+
+def _is_new(found: Found, state: FileState | None) -> bool:
+    return state is None or (found.size, found.modified_ns) != (state.size, state.modified_ns)
+
+
+def _same_facts(content: Content, known: Document) -> bool:
+    """Whether type and metadata, where the caller gives them, are what they were."""
+    same_type = not content.content_type or content.content_type == known.content_type
+    return same_type and all(known.metadata.get(key) == value for key, value in content.metadata.items())
+
+
+def _touch(document: Document, content: Content) -> Document:
+    return replace(
+        document, uri=content.uri, path=content.path, size=len(content.data), modified_ns=content.modified_ns
+    )
+
+
+def _document_write(collection: Collection, content: Content, parsed: Parsed, known: Document | None) -> DocumentWrite:
+    now = time.time_ns() // 1_000_000
+    document = Document(
+        id=known.id if known else new_id(),
+        collection=collection.name,
+        uri=content.uri,
+        path=content.path,
+        title=parsed.title,
+        content_type=parsed.content_type,
+        content_hash=content_hash(content),
+        size=len(content.data),
+        modified_ns=content.modified_ns,
+        metadata={**parsed.metadata, **content.metadata},
+        created_at=known.created_at if known else now,
+        updated_at=now,
+    )
+    return DocumentWrite(
+        document=document,
+        raw=parsed.text,
+        chunks=parsed.chunks,
+        vector_keys=tuple(vector_key(embedding_text(chunk)) for chunk in parsed.chunks),
+        symbols=parsed.symbols,
+        references=parsed.references,
+    )
+
+
+__all__ = ["ParsePool", "Progress", "RefdeskError", "Report", "Writer", "content_hash", "embedding_text", "reembed"]

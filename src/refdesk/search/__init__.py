@@ -1,0 +1,1 @@
+"""The read path: a Query in, a Page of Hits out."""

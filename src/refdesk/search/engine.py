@@ -1,0 +1,195 @@
+"""The read path, top to bottom: understand, look up, fuse, rerank, collapse, cut a page, show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from refdesk.model import Hit, Page, Query, Scored, StoredChunk
+from refdesk.ports import Embedder, Store
+from refdesk.search import fuse
+from refdesk.search.rerank import signals
+from refdesk.search.snippets import snippet
+from refdesk.search.understand import Understood, understand
+
+_POOL = 120  # candidates from each index; the same for every page, so that pages fit together
+_RERANKED = 60  # of the fused candidates, how many are looked at closely
+_PER_DOCUMENT = 3  # hits of one document before its others step back
+_ALPHA = {"symbol": 0.25, "path": 0.2, "error": 0.35, "code": 0.4, "words": 0.5}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """What both indexes found."""
+
+    lexical: Sequence[Scored] = ()
+    vector: Sequence[Scored] = ()
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Ranked:
+    """A candidate on its way up."""
+
+    stored: StoredChunk
+    score: float
+    why: dict[str, float | str] = field(default_factory=dict)
+
+
+class Engine:
+    """Searches one store with one embedder, or without any."""
+
+    def __init__(self, store: Store, embedder: Embedder | None) -> None:
+        self._store = store
+        self._embedder = embedder
+
+    def search(self, query: Query) -> Page:
+        """The page of hits that the query asks for."""
+        state = self._store.sequence()
+        asked = understand(query.text)
+        found = self._look_up(query, asked)
+        fused = self._fuse(query, asked, found)
+        window = fuse.order(fused)
+        ranked = self._rerank(window[: max(_RERANKED, 2 * (query.offset + query.limit))], fused, asked, found)
+        page = ranked[query.offset : query.offset + query.limit]
+        return Page(
+            hits=tuple(_show(one, asked, query) for one in page),
+            more=len(ranked) > query.offset + query.limit,
+            state=state,
+            notes=found.notes,
+        )
+
+    def _look_up(self, query: Query, asked: Understood) -> Candidates:
+        if query.exact:
+            return Candidates(lexical=self._literal(query, asked))
+        alpha = query.alpha
+        lexical: Sequence[Scored] = ()
+        if alpha != 1.0:
+            if asked.phrases:
+                lexical = self._phrases(query, asked)
+            else:
+                lexical = self._store.lexical(asked.terms, query.filters, _POOL)
+        if alpha == 0.0 or asked.phrases:
+            return Candidates(lexical=lexical)
+        if self._embedder is None:
+            return Candidates(lexical=lexical, notes=("keywords only: no embedder is set",))
+        vector = self._embedder.embed_queries([query.text])[0]
+        if not vector.any():
+            return Candidates(lexical=lexical)
+        nearest = self._store.nearest(vector, query.filters, _POOL)
+        matched = {one.chunk_id for one in lexical}
+        floor = self._embedder.similarity_floor
+        relevant = [one for one in nearest if one.chunk_id in matched or one.score >= floor]
+        return Candidates(lexical=lexical, vector=relevant)
+
+    def _phrases(self, query: Query, asked: Understood) -> Sequence[Scored]:
+        """Passages that hold every quoted phrase, by the whole query's score."""
+        allowed: set[int] | None = None
+        for phrase in asked.phrases:
+            ids = {one.chunk_id for one in self._store.phrase(phrase, query.filters, 10 * _POOL)}
+            allowed = ids if allowed is None else allowed & ids
+        scored = self._store.lexical(asked.terms, query.filters, 10 * _POOL)
+        return [one for one in scored if one.chunk_id in (allowed or ())][:_POOL]
+
+    def _literal(self, query: Query, asked: Understood) -> Sequence[Scored]:
+        """Passages that contain the text to the letter: by its terms where it has any, else by reading."""
+        wanted = _squeeze(query.text)
+        if not asked.terms:
+            return self._store.literal(query.text.strip(), query.filters, _POOL)
+        candidates = self._store.phrase(asked.terms, query.filters, 10 * _POOL) if len(asked.terms) > 1 else []
+        candidates = candidates or self._store.lexical(asked.terms, query.filters, 20 * _POOL)
+        stored = self._store.chunks([one.chunk_id for one in candidates])
+        return [one for one in candidates if wanted in _squeeze(stored[one.chunk_id].chunk.text)][:_POOL]
+
+    def _fuse(self, query: Query, asked: Understood, found: Candidates) -> dict[int, float]:
+        words = {one.chunk_id: one.score for one in found.lexical}
+        meaning = {one.chunk_id: one.score for one in found.vector}
+        if not found.vector:
+            return fuse.normalise_bm25(words)
+        if not found.lexical:
+            return fuse.normalise_cosine(meaning)
+        alpha = _ALPHA[asked.kind] if query.alpha is None else query.alpha
+        return fuse.convex(alpha, words, meaning)
+
+    def _rerank(
+        self, window: Sequence[int], fused: Mapping[int, float], asked: Understood, found: Candidates
+    ) -> list[Ranked]:
+        stored = self._store.chunks(window)
+        bm25 = {one.chunk_id: (rank, one.score) for rank, one in enumerate(found.lexical, 1)}
+        cosine = {one.chunk_id: (rank, one.score) for rank, one in enumerate(found.vector, 1)}
+        ranked = []
+        for position, chunk_id in enumerate(window):
+            if chunk_id not in stored:
+                continue  # removed by another process since the indexes were read
+            one = Ranked(stored[chunk_id], fused[chunk_id])
+            one.why["fused"] = round(one.score, 4)
+            for name, ranks in (("keywords", bm25), ("meaning", cosine)):
+                if chunk_id in ranks:
+                    one.why[name] = f"rank {ranks[chunk_id][0]}, {ranks[chunk_id][1]:.3f}"
+            if position < _RERANKED:
+                for name, value in signals(one.stored, asked).items():
+                    one.score += value
+                    one.why[name] = round(value, 3)
+            ranked.append(one)
+        close, rest = ranked[:_RERANKED], ranked[_RERANKED:]
+        close.sort(key=lambda one: (-one.score, one.stored.id))
+        return _scale(_arrange(close, rest))
+
+
+def _scale(ranked: list[Ranked]) -> list[Ranked]:
+    """Scores within 0..1 that never rise with rank."""
+    if not ranked:
+        return ranked
+    top = max(1.0, ranked[0].score)
+    ceiling = 1.0
+    for one in ranked:
+        ceiling = one.score = round(max(0.0, min(ceiling, one.score / top)), 6)
+    return ranked
+
+
+def _arrange(close: Sequence[Ranked], rest: Sequence[Ranked]) -> list[Ranked]:
+    """One of each text and of each split symbol; a document's fourth and later close hits after the other close ones.
+
+    Only the close ones, whose number is fixed, change places: so a longer list never differs from a shorter one
+    where both have a hit, and pages fit together.
+    """
+    seen: dict[tuple[str, str], Ranked] = {}
+    per_document: dict[str, int] = {}
+    first: list[Ranked] = []
+    later: list[Ranked] = []
+    for one in _distinct(close, seen):
+        of_document = per_document[one.stored.document.id] = per_document.get(one.stored.document.id, 0) + 1
+        (first if of_document <= _PER_DOCUMENT else later).append(one)
+    return [*first, *later, *_distinct(rest, seen)]
+
+
+def _distinct(ranked: Sequence[Ranked], seen: dict[tuple[str, str], Ranked]) -> Iterator[Ranked]:
+    for one in ranked:
+        chunk = one.stored.chunk
+        same_text = ("text", _squeeze(chunk.text))
+        same_part = ("part", f"{one.stored.document.id}#{_unsplit(chunk.key)}")
+        if (twin := seen.get(same_text) or seen.get(same_part)) is not None:
+            twin.why["collapsed"] = float(twin.why.get("collapsed", 0)) + 1
+            continue
+        seen[same_text] = seen[same_part] = one
+        yield one
+
+
+def _unsplit(key: str) -> str:
+    head, mark, number = key.rpartition("-part-")
+    return head if mark and number.isdigit() else key
+
+
+def _squeeze(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _show(one: Ranked, asked: Understood, query: Query) -> Hit:
+    text, first = snippet(one.stored.chunk.text, asked.terms)
+    return Hit(
+        stored=one.stored,
+        score=one.score,
+        snippet=text,
+        snippet_line=one.stored.chunk.start_line + first,
+        explanation={"query": asked.kind, **one.why} if query.explain else {},
+    )

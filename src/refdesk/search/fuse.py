@@ -1,0 +1,45 @@
+"""How are two rankings made one?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from refdesk.model import Scored
+
+_RRF_K = 60
+
+
+def reciprocal_rank(rankings: Sequence[tuple[float, Sequence[Scored]]]) -> dict[int, float]:
+    """Weighted reciprocal rank fusion, scaled so that first place everywhere is 1."""
+    total = sum(weight for weight, _ in rankings) or 1.0
+    fused: dict[int, float] = {}
+    for weight, ranking in rankings:
+        for rank, scored in enumerate(ranking):
+            gain = weight / total * (_RRF_K + 1) / (_RRF_K + 1 + rank)
+            fused[scored.chunk_id] = fused.get(scored.chunk_id, 0.0) + gain
+    return fused
+
+
+def convex(alpha: float, lexical: Mapping[int, float], cosine: Mapping[int, float]) -> dict[int, float]:
+    """alpha of the semantic score and the rest of the keyword score, each normalised to 0..1."""
+    words, meaning = normalise_bm25(lexical), normalise_cosine(cosine)
+    return {
+        chunk_id: alpha * meaning.get(chunk_id, 0.0) + (1 - alpha) * words.get(chunk_id, 0.0)
+        for chunk_id in words.keys() | meaning.keys()
+    }
+
+
+def normalise_bm25(scores: Mapping[int, float]) -> dict[int, float]:
+    """Shares of the best score."""
+    top = max(scores.values(), default=0.0)
+    return {chunk_id: score / top for chunk_id, score in scores.items()} if top > 0 else {}
+
+
+def normalise_cosine(scores: Mapping[int, float]) -> dict[int, float]:
+    """Cosines with the negative ones at 0; they are in 0..1 already and comparable between queries."""
+    return {chunk_id: min(1.0, max(0.0, score)) for chunk_id, score in scores.items()}
+
+
+def order(scores: Mapping[int, float]) -> list[int]:
+    """Chunk ids, best first; ties by id, so that the order is always the same."""
+    return sorted(scores, key=lambda chunk_id: (-scores[chunk_id], chunk_id))
