@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -57,6 +57,23 @@ class Settings:
     llm_small_model: str = ""
     llm_large_model: str = ""
     llm_timeout_s: float = 60.0
+    gemini_api_key: str = field(default="", repr=False)
+    gemini_base_url: str = ""
+    openai_api_key: str = field(default="", repr=False)
+    openai_base_url: str = ""
+    anthropic_api_key: str = field(default="", repr=False)
+    anthropic_base_url: str = ""
+
+
+# Read under the vendors' own names and from nowhere else: a key in a file or a flag is a key that leaks.
+_VENDOR_VARIABLES: Mapping[str, tuple[str, ...]] = {
+    "gemini_api_key": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "gemini_base_url": ("GEMINI_BASE_URL",),
+    "openai_api_key": ("OPENAI_API_KEY",),
+    "openai_base_url": ("OPENAI_BASE_URL",),
+    "anthropic_api_key": ("ANTHROPIC_API_KEY",),
+    "anthropic_base_url": ("ANTHROPIC_BASE_URL",),
+}
 
 
 def load(
@@ -113,11 +130,16 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
         if key.startswith(_PREFIX) and key != _PREFIX + "CONFIG" and value != ""
     }
     _refuse_unknown(values, "the environment (REFDESK_…)")
-    return values
+    return {**values, **_from_vendors(environ)}
+
+
+def _from_vendors(environ: Mapping[str, str]) -> dict[str, str]:
+    found = {key: next(filter(None, map(environ.get, names)), "") for key, names in _VENDOR_VARIABLES.items()}
+    return {key: value for key, value in found.items() if value}
 
 
 def _refuse_unknown(values: Mapping[str, Any], where: str) -> None:
-    known = {field.name for field in fields(Settings)}
+    known = {each.name for each in fields(Settings)} - _VENDOR_VARIABLES.keys()
     if unknown := sorted(set(values) - known):
         raise SettingsError(f"Unknown setting in {where}: {', '.join(unknown)}.", f"Known: {', '.join(sorted(known))}.")
 
