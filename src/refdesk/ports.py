@@ -136,5 +136,5 @@ class Llm(Protocol):
     @property
     def name(self) -> str: ...
 
-    def answer(self, prompt: str, schema: Mapping[str, Any] | None, *, size: str = "small") -> Any:
+    def answer(self, prompt: str, schema: Mapping[str, Any] | None, *, size: str = "small", system: str = "") -> Any:
         """Text, or the object that satisfies the schema; LlmError when it can't be had."""
