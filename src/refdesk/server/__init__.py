@@ -1,0 +1,33 @@
+"""How do clients reach the library?  MCP over stdio and HTTP; nothing heavy is imported before it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from refdesk.server.options import OAuth, ServerOptions
+
+if TYPE_CHECKING:
+    from refdesk.toolsets.contract import Toolset
+
+__all__ = ["OAuth", "ServerOptions", "serve"]
+
+
+def serve(make_toolsets: Callable[[], Sequence[Toolset]], options: ServerOptions) -> int:
+    """Serves until the client is gone (stdio) or the process is told to stop (HTTP); returns the exit code.
+
+    `make_toolsets` is called in a background thread once the first answer is out; put slow imports inside it.
+    """
+    from refdesk.server.logs import log_to_stderr
+
+    log_to_stderr(options.log_level)
+    from refdesk.server.desk import Desk
+
+    desk = Desk(make_toolsets, options)
+    if options.transport == "stdio":
+        from refdesk.server.stdio import serve_stdio
+
+        return serve_stdio(desk)
+    from refdesk.server.http import serve_http
+
+    return serve_http(desk)

@@ -1,0 +1,189 @@
+"""What does a handler see of the client that called it?"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlparse
+from urllib.request import url2pathname
+
+from refdesk.errors import Cancelled
+from refdesk.server.wire import RELATED_TASK
+from refdesk.toolsets.contract import ClientCannot, Json, LogLevel, Question, Sample, Sampler
+
+T = TypeVar("T")
+
+LOG_LEVELS: tuple[LogLevel, ...] = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+PROGRESS_EVERY_S = 0.04
+ROOTS = "refdesk/roots"
+
+Notify = Callable[[str, Json], Awaitable[None]]
+Ask = Callable[[Mapping[str, Question]], Awaitable[dict[str, Json]]]
+
+
+class InputNeeded(BaseException):
+    """A 2026-07-28 client must answer these before the call can go on.
+
+    Not an `Exception`: a handler that guards a step with `except Exception` must not swallow it.
+    """
+
+    def __init__(self, questions: Mapping[str, Question]) -> None:
+        super().__init__("input needed")
+        self.questions = dict(questions)
+
+
+class ServerCall:
+    """The `CallContext` of one call; its methods are for the worker thread, `cancel` for anyone."""
+
+    def __init__(
+        self,
+        *,
+        correlation_id: str,
+        version: str,
+        notify: Notify,
+        ask: Ask,
+        answerable: frozenset[str] = frozenset(),
+        state: dict[str, Any] | None = None,
+        progress_token: str | int | None = None,
+        log_level: LogLevel | None = None,
+        task_id: str | None = None,
+    ) -> None:
+        self.correlation_id = correlation_id
+        self.version = version
+        self.log = logging.LoggerAdapter(logging.getLogger("refdesk.call"), {"correlation_id": correlation_id})
+        self._loop = asyncio.get_running_loop()
+        self._notify = notify
+        self._ask = ask
+        self._answerable = answerable
+        self._state = {} if state is None else state
+        self._token = progress_token
+        self._log_level = log_level
+        self._task_id = task_id
+        self._stop = threading.Event()
+        self._last: tuple[float, float] | None = None
+        self._samples = 0
+
+    # ── stopping ──
+
+    @property
+    def cancelled(self) -> bool:
+        return self._stop.is_set()
+
+    def cancel(self) -> None:
+        self._stop.set()
+
+    def raise_if_cancelled(self) -> None:
+        if self._stop.is_set():
+            raise Cancelled("The call was cancelled.")
+
+    # ── reporting ──
+
+    def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        self.raise_if_cancelled()
+        now = time.monotonic()
+        if self._token is None or (self._last is not None and done <= self._last[0]):
+            return  # progress must grow
+        if self._last is not None and now - self._last[1] < PROGRESS_EVERY_S and done != total:
+            return
+        self._last = (done, now)
+        params: Json = {"progressToken": self._token, "progress": done}
+        if total is not None:
+            params["total"] = total
+        if message is not None:
+            params["message"] = message
+        self._send("notifications/progress", params)
+
+    def tell(self, level: LogLevel, data: Any) -> None:
+        self.log.debug("told the client (%s): %s", level, data)
+        if self._log_level is not None and LOG_LEVELS.index(level) >= LOG_LEVELS.index(self._log_level):
+            self._send("notifications/message", {"level": level, "logger": "refdesk", "data": data})
+
+    def _send(self, method: str, params: Json) -> None:
+        if self._task_id is not None:
+            params["_meta"] = {RELATED_TASK: {"taskId": self._task_id}}
+
+        async def send() -> None:
+            await self._notify(method, params)
+
+        self._on_loop(send())
+
+    # ── asking ──
+
+    def client_can(self, method: str) -> bool:
+        return method in self._answerable
+
+    def ask(self, questions: Mapping[str, Question]) -> dict[str, Json]:
+        missing = sorted({each.method for each in questions.values()} - self._answerable)
+        if missing:
+            raise ClientCannot(f"The client does not offer {', '.join(missing)}.")
+
+        async def ask() -> dict[str, Json]:
+            return await self._ask(questions)
+
+        return self._on_loop(ask())
+
+    def client_roots(self) -> tuple[Path, ...]:
+        known: tuple[Path, ...] | None = self._state.get(ROOTS)
+        if known is None:
+            known = ()
+            if self.client_can("roots/list"):
+                try:
+                    known = roots_in(self.ask({"roots": Question("roots/list")})["roots"])
+                except ClientCannot as error:
+                    self.log.warning("the client did not list its roots: %s", error)
+            # Kept with the connection until the client says that they changed: the next call need not ask.
+            self._state[ROOTS] = known
+        return known
+
+    @property
+    def sampler(self) -> Sampler | None:
+        return self._sample if self.client_can("sampling/createMessage") else None
+
+    def _sample(
+        self, prompt: str, *, system: str | None = None, max_tokens: int = 1024, temperature: float | None = None
+    ) -> Sample:
+        params: Json = {
+            "messages": [{"role": "user", "content": {"type": "text", "text": prompt}}],
+            "maxTokens": max_tokens,
+        }
+        if system is not None:
+            params["systemPrompt"] = system
+        if temperature is not None:
+            params["temperature"] = temperature
+        self._samples += 1
+        key = f"sample-{self._samples}"
+        answer = self.ask({key: Question("sampling/createMessage", params)})[key]
+        content = answer.get("content")
+        blocks = content if isinstance(content, list) else [content]
+        text = "".join(each.get("text", "") for each in blocks if isinstance(each, dict))
+        return Sample(text, str(answer.get("model", "")))
+
+    # ── crossing over to the event loop ──
+
+    def _on_loop(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """What the coroutine gives, awaited here in the worker thread; cancelling the call ends the wait."""
+        try:
+            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        except RuntimeError:
+            coroutine.close()
+            raise Cancelled("The server is stopping.") from None
+        while True:
+            try:
+                return future.result(timeout=0.1)
+            except TimeoutError:
+                if future.done():
+                    raise
+                if self._stop.is_set():
+                    future.cancel()
+                    raise Cancelled("The call was cancelled.") from None
+
+
+def roots_in(answer: Json) -> tuple[Path, ...]:
+    """The local folders in a `roots/list` result."""
+    uris = [str(each.get("uri", "")) for each in answer.get("roots", []) if isinstance(each, dict)]
+    return tuple(Path(url2pathname(urlparse(uri).path)) for uri in uris if uri.startswith("file:"))

@@ -1,0 +1,130 @@
+"""What do all connections of one server process share?"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from mcp.shared.exceptions import MCPError
+
+from refdesk.errors import Cancelled, RefdeskError
+from refdesk.server.audience import Audience
+from refdesk.server.call import ServerCall
+from refdesk.server.loading import Loading
+from refdesk.server.logs import correlation
+from refdesk.server.options import ServerOptions
+from refdesk.server.registry import Change, Registry
+from refdesk.server.workers import T, Workers
+from refdesk.toolsets.contract import INTERNAL_ERROR, RpcError, Tool, ToolAnswer, Toolset, unexpected_text
+
+logger = logging.getLogger(__name__)
+
+
+class Desk:
+    """The toolsets, the threads that run them and the clients that listen."""
+
+    def __init__(self, make_toolsets: Callable[[], Sequence[Toolset]], options: ServerOptions) -> None:
+        self.options = options
+        self.audience = Audience()
+        self.loading = Loading(make_toolsets, self._loaded)
+        self.calls = Workers(options.workers, "refdesk-call")
+        self.tasks = Workers(options.task_workers, "refdesk-task")
+        self._running: set[ServerCall] = set()
+        self._compiled: dict[int, tuple[Tool, Any]] = {}
+
+    async def registry(self) -> Registry:
+        """The registry once loaded; a failure to load becomes an error that says why."""
+        try:
+            return await self.loading.registry()
+        except RefdeskError as error:
+            raise MCPError(INTERNAL_ERROR, f"RefDesk could not open its library. {error}") from error
+        except Exception as error:
+            raise self.mishap(uuid.uuid4().hex, "loading failed", error) from error
+
+    def mishap(self, correlation_id: str, what: str, error: BaseException) -> MCPError:
+        """Logs what nobody foresaw and gives the error that tells the client where to look."""
+        logger.error("%s", what, exc_info=error, extra={"correlation_id": correlation_id})
+        return MCPError(INTERNAL_ERROR, unexpected_text(correlation_id), {"correlationId": correlation_id})
+
+    async def run_tool(self, tool: Tool, arguments: Mapping[str, Any], call: ServerCall, pool: Workers) -> ToolAnswer:
+        """What the tool answers, or its contract's refusal; raises `RpcError` where the contract says so."""
+        outcome = await self.run(partial(self._answer, tool, dict(arguments), call), call, pool)
+        if isinstance(outcome, RpcError):
+            raise outcome
+        for uri in outcome.updated:
+            self.audience.tell(Change("resource", uri))
+        if outcome.relisted:
+            self.audience.tell(Change("resources"))
+        return outcome
+
+    async def run(self, work: Callable[[], T], call: ServerCall, pool: Workers) -> T:
+        """Runs `work` in a thread under the call's correlation id; giving up the wait tells the work to stop."""
+        token = correlation.set(call.correlation_id)
+        self._running.add(call)
+        try:
+            return await pool.run(work)
+        except asyncio.CancelledError:
+            call.cancel()
+            raise
+        finally:
+            self._running.discard(call)
+            correlation.reset(token)
+
+    def stop(self) -> bool:
+        """Tells all work to stop and waits a little; whether it did."""
+        for call in list(self._running):
+            call.cancel()
+        grace = self.options.exit_grace_s
+        idle = self.calls.wait_idle(grace) and self.tasks.wait_idle(grace)
+        if (registry := self.loading.ready) is not None:
+            registry.close()
+        return idle
+
+    async def poll(self) -> None:
+        """Asks the toolsets for changed tools, again and again."""
+        registry = await self.loading.registry()
+        while registry.wants_polling:
+            await asyncio.sleep(self.options.poll_seconds)
+            await self.calls.run(registry.poll)
+
+    def _loaded(self, registry: Registry) -> None:
+        registry.listen(self.audience.tell)
+
+    def _answer(self, tool: Tool, arguments: dict[str, Any], call: ServerCall) -> ToolAnswer | RpcError:
+        style, correlation_id = tool.error_style, call.correlation_id
+        try:
+            call.raise_if_cancelled()
+            schema = self._schema(tool)
+            prepared = schema.prepare(arguments)
+            problem = schema.problem(prepared)
+            if problem is not None:
+                return style.bad_argument(problem, correlation_id)
+            answer = tool.handler(prepared, call)
+            return schema.checked(answer) if self.options.check_outputs else answer
+        except RpcError as error:
+            return error
+        except Cancelled as error:
+            if call.cancelled:
+                raise
+            return style.refused(error, correlation_id)
+        except RefdeskError as error:
+            logger.info("%s refused: %s", tool.name, error)
+            return style.refused(error, correlation_id)
+        except Exception:
+            logger.exception("%s failed", tool.name)
+            return style.unexpected(correlation_id)
+
+    def _schema(self, tool: Tool) -> Any:
+        """The tool's compiled schema; kept by identity, since a replaced tool is another object."""
+        from refdesk.server.validate import Arguments
+
+        kept = self._compiled.get(id(tool))
+        if kept is None or kept[0] is not tool:
+            if len(self._compiled) > 256:
+                self._compiled.clear()
+            kept = self._compiled[id(tool)] = (tool, Arguments(tool))
+        return kept[1]

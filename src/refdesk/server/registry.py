@@ -1,0 +1,93 @@
+"""What does this server offer, in which order, and who wants to hear of changes?"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from refdesk.toolsets.contract import Prompt, Resource, ResourceTemplate, Tool, Toolset
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What clients should fetch again: a whole list, or the resource at `uri`."""
+
+    kind: Literal["tools", "resources", "prompts", "resource"]
+    uri: str = ""
+
+
+Listener = Callable[[Change], None]
+
+
+class Registry:
+    """The tools in registration order; a name registered again keeps its place."""
+
+    def __init__(self, toolsets: Sequence[Toolset] = ()) -> None:
+        self._lock = threading.Lock()
+        self._tools: dict[str, Tool] = {}
+        self._toolsets: list[Toolset] = []
+        self._listeners: list[Listener] = []
+        for toolset in toolsets:
+            self.add(toolset)
+
+    def add(self, toolset: Toolset) -> None:
+        self._toolsets.append(toolset)
+        self.register(*toolset.tools)
+
+    def register(self, *tools: Tool) -> None:
+        """Adds tools, or replaces those of the same name in their places, and says so."""
+        with self._lock:
+            changed = [tool for tool in tools if self._tools.get(tool.name) != tool]
+            # A new dict, so that a listing under way keeps the one it reads.
+            self._tools = {**self._tools, **{tool.name: tool for tool in changed}}
+        if changed:
+            self.announce(Change("tools"))
+
+    def tools(self) -> tuple[Tool, ...]:
+        return tuple(self._tools.values())
+
+    def tool(self, name: str) -> Tool | None:
+        return self._tools.get(name)
+
+    def resources(self) -> list[Resource]:
+        return [resource for toolset in self._toolsets for resource in toolset.resources()]
+
+    def templates(self) -> list[ResourceTemplate]:
+        return [template for toolset in self._toolsets for template in toolset.templates]
+
+    def prompts(self) -> list[Prompt]:
+        return [prompt for toolset in self._toolsets for prompt in toolset.prompts]
+
+    def listen(self, listener: Listener) -> None:
+        self._listeners.append(listener)
+
+    def announce(self, change: Change) -> None:
+        for listener in self._listeners:
+            listener(change)
+
+    def poll(self) -> None:
+        """Asks each toolset for tools that changed; one that fails is logged and asked again next time."""
+        for toolset in self._toolsets:
+            if toolset.poll is None:
+                continue
+            try:
+                self.register(*toolset.poll())
+            except Exception:
+                logger.exception("polling toolset %s failed", toolset.name)
+
+    @property
+    def wants_polling(self) -> bool:
+        return any(toolset.poll is not None for toolset in self._toolsets)
+
+    def close(self) -> None:
+        for toolset in self._toolsets:
+            if toolset.close is not None:
+                try:
+                    toolset.close()
+                except Exception:
+                    logger.exception("closing toolset %s failed", toolset.name)

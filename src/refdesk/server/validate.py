@@ -1,0 +1,167 @@
+"""Do the arguments fit the tool?  If not, what should the agent change?"""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from jsonschema import Draft202012Validator
+
+from refdesk.toolsets.contract import ArgumentProblem, Json, Tool, ToolAnswer
+from refdesk.toolsets.contract import ProblemKind as Kind
+
+_KINDS: dict[str, Kind] = {
+    "required": "missing",
+    "dependentRequired": "missing",
+    "additionalProperties": "unknown",
+    "type": "type",
+    "enum": "enum",
+    "const": "enum",
+    "minimum": "range",
+    "maximum": "range",
+    "exclusiveMinimum": "range",
+    "exclusiveMaximum": "range",
+    "minLength": "length",
+    "maxLength": "length",
+    "minItems": "length",
+    "maxItems": "length",
+    "pattern": "pattern",
+}
+_ORDER: tuple[Kind, ...] = ("unknown", "missing", "type", "enum", "range", "length", "pattern", "other")
+_ARTICLES = {
+    "string": "a string",
+    "integer": "an integer",
+    "number": "a number",
+    "boolean": "true or false",
+    "object": "an object",
+    "array": "an array",
+    "null": "null",
+}
+
+
+class Arguments:
+    """One tool's schema, compiled."""
+
+    def __init__(self, tool: Tool) -> None:
+        self._tool = tool
+        self._schema = tool.input_schema
+        self._properties: dict[str, Json] = self._schema.get("properties", {})
+        self._validator = Draft202012Validator(self._schema)
+
+    def prepare(self, arguments: Mapping[str, Any]) -> Json:
+        """The arguments as the handler wants them, defaults filled in; call `problem` on the result.
+
+        A null for an optional argument counts as left out, since many clients send every property.
+        """
+        required = self._schema.get("required", ())
+        prepared: Json = {}
+        for name, value in arguments.items():
+            schema = self._properties.get(name, {})
+            if value is None and schema and name not in required and not _takes_null(schema):
+                continue
+            prepared[name] = _as_integer(value) if schema.get("type") == "integer" else value
+        if self._tool.fill_defaults:
+            for name, schema in self._properties.items():
+                if "default" in schema and name not in prepared:
+                    prepared[name] = schema["default"]
+        return prepared
+
+    def problem(self, arguments: Json) -> ArgumentProblem | None:
+        """The problem to mend first, or None."""
+        found = [*self._unknown(arguments), *map(self._describe, self._validator.iter_errors(arguments))]
+        if not found:
+            return None
+        kind, argument, message = min(found, key=lambda each: _ORDER.index(each[0]))
+        return ArgumentProblem(tool=self._tool.name, kind=kind, argument=argument, message=message, arguments=arguments)
+
+    def checked(self, answer: ToolAnswer) -> ToolAnswer:
+        """The answer, if it keeps the tool's output schema; raises otherwise (tests turn this on)."""
+        if self._tool.output_schema is not None and not answer.is_error:
+            Draft202012Validator(self._tool.output_schema).validate(answer.structured)
+        return answer
+
+    def _unknown(self, arguments: Json) -> list[tuple[Kind, str, str]]:
+        # Refused even where the schema is silent: a misspelt filter that is ignored misleads the agent.
+        if self._schema.get("additionalProperties") not in (None, False) or "patternProperties" in self._schema:
+            return []
+        return [
+            ("unknown", name, _unknown_words(name, self._properties))
+            for name in arguments
+            if name not in self._properties
+        ]
+
+    def _describe(self, error: Any) -> tuple[Kind, str, str]:
+        path = _dotted(error.absolute_path)
+        kind = _KINDS.get(str(error.validator), "other")
+        if kind == "missing":
+            lacking = [name for name in error.validator_value if name not in error.instance]
+            name = ".".join(filter(None, [path, str(lacking[0] if lacking else "")]))
+            return kind, name, f"Missing required argument: {name}"
+        if kind == "unknown":
+            known = error.schema.get("properties", {})
+            strange = next((name for name in error.instance if name not in known), "")
+            return kind, ".".join(filter(None, [path, strange])), _unknown_words(strange, known)
+        return kind, path, f"Argument '{path}' {_must(error)}; got {_shown(error.instance)}."
+
+
+def _unknown_words(name: str, known: Iterable[str]) -> str:
+    known = list(known)
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f" Did you mean '{near[0]}'?" if near else ""
+    allowed = f" Allowed arguments: {', '.join(known)}." if known else " It takes no arguments."
+    return f"Unknown argument '{name}'.{hint}{allowed}"
+
+
+def _must(error: Any) -> str:
+    """What the value must be, in words."""
+    schema, wanted = error.schema, error.validator_value
+    match error.validator:
+        case "type":
+            types = [wanted] if isinstance(wanted, str) else list(wanted)
+            return "must be " + " or ".join(_ARTICLES.get(each, each) for each in types)
+        case "enum":
+            return "must be one of: " + ", ".join(
+                each if isinstance(each, str) else json.dumps(each) for each in wanted
+            )
+        case "const":
+            return f"must be {json.dumps(wanted)}"
+        case "minimum" | "maximum":
+            bounds = [
+                f"{words} {schema[key]}"
+                for key, words in (("minimum", "at least"), ("maximum", "at most"))
+                if key in schema
+            ]
+            return "must be " + " and ".join(bounds)
+        case "exclusiveMinimum":
+            return f"must be more than {wanted}"
+        case "exclusiveMaximum":
+            return f"must be less than {wanted}"
+        case "minLength" | "minItems":
+            return f"must have at least {wanted} {'items' if error.validator == 'minItems' else 'characters'}"
+        case "maxLength" | "maxItems":
+            return f"must have at most {wanted} {'items' if error.validator == 'maxItems' else 'characters'}"
+        case "pattern":
+            return f"must match the pattern {wanted}"
+    return f"does not fit its schema ({error.message})"
+
+
+def _shown(value: Any, limit: int = 60) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _dotted(path: Iterable[str | int]) -> str:
+    parts = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in path)
+    return parts.removeprefix(".")
+
+
+def _takes_null(schema: Json) -> bool:
+    types = schema.get("type", "null")
+    return types == "null" or "null" in types
+
+
+def _as_integer(value: Any) -> Any:
+    """An integral float as the integer that JSON Schema says it is."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
