@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
-from refdesk.errors import CollectionNotFound, EmbedderMismatch, InvalidInput, NotFound, SettingsError
+from refdesk.errors import CollectionExists, CollectionNotFound, EmbedderMismatch, InvalidInput, NotFound, SettingsError
 from refdesk.ids import checked_name, name_from, new_id
 from refdesk.ingest import ParsePool, Progress, Report, Writer, reembed
 from refdesk.model import (
@@ -119,6 +119,12 @@ class Desk:
         if wanted != known:
             self.store.put_collection(wanted)
         return wanted
+
+    def create_collection(self, name: str, kind: CollectionKind = "files", *, description: str = "") -> Collection:
+        """A new, empty collection; CollectionExists when the name is taken."""
+        if self.store.collection(checked_name(name)) is not None:
+            raise CollectionExists(f"Collection already exists: {name}.", "Use it, or choose another name.")
+        return self.ensure_collection(name, kind, description=description)
 
     # --- writing ---------------------------------------------------------------------------------
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,7 +16,12 @@ if TYPE_CHECKING:
 CollectionKind = Literal["code", "docs", "files", "web"]
 ChunkType = Literal["prose", "code", "api", "config", "cmd"]
 RelationKind = Literal["calls", "references", "imports", "inherits", "conforms", "overrides"]
-Metadata = Mapping[str, str]
+Metadata = Mapping[str, Any]  # JSON values; filters compare their text, see metadata_text
+
+
+def metadata_text(value: Any) -> str:
+    """How a metadata value is written in a filter: a string as it is, anything else as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 # --- what is kept -----------------------------------------------------------------------------

@@ -33,7 +33,8 @@ class Settings:
     max_file_bytes: int = 8_000_000  # a larger file is skipped with a reason
     max_fetch_bytes: int = 20_000_000
     fetch_timeout_s: float = 30.0
-    max_answer_tokens: int = 8_000  # 0: no limit
+    max_answer_tokens: int = 8_000  # of the code tools; 0: no limit
+    rag_answer_tokens: int = 0  # of rag_search; 0: no limit
     lock_timeout_s: float = 30.0
     workers: int = 0  # parsing processes; 0: one per core
     refresh_ms: int = 300  # how long a search may spend on re-indexing what changed

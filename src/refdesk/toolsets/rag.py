@@ -1,0 +1,306 @@
+"""The rag contract: collections, ingestion, search."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from refdesk import errors
+from refdesk.desk import Desk
+from refdesk.ingest import Progress
+from refdesk.model import Batch, Filters, Hit, Query
+from refdesk.toolsets import rag_schemas as schemas
+from refdesk.toolsets.contract import CallContext, CodedErrors, Json, Tool, ToolAnswer, ToolHints, Toolset
+from refdesk.toolsets.icons import icon
+from refdesk.toolsets.rag_resources import resources, templates
+
+# The first class an error belongs to decides its code.
+_CODES: tuple[tuple[type[errors.RefdeskError], str], ...] = (
+    (errors.CollectionNotFound, "COLLECTION_NOT_FOUND"),
+    (errors.DocumentNotFound, "DOCUMENT_NOT_FOUND"),
+    (errors.CollectionExists, "COLLECTION_EXISTS"),
+    (errors.InvalidUri, "INVALID_URI"),
+    (errors.Forbidden, "INVALID_URI"),
+    (errors.TooLarge, "TEXT_TOO_LONG"),
+    (errors.LoadFailed, "LOAD_FAILED"),
+    (errors.ParseFailed, "LOAD_FAILED"),
+    (errors.EmbeddingError, "EMBEDDING_ERROR"),
+    (errors.InvalidInput, "INVALID_ARGUMENT"),
+    (errors.NotFound, "DOCUMENT_NOT_FOUND"),
+)
+
+
+def code_of(error: errors.RefdeskError) -> str:
+    """The contract's code for an error."""
+    return next((code for kind, code in _CODES if isinstance(error, kind)), "DATABASE_ERROR")
+
+
+def rag_toolset(desk: Desk) -> Toolset:
+    """The seven rag_* tools and the rag:// resources over one library."""
+    rag = _Rag(desk)
+    style = CodedErrors(code_of=code_of)
+
+    def tool(
+        name: str, title: str, description: str, handler: Callable[[Json, CallContext], ToolAnswer], **more: Any
+    ) -> Tool:
+        return Tool(
+            name=name,
+            title=title,
+            description=description,
+            handler=handler,
+            error_style=style,
+            fill_defaults=False,
+            **more,
+        )
+
+    return Toolset(
+        name="rag",
+        tools=(
+            tool(
+                "rag_search",
+                "Search the knowledge base",
+                "Search the knowledge base using hybrid semantic and keyword search.",
+                rag.search,
+                input_schema=schemas.SEARCH,
+                output_schema=schemas.SEARCH_ANSWER,
+                hints=ToolHints(read_only=True, idempotent=True),
+                icons=icon("search"),
+            ),
+            tool(
+                "rag_ingest",
+                "Ingest a document",
+                "Ingest a document into the knowledge base.",
+                rag.ingest,
+                input_schema=schemas.INGEST,
+                output_schema=schemas.INGEST_ANSWER,
+                hints=ToolHints(read_only=False, idempotent=True, open_world=True),
+                icons=icon("add"),
+                task_support="optional",
+            ),
+            tool(
+                "rag_delete",
+                "Delete a document",
+                "Delete a document from the knowledge base.",
+                rag.delete,
+                input_schema=schemas.DELETE,
+                output_schema=schemas.DELETE_ANSWER,
+                hints=ToolHints(read_only=False, destructive=True),
+                icons=icon("remove"),
+            ),
+            tool(
+                "rag_list_collections",
+                "List collections",
+                "List all collections in the knowledge base.",
+                rag.list_collections,
+                input_schema=schemas.NOTHING,
+                output_schema=schemas.COLLECTIONS_ANSWER,
+                hints=ToolHints(read_only=True, idempotent=True),
+                icons=icon("list"),
+            ),
+            tool(
+                "rag_list_documents",
+                "List documents",
+                "List documents in a collection.",
+                rag.list_documents,
+                input_schema=schemas.LIST,
+                output_schema=schemas.DOCUMENTS_ANSWER,
+                hints=ToolHints(read_only=True, idempotent=True),
+                icons=icon("list"),
+            ),
+            tool(
+                "rag_create_collection",
+                "Create a collection",
+                "Create a new collection.",
+                rag.create_collection,
+                input_schema=schemas.CREATE,
+                output_schema=schemas.CREATE_ANSWER,
+                hints=ToolHints(read_only=False),
+                icons=icon("add"),
+            ),
+            tool(
+                "rag_stats",
+                "Knowledge base statistics",
+                "Get statistics about the knowledge base.",
+                rag.stats,
+                input_schema=schemas.STATS,
+                output_schema=schemas.STATS_ANSWER,
+                hints=ToolHints(read_only=True, idempotent=True),
+                icons=icon("count"),
+            ),
+        ),
+        resources=lambda: resources(desk),
+        templates=templates(desk),
+    )
+
+
+class _Rag:
+    """Arguments in, the contract's shapes out."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+
+    def search(self, arguments: Json, context: CallContext) -> ToolAnswer:
+        text = arguments["query"]
+        if not text.strip():
+            raise errors.InvalidInput("query must not be empty.", "Say what to look for.")
+        name = arguments.get("collection")
+        chosen = self._desk.collection(name).search if name else None
+        top_k = arguments.get("top_k", chosen.top_k if chosen else 10)
+        hybrid = arguments.get("hybrid", chosen.hybrid if chosen else True)
+        alpha = chosen.hybrid_alpha if chosen and chosen.hybrid_alpha != 0.5 else None
+        query = Query(text=text, filters=Filters(collections=(name,) if name else ()), limit=top_k, alpha=alpha)
+        hits, notes = self._hybrid(query) if hybrid else self._keywords(query)
+        kept, left_out = _within(hits, self._desk.settings.rag_answer_tokens)
+        results = [_result(rank, hit) for rank, hit in enumerate(kept, 1)]
+        meta: Json = {"refdesk/notes": list(notes)} if notes else {}
+        if left_out:
+            meta["refdesk/left_out"] = f"{left_out} more results do not fit the answer's budget of tokens"
+        return ToolAnswer.of_json({"query": text, "total_results": len(results), "results": results}, meta=meta)
+
+    def _hybrid(self, query: Query) -> tuple[Sequence[Hit], Sequence[str]]:
+        page = self._desk.search(query)
+        return page.hits, page.notes
+
+    def _keywords(self, query: Query) -> tuple[Sequence[Hit], Sequence[str]]:
+        """Passages that hold the query to the letter first, then the other keyword matches."""
+        exact = self._desk.search(replace(query, alpha=0.0, exact=True)).hits
+        if len(exact) >= query.limit:
+            return exact, ()
+        seen = {hit.stored.id for hit in exact}
+        lowest = exact[-1].score if exact else 1.0
+        others = [hit for hit in self._desk.search(replace(query, alpha=0.0)).hits if hit.stored.id not in seen]
+        capped = [replace(hit, score=min(hit.score, lowest)) for hit in others[: query.limit - len(exact)]]
+        return [*exact, *capped], ()
+
+    def ingest(self, arguments: Json, context: CallContext) -> ToolAnswer:
+        uri, name = arguments["uri"], arguments["collection"]
+        progress = Progress(
+            report=lambda done, total, what: context.progress(done, total or None, what),
+            cancelled=lambda: context.cancelled,
+        )
+        report = self._desk.ingest(
+            uri,
+            name,
+            content_type=arguments.get("content_type", ""),
+            metadata=arguments.get("metadata", {}),
+            roots=[Path.cwd(), *context.client_roots()],
+            progress=progress,
+        )
+        if not report.document_ids:
+            reasons = [f"{one.path}: {one.reason}" for one in (*report.errors, *report.skipped)]
+            raise errors.LoadFailed(f"Nothing to ingest in {uri[:200]}: {'; '.join(reasons[:5]) or 'it is empty'}.")
+        document = self._desk.store.document(report.document_ids[0])
+        chunks = sum(len(self._desk.store.chunks_of(one)) for one in report.document_ids)
+        answer = {
+            "success": True,
+            "doc_id": report.document_ids[0],
+            "collection": name,
+            "source_uri": document.uri if document and len(report.document_ids) == 1 else uri,
+            "content_type": document.content_type if document else "",
+            "chunks_created": chunks,
+        }
+        meta: Json = {"refdesk/documents": len(report.document_ids), "refdesk/unchanged": report.unchanged}
+        if left_out := [*report.errors, *report.skipped]:
+            meta["refdesk/skipped"] = [f"{one.path}: {one.reason}" for one in left_out[:50]]
+        changed = (f"rag://collections/{name}", "rag://collections", f"rag://documents/{report.document_ids[0]}")
+        return _and_tell(ToolAnswer.of_json(answer, meta=meta), changed if report.written else ())
+
+    def delete(self, arguments: Json, context: CallContext) -> ToolAnswer:
+        document = self._desk.store.document(arguments["doc_id"])
+        if document is None:
+            raise errors.DocumentNotFound(
+                f"Document not found: {arguments['doc_id']}.", "rag_list_documents lists the ids there are."
+            )
+        self._desk.store.apply(Batch(collection=document.collection, removes=(document.id,)))
+        answer = {
+            "success": True,
+            "deleted_doc_id": document.id,
+            "source_uri": document.uri,
+            "collection": document.collection,
+        }
+        changed = (f"rag://collections/{document.collection}", "rag://collections", f"rag://documents/{document.id}")
+        return _and_tell(ToolAnswer.of_json(answer), changed)
+
+    def list_collections(self, arguments: Json, context: CallContext) -> ToolAnswer:
+        listed = [
+            {"name": one.name, "description": one.description, "created_at": one.created_at}
+            for one in self._desk.store.collections()
+        ]
+        return ToolAnswer.of_json({"collections": listed, "total": len(listed)})
+
+    def list_documents(self, arguments: Json, context: CallContext) -> ToolAnswer:
+        name = self._desk.collection(arguments["collection"]).name
+        limit, offset = arguments.get("limit", 100), arguments.get("offset", 0)
+        listed = [
+            {
+                "id": one.id,
+                "source_uri": one.uri,
+                "content_type": one.content_type,
+                "created_at": one.created_at,
+                "updated_at": one.updated_at,
+            }
+            for one in self._desk.store.documents(name, limit, offset)
+        ]
+        return ToolAnswer.of_json(
+            {
+                "collection": name,
+                "documents": listed,
+                "count": len(listed),
+                "offset": offset,
+                "limit": limit,
+                "total": self._desk.store.count_documents(name),
+            }
+        )
+
+    def create_collection(self, arguments: Json, context: CallContext) -> ToolAnswer:
+        created = self._desk.create_collection(arguments["name"], description=arguments.get("description", ""))
+        answer = {"success": True, "name": created.name, "description": created.description}
+        return _and_tell(ToolAnswer.of_json(answer), ("rag://collections",), relisted=True)
+
+    def stats(self, arguments: Json, context: CallContext) -> ToolAnswer:
+        name = arguments.get("collection", "")
+        if name:
+            self._desk.collection(name)
+        counted = self._desk.store.stats(name)
+        answer = {
+            "collections": counted.collections,
+            "documents": counted.documents,
+            "chunks": counted.chunks,
+            "embeddings": counted.embeddings,
+            "storage_bytes": counted.storage_bytes,
+        }
+        return ToolAnswer.of_json({**answer, "filter": name} if name else answer)
+
+
+def _and_tell(answer: ToolAnswer, updated: tuple[str, ...], relisted: bool = False) -> ToolAnswer:
+    return replace(answer, updated=updated, relisted=relisted)
+
+
+def _result(rank: int, hit: Hit) -> Json:
+    chunk = hit.stored.chunk
+    return {
+        "rank": rank,
+        "score": round(hit.score, 4),
+        "source": hit.stored.document.id,
+        "collection": hit.stored.document.collection,
+        "content": chunk.text,
+        "metadata": {
+            "lines": f"{chunk.start_line}-{chunk.end_line}",
+            "tokens": chunk.tokens,
+            "chunk_index": hit.stored.index,
+        },
+    }
+
+
+def _within(hits: Sequence[Hit], budget: int) -> tuple[list[Hit], int]:
+    """The hits that fit the budget, best first, at least one; and how many do not."""
+    kept: list[Hit] = []
+    used = 0
+    for hit in hits:
+        used += hit.stored.chunk.tokens + 40
+        if budget and kept and used > budget:
+            break
+        kept.append(hit)
+    return kept, len(hits) - len(kept)
