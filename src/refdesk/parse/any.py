@@ -1,0 +1,79 @@
+"""What is inside?  Decoded, detected, and read by the parser of its kind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from refdesk.errors import ParseFailed
+from refdesk.model import Chunking, Content, Parsed
+from refdesk.parse.decode import decode
+from refdesk.parse.detect import by_name, detect, is_code
+from refdesk.parse.manifest import NO_RULES, Governing, ManifestSet
+
+MAX_CHARS = 64_000_000
+MAX_LINE = 10_000_000
+_OFFICE = {b"%PDF-": "pdf", b"PK\x03\x04": "docx"}
+
+
+class AnyParser:
+    """The parser for everything; with manifests it cuts prose as a docs corpus does, else by token limits."""
+
+    def __init__(self, manifests: ManifestSet | None = None) -> None:
+        self._manifests = manifests
+
+    def parse(self, content: Content, chunking: Chunking) -> Parsed:
+        """The document's text, chunks and symbols; ParseFailed with the reason when there is nothing to read."""
+        office = _office_type(content)
+        if office:
+            return self._checked(self._office(content, office, chunking))
+        decoded = decode(content.data, content.charset)
+        _refuse_giants(decoded.text)
+        kind = detect(content.path, decoded.text, content.content_type)
+        parsed = self._checked(self._read(decoded.text, content, kind, chunking))
+        return replace(parsed, notes=(*decoded.notes, *parsed.notes)) if decoded.notes else parsed
+
+    def _read(self, text: str, content: Content, kind: str, chunking: Chunking) -> Parsed:
+        """Each parser is loaded when the first file of its kind comes."""
+        path, rules = content.path, self._rules(content.path)
+        if kind == "markdown":
+            from refdesk.parse.markdown import MarkdownParser
+
+            return MarkdownParser(rules).parse(text, path, chunking)
+        if is_code(kind):
+            from refdesk.parse.code import CodeParser
+
+            return CodeParser().parse(text, path, kind, chunking)
+        from refdesk.parse.plain import PlainParser
+
+        return PlainParser().parse(text, path, chunking, kind)
+
+    def _office(self, content: Content, kind: str, chunking: Chunking) -> Parsed:
+        raise ParseFailed(f"{kind} files can't be read", "Install refdesk[office].")
+
+    def _rules(self, path: str) -> Governing:
+        return self._manifests.for_path(path) if self._manifests is not None else NO_RULES
+
+    def _checked(self, parsed: Parsed) -> Parsed:
+        if not parsed.chunks:
+            raise ParseFailed("nothing to read: no text was found in it")
+        return parsed
+
+
+def _office_type(content: Content) -> str:
+    for mark, kind in _OFFICE.items():
+        if content.data.startswith(mark) and (kind == "pdf" or by_name(content.path) == "docx"):
+            return kind
+    return ""
+
+
+def _refuse_giants(text: str) -> None:
+    if len(text) > MAX_CHARS:
+        raise ParseFailed(f"too large: {len(text):,} characters", f"The limit is {MAX_CHARS:,}.")
+    if len(text) > MAX_LINE:
+        start = 0
+        while start < len(text):
+            end = text.find("\n", start)
+            end = len(text) if end < 0 else end
+            if end - start > MAX_LINE:
+                raise ParseFailed(f"a single line of {end - start:,} characters")
+            start = end + 1

@@ -1,0 +1,149 @@
+"""Which characters do these bytes spell?"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from dataclasses import dataclass
+
+from refdesk.errors import ParseFailed
+
+# UTF-32 comes first: its little-endian mark starts with that of UTF-16.
+_MARKS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_DECLARED = re.compile(
+    rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([\w.:-]+)"""
+    rb"""|<\?xml[^>]{0,200}?encoding\s*=\s*["']([\w.:-]+)"""
+    rb"""|^[ \t\f]*(?:\#|//|/\*|;|")[^\n]{0,80}?coding[:=][ \t]*([-\w.]+)""",
+    re.IGNORECASE | re.MULTILINE,
+)
+_HEAD = 4096
+_SAMPLE = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """Text, and what was odd about its bytes."""
+
+    text: str
+    notes: tuple[str, ...] = ()
+
+
+def decode(data: bytes, charset: str = "") -> Decoded:
+    """The text with line ends as found; ParseFailed for what is empty or no text at all."""
+    if not data:
+        raise ParseFailed("empty file")
+    for mark, encoding in _MARKS:
+        if data.startswith(mark):
+            return _unmarked(_by_mark(data, encoding))
+    wide = _wide_encoding(data)
+    if wide:
+        return _checked(data, wide, f"decoded as {wide}")
+    if b"\0" in data:
+        raise ParseFailed("binary file: it holds NUL bytes")
+    try:
+        return _unmarked(Decoded(data.decode("utf-8")))
+    except UnicodeDecodeError:
+        return _unmarked(_by_declaration(data, charset) or _by_detection(data))
+
+
+def is_binary(data: bytes) -> bool:
+    """Whether the first bytes are those of no text; bytes in UTF-16 or UTF-32 are text."""
+    head = data[:_HEAD]
+    if any(head.startswith(mark) for mark, _ in _MARKS):
+        return False
+    if b"\0" in head:
+        return not _wide_encoding(head)
+    controls = sum(1 for byte in head if byte < 32 and byte not in b"\t\n\r\f\x1b\b")
+    return controls > len(head) // 10
+
+
+def _by_mark(data: bytes, encoding: str) -> Decoded:
+    try:
+        return Decoded(data.decode(encoding))
+    except UnicodeDecodeError:
+        text = data.decode(encoding, errors="replace")
+        return Decoded(text, (f"some bytes are not {encoding.removesuffix('-sig')} and were replaced",))
+
+
+def _wide_encoding(data: bytes) -> str:
+    """UTF-16 without a mark: every other byte of mostly Latin text is NUL."""
+    head = data[:_SAMPLE]
+    if len(head) < 8 or len(data) % 2 or b"\0" not in head:
+        return ""
+    even, odd = head[::2].count(0), head[1::2].count(0)
+    half = len(head) // 2
+    if odd > half * 0.6 and even < half * 0.02:
+        return "utf-16-le"
+    if even > half * 0.6 and odd < half * 0.02:
+        return "utf-16-be"
+    return ""
+
+
+def _checked(data: bytes, encoding: str, note: str) -> Decoded:
+    try:
+        return _unmarked(Decoded(data.decode(encoding), (note,)))
+    except UnicodeDecodeError as error:
+        raise ParseFailed("binary file: it holds NUL bytes") from error
+
+
+def _by_declaration(data: bytes, charset: str) -> Decoded | None:
+    names = [charset] if charset else []
+    for found in _DECLARED.finditer(data[:_HEAD]):
+        names += [group.decode("ascii", "ignore") for group in found.groups() if group]
+    for name in names:
+        try:
+            encoding = codecs.lookup(_browser_name(name)).name
+            if encoding != "utf-8":
+                return Decoded(data.decode(encoding), (f"decoded as {encoding}",))
+        except (LookupError, UnicodeDecodeError, ValueError):
+            continue
+    return None
+
+
+def _browser_name(name: str) -> str:
+    """What the web means by a name: its Latin-1 is Windows-1252."""
+    plain = name.strip().lower().replace("_", "-")
+    return "cp1252" if plain in {"iso-8859-1", "latin-1", "latin1", "ascii", "us-ascii"} else plain
+
+
+def _by_detection(data: bytes) -> Decoded:
+    almost = data.decode("utf-8", errors="replace")
+    bad = almost.count("\ufffd")
+    if bad <= max(2, len(almost) // 2000) and len(almost) > 200:
+        return Decoded(almost, (f"{bad} bytes are not UTF-8 and were replaced",))
+    if is_binary(data):
+        raise ParseFailed("binary file")
+    from charset_normalizer import from_bytes
+
+    best = from_bytes(_whole_lines(data), threshold=0.3).best()
+    if best is None:
+        if sum(byte >= 128 for byte in data[:_SAMPLE]) * 3 > len(data[:_SAMPLE]):
+            raise ParseFailed("unreadable encoding: neither UTF-8 nor any charset that could be guessed")
+        return Decoded(data.decode("cp1252", errors="replace"), ("decoded as cp1252",))
+    return Decoded(data.decode(best.encoding, errors="replace"), (f"decoded as {best.encoding}",))
+
+
+def _whole_lines(data: bytes) -> bytes:
+    """A sample that ends between lines, so that no character is cut."""
+    if len(data) <= _SAMPLE:
+        return data
+    end = data.rfind(b"\n", 0, _SAMPLE)
+    return data[: end + 1] if end > 0 else data[:_SAMPLE]
+
+
+def _unmarked(decoded: Decoded) -> Decoded:
+    """The text without a mark, its line ends made of one kind where nothing else would be a line."""
+    text, notes = decoded.text.removeprefix("\ufeff"), decoded.notes
+    if "\r" in text and "\n" not in text:
+        text, notes = text.replace("\r", "\n"), (*notes, "old Mac line ends")
+    if "\0" in text:
+        raise ParseFailed("binary file: it holds NUL characters")
+    if not text.strip():
+        raise ParseFailed("empty file: nothing but blanks")
+    return Decoded(text, notes)
