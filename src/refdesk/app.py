@@ -148,7 +148,27 @@ def _files(uri: str, roots: Sequence[Path], settings: Settings) -> Iterator[Cont
             yield Skipped(path=one.path, reason=error.message)
 
 
-PARTS = Parts(store=_store, embedder=_embedder, parser=_parser, pool=_pool, folder=_folder, load=_load, why=_why)
+def _facts(root: Path, kind: CollectionKind) -> dict[str, str]:
+    from refdesk.sources.git import head_commit
+
+    if kind != "docs":
+        return {"commit": head_commit(root)}
+    import json
+
+    from refdesk.parse.manifest import load_manifests
+
+    manifests = load_manifests(root)
+    taxonomy = {key: {"description": facet.description} for key, facet in manifests.taxonomy.items()}
+    return {
+        "commit": head_commit(root),
+        "taxonomy": json.dumps(taxonomy, sort_keys=True),
+        "instructions": manifests.instructions,
+    }
+
+
+PARTS = Parts(
+    store=_store, embedder=_embedder, parser=_parser, pool=_pool, folder=_folder, load=_load, why=_why, facts=_facts
+)
 
 
 @contextmanager

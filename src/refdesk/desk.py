@@ -54,6 +54,7 @@ class Parts:
     folder: Folder
     load: Callable[[str, Sequence[Path], Settings], Iterator[Content | Skipped]]
     why: Callable[[Path, str, int], Found | Skipped]
+    facts: Callable[[Path, CollectionKind], Mapping[str, str]]  # what is kept with a folder's collection
 
 
 class Desk:
@@ -150,8 +151,10 @@ class Desk:
         report = self._writer(self._parts.parser(folder, kind), progress).index(
             collection, source, force=force, only=only
         )
-        if only is None and source.fingerprint() != collection.properties.get("rules"):
-            properties = {**collection.properties, "rules": source.fingerprint()}
+        properties = {**collection.properties, **self._parts.facts(folder, kind)}
+        if only is None:
+            properties["rules"] = source.fingerprint()
+        if properties != dict(collection.properties):
             self.store.put_collection(replace(collection, properties=properties))
         return report
 

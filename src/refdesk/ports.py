@@ -113,6 +113,9 @@ class Store(Protocol):
     def facet_values(self, key: str, filters: Filters) -> dict[str, int]:
         """How many chunks carry each value of a metadata key."""
 
+    def facets(self, collection: str) -> dict[str, dict[str, int]]:
+        """The metadata that chunks of a collection carry themselves: how many have each value of each key."""
+
     # graph
     def symbols_named(self, name: str, collection: str = "") -> list[tuple[Document, Symbol]]: ...
     def symbols_of(self, document_id: str) -> list[Symbol]: ...
