@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from refdesk.model import (
     Batch,
@@ -25,8 +25,10 @@ from refdesk.model import (
     Stats,
     StoredChunk,
     Symbol,
-    Vector,
 )
+
+if TYPE_CHECKING:
+    from refdesk.model import Vector
 
 
 class Source(Protocol):
