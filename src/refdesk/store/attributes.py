@@ -1,0 +1,155 @@
+"""What do filters ask about each vector?  Columns of codes, one entry per slot."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refdesk.store import rows
+from refdesk.store.filters import Scope
+
+_CODED = ("kind", "type", "language", "extension", "metadata")
+_COLUMNS = ("id", "document", "collection", *_CODED)
+Mask = NDArray[np.bool_]
+
+
+class Attributes:
+    """Columns that grow at the end; removing a slot moves the last one into it, as the engines do."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._columns: dict[str, NDArray[Any]] = {
+            name: np.empty(64, np.int64 if name in _COLUMNS[:2] else np.int32) for name in _COLUMNS
+        }
+        self._values: dict[str, list[str]] = {name: [] for name in _CODED}
+        self._codes: dict[str, dict[str, int]] = {name: {} for name in _CODED}
+        self._slots: dict[int, int] | None = {}
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """The chunk in each slot."""
+        ids: NDArray[np.int64] = self._columns["id"][: self._count]
+        return ids
+
+    # changing
+
+    def add(self, found: Sequence[Sequence[Any]]) -> None:
+        """Appends rows of id, document, collection, kind, type, language, extension and the two metadata."""
+        start, end = self._count, self._count + len(found)
+        self._grow(end)
+        for place, name in enumerate(("id", "document", "collection", "kind", "type", "language", "extension")):
+            values = [row[place] for row in found]
+            self._columns[name][start:end] = [self._code(name, v) for v in values] if name in _CODED else values
+        self._columns["metadata"][start:end] = [self._code("metadata", _merged(row[7], row[8])) for row in found]
+        self._count = end
+        if self._slots is not None:
+            self._slots.update((row[0], start + i) for i, row in enumerate(found))
+
+    def remove(self, chunk_ids: Iterable[int]) -> Iterator[int]:
+        """Removes those of the chunks that are here, giving each slot as it is freed."""
+        slots = self._slot_by_id()
+        for chunk_id in chunk_ids:
+            slot = slots.pop(chunk_id, None)
+            if slot is None:
+                continue
+            last = self._count - 1
+            if slot != last:
+                for column in self._columns.values():
+                    column[slot] = column[last]
+                slots[int(self._columns["id"][slot])] = slot
+            self._count = last
+            yield slot
+
+    def _slot_by_id(self) -> dict[int, int]:
+        if self._slots is None:
+            self._slots = dict(zip(self.ids.tolist(), range(self._count), strict=True))
+        return self._slots
+
+    def _grow(self, needed: int) -> None:
+        if needed > len(self._columns["id"]):
+            size = max(needed, 2 * len(self._columns["id"]))
+            for name, column in self._columns.items():
+                grown = np.empty(size, column.dtype)
+                grown[: self._count] = column[: self._count]
+                self._columns[name] = grown
+
+    def _code(self, name: str, value: str) -> int:
+        codes = self._codes[name]
+        code = codes.get(value)
+        if code is None:
+            code = codes[value] = len(self._values[name])
+            self._values[name].append(value)
+        return code
+
+    # asking
+
+    def mask(self, scope: Scope) -> Mask:
+        """Which slots the scope allows."""
+        filters = scope.filters
+        allowed = np.ones(self._count, np.bool_)
+        for name, wanted in (
+            ("collection", scope.collections),
+            ("document", scope.documents),
+            ("document", scope.below),
+        ):
+            if wanted is not None:
+                allowed &= np.isin(self._columns[name][: self._count], np.array(wanted, np.int64))
+        extensions = tuple(extension.lower().removeprefix(".") for extension in filters.extensions)
+        for name, accepted in (
+            ("kind", filters.kinds),
+            ("type", filters.types),
+            ("language", filters.languages),
+            ("extension", extensions),
+        ):
+            if accepted:
+                allowed &= self._having(name, [value in accepted for value in self._values[name]])
+        if filters.metadata:
+            parsed = [rows.load_map(value) for value in self._values["metadata"]]
+            allowed &= self._having("metadata", [satisfies(value, filters.metadata) for value in parsed])
+        return allowed
+
+    def _having(self, name: str, ok: list[bool]) -> Mask:
+        if not any(ok):
+            return np.zeros(self._count, np.bool_)
+        chosen: Mask = np.array(ok, np.bool_)[self._columns[name][: self._count]]
+        return chosen
+
+    # keeping
+
+    def dump(self) -> dict[str, NDArray[Any]]:
+        """The columns and their values as arrays."""
+        values = np.frombuffer(json.dumps(self._values).encode(), np.uint8)
+        return {**{name: column[: self._count] for name, column in self._columns.items()}, "values": values}
+
+    @classmethod
+    def load(cls, dumped: Any) -> Attributes:
+        """The attributes that were dumped."""
+        loaded = cls()
+        loaded._columns = {name: dumped[name] for name in _COLUMNS}
+        loaded._count = len(loaded._columns["id"])
+        loaded._values = json.loads(dumped["values"].tobytes())
+        loaded._codes = {
+            name: {value: code for code, value in enumerate(values)} for name, values in loaded._values.items()
+        }
+        loaded._slots = None
+        return loaded
+
+
+def _merged(document: str, chunk: str) -> str:
+    if chunk == "{}":
+        return document
+    if document == "{}":
+        return chunk
+    return rows.dump({**rows.load_map(document), **rows.load_map(chunk)})
+
+
+def satisfies(metadata: dict[str, Any], wanted: Collection[tuple[str, tuple[str, ...]]]) -> bool:
+    """Whether each key has one of the values accepted for it."""
+    return all(key in metadata and str(metadata[key]) in values for key, values in wanted)

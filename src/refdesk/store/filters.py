@@ -1,0 +1,76 @@
+"""What do the names in filters stand for in this library?"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import OrderedDict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from threading import Lock
+
+from refdesk.model import Filters
+from refdesk.store import globs
+
+_CACHED = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Filters, with the rows that their collections, documents and paths mean; None does not restrict."""
+
+    filters: Filters
+    collections: tuple[int, ...] | None
+    documents: tuple[int, ...] | None
+    below: tuple[int, ...] | None  # documents whose path matches
+
+
+class Scopes:
+    """Scopes of the current state of the record."""
+
+    def __init__(self) -> None:
+        self._mutex = Lock()
+        self._seq = -1
+        self._cached: OrderedDict[tuple[Filters, bool], Scope] = OrderedDict()
+
+    def resolve(self, db: sqlite3.Connection, seq: int, filters: Filters, *, paths: bool) -> Scope:
+        """The scope of the filters; without paths where the index matches them itself."""
+        key = (filters, paths and bool(filters.paths))
+        with self._mutex:
+            if seq != self._seq:
+                self._cached.clear()
+                self._seq = seq
+            if (found := self._cached.get(key)) is not None:
+                self._cached.move_to_end(key)
+                return found
+        scope = _resolve(db, filters, paths)
+        with self._mutex:
+            if seq == self._seq:
+                self._cached[key] = scope
+                while len(self._cached) > _CACHED:
+                    self._cached.popitem(last=False)
+        return scope
+
+
+def _resolve(db: sqlite3.Connection, filters: Filters, paths: bool) -> Scope:
+    collections = documents = below = None
+    if filters.collections:
+        collections = _rows(db, "SELECT id FROM collections WHERE name = ?", filters.collections)
+    if filters.documents:
+        documents = _rows(db, "SELECT id FROM documents WHERE ulid = ?", filters.documents)
+    if paths and filters.paths:
+        below = _below(db, filters.paths, collections)
+    return Scope(filters, collections, documents, below)
+
+
+def _rows(db: sqlite3.Connection, query: str, names: Iterable[str]) -> tuple[int, ...]:
+    return tuple(row[0] for name in dict.fromkeys(names) for row in db.execute(query, (name,)))
+
+
+def _below(db: sqlite3.Connection, paths: tuple[str, ...], collections: tuple[int, ...] | None) -> tuple[int, ...]:
+    if collections is None:
+        found = db.execute("SELECT id, path FROM documents").fetchall()
+    else:
+        within = "SELECT id, path FROM documents WHERE collection = ?"
+        found = [row for collection in collections for row in db.execute(within, (collection,))]
+    patterns = [globs.compile(glob).fullmatch for glob in paths]
+    return tuple(row for row, path in found if any(matches(path) for matches in patterns))

@@ -1,0 +1,215 @@
+"""How do the two indexes keep up with the record?"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from refdesk.errors import RefdeskError, StoreError
+from refdesk.store import writes
+from refdesk.store.gate import Gate
+from refdesk.store.lexical import LexicalIndex
+from refdesk.store.log import LEXICAL, VECTORS, last_commit, pending
+from refdesk.store.record import Record, sequence
+
+if TYPE_CHECKING:
+    from refdesk.store.vectors import VectorIndex
+
+_log = logging.getLogger(__name__)
+
+LEXICAL_FOLDER = "lexical"
+VECTORS_FILE = "vectors.npz"
+_FEW = 2000  # changes that a snapshot may be behind
+_SHARE = 0.05  # or this share of it, if that is more
+
+
+class Followers:
+    """The full-text and the vector index of one library, brought up to the record when they are asked for."""
+
+    def __init__(self, folder: Path, record: Record, gate: Gate) -> None:
+        self._folder = folder
+        self._record = record
+        self._gate = gate
+        self._mutex = threading.RLock()
+        self._lexical = LexicalIndex(folder / LEXICAL_FOLDER)
+        self._lexical_seen = -1  # the commit up to which the searcher is known to be complete
+        self._vectors: VectorIndex | None = None
+
+    # full text
+
+    def lexical(self, seq: int) -> LexicalIndex:
+        """The full-text index with every commit up to seq, or as far as a writer has come with it."""
+        if seq != self._lexical_seen:
+            with self._mutex:
+                self._refresh_lexical(seq)
+        return self._lexical
+
+    def _refresh_lexical(self, seq: int) -> None:
+        self._lexical.reload()
+        if self._lexical_todo() != []:
+            if self._record.read_only:
+                self._refuse_incomplete()
+                return
+            with self._gate.held_if_free() as free:
+                if not free:
+                    return
+                self.write_lexical()
+        self._lexical_seen = seq
+
+    def _lexical_todo(self) -> list[int] | None:
+        if not self._lexical.readable:
+            return None
+        with self._record.snapshot() as db:
+            return pending(db, self._lexical.applied, LEXICAL)
+
+    def _refuse_incomplete(self) -> None:
+        if not self._lexical.readable:
+            raise StoreError(
+                f"The full-text index of {self._folder} is missing and the folder can't be written to.",
+                "Make the folder writable once and search again.",
+            )
+
+    def write_lexical(self) -> None:
+        """Brings the full-text index up to the record; the gate is held."""
+        with self._mutex:
+            try:
+                self._write_lexical()
+            except RefdeskError:
+                raise
+            except Exception as error:
+                _log.warning("the full-text index is rebuilt, since it refused a write: %s", error)
+                try:
+                    self.rebuild_lexical()
+                except Exception as again:
+                    raise StoreError(
+                        f"The full-text index of {self._folder} can't be written: {again}.",
+                        "Free some disk space or check the folder's permissions; what was indexed is kept.",
+                    ) from again
+
+    def _write_lexical(self) -> None:
+        if not self._lexical.readable:
+            self._lexical.reload()
+        with self._record.snapshot() as db:
+            todo = None if not self._lexical.readable else pending(db, self._lexical.applied, LEXICAL)
+            last = last_commit(db)
+            if todo is None:
+                if last.seq:
+                    _log.info("building the full-text index of %s", self._folder)
+                self._lexical.start_over()
+            if todo != []:
+                self._lexical.replace(db, todo, last)
+        self._lexical_seen = last.seq
+
+    def rebuild_lexical(self) -> None:
+        """Builds the full-text index from nothing; the gate is held."""
+        with self._mutex, self._record.snapshot() as db:
+            last = last_commit(db)
+            self._lexical.start_over()
+            self._lexical.replace(db, None, last)
+            self._lexical_seen = last.seq
+
+    # vectors
+
+    def vectors(self, seq: int) -> VectorIndex:
+        """The vector index with every commit up to seq."""
+        index = self._vector_index()
+        if index.applied is None or index.applied.seq < seq:
+            with index.mutex:
+                behind = self._refresh_vectors(index)
+            if behind > self._allowed_lag(index) and not self._record.read_only:
+                with self._gate.held_if_free() as free:
+                    if free:
+                        self.save_vectors()
+        return index
+
+    def _vector_index(self) -> VectorIndex:
+        with self._mutex:
+            if self._vectors is None:
+                from refdesk.store.vectors import VectorIndex
+
+                self._vectors = VectorIndex(self._folder / VECTORS_FILE)
+            return self._vectors
+
+    def _refresh_vectors(self, index: VectorIndex) -> int:
+        """Brings the index up to the record and returns how many changes the snapshot lacked."""
+        if index.applied is None:
+            index.load()
+        with self._record.snapshot() as db:
+            last = last_commit(db)
+            todo = pending(db, index.applied, VECTORS)
+            if todo is None:
+                index.build(db)
+            elif todo:
+                index.replace(db, todo)
+            index.advance(last)
+        return len(index) if todo is None else len(todo)
+
+    @staticmethod
+    def _allowed_lag(index: VectorIndex) -> int:
+        return max(_FEW, int(_SHARE * len(index)))
+
+    def save_vectors(self) -> None:
+        """Writes a snapshot of the vectors and trims the log behind it; the gate is held."""
+        index = self._vector_index()
+        with index.mutex:
+            self._refresh_vectors(index)
+            index.save()
+            applied = index.applied
+        assert applied is not None
+        lexical = self._lexical.applied
+        with self._record.transaction(logged=False) as db:
+            db.execute("INSERT OR REPLACE INTO meta VALUES ('snapshot', ?)", (f"{applied.seq} {len(index)}",))
+            writes.trim_log(db, min(applied.seq, lexical.seq if lexical else 0))
+
+    def rebuild_vectors(self) -> None:
+        """Builds the vector index from nothing and keeps it; the gate is held."""
+        index = self._vector_index()
+        with index.mutex, self._record.snapshot() as db:
+            index.build(db)
+            index.advance(last_commit(db))
+        self.save_vectors()
+
+    # what is held
+
+    def lexical_ids(self) -> set[int] | None:
+        """The chunks in the full-text index; None when it can't be read."""
+        return self.lexical(self.sequence()).ids()
+
+    def vector_ids(self) -> set[int] | None:
+        """The chunks in the vector index."""
+        index = self.vectors(self.sequence())
+        with index.mutex:
+            return set(index.ids.tolist())
+
+    # a stretch of writing
+
+    def end_stretch(self) -> None:
+        """What a writer does before it lets others in: merges end, a snapshot far behind is renewed."""
+        try:
+            self._lexical.stop_writing()
+            if not self._record.read_only and self._snapshot_lags():
+                self.save_vectors()
+        except Exception as error:
+            _log.warning("the indexes could not be tidied up after writing: %s", error)
+
+    def _snapshot_lags(self) -> bool:
+        with self._record.reading() as db:
+            found = db.execute("SELECT value FROM meta WHERE key = 'snapshot'").fetchone()
+            seq, count = (int(part) for part in found[0].split()) if found else (0, 0)
+            behind = db.execute("SELECT count(*) FROM changes WHERE seq > ? AND parts & ?", (seq, VECTORS)).fetchone()[
+                0
+            ]
+            return bool(behind > max(_FEW, int(_SHARE * count)))
+
+    def sequence(self) -> int:
+        """The record's last commit."""
+        with self._record.reading() as db:
+            return sequence(db)
+
+    def close(self) -> None:
+        """Lets go of every file."""
+        with self._mutex:
+            self._lexical.close()
+            self._vectors = None

@@ -1,0 +1,248 @@
+"""Which passages contain these words?  The full-text follower, on tantivy."""
+
+# ruff: noqa: S608 - statements are put together from constants; values are bound
+
+from __future__ import annotations
+
+import logging
+import shutil
+import sqlite3
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from refdesk.analyse import names, terms
+from refdesk.store import rows
+from refdesk.store.log import Applied
+
+if TYPE_CHECKING:
+    import tantivy
+
+_log = logging.getLogger(__name__)
+
+VERSION = 1  # of the fields below and of the analyser; another version is rebuilt
+SEPARATOR = "\x1f"  # between a metadata key and its value
+_TEXT_FIELDS = ("content", "title", "symbol", "path")
+_TERM_FIELDS = ("collection", "document", "kind", "type", "language", "extension", "folder", "path_raw", "meta")
+_HEAP_BYTES = 64_000_000
+_SLICE = 1000
+_MARK = "applied"
+
+_SELECT = """
+SELECT c.id, d.collection, c.document, c.kind, c.type, c.language, d.extension, d.path, d.metadata, c.metadata,
+       c.title, c.breadcrumb, c.symbols, t.text
+FROM chunks c JOIN documents d ON d.id = c.document JOIN texts t ON t.id = c.text
+"""
+
+
+class LexicalIndex:
+    """A tantivy folder: read by any process, written by the one that holds the gate."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.applied: Applied | None = None  # of the searcher in use
+        self._mutex = threading.RLock()
+        self._index: tantivy.Index | None = None
+        self._searcher: tantivy.Searcher | None = None
+        self._writer: tantivy.IndexWriter | None = None
+        self._linked: tempfile.TemporaryDirectory[str] | None = None
+
+    # reading
+
+    @property
+    def readable(self) -> bool:
+        """Whether there is a state to search."""
+        return self._searcher is not None
+
+    def current(self) -> tuple[tantivy.Searcher, tantivy.Schema] | None:
+        """The state last loaded and its schema."""
+        with self._mutex:
+            return (self._searcher, self._index.schema) if self._searcher and self._index else None
+
+    def reload(self) -> None:
+        """Loads the last commit; leaves no searcher when the folder can't be read."""
+        with self._mutex:
+            try:
+                self._load()
+            except Exception as error:  # tantivy reports a damaged folder as any of several types
+                if self.folder.exists():
+                    _log.warning("the full-text index can't be read: %s", error)
+                self._forget()
+
+    def ids(self) -> set[int] | None:
+        """Every chunk that is here; None when nothing can be read."""
+        found = self.current()
+        if found is None:
+            return None
+        import tantivy
+
+        searcher = found[0]
+        hits = searcher.search(tantivy.Query.all_query(), max(1, searcher.num_docs)).hits
+        values = searcher.fast_field_values("id", [address for _, address in hits])
+        return {int(value) for value in values if value is not None}
+
+    def _load(self) -> None:
+        import tantivy
+
+        if self._index is None:
+            self._index = tantivy.Index.open(str(self._readable_folder()))
+            self._index.config_reader("Manual")
+        self._index.reload()
+        searcher = self._index.searcher()
+        self.applied = _read_mark(searcher, self._index.schema)
+        self._searcher = searcher
+
+    def _readable_folder(self) -> Path:
+        """The folder, or one of links to its files where tantivy could not put its lock."""
+        probe = self.folder / ".tantivy-meta.lock"
+        try:
+            with probe.open("a"):
+                return self.folder
+        except OSError:
+            if not (self.folder / "meta.json").exists():
+                raise
+        self._linked = tempfile.TemporaryDirectory(prefix="refdesk-", ignore_cleanup_errors=True)
+        for file in self.folder.iterdir():
+            if not file.name.endswith(".lock"):
+                (Path(self._linked.name) / file.name).symlink_to(file.absolute())
+        return Path(self._linked.name)
+
+    def _forget(self) -> None:
+        self._index = self._searcher = self.applied = None
+        if self._linked is not None:
+            self._linked.cleanup()
+            self._linked = None
+
+    # writing, inside the gate
+
+    def start_over(self) -> None:
+        """Leaves an empty index in place of whatever is in the folder."""
+        import tantivy
+
+        with self._mutex:
+            self.stop_writing()
+            self._forget()
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._index = tantivy.Index(_schema(), str(self.folder))
+            self._index.config_reader("Manual")
+
+    def replace(self, db: sqlite3.Connection, chunk_ids: Iterable[int] | None, applied: Applied) -> None:
+        """Takes these chunks, or all, from the record as they are now, in one commit."""
+        import tantivy
+
+        with self._mutex:
+            writer = self._open_writer()
+            schema = self._opened().schema
+            for row in self._removed_then_found(db, chunk_ids, writer):
+                writer.add_document(tantivy.Document.from_dict(_fields(row), schema))
+            writer.delete_documents_by_term("mark", _MARK)
+            mark = f"{VERSION}:{applied.seq}:{applied.token}"
+            writer.add_document(tantivy.Document.from_dict({"mark": _MARK, "state": mark}, schema))
+            writer.commit()
+            self.reload()
+
+    def _removed_then_found(
+        self, db: sqlite3.Connection, chunk_ids: Iterable[int] | None, writer: tantivy.IndexWriter
+    ) -> Iterator[tuple[Any, ...]]:
+        if chunk_ids is None:
+            writer.delete_all_documents()
+            yield from db.execute(_SELECT + "ORDER BY c.id")
+            return
+        ids = list(chunk_ids)
+        for chunk_id in ids:
+            writer.delete_documents_by_term("id", chunk_id)
+        for start in range(0, len(ids), _SLICE):
+            wanted = ",".join(map(str, ids[start : start + _SLICE]))
+            yield from db.execute(_SELECT + "WHERE c.id IN (SELECT value FROM json_each(?))", (f"[{wanted}]",))
+
+    def _open_writer(self) -> tantivy.IndexWriter:
+        if self._writer is None:
+            self._writer = self._opened().writer(_HEAP_BYTES, 1)
+        return self._writer
+
+    def _opened(self) -> tantivy.Index:
+        assert self._index is not None
+        return self._index
+
+    def stop_writing(self) -> None:
+        """Lets merges end and gives up tantivy's own lock."""
+        with self._mutex:
+            writer, self._writer = self._writer, None
+            if writer is not None:
+                writer.wait_merging_threads()
+
+    def abandon_writing(self) -> None:
+        """Drops what was not committed."""
+        with self._mutex:
+            self._writer = None
+
+    def close(self) -> None:
+        """Lets go of every file."""
+        with self._mutex:
+            self.stop_writing()
+            self._forget()
+
+
+def _schema() -> tantivy.Schema:
+    import tantivy
+
+    builder = tantivy.SchemaBuilder()
+    builder.add_integer_field("id", indexed=True, fast=True)  # by an unsigned one tantivy-py deletes nothing
+    for name in _TEXT_FIELDS:
+        builder.add_text_field(name, tokenizer_name="whitespace", index_option="position")
+    for name in _TERM_FIELDS:
+        builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
+    builder.add_text_field("mark", tokenizer_name="raw", index_option="basic")
+    builder.add_text_field("state", stored=True, tokenizer_name="raw", index_option="basic")
+    return builder.build()
+
+
+def _read_mark(searcher: tantivy.Searcher, schema: tantivy.Schema) -> Applied | None:
+    import tantivy
+
+    found = searcher.search(tantivy.Query.term_query(schema, "mark", _MARK), 1).hits
+    if not found:
+        return None
+    version, seq, token = str(searcher.doc(found[0][1])["state"][0]).split(":")
+    return Applied(int(seq), token) if int(version) == VERSION else None
+
+
+def _fields(row: Sequence[Any]) -> dict[str, Any]:
+    (chunk_id, collection, document, kind, type_, language, extension, path, document_metadata, chunk_metadata,
+     title, breadcrumb, symbols, text) = row  # fmt: skip
+    defined = rows.load_names(symbols)
+    metadata = {**rows.load_map(document_metadata), **rows.load_map(chunk_metadata)}
+    return {
+        "id": chunk_id,
+        "content": " ".join(terms(text)),
+        "title": " ".join(terms(" ".join((title, *rows.load_names(breadcrumb), *defined)))),
+        "symbol": " ".join(symbol_terms(defined)),
+        "path": " ".join(terms(path)),
+        "collection": str(collection),
+        "document": str(document),
+        "kind": kind,
+        "type": type_,
+        "language": language,
+        "extension": extension,
+        "folder": _folders(path),
+        "path_raw": path,
+        "meta": [f"{key}{SEPARATOR}{value}" for key, value in metadata.items()],
+    }
+
+
+def symbol_terms(symbols: Iterable[str]) -> list[str]:
+    """Each symbol as one term: its joined form, and what the analyser makes of it as a whole."""
+    found: dict[str, None] = {}
+    for symbol in symbols:
+        found.update(dict.fromkeys(names(symbol)))
+        found.update(dict.fromkeys(terms(symbol)[:1]))
+    return list(found)
+
+
+def _folders(path: str) -> list[str]:
+    """The path and every folder above it."""
+    parts = path.split("/")
+    return ["/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]

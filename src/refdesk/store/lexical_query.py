@@ -1,0 +1,185 @@
+"""How is a question put to tantivy?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from refdesk.analyse import terms as terms_of
+from refdesk.model import Scored
+from refdesk.store import globs
+from refdesk.store.filters import Scope
+from refdesk.store.lexical import SEPARATOR
+
+if TYPE_CHECKING:
+    import tantivy
+
+BOOSTS = {"content": 1.0, "title": 1.6, "symbol": 1.4, "path": 0.7}
+_PHRASE_BOOSTS = {"content": 1.0, "title": 1.6}
+_EXTRA = 16  # fetched beyond the limit, so that hits with equal scores are seen together
+_MOST_TIED = 2000
+_EDITS_SHORT, _EDITS_LONG, _LONG = 1, 2, 6
+_WILD = frozenset("*?[{\\")
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Where to search, and within what."""
+
+    searcher: tantivy.Searcher
+    schema: tantivy.Schema
+    scope: Scope
+
+
+def lexical(ask: Ask, terms: Sequence[str], limit: int) -> list[Scored]:
+    """Chunks with any of the terms by BM25 over all text fields."""
+    from tantivy import Occur, Query
+
+    parts = [
+        (Occur.Should, Query.boost_query(Query.term_query(ask.schema, field, term, "freq"), boost))
+        for term in dict.fromkeys(terms)
+        for field, boost in BOOSTS.items()
+    ]
+    return _search(ask, Query.boolean_query(parts), limit) if parts else []
+
+
+def phrase(ask: Ask, words: Sequence[str], limit: int) -> list[Scored]:
+    """Chunks with the words next to each other, in this order."""
+    from tantivy import Occur, Query
+
+    wanted = terms_of(" ".join(words))
+    if len(wanted) < 2:
+        return lexical(ask, wanted, limit)
+    parts = [
+        (Occur.Should, Query.boost_query(Query.phrase_query(ask.schema, field, list(wanted)), boost))
+        for field, boost in _PHRASE_BOOSTS.items()
+    ]
+    return _search(ask, Query.boolean_query(parts), limit)
+
+
+def _search(ask: Ask, query: tantivy.Query, limit: int) -> list[Scored]:
+    """The best by score, equal scores by chunk id."""
+    if limit <= 0:
+        return []
+    restricted = restrict(ask, query)
+    fetch = limit + _EXTRA
+    while True:
+        hits = ask.searcher.search(restricted, fetch, count=False).hits
+        if len(hits) < fetch or hits[-1][0] < hits[limit - 1][0] or fetch >= limit + _MOST_TIED:
+            break
+        fetch *= 4
+    ids = ask.searcher.fast_field_values("id", [address for _, address in hits])
+    found = [(-score, int(chunk_id)) for (score, _), chunk_id in zip(hits, ids, strict=True) if chunk_id is not None]
+    return [Scored(chunk_id, -score) for score, chunk_id in sorted(found)[:limit]]
+
+
+def restrict(ask: Ask, query: tantivy.Query | None) -> tantivy.Query:
+    """The query within the filters, which do not count for the score."""
+    from tantivy import Occur, Query
+
+    conditions = _conditions(ask)
+    if query is not None and not conditions:
+        return query
+    parts = [(Occur.Must, Query.const_score_query(condition, 0.0)) for condition in conditions]
+    if query is None:
+        return Query.boolean_query(parts) if parts else Query.all_query()
+    return Query.boolean_query([(Occur.Must, query), *parts])
+
+
+def _conditions(ask: Ask) -> list[tantivy.Query]:
+    filters = ask.scope.filters
+    wanted: list[tuple[str, Sequence[str]]] = [
+        ("kind", filters.kinds),
+        ("type", filters.types),
+        ("language", filters.languages),
+        ("extension", [extension.lower().removeprefix(".") for extension in filters.extensions]),
+    ]
+    found = [_any_of(ask.schema, field, values) for field, values in wanted if values]
+    for field, wanted_rows in (("collection", ask.scope.collections), ("document", ask.scope.documents)):
+        if wanted_rows is not None:
+            found.append(_any_of(ask.schema, field, [str(row) for row in wanted_rows]))
+    found += [
+        _any_of(ask.schema, "meta", [f"{key}{SEPARATOR}{value}" for value in values])
+        for key, values in filters.metadata
+    ]
+    if filters.paths:
+        found.append(_either([_path(ask.schema, glob) for glob in filters.paths]))
+    return found
+
+
+def _any_of(schema: tantivy.Schema, field: str, values: Sequence[str]) -> tantivy.Query:
+    from tantivy import Query
+
+    if not values:
+        return Query.empty_query()
+    if len(values) == 1:
+        return Query.term_query(schema, field, values[0], "basic")
+    return Query.term_set_query(schema, field, list(values))
+
+
+def _path(schema: tantivy.Schema, glob: str) -> tantivy.Query:
+    """A term where the glob is a plain folder or `*.extension`, else an automaton over all paths."""
+    from tantivy import Query
+
+    plain = glob.strip().removeprefix("./")
+    anchored = "/" in plain.rstrip("/")
+    plain = plain.strip("/").removesuffix("/**").strip("/")
+    if anchored and plain and not _WILD.intersection(plain):
+        return Query.term_query(schema, "folder", plain, "basic")
+    return Query.regex_query(schema, "path_raw", globs.expression(glob))
+
+
+def _either(queries: list[tantivy.Query]) -> tantivy.Query:
+    from tantivy import Occur, Query
+
+    return queries[0] if len(queries) == 1 else Query.boolean_query([(Occur.Should, query) for query in queries])
+
+
+# --- words --------------------------------------------------------------------------------------
+
+
+def document_frequency(searcher: tantivy.Searcher, terms: Sequence[str]) -> dict[str, int]:
+    """In how many chunks each term occurs, in the field where it occurs most."""
+    return {term: max(searcher.doc_freq(field, term) for field in BOOSTS) for term in dict.fromkeys(terms)}
+
+
+def similar_terms(searcher: tantivy.Searcher, term: str, limit: int) -> list[str]:
+    """Terms of the library that the term may have been meant as: few edits away, or beginning with it."""
+    if not term:
+        return []
+    edits = _EDITS_LONG if len(term) >= _LONG else _EDITS_SHORT
+    ranked = []
+    for known, count in searcher.terms_with_prefix("content", term[0]):
+        if known == term:
+            continue
+        away = distance(term, known, edits)
+        if away <= edits:
+            ranked.append((away, -count, known))
+        elif len(term) > 2 and known.startswith(term):
+            ranked.append((edits + 1, -count, known))
+    return [known for _, _, known in sorted(ranked)[:limit]]
+
+
+def distance(left: str, right: str, most: int) -> int:
+    """How many insertions, deletions, changes and swaps lie between two words; most + 1 when more than most."""
+    if abs(len(left) - len(right)) > most:
+        return most + 1
+    before: list[int] = []
+    row = list(range(len(right) + 1))
+    for i, a in enumerate(left, 1):
+        before, last, row = row, before, [i] + [0] * len(right)
+        for j, b in enumerate(right, 1):
+            row[j] = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b))
+            if i > 1 and j > 1 and a == right[j - 2] and left[i - 2] == b:
+                row[j] = min(row[j], last[j - 2] + 1)
+        if min(row) > most:
+            return most + 1
+    return row[-1]
+
+
+def facet_values(ask: Ask, key: str) -> dict[str, int]:
+    """How many chunks within the filters carry each value of the metadata key."""
+    prefix = f"{key}{SEPARATOR}"
+    found = ask.searcher.terms_with_prefix("meta", prefix, restrict(ask, None))
+    return {term.removeprefix(prefix): count for term, count in found if count}

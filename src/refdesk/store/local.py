@@ -1,0 +1,240 @@
+"""The store of one library folder: a record, and the indexes that follow it."""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from refdesk.model import (
+    Batch,
+    Collection,
+    Document,
+    EmbedderIdentity,
+    FileState,
+    Filters,
+    Finding,
+    Reference,
+    Scored,
+    Skipped,
+    Stats,
+    StoredChunk,
+    Symbol,
+)
+from refdesk.store import doctor, lexical_query, literal, reads, writes
+from refdesk.store.filters import Scope, Scopes
+from refdesk.store.followers import Followers
+from refdesk.store.gate import Gate
+from refdesk.store.record import Record, sequence
+
+if TYPE_CHECKING:
+    from refdesk.model import Vector
+
+_MANY_REMOVED = 500  # chunks in one stretch, after which unused vectors are looked for
+_RESCORED = 2  # times the limit: what the 4-bit codes offer for exact scoring
+_RESCORED_MORE = 32
+
+T = TypeVar("T")
+
+
+class LocalStore:
+    """Implements ports.Store in one folder; any number of threads and processes may use it at once."""
+
+    def __init__(self, folder: Path, *, lock_timeout_s: float = 30.0) -> None:
+        self.folder = folder
+        self._record = Record(folder, lock_timeout_s)
+        self._gate = Gate(folder, lock_timeout_s, self._end_stretch)
+        self._followers = Followers(folder, self._record, self._gate)
+        self._scopes = Scopes()
+        self._removed = 0
+
+    def _read(self, ask: Callable[[sqlite3.Connection], T]) -> T:
+        with self._record.reading() as db:
+            return ask(db)
+
+    # collections
+
+    def collections(self) -> list[Collection]:
+        return self._read(reads.collections)
+
+    def collection(self, name: str) -> Collection | None:
+        return self._read(lambda db: reads.collection(db, name))
+
+    def put_collection(self, collection: Collection) -> None:
+        with self.writing(), self._record.transaction() as db:
+            writes.put_collection(db, collection)
+
+    def remove_collection(self, name: str) -> int:
+        with self.writing():
+            with self._record.transaction() as db:
+                removed = writes.remove_collection(db, name)
+            self._removed += _MANY_REMOVED
+            self._followers.write_lexical()
+            return removed
+
+    # writing
+
+    def apply(self, batch: Batch) -> None:
+        with self.writing():
+            with self._record.transaction() as db:
+                self._removed += writes.apply(db, batch)
+            self._followers.write_lexical()
+
+    def replace_skipped(self, collection: str, skipped: Iterable[Skipped]) -> None:
+        with self.writing(), self._record.transaction() as db:
+            writes.replace_skipped(db, collection, skipped)
+
+    def missing_vectors(self, keys: Iterable[bytes]) -> set[bytes]:
+        return self._read(lambda db: writes.missing_vectors(db, keys))
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        self._record.refuse_read_only()
+        with self._gate.held():
+            yield
+
+    def _end_stretch(self) -> None:
+        if self._removed >= _MANY_REMOVED:
+            with self._record.transaction(logged=False) as db:
+                writes.drop_loose_vectors(db)
+        self._removed = 0
+        self._followers.end_stretch()
+
+    # documents
+
+    def file_states(self, collection: str) -> dict[str, FileState]:
+        return self._read(lambda db: reads.file_states(db, collection))
+
+    def skipped(self, collection: str) -> list[Skipped]:
+        return self._read(lambda db: reads.skipped(db, collection))
+
+    def documents(self, collection: str, limit: int, offset: int) -> list[Document]:
+        return self._read(lambda db: reads.documents(db, collection, limit, offset))
+
+    def count_documents(self, collection: str) -> int:
+        return self._read(lambda db: reads.count_documents(db, collection))
+
+    def document(self, document_id: str) -> Document | None:
+        return self._read(lambda db: reads.document(db, document_id))
+
+    def document_by_uri(self, uri: str, collection: str = "") -> Document | None:
+        return self._read(lambda db: reads.document_by_uri(db, uri, collection))
+
+    def document_by_path(self, collection: str, path: str) -> Document | None:
+        return self._read(lambda db: reads.document_by_path(db, collection, path))
+
+    def raw(self, document_id: str) -> str:
+        return self._read(lambda db: reads.raw(db, document_id))
+
+    def chunks_of(self, document_id: str) -> list[StoredChunk]:
+        return self._read(lambda db: reads.chunks_of(db, document_id))
+
+    def chunks(self, chunk_ids: Sequence[int]) -> dict[int, StoredChunk]:
+        return self._read(lambda db: reads.chunks(db, chunk_ids))
+
+    # searching
+
+    def sequence(self) -> int:
+        return self._read(sequence)
+
+    def lexical(self, terms: Sequence[str], filters: Filters, limit: int) -> list[Scored]:
+        ask = self._ask(filters)
+        return lexical_query.lexical(ask, terms, limit) if ask else []
+
+    def phrase(self, words: Sequence[str], filters: Filters, limit: int) -> list[Scored]:
+        ask = self._ask(filters)
+        return lexical_query.phrase(ask, words, limit) if ask else []
+
+    def literal(self, text: str, filters: Filters, limit: int) -> list[Scored]:
+        with self._record.reading() as db:
+            return literal.find(db, text, self._scope(db, filters, paths=True)[1], limit)
+
+    def nearest(self, vector: Vector, filters: Filters, limit: int) -> list[Scored]:
+        with self._record.reading() as db:
+            seq, scope = self._scope(db, filters, paths=True)
+            index = self._followers.vectors(seq)
+            with index.mutex:
+                near = index.search(vector, scope, _RESCORED * limit + _RESCORED_MORE if limit > 0 else 0)
+            scores = self._cosines(db, vector, near)
+        best = sorted((-score, chunk_id) for chunk_id, score in scores.items())[:limit]
+        return [Scored(chunk_id, -score) for score, chunk_id in best]
+
+    def cosines(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, float]:
+        return self._read(lambda db: self._cosines(db, vector, chunk_ids))
+
+    @staticmethod
+    def _cosines(db: sqlite3.Connection, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, float]:
+        from refdesk.store.vectors import cosines
+
+        return cosines(db, vector, chunk_ids) if len(chunk_ids) else {}
+
+    def document_frequency(self, terms: Sequence[str]) -> dict[str, int]:
+        ask = self._ask(Filters())
+        return lexical_query.document_frequency(ask.searcher, terms) if ask else dict.fromkeys(terms, 0)
+
+    def similar_terms(self, term: str, limit: int) -> list[str]:
+        ask = self._ask(Filters())
+        return lexical_query.similar_terms(ask.searcher, term, limit) if ask else []
+
+    def facet_values(self, key: str, filters: Filters) -> dict[str, int]:
+        ask = self._ask(filters)
+        return lexical_query.facet_values(ask, key) if ask else {}
+
+    def _ask(self, filters: Filters) -> lexical_query.Ask | None:
+        with self._record.reading() as db:
+            seq, scope = self._scope(db, filters, paths=False)
+        index = self._followers.lexical(seq)
+        found = index.current()
+        return lexical_query.Ask(*found, scope) if found else None
+
+    def _scope(self, db: sqlite3.Connection, filters: Filters, *, paths: bool) -> tuple[int, Scope]:
+        seq = sequence(db)
+        return seq, self._scopes.resolve(db, seq, filters, paths=paths)
+
+    # graph
+
+    def symbols_named(self, name: str, collection: str = "") -> list[tuple[Document, Symbol]]:
+        return self._read(lambda db: reads.symbols_named(db, name, collection))
+
+    def symbols_of(self, document_id: str) -> list[Symbol]:
+        return self._read(lambda db: reads.symbols_of(db, document_id))
+
+    def references_to(self, name: str, collection: str = "") -> list[tuple[Document, Reference]]:
+        return self._read(lambda db: reads.references_to(db, name, collection))
+
+    def references_of(self, document_id: str) -> list[Reference]:
+        return self._read(lambda db: reads.references_of(db, document_id))
+
+    # keeping
+
+    def embedder_identity(self) -> EmbedderIdentity | None:
+        return self._read(writes.embedder_identity)
+
+    def set_embedder_identity(self, identity: EmbedderIdentity) -> None:
+        if self.embedder_identity() == identity:
+            return
+        with self.writing(), self._record.transaction() as db:
+            writes.set_embedder_identity(db, identity)
+
+    def stats(self, collection: str = "") -> Stats:
+        return self._read(lambda db: reads.stats(db, collection, self._folder_bytes()))
+
+    def _folder_bytes(self) -> int:
+        total = 0
+        for file in self.folder.rglob("*"):
+            with contextlib.suppress(OSError):  # merged away meanwhile
+                total += file.stat().st_size if file.is_file() else 0
+        return total
+
+    def verify(self, repair: bool) -> list[Finding]:
+        return doctor.verify(self._record, self._gate, self._followers, repair=repair)
+
+    def backup(self, target: Path) -> None:
+        doctor.backup(self._record, target)
+
+    def close(self) -> None:
+        self._followers.close()
+        self._record.close()

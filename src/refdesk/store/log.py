@@ -1,0 +1,48 @@
+"""How far has a follower come, and what is left for it?"""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import dataclass
+
+LEXICAL, VECTORS = 1, 2  # the parts of a change, one for each follower
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The last commit of the record that a follower holds.
+
+    The token tells it from another commit of that number: after a loss of power the record may have gone back.
+    """
+
+    seq: int
+    token: str
+
+
+def last_commit(db: sqlite3.Connection) -> Applied:
+    """The record's last commit."""
+    found = db.execute("SELECT seq, token FROM commits ORDER BY seq DESC LIMIT 1").fetchone()
+    return Applied(*found) if found else Applied(0, "")
+
+
+def pending(db: sqlite3.Connection, applied: Applied | None, part: int) -> list[int] | None:
+    """The chunks that changed since; None when the log can't tell and all must be taken again."""
+    if applied is None or not _is_known(db, applied) or (part == VECTORS and applied.seq < _vectors_since(db)):
+        return None
+    found = db.execute(
+        "SELECT DISTINCT chunk FROM changes WHERE seq > ? AND parts & ? ORDER BY chunk", (applied.seq, part)
+    )
+    return [chunk for (chunk,) in found]
+
+
+def _is_known(db: sqlite3.Connection, applied: Applied) -> bool:
+    if applied.seq == 0:
+        floor = db.execute("SELECT min(seq) FROM commits").fetchone()[0]
+        return floor in (None, 1)
+    known = "SELECT 1 FROM commits WHERE seq = ? AND token = ?"
+    return db.execute(known, (applied.seq, applied.token)).fetchone() is not None
+
+
+def _vectors_since(db: sqlite3.Connection) -> int:
+    found = db.execute("SELECT value FROM meta WHERE key = 'vectors_since'").fetchone()
+    return int(found[0]) if found else 0

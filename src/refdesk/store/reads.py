@@ -1,0 +1,232 @@
+"""What does the record hold?  Functions over an open connection."""
+
+# ruff: noqa: S608 - statements are put together from constants; values are bound
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from refdesk.errors import CollectionNotFound, DocumentNotFound
+from refdesk.model import Collection, Document, FileState, Reference, Skipped, Stats, StoredChunk, Symbol
+from refdesk.store import rows
+
+_FROM_DOCUMENTS = " FROM documents d JOIN collections n ON n.id = d.collection "
+_SELECT_DOCUMENT = "SELECT " + rows.DOCUMENT + _FROM_DOCUMENTS
+_SELECT_CHUNK = "SELECT " + rows.CHUNK + " FROM chunks c JOIN texts t ON t.id = c.text "
+_SYMBOL = "s.name, s.qualified, s.kind, s.start_line, s.end_line, s.signature"
+_REFERENCE = "r.kind, r.source, r.target, r.line, r.receiver, r.alias"
+
+
+# --- collections --------------------------------------------------------------------------------
+
+
+def collections(db: sqlite3.Connection) -> list[Collection]:
+    """All collections by name."""
+    found = db.execute("SELECT " + rows.COLLECTION + " FROM collections ORDER BY name")
+    return [rows.collection_from(row) for row in found]
+
+
+def collection(db: sqlite3.Connection, name: str) -> Collection | None:
+    """The collection of that name."""
+    row = db.execute("SELECT " + rows.COLLECTION + " FROM collections WHERE name = ?", (name,)).fetchone()
+    return rows.collection_from(row) if row else None
+
+
+def skipped(db: sqlite3.Connection, name: str) -> list[Skipped]:
+    """What the collection left out, by path."""
+    found = db.execute(
+        "SELECT s.path, s.reason FROM skipped s JOIN collections n ON n.id = s.collection"
+        " WHERE n.name = ? ORDER BY s.path",
+        (name,),
+    )
+    return [Skipped(path=path, reason=reason) for path, reason in found]
+
+
+# --- documents ----------------------------------------------------------------------------------
+
+
+def file_states(db: sqlite3.Connection, name: str) -> dict[str, FileState]:
+    """What is known of each of the collection's files, by path."""
+    found = db.execute(
+        "SELECT path, ulid, size, modified_ns, content_hash FROM documents"
+        " WHERE collection = (SELECT id FROM collections WHERE name = ?)",
+        (name,),
+    )
+    return {row[0]: FileState(*row[1:]) for row in found}
+
+
+def documents(db: sqlite3.Connection, name: str, limit: int, offset: int) -> list[Document]:
+    """A page of the collection's documents by path, or of all when no name is given."""
+    found = db.execute(
+        _SELECT_DOCUMENT + "WHERE ? IN ('', n.name) ORDER BY n.name, d.path, d.id LIMIT ? OFFSET ?",
+        (name, limit, offset),
+    )
+    return [rows.document_from(row) for row in found]
+
+
+def count_documents(db: sqlite3.Connection, name: str) -> int:
+    """How many documents the collection has, or all when no name is given."""
+    found = db.execute("SELECT count(*)" + _FROM_DOCUMENTS + "WHERE ? IN ('', n.name)", (name,))
+    return int(found.fetchone()[0])
+
+
+def document(db: sqlite3.Connection, document_id: str) -> Document | None:
+    """The document with that id."""
+    row = db.execute(_SELECT_DOCUMENT + "WHERE d.ulid = ?", (document_id,)).fetchone()
+    return rows.document_from(row) if row else None
+
+
+def document_by_uri(db: sqlite3.Connection, uri: str, name: str) -> Document | None:
+    """The first document with that address, in the collection when one is named."""
+    where = "WHERE d.uri = ? AND ? IN ('', n.name) ORDER BY d.id LIMIT 1"
+    row = db.execute(_SELECT_DOCUMENT + where, (uri, name)).fetchone()
+    return rows.document_from(row) if row else None
+
+
+def document_by_path(db: sqlite3.Connection, name: str, path: str) -> Document | None:
+    """The first document of the collection at that path."""
+    where = "WHERE n.name = ? AND d.path = ? ORDER BY d.id LIMIT 1"
+    row = db.execute(_SELECT_DOCUMENT + where, (name, path)).fetchone()
+    return rows.document_from(row) if row else None
+
+
+def raw(db: sqlite3.Connection, document_id: str) -> str:
+    """The document's content as it was written."""
+    row = db.execute(
+        "SELECT b.data FROM documents d JOIN blobs b ON b.id = d.raw WHERE d.ulid = ?", (document_id,)
+    ).fetchone()
+    if row is None:
+        raise DocumentNotFound(f"There is no document {document_id}.", "List them with `refdesk documents`.")
+    return rows.unpack(row[0])
+
+
+# --- chunks -------------------------------------------------------------------------------------
+
+
+def chunks_of(db: sqlite3.Connection, document_id: str) -> list[StoredChunk]:
+    """The document's chunks in order."""
+    owner = document(db, document_id)
+    if owner is None:
+        return []
+    where = "WHERE c.document = (SELECT id FROM documents WHERE ulid = ?) ORDER BY c.position"
+    return [rows.chunk_from(row, owner) for row in db.execute(_SELECT_CHUNK + where, (document_id,))]
+
+
+def chunks(db: sqlite3.Connection, chunk_ids: Sequence[int]) -> dict[int, StoredChunk]:
+    """Those of the chunks that exist, by id."""
+    wanted = json.dumps([int(chunk_id) for chunk_id in chunk_ids])
+    found = db.execute(_SELECT_CHUNK + "WHERE c.id IN (SELECT value FROM json_each(?))", (wanted,)).fetchall()
+    owners = _documents_by_row(db, {row[2] for row in found})
+    return {row[0]: rows.chunk_from(row, owners[row[2]]) for row in found if row[2] in owners}
+
+
+def _documents_by_row(db: sqlite3.Connection, wanted: set[int]) -> dict[int, Document]:
+    found = db.execute(
+        "SELECT d.id, " + rows.DOCUMENT + _FROM_DOCUMENTS + "WHERE d.id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(wanted)),),
+    )
+    return {row[0]: rows.document_from(row[1:]) for row in found}
+
+
+# --- graph --------------------------------------------------------------------------------------
+
+
+def symbols_named(db: sqlite3.Connection, name: str, collection_name: str) -> list[tuple[Document, Symbol]]:
+    """Definitions of that name; a dotted name means the end of a qualified one."""
+    found = _symbols_where(db, name, collection_name)
+    if not found and "." in name:
+        found = [
+            (owner, symbol)
+            for owner, symbol in _symbols_where(db, name.rpartition(".")[2], collection_name)
+            if f".{symbol.qualified}".endswith(f".{name}")
+        ]
+    return found
+
+
+def _symbols_where(db: sqlite3.Connection, name: str, collection_name: str) -> list[tuple[Document, Symbol]]:
+    found = db.execute(
+        "SELECT " + rows.DOCUMENT + ", " + _SYMBOL + " FROM symbols s JOIN documents d ON d.id = s.document"
+        " JOIN collections n ON n.id = d.collection WHERE s.name = ? AND ? IN ('', n.name)"
+        " ORDER BY n.name, d.path, d.id, s.position",
+        (name, collection_name),
+    )
+    return [(rows.document_from(row[:12]), _symbol(row[12:])) for row in found]
+
+
+def symbols_of(db: sqlite3.Connection, document_id: str) -> list[Symbol]:
+    """The document's definitions in order."""
+    found = db.execute(
+        "SELECT " + _SYMBOL + " FROM symbols s WHERE document = (SELECT id FROM documents WHERE ulid = ?)"
+        " ORDER BY position",
+        (document_id,),
+    )
+    return [_symbol(row) for row in found]
+
+
+def references_to(db: sqlite3.Connection, name: str, collection_name: str) -> list[tuple[Document, Reference]]:
+    """Uses of that name."""
+    found = db.execute(
+        "SELECT " + rows.DOCUMENT + ", " + _REFERENCE + " FROM refs r JOIN documents d ON d.id = r.document"
+        " JOIN collections n ON n.id = d.collection WHERE r.target = ? AND ? IN ('', n.name)"
+        " ORDER BY n.name, d.path, d.id, r.position",
+        (name, collection_name),
+    )
+    return [(rows.document_from(row[:12]), _reference(row[12:])) for row in found]
+
+
+def references_of(db: sqlite3.Connection, document_id: str) -> list[Reference]:
+    """The names that the document uses, in order."""
+    found = db.execute(
+        "SELECT " + _REFERENCE + " FROM refs r WHERE document = (SELECT id FROM documents WHERE ulid = ?)"
+        " ORDER BY position",
+        (document_id,),
+    )
+    return [_reference(row) for row in found]
+
+
+def _symbol(row: Sequence[Any]) -> Symbol:
+    return Symbol(name=row[0], qualified=row[1], kind=row[2], start_line=row[3], end_line=row[4], signature=row[5])
+
+
+def _reference(row: Sequence[Any]) -> Reference:
+    return Reference(kind=row[0], source=row[1], target=row[2], line=row[3], receiver=row[4], alias=row[5])
+
+
+# --- how much -----------------------------------------------------------------------------------
+
+
+def stats(db: sqlite3.Connection, name: str, folder_bytes: int) -> Stats:
+    """The counts of the collection, or of the library when no name is given."""
+    if name and collection(db, name) is None:
+        raise CollectionNotFound(f"There is no collection {name}.", "List them with `refdesk collections`.")
+    within = _FROM_DOCUMENTS + "JOIN chunks c ON c.document = d.id WHERE ? IN ('', n.name)"
+    chunk_count, embedded = db.execute("SELECT count(*), count(c.vector)" + within, (name,)).fetchone()
+    symbols = db.execute(
+        "SELECT count(*)" + _FROM_DOCUMENTS + "JOIN symbols s ON s.document = d.id WHERE ? IN ('', n.name)", (name,)
+    ).fetchone()[0]
+    return Stats(
+        collections=1 if name else db.execute("SELECT count(*) FROM collections").fetchone()[0],
+        documents=count_documents(db, name),
+        chunks=chunk_count,
+        embeddings=embedded,
+        symbols=symbols,
+        storage_bytes=_content_bytes(db, name) if name else folder_bytes,
+    )
+
+
+def _content_bytes(db: sqlite3.Connection, name: str) -> int:
+    """The bytes of what the collection's documents refer to, shared or not."""
+    row = db.execute(
+        "SELECT (SELECT coalesce(sum(length(b.data)), 0) FROM blobs b WHERE b.id IN"
+        "        (SELECT raw FROM documents WHERE collection = n.id)),"
+        " (SELECT coalesce(sum(length(CAST(t.text AS BLOB))), 0) FROM texts t WHERE t.id IN"
+        "        (SELECT c.text FROM chunks c JOIN documents d ON d.id = c.document WHERE d.collection = n.id)),"
+        " (SELECT coalesce(sum(length(v.data)), 0) FROM vectors v WHERE v.id IN"
+        "        (SELECT c.vector FROM chunks c JOIN documents d ON d.id = c.document WHERE d.collection = n.id))"
+        " FROM collections n WHERE n.name = ?",
+        (name,),
+    ).fetchone()
+    return int(sum(row))

@@ -1,0 +1,138 @@
+"""How does a value become a row, and a row a value?"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from refdesk.model import Chunk, Chunking, Collection, Document, SearchDefaults, StoredChunk
+
+COLLECTION = "ulid, name, kind, description, root, chunking, search, properties, created_at, updated_at"
+DOCUMENT = (
+    "d.ulid, n.name, d.uri, d.path, d.title, d.content_type, d.content_hash, d.size, d.modified_ns, d.metadata,"
+    " d.created_at, d.updated_at"
+)
+CHUNK = (
+    "c.id, c.position, c.document, t.text, c.kind, c.type, c.language, c.start_line, c.end_line, c.tokens, c.key,"
+    " c.title, c.breadcrumb, c.symbols, c.signature, c.doc_comment, c.metadata"
+)
+
+
+def dump(value: Mapping[str, Any] | Sequence[str]) -> str:
+    """The value as canonical JSON: equal values give equal text."""
+    if not value:
+        return "{}" if isinstance(value, Mapping) else "[]"
+    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+
+
+def load_map(text: str) -> dict[str, Any]:
+    """The mapping that was dumped."""
+    return {} if text == "{}" else dict(json.loads(text))
+
+
+def load_names(text: str) -> tuple[str, ...]:
+    """The strings that were dumped."""
+    return () if text == "[]" else tuple(json.loads(text))
+
+
+def storable(text: str) -> str:
+    """The text with lone surrogates, which SQLite and tantivy refuse, replaced."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "replace").decode()
+    return text
+
+
+def content_key(data: bytes) -> bytes:
+    """The address of some content."""
+    return hashlib.blake2b(data, digest_size=16).digest()
+
+
+def pack(raw: str) -> tuple[bytes, bytes]:
+    """The address of a document's raw content and its packed bytes."""
+    data = raw.encode("utf-8", "replace")
+    return content_key(data), zlib.compress(data, 1)
+
+
+def unpack(data: bytes) -> str:
+    """The raw content that was packed."""
+    return zlib.decompress(data).decode()
+
+
+def extension(path: str) -> str:
+    """The path's extension in lower case, without the dot."""
+    name = path.rsplit("/", 1)[-1]
+    stem, dot, last = name.rpartition(".")
+    return last.lower() if dot and stem else ""
+
+
+def digest(chunk: Chunk, text_key: bytes) -> bytes:
+    """What a chunk is, apart from where it stands and how it is embedded."""
+    fields = (
+        chunk.key, chunk.kind, chunk.type, chunk.language, chunk.title, chunk.breadcrumb, chunk.symbols,
+        chunk.signature, chunk.doc_comment, sorted(chunk.metadata.items()),
+    )  # fmt: skip
+    return content_key(text_key + repr(fields).encode("utf-8", "replace"))
+
+
+def collection_from(row: Sequence[Any]) -> Collection:
+    """The collection in a row of COLLECTION."""
+    return Collection(
+        id=row[0],
+        name=row[1],
+        kind=row[2],
+        description=row[3],
+        root=row[4],
+        chunking=Chunking(**load_map(row[5])),
+        search=SearchDefaults(**load_map(row[6])),
+        properties=load_map(row[7]),
+        created_at=row[8],
+        updated_at=row[9],
+    )
+
+
+def document_from(row: Sequence[Any]) -> Document:
+    """The document in a row of DOCUMENT."""
+    return Document(
+        id=row[0],
+        collection=row[1],
+        uri=row[2],
+        path=row[3],
+        title=row[4],
+        content_type=row[5],
+        content_hash=row[6],
+        size=row[7],
+        modified_ns=row[8],
+        metadata=load_map(row[9]),
+        created_at=row[10],
+        updated_at=row[11],
+    )
+
+
+def chunk_from(row: Sequence[Any], document: Document) -> StoredChunk:
+    """The chunk in a row of CHUNK."""
+    return StoredChunk(
+        id=row[0],
+        index=row[1],
+        document=document,
+        chunk=Chunk(
+            text=row[3],
+            kind=row[4],
+            type=row[5],
+            language=row[6],
+            start_line=row[7],
+            end_line=row[8],
+            tokens=row[9],
+            key=row[10],
+            title=row[11],
+            breadcrumb=load_names(row[12]),
+            symbols=load_names(row[13]),
+            signature=row[14],
+            doc_comment=row[15],
+            metadata=load_map(row[16]),
+        ),
+    )

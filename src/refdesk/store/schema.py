@@ -1,0 +1,109 @@
+"""Which tables does the record have, and how does an older one become the current one?"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+
+from refdesk.errors import LibraryTooNew
+
+_FIRST = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+
+CREATE TABLE collections (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, ulid TEXT NOT NULL UNIQUE, name TEXT NOT NULL UNIQUE, kind TEXT NOT NULL,
+    description TEXT NOT NULL, root TEXT NOT NULL, chunking TEXT NOT NULL, search TEXT NOT NULL,
+    properties TEXT NOT NULL, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE blobs (id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, data BLOB NOT NULL) STRICT;
+
+CREATE TABLE documents (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, ulid TEXT NOT NULL UNIQUE,
+    collection INTEGER NOT NULL REFERENCES collections (id),
+    uri TEXT NOT NULL, path TEXT NOT NULL, extension TEXT NOT NULL, title TEXT NOT NULL, content_type TEXT NOT NULL,
+    content_hash TEXT NOT NULL, size INTEGER NOT NULL, modified_ns INTEGER NOT NULL, metadata TEXT NOT NULL,
+    created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL,
+    raw INTEGER NOT NULL REFERENCES blobs (id)
+) STRICT;
+CREATE INDEX documents_by_path ON documents (collection, path);
+CREATE INDEX documents_by_uri ON documents (uri);
+CREATE INDEX documents_by_raw ON documents (raw);
+
+CREATE TABLE texts (id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, text TEXT NOT NULL) STRICT;
+CREATE TABLE vectors (id INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE, data BLOB NOT NULL) STRICT;
+
+CREATE TABLE chunks (
+    id INTEGER PRIMARY KEY AUTOINCREMENT,
+    document INTEGER NOT NULL REFERENCES documents (id), position INTEGER NOT NULL,
+    text INTEGER NOT NULL REFERENCES texts (id), vector INTEGER REFERENCES vectors (id), digest BLOB NOT NULL,
+    key TEXT NOT NULL, kind TEXT NOT NULL, type TEXT NOT NULL, language TEXT NOT NULL,
+    start_line INTEGER NOT NULL, end_line INTEGER NOT NULL, tokens INTEGER NOT NULL,
+    title TEXT NOT NULL, breadcrumb TEXT NOT NULL, symbols TEXT NOT NULL, signature TEXT NOT NULL,
+    doc_comment TEXT NOT NULL, metadata TEXT NOT NULL
+) STRICT;
+CREATE INDEX chunks_by_document ON chunks (document, position);
+CREATE INDEX chunks_by_text ON chunks (text);
+CREATE INDEX chunks_by_vector ON chunks (vector);
+
+CREATE TABLE symbols (
+    document INTEGER NOT NULL REFERENCES documents (id), position INTEGER NOT NULL,
+    name TEXT NOT NULL, qualified TEXT NOT NULL, kind TEXT NOT NULL,
+    start_line INTEGER NOT NULL, end_line INTEGER NOT NULL, signature TEXT NOT NULL,
+    PRIMARY KEY (document, position)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX symbols_by_name ON symbols (name);
+
+CREATE TABLE refs (
+    document INTEGER NOT NULL REFERENCES documents (id), position INTEGER NOT NULL,
+    kind TEXT NOT NULL, source TEXT NOT NULL, target TEXT NOT NULL, line INTEGER NOT NULL,
+    receiver TEXT NOT NULL, alias TEXT NOT NULL,
+    PRIMARY KEY (document, position)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX refs_by_target ON refs (target);
+
+CREATE TABLE skipped (
+    collection INTEGER NOT NULL REFERENCES collections (id), path TEXT NOT NULL, reason TEXT NOT NULL,
+    PRIMARY KEY (collection, path)
+) STRICT, WITHOUT ROWID;
+
+-- The change log: which chunks each commit touched, and which followers care (1 full text, 2 vectors).
+-- What became of a chunk is read from chunks: there, or gone.
+CREATE TABLE commits (seq INTEGER PRIMARY KEY AUTOINCREMENT, token TEXT NOT NULL) STRICT;
+CREATE TABLE changes (
+    seq INTEGER NOT NULL, chunk INTEGER NOT NULL, parts INTEGER NOT NULL, PRIMARY KEY (seq, chunk)
+) STRICT, WITHOUT ROWID;
+"""
+
+
+def _create(db: sqlite3.Connection) -> None:
+    for statement in _FIRST.split(";"):
+        if statement.strip():
+            db.execute(statement)
+
+
+# The record's version is the number of steps that made it; a step is never changed once released.
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_create,)
+
+
+def version(db: sqlite3.Connection) -> int:
+    """How many steps the record has taken."""
+    return int(db.execute("PRAGMA user_version").fetchone()[0])
+
+
+def refuse_newer(found: int) -> None:
+    """Raises when the record was written by a later RefDesk."""
+    if found > len(MIGRATIONS):
+        raise LibraryTooNew(
+            f"The library has version {found}; this RefDesk reads up to version {len(MIGRATIONS)}.",
+            "Upgrade refdesk, or choose another library folder.",
+        )
+
+
+def migrate(db: sqlite3.Connection) -> None:
+    """Brings the record to the current version; call it inside a write transaction."""
+    found = version(db)
+    refuse_newer(found)
+    for step in MIGRATIONS[found:]:
+        step(db)
+    db.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
