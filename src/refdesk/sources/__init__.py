@@ -1,0 +1,1 @@
+"""Where do bytes come from?  Local files, git, the web, data: URIs."""

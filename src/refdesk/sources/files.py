@@ -1,0 +1,127 @@
+"""Which local file does a file:// URI name, and may it be read?  Confined to allowed roots."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import unquote_to_bytes, urlsplit
+
+from refdesk.errors import Forbidden, InvalidUri, LoadFailed, ParseFailed, TooLarge
+from refdesk.model import Content, Found
+from refdesk.sources.sniff import HEAD, why_binary
+
+_DRIVE = re.compile(r"^/?[A-Za-z][:|](?=[\\/]|$)")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f]")
+_OPEN = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+def resolve_file_uri(uri: str, allowed_roots: Iterable[Path]) -> Path:
+    """The real path, links resolved, of the file or folder that the URI names inside one of the roots."""
+    return confine(_path_of(uri), allowed_roots)
+
+
+def confine(path: Path, allowed_roots: Iterable[Path]) -> Path:
+    """The real path, links resolved, when it lies in one of the roots; Forbidden when it does not."""
+    try:
+        real = Path(os.path.realpath(path))
+        roots = [Path(os.path.realpath(root)) for root in allowed_roots]
+    except (OSError, ValueError) as error:
+        raise InvalidUri(f"{path!s} is not a path: {error}.") from error
+    if not any(real == root or root in real.parents for root in roots):
+        listed = ", ".join(map(str, roots)) or "none"
+        raise Forbidden(
+            f"{path} is outside the allowed roots ({listed}).",
+            f"Allow its folder with --allow-root {real if real.is_dir() else real.parent}.",
+        )
+    if not real.exists():
+        raise LoadFailed(f"{path} does not exist.", "Check the path.")
+    return real
+
+
+def read_file(path: Path, *, max_bytes: int) -> Content:
+    """The content of one file that was named for itself; TooLarge over the limit, ParseFailed when it is binary."""
+    try:
+        descriptor = os.open(path, _OPEN)
+        with os.fdopen(descriptor, "rb") as stream:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode):
+                raise LoadFailed(f"{path} is not a file.", "Name a file, or a folder to take all of its files.")
+            if found.st_size > max_bytes:
+                raise TooLarge(too_large(str(path), found.st_size, max_bytes), "Raise max_file_bytes.")
+            data = stream.read(max_bytes + 1)
+    except OSError as error:
+        raise LoadFailed(f"{path} can't be read: {error.strerror}.") from error
+    if len(data) > max_bytes:
+        raise TooLarge(too_large(str(path), len(data), max_bytes), "Raise max_file_bytes.")
+    if reason := why_binary(path.name, data[:HEAD]):
+        raise ParseFailed(f"{path} is not indexed: {reason}.")
+    return Content(uri=path.absolute().as_uri(), path=path.name, data=data, modified_ns=found.st_mtime_ns)
+
+
+def read_inside(root: str, found: Found, max_bytes: int) -> Content:
+    """The bytes of a file that a walk of the root found; LoadFailed when it is not there as it was found."""
+    if found.size > max_bytes:
+        raise TooLarge(too_large(found.path, found.size, max_bytes), "Raise max_file_bytes.")
+    file = f"{root.rstrip('/')}/{found.path}"
+    if os.path.realpath(file) != os.path.normpath(file):
+        raise LoadFailed(f"{found.path} now goes through a symbolic link or is not a path.", _NEXT_RUN)
+    try:
+        descriptor = os.open(file, _OPEN | getattr(os, "O_NOFOLLOW", 0))
+        with os.fdopen(descriptor, "rb") as stream:
+            before = os.fstat(descriptor)
+            data = stream.read(found.size + 1) if stat.S_ISREG(before.st_mode) else b""
+            after = os.fstat(descriptor)
+    except (OSError, ValueError) as error:
+        raise LoadFailed(f"{found.path} can't be read: {getattr(error, 'strerror', error)}.") from error
+    states = {(state.st_size, state.st_mtime_ns) for state in (before, after)}
+    if states != {(found.size, found.modified_ns)} or len(data) != found.size:
+        raise LoadFailed(f"{found.path} changed while it was being read.", _NEXT_RUN)
+    return Content(uri=Path(file).as_uri(), path=found.path, data=data, modified_ns=found.modified_ns)
+
+
+def too_large(path: str, size: int, limit: int) -> str:
+    """The sentence about a file over the limit."""
+    return f"{path} has {size} bytes, more than the {limit} allowed."
+
+
+def _path_of(uri: str) -> Path:
+    if _CONTROL.search(uri):
+        raise InvalidUri(f"{uri!r} has control characters.", "Percent-encode them.")
+    try:
+        parts = urlsplit(uri)
+    except ValueError as error:
+        raise InvalidUri(f"{uri!r} is not a URI: {error}.", _EXAMPLE) from error
+    if parts.scheme != "file":
+        raise InvalidUri(f"{uri!r} is not a file: URI.", _EXAMPLE)
+    if _DRIVE.match("/" + parts.netloc):  # file://C:/x, as many programs write it
+        return _windows_path(f"/{parts.netloc}{parts.path}", uri)
+    if parts.netloc.lower() not in ("", "localhost"):
+        raise InvalidUri(f"{uri!r} names the host {parts.netloc!r}; only local files can be read.", _EXAMPLE)
+    # "?" and "#" start no query or fragment in a path that a person typed, but they do in a URI: be strict.
+    if parts.query or parts.fragment:
+        raise InvalidUri(f"{uri!r} has a query or a fragment.", "Write ? as %3F and # as %23.")
+    if _DRIVE.match(parts.path):
+        return _windows_path(parts.path, uri)
+    return _checked(os.fsdecode(unquote_to_bytes(parts.path)), uri)
+
+
+def _windows_path(path: str, uri: str) -> Path:
+    if os.name != "nt":
+        raise InvalidUri(f"{uri!r} names a Windows drive; this machine has none.", _EXAMPLE)
+    text = unquote_to_bytes(path.lstrip("/")).decode("utf-8", "surrogateescape")
+    return _checked(text[0] + ":" + (text[2:] or "\\"), uri)
+
+
+def _checked(path: str, uri: str) -> Path:
+    if "\0" in path:
+        raise InvalidUri(f"{uri!r} has a NUL byte in its path.", "Remove it.")
+    if not path or not Path(path).is_absolute():
+        raise InvalidUri(f"{uri!r} is not absolute.", _EXAMPLE)
+    return Path(path)
+
+
+_NEXT_RUN = "The next run takes it as it then is."
+_EXAMPLE = "Write it as file:///folder/name.md."

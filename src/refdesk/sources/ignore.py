@@ -1,0 +1,171 @@
+"""Which rule decides about a path?  .gitignore files as git reads them, and .refdeskignore above them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+
+from refdesk.sources.git import Repository, global_excludes, is_true
+from refdesk.sources.gitconfig import read_config, user_config_files
+from refdesk.sources.wildmatch import compile_pattern
+
+GIT_FILE = ".gitignore"
+OWN_FILE = ".refdeskignore"
+CONTROL = frozenset((GIT_FILE, OWN_FILE, ".git"))  # names that change the rules of the folder they stand in
+_BOM = b"\xef\xbb\xbf"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One line of an ignore file."""
+
+    line: int
+    text: str
+    negated: bool
+    folders_only: bool
+    by_name: bool  # compared with the last part of a path, at any depth
+    matches: re.Pattern[bytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the deciding rule says of a path, and where it stands."""
+
+    ignored: bool
+    rule: str  # ".gitignore:3 (*.log)"
+
+
+def parse_rules(data: bytes, *, ignore_case: bool = False) -> list[Rule]:
+    """The rules of an ignore file, in its order; lines that can never match are left out."""
+    lines = data.removeprefix(_BOM).split(b"\n")
+    rules = (_parse_line(number, line, ignore_case) for number, line in enumerate(lines, 1))
+    return [rule for rule in rules if rule is not None]
+
+
+def _parse_line(number: int, line: bytes, ignore_case: bool) -> Rule | None:
+    line = _without_trailing_spaces(line.removesuffix(b"\r").partition(b"\0")[0])
+    if not line or line.startswith(b"#"):
+        return None
+    negated = line.startswith(b"!")
+    pattern = line[1:] if negated else line
+    folders_only = pattern.endswith(b"/")
+    if folders_only:
+        pattern = pattern[:-1]
+    by_name = b"/" not in pattern
+    matches = compile_pattern(pattern.removeprefix(b"/"), slashes=not by_name, ignore_case=ignore_case)
+    if not pattern or matches is None:
+        return None
+    text = line.decode("utf-8", "replace")
+    return Rule(line=number, text=text, negated=negated, folders_only=folders_only, by_name=by_name, matches=matches)
+
+
+def _without_trailing_spaces(line: bytes) -> bytes:
+    """The line without the spaces at its end that no backslash protects."""
+    stripped = line.rstrip(b" ")
+    if stripped == line:
+        return line
+    backslashes = len(stripped) - len(stripped.rstrip(b"\\"))
+    return stripped + b" " if backslashes % 2 else stripped
+
+
+class RuleFile:
+    """An ignore file, read when it is first asked; one that can't be read has no rules."""
+
+    def __init__(self, file: Path, base: int, shown: str, *, ignore_case: bool = False) -> None:
+        self._file = file
+        self._base = base  # how many leading bytes of a path lead to the folder the rules are relative to
+        self._shown = shown
+        self._ignore_case = ignore_case
+        self._rules: list[Rule] | None = None
+        self._any: re.Pattern[bytes] | None = None
+
+    def verdict(self, path: bytes, name: bytes, is_folder: bool) -> Verdict | None:
+        """What the last matching rule says, None when none matches."""
+        if self._rules is None:
+            self._load()
+        below = path[self._base :]
+        if self._any is None or not (self._any.fullmatch(name) or self._any.fullmatch(below)):
+            return None
+        for rule in self._rules or ():
+            if (is_folder or not rule.folders_only) and rule.matches.fullmatch(name if rule.by_name else below):
+                return Verdict(not rule.negated, f"{self._shown}:{rule.line} ({rule.text})")
+        return None
+
+    def _load(self) -> None:
+        try:
+            data = self._file.read_bytes()
+        except OSError:
+            data = b""
+        self._rules = parse_rules(data, ignore_case=self._ignore_case)[::-1]
+        if self._rules:
+            # One expression over all rules says "no" for most paths in one step; it may say "yes" too often.
+            either = b"|".join(b"(?:%b)" % rule.matches.pattern for rule in self._rules)
+            self._any = re.compile(either, self._rules[0].matches.flags)
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """The ignore files in force in a folder, nearest first."""
+
+    top: str  # the absolute folder that matched paths are relative to, without a slash at its end
+    own: tuple[RuleFile, ...] = ()
+    git: tuple[RuleFile, ...] = ()
+    ignore_case: bool = False
+
+    def own_verdict(self, folder: str, name: str, is_folder: bool) -> Verdict | None:
+        """What .refdeskignore files say of an entry of an absolute folder."""
+        return self._ask(self.own, folder, name, is_folder)
+
+    def git_verdict(self, folder: str, name: str, is_folder: bool) -> Verdict | None:
+        """What git's files say of an entry of an absolute folder."""
+        return self._ask(self.git, folder, name, is_folder)
+
+    def _ask(self, files: tuple[RuleFile, ...], folder: str, name: str, is_folder: bool) -> Verdict | None:
+        if not files:
+            return None
+        raw = os.fsencode(name)
+        path = os.fsencode(folder[len(self.top) + 1 :] + "/" + name) if len(folder) > len(self.top) else raw
+        return next((v for file in files if (v := file.verdict(path, raw, is_folder)) is not None), None)
+
+    def below(self, folder: str, shown: str, names: Collection[str]) -> tuple[Layer, list[Path]]:
+        """The layer of a folder that has some of the control files, and the files it adds.
+
+        `shown` is how people name the folder, with a slash at its end.
+        """
+        base = len(os.fsencode(folder)) - len(os.fsencode(self.top))
+        own, git, ignore_case = self.own, self.git, self.ignore_case
+        added: list[Path] = []
+        if ".git" in names and (repository := Repository.at(Path(folder))) is not None:
+            # A repository inside another follows its own rules only; the outer one never looks into it.
+            config = repository.config()
+            ignore_case = is_true(config.get("core.ignorecase", ""))
+            added += repository.exclude_files(config)
+            git = tuple(RuleFile(file, base, str(file), ignore_case=ignore_case) for file in added)
+        if GIT_FILE in names:
+            added.append(Path(folder, GIT_FILE))
+            git = (RuleFile(added[-1], base, shown + GIT_FILE, ignore_case=ignore_case), *git)
+        if OWN_FILE in names:
+            added.append(Path(folder, OWN_FILE))
+            own = (RuleFile(added[-1], base, shown + OWN_FILE), *own)
+        return Layer(self.top, own, git, ignore_case), added
+
+
+def outer_layer(root: str) -> tuple[Layer, list[Path]]:
+    """The layer in force around a folder: of the repository it lies in, or the user's own rules; and its files."""
+    repository = Repository.around(Path(root))
+    if repository is None:
+        excludes = global_excludes(read_config(user_config_files()), Path(root))
+        top = root.rstrip("/")
+        return Layer(top, git=(RuleFile(excludes, 0, str(excludes)),)), [excludes]
+    top = str(repository.work_tree).rstrip("/")
+    layer, files = Layer(top), list[Path]()
+    between = Path(root).relative_to(repository.work_tree).parts
+    for depth in range(len(between)):
+        folder = "/".join((top, *between[:depth]))
+        present = [name for name in CONTROL if os.path.lexists(f"{folder}/{name}")]
+        layer, added = layer.below(folder, "../" * (len(between) - depth), present)
+        files += added
+    return layer, files

@@ -1,0 +1,52 @@
+"""Are the rules of a folder the same as last time?  The state of every ignore file, as one string."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+_FORMAT = 1  # goes up when names.py, sniff.py or the matching itself decide otherwise than before
+
+
+@dataclass(slots=True)
+class RuleState:
+    """What decided about a tree: settings, files outside it, ignore files by folder, rejected contents by path."""
+
+    settings: list[Any]
+    folders: dict[str, list[Any]] = field(default_factory=dict)
+    rejected: dict[str, list[int]] = field(default_factory=dict)
+
+    @classmethod
+    def parse(cls, fingerprint: str) -> RuleState:
+        """The state that a fingerprint stands for; an empty state for one that can't be read."""
+        try:
+            found = json.loads(fingerprint) if fingerprint else {}
+            return cls(list(found["settings"]), dict(found["folders"]), dict(found["rejected"]))
+        except (ValueError, TypeError, KeyError):
+            return cls([])
+
+    def fingerprint(self) -> str:
+        """The state as a string."""
+        found = {"settings": self.settings, "folders": self.folders, "rejected": self.rejected}
+        return json.dumps(found, sort_keys=True, separators=(",", ":"))
+
+
+def settings_of(max_file_bytes: int, outside: Iterable[Path], ignore_case: bool) -> list[Any]:
+    """The part of the state that holds for the whole tree."""
+    return [_FORMAT, max_file_bytes, ignore_case, state_of(outside)]
+
+
+def state_of(files: Iterable[Path]) -> list[Any]:
+    """Each file with its time and size, zeros for one that is not there."""
+    return [[str(file), *_stat(file)] for file in files]
+
+
+def _stat(file: Path) -> tuple[int, int]:
+    try:
+        found = file.stat()
+    except (OSError, ValueError):
+        return 0, 0
+    return found.st_mtime_ns, found.st_size

@@ -1,0 +1,211 @@
+"""Which files of a folder are worth reading?  A walk that says of everything else why not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from operator import attrgetter
+from pathlib import Path
+
+from refdesk.errors import LoadFailed, ParseFailed
+from refdesk.model import Content, FileState, Found, Skipped
+from refdesk.sources.files import read_inside
+from refdesk.sources.ignore import CONTROL, Layer, outer_layer
+from refdesk.sources.judge import LASTING, why_not_file, why_not_folder, why_not_stat
+from refdesk.sources.rules import RuleState, settings_of, state_of
+from refdesk.sources.sniff import why_binary, why_not_written
+
+_by_name = attrgetter("name")
+_KIND, _REGULAR = 0o170000, 0o100000  # stat.S_ISREG without the call
+_Frame = tuple[str, str, Layer, bool]  # absolute folder, its path with "/" at the end, its layer, rules unchanged
+
+
+class FolderSource:
+    """The files of a folder; knows what the last walk found, so that an unchanged tree costs little more than stats."""
+
+    def __init__(
+        self,
+        root: Path,
+        *,
+        max_file_bytes: int,
+        known: Mapping[str, FileState] | None = None,
+        known_skipped: Mapping[str, str] | None = None,
+        rules_fingerprint: str = "",
+    ) -> None:
+        self.root = os.path.realpath(root)
+        self._max = max_file_bytes
+        self._known = known or {}
+        self._known_skipped = known_skipped or {}
+        self._before = RuleState.parse(rules_fingerprint)
+        self._now = RuleState([])
+
+    def walk(self) -> Iterator[Found | Skipped]:
+        """What there is, a folder's files by name before its folders, and what is left out."""
+        if not Path(self.root).is_dir():
+            raise LoadFailed(f"{self.root} is not a folder.", "Check the path.")
+        layer, outside = outer_layer(self.root)
+        self._now = RuleState(settings_of(self._max, outside, layer.ignore_case))
+        unchanged = self._before.settings == self._now.settings
+        folders = self._known_folders() if unchanged else frozenset[str]()
+        pending: list[_Frame] = [(self.root, "", layer, unchanged)]
+        while pending:
+            folder, prefix, layer, unchanged = pending.pop()
+            try:
+                with os.scandir(folder) as scan:
+                    entries = sorted(scan, key=_by_name)
+            except FileNotFoundError:
+                continue  # gone since its own folder was listed
+            except OSError as error:
+                yield Skipped(path=prefix or "./", reason=f"can't be listed: {error.strerror}")
+                continue
+            layer, unchanged = self._enter(folder, prefix, layer, unchanged, entries)
+            below: list[_Frame] = []
+            yield from self._list((folder, prefix, layer, unchanged), entries, folders, below)
+            pending += reversed(below)
+
+    def read(self, found: Found) -> Content:
+        """The bytes of a found file; LoadFailed when it is gone or changed, ParseFailed when nobody can read it."""
+        content = read_inside(self.root, found, self._max)
+        if reason := why_binary(found.path, content.data) or why_not_written(found.path, content.data):
+            self.reject(found)
+            raise ParseFailed(reason)
+        return content
+
+    def reject(self, found: Found) -> None:
+        """Remembers, in the fingerprint, that this content gives nothing, until the file changes."""
+        self._now.rejected[found.path] = [found.size, found.modified_ns]
+
+    def fingerprint(self) -> str:
+        """What decided in the last walk and read, to be given to the next source of this folder."""
+        return self._now.fingerprint()
+
+    def _enter(
+        self, folder: str, prefix: str, layer: Layer, unchanged: bool, entries: list[os.DirEntry[str]]
+    ) -> tuple[Layer, bool]:
+        """The folder's own layer, and whether its rules and those above it are as they were."""
+        present = [entry.name for entry in entries if entry.name in CONTROL]
+        if not present:
+            return layer, unchanged and prefix not in self._before.folders
+        layer, added = layer.below(folder.rstrip("/"), prefix, present)
+        state = [layer.ignore_case, state_of(added)]
+        self._now.folders[prefix] = state
+        return layer, unchanged and self._before.folders.get(prefix) == state
+
+    def _list(
+        self, frame: _Frame, entries: list[os.DirEntry[str]], folders: frozenset[str], below: list[_Frame]
+    ) -> Iterator[Found | Skipped]:
+        """One folder's files and left-out folders; the folders to go on with are put into `below`."""
+        _, prefix, layer, unchanged = frame
+        known = self._known if unchanged else {}
+        for entry in entries:
+            path = prefix + entry.name
+            if path in known:
+                try:
+                    state = entry.stat(follow_symlinks=False)
+                except OSError:
+                    continue  # gone since the folder was listed
+                if state.st_mode & _KIND == _REGULAR and state.st_size <= self._max:
+                    yield Found(path=path, size=state.st_size, modified_ns=state.st_mtime_ns)
+                    continue
+            if not entry.is_dir(follow_symlinks=False):
+                if (decided := self._decide(frame, entry, path)) is not None:
+                    yield decided
+                continue
+            path += "/"
+            if path in folders or not (reason := self._why_not_folder(frame, entry, path, entries)):
+                below.append((entry.path, path, layer, unchanged))
+            else:
+                yield Skipped(path=_printable(path), reason=reason)
+
+    def _why_not_folder(
+        self, frame: _Frame, entry: os.DirEntry[str], path: str, entries: list[os.DirEntry[str]]
+    ) -> str:
+        folder, _, layer, unchanged = frame
+        before = self._known_skipped.get(path, "") if unchanged else ""
+        if before.startswith(LASTING):
+            return before
+        return why_not_folder(folder.rstrip("/"), entry.name, layer, (sibling.name for sibling in entries))
+
+    def _decide(self, frame: _Frame, entry: os.DirEntry[str], path: str) -> Found | Skipped | None:
+        """A file that is not known, or not as it was; None when it is gone."""
+        folder, _, layer, unchanged = frame
+        before = self._known_skipped.get(path, "") if unchanged else ""
+        if before.startswith(LASTING):
+            return Skipped(path=path, reason=before)
+        if reason := why_not_file(folder.rstrip("/"), entry.name, layer):
+            return Skipped(path=_printable(path), reason=reason)
+        try:
+            state = entry.stat(follow_symlinks=False)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            return Skipped(path=path, reason=f"can't be read: {error.strerror}")
+        if reason := why_not_stat(self.root, entry.path, state, self._max):
+            return Skipped(path=path, reason=reason)
+        if before and self._before.rejected.get(path) == [state.st_size, state.st_mtime_ns]:
+            self._now.rejected[path] = [state.st_size, state.st_mtime_ns]
+            return Skipped(path=path, reason=before)
+        return Found(path=path, size=state.st_size, modified_ns=state.st_mtime_ns)
+
+    def _known_folders(self) -> frozenset[str]:
+        """Every folder that has a known file below it: none of them is ignored while the rules are unchanged."""
+        found: set[str] = set()
+        for path in self._known:
+            end = path.rfind("/") + 1
+            while end and (folder := path[:end]) not in found:
+                found.add(folder)
+                end = path.rfind("/", 0, end - 1) + 1
+        return frozenset(found)
+
+
+def _printable(path: str) -> str:
+    """The path with bytes that are not UTF-8 written as \\xNN, so that it can be stored and shown."""
+    return os.fsencode(path).decode("utf-8", "backslashreplace")
+
+
+def why(root: Path, path: str, *, max_file_bytes: int) -> Found | Skipped:
+    """What a walk and a read of the root make of one path in it, with the rule that decides."""
+    top = os.path.realpath(root)
+    relative = os.path.relpath(Path(top, path), top)
+    parts = Path(relative).parts
+    if not parts or parts[0] == "..":
+        return Skipped(path=path, reason="not inside the root")
+    folder, prefix = top.rstrip("/"), ""
+    layer, _ = outer_layer(top)
+    for part in parts:
+        siblings = _names_in(folder)
+        layer, _ = layer.below(folder, prefix, CONTROL.intersection(siblings))
+        here = Path(folder, part)
+        shown, is_last = prefix + part, prefix + part == "/".join(parts)
+        if not os.path.lexists(here):
+            return Skipped(path="/".join(parts), reason=f"{shown} does not exist")
+        if here.is_symlink() or not here.is_dir():
+            return _why_file(top, shown, folder, layer, max_file_bytes)
+        if reason := why_not_folder(folder, part, layer, siblings):
+            return Skipped(path="/".join(parts), reason=reason if is_last else f"in {shown}/: {reason}")
+        folder, prefix = str(here), shown + "/"
+    return Found(path=prefix, size=0, modified_ns=Path(folder).stat().st_mtime_ns)
+
+
+def _why_file(root: str, path: str, folder: str, layer: Layer, max_bytes: int) -> Found | Skipped:
+    file = Path(root, path)
+    try:
+        state = file.lstat()
+        reason = why_not_file(folder, file.name, layer) or why_not_stat(root, str(file), state, max_bytes)
+        if reason:
+            return Skipped(path=path, reason=reason)
+        found = Found(path=path, size=state.st_size, modified_ns=state.st_mtime_ns)
+        FolderSource(Path(root), max_file_bytes=max_bytes).read(found)
+    except OSError as error:
+        return Skipped(path=path, reason=f"can't be read: {error.strerror}")
+    except (LoadFailed, ParseFailed) as error:
+        return Skipped(path=path, reason=error.message)
+    return found
+
+
+def _names_in(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder or "/") as entries:
+            return [entry.name for entry in entries]
+    except OSError:
+        return []
