@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from refdesk.desk import Desk, Parts
 from refdesk.errors import InvalidUri, LoadFailed, ParseFailed, SettingsError
@@ -12,6 +14,9 @@ from refdesk.ingest import ParsePool
 from refdesk.model import CollectionKind, Content, FileState, Found, Skipped
 from refdesk.ports import Embedder, Parser, Source, Store
 from refdesk.settings import Settings
+
+if TYPE_CHECKING:
+    from refdesk.toolsets.contract import Toolset
 
 EmbedderMaker = Callable[[Settings], Embedder | None]
 
@@ -169,6 +174,30 @@ def _facts(root: Path, kind: CollectionKind) -> dict[str, str]:
 PARTS = Parts(
     store=_store, embedder=_embedder, parser=_parser, pool=_pool, folder=_folder, load=_load, why=_why, facts=_facts
 )
+
+
+def _docs(desk: Desk) -> Toolset:
+    from refdesk.toolsets.docs import docs_toolset
+
+    return docs_toolset(desk)
+
+
+def _rag(desk: Desk) -> Toolset:
+    from refdesk.toolsets.rag import rag_toolset
+
+    return rag_toolset(desk)
+
+
+TOOLSETS: Mapping[str, Callable[[Desk], Toolset]] = {"docs": _docs, "rag": _rag}
+
+
+def make_toolsets(settings: Settings) -> list[Toolset]:
+    """The toolsets that the settings name, over one desk that closes with the last of them."""
+    if unknown := [name for name in settings.toolsets if name not in TOOLSETS]:
+        raise SettingsError(f"There is no toolset {', '.join(unknown)}.", f"Take some of {', '.join(TOOLSETS)}.")
+    desk = Desk(settings, PARTS)
+    made = [make(desk) for name, make in TOOLSETS.items() if name in settings.toolsets]
+    return [*made[:-1], replace(made[-1], close=desk.close)]
 
 
 @contextmanager

@@ -21,6 +21,7 @@ COMMANDS = {
     "index": ("index", "Index a folder of code, docs or files."),
     "ingest": ("index", "Add a file, folder, web address or data: URI to a collection."),
     "search": ("search", "Search the library."),
+    "serve": ("serve", "Serve the library over MCP."),
     "collections": ("library", "List the collections."),
     "documents": ("library", "List a collection's documents."),
     "stats": ("library", "Show how much there is."),

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Vector = NDArray[np.float32]
+else:
+    Vector = Any  # numpy is not imported for a type's sake
 
 CollectionKind = Literal["code", "docs", "files", "web"]
 ChunkType = Literal["prose", "code", "api", "config", "cmd"]

@@ -1,0 +1,56 @@
+"""`serve` and `install`: the library over MCP."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from refdesk import __version__
+from refdesk.settings import Settings, load
+
+if TYPE_CHECKING:
+    from refdesk.toolsets.contract import Toolset
+
+
+@click.command()
+@click.option("--toolsets", help="Which of docs, rag, skills, pages, code to offer, with commas; all by default.")
+@click.option("--transport", type=click.Choice(["stdio", "http", "sse"]))
+@click.option("--host", help="The address to listen on; another than localhost needs --auth-token.")
+@click.option("--port", type=int)
+@click.option("--allow-root", "allow_roots", multiple=True, help="A folder that tools may read, besides this one.")
+@click.option("--allow-host", "allow_hosts", multiple=True, help="A host inside your network that may be fetched.")
+@click.option("--auth-token", help="Clients over HTTP must send it as a bearer token (REFDESK_AUTH_TOKEN).")
+@click.option("--log-level")
+@click.pass_context
+def serve(context: click.Context, /, **flags: Any) -> None:
+    """Serve the library over MCP: on stdio, or over HTTP at /mcp."""
+    settings = load({**(context.find_root().obj or {}), **flags})
+    from refdesk.server import serve as run
+
+    sys.exit(run(lambda: _toolsets(settings), _options(settings)))
+
+
+def _toolsets(settings: Settings) -> Sequence[Toolset]:
+    from refdesk.app import make_toolsets
+
+    return make_toolsets(settings)
+
+
+def _options(settings: Settings) -> Any:
+    from refdesk.server import OAuth, ServerOptions
+
+    oauth = None
+    if settings.oauth_issuer:
+        oauth = OAuth(issuer=settings.oauth_issuer, audience=settings.oauth_audience)
+    return ServerOptions(
+        version=__version__,
+        transport=settings.transport,  # type: ignore[arg-type]
+        host=settings.host,
+        port=settings.port,
+        auth_token=settings.auth_token or None,
+        oauth=oauth,
+        log_level=settings.log_level,
+    )
