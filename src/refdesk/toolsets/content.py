@@ -86,7 +86,7 @@ Block = Text | Image | Audio | ResourceLink | EmbeddedResource
 class ToolAnswer:
     """What a tool says: blocks, the same as data where the tool declares an output schema, and `_meta`.
 
-    Clients that subscribed to a URI in `updated` are told so; `relisted` names the lists that the call changed.
+    Clients that subscribed to a URI in `updated` are told so; `relisted` says that the list of resources changed.
     """
 
     content: tuple[Block, ...]
@@ -94,7 +94,7 @@ class ToolAnswer:
     is_error: bool = False
     meta: Json = field(default_factory=dict)
     updated: tuple[str, ...] = ()
-    relisted: tuple[Literal["tools", "resources", "prompts"], ...] = ()
+    relisted: bool = False
 
     @classmethod
     def of_text(cls, text: str, *, meta: Json | None = None) -> ToolAnswer:

@@ -7,7 +7,6 @@ can't do; the tool's `ErrorStyle` turns that into its contract's words. Nothing 
 
 from __future__ import annotations
 
-import json
 import logging
 import threading
 import uuid
@@ -30,11 +29,25 @@ from refdesk.toolsets.content import (
     Text,
     ToolAnswer,
 )
+from refdesk.toolsets.refusal import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    ArgumentProblem,
+    CodedErrors,
+    ErrorStyle,
+    ProblemKind,
+    RpcError,
+    RpcErrors,
+    TextErrors,
+    Words,
+    unexpected_text,
+)
 
 __all__ = [
     "INTERNAL_ERROR",
     "INVALID_PARAMS",
     "Annotations",
+    "Announcer",
     "ArgumentProblem",
     "Audio",
     "Block",
@@ -50,6 +63,7 @@ __all__ = [
     "Image",
     "Json",
     "LogLevel",
+    "ProblemKind",
     "Prompt",
     "PromptArgument",
     "Question",
@@ -72,10 +86,6 @@ __all__ = [
 ]
 
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
-
-INVALID_PARAMS = -32602
-INTERNAL_ERROR = -32603
-
 
 # ── What a handler gets ────────────────────────────────────────────────────────────────────────────────────────
 
@@ -189,116 +199,6 @@ class DirectContext:
         raise ClientCannot(f"There is no client to answer {', '.join(q.method for q in questions.values())}.")
 
 
-# ── How a failure is worded ────────────────────────────────────────────────────────────────────────────────────
-
-
-class RpcError(Exception):
-    """A failure that the client sees as a JSON-RPC error instead of a result."""
-
-    def __init__(self, code: int, message: str, data: Any = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.data = data
-
-
-ProblemKind = Literal["missing", "unknown", "type", "enum", "range", "length", "pattern", "other"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ArgumentProblem:
-    """One argument that its schema refuses: `argument` is its path (`filters.type`), `message` says how to mend it."""
-
-    tool: str
-    kind: ProblemKind
-    argument: str
-    message: str
-    arguments: Mapping[str, Any] = field(default_factory=dict)
-
-
-Words = Callable[[ArgumentProblem], str | None]
-"""A contract's own words for a bad argument, or None where the server's will do."""
-
-
-def _words(problem: ArgumentProblem, words: Words | None) -> str:
-    own = words(problem) if words else None
-    return problem.message if own is None else own
-
-
-class ErrorStyle(Protocol):
-    """How one contract says no; an `RpcError` that is returned is sent as a JSON-RPC error."""
-
-    def bad_argument(self, problem: ArgumentProblem, correlation_id: str) -> ToolAnswer | RpcError: ...
-    def refused(self, error: RefdeskError, correlation_id: str) -> ToolAnswer | RpcError: ...
-    def unexpected(self, correlation_id: str) -> ToolAnswer | RpcError: ...
-
-
-def unexpected_text(correlation_id: str) -> str:
-    """What a client reads after an exception nobody foresaw; the log has the rest under that id."""
-    return f"Internal error. Try again; if it persists, look for correlation id {correlation_id} in the server's log."
-
-
-@dataclass(frozen=True, slots=True)
-class TextErrors:
-    """docs, skills, code: `isError: true`, and the text says what to do next."""
-
-    words: Words | None = None
-
-    def bad_argument(self, problem: ArgumentProblem, correlation_id: str) -> ToolAnswer:
-        return self._answer(_words(problem, self.words))
-
-    def refused(self, error: RefdeskError, correlation_id: str) -> ToolAnswer:
-        return self._answer(str(error))
-
-    def unexpected(self, correlation_id: str) -> ToolAnswer:
-        return self._answer(unexpected_text(correlation_id))
-
-    def _answer(self, text: str) -> ToolAnswer:
-        return ToolAnswer((Text(text),), is_error=True)
-
-
-@dataclass(frozen=True, slots=True)
-class CodedErrors:
-    """rag: `isError: true`, and the text is `{"error": {"code", "message"}}`; `code_of` names an error's code."""
-
-    code_of: Callable[[RefdeskError], str]
-    words: Words | None = None
-    argument_code: str = "INVALID_ARGUMENT"
-    unexpected_code: str = "DATABASE_ERROR"
-
-    def bad_argument(self, problem: ArgumentProblem, correlation_id: str) -> ToolAnswer:
-        return self._answer(self.argument_code, _words(problem, self.words))
-
-    def refused(self, error: RefdeskError, correlation_id: str) -> ToolAnswer:
-        return self._answer(self.code_of(error), str(error))
-
-    def unexpected(self, correlation_id: str) -> ToolAnswer:
-        return self._answer(self.unexpected_code, unexpected_text(correlation_id))
-
-    def _answer(self, code: str, message: str) -> ToolAnswer:
-        body = {"error": {"code": code, "message": message}}
-        return ToolAnswer((Text(json.dumps(body, ensure_ascii=False)),), is_error=True)
-
-
-@dataclass(frozen=True, slots=True)
-class RpcErrors:
-    """pages: JSON-RPC errors, -32602 for what the caller can mend (`mendable`), -32603 with `data.correlationId`."""
-
-    mendable: tuple[type[RefdeskError], ...] = ()
-    words: Words | None = None
-
-    def bad_argument(self, problem: ArgumentProblem, correlation_id: str) -> RpcError:
-        return RpcError(INVALID_PARAMS, _words(problem, self.words))
-
-    def refused(self, error: RefdeskError, correlation_id: str) -> RpcError:
-        if isinstance(error, self.mendable):
-            return RpcError(INVALID_PARAMS, str(error))
-        return RpcError(INTERNAL_ERROR, str(error), {"correlationId": correlation_id})
-
-    def unexpected(self, correlation_id: str) -> RpcError:
-        return RpcError(INTERNAL_ERROR, unexpected_text(correlation_id), {"correlationId": correlation_id})
-
-
 # ── What a toolset offers ──────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -386,12 +286,24 @@ class Prompt:
     arguments: tuple[PromptArgument, ...] = ()
 
 
+class Announcer(Protocol):
+    """Tells clients of changes that no call of theirs made; from any thread."""
+
+    def register(self, *tools: Tool) -> None:
+        """Replaces the tools of these names in their places, or adds them."""
+        ...
+
+    def relisted(self, kind: Literal["tools", "resources", "prompts"]) -> None: ...
+    def updated(self, uri: str) -> None: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Toolset:
     """One contract's tools and resources.
 
     `resources` is asked on every listing. `poll` is asked now and then for tools that changed since (a new
-    taxonomy, say): they replace those of the same name, and clients are told. `close` runs when the server ends.
+    taxonomy, say): they replace those of the same name, and clients are told. `attach` is called once, with the
+    way to tell of other changes. `close` runs when the server ends.
     """
 
     name: str
@@ -400,4 +312,5 @@ class Toolset:
     templates: tuple[ResourceTemplate, ...] = ()
     prompts: tuple[Prompt, ...] = ()
     poll: Callable[[], Sequence[Tool]] | None = None
+    attach: Callable[[Announcer], None] | None = None
     close: Callable[[], None] | None = None
