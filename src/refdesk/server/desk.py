@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -45,6 +46,12 @@ class Desk:
         except Exception as error:
             raise self.mishap(uuid.uuid4().hex, "loading failed", error) from error
 
+    def input_schema(self, name: str) -> Mapping[str, Any] | None:
+        """The named tool's schema if it is loaded; the SDK checks 2026-07-28's parameter headers against it."""
+        registry = self.loading.ready
+        tool = registry.tool(name) if registry is not None else None
+        return None if tool is None else tool.input_schema
+
     def mishap(self, correlation_id: str, what: str, error: BaseException) -> MCPError:
         """Logs what nobody foresaw and gives the error that tells the client where to look."""
         logger.error("%s", what, exc_info=error, extra={"correlation_id": correlation_id})
@@ -74,19 +81,26 @@ class Desk:
             self._running.discard(call)
             correlation.reset(token)
 
-    def stop(self) -> bool:
-        """Tells all work to stop and waits a little; whether it did."""
+    def stop(self) -> None:
+        """Tells all work to stop and waits a little; work that would not stop is left behind with the process."""
         for call in list(self._running):
             call.cancel()
         grace = self.options.exit_grace_s
         idle = self.calls.wait_idle(grace) and self.tasks.wait_idle(grace)
         if (registry := self.loading.ready) is not None:
             registry.close()
-        return idle
+        if not idle:
+            logger.warning("work that would not stop was left behind")
+            for handler in logging.getLogger().handlers:
+                getattr(handler, "drain", handler.flush)()
+            os._exit(0)
 
     async def poll(self) -> None:
         """Asks the toolsets for changed tools, again and again."""
-        registry = await self.loading.registry()
+        try:
+            registry = await self.loading.registry()
+        except Exception:
+            return  # whoever asks for the tools is told why
         while registry.wants_polling:
             await asyncio.sleep(self.options.poll_seconds)
             await self.calls.run(registry.poll)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import mcp_types as types
@@ -27,6 +27,8 @@ from refdesk.server.wire import answer_on_wire, tool_on_wire
 from refdesk.toolsets.contract import INVALID_PARAMS, Json, LogLevel, RpcError, Tool
 
 LOG_LEVEL = "refdesk/log_level"
+
+Handler = Callable[[Context, Any], Awaitable[HandlerResult]]
 
 
 class Protocol:
@@ -145,7 +147,7 @@ def build_server(desk: Desk) -> Server[Any]:
         },
         on_subscriptions_listen=protocol.listen,
     )
-    handlers: list[tuple[str, type[Any], Any]] = [
+    handlers: list[tuple[str, type[Any], Handler]] = [
         ("tools/list", types.PaginatedRequestParams, protocol.list_tools),
         ("tools/call", types.CallToolRequestParams, protocol.call_tool),
         ("resources/list", types.PaginatedRequestParams, reading.list_resources),
@@ -164,12 +166,25 @@ def build_server(desk: Desk) -> Server[Any]:
         handlers.append(("prompts/list", types.PaginatedRequestParams, reading.list_prompts))
         handlers.append(("prompts/get", types.GetPromptRequestParams, reading.get_prompt))
     for method, params_type, handler in handlers:
-        server.add_request_handler(method, params_type, handler)
+        server.add_request_handler(method, params_type, _complete(handler))
+    server.get_tool_input_schema = desk.input_schema
     server.add_notification_handler("notifications/roots/list_changed", types.NotificationParams, protocol.forget_roots)
     # The SDK's own first middleware, which traces to OpenTelemetry, goes: our log has the correlation id.
     seal = RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=options.name)
     server.middleware[:] = [protocol.guard, protocol.greet, seal, protocol.tasks.augment]
     return server
+
+
+def _complete(handler: Handler) -> Handler:
+    """The handler, saying on 2026-07-28 that its result is whole where it does not say otherwise."""
+
+    async def handle(ctx: Context, params: Any) -> HandlerResult:
+        result = await handler(ctx, params)
+        if isinstance(result, dict) and is_modern(ctx.protocol_version):
+            return {"resultType": "complete", **result}
+        return result
+
+    return handle
 
 
 def _meta(ctx: Context) -> Mapping[str, Any]:

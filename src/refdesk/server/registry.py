@@ -38,6 +38,8 @@ class Registry:
     def add(self, toolset: Toolset) -> None:
         self._toolsets.append(toolset)
         self.register(*toolset.tools)
+        if toolset.attach is not None:
+            toolset.attach(self)
 
     def register(self, *tools: Tool) -> None:
         """Adds tools, or replaces those of the same name in their places, and says so."""
@@ -69,6 +71,12 @@ class Registry:
     def announce(self, change: Change) -> None:
         for listener in self._listeners:
             listener(change)
+
+    def relisted(self, kind: Literal["tools", "resources", "prompts"]) -> None:
+        self.announce(Change(kind))
+
+    def updated(self, uri: str) -> None:
+        self.announce(Change("resource", uri))
 
     def poll(self) -> None:
         """Asks each toolset for tools that changed; one that fails is logged and asked again next time."""

@@ -8,7 +8,6 @@ import logging
 import os
 import sys
 import threading
-from contextlib import suppress
 from typing import Any, BinaryIO
 
 import anyio
@@ -34,12 +33,7 @@ def serve_stdio(desk: Desk) -> int:
     except KeyboardInterrupt:
         return 130
     finally:
-        idle = desk.stop()
-    if not idle:
-        logger.warning("work that would not stop was left behind")
-        for handler in logging.getLogger().handlers:
-            getattr(handler, "drain", handler.flush)()
-        os._exit(0)
+        desk.stop()
     return 0
 
 
@@ -63,17 +57,13 @@ class Pipe:
             target=self._read, args=(loop, into, outgoing.clone()), name="refdesk-stdin", daemon=True
         ).start()
         writing = loop.create_task(self._write(out_of, into))
-        polling = loop.create_task(self._poll())
+        polling = loop.create_task(self._desk.poll())
         try:
             await server.run(incoming, outgoing, server.create_initialization_options())
         finally:
             polling.cancel()
             await asyncio.wait([writing], timeout=self._desk.options.exit_grace_s)
             writing.cancel()
-
-    async def _poll(self) -> None:
-        with suppress(Exception):  # a failure to load is told to whoever asks for the tools
-            await self._desk.poll()
 
     # ── in ──
 

@@ -1,0 +1,213 @@
+"""How do clients reach us over HTTP?  Streamable HTTP at /mcp, the older SSE at /sse, health at /healthz."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+from urllib.parse import urlsplit
+
+import uvicorn
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
+from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
+from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
+from mcp.server.lowlevel import Server
+from mcp.server.sse import SseServerTransport
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+from pydantic import AnyHttpUrl
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.middleware.authentication import AuthenticationMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from refdesk.errors import SettingsError
+from refdesk.server.auth import TokenCheck
+from refdesk.server.desk import Desk
+from refdesk.server.options import ServerOptions
+from refdesk.server.protocol import build_server
+
+logger = logging.getLogger(__name__)
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def serve_http(desk: Desk) -> int:
+    """Serves HTTP until the process is told to stop; returns the exit code."""
+    refuse_open_door(desk.options)
+    listening = _listen(desk.options)
+    port = listening.getsockname()[1]
+    host = f"[{desk.options.host}]" if ":" in desk.options.host else desk.options.host
+    app = build_app(desk, desk.options.public_url or f"http://{host}:{port}/mcp")
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="on",
+        timeout_graceful_shutdown=max(1, round(desk.options.exit_grace_s)),
+    )
+    logger.info("listening", extra={"url": f"http://{host}:{port}/mcp"})
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listening])
+    desk.stop()
+    return 0
+
+
+def refuse_open_door(options: ServerOptions) -> None:
+    """Raises unless the address is this machine's own or callers must show a token."""
+    if not _is_loopback(options.host) and not options.auth_token and options.oauth is None:
+        raise SettingsError(
+            f"Refusing to listen on {options.host} without authentication: anyone who reaches this address could read "
+            "and change the library.",
+            "Set --auth-token (or REFDESK_AUTH_TOKEN), configure OAuth, or listen on 127.0.0.1.",
+        )
+
+
+def build_app(desk: Desk, public_url: str) -> ASGIApp:
+    """The ASGI application; `public_url` is how clients name the MCP endpoint."""
+    options = desk.options
+    server = build_server(desk)
+    sessions = StreamableHTTPSessionManager(server, max_request_body_size=options.max_message_bytes)
+    sse = SseServerTransport("/messages/", max_request_body_size=options.max_message_bytes)
+    door = _door(options, public_url)
+
+    async def health(request: Request) -> JSONResponse:
+        ready = desk.loading.ready is not None
+        return JSONResponse({"status": "ok", "ready": ready, "name": options.name, "version": options.version})
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        desk.loading.start()
+        polling = asyncio.get_running_loop().create_task(desk.poll())
+        async with sessions.run():
+            yield
+        polling.cancel()
+
+    routes: list[BaseRoute] = [
+        Route("/healthz", health),
+        Route("/mcp", endpoint=door(StreamableHTTPASGIApp(sessions))),
+        Route("/sse", endpoint=door(SseEndpoint(server, sse))),
+        Mount("/messages/", app=door(sse.handle_post_message)),
+    ]
+    middleware = [Middleware(NamesGuard, options=options)]
+    if options.auth_token or options.oauth:
+        check = TokenCheck(options.auth_token, options.oauth, desk.calls)
+        middleware.append(Middleware(AuthenticationMiddleware, backend=BearerAuthBackend(check)))
+        middleware.append(Middleware(AuthContextMiddleware))
+    if options.oauth:
+        issuer = AnyHttpUrl(options.oauth.issuer)
+        scopes = list(options.oauth.scopes) or None
+        routes += create_protected_resource_routes(AnyHttpUrl(public_url), [issuer], scopes, options.title)
+    return Starlette(routes=routes, middleware=middleware, lifespan=lifespan)
+
+
+def _door(options: ServerOptions, public_url: str) -> Any:
+    """Wraps an endpoint so that callers must have shown a good token, where tokens are asked for."""
+    if not options.auth_token and not options.oauth:
+        return Endpoint
+    scopes = list(options.oauth.scopes) if options.oauth else []
+    where = build_resource_metadata_url(AnyHttpUrl(public_url)) if options.oauth else None
+    return lambda app: RequireAuthMiddleware(app, scopes, where)
+
+
+class Endpoint:
+    """An ASGI application as a route's endpoint: Starlette takes a bare function for a request handler."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+
+class SseEndpoint:
+    """GET /sse: one connection, as long as the client holds it."""
+
+    def __init__(self, server: Server[Any], sse: SseServerTransport) -> None:
+        self._server = server
+        self._sse = sse
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "GET":
+            await JSONResponse({"error": "use GET"}, 405, {"allow": "GET"})(scope, receive, send)
+            return
+        async with self._sse.connect_sse(scope, receive, send) as (incoming, outgoing):
+            await self._server.run(incoming, outgoing, self._server.create_initialization_options())
+
+
+class NamesGuard:
+    """Turns away requests for other hosts and from foreign pages (DNS rebinding).
+
+    An address as such can't be rebound, so a server on all interfaces answers to any; names must be allowed.
+    """
+
+    def __init__(self, app: ASGIApp, options: ServerOptions) -> None:
+        self._app = app
+        self._any_address = options.host in ("0.0.0.0", "::", "")  # noqa: S104  (a comparison, not a binding)
+        own = () if self._any_address else (options.host,)
+        names = (*own, *options.allowed_hosts, *_public_names(options))
+        self._names = LOOPBACK | {name.lower() for name in names}
+        if self._any_address:
+            self._names |= {socket.gethostname().lower()}
+        self._origins = {origin.lower().rstrip("/") for origin in options.allowed_origins}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = dict(scope["headers"])
+        host = headers.get(b"host", b"").decode("latin-1").lower()
+        origin = headers.get(b"origin", b"").decode("latin-1").lower()
+        if not self._known(_name_in(f"//{host}"), host):
+            refusal = f"Host {host or '(none)'} is not served here. Allow it by name to use it."
+            await JSONResponse({"error": refusal}, 421)(scope, receive, send)
+        elif origin and origin not in self._origins and not self._known(_name_in(origin), urlsplit(origin).netloc):
+            refusal = f"Origin {origin} may not call this server. Allow it by name to use it."
+            await JSONResponse({"error": refusal}, 403)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _known(self, name: str, with_port: str) -> bool:
+        if name in self._names or with_port in self._names:
+            return True
+        return self._any_address and _is_address(name)
+
+
+def _name_in(url: str) -> str:
+    try:
+        return (urlsplit(url).hostname or "").rstrip(".")
+    except ValueError:
+        return ""
+
+
+def _public_names(options: ServerOptions) -> tuple[str, ...]:
+    return (_name_in(options.public_url),) if options.public_url else ()
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_loopback(host: str) -> bool:
+    return host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback)
+
+
+def _listen(options: ServerOptions) -> socket.socket:
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    try:
+        return socket.create_server((options.host, options.port), family=family, reuse_port=False)
+    except OSError as error:
+        raise SettingsError(
+            f"Could not listen on {options.host} port {options.port}: {error.strerror or error}.",
+            "Choose another --port (0 picks a free one), or stop what uses it.",
+        ) from error
