@@ -20,6 +20,7 @@ _PHRASE_BOOSTS = {"content": 1.0, "title": 1.6}
 _EXTRA = 16  # fetched beyond the limit, so that hits with equal scores are seen together
 _MOST_TIED = 2000
 _EDITS_SHORT, _EDITS_LONG, _LONG = 1, 2, 6
+_STEM, _ENDING = 5, 4  # an ending of up to 4 letters may follow a stem of at least 5
 _WILD = frozenset("*?[{\\")
 
 
@@ -153,7 +154,7 @@ def similar_terms(searcher: tantivy.Searcher, term: str, limit: int) -> list[str
     for known, count in searcher.terms_with_prefix("content", term[0]):
         if known == term:
             continue
-        away = distance(term, known, edits)
+        away = distance(known, term, edits)
         if away <= edits:
             ranked.append((away, -count, known))
         elif len(term) > 2 and known.startswith(term):
@@ -161,21 +162,26 @@ def similar_terms(searcher: tantivy.Searcher, term: str, limit: int) -> list[str
     return [known for _, _, known in sorted(ranked)[:limit]]
 
 
-def distance(left: str, right: str, most: int) -> int:
-    """How many insertions, deletions, changes and swaps lie between two words; most + 1 when more than most."""
-    if abs(len(left) - len(right)) > most:
+def distance(known: str, term: str, most: int) -> int:
+    """How many insertions, deletions, changes and swaps lie between two terms; most + 1 when more than most.
+
+    A known term is a stem and a misspelt one may not be, so an ending that it has beyond the stem counts as one edit.
+    """
+    ending = _ENDING if len(known) >= _STEM else 0
+    if not -most <= len(term) - len(known) <= most + ending:
         return most + 1
     before: list[int] = []
-    row = list(range(len(right) + 1))
-    for i, a in enumerate(left, 1):
-        before, last, row = row, before, [i] + [0] * len(right)
-        for j, b in enumerate(right, 1):
+    row = list(range(len(term) + 1))
+    for i, a in enumerate(known, 1):
+        last, before, row = before, row, [i] + [0] * len(term)
+        for j, b in enumerate(term, 1):
             row[j] = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b))
-            if i > 1 and j > 1 and a == right[j - 2] and left[i - 2] == b:
+            if i > 1 and j > 1 and a == term[j - 2] and known[i - 2] == b:
                 row[j] = min(row[j], last[j - 2] + 1)
         if min(row) > most:
             return most + 1
-    return row[-1]
+    without_ending = min(row[max(1, len(term) - ending) :]) + 1
+    return min(row[-1], without_ending, most + 1)
 
 
 def facet_values(ask: Ask, key: str) -> dict[str, int]:

@@ -1,0 +1,45 @@
+"""Every store that the suite runs on: add a factory to STORES."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from refdesk.ports import Store
+from refdesk.store.local import LocalStore
+
+OpenStore = Callable[..., Store]
+
+
+def _local(folder: Path, lock_timeout_s: float = 30.0) -> Store:
+    return LocalStore(folder / "library", lock_timeout_s=lock_timeout_s)
+
+
+STORES: dict[str, Callable[..., Store]] = {"local": _local}
+
+
+@pytest.fixture(params=list(STORES))
+def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[OpenStore]:
+    """Opens the same library as often as it is called, each time with a store of its own."""
+    opened: list[Store] = []
+
+    def again(**settings: float) -> Store:
+        opened.append(STORES[request.param](tmp_path, **settings))
+        return opened[-1]
+
+    yield again
+    for each in opened:
+        each.close()
+
+
+@pytest.fixture
+def store(open_store: OpenStore) -> Store:
+    """An empty store with a collection and an embedder."""
+    from tests.ports.library import IDENTITY, collection
+
+    made = open_store()
+    made.put_collection(collection())
+    made.set_embedder_identity(IDENTITY)
+    return made

@@ -1,0 +1,97 @@
+"""Small libraries for the store suites: documents and chunks with little to write."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from refdesk.model import (
+    Batch,
+    Chunk,
+    Collection,
+    Document,
+    DocumentWrite,
+    EmbedderIdentity,
+    Reference,
+    Symbol,
+    Vector,
+)
+
+DIMENSION = 16
+IDENTITY = EmbedderIdentity("test", "1", DIMENSION)
+
+
+def collection(name: str = "code", **fields: object) -> Collection:
+    """A collection whose id follows from its name."""
+    return Collection(id=f"COLLECTION-{name}", name=name, kind="code", **fields)  # type: ignore[arg-type]
+
+
+def vector(text: str) -> Vector:
+    """A unit vector that follows from the text."""
+    seed = int.from_bytes(hashlib.sha256(text.encode(errors="replace")).digest()[:8], "big")
+    found = np.random.default_rng(seed).normal(size=DIMENSION).astype(np.float32)
+    return np.asarray(found / np.linalg.norm(found), np.float32)
+
+
+def chunk(text: str, line: int = 1, **fields: object) -> Chunk:
+    """A chunk of one line."""
+    given: dict[str, object] = {
+        "kind": "function",
+        "type": "code",
+        "language": "python",
+        "start_line": line,
+        "end_line": line,
+        "tokens": max(1, len(text) // 4),
+        "key": f"line-{line}",
+        **fields,
+    }
+    return Chunk(text=text, **given)  # type: ignore[arg-type]
+
+
+def key(text: str) -> bytes:
+    """The address of the text's vector."""
+    return hashlib.sha256(text.encode(errors="replace")).digest()[:16]
+
+
+def write(
+    document_id: str,
+    texts: Sequence[str | Chunk],
+    *,
+    path: str = "",
+    name: str = "code",
+    metadata: Mapping[str, str] | None = None,
+    symbols: tuple[Symbol, ...] = (),
+    references: tuple[Reference, ...] = (),
+    vectors: bool = True,
+) -> DocumentWrite:
+    """A document with a chunk per text."""
+    chunks = tuple(chunk(text, line) if isinstance(text, str) else text for line, text in enumerate(texts, 1))
+    raw = "\n".join(c.text for c in chunks)
+    path = path or f"src/{document_id}.py"
+    return DocumentWrite(
+        document=Document(
+            id=document_id,
+            collection=name,
+            uri=f"file:///{name}/{path}",
+            path=path,
+            title=path,
+            content_type="python",
+            content_hash=hashlib.sha256(raw.encode(errors="replace")).hexdigest(),
+            size=len(raw),
+            modified_ns=1,
+            metadata=metadata or {},
+        ),
+        raw=raw,
+        chunks=chunks,
+        vector_keys=tuple(key(c.text) if vectors else b"" for c in chunks),
+        symbols=symbols,
+        references=references,
+    )
+
+
+def batch(*writes: DocumentWrite, name: str = "code", removes: tuple[str, ...] = ()) -> Batch:
+    """The writes with the vectors that they name."""
+    vectors = {k: vector(c.text) for w in writes for c, k in zip(w.chunks, w.vector_keys, strict=True) if k}
+    return Batch(collection=name, writes=writes, removes=removes, vectors=vectors)

@@ -1,0 +1,500 @@
+"""What every store does."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from refdesk.analyse import terms
+from refdesk.errors import (
+    CollectionExists,
+    CollectionNotFound,
+    DocumentNotFound,
+    InvalidInput,
+    LibraryBusy,
+    StoreError,
+)
+from refdesk.model import Batch, EmbedderIdentity, Filters, Reference, Scored, Skipped, Symbol
+from refdesk.ports import Store
+from tests.ports.library import IDENTITY, batch, chunk, collection, key, vector, write
+
+OpenStore = Callable[..., Store]
+
+
+def found(store: Store, query: str, **filters: object) -> list[str]:
+    """The texts that the words find, best first."""
+    return texts(store, store.lexical(terms(query), Filters(**filters), 50))  # type: ignore[arg-type]
+
+
+def near(store: Store, query: str, **filters: object) -> list[str]:
+    """The texts nearest to the query, best first."""
+    return texts(store, store.nearest(vector(query), Filters(**filters), 50))  # type: ignore[arg-type]
+
+
+def texts(store: Store, scored: list[Scored]) -> list[str]:
+    held = store.chunks([s.chunk_id for s in scored])
+    return [held[s.chunk_id].chunk.text for s in scored]
+
+
+# --- collections --------------------------------------------------------------------------------
+
+
+def test_a_collection_comes_back_as_it_was_put(store: Store) -> None:
+    put = collection("docs", description="read me", root="/x", properties={"a": "b"}, created_at=5)
+    store.put_collection(put)
+    assert store.collection("docs") == put
+    assert [c.name for c in store.collections()] == ["code", "docs"]
+    assert store.collection("none") is None
+
+
+def test_a_collection_is_renamed_with_what_it_holds(store: Store) -> None:
+    store.apply(batch(write("d", ["alpha"])))
+    assert near(store, "alpha", collections=("code",)) == ["alpha"]
+    store.put_collection(dataclasses.replace(collection(), name="renamed"))
+    assert found(store, "alpha", collections=("renamed",)) == ["alpha"]
+    assert near(store, "alpha", collections=("renamed",)) == ["alpha"]
+    assert found(store, "alpha", collections=("code",)) == near(store, "alpha", collections=("code",)) == []
+    assert store.document("d").collection == "renamed"  # type: ignore[union-attr]
+
+
+def test_two_collections_do_not_share_a_name(store: Store) -> None:
+    with pytest.raises(CollectionExists):
+        store.put_collection(dataclasses.replace(collection(), id="OTHER"))
+
+
+def test_removing_a_collection_removes_its_documents_only(store: Store) -> None:
+    store.put_collection(collection("other"))
+    store.apply(batch(write("a", ["alpha"]), write("b", ["beta"])))
+    store.apply(batch(write("c", ["alpha"], name="other"), name="other"))
+    assert store.remove_collection("code") == 2
+    assert found(store, "alpha beta") == near(store, "alpha") == ["alpha"]
+    assert store.document("a") is None
+    assert store.stats().documents == 1
+    with pytest.raises(CollectionNotFound):
+        store.remove_collection("code")
+
+
+def test_writing_to_no_collection_is_refused(store: Store) -> None:
+    with pytest.raises(CollectionNotFound):
+        store.apply(batch(write("a", ["x"], name="none"), name="none"))
+
+
+# --- documents ----------------------------------------------------------------------------------
+
+
+def test_a_document_comes_back_as_it_was_written(store: Store) -> None:
+    one = chunk(
+        "def f(): ...",
+        3,
+        title="f",
+        breadcrumb=("m", "C"),
+        symbols=("f",),
+        signature="f()",
+        doc_comment="does",
+        metadata={"visibility": "public"},
+    )
+    written = write("d", [one, "tail é 漢字"], metadata={"branch": "main"})
+    store.apply(batch(written))
+    assert store.document("d") == written.document
+    assert store.document_by_uri(written.document.uri) == written.document
+    assert store.document_by_uri(written.document.uri, "other") is None
+    assert store.document_by_path("code", "src/d.py") == written.document
+    assert store.raw("d") == written.raw
+    held = store.chunks_of("d")
+    assert [h.chunk for h in held] == list(written.chunks)
+    assert [h.index for h in held] == [0, 1]
+    assert all(h.document == written.document for h in held)
+    assert store.chunks([held[1].id, 999]) == {held[1].id: held[1]}
+
+
+def test_what_is_not_there_is_not_found(store: Store) -> None:
+    assert store.document("x") is None
+    assert store.chunks_of("x") == []
+    with pytest.raises(DocumentNotFound):
+        store.raw("x")
+    with pytest.raises(DocumentNotFound):
+        store.apply(Batch(collection="code", touches=(write("x", []).document,)))
+    store.apply(Batch(collection="code", removes=("x",)))
+
+
+def test_documents_are_listed_by_path_in_pages(store: Store) -> None:
+    store.apply(batch(*(write(f"d{i}", ["x"], path=f"{9 - i}.py") for i in range(5))))
+    assert [d.path for d in store.documents("code", 3, 0)] == ["5.py", "6.py", "7.py"]
+    assert [d.path for d in store.documents("code", 3, 3)] == ["8.py", "9.py"]
+    assert store.count_documents("code") == store.count_documents("") == 5
+    assert store.file_states("code")["5.py"].document_id == "d4"
+    assert store.file_states("none") == {}
+
+
+def test_rewriting_keeps_the_ids_of_chunks_that_stay(store: Store) -> None:
+    store.apply(batch(write("d", [chunk("alpha", 1, key="a"), chunk("beta", 2, key="b")])))
+    before = {h.chunk.text: h.id for h in store.chunks_of("d")}
+    store.apply(batch(write("d", [chunk("new", 1, key="n"), chunk("alpha", 2, key="a"), chunk("gamma", 3, key="b")])))
+    after = {h.chunk.text: h.id for h in store.chunks_of("d")}
+    assert after["alpha"] == before["alpha"]
+    assert after["gamma"] not in before.values()
+    assert [h.chunk.start_line for h in store.chunks_of("d")] == [1, 2, 3]
+    assert found(store, "alpha beta new") and found(store, "beta") == []
+    assert near(store, "gamma")[0] == "gamma"
+
+
+def test_ids_are_not_used_again(store: Store) -> None:
+    store.apply(batch(write("d", ["alpha"])))
+    first = store.chunks_of("d")[0].id
+    store.apply(Batch(collection="code", removes=("d",)))
+    store.apply(batch(write("d", ["alpha"])))
+    assert store.chunks_of("d")[0].id > first
+
+
+def test_a_touched_document_keeps_its_chunks(store: Store) -> None:
+    written = write("d", ["alpha"], path="old/a.py")
+    store.apply(batch(written))
+    chunk_id = store.chunks_of("d")[0].id
+    moved = dataclasses.replace(written.document, path="new/b.md", metadata={"k": "v"}, size=9)
+    store.apply(Batch(collection="code", touches=(moved,)))
+    assert store.document("d") == moved
+    assert store.chunks_of("d")[0].id == chunk_id
+    for ask in (found, near):
+        assert ask(store, "alpha", paths=("new",), extensions=("md",), metadata=(("k", ("v",)),)) == ["alpha"]
+        assert ask(store, "alpha", paths=("old",)) == []
+    assert store.raw("d") == written.raw
+
+
+def test_a_batch_is_applied_whole_or_not_at_all(store: Store) -> None:
+    store.apply(batch(write("a", ["alpha"])))
+    before = store.sequence()
+    bad = dataclasses.replace(write("c", ["gamma"]), vector_keys=(b"no such vector",))
+    with pytest.raises(StoreError):
+        store.apply(Batch(collection="code", writes=(write("b", ["beta"], vectors=False), bad), removes=("a",)))
+    assert store.sequence() == before
+    assert found(store, "alpha beta gamma") == ["alpha"]
+    with pytest.raises(InvalidInput):
+        store.apply(Batch(collection="code", writes=(dataclasses.replace(write("b", ["beta"]), vector_keys=()),)))
+    assert store.document("b") is None
+
+
+def test_the_sequence_grows_with_every_change_and_only_then(store: Store) -> None:
+    before = store.sequence()
+    store.apply(batch(write("a", ["alpha"])))
+    after = store.sequence()
+    assert after > before
+    found(store, "alpha"), near(store, "alpha"), store.stats()
+    assert store.sequence() == after
+
+
+def test_skipped_files_are_kept_until_replaced(store: Store) -> None:
+    store.replace_skipped("code", [Skipped(path="b", reason="binary"), Skipped(path="a", reason="large")])
+    assert [s.path for s in store.skipped("code")] == ["a", "b"]
+    store.replace_skipped("code", [])
+    assert store.skipped("code") == []
+
+
+def test_odd_text_is_kept(store: Store) -> None:
+    odd = "nul \x00 lone \ud800 emoji 😀 \x1f sep"
+    store.apply(batch(write("d", [odd.replace("\ud800", "?")], metadata={"k\x1f": "v=\x1f;"})))
+    assert store.raw("d") == odd.replace("\ud800", "?")
+    store.apply(batch(write("e", [chunk(odd, 1, title=odd, symbols=(odd,))], vectors=False)))
+    assert len(store.chunks_of("e")) == 1
+    assert found(store, "lone", metadata=(("k\x1f", ("v=\x1f;",)),)) == [odd.replace("\ud800", "?")]
+
+
+# --- words --------------------------------------------------------------------------------------
+
+
+def test_words_are_found_in_every_field(store: Store) -> None:
+    store.apply(
+        batch(
+            write("a", ["plain content word"], path="x/one.py"),
+            write("b", [chunk("y", 1, title="heading word")], path="x/two.py"),
+            write("c", [chunk("z", 1, breadcrumb=("crumb word",))], path="x/three.py"),
+            write("d", ["w"], path="word/four.py"),
+            write("e", [chunk("v", 1, symbols=("getWord",))], path="x/five.py"),
+        )
+    )
+    assert sorted(found(store, "word")) == ["plain content word", "v", "w", "y", "z"]
+    assert found(store, "getWord")[0] == "v"
+    assert found(store, "nothing") == found(store, "") == []
+
+
+def test_more_matching_words_score_higher_and_ties_go_by_id(store: Store) -> None:
+    store.apply(batch(*(write(f"d{i}", [f"alpha filler{i}"], path="p.py") for i in range(30))))
+    store.apply(batch(write("z", ["alpha omega"], path="p.py")))
+    hits = store.lexical(terms("alpha omega"), Filters(), 50)
+    assert store.chunks([hits[0].chunk_id])[hits[0].chunk_id].chunk.text == "alpha omega"
+    ids = [h.chunk_id for h in hits[1:]]
+    assert ids == sorted(ids)
+    assert store.lexical(terms("alpha omega"), Filters(), 7) == hits[:7]
+    assert store.lexical(terms("alpha"), Filters(), 0) == []
+
+
+def test_phrases_need_the_words_in_order(store: Store) -> None:
+    store.apply(batch(write("a", ["the quick brown fox"]), write("b", ["brown the quick fox"])))
+    assert texts(store, store.phrase(["quick", "brown"], Filters(), 10)) == ["the quick brown fox"]
+    assert texts(store, store.phrase(["Quick"], Filters(collections=("none",)), 10)) == []
+    assert len(store.phrase(["fox"], Filters(), 10)) == 2
+
+
+def test_a_phrase_of_names_is_found_as_written(store: Store) -> None:
+    store.apply(batch(write("a", ["return parseHTTPResponse(body)"]), write("b", ["body of parseHTTPResponse"])))
+    assert texts(store, store.phrase(["parseHTTPResponse", "body"], Filters(), 10)) == [
+        "return parseHTTPResponse(body)"
+    ]
+
+
+def test_literal_text_is_found_to_the_letter(store: Store) -> None:
+    store.apply(batch(write("a", ["a -> b", "A->B"]), write("b", ["x -> b"], path="docs/x.md")))
+    assert texts(store, store.literal(" -> ", Filters(), 10)) == ["a -> b", "x -> b"]
+    assert texts(store, store.literal("-> b", Filters(paths=("docs",)), 10)) == ["x -> b"]
+    assert len(store.literal("->", Filters(), 2)) == 2
+    assert store.literal("", Filters(), 10) == store.literal("%", Filters(), 10) == []
+
+
+def test_frequency_and_similar_terms(store: Store) -> None:
+    store.apply(batch(write("a", ["transaction log", "transaction"]), write("b", ["translate", "transport"])))
+    transaction = terms("transaction")[0]
+    assert store.document_frequency([transaction, "zzz"]) == {transaction: 2, "zzz": 0}
+    assert transaction in store.similar_terms(terms("transction")[0], 5)
+    assert len(store.similar_terms("tran", 1)) == 1
+    assert store.similar_terms("", 5) == store.similar_terms("qqqq", 5) == []
+
+
+def test_facets_count_chunks_within_filters(store: Store) -> None:
+    store.apply(
+        batch(
+            write("a", [chunk("x", 1, metadata={"lang": "de"}), "y"], metadata={"lang": "en", "v": "1"}),
+            write("b", ["z"], metadata={"lang": "en"}, path="docs/b.py"),
+        )
+    )
+    assert store.facet_values("lang", Filters()) == {"en": 2, "de": 1}
+    assert store.facet_values("lang", Filters(paths=("docs/*",))) == {"en": 1}
+    assert store.facet_values("v", Filters(kinds=("function",))) == {"1": 2}
+    assert store.facet_values("none", Filters()) == {}
+    store.apply(Batch(collection="code", removes=("a",)))
+    assert store.facet_values("lang", Filters()) == {"en": 1}
+
+
+# --- vectors ------------------------------------------------------------------------------------
+
+
+def test_the_nearest_come_with_exact_cosines(store: Store) -> None:
+    names = [f"text {i}" for i in range(40)]
+    store.apply(batch(write("d", names)))
+    hits = store.nearest(vector("query"), Filters(), 10)
+    exact = sorted(((float(vector("query") @ vector(name)), name) for name in names), reverse=True)[:10]
+    assert texts(store, hits) == [name for _, name in exact]
+    assert np.allclose([h.score for h in hits], [score for score, _ in exact], atol=2e-3)
+    assert store.cosines(vector("query"), [h.chunk_id for h in hits]) == {h.chunk_id: h.score for h in hits}
+    assert store.nearest(vector("query"), Filters(), 0) == []
+
+
+def test_equal_vectors_come_by_id(store: Store) -> None:
+    store.apply(batch(*(write(f"d{i}", ["same"]) for i in range(20))))
+    ids = [h.chunk_id for h in store.nearest(vector("same"), Filters(), 10)]
+    assert ids == sorted(ids) and len(ids) == 10
+
+
+def test_vectors_are_kept_once_and_known_by_key(store: Store) -> None:
+    store.apply(batch(write("a", ["alpha"])))
+    assert store.missing_vectors([key("alpha"), key("beta"), b""]) == {key("beta")}
+    store.apply(Batch(collection="code", writes=(write("b", ["alpha"]),)))
+    assert near(store, "alpha") == ["alpha", "alpha"]
+
+
+def test_chunks_without_vectors_are_found_by_words_only(store: Store) -> None:
+    store.apply(batch(write("a", ["alpha"], vectors=False), write("b", ["beta"])))
+    assert found(store, "alpha") == ["alpha"]
+    assert near(store, "alpha") == ["beta"]
+    assert store.stats().embeddings == 1
+
+
+def test_another_embedder_drops_all_vectors(store: Store) -> None:
+    store.apply(batch(write("a", ["alpha"])))
+    chunk_id = store.chunks_of("a")[0].id
+    assert near(store, "alpha") == ["alpha"]
+    store.set_embedder_identity(IDENTITY)
+    assert near(store, "alpha") == ["alpha"]
+    other = EmbedderIdentity("other", "1", 8)
+    store.set_embedder_identity(other)
+    assert store.embedder_identity() == other
+    assert near(store, "alpha") == []
+    assert store.missing_vectors([key("alpha")]) == {key("alpha")}
+    with pytest.raises(InvalidInput):
+        store.apply(batch(write("a", ["alpha"])))
+    eight = np.eye(8, dtype=np.float32)[0]
+    store.apply(
+        Batch(
+            collection="code",
+            writes=(dataclasses.replace(write("a", ["alpha"]), vector_keys=(b"k",)),),
+            vectors={b"k": eight},
+        )
+    )
+    assert texts(store, store.nearest(eight, Filters(), 5)) == found(store, "alpha") == ["alpha"]
+    assert store.chunks_of("a")[0].id == chunk_id
+
+
+def test_a_library_without_vectors_answers_none(store: Store) -> None:
+    assert near(store, "alpha") == []
+    assert store.cosines(vector("alpha"), []) == {}
+
+
+# --- filters ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        (Filters(collections=("code",)), "abcd"),
+        (Filters(collections=("other",)), "e"),
+        (Filters(collections=("code", "other")), "abcde"),
+        (Filters(collections=("none",)), ""),
+        (Filters(documents=("A", "E")), "ae"),
+        (Filters(documents=("none",)), ""),
+        (Filters(kinds=("section",)), "c"),
+        (Filters(kinds=("section", "class")), "bc"),
+        (Filters(types=("prose",)), "c"),
+        (Filters(languages=("markdown", "swift")), "bc"),
+        (Filters(extensions=("PY",)), "ad"),
+        (Filters(extensions=(".md",)), "ce"),
+        (Filters(paths=("src",)), "ab"),
+        (Filters(paths=("src/**/*.py",)), "a"),
+        (Filters(paths=("*.md", "src_utils")), "cde"),
+        (Filters(paths=("docs/*.md",)), "ce"),
+        (Filters(paths=("none/**",)), ""),
+        (Filters(metadata=(("branch", ("main",)),)), "ab"),
+        (Filters(metadata=(("branch", ("main", "dev")),)), "abc"),
+        (Filters(metadata=(("branch", ("main",)), ("level", ("2",)))), "b"),
+        (Filters(metadata=(("none", ("x",)),)), ""),
+        (Filters(collections=("code",), extensions=("md", "py"), paths=("docs", "src")), "ac"),
+    ],
+)
+def test_filters_hold_in_every_way_of_searching(store: Store, filters: Filters, expected: str) -> None:
+    store.put_collection(collection("other"))
+    store.apply(
+        batch(
+            write("A", [chunk("word a")], path="src/a.py", metadata={"branch": "main", "level": "1"}),
+            write(
+                "B",
+                [chunk("word b", kind="class", language="swift", metadata={"level": "2"})],
+                path="src/deep/b.swift",
+                metadata={"branch": "main", "level": "1"},
+            ),
+            write(
+                "C",
+                [chunk("word c", kind="section", type="prose", language="markdown")],
+                path="docs/c.md",
+                metadata={"branch": "dev"},
+            ),
+            write("D", [chunk("word d")], path="src_utils/d.py"),
+        )
+    )
+    store.apply(batch(write("E", [chunk("word e")], path="docs/e.md", name="other"), name="other"))
+    expected_texts = [f"word {c}" for c in expected]
+    for scored in (
+        store.lexical(["word"], filters, 10),
+        store.phrase(["word"], filters, 10),
+        store.literal("word ", filters, 10),
+        store.nearest(vector("word a"), filters, 10),
+    ):
+        assert sorted(texts(store, scored)) == expected_texts
+
+
+# --- graph --------------------------------------------------------------------------------------
+
+
+def test_symbols_and_references_are_found_by_name(store: Store) -> None:
+    foo = Symbol(name="foo", qualified="A.foo", kind="method", start_line=1, end_line=2, signature="foo()")
+    other = Symbol(name="foo", qualified="B.foo", kind="method", start_line=3, end_line=4)
+    call = Reference(kind="calls", source="A.foo", target="bar", line=2, receiver="self", alias="b")
+    store.apply(batch(write("d", ["x"], symbols=(foo, other), references=(call,))))
+    assert [s for _, s in store.symbols_named("foo")] == [foo, other]
+    assert [s for _, s in store.symbols_named("B.foo", "code")] == [other]
+    assert store.symbols_named("foo", "none") == store.symbols_named("oo") == []
+    assert [(d.id, r) for d, r in store.references_to("bar")] == [("d", call)]
+    assert store.symbols_of("d") == [foo, other]
+    assert store.references_of("d") == [call]
+    assert store.stats("code").symbols == 2
+    store.apply(batch(write("d", ["x"])))
+    assert store.symbols_of("d") == store.references_of("d") == []
+
+
+# --- keeping ------------------------------------------------------------------------------------
+
+
+def test_stats_count_what_is_there(store: Store) -> None:
+    store.put_collection(collection("empty"))
+    store.apply(batch(write("a", ["alpha", "beta"]), write("b", ["gamma"], vectors=False)))
+    all_of_it, empty = store.stats(), store.stats("empty")
+    assert (all_of_it.collections, all_of_it.documents, all_of_it.chunks, all_of_it.embeddings) == (2, 2, 3, 2)
+    assert all_of_it.storage_bytes > store.stats("code").storage_bytes > empty.storage_bytes == 0
+    assert (empty.documents, empty.chunks, empty.embeddings) == (0, 0, 0)
+    with pytest.raises(CollectionNotFound):
+        store.stats("none")
+
+
+def test_a_sound_library_verifies(store: Store) -> None:
+    store.apply(batch(write("a", ["alpha"])))
+    assert all(finding.ok and not finding.repaired for finding in store.verify(repair=False))
+    assert all(finding.ok for finding in store.verify(repair=True))
+
+
+def test_a_backup_opens_as_a_library(store: Store, tmp_path: Path) -> None:
+    store.apply(batch(write("a", ["alpha"])))
+    store.backup(tmp_path / "copy" / "library")
+    from tests.ports.conftest import STORES
+
+    copy = next(iter(STORES.values()))(tmp_path / "copy")
+    try:
+        assert found(copy, "alpha") == near(copy, "alpha") == ["alpha"]
+        assert all(finding.ok for finding in copy.verify(repair=False))
+    finally:
+        copy.close()
+    with pytest.raises(InvalidInput):
+        store.backup(tmp_path / "copy" / "library")
+
+
+def test_a_write_is_seen_by_the_next_query_of_another_store(store: Store, open_store: OpenStore) -> None:
+    other = open_store()
+    assert found(other, "alpha") == near(other, "alpha") == []
+    for i in range(3):
+        store.apply(batch(write(f"d{i}", ["alpha"])))
+        assert len(found(other, "alpha")) == len(near(other, "alpha")) == i + 1
+    other.apply(Batch(collection="code", removes=("d0",)))
+    assert len(found(store, "alpha")) == len(near(store, "alpha")) == 2
+
+
+def test_a_second_writer_waits_and_then_says_who_writes(store: Store, open_store: OpenStore) -> None:
+    other = open_store(lock_timeout_s=0.2)
+    with store.writing():
+        store.apply(batch(write("a", ["alpha"])))
+        store.apply(batch(write("b", ["beta"])))
+        assert len(found(other, "alpha beta")) == 2
+        with pytest.raises(LibraryBusy, match="process"):
+            other.apply(batch(write("c", ["gamma"])))
+    other.apply(batch(write("c", ["gamma"])))
+    assert found(store, "gamma") == ["gamma"]
+
+
+def test_many_threads_use_one_store(store: Store) -> None:
+    failures: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            for i in range(4):
+                store.apply(batch(write(f"{number}-{i}", [f"alpha n{number}x{i}"])))
+                assert f"alpha n{number}x{i}" in found(store, "alpha")
+                assert f"alpha n{number}x{i}" in near(store, f"alpha n{number}x{i}")[:1]
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert len(found(store, "alpha")) == 16
