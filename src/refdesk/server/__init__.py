@@ -21,13 +21,13 @@ def serve(make_toolsets: Callable[[], Sequence[Toolset]], options: ServerOptions
     from refdesk.server.logs import log_to_stderr
 
     log_to_stderr(options.log_level)
-    from refdesk.server.desk import Desk
+    from refdesk.server.hub import Hub
 
-    desk = Desk(make_toolsets, options)
+    hub = Hub(make_toolsets, options)
     if options.transport == "stdio":
         from refdesk.server.stdio import serve_stdio
 
-        return serve_stdio(desk)
+        return serve_stdio(hub)
     from refdesk.server.http import serve_http
 
-    return serve_http(desk)
+    return serve_http(hub)

@@ -29,7 +29,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from refdesk.errors import SettingsError
 from refdesk.server.auth import TokenCheck
-from refdesk.server.desk import Desk
+from refdesk.server.hub import Hub
 from refdesk.server.options import ServerOptions
 from refdesk.server.protocol import build_server
 
@@ -38,24 +38,24 @@ logger = logging.getLogger(__name__)
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-def serve_http(desk: Desk) -> int:
+def serve_http(hub: Hub) -> int:
     """Serves HTTP until the process is told to stop; returns the exit code."""
-    refuse_open_door(desk.options)
-    listening = _listen(desk.options)
+    refuse_open_door(hub.options)
+    listening = _listen(hub.options)
     port = listening.getsockname()[1]
-    host = f"[{desk.options.host}]" if ":" in desk.options.host else desk.options.host
-    app = build_app(desk, desk.options.public_url or f"http://{host}:{port}/mcp")
+    host = f"[{hub.options.host}]" if ":" in hub.options.host else hub.options.host
+    app = build_app(hub, hub.options.public_url or f"http://{host}:{port}/mcp")
     config = uvicorn.Config(
         app,
         log_config=None,
         access_log=False,
         lifespan="on",
-        timeout_graceful_shutdown=max(1, round(desk.options.exit_grace_s)),
+        timeout_graceful_shutdown=max(1, round(hub.options.exit_grace_s)),
     )
     logger.info("listening", extra={"url": f"http://{host}:{port}/mcp"})
     with suppress(KeyboardInterrupt):
         uvicorn.Server(config).run(sockets=[listening])
-    desk.stop()
+    hub.stop()
     return 0
 
 
@@ -69,22 +69,22 @@ def refuse_open_door(options: ServerOptions) -> None:
         )
 
 
-def build_app(desk: Desk, public_url: str) -> ASGIApp:
+def build_app(hub: Hub, public_url: str) -> ASGIApp:
     """The ASGI application; `public_url` is how clients name the MCP endpoint."""
-    options = desk.options
-    server = build_server(desk)
+    options = hub.options
+    server = build_server(hub)
     sessions = StreamableHTTPSessionManager(server, max_request_body_size=options.max_message_bytes)
     sse = SseServerTransport("/messages/", max_request_body_size=options.max_message_bytes)
     door = _door(options, public_url)
 
     async def health(request: Request) -> JSONResponse:
-        ready = desk.loading.ready is not None
+        ready = hub.loading.ready is not None
         return JSONResponse({"status": "ok", "ready": ready, "name": options.name, "version": options.version})
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        desk.loading.start()
-        polling = asyncio.get_running_loop().create_task(desk.poll())
+        hub.loading.start()
+        polling = asyncio.get_running_loop().create_task(hub.poll())
         async with sessions.run():
             yield
         polling.cancel()
@@ -97,7 +97,7 @@ def build_app(desk: Desk, public_url: str) -> ASGIApp:
     ]
     middleware = [Middleware(NamesGuard, options=options)]
     if options.auth_token or options.oauth:
-        check = TokenCheck(options.auth_token, options.oauth, desk.calls)
+        check = TokenCheck(options.auth_token, options.oauth, hub.calls)
         middleware.append(Middleware(AuthenticationMiddleware, backend=BearerAuthBackend(check)))
         middleware.append(Middleware(AuthContextMiddleware))
     if options.oauth:

@@ -18,7 +18,7 @@ from pydantic import ValidationError
 from refdesk.errors import Cancelled
 from refdesk.server.asking import answerable_by, asking, input_required
 from refdesk.server.call import LOG_LEVELS, ROOTS, InputNeeded, ServerCall
-from refdesk.server.desk import Desk
+from refdesk.server.hub import Hub
 from refdesk.server.pages import page
 from refdesk.server.reading import Reading
 from refdesk.server.sdk import Context, channel_of, connection_of, is_modern
@@ -34,16 +34,16 @@ Handler = Callable[[Context, Any], Awaitable[HandlerResult]]
 class Protocol:
     """The handlers; one for all connections."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
-        self.tasks = Tasks(desk, self.new_call)
-        self.reading = Reading(desk, self.new_call)
-        self._listening = ListenHandler(desk.audience.bus)
+    def __init__(self, hub: Hub) -> None:
+        self.hub = hub
+        self.tasks = Tasks(hub, self.new_call)
+        self.reading = Reading(hub, self.new_call)
+        self._listening = ListenHandler(hub.audience.bus)
 
     # ── tools ──
 
     async def list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> HandlerResult:
-        registry = await self.desk.registry()
+        registry = await self.hub.registry()
         listed = [tool_on_wire(tool, ctx.protocol_version) for tool in registry.tools()]
         return page("tools", listed, params, len(listed) or 1)
 
@@ -51,13 +51,13 @@ class Protocol:
         tool = await self.tool(params.name)
         call = self.new_call(ctx)
         try:
-            answer = await self.desk.run_tool(tool, params.arguments or {}, call, self.desk.calls)
+            answer = await self.hub.run_tool(tool, params.arguments or {}, call, self.hub.calls)
         except InputNeeded as needed:
             return input_required(needed, ctx)
         return answer_on_wire(answer, ctx.protocol_version)
 
     async def tool(self, name: str) -> Tool:
-        registry = await self.desk.registry()
+        registry = await self.hub.registry()
         tool = registry.tool(name)
         if tool is None:
             known = ", ".join(each.name for each in registry.tools())
@@ -66,7 +66,7 @@ class Protocol:
 
     def new_call(self, ctx: Context, *, task_id: str | None = None) -> ServerCall:
         """The context of a call that this request makes; a task's outlives the request and speaks past it."""
-        connection, options = connection_of(ctx), self.desk.options
+        connection, options = connection_of(ctx), self.hub.options
         meta = _meta(ctx)
         given, token = meta.get("correlationId"), meta.get("progressToken")
         ask = asking(ctx, options.ask_timeout_s, options.roots_timeout_s)
@@ -92,7 +92,7 @@ class Protocol:
         connection_of(ctx).state.pop(ROOTS, None)
 
     async def listen(self, ctx: Context, params: types.SubscriptionsListenRequestParams) -> Any:
-        self.desk.audience.listening()
+        self.hub.audience.listening()
         return await self._listening(ctx, params)
 
     # ── around every message ──
@@ -110,14 +110,14 @@ class Protocol:
         except Cancelled as error:
             raise MCPError(types.INTERNAL_ERROR, str(error)) from error
         except Exception as error:
-            raise self.desk.mishap(uuid.uuid4().hex, f"{ctx.method} failed", error) from error
+            raise self.hub.mishap(uuid.uuid4().hex, f"{ctx.method} failed", error) from error
 
     async def greet(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Adds to `initialize` what the SDK can't say by itself, and counts the client in."""
         result = await call_next(ctx)
         if ctx.method != "initialize" or not isinstance(result, dict):
             return result
-        self.desk.audience.join(connection_of(ctx))
+        self.hub.audience.join(connection_of(ctx))
         offered: Json = result["capabilities"]
         for name in ("tools", "resources", "prompts"):
             if name in offered:
@@ -127,10 +127,10 @@ class Protocol:
         return result
 
 
-def build_server(desk: Desk) -> Server[Any]:
+def build_server(hub: Hub) -> Server[Any]:
     """The SDK's server, ready for any transport."""
-    protocol = Protocol(desk)
-    options, reading, tasks = desk.options, protocol.reading, protocol.tasks
+    protocol = Protocol(hub)
+    options, reading, tasks = hub.options, protocol.reading, protocol.tasks
     fresh = CacheHint(ttl_ms=0, scope="private")
     server: Server[Any] = Server(
         options.name,
@@ -167,7 +167,7 @@ def build_server(desk: Desk) -> Server[Any]:
         handlers.append(("prompts/get", types.GetPromptRequestParams, reading.get_prompt))
     for method, params_type, handler in handlers:
         server.add_request_handler(method, params_type, _complete(handler))
-    server.get_tool_input_schema = desk.input_schema
+    server.get_tool_input_schema = hub.input_schema
     server.add_notification_handler("notifications/roots/list_changed", types.NotificationParams, protocol.forget_roots)
     # The SDK's own first middleware, which traces to OpenTelemetry, goes: our log has the correlation id.
     seal = RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=options.name)

@@ -15,7 +15,7 @@ from refdesk.errors import Cancelled, NotFound, RefdeskError
 from refdesk.server.asking import input_required
 from refdesk.server.audience import SUBSCRIPTIONS
 from refdesk.server.call import InputNeeded, ServerCall
-from refdesk.server.desk import Desk
+from refdesk.server.hub import Hub
 from refdesk.server.pages import page
 from refdesk.server.registry import Registry
 from refdesk.server.sdk import Context, connection_of, is_modern
@@ -33,22 +33,22 @@ NewCall = Callable[[Context], ServerCall]
 class Reading:
     """The handlers of `resources/*`, `prompts/*` and `completion/complete`."""
 
-    def __init__(self, desk: Desk, new_call: NewCall) -> None:
-        self._desk = desk
+    def __init__(self, hub: Hub, new_call: NewCall) -> None:
+        self._hub = hub
         self._new_call = new_call
 
     async def list_resources(self, ctx: Context, params: types.PaginatedRequestParams | None) -> HandlerResult:
-        registry = await self._desk.registry()
+        registry = await self._hub.registry()
         found = await self._run(ctx, lambda _: registry.resources())
-        return page("resources", [resource_on_wire(each) for each in found], params, self._desk.options.page_size)
+        return page("resources", [resource_on_wire(each) for each in found], params, self._hub.options.page_size)
 
     async def list_templates(self, ctx: Context, params: types.PaginatedRequestParams | None) -> HandlerResult:
-        registry = await self._desk.registry()
+        registry = await self._hub.registry()
         found = [template_on_wire(each) for each in registry.templates()]
-        return page("resourceTemplates", found, params, self._desk.options.page_size)
+        return page("resourceTemplates", found, params, self._hub.options.page_size)
 
     async def read(self, ctx: Context, params: types.ReadResourceRequestParams) -> HandlerResult:
-        registry, uri = await self._desk.registry(), str(params.uri)
+        registry, uri = await self._hub.registry(), str(params.uri)
         try:
             contents = await self._run(ctx, partial(_read, registry, uri))
         except InputNeeded as needed:
@@ -71,12 +71,12 @@ class Reading:
         return types.EmptyResult()
 
     async def list_prompts(self, ctx: Context, params: types.PaginatedRequestParams | None) -> HandlerResult:
-        registry = await self._desk.registry()
+        registry = await self._hub.registry()
         found = [prompt_on_wire(each) for each in registry.prompts()]
-        return page("prompts", found, params, self._desk.options.page_size)
+        return page("prompts", found, params, self._hub.options.page_size)
 
     async def get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> HandlerResult:
-        registry, given = await self._desk.registry(), params.arguments or {}
+        registry, given = await self._hub.registry(), params.arguments or {}
         prompt = _prompt(registry, params.name)
         missing = [each.name for each in prompt.arguments if each.required and each.name not in given]
         if missing:
@@ -89,7 +89,7 @@ class Reading:
         return {"messages": said, **({"description": prompt.description} if prompt.description else {})}
 
     async def complete(self, ctx: Context, params: types.CompleteRequestParams) -> HandlerResult:
-        registry = await self._desk.registry()
+        registry = await self._hub.registry()
         completer = _completer(registry, params.ref, params.argument.name)
         settled = dict(params.context.arguments or {}) if params.context else {}
         values: Sequence[str] = ()
@@ -101,7 +101,7 @@ class Reading:
     async def _run(self, ctx: Context, work: Callable[[ServerCall], T]) -> T:
         call = self._new_call(ctx)
         try:
-            return await self._desk.run(partial(work, call), call, self._desk.calls)
+            return await self._hub.run(partial(work, call), call, self._hub.calls)
         except (NotFound, Cancelled):
             raise
         except RefdeskError as error:
@@ -109,7 +109,7 @@ class Reading:
         except MCPError:
             raise
         except Exception as error:
-            raise self._desk.mishap(call.correlation_id, f"{ctx.method} failed", error) from error
+            raise self._hub.mishap(call.correlation_id, f"{ctx.method} failed", error) from error
 
 
 def _read(registry: Registry, uri: str, call: ServerCall) -> ResourceContents | None:

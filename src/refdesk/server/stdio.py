@@ -15,7 +15,7 @@ import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
-from refdesk.server.desk import Desk
+from refdesk.server.hub import Hub
 from refdesk.server.protocol import build_server
 from refdesk.server.workers import Workers
 
@@ -25,23 +25,23 @@ logger = logging.getLogger(__name__)
 _ENDLESS = frozenset({"subscriptions/listen", "tasks/result"})
 
 
-def serve_stdio(desk: Desk) -> int:
+def serve_stdio(hub: Hub) -> int:
     """Serves the process's stdin and stdout until stdin closes; returns the exit code."""
     wire_in, wire_out = _claim_streams()
     try:
-        asyncio.run(Pipe(desk, wire_in, wire_out).serve())
+        asyncio.run(Pipe(hub, wire_in, wire_out).serve())
     except KeyboardInterrupt:
         return 130
     finally:
-        desk.stop()
+        hub.stop()
     return 0
 
 
 class Pipe:
     """One client on two file descriptors."""
 
-    def __init__(self, desk: Desk, wire_in: BinaryIO, wire_out: int) -> None:
-        self._desk = desk
+    def __init__(self, hub: Hub, wire_in: BinaryIO, wire_out: int) -> None:
+        self._hub = hub
         self._in = wire_in
         self._out = wire_out
         self._writer = Workers(1, "refdesk-stdout")
@@ -49,7 +49,7 @@ class Pipe:
         self._answered = asyncio.Event()
 
     async def serve(self) -> None:
-        server = build_server(self._desk)
+        server = build_server(self._hub)
         into, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, out_of = anyio.create_memory_object_stream[SessionMessage](0)
         loop = asyncio.get_running_loop()
@@ -57,12 +57,12 @@ class Pipe:
             target=self._read, args=(loop, into, outgoing.clone()), name="refdesk-stdin", daemon=True
         ).start()
         writing = loop.create_task(self._write(out_of, into))
-        polling = loop.create_task(self._desk.poll())
+        polling = loop.create_task(self._hub.poll())
         try:
             await server.run(incoming, outgoing, server.create_initialization_options())
         finally:
             polling.cancel()
-            await asyncio.wait([writing], timeout=self._desk.options.exit_grace_s)
+            await asyncio.wait([writing], timeout=self._hub.options.exit_grace_s)
             writing.cancel()
 
     # ── in ──
@@ -84,7 +84,7 @@ class Pipe:
             await into.send(message)
 
         async def finish() -> None:
-            with anyio.move_on_after(self._desk.options.exit_grace_s):
+            with anyio.move_on_after(self._hub.options.exit_grace_s):
                 while self._unanswered:
                     self._answered.clear()
                     await self._answered.wait()
@@ -93,7 +93,7 @@ class Pipe:
 
         try:
             while (line := self._next_line()) is not None:
-                message = _parse(line, self._desk.options.max_message_bytes)
+                message = _parse(line, self._hub.options.max_message_bytes)
                 if message is not None:
                     asyncio.run_coroutine_threadsafe(take(message), loop).result()
             asyncio.run_coroutine_threadsafe(finish(), loop).result()
@@ -102,7 +102,7 @@ class Pipe:
 
     def _next_line(self) -> bytes | None:
         """The next line; one that is too long comes cut, its rest thrown away; None at the end."""
-        most = self._desk.options.max_message_bytes
+        most = self._hub.options.max_message_bytes
         try:
             line = self._in.readline(most + 1)
             rest = line
@@ -132,7 +132,7 @@ class Pipe:
                 if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) and message.id is not None:
                     self._unanswered.discard(message.id)
                     self._answered.set()
-                self._desk.loading.start()  # now that the first answer is out
+                self._hub.loading.start()  # now that the first answer is out
 
 
 def _parse(line: bytes, most: int) -> SessionMessage | None:

@@ -21,7 +21,7 @@ from mcp.shared.exceptions import MCPError
 from refdesk.errors import Cancelled
 from refdesk.server.asking import ask_over, fetch_roots
 from refdesk.server.call import Ask, ServerCall
-from refdesk.server.desk import Desk
+from refdesk.server.hub import Hub
 from refdesk.server.pages import bad_cursor, make_cursor, read_cursor
 from refdesk.server.sdk import Context, channel_of, connection_of, requestor_of
 from refdesk.server.wire import RELATED_TASK, answer_on_wire
@@ -85,8 +85,8 @@ class Record:
 class Tasks:
     """The tasks of all clients; each client sees its own."""
 
-    def __init__(self, desk: Desk, new_call: NewCall) -> None:
-        self._desk = desk
+    def __init__(self, hub: Hub, new_call: NewCall) -> None:
+        self._hub = hub
         self._new_call = new_call
         self._records: dict[str, Record] = {}
         self._created = 0
@@ -103,12 +103,12 @@ class Tasks:
             return await call_next(ctx)
         asked = types.CallToolRequestParams.model_validate(params, by_name=False)
         ttl = self._ttl(params["task"])
-        tool = (await self._desk.registry()).tool(asked.name)
+        tool = (await self._hub.registry()).tool(asked.name)
         if tool is None:
             return await call_next(ctx)  # the same "unknown tool" as without a task
         if tool.task_support == "forbidden":
             raise MCPError(types.METHOD_NOT_FOUND, f"Tool {tool.name} can't run as a task. Call it without 'task'.")
-        await fetch_roots(ctx, connection, self._desk.options.roots_timeout_s)
+        await fetch_roots(ctx, connection, self._hub.options.roots_timeout_s)
         record = self._create(connection, ttl)
         record.call = self._new_call(ctx, task_id=record.task_id)
         running = asyncio.get_running_loop().create_task(self._run(record, tool, asked.arguments or {}, record.call))
@@ -122,10 +122,10 @@ class Tasks:
             return None
         if isinstance(wanted, bool) or not isinstance(wanted, int | float) or wanted < 0:
             raise MCPError(INVALID_PARAMS, "Invalid params for tools/call: task must be an object, ttl milliseconds.")
-        return min(int(wanted), self._desk.options.max_task_ttl_ms)
+        return min(int(wanted), self._hub.options.max_task_ttl_ms)
 
     def _create(self, connection: Connection, ttl: int | None) -> Record:
-        requestor, most = requestor_of(connection), self._desk.options.max_tasks_per_client
+        requestor, most = requestor_of(connection), self._hub.options.max_tasks_per_client
         own = [record for record in self._records.values() if record.requestor == requestor]
         if sum(not record.over for record in own) >= most:
             raise MCPError(INTERNAL_ERROR, f"Too many tasks: {most} of yours are running. Wait for one, or cancel it.")
@@ -142,7 +142,7 @@ class Tasks:
             requestor=requestor,
             connection=connection,
             ttl=ttl,
-            poll_interval=self._desk.options.task_poll_ms,
+            poll_interval=self._hub.options.task_poll_ms,
             created_at=now,
             updated_at=now,
             message="The work has begun.",
@@ -154,13 +154,13 @@ class Tasks:
 
     async def _run(self, record: Record, tool: Tool, arguments: Mapping[str, Any], call: ServerCall) -> None:
         try:
-            answer = await self._desk.run_tool(tool, arguments, call, self._desk.tasks)
+            answer = await self._hub.run_tool(tool, arguments, call, self._hub.tasks)
         except Cancelled:
             await self._settle(record, "cancelled", "The task was cancelled.", None)
         except RpcError as error:
             await self._settle(record, "failed", error.message, MCPError(error.code, error.message, error.data))
         except Exception as error:
-            mishap = self._desk.mishap(call.correlation_id, f"task {tool.name} failed", error)
+            mishap = self._hub.mishap(call.correlation_id, f"task {tool.name} failed", error)
             await self._settle(record, "failed", mishap.message, mishap)
         else:
             result = answer_on_wire(answer, VERSION)
@@ -224,7 +224,7 @@ class Tasks:
         return ask
 
     async def _put_to_client(self, ctx: Context, record: Record) -> None:
-        options = self._desk.options
+        options = self._hub.options
         ask = ask_over(channel_of(ctx), options.ask_timeout_s, options.roots_timeout_s)
         while record.inquiries:
             inquiry = record.inquiries.pop(0)
@@ -250,7 +250,7 @@ class Tasks:
         after = read_cursor(params.cursor if params else None)
         if after > self._created:
             raise bad_cursor()
-        requestor, size = requestor_of(connection_of(ctx)), self._desk.options.page_size
+        requestor, size = requestor_of(connection_of(ctx)), self._hub.options.page_size
         own = [each for each in self._records.values() if each.requestor == requestor and each.sequence > after]
         result: Json = {"tasks": [record.on_wire() for record in own[:size]]}
         if len(own) > size:

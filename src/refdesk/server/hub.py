@@ -25,7 +25,7 @@ from refdesk.toolsets.contract import INTERNAL_ERROR, RpcError, Tool, ToolAnswer
 logger = logging.getLogger(__name__)
 
 
-class Desk:
+class Hub:
     """The toolsets, the threads that run them and the clients that listen."""
 
     def __init__(self, make_toolsets: Callable[[], Sequence[Toolset]], options: ServerOptions) -> None:
