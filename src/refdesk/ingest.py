@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from refdesk.errors import Cancelled, CollectionNotFound, LoadFailed, ParseFailed, RefdeskError
+from refdesk.errors import Cancelled, CollectionNotFound, LoadFailed, ParseFailed
 from refdesk.ids import new_id
 from refdesk.model import (
     Batch,
@@ -28,6 +28,7 @@ from refdesk.ports import Embedder, Source, Store
 
 _BATCH_CHUNKS = 2_000  # a transaction's size: large enough to be fast, small enough to lose little and hold little
 _BATCH_BYTES = 8_000_000
+_BATCH_DOCUMENTS = 200
 
 
 class ParsePool(Protocol):
@@ -100,7 +101,7 @@ class Writer:
             self._write_changed(collection, source, changed, states, gone, force, report)
             self._remove(collection, gone, report)
             if only is None:
-                self._store.replace_skipped(collection.name, [*report.skipped, *report.errors])
+                self._note_skipped(collection.name, [*report.skipped, *report.errors])
         report.seconds = time.perf_counter() - started
         return report
 
@@ -172,6 +173,12 @@ class Writer:
             self._store.apply(Batch(collection=collection.name, touches=tuple(touched)))
         self._progress.step(len(changed), len(changed), "done")
 
+    def _note_skipped(self, name: str, left_out: list[Skipped]) -> None:
+        if {(one.path, one.reason) for one in left_out} != {
+            (one.path, one.reason) for one in self._store.skipped(name)
+        }:
+            self._store.replace_skipped(name, left_out)
+
     def _known(self, state: FileState | None) -> Document | None:
         return self._store.document(state.document_id) if state else None
 
@@ -185,7 +192,8 @@ class Writer:
                 report.errors.append(parsed)
                 self._drop_unreadable(collection, known.get(content.uri), report)
                 continue
-            writes.append(_document_write(collection, content, parsed, known.get(content.uri)))
+            write = _document_write(collection, content, parsed, known.get(content.uri))
+            writes.append(write if self._embedder else replace(write, vector_keys=(b"",) * len(write.chunks)))
             chunks += len(parsed.chunks)
             size += len(content.data)
             if chunks >= _BATCH_CHUNKS or size >= _BATCH_BYTES:
@@ -201,7 +209,7 @@ class Writer:
             report.removed += 1
 
     def _apply(self, collection: Collection, writes: Sequence[DocumentWrite], report: Report) -> None:
-        vectors = self._embed(writes)
+        vectors = embed_missing(self._store, self._embedder, writes) if self._embedder else {}
         self._store.apply(Batch(collection=collection.name, writes=tuple(writes), vectors=vectors))
         report.written += len(writes)
         report.embedded += len(vectors)
@@ -209,21 +217,6 @@ class Writer:
         report.symbols += sum(len(write.symbols) for write in writes)
         report.references += sum(len(write.references) for write in writes)
         report.document_ids += [write.document.id for write in writes]
-
-    def _embed(self, writes: Sequence[DocumentWrite]) -> dict[bytes, Vector]:
-        """Vectors for the chunks whose text was never embedded before."""
-        if self._embedder is None:
-            return {}
-        texts = {
-            key: embedding_text(chunk)
-            for write in writes
-            for key, chunk in zip(write.vector_keys, write.chunks, strict=True)
-        }
-        missing = sorted(self._store.missing_vectors(texts))
-        if not missing:
-            return {}
-        rows = self._embedder.embed_passages([texts[key] for key in missing])
-        return dict(zip(missing, rows, strict=True))
 
     def _remove(self, collection: Collection, gone: Mapping[str, FileState], report: Report) -> None:
         ids = [state.document_id for state in gone.values()]
@@ -238,7 +231,7 @@ def content_hash(content: Content) -> str:
 
 
 def embedding_text(chunk: Chunk) -> str:
-    """What is embedded of a chunk: where it stands and what it says; no path, so that a moved file keeps its vectors."""
+    """What is embedded: where the chunk stands and what it says; no path, so that a moved file keeps its vectors."""
     where = chunk.breadcrumb[1:] if chunk.type == "code" and chunk.kind != "section" else chunk.breadcrumb
     head = " > ".join((*where, chunk.title) if chunk.title not in where[-1:] else where)
     return f"{head}\n{chunk.text}" if head else chunk.text
@@ -251,29 +244,51 @@ def vector_key(text: str) -> bytes:
 
 def reembed(store: Store, embedder: Embedder, progress: Progress) -> int:
     """Gives every chunk a vector of this embedder; returns how many texts were embedded."""
-    embedded = 0
+    embedded = done = 0
     with store.writing():
         store.set_embedder_identity(embedder.identity)
         total = store.stats().documents
-        done = 0
         for collection in store.collections():
             offset = 0
-            while documents := store.documents(collection.name, 200, offset):
-                texts = {
-                    vector_key(text): text
-                    for document in documents
-                    for one in store.chunks_of(document.id)
-                    for text in (embedding_text(one.chunk),)
-                }
-                missing = sorted(store.missing_vectors(texts))
-                if missing:
-                    rows = embedder.embed_passages([texts[key] for key in missing])
-                    store.apply(Batch(collection=collection.name, vectors=dict(zip(missing, rows, strict=True))))
-                embedded += len(missing)
+            while documents := store.documents(collection.name, _BATCH_DOCUMENTS, offset):
+                writes = [_rewrite(store, document) for document in documents]
+                vectors = embed_missing(store, embedder, writes)
+                store.apply(Batch(collection=collection.name, writes=tuple(writes), vectors=vectors))
+                embedded += len(vectors)
                 offset += len(documents)
                 done += len(documents)
                 progress.step(done, total, collection.name)
     return embedded
+
+
+def embed_missing(store: Store, embedder: Embedder, writes: Sequence[DocumentWrite]) -> dict[bytes, Vector]:
+    """Vectors for the chunks whose text was never embedded before."""
+    texts = {
+        key: embedding_text(chunk)
+        for write in writes
+        for key, chunk in zip(write.vector_keys, write.chunks, strict=True)
+    }
+    missing = sorted(store.missing_vectors(texts))
+    if not missing:
+        return {}
+    rows = embedder.embed_passages([texts[key] for key in missing])
+    return dict(zip(missing, rows, strict=True))
+
+
+def _rewrite(store: Store, document: Document) -> DocumentWrite:
+    chunks = tuple(one.chunk for one in store.chunks_of(document.id))
+    return DocumentWrite(
+        document=document,
+        raw=store.raw(document.id),
+        chunks=chunks,
+        vector_keys=_vector_keys(chunks),
+        symbols=tuple(store.symbols_of(document.id)),
+        references=tuple(store.references_of(document.id)),
+    )
+
+
+def _vector_keys(chunks: Sequence[Chunk]) -> tuple[bytes, ...]:
+    return tuple(vector_key(embedding_text(chunk)) for chunk in chunks)
 
 
 def _split(walked: Iterable[Found | Skipped]) -> tuple[list[Found], list[Skipped]]:
@@ -293,7 +308,8 @@ def _is_new(found: Found, state: FileState | None) -> bool:
 
 def _same_facts(content: Content, known: Document) -> bool:
     """Whether type and metadata, where the caller gives them, are what they were."""
-    same_type = not content.content_type or content.content_type == known.content_type
+    is_override = content.content_type and "/" not in content.content_type  # a media type is only declared
+    same_type = not is_override or content.content_type == known.content_type
     return same_type and all(known.metadata.get(key) == value for key, value in content.metadata.items())
 
 
@@ -323,10 +339,7 @@ def _document_write(collection: Collection, content: Content, parsed: Parsed, kn
         document=document,
         raw=parsed.text,
         chunks=parsed.chunks,
-        vector_keys=tuple(vector_key(embedding_text(chunk)) for chunk in parsed.chunks),
+        vector_keys=_vector_keys(parsed.chunks),
         symbols=parsed.symbols,
         references=parsed.references,
     )
-
-
-__all__ = ["ParsePool", "Progress", "RefdeskError", "Report", "Writer", "content_hash", "embedding_text", "reembed"]

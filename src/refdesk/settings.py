@@ -27,7 +27,7 @@ class Settings:
     embedder_url: str = ""
     embedder_model: str = ""
     embedder_path: str = ""
-    embedder_key: str = ""
+    embedder_key: str = field(default="", repr=False)
 
     # limits
     max_file_bytes: int = 8_000_000  # a larger file is skipped with a reason
@@ -48,7 +48,7 @@ class Settings:
     transport: str = "stdio"
     host: str = "127.0.0.1"
     port: int = 8750
-    auth_token: str = ""
+    auth_token: str = field(default="", repr=False)
     oauth_issuer: str = ""
     oauth_audience: str = ""
     log_level: str = "info"

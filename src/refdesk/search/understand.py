@@ -15,7 +15,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|#|->|/)[A-Za-z_$][\w$]*)*
 _COMPOUND = re.compile(r"[a-z0-9][A-Z]|_\w|\w_|::|->|\w\.\w|\(\)$|[A-Z]{2,}[a-z]|^[A-Z][a-z0-9]+[A-Z]")
 _PATH = re.compile(r"^[\w@.+\-/\\]+\.[A-Za-z0-9]{1,8}$|^[\w@.+\-]+(?:/[\w@.+\-]+)+/?$")
 _ERROR = re.compile(
-    r"(?:Error|Exception|Warning|Traceback|panic|errno|E[A-Z]{3,})\b|\b[EWC]\d{3,5}\b|error:|failed:", re.I
+    r"(?:Error|Exception|Warning|Traceback|Panic|panic)\b|\bE[A-Z]{4,}\b|\b[EWC]\d{3,5}\b|\berrno\b|[Ee]rror:|[Ff]ailed:"
 )
 _CODE = re.compile(r"[{};]|=>|->|\w\(|\)\s*[:{]|==|!=|&&|\|\||^\s*(?:def|fn|func|class|import|from|let|const|var)\s")
 _STOP = frozenset(

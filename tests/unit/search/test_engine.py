@@ -1,0 +1,163 @@
+"""The read path over a real library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from refdesk.desk import Desk
+from refdesk.model import Filters, Query
+from tests.conftest import Tree
+
+CODE = {
+    "src/auth.py": '''"""Logging in and out."""
+
+
+def handle_login(user, password):
+    """Checks the password and opens a session for the user."""
+    session = open_session(user)
+    return session
+
+
+def open_session(user):
+    """Starts a session that ends after an hour without a request."""
+    return Session(user, timeout=3600)
+''',
+    "src/retry.py": '''def backoff(attempt):
+    """Waits twice as long after each failed attempt, with jitter."""
+    return min(60, 2**attempt)
+
+
+def call_with_retries(function):
+    for attempt in range(5):
+        try:
+            return function()
+        except IOError:
+            sleep(backoff(attempt))
+''',
+    "src_utils/login_form.py": "def render_form():\n    return 'login form: handle_login posts here'\n",
+    "tests/test_auth.py": "def test_handle_login():\n    assert handle_login('a', 'b')\n",
+    "docs/guide.md": "# Guide\n\n## Logging in\n\nCall handleLogin with name and a password.\n\n## 検索\n\n全文検索\n",
+    "main.rs": 'fn main() {\n    println!("Hello");\n}\n\nfn main_loop() {\n    loop {}\n}\n',
+}
+
+
+@pytest.fixture
+def library(desk: Desk, tree: Tree) -> Desk:
+    desk.index(tree(CODE), "code", name="code")
+    return desk
+
+
+def paths(desk: Desk, text: str, **more: object) -> list[str]:
+    return [hit.stored.document.path for hit in desk.search(Query(text=text, **more)).hits]  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("spelling", ["handle_login", "handleLogin", "HandleLogin", "handle_login()"])
+def test_a_symbol_in_any_spelling_finds_its_definition_first(library: Desk, spelling: str) -> None:
+    hits = library.search(Query(text=spelling)).hits
+    assert hits[0].stored.chunk.symbols == ("handle_login",)
+    assert hits[0].stored.chunk.end_line == 7
+
+
+def test_words_find_what_they_mean(library: Desk) -> None:
+    assert paths(library, "wait longer after every failure")[0] == "src/retry.py"
+
+
+def test_a_path_finds_its_file(library: Desk) -> None:
+    assert paths(library, "src/retry.py")[0] == "src/retry.py"
+
+
+def test_exact_keeps_punctuation(library: Desk) -> None:
+    assert paths(library, "fn main()", exact=True, alpha=0.0) == ["main.rs"]
+    assert paths(library, "{}", exact=True, alpha=0.0) == ["main.rs"]
+    assert paths(library, "fn main ( )", exact=True, alpha=0.0) == []
+
+
+def test_quoted_phrases_must_stand_there(library: Desk) -> None:
+    assert paths(library, '"name and a password"') == ["docs/guide.md"]
+    assert paths(library, '"password and a name"') == []
+
+
+def test_japanese_is_found(library: Desk) -> None:
+    assert paths(library, "検索", alpha=0.0) == ["docs/guide.md"]
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        (Filters(paths=("src",)), {"src/auth.py", "src/retry.py"}),
+        (Filters(paths=("**/*.md",)), {"docs/guide.md"}),
+        (Filters(extensions=("rs",)), {"main.rs"}),
+        (Filters(languages=("rust",)), {"main.rs"}),
+        (Filters(languages=("rust", "markdown")), {"main.rs", "docs/guide.md"}),
+        (Filters(collections=("code",), extensions=("nope",)), set()),
+    ],
+)
+@pytest.mark.parametrize("alpha", [0.0, None, 1.0])
+def test_filters_hold_in_both_indexes(library: Desk, filters: Filters, expected: set[str], alpha: float | None) -> None:
+    query = "handle login session main password hello attempt loop"
+    assert set(paths(library, query, filters=filters, limit=50, alpha=alpha)) <= expected
+    if alpha is None:
+        assert set(paths(library, query, filters=filters, limit=50)) == expected
+
+
+def test_nonsense_without_a_known_word_finds_nothing_by_keywords(library: Desk) -> None:
+    assert paths(library, "zzqqx flurbleon", alpha=0.0) == []
+
+
+def test_scores_fall_with_rank_and_stay_within_bounds(library: Desk) -> None:
+    for text in ("login", "session", "handle_login", "retry after failure"):
+        scores = [hit.score for hit in library.search(Query(text=text, limit=50)).hits]
+        assert scores == sorted(scores, reverse=True)
+        assert all(0 <= score <= 1 for score in scores)
+
+
+def test_pages_fit_together(library: Desk) -> None:
+    whole = [hit.stored.id for hit in library.search(Query(text="login session retry main", limit=100)).hits]
+    paged: list[int] = []
+    offset = 0
+    while True:
+        page = library.search(Query(text="login session retry main", limit=2, offset=offset))
+        paged += [hit.stored.id for hit in page.hits]
+        if not page.more:
+            break
+        offset += 2
+    assert paged == whole
+    assert len(set(paged)) == len(paged)
+
+
+def test_the_same_text_in_two_collections_is_one_hit(library: Desk, tree: Tree) -> None:
+    library.index(tree({}), "code", name="copy")
+    hits = library.search(Query(text="handle_login", explain=True)).hits
+    assert [hit.stored.chunk.title for hit in hits].count("handle_login") == 1
+    assert hits[0].explanation["collapsed"] == 1
+
+
+def test_explanations_name_what_counted(library: Desk) -> None:
+    best = library.search(Query(text="handle_login", explain=True)).hits[0]
+    assert {"query", "fused", "keywords", "definition"} <= set(best.explanation)
+    assert not library.search(Query(text="handle_login")).hits[0].explanation
+
+
+def test_tests_stand_behind_what_they_test(library: Desk) -> None:
+    found = paths(library, "handle login")
+    assert found.index("src/auth.py") < found.index("tests/test_auth.py")
+
+
+def test_without_an_embedder_keywords_answer_and_say_so(library: Desk) -> None:
+    from refdesk.search.engine import Engine
+
+    page = Engine(library.store, None).search(Query(text="session"))
+    assert page.hits
+    assert page.notes == ("keywords only: no embedder is set",)
+
+
+def test_every_hit_says_its_lines(library: Desk) -> None:
+    sources: Mapping[str, str] = CODE
+    for hit in library.search(Query(text="login session retry main password", limit=50)).hits:
+        chunk = hit.stored.chunk
+        lines = sources[hit.stored.document.path].split("\n")[chunk.start_line - 1 : chunk.end_line]
+        assert chunk.text.strip() == "\n".join(lines).strip()
+        shown = hit.snippet.split("\n")[0]
+        assert sources[hit.stored.document.path].split("\n")[hit.snippet_line - 1].strip() == shown.strip()

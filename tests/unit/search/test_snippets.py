@@ -1,0 +1,33 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from refdesk import analyse
+from refdesk.search.snippets import snippet
+
+LINES = "\n".join(f"line {number} says nothing of note here at all" for number in range(60))
+
+
+def test_a_short_text_is_shown_whole() -> None:
+    assert snippet("def f():\n    return 1\n", ("return",)) == ("def f():\n    return 1", 0)
+
+
+def test_the_window_holds_the_best_match_as_written() -> None:
+    text = LINES + "\n    Exponential  Backoff = TRUE\n" + LINES
+    shown, first = snippet(text, tuple(analyse.terms("exponential backoff")))
+    assert "    Exponential  Backoff = TRUE" in shown
+    assert text.split("\n")[first] == shown.split("\n")[0]
+
+
+def test_a_very_long_line_is_cut_around_the_match() -> None:
+    text = "x " * 2000 + "needle" + " y" * 2000
+    shown, _ = snippet(text, ("needl",))
+    assert "needle" in shown
+    assert len(shown) < 600
+
+
+@given(st.text(alphabet="ab \n", max_size=2000), st.sampled_from([(), ("a",), ("ab", "b")]))
+def test_snippets_are_short_pieces_of_the_text(text: str, terms: tuple[str, ...]) -> None:
+    shown, first = snippet(text, terms)
+    assert shown.strip("…") in text
+    assert len(shown) <= 3 * 220
+    assert 0 <= first < max(1, text.count("\n") + 1)

@@ -1,0 +1,37 @@
+import pytest
+
+from refdesk.search.understand import understand
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("handleLogin", "symbol"),
+        ("Session.request", "symbol"),
+        ("std::vector", "symbol"),
+        ("parse_args()", "symbol"),
+        ("src/app/main.py", "path"),
+        ("settings.toml", "path"),
+        ("TypeError: cannot read property", "error"),
+        ("def __init__(self", "code"),
+        ("x => x + 1", "code"),
+        ("how do I paginate results", "words"),
+    ],
+)
+def test_kinds(text: str, kind: str) -> None:
+    assert understand(text).kind == kind
+
+
+def test_stop_words_are_dropped_unless_there_is_nothing_else() -> None:
+    assert understand("how to paginate").terms == ("pagin",)
+    assert understand("to be or not to be").terms
+
+
+def test_quotes_make_phrases() -> None:
+    assert understand('find "exponential backoff" here').phrases == (("exponenti", "backoff"),)
+
+
+def test_names_are_identifiers_of_words_and_the_whole_of_a_symbol() -> None:
+    assert understand("where is parseArgs called").names == ("parseargs",)
+    assert understand("paginate").names == ("paginate",)
+    assert understand("how to paginate").names == ()

@@ -1,0 +1,193 @@
+"""The write path over a real library."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from refdesk.desk import Desk
+from refdesk.errors import Cancelled, CollectionNotFound, EmbedderMismatch, InvalidInput
+from refdesk.ingest import Progress
+from refdesk.model import EmbedderIdentity, Query
+from tests.conftest import Tree
+
+FILES = {
+    f"pkg/module_{n}.py": f'def function_{n}():\n    """Does thing number {n}."""\n    return {n}\n' for n in range(12)
+}
+
+
+def found(desk: Desk, text: str) -> list[str]:
+    return [hit.stored.document.path for hit in desk.search(Query(text=text, alpha=0.0, exact=True, limit=50)).hits]
+
+
+def later(file: Path) -> None:
+    """Moves the file's time, as a later write would."""
+    stat = file.stat()
+    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns + 5_000_000_000))
+
+
+def test_an_unchanged_tree_is_left_alone(desk: Desk, tree: Tree) -> None:
+    root = tree(FILES)
+    assert desk.index(root, "code", name="c").written == 12
+    state = desk.store.sequence()
+    report = desk.index(root, "code", name="c")
+    assert (report.written, report.unchanged, report.removed) == (0, 12, 0)
+    assert desk.store.sequence() == state
+
+
+def test_changed_added_and_deleted_files_are_followed(desk: Desk, tree: Tree) -> None:
+    root = tree(FILES)
+    desk.index(root, "code", name="c")
+    (root / "pkg/module_1.py").write_text("def renamed_thing():\n    return 'xylophone'\n")
+    (root / "pkg/new.py").write_text("def brand_new():\n    return 'marimba'\n")
+    (root / "pkg/module_2.py").unlink()
+    report = desk.index(root, "code", name="c")
+    assert (report.written, report.unchanged, report.removed) == (2, 10, 1)
+    assert found(desk, "xylophone") == ["pkg/module_1.py"]
+    assert found(desk, "marimba") == ["pkg/new.py"]
+    assert found(desk, "function_2") == []
+    assert found(desk, "function_1()") == []
+
+
+def test_a_moved_file_keeps_its_id_and_its_vectors(desk: Desk, tree: Tree) -> None:
+    root = tree(FILES)
+    desk.index(root, "code", name="c")
+    before = desk.store.document_by_path("c", "pkg/module_3.py")
+    (root / "pkg/module_3.py").rename(root / "moved.py")
+    report = desk.index(root, "code", name="c")
+    after = desk.store.document_by_path("c", "moved.py")
+    assert before and after and before.id == after.id
+    assert (report.moved, report.removed, report.embedded) == (1, 0, 0)
+    assert found(desk, "function_3") == ["moved.py"]
+    assert desk.store.document_by_path("c", "pkg/module_3.py") is None
+
+
+def test_a_touched_file_is_not_written_again(desk: Desk, tree: Tree) -> None:
+    root = tree(FILES)
+    desk.index(root, "code", name="c")
+    later(root / "pkg/module_4.py")
+    assert desk.index(root, "code", name="c").written == 0
+    assert desk.index(root, "code", name="c").unchanged == 12
+
+
+def test_force_reads_everything_and_embeds_nothing_twice(desk: Desk, tree: Tree) -> None:
+    root = tree(FILES)
+    desk.index(root, "code", name="c")
+    report = desk.index(root, "code", name="c", force=True)
+    assert (report.written, report.embedded) == (12, 0)
+
+
+def test_a_second_worktree_shares_vectors(desk: Desk, tree: Tree, tmp_path: Path) -> None:
+    root = tree(FILES)
+    assert desk.index(root, "code", name="one").embedded > 0
+    shutil.copytree(root, tmp_path / "two")
+    report = desk.index(tmp_path / "two", "code", name="two")
+    assert (report.written, report.embedded) == (12, 0)
+
+
+def test_only_looks_at_what_it_is_told(desk: Desk, tree: Tree) -> None:
+    root = tree(FILES)
+    desk.index(root, "code", name="c")
+    (root / "pkg/module_5.py").write_text("def five():\n    return 'glockenspiel'\n")
+    (root / "pkg/module_6.py").unlink()
+    (root / "pkg/module_7.py").unlink()
+    report = desk.index(root, "code", name="c", only={"pkg/module_5.py", "pkg/module_6.py"})
+    assert (report.written, report.removed) == (1, 1)
+    assert desk.store.document_by_path("c", "pkg/module_7.py") is not None
+
+
+def test_a_file_that_became_unreadable_is_not_found_any_more(desk: Desk, tree: Tree) -> None:
+    root = tree(FILES)
+    desk.index(root, "code", name="c")
+    (root / "pkg/module_8.py").write_bytes(b"")
+    report = desk.index(root, "code", name="c")
+    assert [one.path for one in report.errors] == ["pkg/module_8.py"]
+    assert found(desk, "function_8") == []
+    assert any(one.path == "pkg/module_8.py" and one.reason for one in desk.store.skipped("c"))
+
+
+def test_a_cancelled_run_leaves_the_last_good_index(desk: Desk, tree: Tree) -> None:
+    root = tree(FILES)
+    desk.index(root, "code", name="c")
+    for n in range(12):
+        (root / f"pkg/module_{n}.py").write_text(f"def other_{n}():\n    return {n}\n")
+    calls = iter([False, False, False, True, *[True] * 100])
+    with pytest.raises(Cancelled):
+        desk.index(root, "code", name="c", progress=Progress(cancelled=lambda: next(calls)))
+    assert len(found(desk, "number")) == 12
+    assert desk.index(root, "code", name="c").written == 12
+    assert found(desk, "other_3") == ["pkg/module_3.py"]
+
+
+def test_one_name_is_one_folder(desk: Desk, tree: Tree, tmp_path: Path) -> None:
+    desk.index(tree(FILES), "code", name="c")
+    other = tmp_path / "other"
+    other.mkdir()
+    with pytest.raises(InvalidInput, match="Choose another"):
+        desk.index(other, "code", name="c")
+
+
+def test_a_folder_keeps_its_collection_and_names_are_made_unique(desk: Desk, tree: Tree, tmp_path: Path) -> None:
+    root = tree(FILES)
+    assert desk.index(root, "code").collection == "tree"
+    assert desk.index(root, "code").collection == "tree"
+    twin = tmp_path / "elsewhere" / "tree"
+    twin.mkdir(parents=True)
+    (twin / "a.py").write_text("def a():\n    return 1\n")
+    assert desk.index(twin, "code").collection == "tree-2"
+
+
+def test_data_uris_are_added_once_and_updated_in_place(desk: Desk) -> None:
+    desk.create_collection("notes")
+    first = desk.ingest("data:text/markdown,%23%20Harp%0A%0AStrings.", "notes", metadata={"season": "spring"})
+    again = desk.ingest("data:text/markdown,%23%20Harp%0A%0AStrings.", "notes", metadata={"season": "spring"})
+    assert (first.written, again.written, again.unchanged) == (1, 0, 1)
+    assert first.document_ids == again.document_ids
+
+
+def test_a_file_uri_is_updated_in_place(desk: Desk, tmp_path: Path) -> None:
+    desk.create_collection("notes")
+    note = tmp_path / "note.md"
+    note.write_text("# One\n\nviola\n\n## Two\n\ncello\n")
+    first = desk.ingest(note.as_uri(), "notes", roots=[tmp_path])
+    created = desk.store.document(first.document_ids[0])
+    note.write_text("# One\n\nviola\n\n## Two\n\ncontrabass\n")
+    second = desk.ingest(note.as_uri(), "notes", roots=[tmp_path])
+    updated = desk.store.document(second.document_ids[0])
+    assert created and updated
+    assert first.document_ids == second.document_ids
+    assert created.created_at == updated.created_at
+    assert found(desk, "contrabass") == ["note.md"]
+    assert found(desk, "cello") == []
+
+
+def test_an_unknown_collection_is_named(desk: Desk) -> None:
+    with pytest.raises(CollectionNotFound, match="nope"):
+        desk.ingest("data:,x", "nope")
+
+
+def test_a_library_of_another_model_is_refused_until_reembedded(desk: Desk, tree: Tree) -> None:
+    desk.index(tree(FILES), "code", name="c")
+    desk.store.set_embedder_identity(EmbedderIdentity("other", "1", 256))
+    assert desk.store.stats().embeddings == 0
+    del desk.__dict__["embedder"]
+    with pytest.raises(EmbedderMismatch, match="reembed"):
+        _ = desk.embedder
+    assert desk.reembed() > 0
+    assert desk.embedder is not None
+    assert desk.search(Query(text="does thing number", alpha=1.0)).hits
+
+
+def test_many_files_are_parsed_by_workers_in_order(tmp_path: Path, tree: Tree) -> None:
+    from refdesk.app import open_desk
+    from refdesk.settings import Settings
+
+    body = "".join(f"\ndef helper_{n}(value):\n    return value + {n}  # {'x' * 60}\n" for n in range(120))
+    root = tree({f"big/m{n}.py": f'"""Module {n}."""\n{body}\ndef only_{n}():\n    return {n}\n' for n in range(260)})
+    with open_desk(Settings(library=tmp_path / "many", workers=2, embedder="none")) as desk:
+        report = desk.index(root, "code", name="big")
+        assert (report.written, report.errors) == (260, [])
+        assert found(desk, "only_123") == ["big/m123.py"]

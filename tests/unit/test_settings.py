@@ -1,0 +1,55 @@
+from pathlib import Path
+
+import pytest
+
+from refdesk.errors import SettingsError
+from refdesk.settings import load
+
+
+def test_flags_beat_the_environment_beats_the_file_beats_defaults(tmp_path: Path) -> None:
+    (tmp_path / "refdesk.toml").write_text('port = 1\nhost = "file"\nworkers = 3\n')
+    settings = load({"port": 3, "host": None}, {"REFDESK_PORT": "2", "REFDESK_HOST": "env"}, tmp_path)
+    assert (settings.port, settings.host, settings.workers, settings.lock_timeout_s) == (3, "env", 3, 30.0)
+
+
+def test_the_library_is_the_nearest_refdesk_folder(tmp_path: Path) -> None:
+    (tmp_path / ".refdesk").mkdir()
+    inner = tmp_path / "a" / "b"
+    inner.mkdir(parents=True)
+    assert load({}, {}, inner).library == tmp_path / ".refdesk"
+    assert load({}, {"REFDESK_LIBRARY": "other"}, inner).library == inner / "other"
+
+
+def test_without_any_the_library_is_in_the_users_data_folder(tmp_path: Path) -> None:
+    assert load({}, {}, tmp_path).library.name == "refdesk"
+
+
+def test_a_library_in_the_file_is_relative_to_the_file(tmp_path: Path) -> None:
+    (tmp_path / "refdesk.toml").write_text('library = "lib"\n')
+    inner = tmp_path / "inner"
+    inner.mkdir()
+    assert load({}, {}, inner).library == tmp_path / "lib"
+
+
+@pytest.mark.parametrize("where", ["file", "environment"])
+def test_unknown_keys_fail_and_the_known_ones_are_named(tmp_path: Path, where: str) -> None:
+    if where == "file":
+        (tmp_path / "refdesk.toml").write_text("prot = 1\n")
+    environ = {"REFDESK_PROT": "1"} if where == "environment" else {}
+    with pytest.raises(SettingsError, match=r"prot.*port"):
+        load({}, environ, tmp_path)
+
+
+def test_wrong_types_fail_with_the_key(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="port"):
+        load({}, {"REFDESK_PORT": "many"}, tmp_path)
+
+
+def test_lists_are_written_with_commas(tmp_path: Path) -> None:
+    assert load({}, {"REFDESK_TOOLSETS": "docs, code"}, tmp_path).toolsets == ("docs", "code")
+
+
+def test_secrets_are_not_shown(tmp_path: Path) -> None:
+    settings = load({}, {"REFDESK_AUTH_TOKEN": "hush", "OPENAI_API_KEY": "hush"}, tmp_path)
+    assert settings.auth_token == "hush"
+    assert "hush" not in repr(settings)
