@@ -53,8 +53,8 @@ def make_tree(root: Path, files: list[str], ignores: dict[str, bytes]) -> None:
 
 piece = st.sampled_from(
     ["a", "b", "foo", "x", "y", "m", "*", "**", "?", "/", "/**/", "**/", "/**", "*.log", ".txt", "\\", "\\ ", " ", "[",
-     "]", "[a-c]", "[!a]", "[^a]", "[[:alpha:]]", "[[:digit:]x]", "[]-]", "[\\]a]", "[a-", "[[:", "!", "#", "\\!", "\\#", "-",
-     "ü", "sp", "\t", "bar", "2", "[x/]", "[[:nope:]]", "[z-a]", "\\a", "***", "[_-]", "[[:space:]]"]
+     "]", "[a-c]", "[!a]", "[^a]", "[[:alpha:]]", "[[:digit:]x]", "[]-]", "[\\]a]", "[a-", "[[:", "!", "#", "\\!",
+     "\\#", "-", "ü", "sp", "\t", "bar", "2", "[x/]", "[[:nope:]]", "[z-a]", "\\a", "***", "[_-]", "[[:space:]]"]
 )  # fmt: skip
 line = st.builds(lambda mark, parts, end: mark + "".join(parts) + end,
                  st.sampled_from(["", "", "!", "/", "!/"]), st.lists(piece, min_size=1, max_size=5),
