@@ -278,6 +278,16 @@ def test_facets_count_chunks_within_filters(store: Store) -> None:
     assert store.facet_values("lang", Filters()) == {"en": 1}
 
 
+def test_metadata_may_be_any_json_and_is_compared_as_text(store: Store) -> None:
+    own = {"level": 2, "draft": False, "tags": ["a", "b"]}
+    store.apply(batch(write("a", [chunk("word", 1, metadata=own), "other"], metadata={"level": 1})))
+    assert store.chunks_of("a")[0].chunk.metadata == own
+    for accepted in (("level", ("2",)), ("draft", ("false",)), ("tags", ('["a", "b"]',))):
+        assert found(store, "word", metadata=(accepted,)) == near(store, "word", metadata=(accepted,)) == ["word"]
+    assert store.facets("code") == {"level": {"2": 1}, "draft": {"false": 1}, "tags": {'["a", "b"]': 1}}
+    assert store.facet_values("level", Filters()) == {"1": 1, "2": 1}
+
+
 # --- vectors ------------------------------------------------------------------------------------
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from refdesk.model import metadata_text
 from refdesk.store import rows
 from refdesk.store.filters import Scope
 
@@ -152,4 +153,4 @@ def _merged(document: str, chunk: str) -> str:
 
 def satisfies(metadata: dict[str, Any], wanted: Collection[tuple[str, tuple[str, ...]]]) -> bool:
     """Whether each key has one of the values accepted for it."""
-    return all(key in metadata and str(metadata[key]) in values for key, values in wanted)
+    return all(key in metadata and metadata_text(metadata[key]) in values for key, values in wanted)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refdesk.analyse import names, terms
+from refdesk.model import metadata_text
 from refdesk.store import rows
 from refdesk.store.log import Applied
 
@@ -229,7 +230,7 @@ def _fields(row: Sequence[Any]) -> dict[str, Any]:
         "extension": extension,
         "folder": _folders(path),
         "path_raw": path,
-        "meta": [f"{key}{SEPARATOR}{value}" for key, value in metadata.items()],
+        "meta": [f"{key}{SEPARATOR}{metadata_text(value)}" for key, value in metadata.items()],
     }
 
 

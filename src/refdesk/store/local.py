@@ -183,6 +183,9 @@ class LocalStore:
         ask = self._ask(filters)
         return lexical_query.facet_values(ask, key) if ask else {}
 
+    def facets(self, collection: str) -> dict[str, dict[str, int]]:
+        return self._read(lambda db: reads.facets(db, collection))
+
     def _ask(self, filters: Filters) -> lexical_query.Ask | None:
         with self._record.reading() as db:
             seq, scope = self._scope(db, filters, paths=False)

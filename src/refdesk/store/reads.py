@@ -10,7 +10,17 @@ from collections.abc import Sequence
 from typing import Any
 
 from refdesk.errors import CollectionNotFound, DocumentNotFound
-from refdesk.model import Collection, Document, FileState, Reference, Skipped, Stats, StoredChunk, Symbol
+from refdesk.model import (
+    Collection,
+    Document,
+    FileState,
+    Reference,
+    Skipped,
+    Stats,
+    StoredChunk,
+    Symbol,
+    metadata_text,
+)
 from refdesk.store import rows
 
 _FROM_DOCUMENTS = " FROM documents d JOIN collections n ON n.id = d.collection "
@@ -121,6 +131,20 @@ def chunks(db: sqlite3.Connection, chunk_ids: Sequence[int]) -> dict[int, Stored
     found = db.execute(_SELECT_CHUNK + "WHERE c.id IN (SELECT value FROM json_each(?))", (wanted,)).fetchall()
     owners = _documents_by_row(db, {row[2] for row in found})
     return {row[0]: rows.chunk_from(row, owners[row[2]]) for row in found if row[2] in owners}
+
+
+def facets(db: sqlite3.Connection, collection_name: str) -> dict[str, dict[str, int]]:
+    """How many chunks of the collection carry each value of each metadata key of their own."""
+    found: dict[str, dict[str, int]] = {}
+    for metadata, count in db.execute(
+        "SELECT c.metadata, count(*) FROM chunks c JOIN documents d ON d.id = c.document"
+        " JOIN collections n ON n.id = d.collection WHERE n.name = ? GROUP BY c.metadata",
+        (collection_name,),
+    ):
+        for key, value in rows.load_map(metadata).items():
+            values = found.setdefault(key, {})
+            values[metadata_text(value)] = values.get(metadata_text(value), 0) + count
+    return found
 
 
 def _documents_by_row(db: sqlite3.Connection, wanted: set[int]) -> dict[int, Document]:

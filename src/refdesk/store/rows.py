@@ -74,7 +74,7 @@ def digest(chunk: Chunk, text_key: bytes) -> bytes:
     """What a chunk is, apart from where it stands and how it is embedded."""
     fields = (
         chunk.key, chunk.kind, chunk.type, chunk.language, chunk.title, chunk.breadcrumb, chunk.symbols,
-        chunk.signature, chunk.doc_comment, sorted(chunk.metadata.items()),
+        chunk.signature, chunk.doc_comment, dump(chunk.metadata),
     )  # fmt: skip
     return content_key(text_key + repr(fields).encode("utf-8", "replace"))
 
