@@ -1,0 +1,64 @@
+"""A store and an embedder that remember their answers, so that many rankings of one query cost one look-up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from refdesk.model import Filters, Scored, StoredChunk, Vector
+from refdesk.ports import Embedder, Store
+
+
+class MemoStore:
+    """Another store's answers, each asked for once; everything else is that store's own."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._ranked: dict[tuple[object, ...], list[Scored]] = {}
+        self._chunks: dict[int, StoredChunk] = {}
+        self._sequence = store.sequence()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def sequence(self) -> int:
+        return self._sequence
+
+    def lexical(self, terms: Sequence[str], filters: Filters, limit: int) -> list[Scored]:
+        key = ("lexical", tuple(terms), filters, limit)
+        if key not in self._ranked:
+            self._ranked[key] = self._store.lexical(terms, filters, limit)
+        return self._ranked[key]
+
+    def nearest(self, vector: Vector, filters: Filters, limit: int) -> list[Scored]:
+        key = ("nearest", vector.tobytes(), filters, limit)
+        if key not in self._ranked:
+            self._ranked[key] = self._store.nearest(vector, filters, limit)
+        return self._ranked[key]
+
+    def chunks(self, chunk_ids: Sequence[int]) -> dict[int, StoredChunk]:
+        if missing := [one for one in chunk_ids if one not in self._chunks]:
+            self._chunks.update(self._store.chunks(missing))
+        return {one: self._chunks[one] for one in chunk_ids if one in self._chunks}
+
+
+class MemoEmbedder:
+    """Another embedder's query vectors, each made once."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+        self._rows: dict[str, Vector] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._embedder, name)
+
+    def embed_queries(self, texts: Sequence[str]) -> Sequence[Vector]:
+        for text in texts:
+            if text not in self._rows:
+                self._rows[text] = self._embedder.embed_queries([text])[0]
+        return [self._rows[text] for text in texts]
+
+
+def remembered(store: Store, embedder: Embedder | None) -> tuple[Store, Embedder | None]:
+    """Both with a memory."""
+    return cast(Store, MemoStore(store)), cast(Embedder, MemoEmbedder(embedder)) if embedder is not None else None

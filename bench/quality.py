@@ -1,0 +1,181 @@
+"""How good are the answers?  Known-item sets through the real engine, for keywords, vectors and hybrid.
+
+python -m bench.quality [--sets python code docs] [--embedder static|wordllama|none] [--json FILE]
+python -m bench.quality --tune          tries the engine's constants on packages that are not reported
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from bench import authored, corpora, metrics, sets, tables
+from bench.memo import remembered
+from bench.sets import Item, KnownItems
+from refdesk.app import open_desk
+from refdesk.desk import Desk
+from refdesk.model import Filters, Query, StoredChunk
+from refdesk.search.engine import Engine
+from refdesk.search.understand import understand
+from refdesk.settings import Settings
+
+ALPHAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+Ranker = Callable[[str], Sequence[StoredChunk]]
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """One ranker on one set."""
+
+    ranker: str
+    ndcg: metrics.Estimate
+    mrr: metrics.Estimate
+    recall: metrics.Estimate
+    by_query: tuple[float, ...]  # NDCG, to compare rankers query by query
+
+
+@contextmanager
+def indexed(known: KnownItems, embedder: str, library: Path | None = None) -> Iterator[Desk]:
+    """A desk whose library holds the set's files; a library that is given is kept and brought up to date."""
+    with tempfile.TemporaryDirectory(prefix="refdesk-bench-") as scratch:
+        settings = Settings(library=library or Path(scratch) / "library", embedder=embedder)
+        with open_desk(settings) as desk:
+            desk.index(known.folder, sets.KINDS[known.name], name=known.name)
+            yield desk
+
+
+def rankers(desk: Desk, *, sweep: bool) -> dict[str, Ranker]:
+    """The ways to rank: each index by itself, then the engine by keywords, by vectors and as it comes."""
+
+    remembering = Engine(*remembered(desk.store, desk.embedder))  # the looks-up are the same for every alpha
+
+    def engine(alpha: float | None) -> Ranker:
+        return lambda text: [hit.stored for hit in remembering.search(Query(text=text, alpha=alpha)).hits]
+
+    found: dict[str, Ranker] = {"bm25 index": lambda text: _bm25(desk, text)}
+    if desk.embedder is not None:
+        found["vector index"] = lambda text: _vectors(desk, text)
+    found["keywords"] = engine(0.0)
+    if desk.embedder is not None:
+        found["vectors"] = engine(1.0)
+        found["hybrid"] = engine(None)
+        if sweep:
+            found |= {f"alpha {alpha}": engine(alpha) for alpha in ALPHAS}
+    return found
+
+
+def _bm25(desk: Desk, text: str) -> list[StoredChunk]:
+    found = desk.store.lexical(understand(text).terms, Filters(), metrics.CUT)
+    stored = desk.store.chunks([one.chunk_id for one in found])
+    return [stored[one.chunk_id] for one in found]
+
+
+def _vectors(desk: Desk, text: str) -> list[StoredChunk]:
+    assert desk.embedder is not None
+    found = desk.store.nearest(desk.embedder.embed_queries([text])[0], Filters(), metrics.CUT)
+    stored = desk.store.chunks([one.chunk_id for one in found])
+    return [stored[one.chunk_id] for one in found]
+
+
+def rank_of(item: Item, answers: Sequence[StoredChunk]) -> int | None:
+    """The 1-based rank of the first answer that shows the item's place."""
+    return next((rank for rank, stored in enumerate(answers, 1) if item.is_met_by(stored)), None)
+
+
+def score(name: str, ranker: Ranker, items: Sequence[Item]) -> Score:
+    """What the ranker reaches on these queries."""
+    ranks = [rank_of(item, ranker(item.query)) for item in items]
+    by_query = tuple(metrics.ndcg(rank) for rank in ranks)
+    return Score(
+        ranker=name,
+        ndcg=metrics.estimate(by_query),
+        mrr=metrics.estimate([metrics.reciprocal_rank(rank) for rank in ranks]),
+        recall=metrics.estimate([metrics.recall(rank) for rank in ranks]),
+        by_query=by_query,
+    )
+
+
+def measure(known: KnownItems, embedder: str, *, sweep: bool) -> dict[str, Any]:
+    """Every ranker on a set's reported half."""
+    started = time.perf_counter()
+    with indexed(known, embedder) as desk:
+        stats = desk.store.stats()
+        built = time.perf_counter() - started
+        scores = [score(name, ranker, known.report) for name, ranker in rankers(desk, sweep=sweep).items()]
+    return {
+        "set": known.name,
+        "embedder": embedder,
+        "queries": len(known.report),
+        "packages": len({item.package for item in known.report}),
+        "documents": stats.documents,
+        "chunks": stats.chunks,
+        "index_s": round(built, 1),
+        "scores": scores,
+    }
+
+
+def fusion_rows(result: dict[str, Any]) -> list[tables.Row]:
+    """Hybrid over each of its parts, with the floor that it is above both."""
+    by_name: dict[str, Score] = {one.ranker: one for one in result["scores"]}
+    if "hybrid" not in by_name:
+        return []
+    hybrid = by_name["hybrid"]
+    rows = []
+    for name in ("keywords", "vectors", "bm25 index", "vector index"):
+        gain = metrics.difference(hybrid.by_query, by_name[name].by_query)
+        sides = f"NDCG@10 {hybrid.ndcg.mean:.3f} against {by_name[name].ndcg.mean:.3f}"
+        note = f"{sides}, 95% {gain.low:+.3f} to {gain.high:+.3f}"
+        rows.append(tables.Row(f"{result['set']}: hybrid over {name}", gain.mean, "", 1e-9, at_least=True, note=note))
+    return rows
+
+
+def show(result: dict[str, Any]) -> str:
+    head = ("ranker", "NDCG@10", "MRR@10", "Recall@10")
+    rows = [(one.ranker, str(one.ndcg), str(one.mrr), str(one.recall)) for one in result["scores"]]
+    title = (
+        f"{result['set']}, embedder {result['embedder']}: {result['queries']} queries of {result['packages']} packages,"
+        f" {result['chunks']} chunks of {result['documents']} files"
+    )
+    return tables.show(title, head, rows)
+
+
+def _plain(result: dict[str, Any]) -> dict[str, Any]:
+    scores = [{key: value for key, value in asdict(one).items() if key != "by_query"} for one in result["scores"]]
+    return {**result, "scores": scores}
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--sets", nargs="*", default=[*sets.NAMES], choices=[*sets.NAMES, "authored"])
+    options.add_argument("--embedder", default="static", choices=["static", "wordllama", "none"])
+    options.add_argument("--no-sweep", action="store_true", help="leave the fixed alphas out")
+    options.add_argument("--tune", action="store_true", help="try the engine's constants on the tuning half")
+    options.add_argument("--cache", type=Path, default=corpora.DEFAULT_CACHE)
+    options.add_argument("--json", type=Path)
+    given = options.parse_args()
+    if given.tune:
+        from bench import tune
+
+        tune.run([name for name in given.sets if name != "authored"], given.embedder, given.cache, given.json)
+        return
+    results = []
+    for name in given.sets:
+        known = authored.known_items(given.cache) if name == "authored" else sets.known_items(name, given.cache)
+        results.append(measure(known, given.embedder, sweep=not given.no_sweep))
+        print(show(results[-1]), flush=True)
+    rows = [row for result in results for row in fusion_rows(result)]
+    print(tables.show_rows("fusion", rows))
+    path = tables.keep(
+        "quality", {"sets": [_plain(one) for one in results], "fusion": [asdict(row) for row in rows]}, given.json
+    )
+    print(f"\nkept in {path}")
+
+
+if __name__ == "__main__":
+    main()
