@@ -127,7 +127,8 @@ class Layer:
         if not files:
             return None
         raw = os.fsencode(name)
-        path = os.fsencode(folder[len(self.top) + 1 :] + "/" + name) if len(folder) > len(self.top) else raw
+        within = folder[len(self.top) + 1 :].replace(os.sep, "/")
+        path = os.fsencode(f"{within}/{name}") if within else raw
         return next((v for file in files if (v := file.verdict(path, raw, is_folder)) is not None), None)
 
     def below(self, folder: str, shown: str, names: Collection[str]) -> tuple[Layer, list[Path]]:

@@ -57,7 +57,7 @@ def _why_not_link(root: str, link: str) -> str:
         target = os.path.realpath(link, strict=True)
     except OSError as error:
         return f"a symbolic link that leads nowhere: {error.strerror}"
-    if target == root or target.startswith(root.rstrip("/") + "/"):
+    if target == root or target.startswith(root.rstrip(os.sep) + os.sep):
         return f"a symbolic link to {os.path.relpath(target, root)}, which is looked at there"
     return "a symbolic link that leaves the root"
 

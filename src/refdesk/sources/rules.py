@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 _FORMAT = 1  # goes up when names.py, sniff.py or the matching itself decide otherwise than before
+_TICK_NS = 100_000_000
 
 
 @dataclass(slots=True)
@@ -49,4 +51,7 @@ def _stat(file: Path) -> tuple[int, int]:
         found = file.stat()
     except (OSError, ValueError):
         return 0, 0
-    return found.st_mtime_ns, found.st_size
+    now = time.time_ns()
+    # A file written this very moment may be written again within one tick of its clock: its state is never taken for
+    # the same, so that the next walk looks again.
+    return now if abs(now - found.st_mtime_ns) < _TICK_NS else found.st_mtime_ns, found.st_size

@@ -112,7 +112,7 @@ class FolderSource:
                     yield decided
                 continue
             path += "/"
-            if path in folders or not (reason := self._why_not_folder(frame, entry, path, entries)):
+            if (unchanged and path in folders) or not (reason := self._why_not_folder(frame, entry, path, entries)):
                 below.append((entry.path, path, layer, unchanged))
             else:
                 yield Skipped(path=_printable(path), reason=reason)

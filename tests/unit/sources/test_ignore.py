@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import subprocess
-import tempfile
 from pathlib import Path
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from refdesk.model import Found
-from refdesk.sources import judge
+from refdesk.model import FileState, Found, Skipped
 from refdesk.sources.ignore import parse_rules
 from refdesk.sources.walk import FolderSource
 
@@ -35,20 +34,34 @@ def found_by_us(root: Path) -> set[str]:
     return {item.path for item in source.walk() if isinstance(item, Found)}
 
 
-def only_rules(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leaves git's rules alone in force, as git knows no others."""
-    monkeypatch.setattr(judge.names, "why_not_file", lambda name: "hidden" if name == ".gitignore" else "")
-    monkeypatch.setattr(judge.names, "why_not_folder", lambda name: "")
-    monkeypatch.setattr(judge.names, "why_not_contents", lambda *_: "")
-
-
-def make_tree(root: Path, files: list[str], ignores: dict[str, bytes]) -> None:
-    for name in files:
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository of files that only ignore rules can leave out."""
+    root = tmp_path_factory.mktemp("tree")
+    git(root, "init", "-q")
+    for name in FILES:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_bytes(b"x")
-    for folder, rules in ignores.items():
-        (root / folder).mkdir(parents=True, exist_ok=True)
-        (root / folder / ".gitignore").write_bytes(rules)
+    return root
+
+
+_CLOCK = itertools.count()
+PLACES = ["", "x", "x/y", "m"]
+INFO, GLOBAL = "info/exclude", "core.excludesFile"
+
+
+def put_rules(root: Path, ignores: dict[str, bytes], ignore_case: bool = False) -> None:
+    """Writes the ignore files of these places and takes away all others."""
+    files = {place: root / place / ".gitignore" for place in PLACES}
+    files |= {INFO: root / ".git" / "info" / "exclude", GLOBAL: root / ".git" / "global"}
+    for place, file in files.items():
+        file.unlink(missing_ok=True)
+        if place in ignores:
+            file.write_bytes(ignores[place])
+            # Old enough to be trusted, and never twice the same.
+            os.utime(file, ns=(0, 10**18 + next(_CLOCK)))
+    config = f"[core]\n\trepositoryformatversion = 0\n\tignorecase = {str(ignore_case).lower()}\n"
+    (root / ".git" / "config").write_text(f"{config}\texcludesFile = {files[GLOBAL]}\n")
 
 
 piece = st.sampled_from(
@@ -62,39 +75,55 @@ line = st.builds(lambda mark, parts, end: mark + "".join(parts) + end,
 rules = st.lists(line, min_size=1, max_size=6).map(lambda lines: "\n".join(lines).encode())
 
 
-@settings(max_examples=150, deadline=None)
-@given(st.dictionaries(st.sampled_from(["", "x", "x/y", "m"]), rules, min_size=1, max_size=3))
-@example({"": b"foo**/bar"})
-@example({"": b"*\n!*/\n!x/**/a"})
-@example({"": b"/x/*\n!/x/y/\n/x/y/*\n!/x/y/b.txt"})
-@example({"": b"sp\\ \ntab\t\n"})
-@example({"": b"x/", "x": b"!a"})
-@example({"": b"\xef\xbb\xbfa\r\nb\r\n"})
-@example({"": b"m/**/y\n**/foo/**\n"})
-@example({"": b"foo\n!foo/\n"})
-def test_a_random_tree_is_listed_as_git_lists_it(ignores: dict[str, bytes]) -> None:
-    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
-        only_rules(patch)
-        root = Path(name)
-        git(root, "init", "-q")
-        make_tree(root, FILES, ignores)
-        expected = {path for path in listed_by_git(root) if not path.endswith(".gitignore")}
-        assert found_by_us(root) == expected
+@settings(max_examples=200, deadline=None)
+@given(st.dictionaries(st.sampled_from([*PLACES, INFO, GLOBAL]), rules, min_size=1, max_size=4), st.booleans())
+@example({"": b"foo**/bar"}, False)
+@example({"": b"*\n!*/\n!x/**/a"}, False)
+@example({"": b"/x/*\n!/x/y/\n/x/y/*\n!/x/y/b.txt"}, False)
+@example({"": b"sp\\ \ntab\t\n"}, False)
+@example({"": b"x/", "x": b"!a"}, False)
+@example({"": b"\xef\xbb\xbfa\r\nb\r\n"}, False)
+@example({"": b"m/**/y\n**/foo/**\n"}, False)
+@example({"": b"foo\n!foo/\n"}, False)
+@example({INFO: b"!a\nb\n", GLOBAL: b"a\n!b\n", "x/y": b"!b.txt"}, False)
+@example({"": b"[!a]\nFOO\nX/[a-b]"}, True)
+def test_a_random_tree_is_listed_as_git_lists_it(tree: Path, ignores: dict[str, bytes], ignore_case: bool) -> None:
+    put_rules(tree, ignores, ignore_case)
+    expected = {path for path in listed_by_git(tree) if not path.endswith(".gitignore")}
+    assert found_by_us(tree) == expected
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.dictionaries(st.sampled_from(["", "x", "x/y", "m"]), rules, min_size=1, max_size=3))
-def test_a_subfolder_of_a_repository_obeys_the_rules_above_it(ignores: dict[str, bytes]) -> None:
-    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
-        only_rules(patch)
-        root = Path(name)
-        git(root, "init", "-q")
-        make_tree(root, FILES, ignores)
-        inner = root / "x" / "y"
-        if subprocess.run(["git", "check-ignore", "-q", "x/y"], cwd=root, check=False).returncode == 0:
-            return  # a root that is named is walked even where git would not look into it
-        expected = {path for path in listed_by_git(inner) if not path.endswith(".gitignore")}
-        assert found_by_us(inner) == expected
+@settings(max_examples=60, deadline=None)
+@given(st.dictionaries(st.sampled_from(PLACES), rules, min_size=1, max_size=3))
+def test_a_subfolder_of_a_repository_obeys_the_rules_above_it(tree: Path, ignores: dict[str, bytes]) -> None:
+    put_rules(tree, ignores)
+    if subprocess.run(["git", "check-ignore", "-q", "x/y"], cwd=tree, check=False).returncode == 0:
+        return  # a root that is named is walked even where git would not look into it
+    inner = tree / "x" / "y"
+    expected = {path for path in listed_by_git(inner) if not path.endswith(".gitignore")}
+    assert found_by_us(inner) == expected
+
+
+place = st.sampled_from([*PLACES, INFO, GLOBAL])
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.dictionaries(place, rules, max_size=3), st.dictionaries(place, rules, max_size=3), st.booleans())
+def test_a_walk_that_knows_the_last_one_finds_what_a_fresh_one_finds(
+    tree: Path, before: dict[str, bytes], after: dict[str, bytes], ignore_case: bool
+) -> None:
+    put_rules(tree, before)
+    first = FolderSource(tree, max_file_bytes=1_000_000)
+    items = list(first.walk())
+    put_rules(tree, {**before, **after}, ignore_case)
+    second = FolderSource(
+        tree,
+        max_file_bytes=1_000_000,
+        known={item.path: FileState("id", 1, 1, "hash") for item in items if isinstance(item, Found)},
+        known_skipped={item.path: item.reason for item in items if isinstance(item, Skipped)},
+        rules_fingerprint=first.fingerprint(),
+    )
+    assert list(second.walk()) == list(FolderSource(tree, max_file_bytes=1_000_000).walk())
 
 
 def test_a_line_keeps_its_number_and_its_text() -> None:

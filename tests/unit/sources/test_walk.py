@@ -24,6 +24,12 @@ def write(root: Path, files: dict[str, str | bytes]) -> None:
         (root / name).write_bytes(text if isinstance(text, bytes) else text.encode())
 
 
+def make_old(root: Path) -> None:
+    """Rules written this very moment are not trusted to stay: these were written long ago."""
+    for file in root.rglob(".*ignore"):
+        os.utime(file, ns=(10**18, 10**18))
+
+
 def walked(root: Path) -> tuple[list[str], dict[str, str]]:
     found, skipped = [], {}
     for item in FolderSource(root, max_file_bytes=MAX).walk():
@@ -344,6 +350,7 @@ TREE: dict[str, str | bytes] = {
 
 def test_an_unchanged_tree_needs_no_matching(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path, {name: text for name, text in TREE.items() if name != "big.txt"})
+    make_old(tmp_path)
     first = FolderSource(tmp_path, max_file_bytes=MAX)
     items = list(first.walk())
     second = again(tmp_path, first, items)
@@ -374,6 +381,7 @@ def test_a_change_of_rules_or_files_is_seen(
     tmp_path: Path, change: dict[str, str | None], appear: set[str], vanish: set[str]
 ) -> None:
     write(tmp_path, TREE)
+    make_old(tmp_path)
     first = FolderSource(tmp_path, max_file_bytes=MAX)
     items = list(first.walk())
     before = {item.path for item in items if isinstance(item, Found)}
@@ -386,6 +394,17 @@ def test_a_change_of_rules_or_files_is_seen(
     after = list(second.walk())
     assert {item.path for item in after if isinstance(item, Found)} == (before | appear) - vanish
     assert after == list(FolderSource(tmp_path, max_file_bytes=MAX).walk())
+
+
+def test_rules_written_twice_within_a_tick_are_seen(tmp_path: Path) -> None:
+    write(tmp_path, {".gitignore": "a.md", "a.md": "x", "b.md": "x"})
+    first = FolderSource(tmp_path, max_file_bytes=MAX)
+    items = list(first.walk())
+    state = (tmp_path / ".gitignore").stat()
+    write(tmp_path, {".gitignore": "b.md"})
+    os.utime(tmp_path / ".gitignore", ns=(state.st_atime_ns, state.st_mtime_ns))
+    found = [item.path for item in again(tmp_path, first, items).walk() if isinstance(item, Found)]
+    assert found == ["a.md"]
 
 
 def test_other_settings_and_broken_fingerprints_start_afresh(tmp_path: Path) -> None:
