@@ -10,6 +10,7 @@ from typing import Any, cast
 import click
 
 from refdesk.commands.desk import desk_from, json_option, print_json, progress_on_stderr
+from refdesk.corpus import write_metadata
 from refdesk.desk import Desk
 from refdesk.ingest import Report
 from refdesk.model import CollectionKind
@@ -47,6 +48,8 @@ def index(
                 force=force,
                 progress=progress,
             )
+        if kind == "docs":
+            write_metadata(desk)
         _show(report, as_json)
         if keep_watching:
             _watch(desk, path.resolve(), report.collection, cast(CollectionKind, kind))
@@ -100,6 +103,8 @@ def _watch(desk: Desk, root: Path, name: str, kind: CollectionKind) -> None:
     click.echo(f"Watching {root}; Ctrl-C ends it.", err=True)
     for changed in watch(root, threading.Event()):
         report = desk.index(root, kind, name=name, only=changed)
+        if kind == "docs":
+            write_metadata(desk)
         click.echo(f"{report.written} written, {report.removed} removed, {report.moved} moved", err=True)
 
 

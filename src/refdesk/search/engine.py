@@ -65,11 +65,11 @@ class Engine:
         alpha = query.alpha
         lexical: Sequence[Scored] = ()
         if alpha != 1.0:
-            if asked.phrases:
+            if asked.quoted:
                 lexical = self._phrases(query, asked)
             else:
                 lexical = self._store.lexical(asked.terms, query.filters, _POOL)
-        if alpha == 0.0 or asked.phrases:
+        if alpha == 0.0 or asked.quoted:
             return Candidates(lexical=lexical)
         if self._embedder is None:
             return Candidates(lexical=lexical, notes=("keywords only: no embedder is set",))
@@ -85,8 +85,8 @@ class Engine:
     def _phrases(self, query: Query, asked: Understood) -> Sequence[Scored]:
         """Passages that hold every quoted phrase, by the whole query's score."""
         allowed: set[int] | None = None
-        for phrase in asked.phrases:
-            ids = {one.chunk_id for one in self._store.phrase(phrase, query.filters, 10 * _POOL)}
+        for phrase in asked.quoted:
+            ids = {one.chunk_id for one in self._store.phrase([phrase], query.filters, 10 * _POOL)}
             allowed = ids if allowed is None else allowed & ids
         scored = self._store.lexical(asked.terms, query.filters, 10 * _POOL)
         return [one for one in scored if one.chunk_id in (allowed or ())][:_POOL]
@@ -96,8 +96,7 @@ class Engine:
         wanted = _squeeze(query.text)
         if not asked.terms:
             return self._store.literal(query.text.strip(), query.filters, _POOL)
-        candidates = self._store.phrase(asked.terms, query.filters, 10 * _POOL) if len(asked.terms) > 1 else []
-        candidates = candidates or self._store.lexical(asked.terms, query.filters, 20 * _POOL)
+        candidates = self._store.phrase([query.text], query.filters, 20 * _POOL)
         stored = self._store.chunks([one.chunk_id for one in candidates])
         return [one for one in candidates if wanted in _squeeze(stored[one.chunk_id].chunk.text)][:_POOL]
 

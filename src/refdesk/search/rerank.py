@@ -75,10 +75,14 @@ def _same_file(asked: Understood, path: str) -> bool:
 
 
 def _phrase(stored: StoredChunk, asked: Understood) -> float:
-    if not asked.phrases:
+    if not asked.quoted:
         return 0.0
-    there = " " + " ".join(analyse.terms(stored.chunk.text)) + " "
-    return PHRASE * sum(f" {' '.join(phrase)} " in there for phrase in asked.phrases) / len(asked.phrases)
+    there = _spaced(stored.chunk.text)
+    return PHRASE * sum(_spaced(phrase) in there for phrase in asked.quoted) / len(asked.quoted)
+
+
+def _spaced(text: str) -> str:
+    return f" {' '.join(analyse.terms(text))} "
 
 
 def _place(path: str, asked: Understood) -> Mapping[str, float]:

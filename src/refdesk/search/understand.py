@@ -33,21 +33,21 @@ class Understood:
 
     kind: QueryKind
     terms: tuple[str, ...]  # analysed, without stop words, in order, each once
-    phrases: tuple[tuple[str, ...], ...]  # what stood in quotes, analysed
+    quoted: tuple[str, ...]  # what stood in quotes
     names: tuple[str, ...]  # joined forms of the identifiers a definition could have
     words: tuple[str, ...]  # joined forms of all words, for names spelt with blanks
 
 
 def understand(text: str) -> Understood:
     """The query's kind, its terms, its quoted phrases and the names it may mean."""
-    phrases = tuple(tuple(analyse.terms(quoted)) for quoted in _QUOTED.findall(text))
+    quoted = tuple(one for one in _QUOTED.findall(text) if analyse.terms(one))
     every = tuple(dict.fromkeys(analyse.terms(text)))
     content = tuple(term for term in every if term not in _STOP)
     stripped = text.strip()
     return Understood(
         kind=_kind(stripped),
         terms=content or every,
-        phrases=tuple(phrase for phrase in phrases if phrase),
+        quoted=quoted,
         names=_names(stripped),
         words=tuple(analyse.names(text)),
     )

@@ -26,7 +26,7 @@ from refdesk.toolsets.contract import (
 from refdesk.toolsets.icons import icon
 
 _OWN = ("query", "limit", "cursor")
-_CHUNK_ID = re.compile(r"[^#\s][^#]*(?:#\S+)?")
+_CHUNK_ID = re.compile(r"[^#\s][^#]*(?:#[^#\s]+)?")
 _SAFE = "/!$&'()*+,;=:@-._~[]{}|^`\"<>\\"
 
 

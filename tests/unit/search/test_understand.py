@@ -28,7 +28,7 @@ def test_stop_words_are_dropped_unless_there_is_nothing_else() -> None:
 
 
 def test_quotes_make_phrases() -> None:
-    assert understand('find "exponential backoff" here').phrases == (("exponenti", "backoff"),)
+    assert understand('find "exponential backoff" here').quoted == ("exponential backoff",)
 
 
 def test_names_are_identifiers_of_words_and_the_whole_of_a_symbol() -> None:
