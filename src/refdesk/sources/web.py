@@ -145,7 +145,7 @@ class WebClient:
             return await self._answer(target, response, got)
 
     async def _answer(self, target: httpx.URL, response: httpcore.Response, got: httpx.Headers) -> Fetched:
-        if response.status >= 400:
+        if response.status >= 300 and response.status != 304:
             raise LoadFailed(f"{shown(target)} answered with status {response.status}.", "Check the address.")
         media_type, charset = _declared(got.get("content-type", ""))
         not_modified = response.status == 304

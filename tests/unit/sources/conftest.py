@@ -123,6 +123,9 @@ class Site(BaseHTTPRequestHandler):
     def answer_raw(self, rest: str) -> None:
         self.send(b"fn main() {}" if rest == "text" else b"a\0b", "application/octet-stream")
 
+    def answer_astray(self, rest: str) -> None:
+        self.send(b"", status=302)
+
     def answer_error(self, rest: str) -> None:
         self.send(b"broken", status=500)
 

@@ -264,6 +264,7 @@ def test_compressed_answers_are_read(site: LocalSite) -> None:
     [
         ("/none", "answered with status 404"),
         ("/error", "answered with status 500"),
+        ("/astray", "answered with status 302"),
         ("/image", "is image/png, which can't be read"),
         ("/raw/binary", "a NUL byte"),
     ],
