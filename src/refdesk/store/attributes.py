@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.model import metadata_text
 from refdesk.store import rows
-from refdesk.store.filters import Scope
+from refdesk.store.filters import Scope, satisfies
 
 _CODED = ("kind", "type", "language", "extension", "metadata")
 _COLUMNS = ("id", "document", "collection", *_CODED)
@@ -149,8 +148,3 @@ def _merged(document: str, chunk: str) -> str:
     if document == "{}":
         return chunk
     return rows.dump({**rows.load_map(document), **rows.load_map(chunk)})
-
-
-def satisfies(metadata: dict[str, Any], wanted: Collection[tuple[str, tuple[str, ...]]]) -> bool:
-    """Whether each key has one of the values accepted for it."""
-    return all(key in metadata and metadata_text(metadata[key]) in values for key, values in wanted)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from threading import Lock
+from typing import Any
 
-from refdesk.model import Filters
+from refdesk.model import Filters, metadata_text
 from refdesk.store import globs
 
 _CACHED = 64
@@ -30,34 +31,33 @@ class Scopes:
     def __init__(self) -> None:
         self._mutex = Lock()
         self._seq = -1
-        self._cached: OrderedDict[tuple[Filters, bool], Scope] = OrderedDict()
+        self._cached: OrderedDict[Filters, Scope] = OrderedDict()
 
-    def resolve(self, db: sqlite3.Connection, seq: int, filters: Filters, *, paths: bool) -> Scope:
-        """The scope of the filters; without paths where the index matches them itself."""
-        key = (filters, paths and bool(filters.paths))
+    def resolve(self, db: sqlite3.Connection, seq: int, filters: Filters) -> Scope:
+        """The scope of the filters."""
         with self._mutex:
             if seq != self._seq:
                 self._cached.clear()
                 self._seq = seq
-            if (found := self._cached.get(key)) is not None:
-                self._cached.move_to_end(key)
+            if (found := self._cached.get(filters)) is not None:
+                self._cached.move_to_end(filters)
                 return found
-        scope = _resolve(db, filters, paths)
+        scope = _resolve(db, filters)
         with self._mutex:
             if seq == self._seq:
-                self._cached[key] = scope
+                self._cached[filters] = scope
                 while len(self._cached) > _CACHED:
                     self._cached.popitem(last=False)
         return scope
 
 
-def _resolve(db: sqlite3.Connection, filters: Filters, paths: bool) -> Scope:
+def _resolve(db: sqlite3.Connection, filters: Filters) -> Scope:
     collections = documents = below = None
     if filters.collections:
         collections = _rows(db, "SELECT id FROM collections WHERE name = ?", filters.collections)
     if filters.documents:
         documents = _rows(db, "SELECT id FROM documents WHERE ulid = ?", filters.documents)
-    if paths and filters.paths:
+    if filters.paths:
         below = _below(db, filters.paths, collections)
     return Scope(filters, collections, documents, below)
 
@@ -74,3 +74,8 @@ def _below(db: sqlite3.Connection, paths: tuple[str, ...], collections: tuple[in
         found = [row for collection in collections for row in db.execute(within, (collection,))]
     patterns = [globs.compile(glob).fullmatch for glob in paths]
     return tuple(row for row, path in found if any(matches(path) for matches in patterns))
+
+
+def satisfies(metadata: Mapping[str, Any], wanted: Collection[tuple[str, tuple[str, ...]]]) -> bool:
+    """Whether each key has one of the values accepted for it."""
+    return all(key in metadata and metadata_text(metadata[key]) in values for key, values in wanted)

@@ -5,18 +5,10 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-_SPECIAL = frozenset(r"\.+*?()|[]{}^$#&-~")
-
 
 @lru_cache(maxsize=512)
 def compile(glob: str) -> re.Pattern[str]:  # noqa: A001 - read as globs.compile
-    """A pattern that matches the whole of every path the glob means."""
-    return re.compile(expression(glob), re.DOTALL)
-
-
-@lru_cache(maxsize=512)
-def expression(glob: str) -> str:
-    r"""The glob as a regular expression for a whole path, in syntax that every engine reads.
+    """A pattern whose full match is every path the glob means.
 
     As in gitignore: without a slash it means that name at any depth, `*` stays within a name, `**` does not,
     and what is below a matching folder matches too.
@@ -25,8 +17,12 @@ def expression(glob: str) -> str:
     anchored = "/" in body.rstrip("/")
     body = body.strip("/")
     if body in ("", "**"):
-        return ".*"
-    return ("" if anchored else "(.*/)?") + _translate(body) + "(/.*)?"
+        return re.compile(".*", re.DOTALL)
+    prefix = "" if anchored else "(?:.*/)?"
+    try:
+        return re.compile(f"{prefix}{_translate(body)}(?:/.*)?", re.DOTALL)
+    except re.error:  # such as a range from z to a
+        return re.compile(f"{prefix}{re.escape(body)}(?:/.*)?", re.DOTALL)
 
 
 def _translate(body: str) -> str:
@@ -43,11 +39,11 @@ def _translate(body: str) -> str:
             piece, i = _character_class(body[i + 1 : end]), end + 1
         elif body[i] == "{" and (end := _closing(body, i)) > 0:
             choices = _split_choices(body[i + 1 : end])
-            piece, i = "(" + "|".join(_translate(choice) for choice in choices) + ")", end + 1
+            piece, i = "(?:" + "|".join(_translate(choice) for choice in choices) + ")", end + 1
         elif body[i] == "\\" and i + 1 < len(body):
-            piece, i = _literal(body[i + 1]), i + 2
+            piece, i = re.escape(body[i + 1]), i + 2
         else:
-            piece, i = _literal(body[i]), i + 1
+            piece, i = re.escape(body[i]), i + 1
         out.append(piece)
     return "".join(out)
 
@@ -58,7 +54,7 @@ def _stars(body: str, i: int) -> tuple[str, int]:
         end += 1
     whole_name = i == 0 or body[i - 1] in "/{,"
     if whole_name and body.startswith("/", end):
-        return "(.*/)?", end + 1
+        return "(?:.*/)?", end + 1
     return ".*", end
 
 
@@ -88,7 +84,3 @@ def _split_choices(inside: str) -> list[str]:
         else:
             current += c
     return [*choices, current]
-
-
-def _literal(c: str) -> str:
-    return "\\" + c if c in _SPECIAL else c

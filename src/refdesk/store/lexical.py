@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 import sqlite3
@@ -26,7 +27,7 @@ _log = logging.getLogger(__name__)
 VERSION = 1  # of the fields below and of the analyser; another version is rebuilt
 SEPARATOR = "\x1f"  # between a metadata key and its value
 _TEXT_FIELDS = ("content", "title", "symbol", "path")
-_TERM_FIELDS = ("collection", "document", "kind", "type", "language", "extension", "folder", "path_raw", "meta")
+_TERM_FIELDS = ("collection", "kind", "type", "language", "extension", "meta")
 _HEAP_BYTES = 64_000_000
 _SLICE = 1000
 _MARK = "applied"
@@ -44,6 +45,7 @@ class LexicalIndex:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.applied: Applied | None = None  # of the searcher in use
+        self._last_id = 0  # no chunk after it is in the index
         self._mutex = threading.RLock()
         self._index: tantivy.Index | None = None
         self._searcher: tantivy.Searcher | None = None
@@ -92,7 +94,7 @@ class LexicalIndex:
             self._index.config_reader("Manual")
         self._index.reload()
         searcher = self._index.searcher()
-        self.applied = _read_mark(searcher, self._index.schema)
+        self.applied, self._last_id = _read_mark(searcher, self._index.schema)
         self._searcher = searcher
 
     def _readable_folder(self) -> Path:
@@ -125,39 +127,37 @@ class LexicalIndex:
         with self._mutex:
             self.stop_writing()
             self._forget()
+            self._last_id = 0
             shutil.rmtree(self.folder, ignore_errors=True)
             self.folder.mkdir(parents=True, exist_ok=True)
             self._index = tantivy.Index(_schema(), str(self.folder))
             self._index.config_reader("Manual")
 
-    def replace(self, db: sqlite3.Connection, chunk_ids: Iterable[int] | None, applied: Applied) -> None:
+    def replace(self, db: sqlite3.Connection, chunk_ids: Sequence[int] | None, applied: Applied) -> None:
         """Takes these chunks, or all, from the record as they are now, in one commit."""
         import tantivy
 
         with self._mutex:
             writer = self._open_writer()
             schema = self._opened().schema
-            for row in self._removed_then_found(db, chunk_ids, writer):
+            if chunk_ids is not None:
+                self._remove(writer, chunk_ids)
+            for row in _found(db, chunk_ids):
                 writer.add_document(tantivy.Document.from_dict(_fields(row), schema))
-            writer.delete_documents_by_term("mark", _MARK)
-            mark = f"{VERSION}:{applied.seq}:{applied.token}"
-            writer.add_document(tantivy.Document.from_dict({"mark": _MARK, "state": mark}, schema))
+            last = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'").fetchone()
+            state = f"{VERSION}:{applied.seq}:{applied.token}:{last[0] if last else 0}"
+            mark = {"mark": _MARK, "seq": applied.seq, "state": state}
+            writer.add_document(tantivy.Document.from_dict(mark, schema))
             writer.commit()
             self.reload()
 
-    def _removed_then_found(
-        self, db: sqlite3.Connection, chunk_ids: Iterable[int] | None, writer: tantivy.IndexWriter
-    ) -> Iterator[tuple[Any, ...]]:
-        if chunk_ids is None:
-            writer.delete_all_documents()
-            yield from db.execute(_SELECT + "ORDER BY c.id")
-            return
-        ids = list(chunk_ids)
-        for chunk_id in ids:
+    def _remove(self, writer: tantivy.IndexWriter, chunk_ids: Sequence[int]) -> None:
+        """Removes chunks that may be here; a commit without removals takes half the time."""
+        known = [chunk_id for chunk_id in chunk_ids if chunk_id <= self._last_id]
+        for chunk_id in known:
             writer.delete_documents_by_term("id", chunk_id)
-        for start in range(0, len(ids), _SLICE):
-            wanted = ",".join(map(str, ids[start : start + _SLICE]))
-            yield from db.execute(_SELECT + "WHERE c.id IN (SELECT value FROM json_each(?))", (f"[{wanted}]",))
+        if known:
+            writer.delete_documents_by_term("mark", _MARK)
 
     def _open_writer(self) -> tantivy.IndexWriter:
         if self._writer is None:
@@ -192,23 +192,37 @@ def _schema() -> tantivy.Schema:
 
     builder = tantivy.SchemaBuilder()
     builder.add_integer_field("id", indexed=True, fast=True)  # by an unsigned one tantivy-py deletes nothing
+    builder.add_integer_field("document", indexed=True, fast=True)
     for name in _TEXT_FIELDS:
         builder.add_text_field(name, tokenizer_name="whitespace", index_option="position")
     for name in _TERM_FIELDS:
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
+    # A document of its own says which commit is applied, since that must be written with the rest.
+    builder.add_integer_field("seq", fast=True)
     builder.add_text_field("mark", tokenizer_name="raw", index_option="basic")
     builder.add_text_field("state", stored=True, tokenizer_name="raw", index_option="basic")
     return builder.build()
 
 
-def _read_mark(searcher: tantivy.Searcher, schema: tantivy.Schema) -> Applied | None:
+def _read_mark(searcher: tantivy.Searcher, schema: tantivy.Schema) -> tuple[Applied | None, int]:
+    """The last commit that the index holds, and the last chunk id of the record at that time."""
     import tantivy
 
-    found = searcher.search(tantivy.Query.term_query(schema, "mark", _MARK), 1).hits
+    marks = tantivy.Query.term_query(schema, "mark", _MARK)
+    found = searcher.search(marks, 1, order_by_field="seq").hits
     if not found:
-        return None
-    version, seq, token = str(searcher.doc(found[0][1])["state"][0]).split(":")
-    return Applied(int(seq), token) if int(version) == VERSION else None
+        return None, 0
+    version, seq, token, last_id = str(searcher.doc(found[0][1])["state"][0]).split(":")
+    return (Applied(int(seq), token), int(last_id)) if int(version) == VERSION else (None, 0)
+
+
+def _found(db: sqlite3.Connection, chunk_ids: Sequence[int] | None) -> Iterator[tuple[Any, ...]]:
+    if chunk_ids is None:
+        yield from db.execute(_SELECT + "ORDER BY c.id")
+        return
+    for start in range(0, len(chunk_ids), _SLICE):
+        wanted = json.dumps(list(chunk_ids[start : start + _SLICE]))
+        yield from db.execute(_SELECT + "WHERE c.id IN (SELECT value FROM json_each(?)) ORDER BY c.id", (wanted,))
 
 
 def _fields(row: Sequence[Any]) -> dict[str, Any]:
@@ -223,13 +237,11 @@ def _fields(row: Sequence[Any]) -> dict[str, Any]:
         "symbol": " ".join(symbol_terms(defined)),
         "path": " ".join(terms(path)),
         "collection": str(collection),
-        "document": str(document),
+        "document": document,
         "kind": kind,
         "type": type_,
         "language": language,
         "extension": extension,
-        "folder": _folders(path),
-        "path_raw": path,
         "meta": [f"{key}{SEPARATOR}{metadata_text(value)}" for key, value in metadata.items()],
     }
 
@@ -241,9 +253,3 @@ def symbol_terms(symbols: Iterable[str]) -> list[str]:
         found.update(dict.fromkeys(names(symbol)))
         found.update(dict.fromkeys(terms(symbol)[:1]))
     return list(found)
-
-
-def _folders(path: str) -> list[str]:
-    """The path and every folder above it."""
-    parts = path.split("/")
-    return ["/".join(parts[:depth]) for depth in range(1, len(parts) + 1)]

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from refdesk.analyse import terms as terms_of
 from refdesk.model import Scored
-from refdesk.store import globs
 from refdesk.store.filters import Scope
 from refdesk.store.lexical import SEPARATOR
 
@@ -19,9 +18,10 @@ BOOSTS = {"content": 1.0, "title": 1.6, "symbol": 1.4, "path": 0.7}
 _PHRASE_BOOSTS = {"content": 1.0, "title": 1.6}
 _EXTRA = 16  # fetched beyond the limit, so that hits with equal scores are seen together
 _MOST_TIED = 2000
+_MANY = 2000  # documents, as terms of a filter
+_AHEAD = 4  # times what is needed, fetched when so many are left to be sorted out
 _EDITS_SHORT, _EDITS_LONG, _LONG = 1, 2, 6
 _STEM, _ENDING = 5, 4  # an ending of up to 4 letters may follow a stem of at least 5
-_WILD = frozenset("*?[{\\")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,23 +63,48 @@ def _search(ask: Ask, query: tantivy.Query, limit: int) -> list[Scored]:
     """The best by score, equal scores by chunk id."""
     if limit <= 0:
         return []
-    restricted = restrict(ask, query)
-    fetch = limit + _EXTRA
+    rows_wanted = _documents(ask.scope)
+    if rows_wanted is not None and len(rows_wanted) > _MANY:
+        # So many terms take longer than the hits of a wide filter do without it.
+        found = _best(ask, restrict(ask, query, documents=False), limit, _AHEAD * (limit + _EXTRA), rows_wanted)
+        if found is not None:
+            return found
+    found = _best(ask, restrict(ask, query), limit, limit + _EXTRA, None)
+    assert found is not None
+    return found
+
+
+def _best(
+    ask: Ask, query: tantivy.Query, limit: int, fetch: int, documents: frozenset[int] | None
+) -> list[Scored] | None:
+    """The best hits, those of the documents only if given; None when fewer than limit were among those fetched."""
     while True:
-        hits = ask.searcher.search(restricted, fetch, count=False).hits
-        if len(hits) < fetch or hits[-1][0] < hits[limit - 1][0] or fetch >= limit + _MOST_TIED:
-            break
+        hits = ask.searcher.search(query, fetch, count=False).hits
+        addresses = [address for _, address in hits]
+        ids = ask.searcher.fast_field_values("id", addresses)
+        found = [(-score, int(chunk)) for (score, _), chunk in zip(hits, ids, strict=True) if chunk is not None]
+        if documents is not None:
+            owners = ask.searcher.fast_field_values("document", addresses)
+            found = [hit for hit, owner in zip(found, owners, strict=True) if owner in documents]
+            if len(found) < limit and len(hits) == fetch:
+                return None
+        # Ties at the end may go on behind what was fetched.
+        if len(hits) < fetch or found[limit - 1][0] < -hits[-1][0] or fetch >= limit + _MOST_TIED:
+            return [Scored(chunk_id, -score) for score, chunk_id in sorted(found)[:limit]]
         fetch *= 4
-    ids = ask.searcher.fast_field_values("id", [address for _, address in hits])
-    found = [(-score, int(chunk_id)) for (score, _), chunk_id in zip(hits, ids, strict=True) if chunk_id is not None]
-    return [Scored(chunk_id, -score) for score, chunk_id in sorted(found)[:limit]]
 
 
-def restrict(ask: Ask, query: tantivy.Query | None) -> tantivy.Query:
-    """The query within the filters, which do not count for the score."""
+def _documents(scope: Scope) -> frozenset[int] | None:
+    """The documents that the scope allows, where it names documents or paths."""
+    named = [frozenset(rows) for rows in (scope.documents, scope.below) if rows is not None]
+    return frozenset.intersection(*named) if named else None
+
+
+def restrict(ask: Ask, query: tantivy.Query | None, *, documents: bool = True) -> tantivy.Query:
+    """The query within the filters, or all of them but the documents; they do not count for the score."""
     from tantivy import Occur, Query
 
-    conditions = _conditions(ask)
+    conditions = _conditions(ask, documents)
     if query is not None and not conditions:
         return query
     parts = [(Occur.Must, Query.const_score_query(condition, 0.0)) for condition in conditions]
@@ -88,7 +113,7 @@ def restrict(ask: Ask, query: tantivy.Query | None) -> tantivy.Query:
     return Query.boolean_query([(Occur.Must, query), *parts])
 
 
-def _conditions(ask: Ask) -> list[tantivy.Query]:
+def _conditions(ask: Ask, documents: bool) -> list[tantivy.Query]:
     filters = ask.scope.filters
     wanted: list[tuple[str, Sequence[str]]] = [
         ("kind", filters.kinds),
@@ -97,19 +122,18 @@ def _conditions(ask: Ask) -> list[tantivy.Query]:
         ("extension", [extension.lower().removeprefix(".") for extension in filters.extensions]),
     ]
     found = [_any_of(ask.schema, field, values) for field, values in wanted if values]
-    for field, wanted_rows in (("collection", ask.scope.collections), ("document", ask.scope.documents)):
-        if wanted_rows is not None:
-            found.append(_any_of(ask.schema, field, [str(row) for row in wanted_rows]))
+    if ask.scope.collections is not None:
+        found.append(_any_of(ask.schema, "collection", [str(row) for row in ask.scope.collections]))
+    if documents and (rows := _documents(ask.scope)) is not None:
+        found.append(_any_of(ask.schema, "document", sorted(rows)))
     found += [
         _any_of(ask.schema, "meta", [f"{key}{SEPARATOR}{value}" for value in values])
         for key, values in filters.metadata
     ]
-    if filters.paths:
-        found.append(_either([_path(ask.schema, glob) for glob in filters.paths]))
     return found
 
 
-def _any_of(schema: tantivy.Schema, field: str, values: Sequence[str]) -> tantivy.Query:
+def _any_of(schema: tantivy.Schema, field: str, values: Sequence[str] | Sequence[int]) -> tantivy.Query:
     from tantivy import Query
 
     if not values:
@@ -117,24 +141,6 @@ def _any_of(schema: tantivy.Schema, field: str, values: Sequence[str]) -> tantiv
     if len(values) == 1:
         return Query.term_query(schema, field, values[0], "basic")
     return Query.term_set_query(schema, field, list(values))
-
-
-def _path(schema: tantivy.Schema, glob: str) -> tantivy.Query:
-    """A term where the glob is a plain folder or `*.extension`, else an automaton over all paths."""
-    from tantivy import Query
-
-    plain = glob.strip().removeprefix("./")
-    anchored = "/" in plain.rstrip("/")
-    plain = plain.strip("/").removesuffix("/**").strip("/")
-    if anchored and plain and not _WILD.intersection(plain):
-        return Query.term_query(schema, "folder", plain, "basic")
-    return Query.regex_query(schema, "path_raw", globs.expression(glob))
-
-
-def _either(queries: list[tantivy.Query]) -> tantivy.Query:
-    from tantivy import Occur, Query
-
-    return queries[0] if len(queries) == 1 else Query.boolean_query([(Occur.Should, query) for query in queries])
 
 
 # --- words --------------------------------------------------------------------------------------
@@ -151,8 +157,9 @@ def similar_terms(searcher: tantivy.Searcher, term: str, limit: int) -> list[str
         return []
     edits = _EDITS_LONG if len(term) >= _LONG else _EDITS_SHORT
     ranked = []
+    letters = set(term)
     for known, count in searcher.terms_with_prefix("content", term[0]):
-        if known == term:
+        if known == term or len(letters.symmetric_difference(known)) > 2 * edits + _ENDING:
             continue
         away = distance(known, term, edits)
         if away <= edits:

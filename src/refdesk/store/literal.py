@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 from refdesk.model import Scored
 from refdesk.store import rows
-from refdesk.store.attributes import satisfies
-from refdesk.store.filters import Scope
+from refdesk.store.filters import Scope, satisfies
 
 _SELECT = """
 SELECT c.id, d.metadata, c.metadata FROM texts t JOIN chunks c ON c.text = t.id JOIN documents d ON d.id = c.document

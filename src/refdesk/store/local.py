@@ -150,11 +150,11 @@ class LocalStore:
 
     def literal(self, text: str, filters: Filters, limit: int) -> list[Scored]:
         with self._record.reading() as db:
-            return literal.find(db, text, self._scope(db, filters, paths=True)[1], limit)
+            return literal.find(db, text, self._scope(db, filters)[1], limit)
 
     def nearest(self, vector: Vector, filters: Filters, limit: int) -> list[Scored]:
         with self._record.reading() as db:
-            seq, scope = self._scope(db, filters, paths=True)
+            seq, scope = self._scope(db, filters)
             index = self._followers.vectors(seq)
             with index.mutex:
                 near = index.search(vector, scope, _RESCORED * limit + _RESCORED_MORE if limit > 0 else 0)
@@ -188,14 +188,14 @@ class LocalStore:
 
     def _ask(self, filters: Filters) -> lexical_query.Ask | None:
         with self._record.reading() as db:
-            seq, scope = self._scope(db, filters, paths=False)
+            seq, scope = self._scope(db, filters)
         index = self._followers.lexical(seq)
         found = index.current()
         return lexical_query.Ask(*found, scope) if found else None
 
-    def _scope(self, db: sqlite3.Connection, filters: Filters, *, paths: bool) -> tuple[int, Scope]:
+    def _scope(self, db: sqlite3.Connection, filters: Filters) -> tuple[int, Scope]:
         seq = sequence(db)
-        return seq, self._scopes.resolve(db, seq, filters, paths=paths)
+        return seq, self._scopes.resolve(db, seq, filters)
 
     # graph
 
