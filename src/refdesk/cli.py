@@ -22,6 +22,9 @@ COMMANDS = {
     "ingest": ("index", "Add a file, folder, web address or data: URI to a collection."),
     "search": ("search", "Search the library."),
     "serve": ("serve", "Serve the library over MCP."),
+    "docs": ("docs", "Check a documentation corpus."),
+    "eval": ("docs", "Score the answers to queries with known answers."),
+    "configure": ("library", "Change how a collection is cut and searched."),
     "collections": ("library", "List the collections."),
     "documents": ("library", "List a collection's documents."),
     "stats": ("library", "Show how much there is."),
@@ -31,6 +34,8 @@ COMMANDS = {
     "backup": ("library", "Copy the library while it is in use."),
     "reembed": ("library", "Replace all vectors by those of the embedder that is set."),
 }
+
+_ATTRIBUTES = {"eval": "eval_suite"}  # where a command's name is taken in Python
 
 
 class _Commands(click.Group):
@@ -43,7 +48,7 @@ class _Commands(click.Group):
         if cmd_name not in COMMANDS:
             return None
         module = importlib.import_module(f"refdesk.commands.{COMMANDS[cmd_name][0]}")
-        command: click.Command = getattr(module, cmd_name)
+        command: click.Command = getattr(module, _ATTRIBUTES.get(cmd_name, cmd_name))
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from refdesk.errors import CollectionExists, CollectionNotFound, EmbedderMismatch, InvalidInput, NotFound, SettingsError
 from refdesk.ids import checked_name, name_from, new_id
 from refdesk.ingest import ParsePool, Progress, Report, Writer, reembed
 from refdesk.model import (
     Batch,
+    Chunking,
     Collection,
     CollectionKind,
     Content,
@@ -22,6 +23,7 @@ from refdesk.model import (
     Found,
     Page,
     Query,
+    SearchDefaults,
     Skipped,
 )
 from refdesk.ports import Embedder, Parser, Source, Store
@@ -126,6 +128,24 @@ class Desk:
         if self.store.collection(checked_name(name)) is not None:
             raise CollectionExists(f"Collection already exists: {name}.", "Use it, or choose another name.")
         return self.ensure_collection(name, kind, description=description)
+
+    def configure(self, name: str, *, description: str | None = None, **options: Any) -> Collection:
+        """The collection with some of its chunking and search settings changed."""
+        known = self.collection(name)
+        chunking = {key: value for key, value in options.items() if key in Chunking.__dataclass_fields__}
+        search = {key: value for key, value in options.items() if key in SearchDefaults.__dataclass_fields__}
+        changed = replace(
+            known,
+            description=known.description if description is None else description,
+            chunking=replace(known.chunking, **chunking),
+            search=replace(known.search, **search),
+        )
+        if changed.chunking.min_tokens > changed.chunking.max_tokens:
+            raise InvalidInput("min_tokens is larger than max_tokens.", "Lower it.")
+        if changed.chunking.overlap_tokens >= changed.chunking.max_tokens:
+            raise InvalidInput("overlap_tokens is not smaller than max_tokens.", "Lower it.")
+        self.store.put_collection(changed)
+        return changed
 
     # --- writing ---------------------------------------------------------------------------------
 

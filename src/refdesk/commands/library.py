@@ -6,6 +6,7 @@ import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -83,6 +84,24 @@ def stats(context: click.Context, name: str, as_json: bool) -> None:
     for key, value in counted.items():
         click.echo(f"{key.replace('_', ' '):14} {value:,}")
     click.echo(f"{'embedder':14} {model}")
+
+
+@click.command()
+@click.argument("name")
+@click.option("--description")
+@click.option("--max-tokens", type=click.IntRange(16, 8192), help="The size of a passage at most.")
+@click.option("--min-tokens", type=click.IntRange(0, 4096), help="Passages under this size are joined.")
+@click.option("--overlap-tokens", type=click.IntRange(0, 1024), help="What parts of a cut passage share.")
+@click.option("--top-k", type=click.IntRange(1, 100), help="Results when a caller does not say.")
+@click.option("--hybrid/--keywords", default=None, help="Whether meaning counts when a caller does not say.")
+@click.option("--alpha", "hybrid_alpha", type=click.FloatRange(0, 1), help="The share of meaning in the blend.")
+@click.pass_context
+def configure(context: click.Context, /, name: str, description: str | None, **options: Any) -> None:
+    """Change how collection NAME is cut and searched; new sizes hold from the next `index --force` on."""
+    given = {key: value for key, value in options.items() if value is not None}
+    with desk_from(context) as desk:
+        changed = desk.configure(name, description=description, **given)
+    click.echo(f"{changed.name}: {changed.chunking}, {changed.search}")
 
 
 @click.command()
