@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import json
 import os
+import resource
 import statistics
 import subprocess
 import sys
@@ -47,12 +48,15 @@ def child(job: str, *arguments: str) -> dict[str, Any]:
     process = subprocess.Popen(command, cwd=ROOT, env=environment(), stdout=subprocess.PIPE, text=True)
     peaks = _Peaks(process.pid)
     peaks.start()
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     out, _ = process.communicate()
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
     peaks.stop()
     if process.returncode:
         raise RuntimeError(f"{job} ended with {process.returncode}")
     said: dict[str, Any] = json.loads(out.strip().splitlines()[-1])
-    return {**said, "rss_mb": peaks.rss / 1e6, "pss_mb": peaks.pss / 1e6}
+    cpu = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return {**said, "process_cpu_s": cpu, "rss_mb": peaks.rss / 1e6, "pss_mb": peaks.pss / 1e6}
 
 
 def environment() -> dict[str, str]:

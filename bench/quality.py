@@ -160,7 +160,7 @@ def main() -> None:
     options.add_argument("--json", type=Path)
     given = options.parse_args()
     if given.tune:
-        from bench import tune
+        import bench.tune as tune
 
         tune.run([name for name in given.sets if name != "authored"], given.embedder, given.cache, given.json)
         return

@@ -34,8 +34,8 @@ _WORD = re.compile(r"[A-Za-z]{3,}")
 class Asked:
     """The times of one kind of query in ms."""
 
-    what: str
     times: tuple[float, ...]
+    cpu: tuple[float, ...]  # of the whole process: what a busy machine does not stretch
 
     @property
     def p50(self) -> float:
@@ -72,21 +72,21 @@ def _warm(desk: Desk, count: int) -> tuple[dict[str, Asked], dict[str, Any]]:
         sides[f"hybrid, {name}"] = _filtered(desk, one)
     sides |= {"FTS5 only": _fts5(desk), "exact numpy": _exact(desk)}
     times = _each(sides, texts)
-    asked = {name: Asked(name, tuple(own)) for name, own in times.items()}
+    asked = {name: Asked(tuple(one[0] for one in own), tuple(one[1] for one in own)) for name, own in times.items()}
     selected = {name: round(share, 3) for name, (_, share) in filters.items()}
     return asked, {"queries": texts, "selected": selected, "stages": _stages(desk, texts[:100])}
 
 
-def _each(sides: dict[str, Callable[[str], object]], texts: Sequence[str]) -> dict[str, list[float]]:
-    """Milliseconds of every side for every query, the sides in turn; the first queries only warm up."""
-    times: dict[str, list[float]] = {name: [] for name in sides}
+def _each(sides: dict[str, Callable[[str], object]], texts: Sequence[str]) -> dict[str, list[tuple[float, float]]]:
+    """Milliseconds (wall, processor) of every side for every query, the sides in turn; the first ones only warm up."""
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}
     names = list(sides)
     for number, text in enumerate(texts):
         for shift in range(len(names)):
             name = names[(number + shift) % len(names)]
-            started = time.perf_counter()
+            started, used = time.perf_counter(), time.process_time()
             sides[name](text)
-            times[name].append((time.perf_counter() - started) * 1e3)
+            times[name].append(((time.perf_counter() - started) * 1e3, (time.process_time() - used) * 1e3))
     return {name: own[20:] for name, own in times.items()}
 
 
@@ -95,8 +95,9 @@ def _warm_rows(asked: dict[str, Asked]) -> list[Row]:
     for name, one in asked.items():
         of_engine = name.startswith("hybrid")
         times = 2 if "," in name else 1
-        rows.append(Row(f"{name}: p50", one.p50, "ms", 5.0 * times if of_engine else None))
-        rows.append(Row(f"{name}: p95", one.p95, "ms", 15.0 * times if of_engine else None))
+        busy = [f"processor time {metrics.percentile(one.cpu, share):.2f} ms" for share in (50, 95)]
+        rows.append(Row(f"{name}: p50", one.p50, "ms", 5.0 * times if of_engine else None, note=busy[0]))
+        rows.append(Row(f"{name}: p95", one.p95, "ms", 15.0 * times if of_engine else None, note=busy[1]))
     others = ("FTS5 only", "exact numpy")
     return rows + [Row(f"hybrid over {one}, p50", asked["hybrid"].p50 / asked[one].p50, "times") for one in others]
 
@@ -244,4 +245,7 @@ def _run(command: Sequence[str]) -> None:
 
 
 def _plain(asked: dict[str, Asked]) -> dict[str, dict[str, float]]:
-    return {name: {"p50": one.p50, "p95": one.p95, "n": len(one.times)} for name, one in asked.items()}
+    return {
+        name: {"p50": one.p50, "p95": one.p95, "cpu_p50": metrics.percentile(one.cpu, 50), "n": len(one.times)}
+        for name, one in asked.items()
+    }

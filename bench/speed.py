@@ -47,7 +47,11 @@ def _cold_rows(size: str, runs: list[dict[str, Any]], floors: list[dict[str, Any
     least = statistics.median(floor["seconds"] for floor in floors)
     memory = max(run["rss_mb"] for run in runs)
     shared = max(run["pss_mb"] for run in runs)
-    note = f"{took:.2f} s for {runs[0]['files']} files, {runs[0]['chunks']} chunks, against {least:.2f} s"
+    work = statistics.median(run["cpu_s"] / floor["cpu_s"] for run, floor in zip(runs, floors, strict=True))
+    note = (
+        f"{took:.2f} s for {runs[0]['files']} files, {runs[0]['chunks']} chunks, against {least:.2f} s;"
+        f" processor time {work:.2f} times"
+    )
     return [
         Row(
             f"{size}: cold index over reading, hashing, embedding", ratio, "times", 6.0 if is_large else None, note=note
