@@ -8,6 +8,7 @@ import logging
 import os
 import sys
 import threading
+from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 import anyio
@@ -75,13 +76,13 @@ class Pipe:
     ) -> None:
         """Reads lines in a thread of its own; each waits for the last to be taken, so nothing piles up."""
 
-        async def take(message: SessionMessage) -> None:
-            if isinstance(message.message, types.JSONRPCError) and message.message.id is None:
-                await outgoing.send(message)  # our own complaint about a line we could not read
+        async def take(found: types.JSONRPCMessage | Complaint) -> None:
+            if isinstance(found, Complaint):
+                await outgoing.send(SessionMessage(found.on_wire()))
                 return
-            if isinstance(message.message, types.JSONRPCRequest) and message.message.method not in _ENDLESS:
-                self._unanswered.add(message.message.id)
-            await into.send(message)
+            if isinstance(found, types.JSONRPCRequest) and found.method not in _ENDLESS:
+                self._unanswered.add(found.id)
+            await into.send(SessionMessage(found))
 
         async def finish() -> None:
             with anyio.move_on_after(self._hub.options.exit_grace_s):
@@ -93,9 +94,9 @@ class Pipe:
 
         try:
             while (line := self._next_line()) is not None:
-                message = _parse(line, self._hub.options.max_message_bytes)
-                if message is not None:
-                    asyncio.run_coroutine_threadsafe(take(message), loop).result()
+                found = _parse(line, self._hub.options.max_message_bytes)
+                if found is not None:
+                    asyncio.run_coroutine_threadsafe(take(found), loop).result()
             asyncio.run_coroutine_threadsafe(finish(), loop).result()
         except (RuntimeError, asyncio.CancelledError, anyio.ClosedResourceError, anyio.BrokenResourceError):
             return  # the other side has gone already
@@ -135,21 +136,40 @@ class Pipe:
                 self._hub.loading.start()  # now that the first answer is out
 
 
-def _parse(line: bytes, most: int) -> SessionMessage | None:
+@dataclass(frozen=True, slots=True)
+class Complaint:
+    """What we say about a line that holds no message."""
+
+    code: int
+    message: str
+    request_id: str | int | None = None
+
+    def on_wire(self) -> types.JSONRPCError:
+        error = types.ErrorData(code=self.code, message=self.message)
+        return types.JSONRPCError(jsonrpc="2.0", id=self.request_id, error=error)
+
+
+def _parse(line: bytes, most: int) -> types.JSONRPCMessage | Complaint | None:
     """The message in a line, our complaint if there is none, or None for a blank line."""
     if len(line) > most:
-        return _complaint(types.INVALID_REQUEST, f"Message too large: {most} bytes is the most.")
+        return Complaint(types.INVALID_REQUEST, f"Message too large: {most} bytes is the most.")
     if not line.strip():
         return None
+    message: types.JSONRPCMessage | None
     try:
-        return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+        message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
-        pass
+        message = None
+    if message is not None and not isinstance(message, types.JSONRPCNotification):
+        return message
     try:
         value = json.loads(line)
     except (ValueError, RecursionError):
-        return _complaint(types.PARSE_ERROR, "Parse error: the line is not JSON.")
-    return _complaint(types.INVALID_REQUEST, _what_is_wrong(value), _id_in(value))
+        return Complaint(types.PARSE_ERROR, "Parse error: the line is not JSON.")
+    # The SDK takes a request whose id makes no sense for a notification; its sender waits for an answer.
+    if message is not None and "id" not in value:
+        return message
+    return Complaint(types.INVALID_REQUEST, _what_is_wrong(value), _id_in(value))
 
 
 def _what_is_wrong(value: Any) -> str:
@@ -167,11 +187,6 @@ def _what_is_wrong(value: Any) -> str:
 def _id_in(value: Any) -> str | int | None:
     found = value.get("id") if isinstance(value, dict) else None
     return found if isinstance(found, str | int) and not isinstance(found, bool) else None
-
-
-def _complaint(code: int, message: str, request_id: str | int | None = None) -> SessionMessage:
-    error = types.ErrorData(code=code, message=message)
-    return SessionMessage(types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error))
 
 
 def _write_all(fd: int, data: bytes) -> None:

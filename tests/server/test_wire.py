@@ -1,0 +1,148 @@
+"""Does the server survive what comes over the pipe, and end when it should?"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.mcp_client.stdio import StdioClient, environment
+from tests.server.conftest import TOY, Start
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (b"{", -32700),
+        (b"not json at all", -32700),
+        (b"\xff\xfe\x00", -32700),
+        (b"[" * 100_000, -32700),
+        (b"[]", -32600),
+        (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', -32600),
+        (b"7", -32600),
+        (b"null", -32600),
+        (b"{}", -32600),
+        (b'{"jsonrpc":"1.0","id":5,"method":"ping"}', -32600),
+        (b'{"jsonrpc":"2.0","id":5,"method":7}', -32600),
+        (b'{"jsonrpc":"2.0","id":5,"method":"ping","params":[1]}', -32600),
+        (b'{"jsonrpc":"2.0","id":5.5,"method":"ping"}', -32600),
+        (b'{"jsonrpc":"2.0","id":{},"method":"ping"}', -32600),
+    ],
+)
+def test_a_bad_line_gets_its_error_and_the_server_goes_on(client: StdioClient, line: bytes, code: int) -> None:
+    client.send_bytes(line + b"\n")
+    error = client.inbox.wait(lambda each: "error" in each)
+    assert error["error"]["code"] == code
+    assert error["id"] == (5 if b'"id":5,' in line else None)
+    assert client.request("ping")["result"] == {}
+
+
+def test_blank_lines_are_nothing(client: StdioClient) -> None:
+    client.send_bytes(b"\n  \n\r\n")
+    assert client.request("ping")["result"] == {}
+
+
+def test_a_message_may_be_large_but_not_without_end(start: Start) -> None:
+    client = start(max_message_bytes=1_000_000)
+    client.initialize()
+    large = client.call("echo", {"query": "x" * 900_000})["result"]
+    assert len(large["structuredContent"]["query"]) == 900_000
+    for size in (1_000_000, 5_000_000):
+        client.send_bytes(json.dumps({"jsonrpc": "2.0", "id": 9, "method": "ping", "x": "y" * size}).encode() + b"\n")
+        error = client.inbox.wait(lambda each: "error" in each)
+        assert (error["id"], error["error"]["code"]) == (None, -32600)
+        assert "too large" in error["error"]["message"]
+    assert client.request("ping")["result"] == {}
+
+
+def test_unknown_methods_and_stray_messages(client: StdioClient) -> None:
+    assert client.request("no/such")["error"]["code"] == -32601
+    assert client.request("prompts/list")["error"]["code"] == -32601
+    client.notify("notifications/no/such", {"a": 1})
+    client.notify("notifications/cancelled", {"requestId": 12345})
+    client.notify("notifications/cancelled", {})
+    client.send({"jsonrpc": "2.0", "id": 77, "result": {}})
+    client.send({"jsonrpc": "2.0", "id": 78, "error": {"code": 1, "message": "x"}})
+    assert client.request("ping")["result"] == {}
+
+
+def test_ids_come_back_as_they_went(client: StdioClient) -> None:
+    client.send({"jsonrpc": "2.0", "id": "a string", "method": "ping"})
+    assert client.finish("a string")["result"] == {}
+    client.send({"jsonrpc": "2.0", "id": 0, "method": "ping"})
+    assert client.finish(0)["result"] == {}
+
+
+def test_a_thousand_quick_calls_at_once(client: StdioClient) -> None:
+    ids = [client.start("tools/call", {"name": "echo", "arguments": {"query": str(n)}}) for n in range(1000)]
+    for n, request_id in enumerate(ids):
+        assert client.finish(request_id)["result"]["structuredContent"]["query"] == str(n)
+
+
+def test_quick_calls_pass_slow_ones(client: StdioClient) -> None:
+    slow = [client.start("tools/call", {"name": "slow", "arguments": {"steps": 10_000}}) for _ in range(4)]
+    assert client.call("echo", {"query": "x"})["result"]["isError"] is False
+    for request_id in slow:
+        client.notify("notifications/cancelled", {"requestId": request_id})
+    assert client.end() == 0
+
+
+def test_only_protocol_on_stdout(client: StdioClient) -> None:
+    assert client.call("chatter")["result"]["content"][0]["text"] == "quiet"
+    assert client.end() == 0
+    assert client.stray == []
+    assert any("stray print" in line for line in client.log)
+
+
+def test_what_was_asked_before_the_end_is_answered(start: Start) -> None:
+    client = start()
+    client.initialize()
+    asked = client.start("tools/call", {"name": "slow", "arguments": {"steps": 5}})
+    assert client.end() == 0
+    assert client.finish(asked)["result"]["structuredContent"] == {"steps": 5}
+
+
+@pytest.mark.parametrize("tool", ["slow", "stubborn"])
+def test_it_ends_with_its_input_whatever_runs(start: Start, tool: str) -> None:
+    client = start(exit_grace_s=0.2)
+    client.initialize()
+    client.start("tools/call", {"name": tool, "arguments": {}})
+    client.start("tools/call", {"name": tool, "arguments": {}, "task": {}})
+    assert client.end() == 0
+
+
+def test_it_ends_when_nobody_ever_spoke(start: Start) -> None:
+    assert start().end() == 0
+
+
+def test_it_ends_when_nobody_reads_any_more(tmp_path: Path) -> None:
+    command = [sys.executable, str(TOY), str(tmp_path)]
+    piped = subprocess.PIPE
+    with subprocess.Popen(command, stdin=piped, stdout=piped, stderr=subprocess.DEVNULL, env=environment()) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        process.stdin.flush()
+        process.stdout.readline()
+        process.stdout.close()
+        process.stdin.write(b'{"jsonrpc":"2.0","id":2,"method":"ping"}\n')
+        process.stdin.flush()
+        assert process.wait(60) == 0
+
+
+def test_a_client_that_never_reads_the_log_stalls_nothing(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(StdioClient, "_read_log", lambda self: None)
+    client = start()
+    client.initialize()
+    for _ in range(300):  # each logs a traceback: far more than a pipe holds
+        assert client.call("crash_text")["result"]["isError"] is True
+    assert client.end() == 0
+
+
+def test_a_termination_signal_ends_it(client: StdioClient) -> None:
+    client.process.send_signal(signal.SIGTERM)
+    assert client.process.wait(60) == -signal.SIGTERM
