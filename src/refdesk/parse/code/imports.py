@@ -1,0 +1,134 @@
+"""What does an import statement bring in?  One reader per family of languages, over the statement's text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+_NAMES = re.compile(r"([\w.*]+)(?:\s+as\s+(\w+))?")
+_PY_COMMENT = re.compile(r"#[^\n]*")
+_JS_FROM = re.compile(r"""(?:from|require\(|import\(|^import)\s*["'`]([^"'`]+)["'`]""")
+_JS_BRACES = re.compile(r"\{([^{}]*)\}")
+_JS_NAME = re.compile(r"(?:\btype\s+)?([\w$]+)(?:(?:\s+as\s+|\s*:\s*)([\w$]+))?")
+_GO_SPEC = re.compile(r"""(?:([\w.]+)\s+)?["`]([^"`]+)["`]""")
+_RUST_TOKEN = re.compile(r"r#|[\w]+|::|[{},*]")
+
+
+@dataclass(frozen=True, slots=True)
+class Import:
+    """One name brought in; for a whole module `name` is the module's last part, "*" is everything."""
+
+    module: str
+    name: str
+    alias: str = ""
+    offset: int = 0  # where in the statement
+
+
+def read_python(text: str) -> Iterator[Import]:
+    text = _PY_COMMENT.sub(lambda m: " " * len(m[0]), text)
+    if text.startswith("from"):
+        head, _, tail = text.partition("import")
+        module = head[4:].strip()
+        for found in _NAMES.finditer(tail):
+            yield Import(module, found[1], found[2] or "", len(head) + 6 + found.start())
+        return
+    for found in _NAMES.finditer(text, 6):
+        yield Import(found[1], found[1].rpartition(".")[2], found[2] or "", found.start())
+
+
+def read_javascript(text: str) -> Iterator[Import]:
+    source = _JS_FROM.search(text)
+    if not source:
+        return
+    module = source[1]
+    head = text[: source.start()]
+    whole = Import(module, module.rstrip("/").rpartition("/")[2] or module)
+    if "require(" in source[0] or "import(" in source[0]:
+        yield from _read_require(text, head, whole)
+        return
+    found = False
+    for braces in _JS_BRACES.finditer(head):
+        for name in _JS_NAME.finditer(braces[1]):
+            found = True
+            alias = name[2] if name[2] and name[2] != name[1] else ""
+            yield Import(module, name[1], alias, braces.start(1) + name.start())
+    bare = re.sub(r"^\s*(?:import|export)\s+(?:type\s+)?", "", _JS_BRACES.sub("", head))
+    for part in bare.split(","):
+        star = re.match(r"\s*\*(?:\s+as\s+([\w$]+))?", part)
+        if star:
+            found = True
+            yield Import(module, "*", star[1] or "")
+        elif re.fullmatch(r"\s*[\w$]+\s*", part) and text.lstrip().startswith("import"):
+            found = True
+            yield Import(module, "default", part.strip())
+    if not found:
+        yield whole
+
+
+def _read_require(text: str, head: str, whole: Import) -> Iterator[Import]:
+    bound = head.rpartition("=")[0]
+    braces = _JS_BRACES.search(bound)
+    if braces:
+        for name in _JS_NAME.finditer(braces[1]):
+            yield Import(whole.module, name[1], name[2] or "", braces.start(1) + name.start())
+        return
+    variable = re.search(r"([\w$]+)\s*$", bound)
+    alias = variable[1] if variable and variable[1] != whole.name else ""
+    yield Import(whole.module, whole.name, alias)
+
+
+def read_go(text: str) -> Iterator[Import]:
+    found = _GO_SPEC.search(text)
+    if found:
+        alias = found[1] or ""
+        yield Import(found[2], found[2].rpartition("/")[2], "" if alias in ("_", "import") else alias)
+
+
+def read_rust(text: str) -> Iterator[Import]:
+    """`use a::{b::{c, d as e}, f::*}`; a leaf is yielded at each comma and closing brace."""
+    text = re.sub(r"^[^;]*?\b(?:use|crate)\s+", lambda m: " " * len(m[0]), text, count=1)
+    prefixes: list[list[str]] = [[]]
+    path: list[str] = []
+    alias, expects_alias = "", False
+    for token in [*_RUST_TOKEN.finditer(text), None]:
+        word = token[0] if token else ","
+        if word in (",", "}"):
+            if path:
+                yield _rust_leaf([*prefixes[-1], *path], alias, token.start() - 1 if token else 0)
+            path, alias, expects_alias = [], "", False
+            if word == "}" and len(prefixes) > 1:
+                prefixes.pop()
+        elif word == "{":
+            prefixes.append([*prefixes[-1], *path])
+            path = []
+        elif word == "as":
+            expects_alias = True
+        elif expects_alias:
+            alias = word
+        elif word not in ("::", "r#"):
+            path.append(word)
+
+
+def _rust_leaf(path: list[str], alias: str, offset: int) -> Import:
+    if path[-1] == "self" and len(path) > 1:
+        path = path[:-1]
+    module = "::".join(path[:-1]) or path[-1]
+    return Import(module, path[-1], alias, max(offset, 0))
+
+
+def read_dotted(text: str) -> Iterator[Import]:
+    """Swift: `import struct Foo.Bar`."""
+    found = re.search(r"\bimport\s+(?:(class|struct|enum|protocol|func|var|let|typealias)\s+)?([\w.]+)", text)
+    if found:
+        module, _, name = found[2].rpartition(".")
+        yield Import(module if found[1] and module else found[2], name)
+
+
+READERS: Mapping[str, Callable[[str], Iterator[Import]]] = {
+    "python": read_python,
+    "javascript": read_javascript,
+    "go": read_go,
+    "rust": read_rust,
+    "dotted": read_dotted,
+}

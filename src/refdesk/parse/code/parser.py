@@ -1,0 +1,69 @@
+"""What is inside a source file?  Chunks, symbols and references, read with its grammar."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import PurePosixPath
+
+from tree_sitter import Node, Tree
+
+from refdesk.model import Chunking, Parsed, Symbol
+from refdesk.parse.code import syntax
+from refdesk.parse.code.chunks import ChunkWriter
+from refdesk.parse.code.cuts import Cuts
+from refdesk.parse.code.languages import LANGUAGES, Language
+from refdesk.parse.code.lines import Lines
+from refdesk.parse.code.references import references
+from refdesk.parse.code.scan import Definition, rows_of, scan
+from refdesk.parse.code.segments import Segmenter
+
+
+class CodeParser:
+    """Reads source code; any text is chunked, whatever its syntax."""
+
+    def parse(self, text: str, path: str, language: str, chunking: Chunking) -> Parsed:
+        """The file's chunks, symbols and references."""
+        row = LANGUAGES.get(language) or Language(language, language, (), "")
+        lines = Lines(text)
+        data = text.encode("utf-8", "replace")
+        tree = syntax.parse(data, row.grammar) if text.strip() else None
+        found = _captures(tree, row)
+        seen = scan(found, data, lines)
+        import_rows = {r for node in seen.imports for r in range(*rows_of(node))}
+        cuts = Cuts(tree.root_node if tree is not None else None, lines, seen.above, chunking)
+        segments = Segmenter(lines, cuts, import_rows, chunking).segment(seen.definitions)
+        writer = ChunkWriter(path, row, lines, seen.definitions, import_rows, chunking)
+        return Parsed(
+            title=PurePosixPath(path).name or path,
+            content_type=language,
+            text=text,
+            chunks=writer.write(segments),
+            symbols=tuple(_symbol(d) for d in seen.definitions if d.kind != "test"),
+            references=references(seen, data, row),
+            notes=_notes(tree, found, text),
+        )
+
+
+def _captures(tree: Tree | None, language: Language) -> Mapping[str, list[Node]]:
+    asked = syntax.query(language.grammar, language.queries)
+    return syntax.captures(tree, asked) if tree is not None and asked is not None else {}
+
+
+def _symbol(d: Definition) -> Symbol:
+    return Symbol(
+        name=d.name,
+        qualified=d.qualified,
+        kind=d.kind,
+        start_line=d.start + 1,
+        end_line=d.end,
+        signature=d.signature,
+    )
+
+
+def _notes(tree: Tree | None, found: Mapping[str, list[Node]], text: str) -> tuple[str, ...]:
+    if tree is None:
+        return ("read without its syntax",) if text.strip() else ()
+    if not tree.root_node.has_error:
+        return ()
+    count = max(len(found.get("error", ())), 1)
+    return (f"{count} syntax error{'s' if count > 1 else ''}",)

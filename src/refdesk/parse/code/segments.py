@@ -1,0 +1,199 @@
+"""Which rows belong together?  Definitions, what stands between them, and small neighbours grouped."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from refdesk.model import Chunking
+from refdesk.parse.code.cuts import Cuts
+from refdesk.parse.code.lines import Lines
+from refdesk.parse.code.scan import CALLABLES, SOFT, SPACES, TYPES, Definition
+
+_DEEPEST = 40  # containers opened inside each other; anything deeper is cut by statements
+_CLOSERS = re.compile(r"^(?:[\s\])};,]|end\b|#endif\b.*|fi\b|done\b|esac\b)*$")
+
+Form = Literal["definition", "gap", "outline", "part"]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Rows that become one chunk."""
+
+    start: int
+    end: int
+    tokens: int
+    form: Form
+    definition: Definition | None = None  # what the chunk is named after
+    within: Definition | None = None  # the enclosing definition
+    part: int = 0  # 1-based when a definition or gap was cut
+    grouped: tuple[Definition, ...] = ()  # the main definitions of a group
+
+
+class Segmenter:
+    """Cuts the rows of one file."""
+
+    def __init__(self, lines: Lines, cuts: Cuts, imports: set[int], chunking: Chunking) -> None:
+        self._lines = lines
+        self._cuts = cuts
+        self._imports = imports
+        self._max = max(chunking.max_tokens, 1)
+        self._min = min(chunking.min_tokens, self._max)
+
+    def segment(self, definitions: list[Definition]) -> list[Segment]:
+        """The file's segments in order; every row that is not blank is in one that is not an outline."""
+        roots = [d for d in definitions if d.parent is None]
+        return self._group(self._level(0, self._lines.count, roots, None, 0))
+
+    def _level(
+        self, start: int, end: int, definitions: list[Definition], within: Definition | None, depth: int
+    ) -> list[Segment]:
+        segments: list[Segment] = []
+        row = start
+        for first, last, members in self._clusters(definitions, start, end):
+            segments += self._gap(row, first, within, segments)
+            segments += self._place(first, last, members, within, depth)
+            row = last
+        segments += self._gap(row, end, within, segments)
+        return segments
+
+    def _clusters(self, definitions: list[Definition], start: int, end: int) -> list[tuple[int, int, list[Definition]]]:
+        """Definitions that stand on their own, with their rows; those that share a row are one."""
+        clusters: list[tuple[int, int, list[Definition]]] = []
+        for d in sorted(definitions, key=lambda d: d.top):
+            first, last = max(d.top, start), min(d.end, end)
+            if first >= last or not self._is_main(d, first, last):
+                continue
+            if clusters and first < clusters[-1][1]:
+                before = clusters.pop()
+                clusters.append((before[0], max(before[1], last), [*before[2], d]))
+            else:
+                clusters.append((first, last, [d]))
+        return clusters
+
+    def _is_main(self, d: Definition, first: int, last: int) -> bool:
+        return d.kind not in SOFT or self._lines.tokens(first, last) >= self._min
+
+    def _place(
+        self, start: int, end: int, members: list[Definition], within: Definition | None, depth: int
+    ) -> list[Segment]:
+        d = members[0]
+        tokens = self._lines.tokens(start, end)
+        alone = len(members) == 1
+        if alone and depth < _DEEPEST and self._is_opened(d, tokens):
+            outline = [Segment(start, end, tokens, "outline", d, within)] if d.kind in TYPES else []
+            return outline + self._level(start, end, d.children, d, depth + 1)
+        if tokens <= self._max:
+            return [Segment(start, end, tokens, "definition", d, within, grouped=tuple(members))]
+        parts = self._cuts.split(start, end)
+        many = len(parts) > 1
+        return [
+            Segment(a, b, self._lines.tokens(a, b), "part" if many else "definition", d, within, i if many else 0)
+            for i, (a, b) in enumerate(parts, 1)
+        ]
+
+    def _is_opened(self, d: Definition, tokens: int) -> bool:
+        if not d.children:
+            return False
+        if d.kind in SPACES:
+            return True
+        if tokens <= self._max:
+            return False
+        if d.kind in TYPES:
+            return True
+        inner = sum(self._lines.tokens(c.top, c.end) for c in d.children if c.kind in TYPES or c.kind in CALLABLES)
+        return inner * 2 > tokens
+
+    def _gap(self, start: int, end: int, within: Definition | None, before: list[Segment]) -> list[Segment]:
+        while start < end and before and _CLOSERS.match(self._lines.contents[start]):
+            if not self._lines.is_blank(start) and before[-1].form != "outline":
+                self._extend(before, start + 1)
+            elif not self._lines.is_blank(start):
+                break
+            start += 1
+        start, end = self._lines.trim(start, end)
+        if start >= end:
+            return []
+        segments = []
+        for a, b in self._apart(start, end):
+            parts = self._cuts.split(a, b)
+            for i, (c, d) in enumerate(parts, 1):
+                part = i if len(parts) > 1 else 0
+                head = within if within is not None and c <= within.start < d else None
+                around = within.parent if within is not None and head is not None else within
+                segments.append(Segment(c, d, self._lines.tokens(c, d), "gap", head, around, part))
+        return segments
+
+    def _extend(self, segments: list[Segment], end: int) -> None:
+        last = segments[-1]
+        segments[-1] = replace(last, end=end, tokens=self._lines.tokens(last.start, end))
+
+    def _apart(self, start: int, end: int) -> list[tuple[int, int]]:
+        """Imports and what follows them apart, when both are worth it."""
+        last = max((row for row in range(start, end) if row in self._imports), default=-1)
+        if last < 0 or last + 1 >= end:
+            return [(start, end)]
+        head, tail = self._lines.trim(start, last + 1), self._lines.trim(last + 1, end)
+        if tail[0] >= tail[1] or min(self._lines.tokens(*head), self._lines.tokens(*tail)) < self._min // 2:
+            return [(start, end)]
+        return [head, tail]
+
+    def _group(self, segments: list[Segment]) -> list[Segment]:
+        """Small neighbours joined; what is tiny goes with the definition after it, else before it."""
+        grouped: list[Segment] = []
+        waiting: Segment | None = None  # a tiny gap that rather belongs to what follows
+        for segment in segments:
+            if segment.form == "outline":
+                continue
+            if waiting is not None:
+                joined = self._joined(waiting, segment)
+                if joined is None:
+                    self._append(grouped, waiting)
+                else:
+                    segment = joined
+                waiting = None
+            if segment.form == "gap" and not segment.part and segment.tokens < self._min // 2:
+                waiting = segment
+            else:
+                self._append(grouped, segment)
+        if waiting is not None:
+            self._append(grouped, waiting)
+        outlines = [segment for segment in segments if segment.form == "outline"]
+        return sorted(outlines + grouped, key=lambda s: s.start)
+
+    def _append(self, grouped: list[Segment], segment: Segment) -> None:
+        joined = self._joined(grouped[-1], segment) if grouped else None
+        if joined is None:
+            grouped.append(segment)
+        else:
+            grouped[-1] = joined
+
+    def _joined(self, a: Segment, b: Segment) -> Segment | None:
+        tokens = self._lines.tokens(a.start, b.end)
+        if not self._belong(a, b) or tokens > self._limit(a, b):
+            return None
+        main = b if a.form == "gap" and (b.form == "definition" or a.definition is None) else a
+        form: Form = "gap" if a.form == b.form == "gap" else "definition"
+        return Segment(a.start, b.end, tokens, form, main.definition, main.within, 0, (*a.grouped, *b.grouped))
+
+    def _belong(self, a: Segment, b: Segment) -> bool:
+        if "part" in (a.form, b.form) or a.part or b.part:
+            return False
+        return a.within is b.within or (a.form == "gap" and a.definition is not None and a.definition is b.within)
+
+    def _limit(self, a: Segment, b: Segment) -> int:
+        """How many tokens two neighbours may have together."""
+        tiny = self._min // 2
+        if a.form == b.form == "gap":
+            apart = self._is_import(a) != self._is_import(b) and min(a.tokens, b.tokens) >= tiny
+            return 0 if apart else self._max
+        if a.form == b.form == "definition":  # each found by itself, unless both are one-liners
+            return self._max // 2 if max(a.tokens, b.tokens) < tiny else 0
+        if a.tokens < self._min and b.tokens < self._min:
+            return self._max // 2
+        is_tiny_gap = (a.form == "gap" and a.tokens < tiny) or (b.form == "gap" and b.tokens < tiny)
+        return self._max if is_tiny_gap else 0
+
+    def _is_import(self, segment: Segment) -> bool:
+        return segment.end - 1 in self._imports

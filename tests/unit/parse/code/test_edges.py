@@ -1,0 +1,106 @@
+"""Texts at the edge: empty, deep, long, broken."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from itertools import pairwise
+
+import pytest
+
+from refdesk.model import Chunking
+from refdesk.parse.code import LANGUAGES, CodeParser, language_of
+
+
+def parse(text: str, language: str = "python", **chunking: int):
+    return CodeParser().parse(text, "a/b.x", language, Chunking(**chunking))
+
+
+@pytest.mark.parametrize("text", ["", "\n", " \n\t\n\r\n"])
+@pytest.mark.parametrize("language", ["python", "swift", "zig", "no such language"])
+def test_nothing_gives_no_chunks(text: str, language: str) -> None:
+    parsed = parse(text, language)
+    assert parsed.chunks == parsed.symbols == parsed.references == parsed.notes == ()
+
+
+def test_a_file_of_one_chunk_has_the_empty_key() -> None:
+    (chunk,) = parse("def f():\n    return 1\n").chunks
+    assert (chunk.key, chunk.kind, chunk.title, chunk.breadcrumb) == ("", "function", "f", ("a/b.x",))
+
+
+def test_an_unknown_language_is_cut_by_blank_lines() -> None:
+    parsed = parse("\n\n".join(f"word {n} " * 10 for n in range(50)), "no such language", max_tokens=100)
+    assert len(parsed.chunks) > 5
+    assert parsed.notes == ("read without its syntax",)
+
+
+@pytest.mark.parametrize("language", sorted(LANGUAGES))
+@pytest.mark.parametrize("pair", ["()", "[]", "{}"])
+def test_deep_nesting(language: str, pair: str) -> None:
+    assert parse(f"x = {pair[0] * 10_000}1{pair[1] * 10_000}\n", language).chunks
+
+
+def test_deeply_nested_definitions() -> None:
+    text = "".join(f"{' ' * depth}def f{depth}():\n" for depth in range(3000)) + " " * 3000 + "pass\n"
+    assert parse(text).chunks
+    text = "".join(f"{' ' * depth}def f{depth}():\n" for depth in range(150)) + " " * 150 + "pass\n"
+    assert len(parse(text).symbols) == 150
+
+
+def test_syntax_errors_are_noted_and_the_rest_is_read() -> None:
+    parsed = parse("def good():\n    return 1\n\nx = = broken )\n\ndef also_good(x):\n    return x\n")
+    assert {"good", "also_good"} <= {symbol.name for symbol in parsed.symbols}
+    assert "syntax error" in parsed.notes[0]
+
+
+def test_a_long_line_is_cut_into_pieces() -> None:
+    parsed = parse("x = [" + "1234567, " * 20_000 + "]\n")
+    assert len(parsed.chunks) > 10
+    assert {(chunk.start_line, chunk.end_line) for chunk in parsed.chunks} == {(1, 1)}
+    assert len({chunk.key for chunk in parsed.chunks}) == len(parsed.chunks)
+
+
+def test_names_in_any_script() -> None:
+    parsed = parse("class Größe:\n    def 计算(self):\n        return self.ｘ()\n")
+    assert [symbol.qualified for symbol in parsed.symbols] == ["Größe", "Größe.计算"]
+
+
+def test_lone_surrogates_and_nul() -> None:
+    assert parse("x = '\ud800'\n\0\ndef f(): pass\n").chunks
+
+
+def test_overlap_repeats_the_end_of_the_part_before() -> None:
+    body = "\n".join(f"    value_{n} = compute({n})" for n in range(100))
+    plain = parse(f"def f():\n{body}\n", max_tokens=200).chunks
+    overlapping = parse(f"def f():\n{body}\n", max_tokens=200, overlap_tokens=30).chunks
+    assert [c.key for c in plain] == ["f"] + [f"f-part-{n}" for n in range(2, len(plain) + 1)]
+    assert all(b.start_line == a.end_line + 1 for a, b in pairwise(plain))
+    assert all(b.start_line <= a.end_line for a, b in pairwise(overlapping))
+
+
+def test_a_generated_file_of_two_megabytes_takes_seconds() -> None:
+    text = "".join(f"def function_{n}(a, b):\n    return other_{n}(a, key=b.c[{n}])\n\n\n" for n in range(30_000))
+    started = time.perf_counter()
+    assert len(parse(text).symbols) == 30_000
+    assert time.perf_counter() - started < 20
+
+
+def test_importing_loads_no_grammar() -> None:
+    code = "import sys, refdesk.parse.code; print([m for m in sys.modules if 'language_pack' in m])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    ("path", "head", "language"),
+    [
+        ("a/b.PY", "", "python"),
+        ("Makefile", "", "make"),
+        ("bin/tool", "#!/usr/bin/env python3\n", "python"),
+        ("bin/tool", "#!/bin/sh -e\n", "bash"),
+        ("LICENSE", "MIT", ""),
+    ],
+)
+def test_language_of_a_file(path: str, head: str, language: str) -> None:
+    assert language_of(path, head) == language
