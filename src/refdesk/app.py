@@ -134,15 +134,14 @@ def _fetch(url: str, settings: Settings) -> Content:
 
 
 def _files(uri: str, roots: Sequence[Path], settings: Settings) -> Iterator[Content | Skipped]:
-    from refdesk.sources.files import resolve_file_uri
+    from refdesk.sources.files import read_file, resolve_file_uri
     from refdesk.sources.walk import FolderSource
 
     path = resolve_file_uri(uri, [*roots, *(Path(root) for root in settings.allow_roots)])
-    source = FolderSource(path if path.is_dir() else path.parent, max_file_bytes=settings.max_file_bytes)
     if not path.is_dir():
-        stat = path.stat()
-        yield source.read(Found(path=path.name, size=stat.st_size, modified_ns=stat.st_mtime_ns))
+        yield read_file(path, max_bytes=settings.max_file_bytes)
         return
+    source = FolderSource(path, max_file_bytes=settings.max_file_bytes)
     for one in source.walk():
         if isinstance(one, Skipped):
             yield one

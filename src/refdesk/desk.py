@@ -225,6 +225,8 @@ class Desk:
             if root is None or not target.is_relative_to(root):
                 continue
             relative = target.relative_to(root).as_posix()
+            if target == root:
+                return collection, None, None
             document = self.store.document_by_path(collection.name, relative)
             return collection, document, self._parts.why(root, relative, self.settings.max_file_bytes)
         return None, None, None

@@ -144,6 +144,7 @@ class Writer:
     ) -> None:
         """Reads what changed; what only moved or was only touched is noted, the rest is parsed and written."""
         by_hash = {state.content_hash: path for path, state in gone.items()}
+        by_path = {one.path: one for one in changed}
         touched: list[Document] = []
         known: dict[str, Document] = {}
 
@@ -168,7 +169,7 @@ class Writer:
                     known[content.uri] = document
                 yield content
 
-        self._write(collection, fresh(), known, report)
+        self._write(collection, fresh(), known, report, lambda content: source.reject(by_path[content.path]))
         if touched:
             self._store.apply(Batch(collection=collection.name, touches=tuple(touched)))
         self._progress.step(len(changed), len(changed), "done")
@@ -183,13 +184,19 @@ class Writer:
         return self._store.document(state.document_id) if state else None
 
     def _write(
-        self, collection: Collection, contents: Iterable[Content], known: Mapping[str, Document], report: Report
+        self,
+        collection: Collection,
+        contents: Iterable[Content],
+        known: Mapping[str, Document],
+        report: Report,
+        reject: Callable[[Content], None] = lambda content: None,
     ) -> None:
         writes: list[DocumentWrite] = []
         chunks = size = 0
         for content, parsed in self._pool.parse_all(contents, collection.chunking):
             if isinstance(parsed, Skipped):
                 report.errors.append(parsed)
+                reject(content)
                 self._drop_unreadable(collection, known.get(content.uri), report)
                 continue
             write = _document_write(collection, content, parsed, known.get(content.uri))

@@ -40,8 +40,11 @@ class Source(Protocol):
     def read(self, found: Found) -> Content:
         """The bytes of one of them."""
 
+    def reject(self, found: Found) -> None:
+        """Remembers that this content gives nothing, so that it is not read again until it changes."""
+
     def fingerprint(self) -> str:
-        """After a walk: of the rules that decided what is left out."""
+        """After a walk: what decided, to be given to the next walk."""
 
 
 class Parser(Protocol):

@@ -107,6 +107,12 @@ def test_a_file_that_became_unreadable_is_not_found_any_more(desk: Desk, tree: T
     assert [one.path for one in report.errors] == ["pkg/module_8.py"]
     assert found(desk, "function_8") == []
     assert any(one.path == "pkg/module_8.py" and one.reason for one in desk.store.skipped("c"))
+    state = desk.store.sequence()
+    again = desk.index(root, "code", name="c")
+    assert [one.path for one in again.skipped] == ["pkg/module_8.py"]  # known to give nothing: not read again
+    assert desk.store.sequence() == state
+    (root / "pkg/module_8.py").write_text("def back_again():\n    return 8\n")
+    assert desk.index(root, "code", name="c").written == 1
 
 
 def test_a_cancelled_run_leaves_the_last_good_index(desk: Desk, tree: Tree) -> None:

@@ -101,8 +101,8 @@ def _watch(desk: Desk, root: Path, name: str, kind: CollectionKind) -> None:
     from refdesk.sources.watch import watch
 
     click.echo(f"Watching {root}; Ctrl-C ends it.", err=True)
-    for changed in watch(root, threading.Event()):
-        report = desk.index(root, kind, name=name, only=changed)
+    for _ in watch(root, threading.Event()):  # a changed rule or a moved folder changes more than itself: look at all
+        report = desk.index(root, kind, name=name)
         if kind == "docs":
             write_metadata(desk)
         click.echo(f"{report.written} written, {report.removed} removed, {report.moved} moved", err=True)

@@ -124,7 +124,7 @@ def status(context: click.Context, path: Path, as_json: bool) -> None:
         collection, document, walked = desk.why(path)
         if collection is None:
             raise NotFound(f"{path} is in no indexed folder.", "`refdesk index` its folder first.")
-        if path.is_dir() and isinstance(walked, Found | type(None)):
+        if path.is_dir() and not isinstance(walked, Skipped):
             answer = _folder_status(desk, collection)
         else:
             answer = {"path": str(path), "collection": collection.name, "indexed": document is not None}

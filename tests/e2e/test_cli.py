@@ -1,0 +1,175 @@
+"""The command line as a user types it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.mcp_client.stdio import environment
+
+CODE = {
+    "app/login.py": 'def handle_login(user):\n    """Opens a session for the user."""\n    return open_session(user)\n',
+    "app/pay.py": 'def charge(card):\n    """Takes money from the card, once."""\n    return gateway.charge(card)\n',
+    "README.md": "# Shop\n\n## Paying\n\nCards are charged once.\n",
+    "data.bin": "\0\0\0",
+    "node_modules/x/index.js": "module.exports = 1\n",
+    ".gitignore": "ignored.py\n",
+    "ignored.py": "x = 1\n",
+}
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    root = tmp_path / "shop"
+    for name, text in CODE.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root
+
+
+def run(library: Path, *arguments: str, code: int = 0, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "refdesk", "--library", str(library), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False, cwd=cwd)
+    assert done.returncode == code, (done.stdout, done.stderr)
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_a_first_session(tmp_path: Path, shop: Path) -> None:
+    library = tmp_path / "library"
+    assert "library is empty" in run(library, "collections").stdout
+    report = json.loads(run(library, "index", str(shop), "--kind", "code", "--name", "shop", "--json").stdout)
+    assert (report["files"], report["written"]) == (3, 3)
+    reasons = {one["path"].rstrip("/"): one["reason"] for one in report["skipped"]}
+    assert {"data.bin", "node_modules", "ignored.py"} <= set(reasons)
+    assert ".gitignore" in reasons["ignored.py"]
+    found = json.loads(run(library, "search", "handleLogin", "--json").stdout)
+    assert (found["hits"][0]["path"], found["hits"][0]["start_line"]) == ("app/login.py", 1)
+    explained = run(library, "search", "take money", "--explain", "--limit", "1").stdout
+    assert "app/pay.py:1-3" in explained
+    assert "keywords: rank 1" in explained
+    assert "shop" in run(library, "collections").stdout
+    assert "app/pay.py" in run(library, "documents", "shop").stdout
+    assert json.loads(run(library, "stats", "shop", "--json").stdout)["documents"] == 3
+    assert run(library, "doctor").stdout.count("ok") == 3
+    assert "Removed collection shop with 3 documents" in run(library, "remove", "shop").stdout
+    assert json.loads(run(library, "search", "handleLogin", "--json").stdout)["hits"] == []
+
+
+def test_status_says_why(tmp_path: Path, shop: Path) -> None:
+    library = tmp_path / "library"
+    run(library, "index", str(shop), "--name", "shop")
+    indexed = json.loads(run(library, "status", str(shop / "app/pay.py"), "--json").stdout)
+    assert (indexed["indexed"], indexed["up_to_date"]) == (True, True)
+    ignored = json.loads(run(library, "status", str(shop / "ignored.py"), "--json").stdout)
+    assert ignored["indexed"] is False
+    assert ".gitignore:1" in ignored["reason"]
+    (shop / "app/pay.py").write_text("def charge_twice():\n    return 2\n")
+    assert json.loads(run(library, "status", str(shop / "app/pay.py"), "--json").stdout)["up_to_date"] is False
+    folder = json.loads(run(library, "status", str(shop), "--json").stdout)
+    assert folder["changed"] == ["app/pay.py"]
+    assert run(library, "status", str(tmp_path), code=3).stderr
+
+
+def test_ingest_and_backup(tmp_path: Path, shop: Path) -> None:
+    library, copy = tmp_path / "library", tmp_path / "copy"
+    run(library, "ingest", "data:text/markdown,%23%20Harp%0A%0AStrings.", "--collection", "notes", "--meta", "k=v")
+    run(library, "ingest", str(shop / "README.md"), "--collection", "notes")
+    run(library, "ingest", str(shop / "app"), "--collection", "notes")
+    assert json.loads(run(library, "stats", "--json").stdout)["documents"] == 4
+    hits = json.loads(run(library, "search", "strings", "--meta", "k=v", "--json").stdout)["hits"]
+    assert [hit["title"] for hit in hits] == ["Harp"]
+    run(library, "backup", str(copy))
+    hits = json.loads(run(copy, "search", "charged once", "--json").stdout)["hits"]
+    assert "README.md" in [hit["path"] for hit in hits]
+
+
+def test_settings_of_a_collection(tmp_path: Path, shop: Path) -> None:
+    library = tmp_path / "library"
+    run(library, "ingest", str(shop / "README.md"), "--collection", "notes")
+    assert "max_tokens=64" in run(library, "configure", "notes", "--max-tokens", "64", "--min-tokens", "8").stdout
+    assert "Lower it" in run(library, "configure", "notes", "--overlap-tokens", "64", code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        (("search", "x", "--collection", "nope"), 3, "Collection not found: nope"),
+        (("search", " "), 2, "empty"),
+        (("search", "x", "--alpha", "2"), 2, "alpha"),
+        (("index", "/no/such/folder"), 2, "does not exist"),
+        (("documents", "nope"), 3, "nope"),
+        (("remove", "nope"), 3, "nope"),
+        (("ingest", "https://127.0.0.1/x", "--collection", "c"), 2, "127.0.0.1"),
+        (("ingest", "gopher://x", "--collection", "c"), 2, "gopher"),
+        (("--embedder", "psychic", "search", "x"), 2, "psychic"),
+    ],
+)
+def test_every_failure_is_one_line_and_a_documented_code(
+    tmp_path: Path, arguments: tuple[str, ...], code: int, says: str
+) -> None:
+    done = run(tmp_path / "library", *arguments, code=code)
+    assert says in done.stderr
+    assert done.stdout == ""
+
+
+def test_without_an_embedder_answers_say_so(tmp_path: Path, shop: Path) -> None:
+    library = tmp_path / "library"
+    run(library, "--embedder", "none", "index", str(shop), "--name", "shop")
+    answer = json.loads(run(library, "--embedder", "none", "search", "session", "--json").stdout)
+    assert answer["hits"][0]["path"] == "app/login.py"
+    assert answer["notes"] == ["keywords only: no embedder is set"]
+
+
+def test_the_library_is_found_from_a_folder_below(tmp_path: Path, shop: Path) -> None:
+    run(shop / ".refdesk", "index", str(shop), "--name", "shop")
+    command = [sys.executable, "-m", "refdesk", "search", "charge", "--json"]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=True, cwd=shop / "app")
+    assert json.loads(done.stdout)["hits"][0]["path"] == "app/pay.py"
+
+
+def test_watch_keeps_it_fresh(tmp_path: Path, shop: Path) -> None:
+    library = tmp_path / "library"
+    command = [sys.executable, "-m", "refdesk", "--library", str(library), "index", str(shop), "--watch"]
+    watcher = subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True, env=environment())
+    assert watcher.stderr
+    try:
+        for line in watcher.stderr:
+            if "Watching" in line:
+                break
+        deadline = time.monotonic() + 60
+        found: list[object] = []
+        while not found and time.monotonic() < deadline:
+            (shop / "app/fresh.py").write_text(f"def marimba():\n    return {time.monotonic_ns()}\n")
+            time.sleep(1)
+            found = json.loads(run(library, "search", "marimba", "--alpha", "0", "--json").stdout)["hits"]
+        assert found
+    finally:
+        watcher.send_signal(signal.SIGINT)
+        watcher.wait(30)
+        watcher.stderr.close()
+    assert watcher.returncode == 0
+
+
+def test_eval_compares_settings(tmp_path: Path, shop: Path) -> None:
+    library = tmp_path / "library"
+    run(library, "index", str(shop), "--name", "shop")
+    suite = tmp_path / "suite.yaml"
+    suite.write_text(
+        "collection: shop\nsettings: {keywords: {alpha: 0}, meaning: {alpha: 1}}\ncases:\n"
+        "- {query: take money from a card, expect: app/pay.py}\n- {query: handle_login, expect: app/login.py}\n"
+        "- {query: nothing like it zzz, expect: nowhere.py}\n"
+    )
+    scores = json.loads(run(library, "eval", str(suite), "--json").stdout)
+    assert [one["setting"] for one in scores] == ["keywords", "meaning"]
+    assert scores[0]["hit_rate"] == pytest.approx(2 / 3)
+    assert "missed: 'nothing like it zzz'" in run(library, "eval", str(suite)).stdout
+    run(library, "eval", str(suite), "--min-ndcg", "0.99", code=1)
+    suite.write_text("cases: []\n")
+    assert "cases" in run(library, "eval", str(suite), code=2).stderr
