@@ -70,10 +70,11 @@ def _ids(record: Record, query: str) -> set[int]:
         return {row[0] for row in db.execute(query)}
 
 
-def _difference(held: set[int] | None, wanted: set[int]) -> str | None:
+def _difference(held: list[int] | None, wanted: set[int]) -> str | None:
     if held is None:
         return "can't be read"
-    missing, extra = len(wanted - held), len(held - wanted)
+    missing = len(wanted.difference(held))
+    extra = len(held) - (len(wanted) - missing)
     return f"lacks {missing} chunks and has {extra} too many" if missing or extra else None
 
 

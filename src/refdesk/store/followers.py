@@ -89,7 +89,7 @@ class Followers:
                     ) from again
 
     def _write_lexical(self) -> None:
-        if not self._lexical.readable:
+        if not self._lexical.is_writing:  # another process may have come further before this one got the gate
             self._lexical.reload()
         with self._record.snapshot() as db:
             todo = None if not self._lexical.readable else pending(db, self._lexical.applied, LEXICAL)
@@ -173,15 +173,16 @@ class Followers:
 
     # what is held
 
-    def lexical_ids(self) -> set[int] | None:
+    def lexical_ids(self) -> list[int] | None:
         """The chunks in the full-text index; None when it can't be read."""
         return self.lexical(self.sequence()).ids()
 
-    def vector_ids(self) -> set[int] | None:
+    def vector_ids(self) -> list[int]:
         """The chunks in the vector index."""
         index = self.vectors(self.sequence())
         with index.mutex:
-            return set(index.ids.tolist())
+            ids: list[int] = index.ids.tolist()
+            return ids
 
     # a stretch of writing
 

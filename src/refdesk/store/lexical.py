@@ -70,12 +70,12 @@ class LexicalIndex:
             try:
                 self._load()
             except Exception as error:  # tantivy reports a damaged folder as any of several types
-                if self.folder.exists():
+                if (self.folder / "meta.json").exists():
                     _log.warning("the full-text index can't be read: %s", error)
                 self._forget()
 
-    def ids(self) -> set[int] | None:
-        """Every chunk that is here; None when nothing can be read."""
+    def ids(self) -> list[int] | None:
+        """Every chunk that is here, as often as it is; None when nothing can be read."""
         found = self.current()
         if found is None:
             return None
@@ -84,7 +84,7 @@ class LexicalIndex:
         searcher = found[0]
         hits = searcher.search(tantivy.Query.all_query(), max(1, searcher.num_docs)).hits
         values = searcher.fast_field_values("id", [address for _, address in hits])
-        return {int(value) for value in values if value is not None}
+        return [int(value) for value in values if value is not None]
 
     def _load(self) -> None:
         import tantivy
@@ -119,6 +119,11 @@ class LexicalIndex:
             self._linked = None
 
     # writing, inside the gate
+
+    @property
+    def is_writing(self) -> bool:
+        """Whether a writer is open, so that nobody else has written since."""
+        return self._writer is not None
 
     def start_over(self) -> None:
         """Leaves an empty index in place of whatever is in the folder."""
