@@ -8,10 +8,10 @@ from collections import Counter
 
 from refdesk import tokens
 from refdesk.model import Chunk, Chunking
+from refdesk.parse.code.definitions import SOFT, TYPES, Definition
 from refdesk.parse.code.languages import Language
 from refdesk.parse.code.lines import Lines
 from refdesk.parse.code.outline import outline
-from refdesk.parse.code.scan import SOFT, TYPES, Definition
 from refdesk.parse.code.segments import Segment
 
 _LONG_LINE = 8  # characters per token from which a single row is cut

@@ -9,8 +9,8 @@ from functools import cached_property
 from tree_sitter import Node
 
 from refdesk.model import Chunking
+from refdesk.parse.code.definitions import rows_of
 from refdesk.parse.code.lines import Lines
-from refdesk.parse.code.scan import rows_of
 
 _NO_STATEMENT = 1_000  # depth of a row that starts no node
 

@@ -27,7 +27,7 @@ class Lines:
         self.contents = [row.rstrip("\r") for row in rows] if has_returns else rows
         # Line ends in a row are one token; a stray carriage return breaks that arithmetic.
         self._exact = not has_returns or not any("\r" in row for row in self.contents)
-        self._sums = [0, *accumulate(_count(row) for row in self.contents)]
+        self._sums = [0, *accumulate([_count(row) if row else 0 for row in self.contents])]
 
     def tokens(self, start: int, end: int) -> int:
         """The tokens of the rows as `text_of` gives them."""
@@ -64,8 +64,5 @@ class Lines:
 
 
 def _count(content: str) -> int:
-    if not content:
-        return 0
-    if len(content) > 400:
-        return tokens.count(content) + 1
-    return _line_tokens(content) + 1
+    """The tokens of a row and its line end."""
+    return (_line_tokens(content) if len(content) < 200 else tokens.count(content)) + 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from refdesk import tokens
-from refdesk.parse.code.scan import TYPES, Definition
+from refdesk.parse.code.definitions import TYPES, Definition
 
 _INDENT = "    "
 

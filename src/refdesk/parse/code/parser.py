@@ -11,10 +11,10 @@ from refdesk.model import Chunking, Parsed, Symbol
 from refdesk.parse.code import syntax
 from refdesk.parse.code.chunks import ChunkWriter
 from refdesk.parse.code.cuts import Cuts
+from refdesk.parse.code.definitions import Definition, definitions, own_rows, rows_of
 from refdesk.parse.code.languages import LANGUAGES, Language
 from refdesk.parse.code.lines import Lines
 from refdesk.parse.code.references import references
-from refdesk.parse.code.scan import Definition, rows_of, scan
 from refdesk.parse.code.segments import Segmenter
 
 
@@ -28,18 +28,19 @@ class CodeParser:
         data = text.encode("utf-8", "replace")
         tree = syntax.parse(data, row.grammar) if text.strip() else None
         found = _captures(tree, row)
-        seen = scan(found, data, lines)
-        import_rows = {r for node in seen.imports for r in range(*rows_of(node))}
-        cuts = Cuts(tree.root_node if tree is not None else None, lines, seen.above, chunking)
-        segments = Segmenter(lines, cuts, import_rows, chunking).segment(seen.definitions)
-        writer = ChunkWriter(path, row, lines, seen.definitions, import_rows, chunking)
+        above = own_rows((*found.get("comment", ()), *found.get("lead", ())), lines)
+        defined = definitions(found, data, lines, above)
+        import_rows = {r for node in found.get("import", ()) for r in range(*rows_of(node))}
+        cuts = Cuts(tree.root_node if tree is not None else None, lines, above, chunking)
+        segments = Segmenter(lines, cuts, import_rows, chunking).segment(defined)
+        writer = ChunkWriter(path, row, lines, defined, import_rows, chunking)
         return Parsed(
             title=PurePosixPath(path).name or path,
             content_type=language,
             text=text,
             chunks=writer.write(segments),
-            symbols=tuple(_symbol(d) for d in seen.definitions if d.kind != "test"),
-            references=references(seen, data, row),
+            symbols=tuple(_symbol(d) for d in defined if d.kind != "test"),
+            references=references(found, defined, data, row),
             notes=_notes(tree, found, text),
         )
 

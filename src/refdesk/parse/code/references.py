@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from operator import attrgetter
 from typing import cast
+
+from tree_sitter import Node
 
 from refdesk.model import Reference, RelationKind
 from refdesk.parse.code import names
+from refdesk.parse.code.definitions import Definition
 from refdesk.parse.code.imports import READERS
 from refdesk.parse.code.languages import Language
-from refdesk.parse.code.scan import Mention, Scan, rows_of
 
-_KINDS = {
-    "call": "calls",
-    "invoke": "calls",
-    "bare": "calls",
-    "new": "calls",
-    "type": "references",
-    "value": "references",
-}
+_BASES = ("inherits", "conforms", "base")
+_CALLS = ("call", "invoke", "bare", "new")
+_NO_SOURCE = frozenset(["constant", "variable", "field", "case", "namespace", "test"])
 _FOLLOWED = {"invoke": (b"(", b" ", b"{", b"<", b"\n"), "bare": (b"(",)}  # what makes it a call and no subscript
 _MEMBERS = frozenset(["property", "field", "case", "test"])
 _BUILTIN = frozenset(
@@ -35,83 +36,127 @@ _BUILTIN = frozenset(
 )
 
 
-def references(scan: Scan, data: bytes, language: Language) -> tuple[Reference, ...]:
+def references(
+    found: Mapping[str, list[Node]], definitions: list[Definition], data: bytes, language: Language
+) -> tuple[Reference, ...]:
     """Every import, call, base and mention once per line, in the order of the text."""
-    imports = _imports(scan, data, language)
-    known = {d.name for d in scan.definitions if d.kind not in _MEMBERS}
-    bound = known | {ref.alias or ref.target for ref in imports if not ref.receiver.endswith(ref.target)}
-    found = {_identity(ref): ref for ref in imports}
-    ordinals: dict[int, int] = {}
-    for mention in scan.mentions:
-        ref = _reference(mention, data, bound, ordinals)
-        if ref is not None:
-            found.setdefault(_identity(ref), ref)
-    return tuple(found.values())
+    reader = _Reader(data, definitions)
+    for ref in _imports(found.get("import", ()), data, language):
+        reader.bind(ref)
+    for role in _BASES:
+        for node in found.get(role, ()):
+            reader.base(role, node)
+    for role in _CALLS:
+        for node in found.get(role, ()):
+            reader.call(role, node)
+    named = {node.end_byte for role in ("name", "owner", *_BASES) for node in found.get(role, ())}
+    for node in found.get("type", ()):
+        if node.end_byte not in named:
+            named.add(node.end_byte)  # of `a.b.C` only the whole, not C again
+            reader.mention(node)
+    for node in found.get("value", ()):
+        reader.value(node)
+    return tuple(sorted(reader.found.values(), key=attrgetter("line")))
 
 
-def _identity(ref: Reference) -> tuple[str, str, str, str, int, str]:
-    return ref.kind, ref.source, ref.target, ref.receiver, ref.line, ref.alias if ref.kind == "imports" else ""
+class _Reader:
+    """Collects the references of one file."""
+
+    def __init__(self, data: bytes, definitions: list[Definition]) -> None:
+        self.found: dict[tuple[str, str, str, str, int, str], Reference] = {}
+        self._data = data
+        self._bounds, self._owners = _sources(definitions)
+        self._bound = {d.name.encode("utf-8", "replace") for d in definitions if d.kind not in _MEMBERS}
+        self._bases: Counter[int] = Counter()
+
+    def bind(self, ref: Reference) -> None:
+        self.found.setdefault((ref.kind, "", ref.target, ref.receiver, ref.line, ref.alias), ref)
+        if not ref.receiver.endswith(ref.target):
+            self._bound.add((ref.alias or ref.target).encode("utf-8", "replace"))
+
+    def base(self, role: str, node: Node) -> None:
+        source = self._source(node)
+        if role == "base":
+            role = self._base_kind(source)
+        self._add(cast(RelationKind, role), node, source)
+
+    def call(self, role: str, node: Node) -> None:
+        end = node.end_byte
+        if role in _FOLLOWED and self._data[end : end + 1] not in _FOLLOWED[role]:
+            return
+        receiver = None
+        if role == "bare":
+            start = node.start_byte
+            receiver = names.receiver_before(self._data[max(start - 80, 0) : start].decode("utf-8", "replace"))
+        self._add("calls", node, self._source(node), receiver)
+
+    def mention(self, node: Node) -> None:
+        self._add("references", node, self._source(node))
+
+    def value(self, node: Node) -> None:
+        """A name that is no call counts when this file defines or imports it."""
+        raw = self._data[node.start_byte : node.end_byte]
+        bound = self._bound
+        if raw in bound or raw.rpartition(b".")[2] in bound or raw.rpartition(b"::")[2] in bound:
+            self._add("references", node, self._source(node))
+
+    def _source(self, node: Node) -> Definition | None:
+        return self._owners[bisect_right(self._bounds, node.start_byte) - 1]
+
+    def _base_kind(self, source: Definition | None) -> str:
+        """Where the syntax does not tell: a class's first base may be its superclass, the others it conforms to."""
+        if source is None or source.kind != "class":
+            return "conforms"
+        self._bases[id(source)] += 1
+        return "inherits" if self._bases[id(source)] == 1 else "conforms"
+
+    def _add(self, kind: RelationKind, node: Node, source: Definition | None, receiver: str | None = None) -> None:
+        text = self._data[node.start_byte : node.end_byte].decode("utf-8", "replace")
+        target, before = names.split_name(text)
+        if not target or target.isdigit():
+            return
+        if kind == "references":
+            if target in _BUILTIN or len(target) == 1 or (source is not None and target == source.name):
+                return
+        elif target == "require" and kind == "calls":
+            return
+        where = source.qualified if source is not None else ""
+        line = node.end_point[0] + 1  # the name is the last part of what was captured
+        before = before if receiver is None else receiver
+        key = (kind, where, target, before, line, "")
+        if key not in self.found:
+            self.found[key] = Reference(kind=kind, source=where, target=target, line=line, receiver=before)
 
 
-def _imports(scan: Scan, data: bytes, language: Language) -> list[Reference]:
+def _sources(definitions: list[Definition]) -> tuple[list[int], list[Definition | None]]:
+    """The bytes at which the innermost definition changes, and to which."""
+    bounds: list[int] = [0]
+    owners: list[Definition | None] = [None]
+    opened: list[Definition] = []
+    for d in [d for d in definitions if d.kind not in _NO_SOURCE]:
+        while opened and opened[-1].end_byte <= d.start_byte:
+            bounds.append(opened.pop().end_byte)
+            owners.append(opened[-1] if opened else None)
+        bounds.append(d.start_byte)
+        owners.append(d)
+        opened.append(d)
+    while opened:
+        bounds.append(opened.pop().end_byte)
+        owners.append(opened[-1] if opened else None)
+    return bounds, owners
+
+
+def _imports(nodes: Iterable[Node], data: bytes, language: Language) -> Iterator[Reference]:
     read = READERS.get(language.imports)
     if read is None:
-        return []
-    found = []
-    for node in scan.imports:
+        return
+    for node in nodes:
         text = data[node.start_byte : node.end_byte].decode("utf-8", "replace")
-        first = rows_of(node)[0] + 1
-        found += [
-            Reference(
-                kind="imports",
-                source="",
-                target=item.name,
-                line=first + text.count("\n", 0, item.offset),
-                receiver=item.module,
-                alias=item.alias,
-            )
-            for item in read(text)
-        ]
-    return found
-
-
-def _reference(mention: Mention, data: bytes, bound: set[str], ordinals: dict[int, int]) -> Reference | None:
-    node, role = mention.node, mention.role
-    start, end = node.start_byte, node.end_byte
-    if role in _FOLLOWED and data[end : end + 1] not in _FOLLOWED[role]:
-        return None
-    target, receiver = names.split_name(data[start:end].decode("utf-8", "replace"))
-    if role == "bare":
-        receiver = names.receiver_before(data[max(start - 80, 0) : start].decode("utf-8", "replace"))
-    if not target or target.isdigit() or (role == "type" and len(target) == 1):
-        return None
-    if (role == "value" and target not in bound) or (role == "call" and target == "require"):
-        return None
-    if role in ("type", "value") and target in _BUILTIN:
-        return None
-    owner = mention.source
-    source = owner.qualified if owner is not None else ""
-    if role in ("type", "value") and owner is not None and target == owner.name:
-        return None
-    if role in _KINDS:
-        kind = _KINDS[role]
-    else:
-        kind = _base_kind(mention, ordinals)
-    return Reference(
-        kind=cast(RelationKind, kind),
-        source=source,
-        target=target,
-        line=node.end_point[0] + 1,  # the name is the last part of what was captured
-        receiver=receiver,
-    )
-
-
-def _base_kind(mention: Mention, ordinals: dict[int, int]) -> str:
-    """What a base is where the syntax does not tell: a class's first may be its superclass, the others conform."""
-    if mention.role != "base":
-        return mention.role
-    source = mention.source
-    if source is None or source.kind != "class":
-        return "conforms"
-    ordinals[id(source)] = ordinals.get(id(source), 0) + 1
-    return "inherits" if ordinals[id(source)] == 1 else "conforms"
+        first = node.start_point[0] + 1
+        for item in read(text):
+            line = first + text.count("\n", 0, item.offset)
+            target = item.name or item.module
+            if target:
+                yield Reference(
+                    kind="imports", source="", target=target, line=line, receiver=item.module, alias=item.alias
+                )

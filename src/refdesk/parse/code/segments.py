@@ -8,10 +8,11 @@ from typing import Literal
 
 from refdesk.model import Chunking
 from refdesk.parse.code.cuts import Cuts
+from refdesk.parse.code.definitions import CALLABLES, SOFT, SPACES, TYPES, Definition
 from refdesk.parse.code.lines import Lines
-from refdesk.parse.code.scan import CALLABLES, SOFT, SPACES, TYPES, Definition
 
 _DEEPEST = 40  # containers opened inside each other; anything deeper is cut by statements
+_SLACK = 8  # tokens a chunk may have too many for the brackets that close it
 _CLOSERS = re.compile(r"^(?:[\s\])};,]|end\b|#endif\b.*|fi\b|done\b|esac\b)*$")
 
 Form = Literal["definition", "gap", "outline", "part"]
@@ -106,12 +107,8 @@ class Segmenter:
         return inner * 2 > tokens
 
     def _gap(self, start: int, end: int, within: Definition | None, before: list[Segment]) -> list[Segment]:
-        while start < end and before and _CLOSERS.match(self._lines.contents[start]):
-            if not self._lines.is_blank(start) and before[-1].form != "outline":
-                self._extend(before, start + 1)
-            elif not self._lines.is_blank(start):
-                break
-            start += 1
+        if before and before[-1].form != "outline":
+            start = self._close(before, start, end)
         start, end = self._lines.trim(start, end)
         if start >= end:
             return []
@@ -125,9 +122,19 @@ class Segmenter:
                 segments.append(Segment(c, d, self._lines.tokens(c, d), "gap", head, around, part))
         return segments
 
-    def _extend(self, segments: list[Segment], end: int) -> None:
-        last = segments[-1]
-        segments[-1] = replace(last, end=end, tokens=self._lines.tokens(last.start, end))
+    def _close(self, before: list[Segment], start: int, end: int) -> int:
+        """The row after the closing brackets, which go with what they follow."""
+        last = before[-1]
+        for row in range(start, end):
+            if not _CLOSERS.match(self._lines.contents[row]):
+                return row
+            if self._lines.is_blank(row):
+                continue
+            tokens = self._lines.tokens(last.start, row + 1)
+            if tokens > self._max + _SLACK:
+                return row
+            before[-1] = replace(last, end=row + 1, tokens=tokens)
+        return end
 
     def _apart(self, start: int, end: int) -> list[tuple[int, int]]:
         """Imports and what follows them apart, when both are worth it."""

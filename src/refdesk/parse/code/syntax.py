@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 
 from tree_sitter import Language, Node, Parser, Query, QueryCursor, Tree
@@ -16,6 +17,7 @@ _PIECE_BYTES = 4096
 _PARSE_SECONDS = 5.0
 _MAX_LEVELS = 200
 _FAR_IN = re.compile(rb"\n[ \t]{200}")
+_extent = attrgetter("byte_range")
 _local = threading.local()
 
 
@@ -54,8 +56,9 @@ def parse(data: bytes, grammar_name: str) -> Tree | None:
 
 
 def captures(tree: Tree, asked: Query) -> dict[str, list[Node]]:
-    """The nodes a query names; within one name in no particular order."""
-    return QueryCursor(asked).captures(tree.root_node)
+    """The nodes a query names, in the order of the text; tree-sitter itself promises no order."""
+    found = QueryCursor(asked).captures(tree.root_node)
+    return {role: sorted(found[role], key=_extent) for role in sorted(found)}
 
 
 def _is_too_deep(data: bytes) -> bool:

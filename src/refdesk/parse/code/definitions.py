@@ -1,9 +1,9 @@
-"""Which definitions are in a tree, how are they nested, and what do they mention?"""
+"""Which definitions are in a tree, and how are they nested?"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from tree_sitter import Node
@@ -17,10 +17,10 @@ TYPES = frozenset(
 SPACES = frozenset(["module", "namespace"])
 CALLABLES = frozenset(["function", "method", "constructor", "destructor", "subscript", "operator", "macro", "test"])
 SOFT = frozenset(["constant", "variable", "property", "field", "case", "type"])
-_NO_SOURCE = frozenset(["constant", "variable", "field", "case", "namespace", "test"])
 _CALLBACK = re.compile(r",\s*(?:async\s*)?(?:function\s*)?\([^()]*\)$")
 _NO_OWNER = frozenset(["exports", "module.exports", "this", "self", "window", "globalThis"])
-_MENTIONS = frozenset(["call", "invoke", "bare", "new", "type", "value", "inherits", "conforms", "base"])
+# Of nodes with the same extent a wrapper comes first, then a body that is all of what it defines.
+_RANKS = {"wrap": 0, "body": 1, "name": 4, "owner": 4, "doc": 4}
 
 
 @dataclass(slots=True, eq=False)
@@ -45,38 +45,18 @@ class Definition:
     children: list[Definition] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class Mention:
-    """A name used, by whom."""
-
-    role: str
-    node: Node
-    source: Definition | None
-
-
-@dataclass(frozen=True, slots=True)
-class Scan:
-    """What one pass over a tree found, in the order of the text."""
-
-    definitions: list[Definition]
-    mentions: list[Mention]
-    imports: list[Node]
-    above: Mapping[int, int]  # last row of a comment or attribute on its own lines → its first row
-
-
-def scan(found: Mapping[str, list[Node]], data: bytes, lines: Lines) -> Scan:
-    """The definitions and mentions of a tree from what its query captured."""
-    comments = _own_rows(found.get("comment", ()), lines)
-    above = comments | _own_rows(found.get("lead", ()), lines)
-    named = {
-        node.end_byte for role in ("name", "owner", "base", "inherits", "conforms") for node in found.get(role, ())
-    }
-    imports = sorted(found.get("import", ()), key=lambda node: node.start_byte)
-    sweep = _Sweep(data, lines, comments, above, named, {(node.start_byte, node.end_byte) for node in imports})
+def definitions(
+    found: Mapping[str, list[Node]], data: bytes, lines: Lines, above: Mapping[int, int]
+) -> list[Definition]:
+    """The definitions that a query captured, in the order of the text, each with its children."""
+    comments = own_rows(found.get("comment", ()), lines)
+    sweep = _Sweep(data, lines, comments, above, {node.byte_range for node in found.get("import", ())})
     for _start, _end, _rank, _order, role, node in _events(found):
         sweep.take(role, node)
-    _finish(sweep.definitions, data)
-    return Scan([d for d in sweep.definitions if d.name], sweep.mentions, imports, above)
+    named = [d for d in sweep.definitions if d.name]
+    for d in named:
+        _finish(d, data)
+    return named
 
 
 def rows_of(node: Node) -> tuple[int, int]:
@@ -86,7 +66,8 @@ def rows_of(node: Node) -> tuple[int, int]:
     return start, end if column == 0 and end > start else end + 1
 
 
-def _own_rows(nodes: list[Node] | tuple[Node, ...], lines: Lines) -> dict[int, int]:
+def own_rows(nodes: Iterable[Node], lines: Lines) -> dict[int, int]:
+    """Last row → first row of the nodes that have their rows to themselves."""
     rows = {}
     for node in nodes:
         row, column = node.start_point
@@ -98,19 +79,12 @@ def _own_rows(nodes: list[Node] | tuple[Node, ...], lines: Lines) -> dict[int, i
 def _events(found: Mapping[str, list[Node]]) -> list[tuple[int, int, int, int, str, Node]]:
     events: list[tuple[int, int, int, int, str, Node]] = []
     for role, nodes in found.items():
-        if role.startswith("def."):
-            rank = 3 if role[4:] in SOFT else 2
-        elif role == "wrap":
-            rank = 0
-        elif role == "body":  # before a definition that is all of it
-            rank = 1
-        elif role in _MENTIONS or role in ("name", "owner", "doc"):
-            rank = 4
-        else:
-            continue
-        events += [
-            (node.start_byte, -node.end_byte, rank, order, role, node) for order, node in enumerate(nodes, len(events))
-        ]
+        rank = (3 if role[4:] in SOFT else 2) if role.startswith("def.") else _RANKS.get(role)
+        if rank is not None:
+            events += [
+                (node.start_byte, -node.end_byte, rank, order, role, node)
+                for order, node in enumerate(nodes, len(events))
+            ]
     events.sort()
     return events
 
@@ -122,18 +96,15 @@ class _Sweep:
         self,
         data: bytes,
         lines: Lines,
-        comments: dict[int, int],
-        above: dict[int, int],
-        named: set[int],
+        comments: Mapping[int, int],
+        above: Mapping[int, int],
         imports: set[tuple[int, int]],
     ) -> None:
         self.definitions: list[Definition] = []
-        self.mentions: list[Mention] = []
         self._data = data
         self._lines = lines
         self._comments = comments
         self._above = above
-        self._named = named  # where names end that are no mention of a type
         self._imports = imports
         self._open: list[Definition] = []
         self._wraps: list[tuple[int, int, int, int]] = []  # end byte, start byte, first row, end row
@@ -142,25 +113,13 @@ class _Sweep:
         start = node.start_byte
         while self._open and self._open[-1].end_byte <= start:
             self._open.pop()
-        if role in _MENTIONS:
-            if role == "type":
-                if node.end_byte in self._named:
-                    return
-                self._named.add(node.end_byte)  # of `a.b.C` only the whole, not C again
-            self.mentions.append(Mention(role, node, self._source()))
-        elif role.startswith("def."):
+        if role.startswith("def."):
             self._define(role[4:], node)
         elif role == "wrap":
             if not self._wraps or self._wraps[-1][0] < node.end_byte:
                 self._wraps.append((node.end_byte, start, *rows_of(node)))
-        elif self._open:
-            self._describe(role, node)
-
-    def _source(self) -> Definition | None:
-        for definition in reversed(self._open):
-            if not definition.hidden and definition.kind not in _NO_SOURCE:
-                return definition
-        return None
+        elif self._open and not self._open[-1].hidden:
+            self._describe(self._open[-1], role, node)
 
     def _define(self, kind: str, node: Node) -> None:
         start_byte, end_byte = node.start_byte, node.end_byte
@@ -202,10 +161,7 @@ class _Sweep:
             return ""
         return names.doc_comment("\n".join(self._lines.text_of(a, b) for a, b in reversed(rows)))
 
-    def _describe(self, role: str, node: Node) -> None:
-        definition = self._open[-1]
-        if definition.hidden:
-            return
+    def _describe(self, definition: Definition, role: str, node: Node) -> None:
         if role == "body":
             definition.body_byte = definition.body_byte or node.start_byte
         elif role == "owner":
@@ -238,18 +194,15 @@ def _kind(kind: str, parent: Definition | None) -> str:
     return {"property": "variable", "field": "variable"}.get(kind, kind)
 
 
-def _finish(definitions: list[Definition], data: bytes) -> None:
-    """Fills in what depends on the parent: qualified names, signatures, children."""
-    for d in definitions:
-        if not d.name:
-            continue
-        _qualify(d)
-        head = data[d.head_byte : min(d.body_byte or d.end_byte, d.start_byte + 4 * names.MAX_SIGNATURE)]
-        d.signature = names.signature(head.decode("utf-8", "replace"))
-        if d.kind == "test":
-            d.signature = _CALLBACK.sub(")", d.signature)
-        if d.parent is not None:
-            d.parent.children.append(d)
+def _finish(d: Definition, data: bytes) -> None:
+    """Fills in what depends on the parent, which is finished already."""
+    _qualify(d)
+    head = data[d.head_byte : min(d.body_byte or d.end_byte, d.start_byte + 4 * names.MAX_SIGNATURE)]
+    d.signature = names.signature(head.decode("utf-8", "replace"))
+    if d.kind == "test":
+        d.signature = _CALLBACK.sub(")", d.signature)
+    if d.parent is not None:
+        d.parent.children.append(d)
 
 
 def _qualify(d: Definition) -> None:
