@@ -17,7 +17,7 @@ from typing import Any
 
 from bench import authored, corpora, metrics, sets, tables
 from bench.memo import remembered
-from bench.sets import Item, KnownItems
+from bench.sets import Asked, KnownItems
 from refdesk.app import open_desk
 from refdesk.desk import Desk
 from refdesk.model import Filters, Query, StoredChunk
@@ -83,12 +83,12 @@ def _vectors(desk: Desk, text: str) -> list[StoredChunk]:
     return [stored[one.chunk_id] for one in found]
 
 
-def rank_of(item: Item, answers: Sequence[StoredChunk]) -> int | None:
+def rank_of(item: Asked, answers: Sequence[StoredChunk]) -> int | None:
     """The 1-based rank of the first answer that shows the item's place."""
     return next((rank for rank, stored in enumerate(answers, 1) if item.is_met_by(stored)), None)
 
 
-def score(name: str, ranker: Ranker, items: Sequence[Item]) -> Score:
+def score(name: str, ranker: Ranker, items: Sequence[Asked]) -> Score:
     """What the ranker reaches on these queries."""
     ranks = [rank_of(item, ranker(item.query)) for item in items]
     by_query = tuple(metrics.ndcg(rank) for rank in ranks)
@@ -152,7 +152,7 @@ def _plain(result: dict[str, Any]) -> dict[str, Any]:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--sets", nargs="*", default=[*sets.NAMES], choices=[*sets.NAMES, "authored"])
+    options.add_argument("--sets", nargs="*", default=[*sets.NAMES, "authored"], choices=[*sets.NAMES, "authored"])
     options.add_argument("--embedder", default="static", choices=["static", "wordllama", "none"])
     options.add_argument("--no-sweep", action="store_true", help="leave the fixed alphas out")
     options.add_argument("--tune", action="store_true", help="try the engine's constants on the tuning half")

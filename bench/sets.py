@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
+from typing import Protocol
 
 from bench import corpora, undocument, unheaded
 from bench.undocument import Undocumented
 from refdesk.model import CollectionKind, StoredChunk
 
 NAMES = ("python", "code", "docs")
-KINDS: dict[str, CollectionKind] = {"python": "code", "code": "code", "docs": "docs"}
+KINDS: dict[str, CollectionKind] = {"python": "code", "code": "code", "docs": "docs", "authored": "code"}
 PER_PACKAGE = {"python": 60, "code": 60, "docs": 60}
 _MAX_BYTES = 400_000
 _SKIPPED_PARTS = frozenset(
@@ -59,14 +60,26 @@ class Item:
         return around or self.start_line <= chunk.start_line <= self.end_line
 
 
+class Asked(Protocol):
+    """A query that knows its answer."""
+
+    @property
+    def query(self) -> str: ...
+
+    @property
+    def package(self) -> str: ...
+
+    def is_met_by(self, stored: StoredChunk) -> bool: ...
+
+
 @dataclass(frozen=True, slots=True)
 class KnownItems:
     """A set: its folder of files, and its queries in two halves that share no package."""
 
     name: str
     folder: Path
-    report: tuple[Item, ...]
-    tune: tuple[Item, ...]
+    report: tuple[Asked, ...]
+    tune: tuple[Asked, ...]
 
 
 def known_items(name: str, cache_folder: Path) -> KnownItems:

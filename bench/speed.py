@@ -114,6 +114,9 @@ def main() -> None:
     options.add_argument("--only", nargs="*", choices=["index", "query"], default=["index", "query"])
     options.add_argument("--rounds", type=int, default=3, help="cold runs of each corpus")
     options.add_argument("--queries", type=int, default=300)
+    options.add_argument(
+        "--library", type=Path, help="where the 100,000 chunks are kept for the next run, to save time"
+    )
     options.add_argument("--cache", type=Path, default=corpora.DEFAULT_CACHE)
     options.add_argument("--json", type=Path)
     given = options.parse_args()
@@ -129,7 +132,9 @@ def main() -> None:
                 results["index"].append(facts)
             rows += _growth(results["index"])
         if "query" in given.only:
-            own, results["query"] = query_speed.measure(given.cache, scratch / "queries", given.queries)
+            own, results["query"] = query_speed.measure(
+                given.cache, given.library or scratch / "queries", given.queries
+            )
             print(tables.show_rows("queries among 100,000 chunks", own), flush=True)
             print(f"\nstages of a hybrid query, median ms: {results['query']['stages']}")
             rows += own

@@ -12,7 +12,7 @@ from typing import Any
 
 from bench import metrics, sets, tables
 from bench.memo import remembered
-from bench.sets import Item
+from bench.sets import Asked
 from refdesk.desk import Desk
 from refdesk.model import Query
 from refdesk.search import engine as engine_module
@@ -111,7 +111,7 @@ def run(names: Sequence[str], embedder: str, cache: Path, json: Path | None) -> 
 class _Trial:
     """One set's desk and tuning queries."""
 
-    def __init__(self, desk: Desk, items: Sequence[Item]) -> None:
+    def __init__(self, desk: Desk, items: Sequence[Asked]) -> None:
         self._desk = desk
         self.items = items
         self.forget()
