@@ -13,6 +13,8 @@ from refdesk.parse.manifest import NO_RULES, Governing, ManifestSet
 MAX_CHARS = 64_000_000
 MAX_LINE = 10_000_000
 _OFFICE = {b"%PDF-": "pdf", b"PK\x03\x04": "docx"}
+_PROSE = frozenset({"markdown", "html", "rst", "notebook"})
+_RECORDS = frozenset({"json", "jsonl", "yaml", "toml", "ini", "csv"})
 
 
 class AnyParser:
@@ -34,21 +36,45 @@ class AnyParser:
 
     def _read(self, text: str, content: Content, kind: str, chunking: Chunking) -> Parsed:
         """Each parser is loaded when the first file of its kind comes."""
-        path, rules = content.path, self._rules(content.path)
-        if kind == "markdown":
-            from refdesk.parse.markdown import MarkdownParser
+        path = content.path
+        if kind in _PROSE:
+            return self._prose(text, content, kind, chunking)
+        if kind in _RECORDS:
+            from refdesk.parse.records import RecordsParser
 
-            return MarkdownParser(rules).parse(text, path, chunking)
+            return RecordsParser().parse(text, path, chunking, kind)
         if is_code(kind):
             from refdesk.parse.code import CodeParser
 
             return CodeParser().parse(text, path, kind, chunking)
         from refdesk.parse.plain import PlainParser
 
-        return PlainParser().parse(text, path, chunking, kind)
+        return PlainParser().parse(text, path, chunking, kind, self._rules(path))
+
+    def _prose(self, text: str, content: Content, kind: str, chunking: Chunking) -> Parsed:
+        path, rules = content.path, self._rules(content.path)
+        if kind == "html":
+            from refdesk.parse.html import HtmlParser
+
+            return HtmlParser(rules).parse(text, path, chunking, content.uri)
+        if kind == "rst":
+            from refdesk.parse.rst import RstParser
+
+            return RstParser(rules).parse(text, path, chunking)
+        if kind == "notebook":
+            from refdesk.parse.notebook import NotebookParser
+
+            return NotebookParser(rules).parse(text, path, chunking)
+        from refdesk.parse.markdown import MarkdownParser
+
+        return MarkdownParser(rules).parse(text, path, chunking)
 
     def _office(self, content: Content, kind: str, chunking: Chunking) -> Parsed:
-        raise ParseFailed(f"{kind} files can't be read", "Install refdesk[office].")
+        from refdesk.parse.office import PdfParser, WordParser
+
+        if kind == "pdf":
+            return PdfParser().parse(content.data, content.path, chunking)
+        return WordParser(self._rules(content.path)).parse(content.data, content.path, chunking)
 
     def _rules(self, path: str) -> Governing:
         return self._manifests.for_path(path) if self._manifests is not None else NO_RULES

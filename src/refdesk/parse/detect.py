@@ -95,15 +95,13 @@ def by_name(path: str) -> str:
     lower = name.lower()
     if lower in _BY_NAME:
         return _BY_NAME[lower]
+    stem, _, extension = lower.rpartition(".")
+    if stem and extension in _BY_EXTENSION:
+        return _BY_EXTENSION[extension]
     extensions, names = _code_names()
     if name in names or lower in names:
         return names.get(name) or names[lower]
-    stem, _, extension = lower.rpartition(".")
-    if not stem or not extension:
-        return ""
-    if lower.endswith(".blade.php"):
-        return "html"
-    return _BY_EXTENSION.get(extension) or extensions.get(extension, "")
+    return extensions.get(extension, "") if stem else ""
 
 
 def by_content(text: str) -> str:

@@ -45,7 +45,7 @@ class MarkdownParser:
     def __init__(self, rules: Governing = NO_RULES) -> None:
         self._rules = rules
 
-    def parse(self, text: str, path: str, chunking: Chunking) -> Parsed:
+    def parse(self, text: str, path: str, chunking: Chunking, title: str = "") -> Parsed:
         """The document with its front matter as metadata and one chunk or more for each section."""
         lines = split_lines(text)
         front = read_front_matter(lines)
@@ -54,7 +54,7 @@ class MarkdownParser:
             front, outline = replace(front, body=0), replace(outline, body=0)
         facets = self._rules.facets(front)
         outline = replace(outline, facets=facets)
-        title = front.title or _first_title(outline) or PurePosixPath(path).stem
+        title = title or front.title or _first_title(outline) or PurePosixPath(path).stem
         return Parsed(
             title=title,
             content_type="markdown",

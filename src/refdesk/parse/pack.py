@@ -39,16 +39,17 @@ def pack(lines: list[str], blocks: Sequence[Block], limits: Limits) -> list[Piec
     pending: list[tuple[int, int]] = []
     size = 0
     for start, end, weight, text in _atoms(lines, blocks, limits):
-        if pending and (size + weight > limits.maximum or text is not None):
+        gap = limits.measure("\n" * (start - pending[-1][1] + 1)) if pending else 0
+        if pending and (size + gap + weight > limits.maximum or text is not None):
             pieces.append(_piece(lines, pending))
-            pending, size = _overlap(lines, pending, limits, weight), 0
-            size = sum(limits.measure(text_of(lines, *span)) for span in pending)
+            pending, gap = _overlap(lines, pending, limits, weight), 0
+            size = limits.measure(text_of(lines, pending[0][0], start)) if pending else 0
         if text is not None:
             pending, size = [], 0
             pieces.append(Piece(start, end, text, cut=True))
         else:
             pending.append((start, end))
-            size += weight
+            size += gap + weight
     if pending:
         pieces.append(_piece(lines, pending))
     return _merge_small(lines, pieces, limits)

@@ -42,10 +42,14 @@ class Sizes:
             size = self._known[start, end] = self._measure(text_of(self._lines, start, end))
         return size
 
+    def both(self, first: Section, second: Section) -> int:
+        """The size of two neighbours together, the blank lines between them counted as one."""
+        return self.of(first.start, first.end) + self.of(second.start, second.end) + 1
+
 
 def cut(outline: Outline, title: str, chunking: Chunking, strategy: Strategy | None) -> tuple[Chunk, ...]:
     """The chunks in order: as the corpus asks when it has a strategy, else by the collection's token limits."""
-    limits = _limits(chunking, strategy)
+    limits = limits_of(chunking, strategy)
     sizes = Sizes(outline.lines, limits)
     sections, below = _sections(outline, strategy or Strategy())
     refined = [part for section in sections for part in _refine(outline, section, below, limits, sizes)]
@@ -57,7 +61,8 @@ def cut(outline: Outline, title: str, chunking: Chunking, strategy: Strategy | N
     for section in refined:
         for number, piece in enumerate(_pieces(outline, section, limits, sizes), 1):
             key = keys.part(section.key, number)
-            chunks.append(_chunk(outline, kinds, section, piece, key, title))
+            size = tokens.count(piece.text) if strategy or piece.cut else sizes.of(piece.start, piece.end)
+            chunks.append(_chunk(outline, kinds, section, piece, key, title, size))
     return tuple(chunks)
 
 
@@ -69,7 +74,8 @@ def title_heading(headings: Iterable[Heading]) -> Heading | None:
     return listed[0]
 
 
-def _limits(chunking: Chunking, strategy: Strategy | None) -> Limits:
+def limits_of(chunking: Chunking, strategy: Strategy | None) -> Limits:
+    """Characters where a corpus has a strategy, else tokens."""
     if strategy:
         return Limits(maximum=strategy.max_chunk_size, minimum=strategy.min_chunk_size, measure=len)
     return Limits(maximum=chunking.max_tokens, minimum=chunking.min_tokens, overlap=chunking.overlap_tokens)
@@ -128,27 +134,39 @@ def _trimmed(lines: list[str], section: Section) -> Section:
 
 def _merge(sections: list[Section], limits: Limits, sizes: Sizes) -> list[Section]:
     """Sections too small to stand alone joined with a neighbour, while the two fit together."""
-    merged: list[Section] = []
+
+    def small(section: Section) -> bool:
+        return sizes.of(section.start, section.end) < limits.minimum
+
+    def fit(first: Section, second: Section) -> bool:
+        return sizes.both(first, second) <= limits.maximum
+
+    gathered: list[Section] = []
     for section in sections:
+        before = gathered[-1] if gathered else None
+        nested = before is not None and section.path[: len(before.path)] == before.path
+        if before is None or not small(before) or not (nested or small(section)) or not fit(before, section):
+            gathered.append(section)
+        else:
+            # A heading with little under it introduces what follows; else the first of the two gives its name.
+            gathered[-1] = replace(section if nested else before, start=before.start, end=section.end)
+    merged: list[Section] = []
+    for section in gathered:
         before = merged[-1] if merged else None
-        if before is None or not _belong(before, section, limits, sizes):
+        if before is not None and small(section) and _related(before, section) and fit(before, section):
+            merged[-1] = replace(before, end=section.end)
+        elif before is not None and small(before) and fit(before, section):
+            merged[-1] = replace(section, start=before.start)
+        else:
             merged.append(section)
-            continue
-        # A heading with little under it introduces what follows; else the first of the two gives its name.
-        introduces = sizes.of(before.start, before.end) < limits.minimum
-        nested = section.path[: len(before.path)] == before.path
-        named = section if introduces and nested else before
-        merged[-1] = replace(named, start=before.start, end=section.end)
     if len(merged) == 1 and len(sections) > 1:
         merged = [replace(merged[0], key="", path=(), kind="file", level=0)]
     return merged
 
 
-def _belong(before: Section, section: Section, limits: Limits, sizes: Sizes) -> bool:
-    small_before = sizes.of(before.start, before.end) < limits.minimum
-    small = sizes.of(section.start, section.end) < limits.minimum
-    related = small_before or section.path[:-1] in (before.path, before.path[:-1])
-    return (small_before or small) and related and sizes.of(before.start, section.end) <= limits.maximum
+def _related(before: Section, section: Section) -> bool:
+    """Whether one is below the other, or both below the same."""
+    return section.path[:-1] in (before.path, before.path[:-1])
 
 
 def _pieces(outline: Outline, section: Section, limits: Limits, sizes: Sizes) -> list[Piece]:
@@ -177,7 +195,7 @@ def _with_heading(blocks: list[Block]) -> list[Block]:
     return glued
 
 
-def _chunk(outline: Outline, kinds: Kinds, section: Section, piece: Piece, key: str, title: str) -> Chunk:
+def _chunk(outline: Outline, kinds: Kinds, section: Section, piece: Piece, key: str, title: str, size: int) -> Chunk:
     heading = section.path[-1] if section.path else title
     type_, language = kinds.of(piece.start, piece.end, heading)
     return Chunk(
@@ -187,7 +205,7 @@ def _chunk(outline: Outline, kinds: Kinds, section: Section, piece: Piece, key: 
         language=language,
         start_line=piece.start + 1,
         end_line=piece.end,
-        tokens=tokens.count(piece.text),
+        tokens=size,
         key=key,
         title=heading,
         breadcrumb=(title, *section.path),

@@ -1,0 +1,165 @@
+"""What is wrong with a docs corpus?"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from urllib.parse import unquote, urlsplit
+
+from refdesk.errors import InvalidInput, ParseFailed
+from refdesk.model import Chunking
+from refdesk.parse.decode import decode
+from refdesk.parse.frontmatter import read_front_matter
+from refdesk.parse.keys import places, slug
+from refdesk.parse.links import Anchors, Link, links_of
+from refdesk.parse.manifest import FILE_NAME, ManifestSet, load_manifests, read_manifest
+from refdesk.parse.markdown import MarkdownParser, read_outline
+from refdesk.parse.outline import Outline, split_lines
+from refdesk.parse.sections import title_heading
+from refdesk.parse.strategy import Strategy
+
+_MARKDOWN = (".md", ".mdx", ".markdown")
+_OTHER_NAMES = (".md", ".mdx", ".markdown", ".rst", ".html", "/index.md", "/index.mdx", "/README.md", "/_index.md")
+_FILE_LIKE = re.compile(
+    r"^#|\.(?:mdx?|markdown|rst|html?|txt|png|svg|jpe?g|gif|pdf|py|json|ya?ml)(?:[#?]|$)", re.IGNORECASE
+)
+_NOT_ENTERED = frozenset({"node_modules", "__pycache__", "venv"})
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """One thing to correct, where it is."""
+
+    path: str  # relative to the corpus
+    line: int  # 1-based
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: str
+    text: str
+    lines: list[str]
+    outline: Outline
+
+
+def check(root: Path, paths: Iterable[str] | None = None) -> list[Problem]:
+    """Everything wrong under a folder, or in some relative paths of it, in order of path and line."""
+    listed = sorted(paths) if paths is not None else sorted(_walk(root))
+    problems: list[Problem] = []
+    manifests = _manifests(root, listed, problems)
+    anchors = Anchors(root)
+    labels = any(PurePosixPath(path).name == "conf.py" for path in listed)
+    for path in listed:
+        if not path.lower().endswith(_MARKDOWN):
+            continue
+        try:
+            text = decode((root / path).read_bytes()).text
+        except (ParseFailed, OSError) as error:
+            problems.append(Problem(path, 1, str(error)))
+            continue
+        lines = split_lines(text)
+        front = read_front_matter(lines)
+        if front.problem:
+            problems.append(Problem(path, front.problem_line, front.problem))
+        file = _File(path, text, lines, read_outline(lines, front.body))
+        problems += _duplicates(file)
+        problems += _oversize(file, manifests)
+        problems += _dead_links(file, root, anchors, labels)
+    return sorted(set(problems))
+
+
+def _walk(root: Path) -> Iterator[str]:
+    for folder, folders, files in os.walk(root):
+        folders[:] = [one for one in folders if not one.startswith(".") and one not in _NOT_ENTERED]
+        for name in files:
+            yield (Path(folder) / name).relative_to(root).as_posix()
+
+
+def _manifests(root: Path, listed: list[str], problems: list[Problem]) -> ManifestSet:
+    """The manifests that can be used; what is wrong with the others is a problem."""
+    sound = True
+    for path in listed:
+        if PurePosixPath(path).name != FILE_NAME:
+            continue
+        folder = str(PurePosixPath(path).parent)
+        try:
+            manifest = read_manifest((root / path).read_bytes(), "" if folder == "." else folder)
+        except InvalidInput as error:
+            problems.append(Problem(path, 1, str(error)))
+            sound = False
+        else:
+            problems += [Problem(path, 1, f"unknown key {key!r}: it is ignored") for key in manifest.unknown]
+    return load_manifests(root) if sound else ManifestSet()
+
+
+def _duplicates(file: _File) -> Iterator[Problem]:
+    """Headings whose id had to be numbered: it changes when a section before them comes or goes."""
+    headings = file.outline.headings
+    for heading, place in places(headings, title_heading(headings)).items():
+        if place.slugs[-1] != slug(heading.text):
+            message = f"duplicate id: another section is called {heading.text!r}, so this one is #{place.key}"
+            yield Problem(file.path, heading.start + 1, message)
+
+
+def _oversize(file: _File, manifests: ManifestSet) -> Iterator[Problem]:
+    """Sections that had to be cut into parts, and passages too large that can't be cut."""
+    rules = manifests.for_path(file.path)
+    limit = (rules.strategy or Strategy()).max_chunk_size
+    chunks = MarkdownParser(rules).parse(file.text, file.path, Chunking()).chunks
+    parts: dict[str, list[int]] = {}
+    for chunk in chunks:
+        section = re.sub(r"-?_?part-\d+(?:-\d+)?$", "", chunk.key)
+        parts.setdefault(section, []).append(chunk.start_line)
+        if len(chunk.text) > limit:
+            message = (
+                f"oversize section #{chunk.key}: {len(chunk.text):,} characters that can't be cut, limit {limit:,}"
+            )
+            yield Problem(file.path, chunk.start_line, message)
+    keys = {chunk.key for chunk in chunks}
+    for section, starts in parts.items():
+        if len(starts) > 1 and (f"{section}-part-2" in keys or f"{section}_part-2" in keys):
+            message = f"oversize section #{section}: more than {limit:,} characters, it is cut into {len(starts)} parts"
+            yield Problem(file.path, starts[0], message)
+
+
+def _dead_links(file: _File, root: Path, anchors: Anchors, labels: bool) -> Iterator[Problem]:
+    """Relative links to nothing; where Sphinx builds the corpus, a bare word is a label and no file."""
+    for link in links_of(file.lines, file.outline.body):
+        if labels and "/" not in link.target and not _FILE_LIKE.search(link.target):
+            continue
+        reason = _why_dead(link, file.path, root, anchors)
+        if reason:
+            yield Problem(file.path, link.line, f"dead link {link.target!r}: {reason}")
+
+
+def _why_dead(link: Link, path: str, root: Path, anchors: Anchors) -> str:
+    """Why a relative link leads nowhere, "" when it leads somewhere or out of the corpus."""
+    try:
+        parts = urlsplit(link.target)
+    except ValueError:
+        return "it is no address"
+    if parts.scheme or parts.netloc or parts.path.startswith("/") or any(mark in link.target for mark in "{}$"):
+        return ""
+    target = path
+    if parts.path:
+        target = os.path.normpath(PurePosixPath(path).parent / unquote(parts.path)).replace(os.sep, "/")
+        found = _existing(root, target)
+        if not found:
+            return "there is no such file"
+        target = found
+    if parts.fragment and target.lower().endswith(_MARKDOWN) and not target.startswith(".."):
+        return "" if anchors.has(target, unquote(parts.fragment)) else "there is no such heading"
+    return ""
+
+
+def _existing(root: Path, target: str) -> str:
+    """The file that a link means, also when it names the page that will be made of it."""
+    plain = re.sub(r"\.html?$", "", target).removesuffix("/")
+    for candidate in (target, *(f"{plain}{ending}" for ending in _OTHER_NAMES)):
+        if (root / candidate).exists():
+            return candidate
+    return ""

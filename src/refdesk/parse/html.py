@@ -1,0 +1,167 @@
+"""HTML: the page's own content as markdown, without what surrounds it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from html import unescape
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+from urllib.parse import urldefrag, urljoin
+
+from refdesk.errors import ParseFailed
+from refdesk.model import Chunking, Parsed
+from refdesk.parse.manifest import NO_RULES, Governing
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+_TAGS = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
+_NO_NESTING = frozenset({
+    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr", "p", "li",
+    "dt", "dd", "tr", "td", "th", "option", "path",
+})  # fmt: skip
+_MAX_DEPTH = 3_000  # the tree builder takes the square of it
+_STRIPPED = re.compile(r"(?is)<(script|style|template|noscript)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)|<[^>]*>")
+_SITE_SUFFIX = re.compile(r"\s+(?:[|–—·»]|::|-)\s+[^|–—·»]+$")
+_META = {
+    "description": ("description", "og:description"),
+    "author": ("author", "article:author", "dc.creator"),
+    "published": ("article:published_time", "datepublished", "dc.date", "date", "pubdate"),
+    "modified": (
+        "article:modified_time",
+        "og:updated_time",
+        "datemodified",
+        "last-modified",
+        "docusaurus_version_date",
+    ),
+    "site": ("og:site_name",),
+    "generator": ("generator",),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extracted:
+    """What a page says, and where it leads."""
+
+    title: str
+    markdown: str
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    links: tuple[str, ...] = ()  # absolute, without fragments, each once, in order; navigation included
+    canonical: str = ""  # the address the page gives itself, absolute, "" for none
+    notes: tuple[str, ...] = ()
+
+
+class HtmlParser:
+    """Reads a page through its markdown, so that chunks and lines are those of the markdown."""
+
+    def __init__(self, rules: Governing = NO_RULES) -> None:
+        self._rules = rules
+
+    def parse(self, text: str, path: str, chunking: Chunking, url: str = "") -> Parsed:
+        """The page's content; ParseFailed where the page holds no text."""
+        from refdesk.parse.markdown import MarkdownParser
+
+        page = extract(text, url)
+        if not page.markdown.strip():
+            raise ParseFailed("the page holds no text", "It may be made by scripts in the browser.")
+        title = page.title or PurePosixPath(path).stem
+        parsed = MarkdownParser(self._rules).parse(page.markdown, path, chunking, title=title)
+        metadata = {**page.metadata, **parsed.metadata}
+        return replace(parsed, content_type="html", metadata=metadata, notes=(*page.notes, *parsed.notes))
+
+
+def extract(html: str, url: str = "") -> Extracted:
+    """The page's main content as markdown, its title, metadata and links."""
+    if _depth(html) > _MAX_DEPTH:
+        return Extracted(title="", markdown=_stripped(html), notes=("nested too deeply: read without its structure",))
+    from selectolax.lexbor import LexborHTMLParser
+
+    from refdesk.parse.html_content import main_content
+    from refdesk.parse.html_markdown import to_markdown
+
+    page = LexborHTMLParser(html)
+    base = _base(page, url)
+    links, canonical, metadata = _links(page, base), _canonical(page, base), _metadata(page)
+    named = _named(page)
+    content = main_content(page)
+    markdown = to_markdown(content) if content is not None else ""
+    heading = re.match(r"(?:(?!# ).*\n)*?# (.+)", markdown) if "# " in markdown else None
+    title = _plain(heading[1]) if heading else _SITE_SUFFIX.sub("", named)
+    if not heading and title and markdown:
+        markdown = f"# {title}\n\n{markdown}"
+    return Extracted(title=title or named, markdown=markdown, metadata=metadata, links=links, canonical=canonical)
+
+
+def _depth(html: str) -> int:
+    """How deeply elements are nested, at most."""
+    deepest = depth = 0
+    for found in _TAGS.finditer(html):
+        if found[2].lower() in _NO_NESTING:
+            continue
+        depth = max(0, depth - 1) if found[1] else depth + 1
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _stripped(html: str) -> str:
+    lines = (" ".join(line.split()) for line in unescape(_STRIPPED.sub("\n", html)).split("\n"))
+    return "\n\n".join(line for line in lines if line)
+
+
+def _plain(markup: str) -> str:
+    from refdesk.parse.markdown import plain_text
+
+    return plain_text(markup)
+
+
+def _base(page: LexborHTMLParser, url: str) -> str:
+    given = page.css_first("base[href]")
+    return _join(url, given.attributes.get("href") or "") if given is not None else url
+
+
+def _join(base: str, href: str) -> str:
+    try:
+        return urljoin(base, href.strip())
+    except ValueError:
+        return ""
+
+
+def _links(page: LexborHTMLParser, base: str) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for anchor in page.css("a[href], area[href]"):
+        address = urldefrag(_join(base, anchor.attributes.get("href") or "")).url
+        if address.startswith(("http://", "https://")):
+            found[address] = None
+    return tuple(found)
+
+
+def _canonical(page: LexborHTMLParser, base: str) -> str:
+    given = page.css_first("link[rel=canonical][href]")
+    address = _join(base, given.attributes.get("href") or "") if given is not None else ""
+    return address if address.startswith(("http://", "https://")) else ""
+
+
+def _metadata(page: LexborHTMLParser) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for meta in page.css("meta[content]"):
+        attributes = meta.attributes
+        name = (attributes.get("name") or attributes.get("property") or attributes.get("itemprop") or "").lower()
+        given.setdefault(name, " ".join((attributes.get("content") or "").split()))
+    found = {key: next((given[name] for name in names if given.get(name)), "") for key, names in _META.items()}
+    root: LexborNode | None = page.root
+    found["lang"] = (root.attributes.get("lang") or "") if root is not None else ""
+    if not found["published"]:
+        time = page.css_first("article time[datetime], main time[datetime]")
+        found["published"] = (time.attributes.get("datetime") or "") if time is not None else ""
+    return {key: value[:500] for key, value in found.items() if value}
+
+
+def _named(page: LexborHTMLParser) -> str:
+    """What the head calls the page."""
+    for selector in ("head title", "title"):
+        found = page.css_first(selector)
+        if found is not None and found.text(deep=True).strip():
+            return " ".join(found.text(deep=True).split())
+    return ""

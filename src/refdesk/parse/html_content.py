@@ -1,0 +1,114 @@
+"""Which part of a page is its content?"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+# Where generators of documentation put the content: Docusaurus, VitePress, Material, Read the Docs, Furo, Sphinx,
+# Starlight, GitBook, JavaDoc, GitHub.  The first that holds text is taken.
+_KNOWN = (
+    ".theme-doc-markdown",
+    ".vp-doc",
+    "article.md-content__inner",
+    "div[itemprop=articleBody]",
+    "article#furo-main-content",
+    "div.documentwrapper div.body",
+    "article.bd-article",
+    ".sl-markdown-content",
+    "article.markdown-body",
+    "#content > main",
+    "body.class-declaration-page main, body.package-declaration-page main, body.module-declaration-page main",
+    "div.rst-content",
+)
+_USUAL = ("main article", "main", "[role=main]", "article", "#main-content", "#content", "#main")
+_NEVER = (
+    "script, style, noscript, template, iframe, object, embed, canvas, svg, form, button, input, select, textarea, "
+    "dialog, nav, footer, link, meta, audio, video, map, "
+    "a.headerlink, a.hash-link, a.header-anchor, a.anchor-link, a.heading-link, a.anchorjs-link, a.permalink, "
+    "[role=navigation], [role=search], [role=banner], [role=contentinfo], [role=dialog], [role=alertdialog], "
+    ".linenos, .linenodiv, .lineno, .line-numbers-wrapper, .line-numbers-rows, .highlight-linenos"
+)
+_ASIDE = "aside, [hidden], [aria-hidden=true], [style*='display:none'], [style*='display: none']"
+_KEPT_ASIDE = re.compile(r"admonition|aside-|starlight-aside|callout|note|tip|warning|caution|danger|alert|tabpanel")
+_SURROUNDING = re.compile(
+    r"^(?:(?:page-|local-|mobile-|on-this-page-?|md-|wy-|theme-doc-)?(?:toc|tocs|toc-.*|tableofcontents|"
+    r"table-of-contents|tableOfContents.*)"
+    r"|breadcrumbs?(?:[-_].*)?|wy-breadcrumbs|theme-doc-breadcrumbs|pagination(?:[-_].*)?|pager|prev-next.*|"
+    r"next-prev.*|rst-footer-buttons|related-pages|page-nav.*|pagination-nav.*|sphinxsidebar.*|sidebar(?:[-_].*)?|"
+    r".*-sidebar|edit-(?:this-)?page|edit-link|editlink|theme-edit-this-page|md-content__button|md-source-file.*|"
+    r"theme-last-updated|last-updated|lastupdated|git-revision.*|page-metadata|"
+    r"copy(?:-?(?:btn|button|code).*)|copybtn|clipboard.*|buttonGroup.*|"
+    r".*cookie.*|.*consent.*|gdpr.*|newsletter.*|subscribe.*|social(?:[-_].*)?|share(?:[-_].*)?|sharing.*|"
+    r"skip-?(?:to|link|nav).*|sr-only|visually-hidden|visuallyhidden|screen-reader.*|"
+    r"ad|ads|advert.*|adsbygoogle|sponsors?|promo(?:[-_].*)?|comments?|comment-(?:list|form)|disqus.*|giscus.*|"
+    r"feedback.*|rating.*|related|related-(?:posts|articles).*|site-?(?:header|footer|nav).*|navbar.*|navigation|"
+    r"menu-bar|mobile-nav.*|theme-doc-toc.*|VPDocAside.*|VPDocFooter|VPLocalNav|theme-doc-version-badge|"
+    r"theme-doc-footer.*|tocCollapsible.*|announcement.*|search(?:box|-.*)?|footer|header-nav|topnav|bottomnav|subnav|"
+    r"sub-nav|nav-wrapper|nav-wide-wrapper|hidden-search|back-to-top.*|viewcode-link|lang-switch.*|version-switch.*)$"
+)
+
+
+def main_content(page: LexborHTMLParser) -> LexborNode | None:
+    """The element that holds the content, freed of what is not content; None for an empty page."""
+    body = page.body
+    if body is None:
+        return None
+    _drop_surroundings(page)
+    for selector in _KNOWN:
+        found = page.css_first(selector)
+        if found is not None and len(_text(found)) > 40:
+            return found
+    whole = len(_text(body))
+    if not whole:
+        return None
+    for selector in _USUAL:
+        candidates = page.css(selector)
+        # Several articles are a list of posts: what holds them all is the content.
+        if len(candidates) == 1 and len(_text(candidates[0])) * 4 > whole:
+            return candidates[0]
+    return _densest(body)
+
+
+def _drop_surroundings(page: LexborHTMLParser) -> None:
+    for node in page.css(_NEVER):
+        node.decompose()
+    for node in page.css(_ASIDE):
+        described = f"{node.attributes.get('class') or ''} {node.attributes.get('role') or ''}"
+        formula = node.css_first("annotation") is not None
+        if not formula and not _KEPT_ASIDE.search(described):
+            node.decompose()
+    for node in page.css("[class], [id]"):
+        if node.tag in ("html", "body", "main", "article", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "code", "dt"):
+            continue
+        words = [*(node.attributes.get("class") or "").split(), node.attributes.get("id") or ""]
+        if any(_SURROUNDING.match(word) for word in words) and node.css_first("h1") is None:
+            node.decompose()
+    for node in page.css("body > header, body > div > header"):
+        if node.css_first("h1") is None:
+            node.decompose()
+
+
+def _densest(node: LexborNode) -> LexborNode:
+    """Down to the element whose children share the text between them."""
+    for _ in range(50):
+        whole = _prose(node)
+        heavy = [child for child in node.iter() if _prose(child) * 5 > whole * 4]
+        if len(heavy) != 1 or heavy[0].tag not in ("div", "section", "article", "main", "table", "tbody", "tr", "td"):
+            return node
+        if any(child.tag in ("h1", "h2") for child in node.iter()):
+            return node
+        node = heavy[0]
+    return node
+
+
+def _prose(node: LexborNode) -> int:
+    """How much text there is outside of links."""
+    return len(_text(node)) - sum(len(_text(link)) for link in node.css("a"))
+
+
+def _text(node: LexborNode) -> str:
+    return " ".join(node.text(deep=True).split())

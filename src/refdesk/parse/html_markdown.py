@@ -1,0 +1,355 @@
+"""How does content read as markdown?"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from refdesk.parse.html_table import is_layout, table_rows
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborNode
+
+_INLINE = frozenset({
+    "-text", "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "br", "cite", "code", "data", "del", "dfn", "em", "font",
+    "i", "img", "ins", "kbd", "label", "mark", "q", "ruby", "rb", "rp", "rt", "s", "samp", "small", "span", "strike",
+    "strong", "sub", "sup", "time", "tt", "u", "var", "wbr", "math", "picture", "source", "nobr", "center-inline",
+})  # fmt: skip
+_BLOCK_INSIDE = "p, div, ul, ol, table, pre, blockquote, dl, section, h1, h2, h3, h4, h5, h6"
+_LANGUAGE = re.compile(r"^(?:language|lang|highlight-source|highlight|brush|src)[-:]([\w+#.-]+)$")
+_NO_LANGUAGE = frozenset({"default", "none", "text", "plaintext", "plain", "highlight", "notranslate", "code", "txt"})
+_ADMONITION = re.compile(r"\b(?:admonition|custom-block|theme-admonition|callout|alert|starlight-aside|md-alert)\b")
+_ADMONITION_TITLE = ".admonition-title, .custom-block-title, [class*=admonitionHeading], .callout-title, .alert-heading"
+_ADMONITION_KIND = re.compile(
+    r"\b(note|tip|info|warning|danger|caution|important|hint|attention|error|seealso|success)\b"
+)
+_SIGNATURE = re.compile(r"\b(?:sig|sig-object|member-signature|type-signature|method-signature|py-sig)\b")
+_MARKS = frozenset({"¶", "#", "🔗", "§", "\uf0c1", "Link", "Permalink", "\u200b"})
+_STARTS = re.compile(r"^(?:#{1,6}\s|>|```|~~~|[-+*]\s|(\d+)[.)]\s|={3,}\s*$|-{3,}\s*$)")
+_SPACE = re.compile(r"[ \t\r\n\f\u00a0]+")
+_MAX_DEPTH = 150
+_NEAR = 8  # how far up a code block's language may be written
+
+
+def to_markdown(node: LexborNode) -> str:
+    """The element's content as markdown text."""
+    return "\n\n".join(_Writer().blocks(node, 0)).strip() + "\n"
+
+
+class _Writer:
+    """Keeps the level of the last heading, so that signatures become headings below it."""
+
+    def __init__(self) -> None:
+        self._level = 1
+
+    def blocks(self, node: LexborNode, depth: int) -> list[str]:
+        """The blocks of an element's children; runs of inline children are paragraphs."""
+        if depth > _MAX_DEPTH:
+            text = _squeeze(node.text(deep=True))
+            return [text] if text else []
+        found: list[str] = []
+        run: list[LexborNode] = []
+        for child in node.iter(include_text=True):
+            if child.tag in _INLINE and (child.tag == "-text" or child.css_first(_BLOCK_INSIDE) is None):
+                run.append(child)
+                continue
+            found += _paragraph(run)
+            run = []
+            if not child.is_comment_node:
+                found += self._block(child, depth + 1)
+        return found + _paragraph(run)
+
+    def _block(self, node: LexborNode, depth: int) -> list[str]:
+        tag, classes = node.tag or "", node.attributes.get("class") or ""
+        if len(tag) == 2 and tag[0] == "h" and tag[1] in "123456":
+            return self._heading(node, int(tag[1]))
+        if tag in ("ul", "ol", "menu"):
+            return self._list(node, depth)
+        simple = {"pre": self._pre, "table": self._table, "dl": self._definitions}
+        if tag in simple:
+            return simple[tag](node, depth)
+        if tag == "hr":
+            return ["* * *"]
+        if tag == "blockquote" or _ADMONITION.search(classes):
+            return self._quote(node, depth, named=tag != "blockquote")
+        if tag in ("summary", "legend", "caption") or classes in ("code-block-caption", "filename"):
+            text = inline(node)
+            return [f"**{text}**"] if text else []
+        if _SIGNATURE.search(classes) and tag == "div":
+            return [_fence(_squeeze(node.text(deep=True)), "java")]
+        if "tabbed-set" in classes or "sd-tab-set" in classes:
+            return self._tabs(node, depth)
+        if "summary-table" in classes:
+            return [_grid(node)]
+        return self.blocks(node, depth)
+
+    def _heading(self, node: LexborNode, level: int) -> list[str]:
+        text = " ".join(inline(node).split())
+        if not text:
+            return []
+        self._level = level
+        return [f"{'#' * level} {text}"]
+
+    def _pre(self, node: LexborNode, depth: int) -> list[str]:
+        code = _code_text(node).strip("\n")
+        return [_fence(code, _language(node))] if code.strip() else []
+
+    def _list(self, node: LexborNode, depth: int) -> list[str]:
+        items = [child for child in node.iter() if child.tag == "li"]
+        # Lists that lay out sections are no lists: JavaDoc nests its whole page in them.
+        if any(item.css_first("h1, h2, h3, h4, section") is not None for item in items):
+            return [block for item in items for block in self.blocks(item, depth)]
+        number = _number(node.attributes.get("start")) if node.tag == "ol" else 0
+        written: list[str] = []
+        loose = False
+        for at, item in enumerate(items):
+            mark = f"{number + at}. " if node.tag == "ol" else "- "
+            blocks = self.blocks(item, depth)
+            if blocks:
+                tight = all(re.match(r"(?:[-*] |\d+\. )", block) for block in blocks[1:])
+                loose = loose or not tight
+                written.append(_indented(mark, ("\n" if tight else "\n\n").join(blocks)))
+        strays = [block for child in node.iter() if child.tag != "li" for block in self._block(child, depth)]
+        return [("\n\n" if loose else "\n").join(written), *strays] if written else strays
+
+    def _quote(self, node: LexborNode, depth: int, named: bool) -> list[str]:
+        title = _admonition_title(node) if named else ""
+        blocks = self.blocks(node, depth)
+        if not named and blocks and re.match(r"[-*|] |```|\d+\. ", blocks[0]):
+            return blocks  # what was only indented in its source
+        if title and blocks:
+            blocks[0] = f"**{title}:** {blocks[0]}" if not blocks[0].startswith(("```", "- ", "|")) else blocks[0]
+        text = "\n\n".join(blocks)
+        return ["\n".join(f"> {line}".rstrip() for line in text.split("\n"))] if text else []
+
+    def _tabs(self, node: LexborNode, depth: int) -> list[str]:
+        labels = [inline(label) for label in node.css("label") if inline(label)]
+        for label in node.css("label"):
+            label.decompose()
+        panels = node.css(".tabbed-block, .sd-tab-content")
+        found: list[str] = []
+        for at, panel in enumerate(panels):
+            found += [f"**{labels[at]}**"] if at < len(labels) else []
+            found += self.blocks(panel, depth)
+        return found or self.blocks(node, depth)
+
+    def _definitions(self, node: LexborNode, depth: int) -> list[str]:
+        """Signatures as headings below the current one, other terms in bold with what they mean beneath."""
+        found: list[str] = []
+        items: list[str] = []
+        outer = self._level
+        for term, meanings in _terms(node):
+            classes = (term.attributes.get("class") or "") if term is not None else ""
+            if term is not None and _SIGNATURE.search(classes):
+                found += ["\n".join(items)] if items else []
+                self._level, items = min(6, outer + 1), []
+                found.append(f"{'#' * self._level} `{_signature(term)}`")
+                found += [block for meaning in meanings for block in self.blocks(meaning, depth)]
+            else:
+                items += _defined(term, [block for meaning in meanings for block in self.blocks(meaning, depth)])
+        self._level = outer
+        return found + (["\n".join(items)] if items else [])
+
+    def _table(self, node: LexborNode, depth: int) -> list[str]:
+        code = (
+            node.css_first("td.code pre, .highlight pre")
+            if "highlight" in (node.attributes.get("class") or "")
+            else None
+        )
+        if code is not None:
+            return self._pre(code, depth)
+        if is_layout(node):
+            cells = [cell for row in table_rows(node) for cell in row if cell is not None]
+            return [block for cell in cells for block in self.blocks(cell, depth)]
+        return _written_table(node)
+
+
+def inline(node: LexborNode) -> str:
+    """An element's text with emphasis and code marked, on one line unless it breaks."""
+    return _tidy("".join(_inline(child, 0) for child in node.iter(include_text=True)))
+
+
+def _paragraph(run: list[LexborNode]) -> list[str]:
+    text = _tidy("".join(_inline(node, 0) for node in run))
+    if not text:
+        return []
+    return ["\n".join(_STARTS.sub(_escaped, line) for line in text.split("\n"))]
+
+
+def _escaped(start: re.Match[str]) -> str:
+    """What would begin another block, made to read as text."""
+    at = start.end(1) if start[1] else 0
+    return f"{start[0][:at]}\\{start[0][at:]}"
+
+
+def _inline(node: LexborNode, depth: int) -> str:
+    tag = node.tag
+    if tag == "-text":
+        return _SPACE.sub(" ", node.text_content or "")
+    if tag == "br":
+        return "\n"
+    if tag == "img":
+        alt = _squeeze(node.attributes.get("alt") or "")
+        return f"[image: {alt}]" if len(alt) > 2 and not re.search(r"\.\w{3,4}$", alt) else ""
+    if node.is_comment_node or tag in ("rp", "rt", "wbr"):
+        return ""
+    formula = node.css_first("annotation[encoding='application/x-tex']") if tag in ("span", "math") else None
+    if formula is not None:
+        return f"${_squeeze(formula.text(deep=True))}$"
+    if tag in ("code", "tt", "kbd", "samp"):
+        return _code_span(_SPACE.sub(" ", _code_text(node)))
+    if depth > _MAX_DEPTH:
+        return _squeeze(node.text(deep=True))
+    inner = "".join(_inline(child, depth + 1) for child in node.iter(include_text=True))
+    if tag == "a" and (inner.strip() in _MARKS or not inner.strip()):
+        return ""
+    mark = {"strong": "**", "b": "**", "em": "*", "i": "*", "del": "~~", "s": "~~"}.get(tag or "", "")
+    return _marked(inner, mark) if mark else inner
+
+
+def _marked(inner: str, mark: str) -> str:
+    core = inner.strip()
+    if not core or "\n" in core or core.startswith(mark):
+        return inner
+    start = inner[: len(inner) - len(inner.lstrip())]
+    return f"{start}{mark}{core}{mark}{inner[len(inner.rstrip()) :]}"
+
+
+def _code_span(text: str) -> str:
+    core = text.strip()
+    if not core:
+        return text
+    ticks = "`" * (max((len(run) for run in re.findall(r"`+", core)), default=0) + 1)
+    pad = " " if core.startswith("`") or core.endswith("`") else ""
+    return f"{ticks}{pad}{core}{pad}{ticks}"
+
+
+def _tidy(text: str) -> str:
+    lines = [re.sub(r" {2,}", " ", line).strip() for line in text.split("\n")]
+    return "\n".join(line for line in lines if line)
+
+
+def _squeeze(text: str) -> str:
+    return _SPACE.sub(" ", text).strip()
+
+
+def _code_text(node: LexborNode) -> str:
+    """The characters of code as they stand, breaks as line ends."""
+    parts: list[str] = []
+    for child in node.traverse(include_text=True):
+        if child.tag == "-text":
+            parts.append(child.text_content or "")
+        elif child.tag == "br" or (child.tag == "div" and parts and not parts[-1].endswith("\n")):
+            parts.append("\n")
+    return "".join(parts).replace("\r\n", "\n").replace("\u00a0", " ")
+
+
+def _fence(code: str, language: str) -> str:
+    ticks = "`" * max(3, max((len(run) for run in re.findall(r"`{3,}", code)), default=0) + 1)
+    return f"{ticks}{language}\n{code}\n{ticks}"
+
+
+def _language(node: LexborNode) -> str:
+    """What the classes of a code block, of what it holds or of what holds it call its language."""
+    near: list[LexborNode] = [inside for inside in [node.css_first("code")] if inside is not None]
+    above: LexborNode | None = node
+    while above is not None and len(near) < _NEAR:
+        near.append(above)
+        above = above.parent
+    for at, one in enumerate(near):
+        attributes = one.attributes
+        words = (attributes.get("class") or "").replace("brush: ", "brush:").split()
+        names = [attributes.get("data-lang"), attributes.get("data-language")] if at < 4 else []
+        names += [found[1] for word in words if (found := _LANGUAGE.match(word)) and (at < 4 or len(word) > 10)]
+        for name in names:
+            if name and name.lower() not in _NO_LANGUAGE and not name.isdecimal():
+                return {"python3": "python", "ipython3": "python"}.get(name.lower(), name.lower())
+    return ""
+
+
+def _signature(node: LexborNode) -> str:
+    text = _squeeze(node.text(deep=True)).rstrip("¶\uf0c1# ").replace("[source]", "").strip()
+    return re.sub(r"\s+([,)\]])", r"\1", re.sub(r"([(\[])\s+", r"\1", text)).replace("`", "'")
+
+
+def _admonition_title(node: LexborNode) -> str:
+    given = node.css_first(_ADMONITION_TITLE)
+    if given is not None:
+        title = inline(given).strip("*: ")
+        given.decompose()
+        return title[:1].upper() + title[1:]
+    kind = _ADMONITION_KIND.search((node.attributes.get("class") or "").lower())
+    return kind[1].title() if kind else ""
+
+
+def _terms(node: LexborNode) -> list[tuple[LexborNode | None, list[LexborNode]]]:
+    """Each term with its meanings; several terms in a row share the meaning of the last."""
+    found: list[tuple[LexborNode | None, list[LexborNode]]] = []
+    children = [inner for child in node.iter() for inner in (child.iter() if child.tag == "div" else [child])]
+    for child in children:
+        if child.tag == "dt":
+            found.append((child, []))
+        elif found:
+            found[-1][1].append(child)
+        else:
+            found.append((None, [child]))
+    return found
+
+
+def _defined(term: LexborNode | None, blocks: list[str]) -> list[str]:
+    """A term with its meaning as an item of a list."""
+    name = inline(term).strip("*: ") if term is not None else ""
+    named = f"**{name}**" if name and not name.startswith("`") else name
+    if not blocks:
+        return [f"- {named}"] if named else []
+    if named and not re.match(r"```|[-*|>] |\d+\. ", blocks[0]):
+        blocks = [f"{named}: {blocks[0]}", *blocks[1:]]
+    elif named:
+        blocks = [named, *blocks]
+    tight = all(re.match(r"[-*] |\d+\. ", block) for block in blocks[1:])
+    return [_indented("- ", ("\n" if tight else "\n\n").join(blocks))]
+
+
+def _written_table(node: LexborNode) -> list[str]:
+    rows = [[_cell(cell) for cell in row] for row in table_rows(node)]
+    rows = [row for row in rows if any(row)]
+    if not rows:
+        return []
+    caption = node.css_first("caption")
+    lines = _pipes(rows)
+    return ([f"**{inline(caption)}**"] if caption is not None and inline(caption) else []) + ["\n".join(lines)]
+
+
+def _pipes(rows: list[list[str]]) -> list[str]:
+    width = max(len(row) for row in rows)
+    filled = [row + [""] * (width - len(row)) for row in rows]
+    lines = [f"| {' | '.join(row)} |" for row in filled]
+    return [lines[0], "|" + " --- |" * width, *lines[1:]]
+
+
+def _grid(node: LexborNode) -> str:
+    """A table made of divs, one for each cell."""
+    cells = list(node.iter())
+    width = sum("table-header" in (cell.attributes.get("class") or "") for cell in cells) or 2
+    texts = [_cell(cell) for cell in cells]
+    return "\n".join(_pipes([texts[at : at + width] for at in range(0, len(texts), width)] or [[""]]))
+
+
+def _cell(cell: LexborNode | None) -> str:
+    if cell is None:
+        return ""
+    parts: list[str] = []
+    for child in cell.iter(include_text=True):
+        text = _code_span(_squeeze(child.text(deep=True))) if child.tag == "pre" else _inline(child, 0)
+        parts.append(text if child.tag in _INLINE else f" {text} ")
+    return _squeeze("".join(parts)).replace("|", "\\|")
+
+
+def _indented(mark: str, text: str) -> str:
+    lines = text.split("\n")
+    pad = " " * len(mark)
+    return "\n".join([mark + lines[0], *(pad + line if line else line for line in lines[1:])])
+
+
+def _number(value: str | None) -> int:
+    return int(value) if value and value.isdecimal() and len(value) < 9 else 1

@@ -1,0 +1,170 @@
+"""Pages come out as the text their authors wrote, whatever generator made them."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refdesk.errors import ParseFailed
+from refdesk.model import Chunking
+from refdesk.parse.html import HtmlParser, extract
+from refdesk.parse.manifest import ManifestSet
+
+PAGES = Path(__file__).parent / "pages"
+SPHINX, DOCUSAURUS, VITEPRESS, JAVADOC, MDBOOK = (
+    (PAGES / f"{name}.html").read_text("utf-8") for name in ("sphinx", "docusaurus", "vitepress", "javadoc", "mdbook")
+)
+
+
+def test_sphinx() -> None:
+    page = extract(SPHINX, "https://demo.dev/api.html")
+    assert page.title == "API"
+    assert page.markdown == (
+        "# API\n\nSee `Client` for more.\n\n```python\nimport demo\n\ndemo.run()\n```\n\n"
+        "## `class demo.Client(url, timeout=5)`\n\nTalks to a server.\n\n- **Parameters**\n  - **url** – where\n\n"
+        "### `close()`\n\nEnds it.\n\n> **Warning:** Not for threads.\n"
+    )
+    names = ("genindex", "api", "x", "src")
+    assert page.links == tuple(f"https://demo.dev/{name}.html" for name in names)
+
+
+def test_docusaurus() -> None:
+    page = extract(DOCUSAURUS, "https://acme.dev/docs/install/?x=1")
+    assert page.title == "Install"
+    assert page.canonical == "https://acme.dev/docs/install"
+    assert page.metadata["description"] == "How to install"
+    assert "```bash\nnpm install acme\nnpx acme\n```" in page.markdown.replace("acme\n\n", "acme\n")
+    assert "> **Tip:** Use a recent node." in page.markdown
+    assert "first tab" in page.markdown and "second tab" in page.markdown
+    for noise in ("Copy", "Edit this page", "Last updated", "Menu", "On this page", "Next", "\u200b"):
+        assert noise not in page.markdown
+
+
+def test_vitepress() -> None:
+    page = extract(VITEPRESS)
+    assert page.markdown.startswith("# Guide\n\n")
+    assert "```ts\nconst a = 1\nconst b = 2\n```" in page.markdown
+    assert "> **TIP:** Be kind." in page.markdown
+    assert "| Key | Meaning |\n| --- | --- |\n| `a\\|b` | either |" in page.markdown
+    for noise in ("menu", "On this page", "Pager", "Copy"):
+        assert noise not in page.markdown
+
+
+def test_javadoc() -> None:
+    page = extract(JAVADOC)
+    assert page.title == "Class Gson"
+    assert "```java\npublic final class Gson\n```" in page.markdown
+    assert (
+        "| Modifier | Method | Description |\n| --- | --- | --- |\n| `String` | `toJson(Object)` | Writes it. |"
+        in page.markdown
+    )
+    assert "### toJson\n\n```java\npublic String toJson(Object src)\n```\n\nWrites the object." in page.markdown
+    assert "Overview Package" not in page.markdown and "Copyright" not in page.markdown
+
+
+def test_mdbook() -> None:
+    page = extract(MDBOOK)
+    assert page.markdown == "# Intro\n\nWords.\n\n```rust\nfn main() {}\n```\n"
+
+
+def test_a_page_without_landmarks() -> None:
+    words = "This paragraph holds the words that people came to read on this page. " * 4
+    html = (
+        "<html><head><title>News - Site</title></head><body><div class='cookie-banner'>We use cookies</div>"
+        "<div id='top'><a href='/'>Home</a> <a href='/b'>Blog</a></div>"
+        f"<div class='wrap'><div class='story'><p>{words}</p><p>{words}</p></div></div>"
+        "<div class='bottom'><a href='/c'>Contact</a></div></body></html>"
+    )
+    page = extract(html, "http://s.org/")
+    assert page.title == "News"
+    assert page.markdown.startswith("# News\n\nThis paragraph")
+    assert "cookies" not in page.markdown and "Contact" not in page.markdown
+    assert page.links == ("http://s.org/", "http://s.org/b", "http://s.org/c")
+
+
+@pytest.mark.parametrize(
+    ("html", "markdown"),
+    [
+        ("<p>a<br>b</p>", "a\nb"),
+        ("<p>x <b>bold</b><i>it</i> <del>no</del></p>", "x **bold***it* ~~no~~"),
+        ("<ol start=3><li>c</li><li>d<ul><li>e</li></ul></li></ol>", "3. c\n4. d\n   - e"),
+        ("<ul><li><p>a</p><p>b</p></li><li>c</li></ul>", "- a\n\n  b\n\n- c"),
+        ("<blockquote><p>q</p></blockquote>", "> q"),
+        ("<pre>a\n  b ``` c</pre>", "````\na\n  b ``` c\n````"),
+        ("<p># not a heading</p>", "\\# not a heading"),
+        ("<p>1. no list</p>", "1\\. no list"),
+        ("<h2>Title <a href='#t'>#</a></h2><p>x</p>", "## Title\n\nx"),
+        ("<details><summary>More</summary><p>inner</p></details>", "**More**\n\ninner"),
+        ("<img src=a.png alt='A picture'><p>x</p>", "[image: A picture]\n\nx"),
+        ("<table><tr><td>layout <p>x</p></td></tr></table>", "layout\n\nx"),
+        ("<p>use <code>a`b</code></p>", "use ``a`b``"),
+        ("text &lt;b&gt; &amp; more", "text <b> & more"),
+        (
+            "<dl><dt>term</dt><dd>meaning</dd><dt>other</dt><dd>sense</dd></dl>",
+            "- **term**: meaning\n- **other**: sense",
+        ),
+        ("<p>one</p><!-- comment --><style>p{}</style><p>two</p>", "one\n\ntwo"),
+        ("<hr><p>x</p>", "* * *\n\nx"),
+    ],
+)
+def test_elements(html: str, markdown: str) -> None:
+    assert extract(f"<body><main>{html}</main></body>").markdown == markdown + "\n"
+
+
+def test_chunks_refer_to_the_markdown() -> None:
+    parsed = HtmlParser(ManifestSet().for_path("api.html")).parse(SPHINX, "api.html", Chunking())
+    assert parsed.content_type == "html"
+    assert [chunk.key for chunk in parsed.chunks] == ["_preamble", "class-democlienturl-timeout5"]
+    lines = parsed.text.split("\n")
+    for chunk in parsed.chunks:
+        assert chunk.text == "\n".join(lines[chunk.start_line - 1 : chunk.end_line])
+    assert parsed.chunks[1].type == "api"
+
+
+@pytest.mark.parametrize("html", ["<html></html>", "<body><script>x()</script></body>", "<div id=root></div>"])
+def test_pages_without_text_say_so(html: str) -> None:
+    with pytest.raises(ParseFailed, match="no text"):
+        HtmlParser().parse(html, "a.html", Chunking())
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        "<div>" * 100_000 + "deep text",
+        "<b>" * 20_000 + "bold",
+        "<ul><li>" * 2_000 + "item",
+        "<blockquote>" * 2_500 + "quote",
+        "<table><tr><td>" * 900 + "cell",
+        "<a href='x'>" * 20_000 + "link",
+        "<p>" * 50_000 + "paragraph",
+        "<span>" * 2_900 + "span",
+        "<pre>" * 2_900 + "code",
+        "<dl><dt>" * 1_400 + "term",
+        "<table>" + "<tr><td colspan=999999999>x" * 2_000,
+        "<" * 100_000,
+        "<!--" * 50_000,
+        "<base href='http://[bad'><a href='http://[::bad'>x</a> text",
+    ],
+    ids=range(14),
+)
+def test_hostile_pages_are_survived(html: str) -> None:
+    start = time.perf_counter()
+    extract(html, "http://x.org/")
+    assert time.perf_counter() - start < 15
+
+
+PARTS = [
+    "<p>", "</p>", "<div>", "</div>", "<ul>", "<li>", "</ul>", "<table>", "<tr>", "<td>", "</table>", "<pre>", "</pre>",
+    "<code>", "</code>", "<h2>", "</h2>", "<b>", "</b>", "<a href=x>", "</a>", "<dl>", "<dt>", "<dd>", "</dl>", "word",
+    "<blockquote>", "</blockquote>", "&amp;", "<br>", "<main>", "</main>", "<div class=admonition>", "<summary>",
+]  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.sampled_from(PARTS), max_size=40))
+def test_any_soup_is_survived(parts: list[str]) -> None:
+    extract(" ".join(parts))
