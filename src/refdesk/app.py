@@ -187,7 +187,13 @@ def _rag(desk: Desk) -> Toolset:
     return rag_toolset(desk)
 
 
-TOOLSETS: Mapping[str, Callable[[Desk], Toolset]] = {"docs": _docs, "rag": _rag}
+def _code(desk: Desk) -> Toolset:
+    from refdesk.toolsets.code import code_toolset
+
+    return code_toolset(desk)
+
+
+TOOLSETS: Mapping[str, Callable[[Desk], Toolset]] = {"docs": _docs, "rag": _rag, "code": _code}
 
 
 def make_toolsets(settings: Settings) -> list[Toolset]:
@@ -195,8 +201,13 @@ def make_toolsets(settings: Settings) -> list[Toolset]:
     if unknown := [name for name in settings.toolsets if name not in TOOLSETS]:
         raise SettingsError(f"There is no toolset {', '.join(unknown)}.", f"Take some of {', '.join(TOOLSETS)}.")
     desk = Desk(settings, PARTS)
-    made = [make(desk) for name, make in TOOLSETS.items() if name in settings.toolsets]
-    return [*made[:-1], replace(made[-1], close=desk.close)]
+    made = {name: make(desk) for name, make in TOOLSETS.items() if name in settings.toolsets}
+    if "docs" in made and "code" in made:
+        from refdesk.toolsets.union import united
+
+        made["docs"], made["code"] = united(made["docs"], made["code"])
+    *others, last = made.values()
+    return [*others, replace(last, close=desk.close)]
 
 
 @contextmanager

@@ -158,19 +158,32 @@ class Desk:
         description: str = "",
         force: bool = False,
         only: set[str] | None = None,
+        wait: bool = True,
         progress: Progress | None = None,
     ) -> Report:
-        """Makes the library hold what the folder has."""
+        """Makes the library hold what the folder has; with `wait` off, LibraryBusy at once where another writes."""
         folder = root.resolve()
         if not folder.is_dir():
             raise InvalidInput(f"Path does not exist or is not a directory: {root}.", "Name a folder.")
+        with self.store.writing(wait=wait):
+            return self._index(folder, kind, name, description, force, only, progress)
+
+    def _index(
+        self,
+        folder: Path,
+        kind: CollectionKind,
+        name: str,
+        description: str,
+        force: bool,
+        only: set[str] | None,
+        progress: Progress | None,
+    ) -> Report:
         collection = self.ensure_collection(
             name or self._name_for(folder), kind, root=str(folder), description=description
         )
         source = self._folder_source(collection)
-        report = self._writer(self._parts.parser(folder, kind), progress).index(
-            collection, source, force=force, only=only
-        )
+        writer = self._writer(self._parts.parser(folder, kind), progress)
+        report = writer.index(collection, source, force=force, only=only)
         properties = {**collection.properties, **self._parts.facts(folder, kind)}
         if only is None:
             properties["rules"] = source.fingerprint()

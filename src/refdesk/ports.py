@@ -85,7 +85,7 @@ class Store(Protocol):
 
     def replace_skipped(self, collection: str, skipped: Iterable[Skipped]) -> None: ...
     def missing_vectors(self, keys: Iterable[bytes]) -> set[bytes]: ...
-    def writing(self) -> AbstractContextManager[None]:
+    def writing(self, wait: bool = True) -> AbstractContextManager[None]:
         """A stretch of batches: other writers wait at its door, readers do not; each batch is one transaction."""
 
     # documents

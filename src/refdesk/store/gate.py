@@ -34,10 +34,11 @@ class Gate:
         self._lock: FileLock | None = None
 
     @contextmanager
-    def held(self) -> Iterator[None]:
-        """The gate, waited for; LibraryBusy when its holder does not finish in time."""
-        if not self._enter(self._timeout_s):
-            raise self._busy()
+    def held(self, wait: bool = True) -> Iterator[None]:
+        """The gate, waited for if wanted; LibraryBusy when its holder does not finish in time."""
+        timeout_s = self._timeout_s if wait else 0.0
+        if not self._enter(timeout_s):
+            raise self._busy(timeout_s)
         try:
             yield
         finally:
@@ -110,7 +111,7 @@ class Gate:
             self._holder_file.write_text(json.dumps({"pid": os.getpid(), "since": time.time()}), encoding="utf-8")
         return True
 
-    def _busy(self) -> LibraryBusy:
+    def _busy(self, waited_s: float) -> LibraryBusy:
         holder, pid = "Another writer", ""
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
             found = json.loads(self._holder_file.read_text(encoding="utf-8"))
@@ -119,6 +120,6 @@ class Gate:
             holder = f"Another writer (process {pid}, since {since})"
         advice = f", or stop process {pid} if it hangs" if pid and pid != str(os.getpid()) else ""
         return LibraryBusy(
-            f"{holder} has the library; waited {self._timeout_s:g} s.",
+            f"{holder} has the library; waited {waited_s:g} s.",
             f"Try again when it has finished{advice}; lock_timeout_s sets the wait.",
         )

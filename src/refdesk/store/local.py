@@ -91,9 +91,9 @@ class LocalStore:
         return self._read(lambda db: writes.missing_vectors(db, keys))
 
     @contextmanager
-    def writing(self) -> Iterator[None]:
+    def writing(self, wait: bool = True) -> Iterator[None]:
         self._record.refuse_read_only()
-        with self._gate.held():
+        with self._gate.held(wait):
             yield
 
     def _end_stretch(self) -> None:

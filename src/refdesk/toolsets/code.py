@@ -1,0 +1,259 @@
+"""The code contract: index a codebase, search its code and its documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from refdesk import analyse
+from refdesk.desk import Desk
+from refdesk.errors import Forbidden, InvalidInput, NotFound
+from refdesk.fresh import Refreshed, Refresher, stale_hits
+from refdesk.ingest import Progress, Report
+from refdesk.model import Collection, Filters, Hit, Query
+from refdesk.ports import Llm
+from refdesk.toolsets import code_assist as assist
+from refdesk.toolsets import code_schemas as schemas
+from refdesk.toolsets.code_format import render, result, within
+from refdesk.toolsets.contract import (
+    ArgumentProblem,
+    CallContext,
+    Json,
+    TextErrors,
+    Tool,
+    ToolAnswer,
+    ToolHints,
+    Toolset,
+)
+from refdesk.toolsets.icons import icon
+
+LlmFor = Callable[[CallContext], Llm | None]
+
+_LISTED = 50  # files left out that an answer names
+_PROSE = ("md", "markdown", "mdx", "rst", "txt", "adoc", "org", "html", "htm", "ipynb")
+
+
+def code_toolset(desk: Desk, llm_for: LlmFor = lambda context: None) -> Toolset:
+    """The code tools over one library; `llm_for` gives a call's language model, if any."""
+    code = Code(desk, llm_for)
+    reading = ToolHints(read_only=True, idempotent=True)
+    return Toolset(
+        name="code",
+        tools=(
+            Tool(
+                name="index_codebase",
+                title="Index a codebase",
+                description="Index a codebase for semantic search",
+                input_schema=schemas.INDEX,
+                output_schema=schemas.INDEX_ANSWER,
+                handler=code.index,
+                hints=ToolHints(read_only=False, idempotent=True),
+                error_style=ERRORS,
+                icons=icon("index"),
+                task_support="optional",
+            ),
+            Tool(
+                name="search_code",
+                title="Search code",
+                description="Semantic search in indexed codebase",
+                input_schema=schemas.SEARCH_CODE,
+                output_schema=schemas.SEARCH_ANSWER,
+                handler=code.search,
+                hints=reading,
+                error_style=ERRORS,
+                icons=icon("search"),
+            ),
+            Tool(
+                name="search_docs",
+                title="Search documentation",
+                description="Search indexed documentation using full-text search",
+                input_schema=schemas.SEARCH_DOCS,
+                output_schema=schemas.SEARCH_ANSWER,
+                handler=code.search_docs,
+                hints=reading,
+                error_style=ERRORS,
+                icons=icon("search"),
+            ),
+        ),
+    )
+
+
+class Code:
+    """Arguments in, the contract's shapes out."""
+
+    def __init__(self, desk: Desk, llm_for: LlmFor) -> None:
+        self._desk = desk
+        self._llm_for = llm_for
+        self._refresher = Refresher(desk)
+
+    def index(self, arguments: Json, context: CallContext) -> ToolAnswer:
+        """Indexes the folder and tells what was done and what was left out."""
+        folder = existing_folder(arguments["path"])
+        self._refuse_outside(folder, context)
+        progress = Progress(
+            report=lambda done, total, what: context.progress(done, total or None, what),
+            cancelled=lambda: context.cancelled,
+        )
+        report = self._desk.index(folder, "code", force=arguments.get("force", False), progress=progress)
+        return ToolAnswer.of_json(_statistics(report, folder, self._desk), meta={})
+
+    def search(self, arguments: Json, context: CallContext) -> ToolAnswer:
+        """Passages of the codebase, best first, fresh or marked stale."""
+        text = asked_text(arguments)
+        collection, inside = self._codebase(arguments.get("path", "."), context)
+        refreshed = self._refresher.refresh(collection)
+        query = Query(
+            text=text,
+            filters=_filters(collection, inside, arguments),
+            limit=arguments.get("limit", 20),
+            alpha=arguments.get("semantic_weight", 0.7),
+        )
+        hits: Sequence[Hit] = self._desk.engine.search(query).hits
+        extra: Json = {}
+        if arguments.get("expand_query"):
+            words, who = assist.expand(text, hits, self._desk.store, self._llm_for(context))
+            hits = self._desk.engine.search(replace(query, text=" ".join([text, *words]))).hits
+            extra |= {"expanded_with": words, "answered_by": who}
+        if arguments.get("synthesize"):
+            summary, follow_ups, who = assist.summarise(text, hits, self._llm_for(context))
+            extra |= {"summary": summary, "follow_ups": follow_ups, "answered_by": who}
+        return self._answer(arguments, text, collection, hits, refreshed, extra)
+
+    def search_docs(self, arguments: Json, context: CallContext) -> ToolAnswer:
+        """Passages of the repository's documentation: prose files and doc comments."""
+        text = asked_text(arguments)
+        collection, inside = self._codebase(arguments.get("path", "."), context)
+        refreshed = self._refresher.refresh(collection)
+        limit = arguments.get("limit", 10)
+        query = Query(text=text, filters=_filters(collection, inside, arguments), limit=limit, alpha=0.0)
+        prose = self._desk.engine.search(replace(query, filters=replace(query.filters, extensions=_PROSE))).hits
+        code = self._desk.engine.search(replace(query, limit=5 * limit)).hits
+        commented = [hit for hit in code if _in_comment(text, hit) and hit.stored.document.id not in _owners(prose)]
+        hits = sorted([*prose, *commented], key=lambda hit: (-hit.score, hit.stored.id))[:limit]
+        return self._answer(arguments, text, collection, hits, refreshed, {})
+
+    def _answer(
+        self,
+        arguments: Json,
+        text: str,
+        collection: Collection,
+        hits: Sequence[Hit],
+        refreshed: Refreshed,
+        extra: Json,
+    ) -> ToolAnswer:
+        stale = stale_hits(collection.root, hits)
+        results = [result(hit, stale) for hit in hits]
+        kept, left_out = within(results, self._desk.settings.max_answer_tokens)
+        body: Json = {"query": text, "path": collection.root, "total": len(hits), **extra, "results": kept}
+        if left_out:
+            body["left_out"] = left_out
+        if not hits:
+            body["hint"] = self._hint(collection, arguments)
+        meta: Json = {"refdesk/refreshed": refreshed.indexed}
+        if refreshed.note:
+            meta["refdesk/freshness"] = refreshed.note
+        if refreshed.pending:
+            meta["refdesk/pending"] = list(refreshed.pending[:_LISTED])
+        return render(arguments.get("format", "toon"), body, meta)
+
+    def _hint(self, collection: Collection, arguments: Json) -> str:
+        counted = self._desk.store.count_documents(collection.name)
+        narrowed = [f"{key}={arguments[key]!r}" for key in ("path_filter", "extensions") if arguments.get(key)]
+        searched = f"Searched {counted} files of {collection.root}"
+        if narrowed:
+            return f"{searched} within {', '.join(narrowed)}: nothing matched. Drop or widen that filter."
+        return f"{searched}: nothing matched. Try a symbol's name, other words, or expand_query: true."
+
+    def _codebase(self, path: str, context: CallContext) -> tuple[Collection, str]:
+        """The collection that holds the path, and the path's folder inside it."""
+        tried = [existing_folder(path)]
+        if path == ".":
+            tried += [root for root in context.client_roots() if root.is_dir()]
+        every = sorted(self._desk.store.collections(), key=lambda one: (-len(one.root), one.kind != "code"))
+        for folder in tried:
+            for collection in every:
+                root = Path(collection.root) if collection.root and "://" not in collection.root else None
+                if root is not None and folder.is_relative_to(root):
+                    inside = folder.relative_to(root).as_posix()
+                    return collection, "" if inside == "." else inside
+        raise NotFound(f"No index found for path: {tried[0]}. Run 'index_codebase' tool first.")
+
+    def _refuse_outside(self, folder: Path, context: CallContext) -> None:
+        allowed = [Path.cwd(), *context.client_roots(), *map(Path, self._desk.settings.allow_roots)]
+        roots = [root.resolve() for root in allowed]
+        if not any(folder.is_relative_to(root) for root in roots):
+            raise Forbidden(
+                f"{folder} is outside the allowed roots ({', '.join(map(str, roots))}).",
+                f"Start the server with --allow-root {folder}, or open it as a root of your client.",
+            )
+
+
+def existing_folder(path: str) -> Path:
+    """The real folder a path names, or the contract's error."""
+    try:
+        folder = Path(path).expanduser().resolve()
+        if folder.is_dir():
+            return folder
+    except (OSError, RuntimeError, ValueError):
+        pass
+    raise NotFound(f"Path does not exist or is not a directory: {path}")
+
+
+def asked_text(arguments: Json) -> str:
+    """The query, or the contract's error for an empty one."""
+    text: str = arguments["query"]
+    if not text.strip():
+        raise InvalidInput("Query cannot be empty")
+    return text
+
+
+def _filters(collection: Collection, inside: str, arguments: Json) -> Filters:
+    wanted = arguments.get("path_filter") or ""
+    if inside:
+        wanted = f"{inside}/{wanted.lstrip('/')}" if wanted else inside
+    return Filters(
+        collections=(collection.name,),
+        paths=(wanted,) if wanted else (),
+        extensions=tuple(
+            one.strip().lstrip("*").lstrip(".").lower()
+            for one in arguments.get("extensions", "").split(",")
+            if one.strip()
+        ),
+    )
+
+
+def _in_comment(text: str, hit: Hit) -> bool:
+    comment = hit.stored.chunk.doc_comment
+    return bool(comment) and bool(set(analyse.terms(text)) & set(analyse.terms(comment)))
+
+
+def _owners(hits: Sequence[Hit]) -> set[str]:
+    return {hit.stored.document.id for hit in hits}
+
+
+def _statistics(report: Report, folder: Path, desk: Desk) -> Json:
+    stats = desk.store.stats(report.collection)
+    return {
+        "path": str(folder),
+        "collection": report.collection,
+        "files": stats.documents,
+        "chunks": stats.chunks,
+        "symbols": stats.symbols,
+        "edges": report.references,
+        "written": report.written,
+        "unchanged": report.unchanged,
+        "moved": report.moved,
+        "removed": report.removed,
+        "skipped": len(report.skipped),
+        "skipped_files": [{"path": one.path, "reason": one.reason} for one in report.skipped[:_LISTED]],
+        "errors": [{"path": one.path, "reason": one.reason} for one in report.errors[:_LISTED]],
+        "seconds": round(report.seconds, 3),
+    }
+
+
+def _words(problem: ArgumentProblem) -> str | None:
+    return f"Missing required argument: {problem.argument}" if problem.kind == "missing" else None
+
+
+ERRORS = TextErrors(words=_words)

@@ -1,0 +1,82 @@
+"""How does a list of hits read?  TOON, JSON or plain text, within a budget of tokens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+
+from refdesk import tokens
+from refdesk.model import Hit
+from refdesk.toolsets.contract import Json, ResourceLink, Text, ToolAnswer
+
+
+def result(hit: Hit, stale: Collection[int]) -> Json:
+    """A hit with every field of the contract that it has."""
+    chunk, document = hit.stored.chunk, hit.stored.document
+    enclosing = [part for part in chunk.breadcrumb if part != document.path]
+    found: Json = {
+        "path": document.path,
+        "start_line": chunk.start_line,
+        "end_line": chunk.end_line,
+        "relevance_percent": max(0, min(100, round(hit.score * 100))),
+        "kind": chunk.kind,
+        "symbols": list(chunk.symbols),
+    }
+    optional = {
+        "signature": chunk.signature,
+        "breadcrumb": " > ".join(enclosing),
+        "doc_comment": chunk.doc_comment if chunk.doc_comment not in chunk.text else "",
+    }
+    found |= {key: value for key, value in optional.items() if value}
+    if hit.stored.id in stale:
+        found["stale"] = True
+    return {**found, "content": chunk.text}
+
+
+def within(results: Sequence[Json], budget: int) -> tuple[list[Json], str]:
+    """The results that fit the budget, best first, at least one; and a line on what is left out."""
+    kept: list[Json] = []
+    used = 0
+    for one in results:
+        used += tokens.count(json.dumps(one, ensure_ascii=False))
+        if budget and kept and used > budget:
+            break
+        kept.append(one)
+    missing = results[len(kept) :]
+    if not missing:
+        return kept, ""
+    places = ", ".join(f"{one['path']}:{one['start_line']}-{one['end_line']}" for one in missing[:5])
+    return kept, f"{len(missing)} more results left out to keep the answer short: {places}. Ask with a smaller limit."
+
+
+def render(form: str, body: Json, meta: Json, links: Sequence[ResourceLink] = ()) -> ToolAnswer:
+    """The answer in the format asked for, its structured content as the format demands."""
+    if form == "json":
+        value = {"format": "json", **body}
+        return ToolAnswer((Text(json.dumps(value, ensure_ascii=False)), *links), structured=value, meta=meta)
+    text = _toon(body) if form == "toon" else _human(body)
+    return ToolAnswer((Text(text), *links), structured={"format": form, "output": text}, meta=meta)
+
+
+def _toon(body: Json) -> str:
+    from toon_format import encode
+
+    text: str = encode(body)
+    return text
+
+
+def _human(body: Json) -> str:
+    lines = [f"{body['total']} results for {body['query']!r} in {body['path']}"]
+    if summary := body.get("summary"):
+        lines += ["", summary, f"({body['answered_by']})"]
+    for number, one in enumerate(body["results"], 1):
+        about = f"{one['kind']} {', '.join(one['symbols'])}".strip()
+        mark = "  [stale: the file changed since]" if one.get("stale") else ""
+        place = f"{one['path']}:{one['start_line']}-{one['end_line']}"
+        lines += ["", f"{number}. {place}  {about}  {one['relevance_percent']}%{mark}", one["content"].rstrip()]
+    for key in ("left_out", "hint"):
+        if body.get(key):
+            lines += ["", body[key]]
+    if follow_ups := body.get("follow_ups"):
+        lines += ["", "Ask next: " + "; ".join(follow_ups)]
+    return "\n".join(lines)

@@ -1,0 +1,115 @@
+"""The code contract's schemas, word for word."""
+
+from __future__ import annotations
+
+from refdesk.toolsets.contract import Json
+
+FORMATS = ("toon", "json", "human")
+
+
+def _object(properties: Json, required: tuple[str, ...] = ()) -> Json:
+    return {"type": "object", "properties": properties, **({"required": list(required)} if required else {})}
+
+
+_PATH: Json = {"type": "string", "default": ".", "description": "Path to indexed codebase"}
+_PATH_FILTER: Json = {"type": "string", "description": "Filter by path pattern (glob syntax)"}
+_FORMAT: Json = {"type": "string", "enum": list(FORMATS), "description": "Output format"}
+_STRING: Json = {"type": "string"}
+_INTEGER: Json = {"type": "integer"}
+_LEFT_OUT: Json = {"type": "array", "items": _object({"path": _STRING, "reason": _STRING})}
+
+INDEX = _object(
+    {
+        "path": {"type": "string", "description": "Absolute path to the directory to index"},
+        "force": {
+            "type": "boolean",
+            "default": False,
+            "description": "Force re-indexing even if files haven't changed",
+        },
+    },
+    ("path",),
+)
+INDEX_ANSWER = _object(
+    {
+        "path": _STRING,
+        "collection": _STRING,
+        "files": _INTEGER,
+        "chunks": _INTEGER,
+        "symbols": _INTEGER,
+        "edges": _INTEGER,
+        "written": _INTEGER,
+        "unchanged": _INTEGER,
+        "moved": _INTEGER,
+        "removed": _INTEGER,
+        "skipped": _INTEGER,
+        "skipped_files": _LEFT_OUT,
+        "errors": _LEFT_OUT,
+        "seconds": {"type": "number"},
+    },
+    ("files", "chunks", "errors"),
+)
+SEARCH_CODE = _object(
+    {
+        "query": {"type": "string", "description": "Natural language search query or code pattern"},
+        "path": _PATH,
+        "limit": {"type": "integer", "default": 20, "minimum": 1, "maximum": 100},
+        "semantic_weight": {
+            "type": "number",
+            "default": 0.7,
+            "minimum": 0,
+            "maximum": 1,
+            "description": "Weight for semantic search (0.0-1.0)",
+        },
+        "extensions": {"type": "string", "description": "Filter by file extensions (comma-separated)"},
+        "path_filter": _PATH_FILTER,
+        "format": _FORMAT,
+        "expand_query": {"type": "boolean", "default": False, "description": "Use LLM to expand query"},
+        "synthesize": {"type": "boolean", "default": False, "description": "Generate LLM summary"},
+    },
+    ("query",),
+)
+SEARCH_DOCS = _object(
+    {
+        "query": {"type": "string", "description": "Natural language search query"},
+        "path": _PATH,
+        "limit": {"type": "integer", "default": 10, "minimum": 1, "maximum": 50},
+        "path_filter": _PATH_FILTER,
+        "format": _FORMAT,
+    },
+    ("query",),
+)
+SEARCH_ANSWER = _object(
+    {
+        "format": {"type": "string", "enum": list(FORMATS)},
+        "output": _STRING,
+        "query": _STRING,
+        "path": _STRING,
+        "total": _INTEGER,
+        "results": {
+            "type": "array",
+            "items": _object(
+                {
+                    "path": _STRING,
+                    "start_line": _INTEGER,
+                    "end_line": _INTEGER,
+                    "relevance_percent": {"type": "integer", "minimum": 0, "maximum": 100},
+                    "kind": _STRING,
+                    "symbols": {"type": "array", "items": _STRING},
+                    "signature": _STRING,
+                    "breadcrumb": _STRING,
+                    "doc_comment": _STRING,
+                    "stale": {"type": "boolean"},
+                    "content": _STRING,
+                },
+                ("path", "start_line", "end_line", "relevance_percent", "kind", "symbols", "content"),
+            ),
+        },
+        "left_out": _STRING,
+        "hint": _STRING,
+        "expanded_with": {"type": "array", "items": _STRING},
+        "summary": _STRING,
+        "follow_ups": {"type": "array", "items": _STRING},
+        "answered_by": _STRING,
+    },
+    ("format",),
+)

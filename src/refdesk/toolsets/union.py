@@ -1,0 +1,51 @@
+"""One search_docs for two contracts: a call that names what only one of them knows is answered by that one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from refdesk.toolsets.contract import CallContext, Json, Tool, ToolAnswer, Toolset
+
+_NAME = "search_docs"
+_CODE_ONLY = ("path", "path_filter", "format")
+
+
+def united(docs: Toolset, code: Toolset) -> tuple[Toolset, Toolset]:
+    """The two toolsets, the docs one with the union of both search_docs and the code one without its own."""
+    of_code = next(tool for tool in code.tools if tool.name == _NAME)
+    changed_docs = docs.poll or (lambda: ())
+
+    def poll() -> Sequence[Tool]:
+        return [_unite(tool, of_code) if tool.name == _NAME else tool for tool in changed_docs()]
+
+    tools = tuple(_unite(tool, of_code) if tool.name == _NAME else tool for tool in docs.tools)
+    rest = tuple(tool for tool in code.tools if tool.name != _NAME)
+    return replace(docs, tools=tools, poll=poll), replace(code, tools=rest)
+
+
+def _unite(docs: Tool, code: Tool) -> Tool:
+    def handler(arguments: Json, context: CallContext) -> ToolAnswer:
+        chosen = code if any(name in arguments for name in _CODE_ONLY) else docs
+        known = chosen.input_schema["properties"]
+        return chosen.handler({key: value for key, value in arguments.items() if key in known}, context)
+
+    of_docs, of_code = docs.input_schema["properties"], code.input_schema["properties"]
+    only_code = {key: _plain(of_code[key]) for key in _CODE_ONLY}
+    return replace(
+        docs,
+        description=f"{docs.description} With path, path_filter or format: the documentation in an indexed codebase.",
+        input_schema={**docs.input_schema, "properties": {**of_docs, **only_code}},
+        output_schema=_either(docs.output_schema or {}, code.output_schema or {}),
+        handler=handler,
+        fill_defaults=False,
+    )
+
+
+def _plain(schema: Json) -> Json:
+    """Without its default: a path that was not given must not make a call one of code's."""
+    return {key: value for key, value in schema.items() if key != "default"}
+
+
+def _either(one: Json, other: Json) -> Json:
+    return {"type": "object", "properties": {**one["properties"], **other["properties"]}}
