@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -68,16 +70,14 @@ class HttpClient:
         self.answers: dict[str, Callable[[Message], Message]] = {}
         self._http = httpx.Client(timeout=60)
         self._next_id = 0
-        self._listening: list[tuple[threading.Thread, httpx.Client]] = []
+        self._listening: list[threading.Thread] = []
+        self._sockets: list[socket.socket] = []
 
     def __enter__(self) -> HttpClient:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        for thread, client in self._listening:
-            client.close()
-            thread.join(0.1)
-        self._http.close()
+        self.leave()
 
     def initialize(self, version: str = "2025-11-25", capabilities: Message | None = None) -> Message:
         info = {"name": "raw", "version": "0"}
@@ -130,21 +130,36 @@ class HttpClient:
     def listen(self) -> None:
         """Opens the stream on which the server speaks unasked; what comes goes to the inbox."""
         opened = threading.Event()
-        client = httpx.Client(timeout=None)
 
         def read() -> None:
-            with (
-                contextlib.suppress(httpx.HTTPError, RuntimeError),
-                client.stream("GET", self.url, headers=self.headers) as response,
-            ):
-                opened.set()
-                for each in messages_in(response):
-                    self._take(each)
+            with contextlib.suppress(httpx.HTTPError), httpx.Client(timeout=None) as client:
+                # 409: the server has not noticed yet that our last stream is gone
+                while not opened.is_set():
+                    with client.stream("GET", self.url, headers=self.headers) as response:
+                        if response.status_code == 409:
+                            time.sleep(0.05)
+                            continue
+                        assert response.status_code == 200
+                        self._sockets.append(response.extensions["network_stream"].get_extra_info("socket"))
+                        opened.set()
+                        for each in messages_in(response):
+                            self._take(each)
 
         thread = threading.Thread(target=read, daemon=True)
         thread.start()
-        self._listening.append((thread, client))
+        self._listening.append(thread)
         assert opened.wait(30)
+
+    def leave(self) -> None:
+        """Drops all connections, as a client does whose network went away."""
+        for each in self._sockets:
+            with contextlib.suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
+        for thread in self._listening:
+            thread.join()
+        self._sockets.clear()
+        self._listening.clear()
+        self._http.close()
 
     def _take(self, message: Message) -> None:
         answer = self.answers.get(message.get("method", "")) if "id" in message else None

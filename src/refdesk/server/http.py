@@ -167,7 +167,7 @@ class NamesGuard:
         if not self._known(_name_in(f"//{host}"), host):
             refusal = f"Host {host or '(none)'} is not served here. Allow it by name to use it."
             await JSONResponse({"error": refusal}, 421)(scope, receive, send)
-        elif origin and origin not in self._origins and not self._known(_name_in(origin), urlsplit(origin).netloc):
+        elif origin and origin not in self._origins and not self._known(_name_in(origin), origin.partition("//")[2]):
             refusal = f"Origin {origin} may not call this server. Allow it by name to use it."
             await JSONResponse({"error": refusal}, 403)(scope, receive, send)
         else:
