@@ -485,6 +485,8 @@ def test_a_second_writer_waits_and_then_says_who_writes(store: Store, open_store
         assert len(found(other, "alpha beta")) == 2
         with pytest.raises(LibraryBusy, match="process"):
             other.apply(batch(write("c", ["gamma"])))
+        with pytest.raises(LibraryBusy, match="waited 0 s"), other.writing(wait=False):
+            pass
     other.apply(batch(write("c", ["gamma"])))
     assert found(store, "gamma") == ["gamma"]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -129,10 +129,10 @@ class Attributes:
         return {**{name: column[: self._count] for name, column in self._columns.items()}, "values": values}
 
     @classmethod
-    def load(cls, dumped: Any) -> Attributes:
+    def load(cls, dumped: Mapping[str, NDArray[Any]]) -> Attributes:
         """The attributes that were dumped."""
         loaded = cls()
-        loaded._columns = {name: dumped[name] for name in _COLUMNS}
+        loaded._columns = {name: dumped[name].copy() for name in _COLUMNS}
         loaded._count = len(loaded._columns["id"])
         loaded._values = json.loads(dumped["values"].tobytes())
         loaded._codes = {

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import random
 import sqlite3
 from pathlib import Path
 
+from refdesk.analyse import terms
 from refdesk.errors import InvalidInput, StoreError
 from refdesk.model import Finding
 from refdesk.store import writes
@@ -14,6 +16,8 @@ from refdesk.store.gate import Gate
 from refdesk.store.record import FILE, Record, explained, sequence
 
 _SHOWN = 5
+_SAMPLE = 200
+_SELF = 0.99  # the least cosine of a vector with the nearest one to it, which is itself or its equal
 
 
 def verify(record: Record, gate: Gate, followers: Followers, *, repair: bool) -> list[Finding]:
@@ -21,13 +25,28 @@ def verify(record: Record, gate: Gate, followers: Followers, *, repair: bool) ->
     found = [_check_record(record)]
     if not found[0].ok:
         return found
-    with gate.held() if repair else contextlib.nullcontext():
-        found.append(_check_lexical(record, followers, repair=repair))
-        found.append(_check_vectors(record, followers, repair=repair))
+    if record.read_only:
         if repair:
+            record.refuse_read_only()
+        return found + _check_followers(record, followers, repair=False)
+    if repair:
+        with gate.held():
+            found += _check_followers(record, followers, repair=True)
             with record.transaction(logged=False) as db:
                 writes.drop_loose_vectors(db)
-    return found
+        return found
+    with gate.held_if_free() as free:
+        if free:
+            return found + _check_followers(record, followers, repair=False)
+    message = "Not checked: a writer is at work. Try again when it has finished."
+    return found + [Finding(part=part, ok=True, message=message) for part in ("lexical", "vectors")]
+
+
+def _check_followers(record: Record, followers: Followers, *, repair: bool) -> list[Finding]:
+    return [_check_lexical(record, followers, repair=repair), _check_vectors(record, followers, repair=repair)]
+
+
+# --- the record ---------------------------------------------------------------------------------
 
 
 def _check_record(record: Record) -> Finding:
@@ -45,9 +64,12 @@ def _check_record(record: Record) -> Finding:
         return Finding(part="record", ok=True, message=f"The record is sound: {chunks} chunks, commit {sequence(db)}.")
 
 
+# --- full text ----------------------------------------------------------------------------------
+
+
 def _check_lexical(record: Record, followers: Followers, *, repair: bool) -> Finding:
-    held, wanted = followers.lexical_ids(), _ids(record, "SELECT id FROM chunks")
-    problem = _difference(held, wanted)
+    wanted = _ids(record, "SELECT id FROM chunks")
+    problem = followers.lexical_problem() or _lexical_difference(record, followers, wanted)
     if problem is None:
         return Finding(part="lexical", ok=True, message=f"The full-text index holds all {len(wanted)} chunks.")
     if repair:
@@ -55,9 +77,25 @@ def _check_lexical(record: Record, followers: Followers, *, repair: bool) -> Fin
     return _finding("lexical", "full-text index", problem, repair)
 
 
+def _lexical_difference(record: Record, followers: Followers, wanted: set[int]) -> str | None:
+    index = followers.lexical(followers.sequence())
+    problem = _difference(index.ids(), wanted)
+    if problem:
+        return problem
+    with record.reading() as db:
+        for chunk_id in _drawn(wanted):
+            row = db.execute("SELECT t.text FROM chunks c JOIN texts t ON t.id = c.text WHERE c.id = ?", (chunk_id,))
+            if not index.has(chunk_id, terms(row.fetchone()[0])[:_SHOWN]):
+                return f"has other words for chunk {chunk_id} than the record"
+    return None
+
+
+# --- vectors ------------------------------------------------------------------------------------
+
+
 def _check_vectors(record: Record, followers: Followers, *, repair: bool) -> Finding:
-    held, wanted = followers.vector_ids(), _ids(record, "SELECT id FROM chunks WHERE vector IS NOT NULL")
-    problem = _difference(held, wanted)
+    wanted = _ids(record, "SELECT id FROM chunks WHERE vector IS NOT NULL")
+    problem = followers.snapshot_problem() or _vector_difference(record, followers, wanted)
     if problem is None:
         return Finding(part="vectors", ok=True, message=f"The vector index holds all {len(wanted)} vectors.")
     if repair:
@@ -65,9 +103,30 @@ def _check_vectors(record: Record, followers: Followers, *, repair: bool) -> Fin
     return _finding("vectors", "vector index", problem, repair)
 
 
+def _vector_difference(record: Record, followers: Followers, wanted: set[int]) -> str | None:
+    from refdesk.store.vectors import cosines, vector_of
+
+    index = followers.vectors(followers.sequence())
+    with index.mutex, record.reading() as db:
+        problem = _difference(index.ids.tolist(), wanted)
+        for chunk_id in [] if problem else _drawn(wanted):
+            vector = vector_of(db, chunk_id)
+            near = cosines(db, vector, index.nearest(vector, _SHOWN))
+            if vector.any() and max(near.values(), default=0.0) < _SELF:
+                return f"has another vector for chunk {chunk_id} than the record"
+    return problem
+
+
+# --- both ---------------------------------------------------------------------------------------
+
+
 def _ids(record: Record, query: str) -> set[int]:
     with record.reading() as db:
         return {row[0] for row in db.execute(query)}
+
+
+def _drawn(ids: set[int]) -> list[int]:
+    return random.Random(len(ids)).sample(sorted(ids), min(_SAMPLE, len(ids)))
 
 
 def _difference(held: list[int] | None, wanted: set[int]) -> str | None:
@@ -79,7 +138,7 @@ def _difference(held: list[int] | None, wanted: set[int]) -> str | None:
 
 
 def _finding(part: str, name: str, problem: str, repaired: bool) -> Finding:
-    then = "It was rebuilt." if repaired else "Run `refdesk doctor` with repair, or search once: it is rebuilt then."
+    then = "It was rebuilt." if repaired else "The next search repairs what it notices; `refdesk doctor` repairs all."
     return Finding(part=part, ok=repaired, message=f"The {name} {problem}. {then}", repaired=repaired)
 
 
@@ -92,7 +151,7 @@ def backup(record: Record, target: Path) -> None:
     except OSError as error:
         raise StoreError(f"The folder {target} can't be made: {error.strerror}.", "Choose another place.") from error
     with explained(target / FILE), contextlib.closing(sqlite3.connect(target / FILE)) as copy:
-        with record.reading() as db:
+        with record.snapshot() as db:
             db.backup(copy)
         copy.execute("DELETE FROM meta WHERE key = 'snapshot'")
         copy.commit()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import shutil
+import sqlite3
 import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,9 +22,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 LEXICAL_FOLDER = "lexical"
-VECTORS_FILE = "vectors.npz"
+VECTORS_FILE = "vectors.bin"
 _FEW = 2000  # changes that a snapshot may be behind
 _SHARE = 0.05  # or this share of it, if that is more
+_LITTLE_BYTES = 16_000_000  # of free disk space
 
 
 class Followers:
@@ -59,6 +62,7 @@ class Followers:
         self._lexical_seen = seq
 
     def _lexical_todo(self) -> list[int] | None:
+        """The chunks that the loaded index lacks; None when it must be built."""
         if not self._lexical.readable:
             return None
         with self._record.snapshot() as db:
@@ -78,15 +82,22 @@ class Followers:
                 self._write_lexical()
             except RefdeskError:
                 raise
-            except Exception as error:
+            except Exception as error:  # tantivy says what is wrong in any of several types
+                self._lexical.abandon_writing()
+                if shutil.disk_usage(self._folder).free < _LITTLE_BYTES:
+                    raise self._unwritable(error) from error
                 _log.warning("the full-text index is rebuilt, since it refused a write: %s", error)
                 try:
                     self.rebuild_lexical()
                 except Exception as again:
-                    raise StoreError(
-                        f"The full-text index of {self._folder} can't be written: {again}.",
-                        "Free some disk space or check the folder's permissions; what was indexed is kept.",
-                    ) from again
+                    self._lexical.abandon_writing()
+                    raise self._unwritable(again) from again
+
+    def _unwritable(self, error: Exception) -> StoreError:
+        return StoreError(
+            f"The full-text index of {self._folder} can't be written: {error}.",
+            "Free some disk space or check the folder's permissions; what was indexed is kept.",
+        )
 
     def _write_lexical(self) -> None:
         if not self._lexical.is_writing:  # another process may have come further before this one got the gate
@@ -133,18 +144,18 @@ class Followers:
             return self._vectors
 
     def _refresh_vectors(self, index: VectorIndex) -> int:
-        """Brings the index up to the record and returns how many changes the snapshot lacked."""
-        if index.applied is None:
+        """Brings the index up to the record and returns how many changes that were."""
+        fresh = index.applied is None
+        if fresh:
             index.load()
         with self._record.snapshot() as db:
-            last = last_commit(db)
             todo = pending(db, index.applied, VECTORS)
-            if todo is None:
-                index.build(db)
-            elif todo:
-                index.replace(db, todo)
-            index.advance(last)
-        return len(index) if todo is None else len(todo)
+            if todo is not None or fresh:
+                return _bring_up(index, db, todo)
+        # The log has been trimmed behind a snapshot since: take that, and only then look at the record again.
+        index.load()
+        with self._record.snapshot() as db:
+            return _bring_up(index, db, pending(db, index.applied, VECTORS))
 
     @staticmethod
     def _allowed_lag(index: VectorIndex) -> int:
@@ -171,18 +182,25 @@ class Followers:
             index.advance(last_commit(db))
         self.save_vectors()
 
-    # what is held
+    # looking without touching
 
-    def lexical_ids(self) -> list[int] | None:
-        """The chunks in the full-text index; None when it can't be read."""
-        return self.lexical(self.sequence()).ids()
+    def lexical_problem(self) -> str | None:
+        """What keeps the full-text index from being complete as it is on disk."""
+        with self._mutex:
+            self._lexical.reload()
+            if not self._lexical.readable:
+                return "is missing or can't be read"
+            todo = self._lexical_todo()
+        if todo is None:
+            return "belongs to another state of the record"
+        return f"is {len(todo)} changed chunks behind" if todo else None
 
-    def vector_ids(self) -> list[int]:
-        """The chunks in the vector index."""
-        index = self.vectors(self.sequence())
-        with index.mutex:
-            ids: list[int] = index.ids.tolist()
-            return ids
+    def snapshot_problem(self) -> str | None:
+        """What is wrong with the vectors as they are on disk."""
+        index = self._vector_index()
+        if not index.file.exists() or type(index)(index.file).load():
+            return None
+        return "can't be read"
 
     # a stretch of writing
 
@@ -214,3 +232,12 @@ class Followers:
         with self._mutex:
             self._lexical.close()
             self._vectors = None
+
+
+def _bring_up(index: VectorIndex, db: sqlite3.Connection, todo: list[int] | None) -> int:
+    if todo is None:
+        index.build(db)
+    elif todo:
+        index.replace(db, todo)
+    index.advance(last_commit(db))
+    return len(index) if todo is None else len(todo)

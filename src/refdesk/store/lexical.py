@@ -86,6 +86,18 @@ class LexicalIndex:
         values = searcher.fast_field_values("id", [address for _, address in hits])
         return [int(value) for value in values if value is not None]
 
+    def has(self, chunk_id: int, words: Sequence[str]) -> bool:
+        """Whether the chunk is here with all of these terms in its content."""
+        from tantivy import Occur, Query
+
+        found = self.current()
+        if found is None:
+            return False
+        searcher, schema = found
+        wanted = [Query.term_query(schema, "id", chunk_id)]
+        wanted += [Query.term_query(schema, "content", word) for word in words]
+        return bool(searcher.search(Query.boolean_query([(Occur.Must, query) for query in wanted]), 1).hits)
+
     def _load(self) -> None:
         import tantivy
 

@@ -10,6 +10,7 @@ from refdesk.analyse import terms as terms_of
 from refdesk.model import Scored
 from refdesk.store.filters import Scope
 from refdesk.store.lexical import SEPARATOR
+from refdesk.store.rows import storable
 
 if TYPE_CHECKING:
     import tantivy
@@ -39,7 +40,7 @@ def lexical(ask: Ask, terms: Sequence[str], limit: int) -> list[Scored]:
 
     parts = [
         (Occur.Should, Query.boost_query(Query.term_query(ask.schema, field, term, "freq"), boost))
-        for term in dict.fromkeys(terms)
+        for term in dict.fromkeys(map(storable, terms))
         for field, boost in BOOSTS.items()
     ]
     return _search(ask, Query.boolean_query(parts), limit) if parts else []
@@ -49,7 +50,7 @@ def phrase(ask: Ask, words: Sequence[str], limit: int) -> list[Scored]:
     """Chunks with the words next to each other, in this order."""
     from tantivy import Occur, Query
 
-    wanted = terms_of(" ".join(words))
+    wanted = [storable(term) for term in terms_of(" ".join(words))]
     if len(wanted) < 2:
         return lexical(ask, wanted, limit)
     parts = [
@@ -148,11 +149,12 @@ def _any_of(schema: tantivy.Schema, field: str, values: Sequence[str] | Sequence
 
 def document_frequency(searcher: tantivy.Searcher, terms: Sequence[str]) -> dict[str, int]:
     """In how many chunks each term occurs, in the field where it occurs most."""
-    return {term: max(searcher.doc_freq(field, term) for field in BOOSTS) for term in dict.fromkeys(terms)}
+    return {term: max(searcher.doc_freq(field, storable(term)) for field in BOOSTS) for term in dict.fromkeys(terms)}
 
 
 def similar_terms(searcher: tantivy.Searcher, term: str, limit: int) -> list[str]:
     """Terms of the library that the term may have been meant as: few edits away, or beginning with it."""
+    term = storable(term)
     if not term:
         return []
     edits = _EDITS_LONG if len(term) >= _LONG else _EDITS_SHORT

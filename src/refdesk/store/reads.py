@@ -92,14 +92,14 @@ def document(db: sqlite3.Connection, document_id: str) -> Document | None:
 def document_by_uri(db: sqlite3.Connection, uri: str, name: str) -> Document | None:
     """The first document with that address, in the collection when one is named."""
     where = "WHERE d.uri = ? AND ? IN ('', n.name) ORDER BY d.id LIMIT 1"
-    row = db.execute(_SELECT_DOCUMENT + where, (uri, name)).fetchone()
+    row = db.execute(_SELECT_DOCUMENT + where, (rows.storable(uri), name)).fetchone()
     return rows.document_from(row) if row else None
 
 
 def document_by_path(db: sqlite3.Connection, name: str, path: str) -> Document | None:
     """The first document of the collection at that path."""
     where = "WHERE n.name = ? AND d.path = ? ORDER BY d.id LIMIT 1"
-    row = db.execute(_SELECT_DOCUMENT + where, (name, path)).fetchone()
+    row = db.execute(_SELECT_DOCUMENT + where, (name, rows.storable(path))).fetchone()
     return rows.document_from(row) if row else None
 
 
@@ -175,7 +175,7 @@ def _symbols_where(db: sqlite3.Connection, name: str, collection_name: str) -> l
         "SELECT " + rows.DOCUMENT + ", " + _SYMBOL + " FROM symbols s JOIN documents d ON d.id = s.document"
         " JOIN collections n ON n.id = d.collection WHERE s.name = ? AND ? IN ('', n.name)"
         " ORDER BY n.name, d.path, d.id, s.position",
-        (name, collection_name),
+        (rows.storable(name), collection_name),
     )
     return [(rows.document_from(row[:12]), _symbol(row[12:])) for row in found]
 
@@ -196,7 +196,7 @@ def references_to(db: sqlite3.Connection, name: str, collection_name: str) -> li
         "SELECT " + rows.DOCUMENT + ", " + _REFERENCE + " FROM refs r JOIN documents d ON d.id = r.document"
         " JOIN collections n ON n.id = d.collection WHERE r.target = ? AND ? IN ('', n.name)"
         " ORDER BY n.name, d.path, d.id, r.position",
-        (name, collection_name),
+        (rows.storable(name), collection_name),
     )
     return [(rows.document_from(row[:12]), _reference(row[12:])) for row in found]
 
@@ -226,11 +226,10 @@ def stats(db: sqlite3.Connection, name: str, folder_bytes: int) -> Stats:
     """The counts of the collection, or of the library when no name is given."""
     if name and collection(db, name) is None:
         raise CollectionNotFound(f"There is no collection {name}.", "List them with `refdesk collections`.")
-    within = _FROM_DOCUMENTS + "JOIN chunks c ON c.document = d.id WHERE ? IN ('', n.name)"
-    chunk_count, embedded = db.execute("SELECT count(*), count(c.vector)" + within, (name,)).fetchone()
-    symbols = db.execute(
-        "SELECT count(*)" + _FROM_DOCUMENTS + "JOIN symbols s ON s.document = d.id WHERE ? IN ('', n.name)", (name,)
-    ).fetchone()[0]
+    within = "WHERE document IN (SELECT d.id" + _FROM_DOCUMENTS + "WHERE n.name = ?)" if name else ""
+    bound = (name,) if name else ()
+    chunk_count, embedded = db.execute("SELECT count(*), count(vector) FROM chunks " + within, bound).fetchone()
+    symbols = db.execute("SELECT count(*) FROM symbols " + within, bound).fetchone()[0]
     return Stats(
         collections=1 if name else db.execute("SELECT count(*) FROM collections").fetchone()[0],
         documents=count_documents(db, name),

@@ -6,12 +6,11 @@ from __future__ import annotations
 
 import json
 import logging
-import os
 import random
 import sqlite3
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.model import Filters
+from refdesk.store import snapshot
 from refdesk.store.attributes import Attributes, Mask
 from refdesk.store.engines import ENGINES, SAMPLE, Engine, ExactEngine, Matrix, TurboEngine, turbovec_takes
 from refdesk.store.filters import Scope
@@ -68,6 +68,13 @@ class VectorIndex:
         mask = self._mask(scope) if scope.filters else None
         slots = self._engine.search(vector, k, mask)
         found: list[int] = self.ids[slots].tolist()
+        return found
+
+    def nearest(self, vector: Matrix, k: int) -> list[int]:
+        """The ids of about the k nearest chunks of all."""
+        if self._engine is None or len(vector) != self._dimension:
+            return []
+        found: list[int] = self.ids[self._engine.search(vector, k, None)].tolist()
         return found
 
     def _mask(self, scope: Scope) -> Mask:
@@ -143,38 +150,30 @@ class VectorIndex:
         arrays = self._attributes.dump()
         if self._engine:
             arrays["vectors"] = self._engine.dump()
-        draft = self.file.with_name(f"{self.file.name}.{os.getpid()}.tmp")
-        try:
-            with draft.open("wb") as out:
-                np.savez(out, allow_pickle=False, head=np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays)
-            draft.replace(self.file)
-        finally:
-            draft.unlink(missing_ok=True)
+        snapshot.write(self.file, head, arrays)
 
     def load(self) -> bool:
         """Takes the snapshot's state; False, and empty, when there is none that can be used."""
         self._reset()
         try:
-            with np.load(self.file, allow_pickle=False) as found:
-                self._take(found)
+            self._take(*snapshot.read(self.file))
         except FileNotFoundError:
             return False
-        except Exception as error:  # a damaged zip, array or code book shows as any of many types
+        except Exception as error:  # damage shows as any of many types
             _log.warning("the vector snapshot can't be read: %s", error)
             self._reset()
             return False
         return self.applied is not None
 
-    def _take(self, found: Any) -> None:
-        head = json.loads(found["head"].tobytes())
+    def _take(self, head: Mapping[str, Any], arrays: snapshot.Arrays) -> None:
         if head["version"] != VERSION:
             return
-        attributes = Attributes.load(found)
+        attributes = Attributes.load(arrays)
         engine: Engine | None = None
         if head["engine"]:
             if head["engine"] == TurboEngine.name and not turbovec_takes(head["dimension"]):
                 return
-            engine = ENGINES[head["engine"]].load(found["vectors"])
+            engine = ENGINES[head["engine"]].load(arrays["vectors"])
         if len(attributes) != (len(engine) if engine else 0):
             raise ValueError("it holds more attributes than vectors, or fewer")
         self._attributes, self._engine = attributes, engine
@@ -194,6 +193,13 @@ def cosines(db: sqlite3.Connection, vector: Matrix, chunk_ids: Sequence[int]) ->
     # Rounded, so that the order of additions does not decide between equals.
     scores = np.round((unpack([data for _, data in found]) @ vector).astype(np.float64), 6).tolist()
     return {chunk_id: score for (chunk_id, _), score in zip(found, scores, strict=True)}
+
+
+def vector_of(db: sqlite3.Connection, chunk_id: int) -> Matrix:
+    """The chunk's vector."""
+    found = db.execute("SELECT v.data FROM chunks c JOIN vectors v ON v.id = c.vector WHERE c.id = ?", (chunk_id,))
+    row: Matrix = unpack([found.fetchone()[0]])[0]
+    return row
 
 
 def unpack(packed: Sequence[bytes]) -> Matrix:
