@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from refdesk.app import open_desk
+from refdesk.ids import name_from
 from refdesk.ingest import embedding_text
 from refdesk.ports import Embedder, Store
 from refdesk.settings import Settings
@@ -23,7 +24,7 @@ def index(folder: str, library: str, *, each: bool = False) -> dict[str, Any]:
     roots = sorted(one for one in Path(folder).iterdir() if one.is_dir()) if each else [Path(folder)]
     with open_desk(Settings(library=Path(library))) as desk:
         started, used = time.perf_counter(), cpu()
-        reports = [desk.index(root, "code", name=root.name) for root in roots]
+        reports = [desk.index(root, "code", name=name_from(root.name)) for root in roots]
         took, used = time.perf_counter() - started, cpu() - used
         stats = desk.store.stats()
     return {
@@ -47,7 +48,7 @@ def index_each(folder: str, library: str) -> dict[str, Any]:
 def floor(folder: str, library: str) -> dict[str, Any]:
     """What no indexer can do without: every indexed file read and hashed once, every different chunk embedded once."""
     with open_desk(Settings(library=Path(library))) as desk:
-        paths = [Path(folder, path) for path in desk.store.file_states(Path(folder).name)]
+        paths = [Path(folder, path) for path in desk.store.file_states(name_from(Path(folder).name))]
         texts = sorted(set(chunk_texts(desk.store)))
         embedder = desk.embedder
         assert embedder is not None

@@ -41,10 +41,10 @@ class Score:
 
 
 @contextmanager
-def indexed(known: KnownItems, embedder: str, library: Path | None = None) -> Iterator[Desk]:
-    """A desk whose library holds the set's files; a library that is given is kept and brought up to date."""
+def indexed(known: KnownItems, embedder: str, libraries: Path | None = None) -> Iterator[Desk]:
+    """A desk whose library holds the set's files; with a folder for libraries it is kept there for the next run."""
     with tempfile.TemporaryDirectory(prefix="refdesk-bench-") as scratch:
-        settings = Settings(library=library or Path(scratch) / "library", embedder=embedder)
+        settings = Settings(library=(libraries or Path(scratch)) / f"{known.name}-{embedder}", embedder=embedder)
         with open_desk(settings) as desk:
             desk.index(known.folder, sets.KINDS[known.name], name=known.name)
             yield desk
@@ -101,10 +101,10 @@ def score(name: str, ranker: Ranker, items: Sequence[Asked]) -> Score:
     )
 
 
-def measure(known: KnownItems, embedder: str, *, sweep: bool) -> dict[str, Any]:
+def measure(known: KnownItems, embedder: str, libraries: Path | None = None, *, sweep: bool) -> dict[str, Any]:
     """Every ranker on a set's reported half."""
     started = time.perf_counter()
-    with indexed(known, embedder) as desk:
+    with indexed(known, embedder, libraries) as desk:
         stats = desk.store.stats()
         built = time.perf_counter() - started
         scores = [score(name, ranker, known.report) for name, ranker in rankers(desk, sweep=sweep).items()]
@@ -156,18 +156,22 @@ def main() -> None:
     options.add_argument("--embedder", default="static", choices=["static", "wordllama", "none"])
     options.add_argument("--no-sweep", action="store_true", help="leave the fixed alphas out")
     options.add_argument("--tune", action="store_true", help="try the engine's constants on the tuning half")
+    options.add_argument(
+        "--libraries", type=Path, help="where the indexed sets are kept for the next run, to save time"
+    )
     options.add_argument("--cache", type=Path, default=corpora.DEFAULT_CACHE)
     options.add_argument("--json", type=Path)
     given = options.parse_args()
     if given.tune:
         import bench.tune as tune
 
-        tune.run([name for name in given.sets if name != "authored"], given.embedder, given.cache, given.json)
+        names = [name for name in given.sets if name != "authored"]
+        tune.run(names, given.embedder, given.cache, given.libraries, given.json)
         return
     results = []
     for name in given.sets:
         known = authored.known_items(given.cache) if name == "authored" else sets.known_items(name, given.cache)
-        results.append(measure(known, given.embedder, sweep=not given.no_sweep))
+        results.append(measure(known, given.embedder, given.libraries, sweep=not given.no_sweep))
         print(show(results[-1]), flush=True)
     rows = [row for result in results for row in fusion_rows(result)]
     print(tables.show_rows("fusion", rows))

@@ -63,7 +63,7 @@ def _times(now: float, *factors: float) -> tuple[float, ...]:
     return tuple(round(now * by, 4) for by in factors)
 
 
-def run(names: Sequence[str], embedder: str, cache: Path, json: Path | None) -> None:
+def run(names: Sequence[str], embedder: str, cache: Path, libraries: Path | None, json: Path | None) -> None:
     """Prints what every value reaches while the others stay at the best found so far."""
     from bench.quality import indexed
 
@@ -72,7 +72,7 @@ def run(names: Sequence[str], embedder: str, cache: Path, json: Path | None) -> 
         for name in names:
             known = sets.known_items(name, cache)
             items = random.Random(3).sample(known.tune, min(_SAMPLE, len(known.tune)))
-            trials.append(_Trial(stack.enter_context(indexed(known, embedder)), items))
+            trials.append(_Trial(stack.enter_context(indexed(known, embedder, libraries)), items))
         start = _reach(trials)
         best = sum(start) / len(start)
         print(f"as it is: {_shown(names, start)}", flush=True)
