@@ -17,7 +17,7 @@ from refdesk.parse.manifest import NO_RULES, Governing
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-_TAGS = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
+_TAGS = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)([^<>]*)")
 _NO_NESTING = frozenset({
     "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr", "p", "li",
     "dt", "dd", "tr", "td", "th", "option", "path",
@@ -25,6 +25,8 @@ _NO_NESTING = frozenset({
 _MAX_DEPTH = 3_000  # the tree builder takes the square of it
 _STRIPPED = re.compile(r"(?is)<(script|style|template|noscript)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)|<[^>]*>")
 _SITE_SUFFIX = re.compile(r"\s+(?:[|–—·»]|::|-)\s+[^|–—·»]+$")
+_OPENING = re.compile(r"#{2,6} (.+)")
+_REFRESH = re.compile(r"\s*[0-5](?:\.\d*)?\s*[;,]\s*url\s*=\s*[\"']?([^\"']+)", re.IGNORECASE)
 _META = {
     "description": ("description", "og:description"),
     "author": ("author", "article:author", "dc.creator"),
@@ -50,6 +52,7 @@ class Extracted:
     metadata: Mapping[str, str] = field(default_factory=dict)
     links: tuple[str, ...] = ()  # absolute, without fragments, each once, in order; navigation included
     canonical: str = ""  # the address the page gives itself, absolute, "" for none
+    redirect: str = ""  # where the page sends its readers at once; it has no content then
     notes: tuple[str, ...] = ()
 
 
@@ -65,7 +68,8 @@ class HtmlParser:
 
         page = extract(text, url)
         if not page.markdown.strip():
-            raise ParseFailed("the page holds no text", "It may be made by scripts in the browser.")
+            where = f"it only leads to {page.redirect}" if page.redirect else "it may be made by scripts in the browser"
+            raise ParseFailed(f"the page holds no text: {where}")
         title = page.title or PurePosixPath(path).stem
         parsed = MarkdownParser(self._rules).parse(page.markdown, path, chunking, title=title)
         metadata = {**page.metadata, **parsed.metadata}
@@ -84,21 +88,30 @@ def extract(html: str, url: str = "") -> Extracted:
     page = LexborHTMLParser(html)
     base = _base(page, url)
     links, canonical, metadata = _links(page, base), _canonical(page, base), _metadata(page)
-    named = _named(page)
+    named, redirect = _named(page), _redirect(page, base)
+    if redirect:
+        return Extracted(title=named, markdown="", links=(redirect,), canonical=canonical, redirect=redirect)
     content = main_content(page)
-    markdown = to_markdown(content) if content is not None else ""
-    heading = re.match(r"(?:(?!# ).*\n)*?# (.+)", markdown) if "# " in markdown else None
-    title = _plain(heading[1]) if heading else _SITE_SUFFIX.sub("", named)
-    if not heading and title and markdown:
-        markdown = f"# {title}\n\n{markdown}"
+    markdown, heading = to_markdown(content) if content is not None else ("", "")
+    title, markdown = _titled(markdown, heading, _SITE_SUFFIX.sub("", named))
     return Extracted(title=title or named, markdown=markdown, metadata=metadata, links=links, canonical=canonical)
+
+
+def _titled(markdown: str, heading: str, named: str) -> tuple[str, str]:
+    """The title and the text that holds it as a heading; where it has none, its first heading or the head's title."""
+    if heading:
+        return _plain(heading), markdown
+    opening = _OPENING.match(markdown)
+    if opening:
+        return _plain(opening[1]), f"# {markdown[opening.start(1) :]}"
+    return named, f"# {named}\n\n{markdown}" if named and markdown.strip() else markdown
 
 
 def _depth(html: str) -> int:
     """How deeply elements are nested, at most."""
     deepest = depth = 0
     for found in _TAGS.finditer(html):
-        if found[2].lower() in _NO_NESTING:
+        if found[2].lower() in _NO_NESTING or found[3].endswith("/"):
             continue
         depth = max(0, depth - 1) if found[1] else depth + 1
         deepest = max(deepest, depth)
@@ -141,6 +154,16 @@ def _canonical(page: LexborHTMLParser, base: str) -> str:
     given = page.css_first("link[rel=canonical][href]")
     address = _join(base, given.attributes.get("href") or "") if given is not None else ""
     return address if address.startswith(("http://", "https://")) else ""
+
+
+def _redirect(page: LexborHTMLParser, base: str) -> str:
+    for meta in page.css("meta[http-equiv][content]"):
+        if (meta.attributes.get("http-equiv") or "").lower() == "refresh":
+            found = _REFRESH.match(meta.attributes.get("content") or "")
+            address = _join(base, found[1]) if found else ""
+            if address and urldefrag(address).url != urldefrag(base).url:
+                return address
+    return ""
 
 
 def _metadata(page: LexborHTMLParser) -> dict[str, str]:

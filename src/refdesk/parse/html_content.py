@@ -30,6 +30,7 @@ _NEVER = (
     "dialog, nav, footer, link, meta, audio, video, map, "
     "a.headerlink, a.hash-link, a.header-anchor, a.anchor-link, a.heading-link, a.anchorjs-link, a.permalink, "
     "[role=navigation], [role=search], [role=banner], [role=contentinfo], [role=dialog], [role=alertdialog], "
+    "a.src, a.srclink, .rightside, span.since, summary.hideme, .viewcode-back, "
     ".linenos, .linenodiv, .lineno, .line-numbers-wrapper, .line-numbers-rows, .highlight-linenos"
 )
 _ASIDE = "aside, [hidden], [aria-hidden=true], [style*='display:none'], [style*='display: none']"

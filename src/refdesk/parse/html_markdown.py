@@ -18,8 +18,17 @@ _INLINE = frozenset({
 _BLOCK_INSIDE = "p, div, ul, ol, table, pre, blockquote, dl, section, h1, h2, h3, h4, h5, h6"
 _LANGUAGE = re.compile(r"^(?:language|lang|highlight-source|highlight|brush|src)[-:]([\w+#.-]+)$")
 _NO_LANGUAGE = frozenset({"default", "none", "text", "plaintext", "plain", "highlight", "notranslate", "code", "txt"})
-_ADMONITION = re.compile(r"\b(?:admonition|custom-block|theme-admonition|callout|alert|starlight-aside|md-alert)\b")
-_ADMONITION_TITLE = ".admonition-title, .custom-block-title, [class*=admonitionHeading], .callout-title, .alert-heading"
+_BARE_LANGUAGES = frozenset({
+    "bash", "c", "cpp", "csharp", "css", "go", "html", "java", "javascript", "json", "kotlin", "php", "python", "ruby",
+    "rust", "scala", "shell", "sql", "swift", "toml", "typescript", "xml", "yaml",
+})  # fmt: skip
+_ADMONITION = re.compile(
+    r"\b(?:admonition|custom-block|theme-admonition|callout|alert|starlight-aside|markdown-alert|blockquote-tag)\b"
+)
+_ADMONITION_TITLE = (
+    ".admonition-title, .custom-block-title, [class*=admonitionHeading], .callout-title, .alert-heading, .alert-title, "
+    ".markdown-alert-title, .blockquote-tag-title"
+)
 _ADMONITION_KIND = re.compile(
     r"\b(note|tip|info|warning|danger|caution|important|hint|attention|error|seealso|success)\b"
 )
@@ -31,9 +40,10 @@ _MAX_DEPTH = 150
 _NEAR = 8  # how far up a code block's language may be written
 
 
-def to_markdown(node: LexborNode) -> str:
-    """The element's content as markdown text."""
-    return "\n\n".join(_Writer().blocks(node, 0)).strip() + "\n"
+def to_markdown(node: LexborNode) -> tuple[str, str]:
+    """The element's content as markdown text, and its first heading of level 1."""
+    writer = _Writer()
+    return "\n\n".join(writer.blocks(node, 0)).strip() + "\n", writer.title
 
 
 class _Writer:
@@ -41,6 +51,7 @@ class _Writer:
 
     def __init__(self) -> None:
         self._level = 1
+        self.title = ""
 
     def blocks(self, node: LexborNode, depth: int) -> list[str]:
         """The blocks of an element's children; runs of inline children are paragraphs."""
@@ -72,6 +83,8 @@ class _Writer:
             return ["* * *"]
         if tag == "blockquote" or _ADMONITION.search(classes):
             return self._quote(node, depth, named=tag != "blockquote")
+        if tag == "summary" and node.css_first("h1, h2, h3, h4, h5, h6") is not None:
+            return self.blocks(node, depth)
         if tag in ("summary", "legend", "caption") or classes in ("code-block-caption", "filename"):
             text = inline(node)
             return [f"**{text}**"] if text else []
@@ -88,10 +101,12 @@ class _Writer:
         if not text:
             return []
         self._level = level
-        return [f"{'#' * level} {text}"]
+        self.title = self.title or (text if level == 1 else "")
+        is_code = "code-header" in (node.attributes.get("class") or "")
+        return [f"{'#' * level} {_code_span(_signature(node)) if is_code else text}"]
 
     def _pre(self, node: LexborNode, depth: int) -> list[str]:
-        code = _code_text(node).strip("\n")
+        code = _code_text(node).strip("\n").rstrip()
         return [_fence(code, _language(node))] if code.strip() else []
 
     def _list(self, node: LexborNode, depth: int) -> list[str]:
@@ -115,10 +130,12 @@ class _Writer:
     def _quote(self, node: LexborNode, depth: int, named: bool) -> list[str]:
         title = _admonition_title(node) if named else ""
         blocks = self.blocks(node, depth)
-        if not named and blocks and re.match(r"[-*|] |```|\d+\. ", blocks[0]):
+        if not named and blocks and not _is_text(blocks[0]) and blocks[0][0] != ">":
             return blocks  # what was only indented in its source
+        if named and blocks and all(block.startswith(">") for block in blocks):
+            return blocks  # a quote inside that says it already
         if title and blocks:
-            blocks[0] = f"**{title}:** {blocks[0]}" if not blocks[0].startswith(("```", "- ", "|")) else blocks[0]
+            blocks = [f"**{title}:** {blocks[0]}", *blocks[1:]] if _is_text(blocks[0]) else [f"**{title}:**", *blocks]
         text = "\n\n".join(blocks)
         return ["\n".join(f"> {line}".rstrip() for line in text.split("\n"))] if text else []
 
@@ -171,7 +188,7 @@ def inline(node: LexborNode) -> str:
 
 def _paragraph(run: list[LexborNode]) -> list[str]:
     text = _tidy("".join(_inline(node, 0) for node in run))
-    if not text:
+    if not any(char.isalnum() for char in text) and len(text) < 4:
         return []
     return ["\n".join(_STARTS.sub(_escaped, line) for line in text.split("\n"))]
 
@@ -239,7 +256,7 @@ def _code_text(node: LexborNode) -> str:
     for child in node.traverse(include_text=True):
         if child.tag == "-text":
             parts.append(child.text_content or "")
-        elif child.tag == "br" or (child.tag == "div" and parts and not parts[-1].endswith("\n")):
+        elif child.tag == "br" or (child.tag in ("div", "code") and parts and not parts[-1].endswith("\n")):
             parts.append("\n")
     return "".join(parts).replace("\r\n", "\n").replace("\u00a0", " ")
 
@@ -261,6 +278,7 @@ def _language(node: LexborNode) -> str:
         words = (attributes.get("class") or "").replace("brush: ", "brush:").split()
         names = [attributes.get("data-lang"), attributes.get("data-language")] if at < 4 else []
         names += [found[1] for word in words if (found := _LANGUAGE.match(word)) and (at < 4 or len(word) > 10)]
+        names += [word for word in words if word in _BARE_LANGUAGES and one.tag in ("pre", "code")]
         for name in names:
             if name and name.lower() not in _NO_LANGUAGE and not name.isdecimal():
                 return {"python3": "python", "ipython3": "python"}.get(name.lower(), name.lower())
@@ -270,6 +288,10 @@ def _language(node: LexborNode) -> str:
 def _signature(node: LexborNode) -> str:
     text = _squeeze(node.text(deep=True)).rstrip("¶\uf0c1# ").replace("[source]", "").strip()
     return re.sub(r"\s+([,)\]])", r"\1", re.sub(r"([(\[])\s+", r"\1", text)).replace("`", "'")
+
+
+def _is_text(block: str) -> bool:
+    return not re.match(r"```|[-*|>#] |#{2,6} |\d+\. ", block)
 
 
 def _admonition_title(node: LexborNode) -> str:
@@ -302,7 +324,7 @@ def _defined(term: LexborNode | None, blocks: list[str]) -> list[str]:
     named = f"**{name}**" if name and not name.startswith("`") else name
     if not blocks:
         return [f"- {named}"] if named else []
-    if named and not re.match(r"```|[-*|>] |\d+\. ", blocks[0]):
+    if named and _is_text(blocks[0]):
         blocks = [f"{named}: {blocks[0]}", *blocks[1:]]
     elif named:
         blocks = [named, *blocks]

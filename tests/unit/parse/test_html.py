@@ -97,7 +97,7 @@ def test_a_page_without_landmarks() -> None:
         ("<pre>a\n  b ``` c</pre>", "````\na\n  b ``` c\n````"),
         ("<p># not a heading</p>", "\\# not a heading"),
         ("<p>1. no list</p>", "1\\. no list"),
-        ("<h2>Title <a href='#t'>#</a></h2><p>x</p>", "## Title\n\nx"),
+        ("<h2>Title <a href='#t'>#</a></h2><p>x</p>", "# Title\n\nx"),
         ("<details><summary>More</summary><p>inner</p></details>", "**More**\n\ninner"),
         ("<img src=a.png alt='A picture'><p>x</p>", "[image: A picture]\n\nx"),
         ("<table><tr><td>layout <p>x</p></td></tr></table>", "layout\n\nx"),
@@ -113,6 +113,19 @@ def test_a_page_without_landmarks() -> None:
 )
 def test_elements(html: str, markdown: str) -> None:
     assert extract(f"<body><main>{html}</main></body>").markdown == markdown + "\n"
+
+
+def test_a_page_that_only_redirects() -> None:
+    html = "<head><meta http-equiv='Refresh' content='0; url=new.html'></head><body>Redirecting...</body>"
+    page = extract(html, "https://x.org/old.html")
+    assert (page.redirect, page.markdown) == ("https://x.org/new.html", "")
+    with pytest.raises(ParseFailed, match=r"only leads to https://x\.org/new\.html"):
+        HtmlParser().parse(html, "old.html", Chunking(), "https://x.org/old.html")
+
+
+def test_a_page_without_a_title_takes_its_first_heading() -> None:
+    page = extract("<title>T - Site</title><main><h2>Path</h2><pre># no heading</pre></main>")
+    assert (page.title, page.markdown) == ("Path", "# Path\n\n```\n# no heading\n```\n")
 
 
 def test_chunks_refer_to_the_markdown() -> None:
