@@ -1,0 +1,265 @@
+"""code.md, scenario by scenario, through the real server."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+from toon_format import decode
+
+from tests.contracts.conftest import Client, Serve
+
+SWIFT = """import Foundation
+
+/// Anything that can prove who it is.
+protocol Authenticatable {
+    func authenticate() async throws -> Session
+}
+
+/// Signs people in with a password.
+final class PasswordAuthenticator: Authenticatable {
+    private let store: CredentialStore
+
+    init(store: CredentialStore) {
+        self.store = store
+    }
+
+    /// Checks the password and opens a session.
+    func authenticate() async throws -> Session {
+        let credentials = try store.load()
+        return try await Session.open(with: credentials)
+    }
+}
+"""
+FILES = {
+    "Sources/Auth/Authenticator.swift": SWIFT,
+    "Sources/Net/Client.swift": "struct Client {\n    /// Retries a request that failed, waiting longer each time.\n"
+    "    func send(_ request: Request) throws -> Response {\n        try transport.send(request)\n    }\n}\n",
+    "Sources_utils/Extra.swift": 'func authenticateLater() {\n    print("authentication is deferred")\n}\n',
+    "docs/install.md": "# Installation\n\n## From source\n\nRun the build script; installation takes a minute.\n",
+    "README.md": "# Project\n\nSee installation notes in docs.\n",
+    "tool.py": 'def handle_login(user):\n    """Explains the installation of a login hook."""\n    return user\n',
+    "logo.png": "\x89PNG\x00\x00",
+}
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    root = tmp_path / "project"
+    for name, text in FILES.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text, encoding="latin-1")
+    return root
+
+
+@pytest.fixture
+def client(tmp_path: Path, project: Path, serve: Serve) -> Client:
+    return serve(tmp_path / "library", "--toolsets", "code", "--allow-root", str(project))
+
+
+@pytest.fixture
+def indexed(client: Client, project: Path) -> Client:
+    client.json("index_codebase", path=str(project))
+    return client
+
+
+def found(client: Client, project: Path, query: str, **more: Any) -> dict[str, Any]:
+    return client.json("search_code", query=query, path=str(project), format="json", **more)
+
+
+def paths(answer: dict[str, Any]) -> list[str]:
+    return [one["path"] for one in answer["results"]]
+
+
+def test_schemas_are_the_contracts(client: Client) -> None:
+    tools = client.tools()
+    assert list(tools)[:3] == ["index_codebase", "search_code", "search_docs"]
+    assert tools["index_codebase"]["inputSchema"]["properties"] == {
+        "path": {"type": "string", "description": "Absolute path to the directory to index"},
+        "force": {
+            "type": "boolean",
+            "default": False,
+            "description": "Force re-indexing even if files haven't changed",
+        },
+    }
+    properties = tools["search_code"]["inputSchema"]["properties"]
+    assert list(properties) == [
+        "query", "path", "limit", "semantic_weight", "extensions", "path_filter", "format", "expand_query",
+        "synthesize",
+    ]  # fmt: skip
+    assert (properties["limit"]["default"], properties["semantic_weight"]["default"]) == (20, 0.7)
+    assert tools["search_docs"]["inputSchema"]["properties"]["limit"]["default"] == 10
+    assert tools["index_codebase"]["execution"]["taskSupport"] == "optional"
+    for tool in tools.values():
+        assert {"title", "outputSchema", "annotations", "icons"} <= set(tool)
+
+
+def test_indexing_new_incremental_and_forced(client: Client, project: Path) -> None:
+    first = client.json("index_codebase", path=str(project))
+    assert (first["files"], first["written"], first["errors"]) == (6, 6, [])
+    assert any(one["path"] == "logo.png" and one["reason"] for one in first["skipped_files"])
+    assert first["chunks"] > 6
+    assert first["symbols"] > 4
+    (project / "tool.py").write_text("def handle_logout(user):\n    return None\n")
+    second = client.json("index_codebase", path=str(project))
+    assert (second["written"], second["unchanged"]) == (1, 5)
+    forced = client.json("index_codebase", path=str(project), force=True)
+    assert (forced["written"], forced["files"]) == (6, 6)
+
+
+def test_results_have_every_field(indexed: Client, project: Path) -> None:
+    answer = found(indexed, project, "check the password and open a session")
+    assert answer["format"] == "json"
+    best = answer["results"][0]
+    assert best["path"] == "Sources/Auth/Authenticator.swift"
+    assert {"content", "path", "start_line", "end_line", "relevance_percent", "kind", "symbols"} <= set(best)
+    lines = SWIFT.split("\n")[best["start_line"] - 1 : best["end_line"]]
+    assert best["content"].strip() == "\n".join(lines).strip()
+    percents = [one["relevance_percent"] for one in answer["results"]]
+    assert percents == sorted(percents, reverse=True)
+    assert all(0 <= one <= 100 for one in percents)
+
+
+@pytest.mark.parametrize("name", ["handle_login", "handleLogin", "HandleLogin"])
+def test_symbols_in_any_spelling(indexed: Client, project: Path, name: str) -> None:
+    assert found(indexed, project, name)["results"][0]["symbols"] == ["handle_login"]
+
+
+def test_limit_filters_and_extensions(indexed: Client, project: Path) -> None:
+    assert len(found(indexed, project, "authenticate", limit=1)["results"]) == 1
+    assert set(paths(found(indexed, project, "authenticate send", path_filter="Sources/Auth/**"))) == {
+        "Sources/Auth/Authenticator.swift"
+    }
+    assert not any(
+        one.startswith("Sources_utils") for one in paths(found(indexed, project, "authenticate", path_filter="Sources"))
+    )
+    assert set(paths(found(indexed, project, "login user", extensions=".py, rb"))) == {"tool.py"}
+
+
+def test_a_folder_inside_an_indexed_one(indexed: Client, project: Path) -> None:
+    answer = found(indexed, project / "Sources/Net", "authenticate send request")
+    assert set(paths(answer)) == {"Sources/Net/Client.swift"}
+
+
+def test_toon_is_the_default_and_round_trips(indexed: Client, project: Path) -> None:
+    result = indexed.result("search_code", query="authenticate", path=str(project))
+    text = result["content"][0]["text"]
+    assert result["structuredContent"] == {"format": "toon", "output": text}
+    same = found(indexed, project, "authenticate")
+    assert decode(text) == {key: value for key, value in same.items() if key != "format"}
+
+
+def test_human_reads_like_a_list(indexed: Client, project: Path) -> None:
+    text = indexed.text("search_code", query="handle_login", path=str(project), format="human")
+    assert "1. tool.py:1-3  function handle_login" in text
+
+
+def test_docs_search_is_documentation_only(indexed: Client, project: Path) -> None:
+    answer = indexed.json("search_docs", query="installation", path=str(project), format="json")
+    assert set(paths(answer)) == {"docs/install.md", "README.md", "tool.py"}
+    assert all(one["start_line"] >= 1 for one in answer["results"])
+    answer = indexed.json(
+        "search_docs", query="installation", path=str(project), path_filter="docs/*.md", format="json"
+    )
+    assert set(paths(answer)) == {"docs/install.md"}
+
+
+def test_expansion_and_summary_say_who_made_them(indexed: Client, project: Path) -> None:
+    answer = found(indexed, project, "sign in", expand_query=True, synthesize=True)
+    assert answer["expanded_with"]
+    assert "Sources/Auth/Authenticator.swift:" in answer["summary"]
+    assert answer["follow_ups"]
+    assert answer["answered_by"].startswith("local")
+
+
+def test_a_change_is_found_at_once(indexed: Client, project: Path) -> None:
+    (project / "fresh.py").write_text("def glockenspiel_solo():\n    return 'ding'\n")
+    (project / "tool.py").unlink()
+    assert found(indexed, project, "glockenspiel_solo")["results"][0]["path"] == "fresh.py"
+    assert "tool.py" not in paths(found(indexed, project, "handle_login"))
+
+
+def test_lines_that_moved_are_marked_when_they_can_not_be_refreshed(
+    tmp_path: Path, project: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REFDESK_REFRESH_MS", "0")
+    client = serve(tmp_path / "library", "--toolsets", "code", "--allow-root", str(project))
+    client.json("index_codebase", path=str(project))
+    (project / "tool.py").write_text("# a new first line\n" + FILES["tool.py"])
+    by_path = {one["path"]: one for one in found(client, project, "handle_login authenticate")["results"]}
+    assert by_path["tool.py"]["stale"] is True
+    assert "stale" not in by_path["Sources/Auth/Authenticator.swift"]
+
+
+def test_an_answer_keeps_within_its_tokens_and_says_what_is_missing(client: Client, project: Path) -> None:
+    body = "\n".join(f"    total += weigh(apple_{n}, pear_{n}, plum_{n})" for n in range(25))
+    for number in range(60):
+        (project / f"fruit_{number}.py").write_text(f"def fruit_{number}(total):\n{body}\n    return {number}, total\n")
+    client.json("index_codebase", path=str(project))
+    answer = found(client, project, "weigh apple pear plum", limit=60)
+    assert len(json.dumps(answer)) < 8_000 * 5
+    assert "more results left out" in answer["left_out"]
+    assert len(answer["results"]) < answer["total"]
+
+
+def test_nothing_found_says_what_was_searched(indexed: Client, project: Path) -> None:
+    answer = found(indexed, project, "zzqqx", semantic_weight=0.0)
+    assert answer["results"] == []
+    assert "6 files" in answer["hint"]
+    assert "path_filter" in found(indexed, project, "login", path_filter="nowhere/**")["hint"]
+
+
+def test_errors_in_the_contracts_words(client: Client, project: Path, tmp_path: Path) -> None:
+    assert client.error("search_code", query="x", path=str(project)) == (
+        f"No index found for path: {project}. Run 'index_codebase' tool first."
+    )
+    assert client.error("search_code", path=str(project)) == "Missing required argument: query"
+    assert client.error("search_code", query="  ", path=str(project)) == "Query cannot be empty"
+    assert client.error("search_code", query="x", path="/no/such") == (
+        "Path does not exist or is not a directory: /no/such"
+    )
+    assert client.error("index_codebase") == "Missing required argument: path"
+    assert client.error("index_codebase", path=str(project / "tool.py")).startswith("Path does not exist or is not")
+    outside = client.error("index_codebase", path=str(tmp_path))
+    assert "--allow-root" in outside
+    assert "limt" in client.error("search_code", query="x", limt=3)
+
+
+def test_indexing_reports_progress_and_runs_as_a_task(client: Client, project: Path) -> None:
+    for number in range(40):
+        (project / f"m{number}.py").write_text(f"def f{number}():\n    return {number}\n")
+    client.raw.call("index_codebase", {"path": str(project)}, _meta={"progressToken": "p"})
+    seen = [each["params"] for each in client.raw.notifications("notifications/progress")]
+    assert seen
+    assert all(one["progressToken"] == "p" for one in seen)
+    task = client.raw.call("index_codebase", {"path": str(project), "force": True}, task={"ttl": 60000})["result"][
+        "task"
+    ]
+    result = client.raw.request("tasks/result", {"taskId": task["taskId"]})["result"]
+    assert result["structuredContent"]["written"] == 46
+    assert client.raw.request("tasks/get", {"taskId": task["taskId"]})["result"]["status"] == "completed"
+
+
+def test_two_worktrees_share_their_vectors(tmp_path: Path, client: Client, project: Path) -> None:
+    client.json("index_codebase", path=str(project))
+    twin = project / "worktrees" / "twin"
+    shutil.copytree(project / "Sources", twin / "Sources")
+    answer = client.json("index_codebase", path=str(twin))
+    assert answer["files"] == 2
+
+
+def test_both_search_docs_are_one_tool(tmp_path: Path, project: Path, serve: Serve) -> None:
+    client = serve(tmp_path / "library", "--toolsets", "docs,code", "--allow-root", str(project))
+    client.json("index_codebase", path=str(project))
+    tools = client.tools()
+    assert list(tools).count("search_docs") == 1
+    schema = tools["search_docs"]["inputSchema"]
+    assert schema["additionalProperties"] is False
+    assert set(schema["properties"]) == {"query", "limit", "cursor", "path", "path_filter", "format"}
+    assert (schema["properties"]["limit"]["maximum"], schema["properties"]["limit"]["default"]) == (50, 10)
+    by_code = client.json("search_docs", query="installation", path=str(project), format="json")
+    assert by_code["format"] == "json"
+    assert set(client.json("search_docs", query="installation")) == {"hits", "next_cursor", "hint"}
