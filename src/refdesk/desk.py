@@ -213,6 +213,10 @@ class Desk:
         report.skipped += [one for one in loaded if isinstance(one, Skipped)]
         return report
 
+    def add(self, collection: Collection, contents: Sequence[Content], *, progress: Progress | None = None) -> Report:
+        """Adds or updates contents that were loaded already."""
+        return self._writer(self._parts.parser(None, collection.kind), progress).add(collection, contents)
+
     def reembed(self, progress: Progress | None = None) -> int:
         """Replaces all vectors by those of the embedder that is set."""
         embedder = self._parts.embedder(self.settings)
