@@ -86,9 +86,11 @@ class AnyParser:
 
 
 def _office_type(content: Content) -> str:
+    """Whether the bytes are those of a pdf or, where name or source say so, of a Word document."""
     for mark, kind in _OFFICE.items():
-        if content.data.startswith(mark) and (kind == "pdf" or by_name(content.path) == "docx"):
-            return kind
+        if content.data.startswith(mark):
+            said = by_name(content.path) == kind or "wordprocessingml" in content.content_type
+            return kind if kind == "pdf" or said or content.content_type == kind else ""
     return ""
 
 

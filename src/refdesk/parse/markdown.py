@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from pathlib import PurePosixPath
@@ -91,12 +92,27 @@ def read_outline(lines: list[str], body: int = 0) -> Outline:
             fences.append(Fence(start, end, "code", token.info))
         elif token.type == "table_open":
             fences.append(Fence(start, end, "table", lines[start]))
+        elif token.type == "html_block" and token.content.lstrip()[:6].lower() == "<table":
+            fences.append(Fence(start, end, "table", token.content[:300]))
         if token.level and blocks and token.type in ("fence", "code_block", "table_open", "html_block"):
             blocks[-1] = replace(blocks[-1], whole=True)  # a quote that holds one is not cut either
         kind = _BLOCKS.get(token.type)
         if kind and (token.level == 0 or (token.level == 1 and token.type == "list_item_open")):
             blocks.append(Block(start, end, *kind))
-    return Outline(lines=lines, body=body, headings=tuple(headings), blocks=tuple(blocks), fences=tuple(fences))
+    covered = tuple(_with_gaps(lines, body, blocks))
+    return Outline(lines=lines, body=body, headings=tuple(headings), blocks=covered, fences=tuple(fences))
+
+
+def _with_gaps(lines: list[str], body: int, blocks: list[Block]) -> Iterator[Block]:
+    """The blocks, and between them the lines that are no block: definitions of links."""
+    at = body
+    for block in [*blocks, Block(len(lines), len(lines), "prose")]:
+        start, end = trim(lines, at, block.start)
+        if start < end:
+            yield Block(start, end, "prose", whole=False)
+        if block.start < len(lines):
+            yield block
+        at = max(at, block.end)
 
 
 def plain_text(markup: str) -> str:

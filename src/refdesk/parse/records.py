@@ -121,7 +121,7 @@ class _Writer:
             return
         start = span.start + lead
         whole = span.start == 0 and span.end == len(self._text)
-        key = "" if whole else self._key("/".join((*span.parent, *span.names[:1])))
+        key = "" if whole else self._key("/".join((*span.parent, *span.names[:1])).replace(" ", "-"))
         if span.size <= self._limits.maximum:
             self._add(span, stripped, start, key)
             return

@@ -139,7 +139,7 @@ class _Reader:
         if _GRID.match(line) or _BORDER.match(line):
             return self._table(at)
         if _ITEM.match(line):
-            end = self._indented(self._paragraph(at))
+            end = self._indented(self._item(at))
             self._literals(at, end)
             return _Extent(end, "item", True)
         end = self._paragraph(at)
@@ -208,6 +208,13 @@ class _Reader:
     def _paragraph(self, at: int) -> int:
         end = at + 1
         while end < len(self._lines) and self._lines[end]:
+            end += 1
+        return end
+
+    def _item(self, at: int) -> int:
+        """The line after the first paragraph of an item; the next item begins another."""
+        end = at + 1
+        while end < len(self._lines) and self._lines[end] and not _ITEM.match(self._lines[end]):
             end += 1
         return end
 

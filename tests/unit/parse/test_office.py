@@ -1,0 +1,108 @@
+"""PDF and Word files are read where the extra is installed, and say so where it is not."""
+
+from __future__ import annotations
+
+import builtins
+import io
+import zipfile
+from typing import Any
+
+import pytest
+
+from refdesk.errors import ParseFailed
+from refdesk.model import Chunking, Content, Parsed
+from refdesk.parse import AnyParser
+from refdesk.parse.manifest import ManifestSet
+
+
+def read(data: bytes, path: str, chunking: Chunking | None = None) -> Parsed:
+    return AnyParser(ManifestSet()).parse(Content(uri="", path=path, data=data), chunking or Chunking())
+
+
+def pdf(*pages: list[str]) -> bytes:
+    """A pdf of the given lines, with nothing that is not needed."""
+    kids = " ".join(f"{4 + 2 * n} 0 R" for n in range(len(pages)))
+    objects = [
+        "<< /Type /Catalog /Pages 2 0 R >>",
+        f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>",
+        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+    ]
+    for number, lines in enumerate(pages):
+        shown = " ".join(f"({line}) Tj 0 -14 Td" for line in lines)
+        stream = f"BT /F1 12 Tf 72 720 Td {shown} ET"
+        objects.append(
+            "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] "
+            f"/Resources << /Font << /F1 3 0 R >> >> /Contents {5 + 2 * number} 0 R >>"
+        )
+        objects.append(f"<< /Length {len(stream)} >>\nstream\n{stream}\nendstream")
+    text = "%PDF-1.4\n"
+    offsets = []
+    for number, body in enumerate(objects, 1):
+        offsets.append(len(text))
+        text += f"{number} 0 obj\n{body}\nendobj\n"
+    start = len(text)
+    text += f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n"
+    text += "".join(f"{offset:010} 00000 n \n" for offset in offsets)
+    text += f"trailer\n<< /Size {len(objects) + 1} /Root 1 0 R >>\nstartxref\n{start}\n%%EOF\n"
+    return text.encode("latin-1")
+
+
+def test_pdf_pages() -> None:
+    pytest.importorskip("pypdf")
+    parsed = read(pdf(["First page.", "More words."], ["Second page."]), "a.pdf")
+    assert parsed.content_type == "pdf"
+    assert [chunk.key for chunk in parsed.chunks] == ["page-1", "page-2"]
+    assert parsed.chunks[1].text == "Second page."
+    assert parsed.chunks[1].breadcrumb == ("a", "Page 2")
+    lines = parsed.text.split("\n")
+    assert lines[parsed.chunks[1].start_line - 1] == "Second page."
+
+
+def test_a_pdf_without_text_says_so() -> None:
+    pytest.importorskip("pypdf")
+    with pytest.raises(ParseFailed, match="nothing to read"):
+        read(pdf([]), "a.pdf")
+
+
+def test_word_documents() -> None:
+    docx = pytest.importorskip("docx")
+    document = docx.Document()
+    document.add_heading("Manual", 0)
+    document.add_paragraph("Intro words.")
+    document.add_heading("Install", 2)
+    document.add_paragraph("one", style="List Bullet")
+    document.add_paragraph("two", style="List Bullet")
+    table = document.add_table(rows=2, cols=2)
+    for at, text in enumerate(["Key", "Value", "a|b", "1"]):
+        table.cell(at // 2, at % 2).text = text
+    data = io.BytesIO()
+    document.save(data)
+    parsed = read(data.getvalue(), "a.docx")
+    assert parsed.content_type == "docx"
+    assert [chunk.key for chunk in parsed.chunks] == ["_preamble", "install"]
+    assert "- one\n- two\n\n| Key | Value |\n| --- | --- |\n| a\\|b | 1 |" in parsed.text
+
+
+def test_a_document_that_unpacks_without_end_is_refused() -> None:
+    pytest.importorskip("docx")
+    data = io.BytesIO()
+    with zipfile.ZipFile(data, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("word/document.xml", b"\0" * 310_000_000)
+    with pytest.raises(ParseFailed, match="too large"):
+        read(data.getvalue(), "a.docx")
+
+
+@pytest.mark.parametrize(
+    ("name", "library", "data"), [("a.pdf", "pypdf", b"%PDF-1.4"), ("a.docx", "docx", b"PK\x03\x04")]
+)
+def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, name: str, library: str, data: bytes) -> None:
+    real = builtins.__import__
+
+    def refuse(module: str, *rest: Any, **named: Any) -> Any:
+        if module == library:
+            raise ImportError(module)
+        return real(module, *rest, **named)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(ParseFailed, match=r"pip install 'refdesk\[office\]'"):
+        read(data, name)
