@@ -251,6 +251,13 @@ def test_literal_text_is_found_to_the_letter(store: Store) -> None:
     assert texts(store, store.literal(" -> ", Filters(), 10)) == ["a -> b", "x -> b"]
     assert texts(store, store.literal("-> b", Filters(paths=("docs",)), 10)) == ["x -> b"]
     assert len(store.literal("->", Filters(), 2)) == 2
+    store.apply(batch(write("c", ["def fooBar(self, x): return x", "def foo_bar(self, y)"])))
+    assert texts(store, store.literal("oBar(self, x): ret", Filters(), 10)) == ["def fooBar(self, x): return x"]
+    assert texts(store, store.literal("ar(self, ", Filters(kinds=("function",)), 10)) == [
+        "def fooBar(self, x): return x",
+        "def foo_bar(self, y)",
+    ]
+    assert store.literal("ar(self, ", Filters(kinds=("class",)), 10) == []
     assert store.literal("", Filters(), 10) == store.literal("%", Filters(), 10) == []
 
 

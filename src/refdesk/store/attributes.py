@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,6 @@ class Attributes:
         }
         self._values: dict[str, list[str]] = {name: [] for name in _CODED}
         self._codes: dict[str, dict[str, int]] = {name: {} for name in _CODED}
-        self._slots: dict[int, int] | None = {}
 
     def __len__(self) -> int:
         return self._count
@@ -49,28 +48,22 @@ class Attributes:
             self._columns[name][start:end] = [self._code(name, v) for v in values] if name in _CODED else values
         self._columns["metadata"][start:end] = [self._code("metadata", _merged(row[7], row[8])) for row in found]
         self._count = end
-        if self._slots is not None:
-            self._slots.update((row[0], start + i) for i, row in enumerate(found))
 
-    def remove(self, chunk_ids: Iterable[int]) -> Iterator[int]:
+    def remove(self, chunk_ids: Sequence[int]) -> Iterator[int]:
         """Removes those of the chunks that are here, giving each slot as it is freed."""
-        slots = self._slot_by_id()
-        for chunk_id in chunk_ids:
-            slot = slots.pop(chunk_id, None)
-            if slot is None:
-                continue
+        found = np.flatnonzero(np.isin(self.ids, np.array(chunk_ids, np.int64)))
+        slots = dict(zip(self.ids[found].tolist(), found.tolist(), strict=True))
+        while slots:
+            _, slot = slots.popitem()
             last = self._count - 1
             if slot != last:
                 for column in self._columns.values():
                     column[slot] = column[last]
-                slots[int(self._columns["id"][slot])] = slot
+                moved = int(self._columns["id"][slot])
+                if moved in slots:
+                    slots[moved] = slot
             self._count = last
             yield slot
-
-    def _slot_by_id(self) -> dict[int, int]:
-        if self._slots is None:
-            self._slots = dict(zip(self.ids.tolist(), range(self._count), strict=True))
-        return self._slots
 
     def _grow(self, needed: int) -> None:
         if needed > len(self._columns["id"]):
@@ -138,7 +131,6 @@ class Attributes:
         loaded._codes = {
             name: {value: code for code, value in enumerate(values)} for name, values in loaded._values.items()
         }
-        loaded._slots = None
         return loaded
 
 

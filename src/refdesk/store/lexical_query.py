@@ -60,6 +60,18 @@ def phrase(ask: Ask, words: Sequence[str], limit: int) -> list[Scored]:
     return _search(ask, Query.boolean_query(parts), limit)
 
 
+def holding(ask: Ask, terms: Sequence[str], most: int) -> list[int] | None:
+    """Every chunk with all of the terms in its content; None when there are more than most."""
+    from tantivy import Occur, Query
+
+    parts = [(Occur.Must, Query.term_query(ask.schema, "content", term, "basic")) for term in dict.fromkeys(terms)]
+    hits = ask.searcher.search(restrict(ask, Query.boolean_query(parts)), most + 1, count=False).hits
+    if len(hits) > most:
+        return None
+    ids = ask.searcher.fast_field_values("id", [address for _, address in hits])
+    return [int(chunk_id) for chunk_id in ids if chunk_id is not None]
+
+
 def _search(ask: Ask, query: tantivy.Query, limit: int) -> list[Scored]:
     """The best by score, equal scores by chunk id."""
     if limit <= 0:

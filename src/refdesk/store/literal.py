@@ -5,25 +5,40 @@
 from __future__ import annotations
 
 import json
+import re
 import sqlite3
 from collections.abc import Sequence
 
+from refdesk.analyse import terms
 from refdesk.model import Scored
 from refdesk.store import rows
 from refdesk.store.filters import Scope, satisfies
 
+MOST = 20_000  # chunks that are looked through one by one; beyond, all texts are scanned
+_WORD = re.compile(r"[A-Za-z0-9_]+")
 _SELECT = """
 SELECT c.id, d.metadata, c.metadata FROM texts t JOIN chunks c ON c.text = t.id JOIN documents d ON d.id = c.document
 WHERE instr(t.text, ?1)
 """
 
 
-def find(db: sqlite3.Connection, text: str, scope: Scope, limit: int) -> list[Scored]:
-    """Chunks within the scope that contain the text, by id; all score alike."""
+def inner_terms(text: str) -> list[str]:
+    """Terms that every passage with this text has: of its words, without those that may go on at either end."""
+    if not text.isascii():
+        return []
+    inner = [word[0] for word in _WORD.finditer(text) if word.start() > 0 and word.end() < len(text)]
+    return [term for word in inner for term in terms(word)]
+
+
+def find(
+    db: sqlite3.Connection, text: str, scope: Scope, limit: int, candidates: Sequence[int] | None = None
+) -> list[Scored]:
+    """Chunks within the scope that contain the text, by id, of the candidates if given; all score alike."""
     if not text or limit <= 0:
         return []
     query, values = _SELECT, [rows.storable(text)]
-    for column, accepted in _conditions(scope):
+    given: list[tuple[str, Sequence[int] | Sequence[str]]] = [] if candidates is None else [("c.id", candidates)]
+    for column, accepted in given + _conditions(scope):
         values.append(json.dumps(list(accepted)))
         query += f" AND {column} IN (SELECT value FROM json_each(?{len(values)}))"
     found = []

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+from refdesk.errors import RefdeskError
 from refdesk.model import (
     Batch,
     Collection,
@@ -149,8 +151,11 @@ class LocalStore:
         return lexical_query.phrase(ask, words, limit) if ask else []
 
     def literal(self, text: str, filters: Filters, limit: int) -> list[Scored]:
+        candidates = None
+        if (inner := literal.inner_terms(text)) and (ask := self._ask(filters)):
+            candidates = lexical_query.holding(ask, inner, literal.MOST)
         with self._record.reading() as db:
-            return literal.find(db, text, self._scope(db, filters)[1], limit)
+            return literal.find(db, text, self._scope(db, filters)[1], limit, candidates)
 
     def nearest(self, vector: Vector, filters: Filters, limit: int) -> list[Scored]:
         with self._record.reading() as db:
@@ -161,6 +166,14 @@ class LocalStore:
             scores = self._cosines(db, vector, near)
         best = sorted((-score, chunk_id) for chunk_id, score in scores.items())[:limit]
         return [Scored(chunk_id, -score) for score, chunk_id in best]
+
+    def warm(self) -> None:
+        """Loads the vectors in the background; the first search by vector waits only for what is left of it."""
+        threading.Thread(target=self._warm, daemon=True).start()
+
+    def _warm(self) -> None:
+        with contextlib.suppress(RefdeskError):  # the search that needs them will say what is wrong
+            self._followers.vectors(self.sequence())
 
     def cosines(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, float]:
         return self._read(lambda db: self._cosines(db, vector, chunk_ids))

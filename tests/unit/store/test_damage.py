@@ -211,6 +211,13 @@ def test_unused_vectors_are_dropped_after_many_removals(store: LocalStore, monke
     assert _counts(store) == (18, 18)
 
 
+def test_a_warmed_store_answers_the_same(store: LocalStore) -> None:
+    store.warm()
+    assert _counts(store) == (20, 20)
+    store.warm()
+    store.close()
+
+
 def test_without_turbovec_numpy_answers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vectors, "EXACT_UP_TO", 10)
     store = _opened(folder)
