@@ -1,0 +1,1 @@
+"""Which pages does a site have?  Found politely, fetched once, kept fresh, and stopped and resumed at will."""

@@ -1,0 +1,200 @@
+"""How is a site fetched?  Several requests at a time, politely, each page once; indexed while the next ones come."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable
+
+import anyio
+import anyio.to_thread
+
+from refdesk.crawl.client import Answer, SiteClient
+from refdesk.crawl.frontier import Frontier
+from refdesk.crawl.judge import Outcome, judge, judge_page
+from refdesk.crawl.keep import Keeper
+from refdesk.crawl.look import look
+from refdesk.crawl.options import Scope
+from refdesk.crawl.pace import Pace, backoff
+from refdesk.crawl.report import CrawlReport
+from refdesk.crawl.state import Body, CrawlState, Entry, PageState
+from refdesk.crawl.urls import twins
+from refdesk.errors import InvalidUri, LoadFailed
+from refdesk.ingest import Progress
+
+logger = logging.getLogger(__name__)
+Render = Callable[[str], Awaitable[str]]
+_KEEP_PAGES, _KEEP_BYTES = 50, 1_000_000  # so much waits before it is indexed
+
+
+class Crawler:
+    """One run over one site."""
+
+    def __init__(
+        self,
+        *,
+        client: SiteClient,
+        scope: Scope,
+        pace: Pace,
+        state: CrawlState,
+        frontier: Frontier,
+        keeper: Keeper,
+        report: CrawlReport,
+        progress: Progress,
+        render: Render | None = None,
+    ) -> None:
+        self._client = client
+        self._scope = scope
+        self._options = scope.options
+        self._pace = pace
+        self._state = state
+        self._frontier = frontier
+        self._keeper = keeper
+        self._report = report
+        self._progress = progress
+        self._render = render
+        self._hashes = state.hashes()
+        counts = state.counts()
+        self._good = counts.get("fetched", 0) + counts.get("stored", 0)
+        self._done = sum(counts.values()) - len(frontier)
+        self._active = 0
+        self._changed = anyio.Event()
+        self._waiting_pages = self._waiting_bytes = 0
+        self._fetching = True
+
+    async def run(self) -> None:
+        """Fetches all that the limits allow, and indexes it on the way."""
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._keep)
+            async with anyio.create_task_group() as requests:
+                while entry := await self._next():
+                    self._active += 1
+                    requests.start_soon(self._visit, entry)
+            self._fetching = False
+            self._tell()
+        if self._good >= self._options.max_pages:
+            self._frontier.leave_rest()
+
+    async def _next(self) -> Entry | None:
+        """The next page, when there is room for a request and it is its turn; None at the end."""
+        while True:
+            room = self._options.max_pages - self._good
+            if self._active < min(self._options.concurrency, room):
+                entry = self._frontier.next()
+                if entry is not None:
+                    await self._pace.turn()
+                    return entry
+            if not self._active and (room <= 0 or not len(self._frontier)):
+                return None
+            with anyio.move_on_after(self._frontier.wait_s() if room > 0 else None):
+                await self._changed.wait()
+
+    def _tell(self) -> None:
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
+
+    async def _visit(self, entry: Entry) -> None:
+        try:
+            if not self._repeats_page(entry):
+                await self._ask(entry)
+        finally:
+            self._active -= 1
+            self._tell()
+
+    def _repeats_page(self, entry: Entry) -> bool:
+        """Whether a text of llms.txt is another page's, which is there already."""
+        if not entry.late:
+            return False
+        states = {one: self._state.state_of(one) for one in twins(entry.url)}
+        twin = next((one for one, state in states.items() if state in ("fetched", "stored")), "")
+        if twin:
+            self._state.note(entry.url, "duplicate", target=twin)
+            self._finished(entry)
+        return bool(twin)
+
+    async def _ask(self, entry: Entry) -> None:
+        known = entry.url in self._keeper.kept
+        self._report.asked += 1
+        try:
+            answer = await self._client.ask(
+                entry.url, etag=entry.etag if known else "", last_modified=entry.last_modified if known else ""
+            )
+        except LoadFailed as error:
+            self._apply(
+                entry, Answer(url=entry.url, status=0), Outcome(state="failed", reason=str(error), passing=True)
+            )
+            return
+        except InvalidUri as error:
+            self._apply(entry, Answer(url=entry.url, status=0), Outcome(state="skipped", reason=str(error)))
+            return
+        outcome = judge(entry.url, answer, self._scope, entry.hops)
+        if outcome.state == "scripts" and self._render is not None:
+            answer, outcome = await self._rendered(entry, answer, outcome)
+        self._apply(entry, answer, outcome)
+
+    async def _rendered(self, entry: Entry, answer: Answer, outcome: Outcome) -> tuple[Answer, Outcome]:
+        """The page as a browser shows it, where that is more than nothing."""
+        assert self._render is not None
+        try:
+            html = await self._render(entry.url)
+        except LoadFailed as error:
+            return answer, Outcome(state="failed", reason=str(error), links=outcome.links)
+        self._report.rendered += 1
+        shown = judge_page(entry.url, look(html, entry.url, answer.headers), self._scope, entry.hops)
+        told = Answer(
+            url=answer.url, status=200, data=html.encode(), content_type="text/html", charset="utf-8", headers={}
+        )
+        return told, shown
+
+    def _apply(self, entry: Entry, answer: Answer, outcome: Outcome) -> None:
+        if outcome.pause_s:
+            self._pace.pause(outcome.pause_s)
+        entry.tries += 1
+        if outcome.passing and entry.tries < self._options.tries:
+            self._frontier.again(entry, max(outcome.pause_s, backoff(entry.tries, self._options.backoff_s)))
+            return
+        if outcome.target:
+            self._frontier.found([outcome.target], entry.depth, hops=entry.hops + 1)
+        self._frontier.found(outcome.links, entry.depth + 1)
+        if outcome.state in ("fetched", "alias"):
+            self._hold(entry, answer, outcome)
+        else:
+            self._good += outcome.state == "stored"
+            self._report.unchanged += outcome.state == "stored"
+            self._state.note(
+                entry.url, outcome.state, status=answer.status, reason=outcome.reason, target=outcome.target
+            )
+        self._finished(entry)
+
+    def _hold(self, entry: Entry, answer: Answer, outcome: Outcome) -> None:
+        """Keeps the body: to be indexed, or until it is known whether another page stands for it."""
+        digest = hashlib.blake2b(answer.data, digest_size=16).hexdigest()
+        state: PageState = outcome.state
+        target = outcome.target
+        if state == "fetched" and (twin := self._hashes.get(digest, entry.url)) != entry.url:
+            state, target = "duplicate", twin
+        body = Body(
+            entry.url, target, digest, answer.data, answer.content_type, answer.charset,
+            answer.headers.get("last-modified", ""),
+        )  # fmt: skip
+        self._state.hold(body, state, answer.headers.get("etag", ""))
+        if state == "fetched":
+            self._hashes[digest] = entry.url
+            self._good += 1
+            self._waiting_pages += 1
+            self._waiting_bytes += len(answer.data)
+
+    def _finished(self, entry: Entry) -> None:
+        self._done += 1
+        self._progress.step(self._done, self._done + len(self._frontier) + self._active - 1, entry.url)
+
+    async def _keep(self) -> None:
+        """Indexes what was fetched whenever enough of it waits, and all of it at the end."""
+        while True:
+            if self._waiting_pages >= _KEEP_PAGES or self._waiting_bytes >= _KEEP_BYTES or not self._fetching:
+                self._waiting_pages = self._waiting_bytes = 0
+                kept = await anyio.to_thread.run_sync(self._keeper.keep_some)
+                if not kept and not self._fetching:
+                    return
+            else:
+                await self._changed.wait()

@@ -1,0 +1,100 @@
+"""How do fetched pages come into the library, and how do they leave it?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from email.utils import parsedate_to_datetime
+
+from refdesk.crawl.report import CrawlReport
+from refdesk.crawl.state import Body, CrawlState, PageState
+from refdesk.crawl.urls import path_of
+from refdesk.desk import Desk
+from refdesk.model import Batch, Collection, Content
+
+_BATCH_PAGES = 100
+_BATCH_BYTES = 1_400_000  # a batch of this size is parsed in this process: starting others would take longer
+_REMOVED_AT_ONCE = 500
+
+
+class Keeper:
+    """Writes fetched pages into one collection, batch by batch."""
+
+    def __init__(self, desk: Desk, collection: Collection, state: CrawlState, report: CrawlReport) -> None:
+        self._desk = desk
+        self._collection = collection
+        self._state = state
+        self._report = report
+        total = desk.store.count_documents(collection.name)
+        self.kept = {one.uri for one in desk.store.documents(collection.name, max(1, total), 0)}
+
+    def keep_some(self) -> int:
+        """Indexes the pages that wait longest; how many there were."""
+        waiting = _first(self._state.bodies("fetched", _BATCH_PAGES))
+        if not waiting:
+            return 0
+        contents = [_content(one) for one in waiting]
+        done = self._desk.add(self._collection, contents)
+        errors = {one.path: one.reason for one in done.errors}
+        results: list[tuple[str, PageState, str]] = []
+        for content in contents:
+            if content.path in errors:
+                results.append((content.uri, "skipped", errors[content.path]))
+                self.kept.discard(content.uri)
+            else:
+                results.append((content.uri, "stored", ""))
+        self._state.release(results)
+        self.kept.update(url for url, state, _ in results if state == "stored")
+        self._report.written += done.written
+        self._report.unchanged += done.unchanged
+        self._report.removed += done.removed
+        self._report.chunks += done.chunks
+        self._report.embedded += done.embedded
+        return len(waiting)
+
+    def keep_all(self) -> None:
+        """Indexes every page that waits."""
+        while self.keep_some():
+            pass
+
+    def remove(self, urls: Iterable[str]) -> None:
+        """Takes pages out of the library."""
+        store, name = self._desk.store, self._collection.name
+        found = [store.document_by_uri(url, name) for url in urls]
+        ids = [one.id for one in found if one is not None]
+        for start in range(0, len(ids), _REMOVED_AT_ONCE):
+            store.apply(Batch(collection=name, removes=tuple(ids[start : start + _REMOVED_AT_ONCE])))
+        self._report.removed += len(ids)
+
+    def text_of(self, url: str) -> str:
+        """The text that the library has for a page, "" for none."""
+        found = self._desk.store.document_by_uri(url, self._collection.name)
+        return self._desk.store.raw(found.id) if found is not None else ""
+
+
+def _first(bodies: Sequence[Body]) -> list[Body]:
+    chosen: list[Body] = []
+    size = 0
+    for one in bodies:
+        size += len(one.data)
+        if chosen and size > _BATCH_BYTES:
+            break
+        chosen.append(one)
+    return chosen
+
+
+def _content(body: Body) -> Content:
+    return Content(
+        uri=body.url,
+        path=path_of(body.url),
+        data=body.data,
+        content_type=body.content_type,
+        charset=body.charset,
+        modified_ns=_modified_ns(body.last_modified),
+    )
+
+
+def _modified_ns(last_modified: str) -> int:
+    try:
+        return int(parsedate_to_datetime(last_modified).timestamp()) * 1_000_000_000
+    except (ValueError, TypeError, OverflowError):
+        return 0

@@ -1,0 +1,119 @@
+"""What does a fetched page say to a crawler?  Where it leads, what it calls itself, whether it may be kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from refdesk.crawl.rules import AGENT
+from refdesk.crawl.urls import clean
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+_REFRESH = re.compile(r"\s*(\d+)\s*[;,]\s*(?:url\s*=\s*)?[\"']?([^\"'>]+)", re.IGNORECASE)
+_REFRESH_MOST_S = 5  # a page that waits longer is meant to be read
+_LINK_HEADER = re.compile(r"<([^>]+)>\s*;[^,]*\brel\s*=\s*\"?canonical\b", re.IGNORECASE)
+_MOUNTS = "#root, #app, #__next, #__nuxt, #___gatsby, #svelte, #q-app, app-root, #application, #main-app, redoc, #redoc"
+_UNSEEN = frozenset({"script", "style", "noscript", "template", "svg", "head"})
+_FEW_WORDS = 30
+_HARDLY_ANY = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """What a page says to a crawler."""
+
+    links: tuple[str, ...] = ()
+    canonical: str = ""
+    onward: str = ""  # where the page sends its reader at once
+    may_keep: bool = True
+    may_follow: bool = True
+    needs_scripts: bool = False  # what is to be read there is made by scripts
+
+
+def look(html: str, url: str, headers: Mapping[str, str]) -> Looked:
+    """What the page says; links are cleaned, each once, in order."""
+    from selectolax.lexbor import LexborHTMLParser
+
+    page = LexborHTMLParser(html)
+    base = _base(page, url)
+    keep, follow = _directives(page, headers)
+    return Looked(
+        links=_links(page, base) if follow else (),
+        canonical=_canonical(page, base, headers),
+        onward=_onward(page, base),
+        may_keep=keep,
+        may_follow=follow,
+        needs_scripts=_needs_scripts(page),
+    )
+
+
+def _base(page: LexborHTMLParser, url: str) -> str:
+    given = page.css_first("base[href]")
+    return (clean((given.attributes.get("href") or ""), url) or url) if given is not None else url
+
+
+def _links(page: LexborHTMLParser, base: str) -> tuple[str, ...]:
+    found: dict[str, None] = {}
+    for anchor in page.css("a[href], area[href]"):
+        href = (anchor.attributes.get("href") or "").partition("#")[0]
+        if href and (address := clean(href, base)):
+            found[address] = None
+    return tuple(found)
+
+
+def _canonical(page: LexborHTMLParser, base: str, headers: Mapping[str, str]) -> str:
+    given = page.css_first("link[rel=canonical][href]")
+    if given is not None:
+        return clean(given.attributes.get("href") or "", base)
+    told = _LINK_HEADER.search(headers.get("link", ""))
+    return clean(told[1], base) if told else ""
+
+
+def _onward(page: LexborHTMLParser, base: str) -> str:
+    for meta in page.css("meta[http-equiv][content]"):
+        if (meta.attributes.get("http-equiv") or "").lower() == "refresh":
+            found = _REFRESH.match(meta.attributes.get("content") or "")
+            if found and int(found[1]) <= _REFRESH_MOST_S:
+                return clean(found[2], base)
+    return ""
+
+
+def _directives(page: LexborHTMLParser, headers: Mapping[str, str]) -> tuple[bool, bool]:
+    said = headers.get("x-robots-tag", "").lower()
+    for meta in page.css("meta[name][content]"):
+        if (meta.attributes.get("name") or "").lower() in ("robots", AGENT):
+            said += "," + (meta.attributes.get("content") or "").lower()
+    words = set(re.split(r"[\s,:]+", said))
+    return not words & {"noindex", "none"}, not words & {"nofollow", "none"}
+
+
+def _needs_scripts(page: LexborHTMLParser) -> bool:
+    """Whether a page has scripts and next to nothing to read."""
+    body = page.body
+    if body is None or page.css_first("script") is None:
+        return False
+    words = _count_words(body)
+    if words >= _FEW_WORDS:
+        return False
+    if words < _HARDLY_ANY:
+        return True
+    mount = page.css_first(_MOUNTS)
+    asks = any("javascript" in node.text(deep=True).lower() for node in page.css("noscript"))
+    return asks or (mount is not None and _count_words(mount) < _HARDLY_ANY)
+
+
+def _count_words(node: LexborNode) -> int:
+    """How many words can be read in it, counted no further than it matters."""
+    words = 0
+    waiting = [node]
+    while waiting and words < _FEW_WORDS:
+        one = waiting.pop()
+        if one.tag == "-text":
+            words += len((one.text_content or "").split())
+        elif one.tag not in _UNSEEN:
+            waiting.extend(one.iter(include_text=True))
+    return words

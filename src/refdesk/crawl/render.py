@@ -1,0 +1,114 @@
+"""What does a page show when its scripts have run?  An installed Chromium says; we fetch what it asks for."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import shutil
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from refdesk.crawl.client import SiteClient
+from refdesk.errors import LoadFailed, RefdeskError
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser as Chromium
+    from playwright.async_api import BrowserContext, Playwright, Route
+
+logger = logging.getLogger(__name__)
+_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
+_LOAD_MS = 20_000
+_QUIET_MS = 5_000
+_UNWANTED = frozenset({"image", "media", "font", "websocket", "eventsource", "manifest", "ping"})
+_ARGUMENTS = (
+    "--host-resolver-rules=MAP * ~NOTFOUND",  # it dials nowhere by itself: every request comes to us
+    "--disable-background-networking",
+    "--disable-dev-shm-usage",
+    "--disable-webrtc",
+    "--no-first-run",
+)
+
+
+def installed_chromium() -> str:
+    """The path of the Chromium or Chrome that is installed, "" for none."""
+    return next((found for name in _NAMES if (found := shutil.which(name))), "")
+
+
+def why_no_browser() -> str:
+    """What is missing for pages to be rendered, "" when nothing is."""
+    if importlib.util.find_spec("playwright") is None:
+        return "Install refdesk[browser] to have them read as a browser shows them."
+    return "" if installed_chromium() else "Install Chromium to have them read as a browser shows them."
+
+
+class Browser:
+    """A Chromium that is started for the first page that needs it, and reaches only what our own client may."""
+
+    def __init__(self, client: SiteClient) -> None:
+        self._client = client
+        self._playwright: Playwright | None = None
+        self._chromium: Chromium | None = None
+
+    async def __aenter__(self) -> Browser:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._chromium is not None:
+            await self._chromium.close()
+        if self._playwright is not None:
+            await self._playwright.stop()
+
+    async def render(self, url: str) -> str:
+        """The page's HTML after its scripts have run; LoadFailed when the browser can't."""
+        from playwright.async_api import Error
+
+        try:
+            context = await self._context()
+            try:
+                page = await context.new_page()
+                await page.goto(url, wait_until="load", timeout=_LOAD_MS)
+                try:
+                    await page.wait_for_load_state("networkidle", timeout=_QUIET_MS)
+                except Error:
+                    logger.info("%s never falls silent: read as it is", url)
+                return await page.content()
+            finally:
+                await context.close()
+        except Error as error:
+            raise LoadFailed(f"the browser can't show it: {error.message.splitlines()[0]}") from error
+
+    async def _context(self) -> BrowserContext:
+        """A window of its own, that keeps nothing and knows nothing of others."""
+        from playwright.async_api import async_playwright
+
+        if self._chromium is None:
+            self._playwright = await async_playwright().start()
+            self._chromium = await self._playwright.chromium.launch(
+                executable_path=installed_chromium(), args=list(_ARGUMENTS), chromium_sandbox=False
+            )
+        context = await self._chromium.new_context(service_workers="block", accept_downloads=False)
+        await context.route("**/*", self._answer)
+        return context
+
+    async def _answer(self, route: Route) -> None:
+        """Fetches what the browser asks for, within the rules that hold for every request."""
+        request = route.request
+        if request.method != "GET" or request.resource_type in _UNWANTED:
+            await route.abort()
+            return
+        try:
+            answer = await self._client.ask(request.url, any_type=True)
+        except RefdeskError as error:
+            logger.info("the browser was refused %s: %s", request.url, error)
+            await route.abort()
+            return
+        if answer.location:
+            await route.fulfill(status=answer.status, headers={"location": answer.location})
+            return
+        kept = {key: value for key, value in answer.headers.items() if key not in _OURS}
+        await route.fulfill(status=answer.status, headers=kept, body=answer.data)
+
+
+_OURS = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection", "set-cookie"})

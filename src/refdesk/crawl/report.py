@@ -1,0 +1,33 @@
+"""What did a crawl do?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from refdesk.model import Skipped
+
+
+@dataclass(slots=True, kw_only=True)
+class CrawlReport:
+    """What a crawl did, and what it could not do."""
+
+    collection: str
+    start: str
+    resumed: bool = False
+    pages: int = 0  # in the library, as the site has them now
+    asked: int = 0  # requests for pages in this run
+    written: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    moved: int = 0
+    duplicates: int = 0  # pages that repeat another, by their bytes or by their own word
+    left: int = 0  # beyond the limits
+    chunks: int = 0
+    embedded: int = 0
+    rendered: int = 0  # by a browser
+    failed: list[Skipped] = field(default_factory=list)
+    gone: list[Skipped] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    scripts: list[Skipped] = field(default_factory=list)  # empty without scripts
+    notes: list[str] = field(default_factory=list)
+    seconds: float = 0.0

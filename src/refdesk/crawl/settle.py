@@ -1,0 +1,125 @@
+"""When all is fetched: which held pages are kept after all, and which kept ones are no more?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from refdesk.crawl.keep import Keeper
+from refdesk.crawl.state import Body, CrawlState, Entry, PageState
+from refdesk.errors import ParseFailed
+from refdesk.parse.decode import decode
+from refdesk.parse.html import extract
+
+_SAME_TEXT = 0.8  # the share of a page's words that the page it points to must have
+_NEW_TEXT = 0.5  # the share of lines that llms-full.txt must have for itself to be kept
+_LINE_WORDS = 6
+_WORD = re.compile(r"\w+")
+_PASSED_ON: frozenset[PageState] = frozenset(("moved", "alias", "duplicate"))
+_NO_MORE: frozenset[PageState] = frozenset(("gone", "skipped", "scripts"))
+
+
+def settle(state: CrawlState, keeper: Keeper) -> None:
+    """Brings library and site together, once nothing is left to be fetched."""
+    keeper.keep_all()
+    _settle_aliases(state, keeper)
+    _settle_duplicates(state)
+    keeper.keep_all()
+    _settle_full(state, keeper)
+    _settle_moves(state)
+    keeper.remove(_to_remove(state.states(), _ends(state), keeper.kept))
+
+
+def _settle_full(state: CrawlState, keeper: Keeper) -> None:
+    """llms-full.txt is kept where the pages do not say the same."""
+    url, text = state.full
+    if text and _says_more(text, keeper, url):
+        state.add([Entry(url, 1)])
+        state.hold(Body(url, "", "", text.encode(), "text/markdown", "utf-8", ""), "fetched", "")
+        keeper.keep_all()
+
+
+def _says_more(text: str, keeper: Keeper, url: str) -> bool:
+    """Whether a text says much that the kept pages do not."""
+    lines = _lines(text)
+    known: set[str] = set()
+    for page in keeper.kept - {url}:
+        known |= _lines(keeper.text_of(page))
+    return bool(lines) and len(lines - known) > _NEW_TEXT * len(lines)
+
+
+def _settle_aliases(state: CrawlState, keeper: Keeper) -> None:
+    """A page that calls another address its own is kept where that one is not there or says something else."""
+    while held := state.bodies("alias", 50):
+        states = state.states()
+        results: list[tuple[Body, bool]] = [
+            (one, states.get(one.target) == "stored" and _repeats(one, keeper.text_of(one.target))) for one in held
+        ]
+        state.release((one.url, "alias", "") for one, repeats in results if repeats)
+        for one, repeats in results:
+            if not repeats:
+                state.note(one.url, "fetched")
+        keeper.keep_all()
+
+
+def _repeats(body: Body, text: str) -> bool:
+    try:
+        said = set(_WORD.findall(extract(decode(body.data, body.charset).text, body.url).markdown))
+    except ParseFailed:
+        return True
+    return not said or len(said & set(_WORD.findall(text))) >= _SAME_TEXT * len(said)
+
+
+def _settle_duplicates(state: CrawlState) -> None:
+    """A page is no duplicate when the page with the same bytes has changed since or went."""
+    while held := state.bodies("duplicate", 200):
+        hashes = state.hashes()
+        for one in held:
+            if hashes.get(one.hash, one.url) != one.url:
+                state.release([(one.url, "duplicate", "")])
+            else:
+                state.note(one.url, "fetched")
+                hashes[one.hash] = one.url
+
+
+def _settle_moves(state: CrawlState) -> None:
+    moves = state.targets("moved")
+    for url in moves:
+        if _end(url, moves) == "":
+            state.note(url, "failed", reason="redirects in a circle")
+
+
+def _ends(state: CrawlState) -> dict[str, str]:
+    """Where each page that passes on leads in the end, "" where that is nowhere."""
+    onward = {**state.targets("moved"), **state.targets("alias"), **state.targets("duplicate")}
+    return {url: _end(url, onward) for url in onward}
+
+
+def _end(url: str, onward: Mapping[str, str]) -> str:
+    seen = {url}
+    while url in onward:
+        url = onward[url]
+        if url in seen:
+            return ""
+        seen.add(url)
+    return url
+
+
+def _to_remove(states: Mapping[str, PageState], ends: Mapping[str, str], kept: set[str]) -> list[str]:
+    """The kept pages that the site no longer has, or has elsewhere; not those that only failed this time."""
+    removed = []
+    for url in kept:
+        state = states.get(url)
+        if state in _PASSED_ON:
+            there = states.get(ends.get(url, ""))
+            if there in ("stored", "gone", "skipped"):
+                removed.append(url)
+        elif state in _NO_MORE:
+            removed.append(url)
+    return sorted(removed)
+
+
+def _lines(text: str) -> set[str]:
+    """The longer lines of a text, as words only."""
+    found = (_WORD.findall(line) for line in text.splitlines())
+    return {" ".join(words).lower() for words in found if len(words) >= _LINE_WORDS}

@@ -1,0 +1,275 @@
+"""What is known of every page of a crawl?  Kept in a file of its own, so that a kill loses nothing that was fetched."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from refdesk.errors import LibraryTooNew
+from refdesk.model import Skipped
+
+PageState = Literal[
+    "queued",  # to be asked for
+    "fetched",  # its body waits to be indexed
+    "stored",  # in the library, as it is now
+    "alias",  # gives another address as its own; its body is held until that one is there
+    "duplicate",  # has the same bytes as another; its body is held until that one is there
+    "moved",  # redirects
+    "gone",  # 404 or 410
+    "scripts",  # empty without scripts
+    "skipped",  # left out by a rule or for its type or size
+    "failed",  # could not be had; tried again by the next run
+    "left",  # beyond the limits of depth or number
+]
+_FORMAT = 1
+_SCHEMA = """
+CREATE TABLE crawls (
+    collection TEXT PRIMARY KEY, start TEXT NOT NULL, round INTEGER NOT NULL, unfinished INTEGER NOT NULL,
+    seeded INTEGER NOT NULL DEFAULT 0, robots TEXT, robots_at REAL NOT NULL DEFAULT 0,
+    full_url TEXT NOT NULL DEFAULT '', full_text TEXT NOT NULL DEFAULT ''
+);
+CREATE TABLE pages (
+    collection TEXT NOT NULL, url TEXT NOT NULL, round INTEGER NOT NULL, state TEXT NOT NULL, depth INTEGER NOT NULL,
+    late INTEGER NOT NULL DEFAULT 0, hops INTEGER NOT NULL DEFAULT 0, status INTEGER NOT NULL DEFAULT 0,
+    reason TEXT NOT NULL DEFAULT '', target TEXT NOT NULL DEFAULT '', etag TEXT NOT NULL DEFAULT '',
+    last_modified TEXT NOT NULL DEFAULT '', hash TEXT NOT NULL DEFAULT '', content_type TEXT NOT NULL DEFAULT '',
+    charset TEXT NOT NULL DEFAULT '', body BLOB, asked_at INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (collection, url)
+);
+CREATE INDEX pages_by_state ON pages (collection, state);
+"""
+_ENTRY = "url, depth, late, hops, etag, last_modified"
+_ROBOTS_FRESH_S = 24 * 3600
+
+
+@dataclass(slots=True)
+class Entry:
+    """A page to be asked for."""
+
+    url: str
+    depth: int
+    late: int = 0  # 1: after all others, since it probably repeats one of them
+    hops: int = 0  # redirects and canonical links that led here
+    etag: str = ""
+    last_modified: str = ""
+    tries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A fetched page whose body is still here."""
+
+    url: str
+    target: str
+    hash: str
+    data: bytes
+    content_type: str
+    charset: str
+    last_modified: str
+
+
+class CrawlState:
+    """The pages of one collection's crawl; usable from several threads."""
+
+    def __init__(self, file: Path, collection: str) -> None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        self._collection = collection
+        self._mutex = threading.Lock()
+        self._db = sqlite3.connect(file, timeout=30.0, isolation_level=None, check_same_thread=False)
+        self._round = 0
+        try:
+            self._prepare()
+        except BaseException:
+            self._db.close()
+            raise
+
+    def _prepare(self) -> None:
+        self._db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+        self._db.execute("PRAGMA journal_mode = WAL")
+        self._db.execute("PRAGMA synchronous = NORMAL")
+        self._db.execute("BEGIN IMMEDIATE")
+        found = self._db.execute("PRAGMA user_version").fetchone()[0]
+        if found == 0:
+            for statement in _SCHEMA.strip().removesuffix(";").split(";\n"):
+                self._db.execute(statement)
+            self._db.execute(f"PRAGMA user_version = {_FORMAT}")
+        self._db.execute("COMMIT")
+        if found > _FORMAT:
+            raise LibraryTooNew("crawl.db was written by a newer RefDesk.", "Update RefDesk.")
+
+    def close(self) -> None:
+        with self._mutex:
+            self._db.close()
+
+    # --- rounds ------------------------------------------------------------------------------------
+
+    def forget_all_but(self, collections: Iterable[str]) -> None:
+        """Drops what is known of collections that are no more."""
+        kept = set(collections)
+        gone = [row for row in self._rows("SELECT collection FROM crawls") if row[0] not in kept]
+        self._many("DELETE FROM pages WHERE collection = ?", gone)
+        self._many("DELETE FROM crawls WHERE collection = ?", gone)
+
+    def begin(self, start: str) -> bool:
+        """Goes on with the round that was not finished, or starts a new one; whether it goes on."""
+        found = self._rows("SELECT round, unfinished FROM crawls WHERE collection = ?", self._collection)
+        number, unfinished = found[0] if found else (0, 0)
+        self._round = number if unfinished else number + 1
+        self._run(
+            "INSERT INTO crawls (collection, start, round, unfinished) VALUES (?, ?, ?, 1)"
+            " ON CONFLICT (collection) DO UPDATE SET start = excluded.start, round = excluded.round, unfinished = 1",
+            self._collection,
+            start,
+            self._round,
+        )
+        if unfinished:
+            again = "UPDATE pages SET state = 'queued', hops = 0 WHERE collection = ? AND state IN ('failed', 'left')"
+            self._run(again, self._collection)
+            return True
+        self._run("UPDATE crawls SET seeded = 0 WHERE collection = ?", self._collection)
+        self._run(
+            "UPDATE pages SET round = ?, late = max(late, state IN ('alias', 'duplicate')), state = 'queued', hops = 0,"
+            " status = 0, reason = '', target = '', body = NULL WHERE collection = ?",
+            self._round,
+            self._collection,
+        )
+        return False
+
+    def finish(self) -> None:
+        """The round is done: the next one starts over."""
+        self._run("UPDATE crawls SET unfinished = 0, full_text = '' WHERE collection = ?", self._collection)
+        self._run("UPDATE pages SET body = NULL WHERE collection = ? AND body IS NOT NULL", self._collection)
+        self._rows("PRAGMA incremental_vacuum")
+        self._rows("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    @property
+    def seeded(self) -> bool:
+        """Whether the site's own lists were read in this round."""
+        return bool(self._rows("SELECT seeded FROM crawls WHERE collection = ?", self._collection)[0][0])
+
+    def note_seeded(self, full_url: str, full_text: str) -> None:
+        """The site's own lists were read; the text of llms-full.txt waits until all pages are there."""
+        query = "UPDATE crawls SET seeded = 1, full_url = ?, full_text = ? WHERE collection = ?"
+        self._run(query, full_url, full_text, self._collection)
+
+    @property
+    def full(self) -> tuple[str, str]:
+        """The address and the text of llms-full.txt, "" where there is none."""
+        url, text = self._rows("SELECT full_url, full_text FROM crawls WHERE collection = ?", self._collection)[0]
+        return url, text
+
+    @property
+    def robots(self) -> str | None:
+        """The robots.txt that was read within a day."""
+        text, at = self._rows("SELECT robots, robots_at FROM crawls WHERE collection = ?", self._collection)[0]
+        return str(text) if text is not None and time.time() - at < _ROBOTS_FRESH_S else None
+
+    def note_robots(self, text: str) -> None:
+        self._run(
+            "UPDATE crawls SET robots = ?, robots_at = ? WHERE collection = ?", text, time.time(), self._collection
+        )
+
+    # --- pages -------------------------------------------------------------------------------------
+
+    def add(self, entries: Iterable[Entry], state: PageState = "queued", reason: str = "") -> None:
+        """Makes new pages known; those known already stay as they are."""
+        self._many(
+            "INSERT OR IGNORE INTO pages (collection, url, round, state, depth, late, hops, reason)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            [(self._collection, one.url, self._round, state, one.depth, one.late, one.hops, reason) for one in entries],
+        )
+
+    def queued(self) -> list[Entry]:
+        """The pages still to be asked for."""
+        query = f"SELECT {_ENTRY} FROM pages WHERE collection = ? AND state = 'queued'"  # noqa: S608 - a constant
+        return [Entry(*row) for row in self._rows(query, self._collection)]
+
+    def states(self) -> dict[str, PageState]:
+        """Every known page with its state."""
+        return dict(self._rows("SELECT url, state FROM pages WHERE collection = ?", self._collection))
+
+    def state_of(self, url: str) -> PageState | None:
+        """The state of one page."""
+        found = self._rows("SELECT state FROM pages WHERE collection = ? AND url = ?", self._collection, url)
+        return found[0][0] if found else None
+
+    def targets(self, state: PageState) -> dict[str, str]:
+        """Where the pages of a state lead."""
+        query = "SELECT url, target FROM pages WHERE collection = ? AND state = ?"
+        return dict(self._rows(query, self._collection, state))
+
+    def hashes(self) -> dict[str, str]:
+        """Which page has which bytes, of those in the library or on the way into it."""
+        query = "SELECT hash, url FROM pages WHERE collection = ? AND state IN ('fetched', 'stored') AND hash <> ''"
+        return dict(self._rows(query, self._collection))
+
+    def note(self, url: str, state: PageState, *, status: int = 0, reason: str = "", target: str = "") -> None:
+        """Sets what became of a page."""
+        self._run(
+            "UPDATE pages SET state = ?, status = ?, reason = ?, target = ?, asked_at = ?"
+            " WHERE collection = ? AND url = ?",
+            state, status, reason, target, int(time.time()), self._collection, url,
+        )  # fmt: skip
+
+    def put_off(self, entry: Entry) -> None:
+        """Keeps the depth of a page that was found again by a shorter way."""
+        query = "UPDATE pages SET state = 'queued', depth = ? WHERE collection = ? AND url = ?"
+        self._run(query, entry.depth, self._collection, entry.url)
+
+    def hold(self, body: Body, state: PageState, etag: str) -> None:
+        """Keeps a fetched page with its body."""
+        self._run(
+            "UPDATE pages SET state = ?, status = 200, reason = '', target = ?, etag = ?, last_modified = ?, hash = ?,"
+            " content_type = ?, charset = ?, body = ?, asked_at = ? WHERE collection = ? AND url = ?",
+            state, body.target, etag, body.last_modified, body.hash, body.content_type, body.charset, body.data,
+            int(time.time()), self._collection, body.url,
+        )  # fmt: skip
+
+    def bodies(self, state: PageState, limit: int) -> list[Body]:
+        """The first pages of a state whose bodies are here."""
+        query = (
+            "SELECT url, target, hash, body, content_type, charset, last_modified FROM pages"
+            " WHERE collection = ? AND state = ? AND body IS NOT NULL ORDER BY asked_at, rowid LIMIT ?"
+        )
+        return [Body(*row) for row in self._rows(query, self._collection, state, limit)]
+
+    def release(self, results: Iterable[tuple[str, PageState, str]]) -> None:
+        """Sets state and reason of pages whose bodies are no longer needed."""
+        self._many(
+            "UPDATE pages SET state = ?, reason = ?, body = NULL WHERE collection = ? AND url = ?",
+            [(state, reason, self._collection, url) for url, state, reason in results],
+        )
+
+    def counts(self) -> dict[str, int]:
+        """How many pages are in each state."""
+        query = "SELECT state, count(*) FROM pages WHERE collection = ? GROUP BY state"
+        return dict(self._rows(query, self._collection))
+
+    def reasons(self, *states: PageState) -> list[Skipped]:
+        """The pages of some states and why they are there."""
+        query = "SELECT url, reason FROM pages WHERE collection = ? AND state = ? ORDER BY url"
+        return [
+            Skipped(path=url, reason=why) for one in states for url, why in self._rows(query, self._collection, one)
+        ]
+
+    # --- the file ----------------------------------------------------------------------------------
+
+    def _rows(self, query: str, *values: Any) -> list[Any]:
+        with self._mutex:
+            return self._db.execute(query, values).fetchall()
+
+    def _run(self, query: str, *values: Any) -> None:
+        with self._mutex:
+            self._db.execute(query, values)
+
+    def _many(self, query: str, values: list[Any]) -> None:
+        if values:
+            with self._mutex:
+                self._db.execute("BEGIN IMMEDIATE")
+                self._db.executemany(query, values)
+                self._db.execute("COMMIT")

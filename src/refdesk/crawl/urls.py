@@ -1,0 +1,129 @@
+"""When do two addresses mean one page, and which are worth asking for?"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from urllib.parse import quote, urljoin, urlsplit
+
+_TRACKING = re.compile(
+    r"(?:utm_\w+|pk_\w+|mtm_\w+|hsa_\w+|_hs\w+|vero_\w+|oly_\w+|mc_[ce]id|[gdy]clid|wbraid|gbraid|gclsrc|msclkid|fbclid|"
+    r"igshid|twclid|ttclid|li_fat_id|mkt_tok|_ga|_gl|_openstat|ref_src|ref_url|"
+    r"phpsessid|jsessionid|cfid|cftoken)",
+    re.IGNORECASE,
+)
+_SESSION_IN_PATH = re.compile(r";jsessionid=[^/?]*", re.IGNORECASE)
+_ESCAPE = re.compile(r"%([0-9a-fA-F]{2})")
+_UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+_KEPT_IN_PATH = "/%:@!$&'()*+,;=~-._"
+_KEPT_IN_QUERY = _KEPT_IN_PATH + "?[]"
+_NEVER_TEXT = re.compile(
+    r"png|jpe?g|gif|svg|webp|avif|ico|bmp|tiff?|psd|ai|eps|swf|mp[34]|m4[av]|og[gav]|wav|flac|webm|avi|mov|mkv|"
+    r"zip|gz|tgz|bz2|xz|zst|7z|rar|tar|jar|war|whl|egg|deb|rpm|dmg|pkg|msi|exe|bin|iso|apk|so|dll|dylib|wasm|"
+    r"woff2?|ttf|otf|eot|css|m?js|map|inv|pickle|epub|mobi|xlsx?|pptx?|od[tsp]|class|pyc|rss|atom",
+    re.IGNORECASE,
+)
+_DEFAULT_PORTS = {"http": 80, "https": 443}
+
+
+@lru_cache(maxsize=65_536)
+def clean(url: str, base: str = "") -> str:
+    """The one form of an address: no fragment, tracking, default port or needless escape; "" if not http(s)."""
+    try:
+        parts = urlsplit(urljoin(base, url.strip()) if base else url.strip())
+        host, port = parts.hostname or "", parts.port
+    except ValueError:
+        return ""
+    if parts.scheme.lower() not in _DEFAULT_PORTS or not host or "@" in parts.netloc:
+        return ""
+    scheme = parts.scheme.lower()
+    ascii_host = _ascii(host.rstrip("."))
+    if not ascii_host:
+        return ""
+    shown = f"[{ascii_host}]" if ":" in ascii_host else ascii_host
+    where = shown if port in (None, _DEFAULT_PORTS[scheme]) else f"{shown}:{port}"
+    path = _escaped(_SESSION_IN_PATH.sub("", _undotted(parts.path)), _KEPT_IN_PATH) or "/"
+    kept = [one for one in parts.query.split("&") if one and not _TRACKING.fullmatch(one.partition("=")[0])]
+    query = _escaped("&".join(kept), _KEPT_IN_QUERY)
+    return f"{scheme}://{where}{path}{'?' + query if query else ''}"
+
+
+def site_of(url: str) -> str:
+    """The host and port that an address belongs to, whichever of http and https it names."""
+    parts = urlsplit(url)
+    return parts.netloc
+
+
+def root_of(url: str) -> str:
+    """The address of the site's root."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}/"
+
+
+def folder_of(url: str) -> str:
+    """The address of the folder that the page is in."""
+    return urljoin(url, ".").partition("?")[0]
+
+
+def path_of(url: str) -> str:
+    """The address within its site, as people read it."""
+    parts = urlsplit(url)
+    path = parts.path.lstrip("/")
+    named = f"{path}index.html" if not path or path.endswith("/") else path
+    return f"{named}?{parts.query}" if parts.query else named
+
+
+def is_text(url: str) -> bool:
+    """Whether the address may lead to text, by the ending of its name."""
+    name = urlsplit(url).path.rpartition("/")[2]
+    return _NEVER_TEXT.fullmatch(name.rpartition(".")[2]) is None if "." in name else True
+
+
+def twins(url: str) -> tuple[str, ...]:
+    """The pages whose text a markdown address repeats, by the custom of llms.txt."""
+    if "?" in url or not url.endswith(".md"):
+        return ()
+    stem = url.removesuffix(".md")
+    if stem.endswith("/index.html"):
+        return (stem, stem.removesuffix("index.html"))
+    if stem.endswith(".html"):
+        return (stem, stem.removesuffix(".html"))
+    if stem.endswith("/index"):
+        folder = stem.removesuffix("index")
+        return (folder, f"{stem}.html", folder.rstrip("/"))
+    return (stem, f"{stem}.html", f"{stem}/")
+
+
+def _ascii(host: str) -> str:
+    if host.isascii():
+        return host.lower()
+    import httpx
+
+    try:
+        return httpx.URL(f"http://{host}/").raw_host.decode("ascii")
+    except (httpx.InvalidURL, UnicodeError, ValueError):
+        return ""
+
+
+def _undotted(path: str) -> str:
+    if "/." not in path:
+        return re.sub(r"^/{2,}", "/", path)
+    kept: list[str] = []
+    pieces = path.split("/")
+    for piece in pieces:
+        if piece == ".." and len(kept) > 1:
+            kept.pop()
+        elif piece not in (".", ".."):
+            kept.append(piece)
+    return "/".join(kept) + ("/" if pieces[-1] in (".", "..") and kept[-1:] != [""] else "")
+
+
+def _escaped(text: str, safe: str) -> str:
+    if text.isascii() and "%" not in text and " " not in text:
+        return text if not re.search(r"[\"<>\\^`{|}\x00-\x1f]", text) else quote(text, safe=safe)
+    return quote(_ESCAPE.sub(_normal_escape, text), safe=safe)
+
+
+def _normal_escape(found: re.Match[str]) -> str:
+    character = chr(int(found[1], 16))
+    return character if character in _UNRESERVED else found[0].upper()

@@ -1,0 +1,68 @@
+"""Where is a text cut that is too long for one answer, and which part is asked for?"""
+
+from __future__ import annotations
+
+import re
+
+from refdesk.tokens import count
+
+WHOLE_TOKENS = 25_000  # what clients take in one answer
+_PART_TOKENS = 20_000
+_LONGEST_LINE = 20_000  # characters; a longer line is cut
+_HEADING = re.compile(r"#{1,6} ")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+
+
+def address_and_number(text: str, mark: str) -> tuple[str, int | None]:
+    """The address before `#mark=N` and that N; None where there is none."""
+    found = re.fullmatch(rf"(.*)#{mark}=(\d{{1,9}})", text.strip(), re.DOTALL)
+    return (found[1], int(found[2])) if found else (text.strip(), None)
+
+
+def parts_of(text: str) -> list[str]:
+    """The text in parts that joined give it again; cut before headings where that makes no part small."""
+    if count(text) <= WHOLE_TOKENS:
+        return [text]
+    parts: list[str] = []
+    part: list[str] = []
+    sizes: list[int] = []
+    total = 0
+    for line in _lines(text):
+        size = count(line)
+        if part and total + size > _PART_TOKENS:
+            cut = _best_cut(part, sizes)
+            parts.append("".join(part[:cut]))
+            part, sizes = part[cut:], sizes[cut:]
+            total = sum(sizes)
+        part.append(line)
+        sizes.append(size)
+        total += size
+    return [*parts, "".join(part)]
+
+
+def _lines(text: str) -> list[str]:
+    return [
+        line[start : start + _LONGEST_LINE]
+        for line in text.splitlines(keepends=True)
+        for start in range(0, len(line), _LONGEST_LINE)
+    ]
+
+
+def _best_cut(lines: list[str], sizes: list[int]) -> int:
+    """How many lines to take: up to the last heading in the second half, else paragraph, outside of code."""
+    heading = blank = 0
+    fence = ""
+    taken, half = 0, sum(sizes) // 2
+    for number, line in enumerate(lines):
+        if taken > half and not fence:
+            if _HEADING.match(line):
+                heading = number
+            elif not line.strip():
+                blank = number + 1
+        marked = _FENCE.match(line)
+        if marked and not fence:
+            fence = marked[1]
+        elif marked and marked[1].startswith(fence):
+            fence = ""
+        taken += sizes[number]
+    return heading or blank or len(lines)
