@@ -193,7 +193,13 @@ def _code(desk: Desk) -> Toolset:
     return code_toolset(desk)
 
 
-TOOLSETS: Mapping[str, Callable[[Desk], Toolset]] = {"docs": _docs, "rag": _rag, "code": _code}
+def _pages(desk: Desk) -> Toolset:
+    from refdesk.toolsets.pages import pages_toolset
+
+    return pages_toolset(desk)
+
+
+TOOLSETS: Mapping[str, Callable[[Desk], Toolset]] = {"docs": _docs, "rag": _rag, "pages": _pages, "code": _code}
 
 
 def make_toolsets(settings: Settings) -> list[Toolset]:
