@@ -12,12 +12,17 @@ from refdesk.parse.code import names
 from refdesk.parse.code.lines import Lines
 
 TYPES = frozenset(
-    re.findall(r"\w+", "class struct enum interface protocol trait extension actor impl object record union annotation")
+    re.findall(
+        r"\w+", "class struct enum interface protocol trait extension actor impl object record union annotation table"
+    )
 )
 SPACES = frozenset(["module", "namespace"])
 CALLABLES = frozenset(["function", "method", "constructor", "destructor", "subscript", "operator", "macro", "test"])
-SOFT = frozenset(["constant", "variable", "property", "field", "case", "type"])
+SOFT = frozenset(["constant", "variable", "property", "field", "case", "type", "prototype", "index"])
 _CALLBACK = re.compile(r",\s*(?:async\s*)?(?:function\s*)?\([^()]*\)$")
+_OPERATOR = re.compile(r"\boperator\s*(?:[^\w\s]+|\s\w.*)$")
+_OPERATOR_HEAD = re.compile(r"\boperator\s*(\S+?)\s*\(")
+_TEST_MACRO = re.compile(r"TEST\w*\(\s*(\w+)\s*,\s*(\w+)")
 _NO_OWNER = frozenset(["exports", "module.exports", "this", "self", "window", "globalThis"])
 # Of nodes with the same extent a wrapper comes first, then a body that is all of what it defines.
 _RANKS = {"wrap": 0, "body": 1, "name": 4, "owner": 4, "doc": 4}
@@ -48,15 +53,19 @@ class Definition:
 def definitions(
     found: Mapping[str, list[Node]], data: bytes, lines: Lines, above: Mapping[int, int]
 ) -> list[Definition]:
-    """The definitions that a query captured, in the order of the text, each with its children."""
+    """The definitions that a query captured, in the order of the text, named as written."""
     comments = own_rows(found.get("comment", ()), lines)
     sweep = _Sweep(data, lines, comments, above, {node.byte_range for node in found.get("import", ())})
     for _start, _end, _rank, _order, role, node in _events(found):
         sweep.take(role, node)
-    named = [d for d in sweep.definitions if d.name]
-    for d in named:
-        _finish(d, data)
-    return named
+    return [d for d in sweep.definitions if d.name]
+
+
+def finish(definitions: list[Definition], data: bytes) -> None:
+    """Fills in qualified names, signatures and children; parents come before what is in them."""
+    spaces = {d.name for d in definitions if d.kind == "namespace"}
+    for d in definitions:
+        _finish(d, data, spaces)
 
 
 def rows_of(node: Node) -> tuple[int, int]:
@@ -124,6 +133,8 @@ class _Sweep:
     def _define(self, kind: str, node: Node) -> None:
         start_byte, end_byte = node.start_byte, node.end_byte
         if self._open and (self._open[-1].start_byte, self._open[-1].end_byte) == (start_byte, end_byte):
+            if kind == "enum":  # Kotlin's enum class is first of all a class
+                self._open[-1].kind = kind
             return
         parent = next((d for d in reversed(self._open) if not d.hidden), None)
         start, end = first, last = rows_of(node)
@@ -194,33 +205,52 @@ def _kind(kind: str, parent: Definition | None) -> str:
     return {"property": "variable", "field": "variable"}.get(kind, kind)
 
 
-def _finish(d: Definition, data: bytes) -> None:
+def _finish(d: Definition, data: bytes, spaces: set[str]) -> None:
     """Fills in what depends on the parent, which is finished already."""
-    _qualify(d)
     head = data[d.head_byte : min(d.body_byte or d.end_byte, d.start_byte + 4 * names.MAX_SIGNATURE)]
+    if not d.body_byte and (d.kind in TYPES or d.kind in SPACES):
+        head = head.partition(b"\n")[0]
     d.signature = names.signature(head.decode("utf-8", "replace"))
     if d.kind == "test":
         d.signature = _CALLBACK.sub(")", d.signature)
+    _name(d)
+    _qualify(d, spaces)
     if d.parent is not None:
         d.parent.children.append(d)
 
 
-def _qualify(d: Definition) -> None:
-    name, receiver = ("", "") if "operator" in d.name or d.kind == "test" else names.split_name(d.name)
-    if not name:
-        d.name = names.signature(d.name.strip("\"'`"))[:80]
-    else:
-        d.name = name
-        if d.kind != "impl":  # what stands before an impl's type are modules
-            d.owner = d.owner or receiver.removesuffix(".prototype")
+def _name(d: Definition) -> None:
+    """Takes a name as written apart: `Foo::bar` is bar of Foo."""
+    operator = _OPERATOR.search(d.name)
+    macro = _TEST_MACRO.match(d.signature) if d.kind == "function" and d.name.isupper() else None
+    if operator is not None:
+        d.name, d.owner = operator[0], d.owner or names.without_groups(d.name[: operator.start()])
+    elif macro is not None:
+        d.name, d.kind = f"{macro[1]}.{macro[2]}", "test"
+    elif d.kind == "operator" and (symbol := _OPERATOR_HEAD.search(d.signature)) is not None:
+        d.name = f"operator{symbol[1]}"
+    elif d.kind != "namespace":
+        name, receiver = ("", "") if d.kind == "test" else names.split_name(d.name)
+        if name:
+            is_destructor = d.name.endswith(f"~{name}") or d.signature.startswith("~")
+            d.name = f"~{name}" if is_destructor else name
+            if d.kind != "impl" or "::" not in receiver:  # what stands before a Rust impl's type are modules
+                d.owner = d.owner or receiver.removesuffix(".prototype").rstrip(":~")
+        else:
+            d.name = " ".join(d.name.strip("\"'`").split())[:80]
     if d.owner in _NO_OWNER:
         d.owner = ""
-    if d.owner and d.kind == "function":
-        d.kind = "method"
+
+
+def _qualify(d: Definition, spaces: set[str]) -> None:
     enclosing = d.parent
-    while enclosing is not None and (enclosing.kind == "namespace" or not enclosing.name):
+    while enclosing is not None and (enclosing.kind == "namespace" or enclosing.name == "companion"):
         enclosing = enclosing.parent
-    parts = [enclosing.qualified] if enclosing is not None else []
-    if d.owner:
-        parts.append(d.owner.replace("::", ".").replace("->", ".").replace(":", "."))
-    d.qualified = ".".join([*parts, d.name])
+    owners = [part for part in re.split(r"::|->|[.:\\]", d.owner) if part and part not in spaces]
+    d.qualified = ".".join([*([enclosing.qualified] if enclosing is not None else []), *owners, d.name])
+    type_name = owners[-1] if owners else d.parent.name if d.parent is not None and d.parent.kind in TYPES else ""
+    if d.kind in ("function", "method") and type_name:
+        kinds = {type_name: "constructor", f"~{type_name}": "destructor"}
+        d.kind = kinds.get(d.name, "method")
+    if d.body_byte and d.kind in TYPES and d.name not in d.signature:
+        d.signature = f"{d.signature} {d.name}"  # typedef struct { … } name

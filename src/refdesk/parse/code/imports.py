@@ -117,12 +117,75 @@ def _rust_leaf(path: list[str], alias: str, offset: int) -> Import:
     return Import(module, path[-1], alias, max(offset, 0))
 
 
-def read_dotted(text: str) -> Iterator[Import]:
-    """Swift: `import struct Foo.Bar`."""
+def read_swift(text: str) -> Iterator[Import]:
+    """`import struct Foo.Bar`."""
     found = re.search(r"\bimport\s+(?:(class|struct|enum|protocol|func|var|let|typealias)\s+)?([\w.]+)", text)
     if found:
         module, _, name = found[2].rpartition(".")
         yield Import(module if found[1] and module else found[2], name)
+
+
+def read_jvm(text: str) -> Iterator[Import]:
+    """Java, Kotlin and Scala: `import a.b.C as D`, `import a.b.{C => D, E}`."""
+    found = re.match(r"\s*import\s+(?:static\s+)?([\w.$`*]+?)\.?\s*(?:\{([^}]*)\}|(?:as|=>)\s+(\w+))?\s*;?\s*$", text)
+    if not found:
+        return
+    if found[2] is not None:
+        for name, alias in re.findall(r"([\w*]+)(?:\s*(?:=>|as)\s*(\w+))?", found[2]):
+            yield Import(found[1], "*" if name == "_" else name, alias)
+        return
+    module, _, name = found[1].rpartition(".")
+    yield Import(module or name, "*" if name == "_" else name, found[3] or "")
+
+
+def read_csharp(text: str) -> Iterator[Import]:
+    found = re.search(r"\busing\s+(static\s+)?(?:unsafe\s+)?(?:(\w+)\s*=\s*)?([\w.:]+)", text)
+    if found:
+        module, _, name = found[3].rpartition(".")
+        yield Import(module, name, found[2]) if found[2] and module else Import(found[3], name)
+
+
+def read_php(text: str) -> Iterator[Import]:
+    body = re.sub(r"^\s*use\s+(?:function\s+|const\s+)?|;\s*$", "", text)
+    group = re.match(r"([\w\\]+)\\\s*\{([^}]*)\}", body)
+    prefix, body = (group[1], group[2]) if group else ("", body)
+    for path, alias in re.findall(r"([\w\\]+)(?:\s+as\s+(\w+))?", body):
+        module, _, name = path.strip("\\").rpartition("\\")
+        yield Import("\\".join(filter(None, (prefix, module))) or name, name, alias)
+
+
+def read_include(text: str) -> Iterator[Import]:
+    """`#include <a/b.h>`, `@import UIKit;`."""
+    found = re.search(r"""[<"]([^">]+)[">]|import\s+([\w.]+)""", text)
+    if found:
+        path = found[1] or found[2]
+        yield Import(path, path.rpartition("/")[2])
+
+
+def read_quoted(text: str) -> Iterator[Import]:
+    """Ruby and Lua: `local x = require("a.b")`."""
+    found = re.search(r"""(?:(\w+)\s*=\s*)?\b\w+[\s(]+["']([^"']+)["']""", text)
+    if found:
+        name = re.split(r"[./]", found[2].strip("./"))[-1]
+        yield Import(found[2], name, found[1] if found[1] and found[1] != name else "")
+
+
+def read_shell(text: str) -> Iterator[Import]:
+    path = text.split(None, 1)[1].strip().strip("\"'") if len(text.split(None, 1)) > 1 else ""
+    if path:
+        yield Import(path, path.rpartition("/")[2])
+
+
+def read_elixir(text: str) -> Iterator[Import]:
+    """`alias App.{Item, Cache}`, `alias App.Clock, as: Time`, `import Ecto.Query, only: [from: 2]`."""
+    found = re.match(r"\w+[\s(]+([\w.]*\w)(?:\.\{([^}]*)\})?", text)
+    if not found:
+        return
+    if found[2] is not None:
+        yield from (Import(f"{found[1]}.{name}", name.rpartition(".")[2]) for name in re.findall(r"[\w.]+", found[2]))
+        return
+    alias = re.search(r"\bas:\s*(\w+)", text)
+    yield Import(found[1], found[1].rpartition(".")[2], alias[1] if alias else "")
 
 
 READERS: Mapping[str, Callable[[str], Iterator[Import]]] = {
@@ -130,5 +193,12 @@ READERS: Mapping[str, Callable[[str], Iterator[Import]]] = {
     "javascript": read_javascript,
     "go": read_go,
     "rust": read_rust,
-    "dotted": read_dotted,
+    "swift": read_swift,
+    "jvm": read_jvm,
+    "csharp": read_csharp,
+    "php": read_php,
+    "include": read_include,
+    "quoted": read_quoted,
+    "shell": read_shell,
+    "elixir": read_elixir,
 }

@@ -16,22 +16,48 @@ class Language:
     queries: tuple[str, ...]  # files of queries/, joined
     imports: str  # how import statements are read: a name of imports.READERS
     test_prefix: str = ""  # functions named so are tests
+    no_calls: frozenset[str] = frozenset()  # what looks like a call and is a keyword
 
 
-def _row(id_: str, imports: str = "", *, grammar: str = "", queries: tuple[str, ...] = (), test: str = "") -> Language:
-    return Language(id_, grammar or id_, queries or (id_,), imports, test)
+def _row(id_: str, imports: str = "", *, queries: tuple[str, ...] = (), test: str = "", skip: str = "") -> Language:
+    return Language(id_, id_, queries or (id_,), imports, test, frozenset(skip.split()))
 
+
+_ELIXIR_KEYWORDS = """
+def defp defmacro defmacrop defmodule defprotocol defimpl defstruct defexception defguard defguardp defdelegate doc
+moduledoc typedoc spec type typep opaque callback behaviour impl alias import use require test describe quote unquote
+"""
 
 LANGUAGES: Mapping[str, Language] = {
     row.id: row
     for row in (
         _row("python", "python", test="test"),
-        _row("javascript", "javascript", queries=("ecmascript", "javascript")),
-        _row("typescript", "javascript", queries=("ecmascript", "typescript")),
-        _row("tsx", "javascript", queries=("ecmascript", "typescript", "jsx")),
+        _row("javascript", "javascript", queries=("ecmascript", "javascript"), skip="require"),
+        _row("typescript", "javascript", queries=("ecmascript", "typescript"), skip="require"),
+        _row("tsx", "javascript", queries=("ecmascript", "typescript", "jsx"), skip="require"),
         _row("go", "go", test="Test"),
         _row("rust", "rust"),
-        _row("swift", "dotted", test="test"),
+        _row("swift", "swift", test="test"),
+        _row("java", "jvm"),
+        _row("kotlin", "jvm"),
+        _row("scala", "jvm"),
+        _row("csharp", "csharp"),
+        _row("c", "include"),
+        _row("cpp", "include", queries=("c", "cpp")),
+        _row("objc", "include", queries=("c", "objc"), test="test"),
+        _row(
+            "ruby",
+            "quoted",
+            test="test_",
+            skip="require require_relative attr_reader attr_accessor attr_writer include extend prepend private",
+        ),
+        _row("php", "php", test="test"),
+        _row(
+            "bash", "shell", skip="source set export local echo printf cd return exit test true false shift alias unset"
+        ),
+        _row("lua", "quoted", skip="require"),
+        _row("elixir", "elixir", skip=_ELIXIR_KEYWORDS),
+        _row("sql"),
     )
 }
 

@@ -33,7 +33,14 @@ def split_name(text: str) -> tuple[str, str]:
     receiver = text[: found.start()].rstrip("~@$#")
     while receiver and receiver[-1] in ".:?!->\\&* ":
         receiver = receiver[:-1]
-    return found[1], receiver.lstrip("&*!(^ ")[-_MAX_RECEIVER:]
+    return found[1], receiver.lstrip("&*!(^$ ")[-_MAX_RECEIVER:]
+
+
+def receiver(text: str) -> str:
+    """An expression that something is asked of, short and on one line."""
+    if not text.isidentifier():
+        text = without_groups(text) + ("()" if text.endswith(")") else "")
+    return text.lstrip("$")[-_MAX_RECEIVER:]
 
 
 def receiver_before(text: str) -> str:
@@ -63,6 +70,8 @@ def signature(text: str) -> str:
 
 def doc_comment(text: str) -> str:
     """What a comment says, without its marks."""
+    if text.lstrip().startswith("@"):  # Elixir's @doc
+        return docstring(re.sub(r"^\s*@\w+\s*", "", text))
     kept = []
     for line in text.splitlines():
         said = _COMMENT_END.sub("", _COMMENT_START.sub("", line, count=1))

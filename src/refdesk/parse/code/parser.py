@@ -11,9 +11,10 @@ from refdesk.model import Chunking, Parsed, Symbol
 from refdesk.parse.code import syntax
 from refdesk.parse.code.chunks import ChunkWriter
 from refdesk.parse.code.cuts import Cuts
-from refdesk.parse.code.definitions import Definition, definitions, own_rows, rows_of
+from refdesk.parse.code.definitions import Definition, definitions, finish, own_rows, rows_of
 from refdesk.parse.code.languages import LANGUAGES, Language
 from refdesk.parse.code.lines import Lines
+from refdesk.parse.code.recovery import recover
 from refdesk.parse.code.references import references
 from refdesk.parse.code.segments import Segmenter
 
@@ -30,6 +31,9 @@ class CodeParser:
         found = _captures(tree, row)
         above = own_rows((*found.get("comment", ()), *found.get("lead", ())), lines)
         defined = definitions(found, data, lines, above)
+        if found.get("error"):
+            defined = recover(defined, found["error"], lines, data)
+        finish(defined, data)
         import_rows = {r for node in found.get("import", ()) for r in range(*rows_of(node))}
         cuts = Cuts(tree.root_node if tree is not None else None, lines, above, chunking)
         segments = Segmenter(lines, cuts, import_rows, chunking).segment(defined)

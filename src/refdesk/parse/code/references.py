@@ -18,20 +18,24 @@ from refdesk.parse.code.imports import READERS
 from refdesk.parse.code.languages import Language
 
 _BASES = ("inherits", "conforms", "base")
+_NAMING = ("name", "owner", "nocall")
+_ARGUMENTS = re.compile(rb"[<\[(]")
 _CALLS = ("call", "invoke", "bare", "new")
 _NO_SOURCE = frozenset(["constant", "variable", "field", "case", "namespace", "test"])
+_DOTS = b" \t\r\n.:->?&!"
 _FOLLOWED = {"invoke": (b"(", b" ", b"{", b"<", b"\n"), "bare": (b"(",)}  # what makes it a call and no subscript
 _MEMBERS = frozenset(["property", "field", "case", "test"])
 _BUILTIN = frozenset(
     re.findall(
         r"\w+",
         """
-    None True False self cls Self super this null nil true false undefined void bool boolean Bool Boolean byte char
-    int Int Integer uint Int8 Int16 Int32 Int64 UInt UInt8 UInt16 UInt32 UInt64 long short float Float double Double
-    int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 isize
-    usize f32 f64 str string String number object any Any unknown never list dict tuple set frozenset bytes complex
-    type error rune uintptr symbol bigint Void Never Character size_t ssize_t var auto decimal dynamic Unit Nothing
-    """,
+        None True False self cls Self super this null nil true false undefined void bool boolean Bool Boolean byte
+        char int Int Integer uint Int8 Int16 Int32 Int64 UInt UInt8 UInt16 UInt32 UInt64 long short float Float double
+        Double int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 i8 i16 i32 i64 i128 u8 u16 u32 u64
+        u128 isize usize f32 f64 str string String number object any Any unknown never list dict tuple set frozenset
+        bytes complex type error rune uintptr symbol bigint Void Never Character size_t ssize_t var auto decimal
+        dynamic Unit Nothing instancetype id
+        """,
     )
 )
 
@@ -40,16 +44,21 @@ def references(
     found: Mapping[str, list[Node]], definitions: list[Definition], data: bytes, language: Language
 ) -> tuple[Reference, ...]:
     """Every import, call, base and mention once per line, in the order of the text."""
-    reader = _Reader(data, definitions)
+    reader = _Reader(data, definitions, language.no_calls)
     for ref in _imports(found.get("import", ()), data, language):
         reader.bind(ref)
     for role in _BASES:
         for node in found.get(role, ()):
             reader.base(role, node)
+    named = {_name_end(node, data) for role in _NAMING for node in found.get(role, ())}
     for role in _CALLS:
         for node in found.get(role, ()):
-            reader.call(role, node)
-    named = {node.end_byte for role in ("name", "owner", *_BASES) for node in found.get(role, ())}
+            if node.end_byte not in named:
+                reader.call(role, node)
+    named |= {_name_end(node, data) for role in ("new", *_BASES) for node in found.get(role, ())}
+    receivers = {node.end_byte: node for node in reversed(found.get("receiver", ()))}
+    for node in found.get("message", ()):
+        reader.message(node, receivers)
     for node in found.get("type", ()):
         if node.end_byte not in named:
             named.add(node.end_byte)  # of `a.b.C` only the whole, not C again
@@ -59,14 +68,22 @@ def references(
     return tuple(sorted(reader.found.values(), key=attrgetter("line")))
 
 
+def _name_end(node: Node, data: bytes) -> int:
+    """Where a name ends that is no mention besides: before its type arguments."""
+    start, end = node.byte_range
+    arguments = _ARGUMENTS.search(data, start + 1, end)
+    return arguments.start() if arguments is not None else end
+
+
 class _Reader:
     """Collects the references of one file."""
 
-    def __init__(self, data: bytes, definitions: list[Definition]) -> None:
+    def __init__(self, data: bytes, definitions: list[Definition], no_calls: frozenset[str]) -> None:
         self.found: dict[tuple[str, str, str, str, int, str], Reference] = {}
         self._data = data
         self._bounds, self._owners = _sources(definitions)
         self._bound = {d.name.encode("utf-8", "replace") for d in definitions if d.kind not in _MEMBERS}
+        self._no_calls = no_calls
         self._bases: Counter[int] = Counter()
 
     def bind(self, ref: Reference) -> None:
@@ -77,7 +94,7 @@ class _Reader:
     def base(self, role: str, node: Node) -> None:
         source = self._source(node)
         if role == "base":
-            role = self._base_kind(source)
+            role = self._base_kind(source, self._data[node.start_byte : node.start_byte + 2])
         self._add(cast(RelationKind, role), node, source)
 
     def call(self, role: str, node: Node) -> None:
@@ -89,6 +106,16 @@ class _Reader:
             start = node.start_byte
             receiver = names.receiver_before(self._data[max(start - 80, 0) : start].decode("utf-8", "replace"))
         self._add("calls", node, self._source(node), receiver)
+
+    def message(self, node: Node, receivers: Mapping[int, Node]) -> None:
+        """A call whose receiver is another node, which ends before the dot before the name."""
+        start = node.start_byte
+        before = self._data[max(start - 200, 0) : start]
+        receiver = receivers.get(start - len(before) + len(before.rstrip(_DOTS)))
+        text = ""
+        if receiver is not None and receiver.end_byte < start:
+            text = self._data[receiver.start_byte : receiver.end_byte].decode("utf-8", "replace")
+        self._add("calls", node, self._source(node), names.receiver(text))
 
     def mention(self, node: Node) -> None:
         self._add("references", node, self._source(node))
@@ -103,9 +130,9 @@ class _Reader:
     def _source(self, node: Node) -> Definition | None:
         return self._owners[bisect_right(self._bounds, node.start_byte) - 1]
 
-    def _base_kind(self, source: Definition | None) -> str:
+    def _base_kind(self, source: Definition | None, start: bytes) -> str:
         """Where the syntax does not tell: a class's first base may be its superclass, the others it conforms to."""
-        if source is None or source.kind != "class":
+        if source is None or source.kind not in ("class", "record") or (start[:1] == b"I" and start[1:].isupper()):
             return "conforms"
         self._bases[id(source)] += 1
         return "inherits" if self._bases[id(source)] == 1 else "conforms"
@@ -118,7 +145,9 @@ class _Reader:
         if kind == "references":
             if target in _BUILTIN or len(target) == 1 or (source is not None and target == source.name):
                 return
-        elif target == "require" and kind == "calls":
+        elif kind == "calls" and target in self._no_calls:
+            return
+        if kind in ("inherits", "conforms") and source is not None and target == source.name:
             return
         where = source.qualified if source is not None else ""
         line = node.end_point[0] + 1  # the name is the last part of what was captured

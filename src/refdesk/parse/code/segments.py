@@ -63,7 +63,7 @@ class Segmenter:
         """Definitions that stand on their own, with their rows; those that share a row are one."""
         clusters: list[tuple[int, int, list[Definition]]] = []
         for d in sorted(definitions, key=lambda d: d.top):
-            first, last = max(d.top, start), min(d.end, end)
+            first, last = self._lines.trim(max(d.top, start), min(d.end, end))
             if first >= last or not self._is_main(d, first, last):
                 continue
             if clusters and first < clusters[-1][1]:

@@ -1,0 +1,44 @@
+; definitions
+(class_declaration name: (identifier) @name body: (_)? @body) @def.class
+(struct_declaration name: (identifier) @name body: (_)? @body) @def.struct
+(interface_declaration name: (identifier) @name body: (_)? @body) @def.interface
+(record_declaration name: (identifier) @name body: (_)? @body) @def.record
+(enum_declaration name: (identifier) @name body: (_)? @body) @def.enum
+(enum_member_declaration name: (identifier) @name) @def.case
+(namespace_declaration name: (_) @name body: (_) @body) @def.namespace
+(method_declaration name: (identifier) @name body: (_)? @body) @def.method
+(local_function_statement name: (identifier) @name body: (_)? @body) @def.function
+(constructor_declaration name: (identifier) @name body: (_)? @body) @def.constructor
+(destructor_declaration name: (identifier) @name body: (_)? @body) @def.destructor
+(operator_declaration "operator" @name body: (_)? @body) @def.operator
+(indexer_declaration "this" @name) @def.subscript
+(property_declaration name: (identifier) @name accessors: (_)? @body) @def.property
+(event_field_declaration (variable_declaration (variable_declarator name: (identifier) @name))) @def.property
+(event_declaration name: (identifier) @name) @def.property
+(field_declaration (variable_declaration (variable_declarator name: (identifier) @name))) @def.field
+(delegate_declaration name: (identifier) @name) @def.type
+(comment) @comment
+
+; mentions
+(using_directive) @import
+(class_declaration (base_list [(identifier) (qualified_name) (generic_name)] @base))
+(record_declaration (base_list [(identifier) (qualified_name) (generic_name)] @base))
+(record_declaration (base_list (primary_constructor_base_type type: (_) @inherits)))
+(class_declaration (base_list (primary_constructor_base_type type: (_) @inherits)))
+(struct_declaration (base_list [(identifier) (qualified_name) (generic_name)] @conforms))
+(interface_declaration (base_list [(identifier) (qualified_name) (generic_name)] @inherits))
+(invocation_expression function: [(identifier) (member_access_expression) (generic_name)] @call)
+(invocation_expression function: (conditional_access_expression (member_binding_expression name: (_) @call)))
+(object_creation_expression type: (_) @new)
+(attribute name: (_) @type)
+(parameter type: (_) @type)
+(method_declaration returns: (_) @type)
+(property_declaration type: (_) @type)
+(variable_declaration type: [(identifier) (generic_name) (qualified_name) (nullable_type) (array_type)] @type)
+(type_argument_list [(identifier) (generic_name) (qualified_name)] @type)
+(type_parameter_constraint type: (_) @type)
+(cast_expression type: (_) @type)
+(typeof_expression type: (_) @type)
+(argument [(identifier) (member_access_expression)] @value)
+(member_access_expression expression: (identifier) @value)
+(ERROR) @error
