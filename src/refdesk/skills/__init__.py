@@ -1,0 +1,1 @@
+"""Playbooks: what is one, which one fits, and how is a new one learnt?"""

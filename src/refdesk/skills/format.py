@@ -1,0 +1,224 @@
+"""How is a playbook written down?  `parse(render(playbook)) == tidy(playbook)` for every playbook."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from dataclasses import replace
+
+from refdesk.errors import InvalidInput
+from refdesk.skills.model import FIRST_CONFIDENCE, Playbook, Step
+
+_UNSPECIFIED = "unspecified"
+_NOTHING = "None."
+_SECTIONS = ("Goal", "Prerequisites", "Steps", "Edge Cases", "Escalation")
+_SECTION_OF = {name.lower(): name for name in _SECTIONS}
+_PARTS = ("Do", "Check", "Say")
+
+_HEADING = re.compile(r"(#{1,6})(?:[ \t]+(.*))?")
+_STEP_TITLE = re.compile(r"(?:step\s+)?(\d+)[.):]?\s*(.*)", re.IGNORECASE)
+_PART = re.compile(r"(?:[-*][ \t]+)?\*\*(Do|Check|Say)(?::\*\*|\*\*:)[ \t]*(.*)", re.IGNORECASE)
+_BULLET = re.compile(r"[-*•][ \t]+(\S.*)")
+_HEADER = re.compile(r"\*\*(Confidence|Product Area|Area|Issue Type|Type)(?::\*\*|\*\*:)[ \t]*", re.IGNORECASE)
+# A line of free text that would be read as structure gets a backslash in front, and so does one that has it.
+_STRUCTURAL = re.compile(
+    r"\s*(?:\\|#{1,6}(?:[ \t]|$)|(?:[-*][ \t]+)?\*\*(?:Do|Check|Say)(?::\*\*|\*\*:))", re.IGNORECASE
+)
+
+
+class InvalidPlaybook(InvalidInput):
+    """A text that is not a playbook, with everything that is wrong with it."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__(f"Not a valid playbook: {' '.join(self.problems)}", "Mend it and try again.")
+
+
+# --- writing ------------------------------------------------------------------------------------
+
+
+def render(playbook: Playbook, record: tuple[int, int] | None = None) -> str:
+    """The playbook as markdown; `record` is how often it was used and confirmed."""
+    book = tidy(playbook)
+    uses = f" ({record[0]} uses, {record[1]} confirmed)" if record else ""
+    header = (
+        f"**Confidence:** {book.confidence:.2f}{uses} | **Product Area:** {book.product_area or _UNSPECIFIED}"
+        f" | **Issue Type:** {book.issue_type or _UNSPECIFIED}"
+    )
+    parts = [
+        f"# {book.title}",
+        header,
+        "## Goal",
+        _escaped(book.goal),
+        "## Prerequisites",
+        _bullets(book.prerequisites),
+    ]
+    parts.append("## Steps")
+    for number, step in enumerate(book.steps, 1):
+        body = "\n".join(
+            f"**{name}:** {_escaped(text)}" for name, text in zip(_PARTS, (step.do, step.check, step.say), strict=True)
+        )
+        parts.append(f"### {number}. {step.title}\n{body}")
+    parts += ["## Edge Cases", _bullets(book.edge_cases), "## Escalation", _escaped(book.escalation)]
+    return "\n\n".join(part.rstrip() for part in parts if part.strip()) + "\n"
+
+
+def tidy(playbook: Playbook) -> Playbook:
+    """The playbook with only such text in it as can be written down: no stray blanks, no control characters."""
+    return replace(
+        playbook,
+        title=one_line(playbook.title),
+        goal=_lines(playbook.goal),
+        prerequisites=_items(playbook.prerequisites),
+        steps=tuple(
+            Step(one_line(step.title), _lines(step.do), _lines(step.check), _lines(step.say)) for step in playbook.steps
+        ),
+        edge_cases=_items(playbook.edge_cases),
+        escalation=_lines(playbook.escalation),
+        product_area=_label(playbook.product_area),
+        issue_type=_label(playbook.issue_type),
+        confidence=round(min(1.0, max(0.0, playbook.confidence)), 2),
+    )
+
+
+def one_line(text: str) -> str:
+    """The text on one line."""
+    return " ".join(_clean(text).split())
+
+
+def _items(items: Iterable[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(line for item in items if (line := one_line(item)) and line != _NOTHING))
+
+
+def _lines(text: str) -> str:
+    lines = "\n".join(line.rstrip() for line in _clean(text).splitlines())
+    return re.sub(r"\n{3,}", "\n\n", lines).strip()
+
+
+def _clean(text: str) -> str:
+    broken = "\n".join(text.splitlines())
+    return "".join(c for c in broken if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Cs"))
+
+
+def _label(text: str) -> str:
+    label = one_line(re.sub(r"[|*]", " ", text))
+    return "" if label.lower() == _UNSPECIFIED else label
+
+
+def _bullets(items: tuple[str, ...]) -> str:
+    return "\n".join(f"- {item}" for item in items) if items else _NOTHING
+
+
+def _escaped(text: str) -> str:
+    return "\n".join("\\" + line if _STRUCTURAL.match(line) else line for line in text.split("\n"))
+
+
+# --- reading ------------------------------------------------------------------------------------
+
+
+def parse(text: str) -> Playbook:
+    """The playbook that was written down; InvalidPlaybook names whatever has no place in one."""
+    title, opening, sections, problems = _split(text)
+    header, stray = _header(opening)
+    problems += [f"Unexpected text before ## Goal: {line[:60]!r}." for line in stray]
+    prerequisites, more = _read_bullets("Prerequisites", sections)
+    edge_cases, still_more = _read_bullets("Edge Cases", sections)
+    steps, wrong = _read_steps(sections.get("Steps", []))
+    if problems := [*problems, *more, *still_more, *wrong]:
+        raise InvalidPlaybook(problems)
+    return tidy(
+        Playbook(
+            title=title,
+            goal=_free_text(sections.get("Goal", [])),
+            prerequisites=prerequisites,
+            steps=steps,
+            edge_cases=edge_cases,
+            escalation=_free_text(sections.get("Escalation", [])),
+            product_area=header.get("area", ""),
+            issue_type=header.get("type", ""),
+            confidence=_number(header.get("confidence", "")),
+        )
+    )
+
+
+def _split(text: str) -> tuple[str, list[str], dict[str, list[str]], list[str]]:
+    title, opening, problems = "", [], []
+    sections: dict[str, list[str]] = {}
+    current: list[str] = opening
+    for line in _clean(text).split("\n"):
+        heading = _HEADING.fullmatch(line.rstrip())
+        depth = len(heading[1]) if heading else 0
+        words = (heading[2] or "").strip() if heading else ""
+        if depth == 1 and not title and not sections:
+            title = words
+        elif depth == 2 and (name := _SECTION_OF.get(words.lower())):
+            if name in sections:
+                problems.append(f"Section ## {name} comes twice.")
+            current = sections.setdefault(name, [])
+        elif 0 < depth < 3:
+            problems.append(f"Unknown heading {line.strip()!r}; the sections are {', '.join(_SECTIONS)}.")
+        else:
+            current.append(line.rstrip())
+    return title, opening, sections, problems
+
+
+def _header(lines: list[str]) -> tuple[dict[str, str], list[str]]:
+    values: dict[str, str] = {}
+    stray = []
+    for line in lines:
+        pieces = _HEADER.split(line)
+        if pieces[0].strip():
+            stray.append(line.strip())
+        for name, value in zip(pieces[1::2], pieces[2::2], strict=True):
+            values[name.lower().split()[-1]] = value.strip().removesuffix("|").strip()
+    return values, stray
+
+
+def _number(text: str) -> float:
+    found = re.match(r"[01](?:\.\d+)?|\.\d+", text)
+    return float(found[0]) if found else FIRST_CONFIDENCE
+
+
+def _read_bullets(name: str, sections: dict[str, list[str]]) -> tuple[tuple[str, ...], list[str]]:
+    items: list[str] = []
+    problems = []
+    for line in sections.get(name, []):
+        stripped = line.strip()
+        if found := _BULLET.fullmatch(stripped):
+            items.append(found[1])
+        elif items and line[:1] in " \t" and stripped:
+            items[-1] += " " + stripped
+        elif stripped and stripped.rstrip(".").lower() not in ("none", "none known"):
+            problems.append(f"## {name} is a list, and {stripped[:60]!r} is not an item of it.")
+    return tuple(items), problems
+
+
+def _read_steps(lines: list[str]) -> tuple[tuple[Step, ...], list[str]]:
+    steps: list[tuple[str, dict[str, list[str]]]] = []
+    problems = []
+    part: list[str] | None = None
+    for line in lines:
+        heading = _HEADING.fullmatch(line)
+        found = _PART.fullmatch(line.strip()) if not line.startswith("\\") else None
+        if heading:
+            numbered = _STEP_TITLE.fullmatch(heading[2] or "")
+            if numbered is None or int(numbered[1]) != len(steps) + 1:
+                problems.append(f"Step {len(steps) + 1} must be headed '### {len(steps) + 1}. …', not {line!r}.")
+            steps.append((numbered[2] if numbered else heading[2] or "", {}))
+            part = None
+        elif found and steps:
+            if (name := found[1].capitalize()) in steps[-1][1]:
+                problems.append(f"Step {len(steps)} has **{name}:** twice.")
+            part = steps[-1][1].setdefault(name, [])
+            part.append(found[2])
+        elif part is not None:
+            part.append(line)
+        elif line.strip():
+            problems.append(f"Unexpected text in ## Steps: {line.strip()[:60]!r}.")
+    return tuple(Step(title, *(_free_text(parts.get(name, [])) for name in _PARTS)) for title, parts in steps), problems
+
+
+def _free_text(lines: list[str]) -> str:
+    text = "\n".join(lines).strip("\n")
+    return "\n".join(line[1:] if line.startswith("\\") else line for line in text.split("\n"))
