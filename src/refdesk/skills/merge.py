@@ -1,0 +1,128 @@
+"""How do learnings get into a playbook without losing what is there?  A three-way merge that only adds and corrects."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from refdesk import analyse
+from refdesk.skills.model import Draft, Playbook, Step
+from refdesk.skills.validate import MAX_KEYWORDS
+
+_SAME = 0.9  # what says nearly the same is not added again
+_KIN = 0.6  # a step that has this much in common with another is that step, corrected
+
+
+def merge(base: Draft, proposed: Draft, newest: Draft) -> Draft:
+    """The newest draft with everything in it by which the proposal differs from the base it was made from.
+
+    Whatever the proposal leaves out stays; where both changed one text, both texts stay.
+    """
+    old, new, now = base.playbook, proposed.playbook, newest.playbook
+    playbook = replace(
+        now,
+        title=_text(old.title, new.title, now.title, joined=False),
+        goal=_text(old.goal, new.goal, now.goal, joined=False),
+        prerequisites=_items(old.prerequisites, new.prerequisites, now.prerequisites),
+        steps=_steps(old.steps, new.steps, now.steps),
+        edge_cases=_items(old.edge_cases, new.edge_cases, now.edge_cases),
+        escalation=_escalation(old, new, now),
+        product_area=now.product_area or new.product_area,
+        issue_type=now.issue_type or new.issue_type,
+    )
+    return Draft(
+        playbook=playbook,
+        problem=_text(base.problem, proposed.problem, newest.problem, joined=False),
+        keywords=tuple(dict.fromkeys((*newest.keywords, *proposed.keywords)))[:MAX_KEYWORDS],
+    )
+
+
+def matched(before: Sequence[Step], after: Sequence[Step]) -> dict[int, int]:
+    """For each step after, the step before that it was: the same one, else the one most like it."""
+    pairs: dict[int, int] = {}
+    for place, step in enumerate(after):
+        same = (i for i, old in enumerate(before) if old == step and i not in pairs.values())
+        if (found := next(same, None)) is not None:
+            pairs[place] = found
+    scored = [
+        (_step_likeness(before[i], after[j]), -i, -j)
+        for i in range(len(before))
+        for j in range(len(after))
+        if j not in pairs and i not in pairs.values()
+    ]
+    for score, i, j in sorted(scored, reverse=True):
+        if score >= _KIN and -j not in pairs and -i not in pairs.values():
+            pairs[-j] = -i
+    return pairs
+
+
+def likeness(one: str, other: str) -> float:
+    """How much two texts say the same, 0..1; texts with different numbers are not the same."""
+    a, b = set(analyse.terms(one)), set(analyse.terms(other))
+    if not a or not b:
+        return float(one.strip() == other.strip())
+    if {t for t in a if t.isdigit()} != {t for t in b if t.isdigit()}:
+        return min(0.5, len(a & b) / len(a | b))
+    return len(a & b) / len(a | b)
+
+
+def covered(text: str, by: Iterable[str]) -> bool:
+    """Whether one of the texts already says it."""
+    return any(likeness(text, other) >= _SAME for other in by)
+
+
+def _step_likeness(one: Step, other: Step) -> float:
+    return max(likeness(one.title, other.title), likeness(one.do, other.do))
+
+
+def _text(old: str, new: str, now: str, *, joined: bool) -> str:
+    if not new or new == old or new in now:
+        return now
+    if now == old or not now:
+        return new
+    return f"{now}\nAlso: {new}" if joined else now
+
+
+def _items(old: tuple[str, ...], new: tuple[str, ...], now: tuple[str, ...]) -> tuple[str, ...]:
+    result = list(now)
+    result += [item for item in new if not covered(item, (*old, *result))]
+    return tuple(dict.fromkeys(result))
+
+
+def _escalation(old: Playbook, new: Playbook, now: Playbook) -> str:
+    if not new.escalation or covered(new.escalation, (old.escalation, now.escalation)):
+        return now.escalation
+    kept = set(analyse.terms(now.escalation)) <= set(analyse.terms(new.escalation))
+    return new.escalation if kept else f"{now.escalation}\n{new.escalation}".strip()
+
+
+def _steps(old: tuple[Step, ...], new: tuple[Step, ...], now: tuple[Step, ...]) -> tuple[Step, ...]:
+    was = matched(old, new)  # place in the proposal → place in the base
+    stands = {before: after for after, before in matched(old, now).items()}  # place in the base → place now
+    result = list(now)
+    for place, before in was.items():
+        if before in stands:
+            at = stands[before]
+            result[at] = _corrected(old[before], new[place], result[at])
+    added: dict[int, list[Step]] = {}  # place now after which steps come; -1: before all
+    for place, step in enumerate(new):
+        if place in was or any(_step_likeness(step, other) >= _SAME for other in result):
+            continue
+        anchors = (stands[was[p]] for p in range(place - 1, -1, -1) if p in was and was[p] in stands)
+        anchor = next(anchors, -1)
+        while anchor + 1 < len(now) and anchor + 1 not in stands.values():
+            anchor += 1  # after what others added at the same place
+        added.setdefault(anchor, []).append(step)
+    ordered = list(added.get(-1, []))
+    for at, step in enumerate(result):
+        ordered += [step, *added.get(at, [])]
+    return tuple(ordered)
+
+
+def _corrected(old: Step, new: Step, now: Step) -> Step:
+    return Step(
+        _text(old.title, new.title, now.title, joined=False),
+        _text(old.do, new.do, now.do, joined=True),
+        _text(old.check, new.check, now.check, joined=True),
+        _text(old.say, new.say, now.say, joined=True),
+    )
