@@ -1,0 +1,1 @@
+"""Who thinks?  Gemini, any OpenAI-compatible endpoint, Anthropic, the client's own model, or rules."""

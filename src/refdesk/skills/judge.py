@@ -1,0 +1,143 @@
+"""Does any playbook solve this?  What a judge is, and one that needs no model and abstains when in doubt.
+
+The built-in judge weighs two kinds of evidence.  Meaning: how far the query and the skill's problem stand nearer to one
+another than to a crowd of other questions, in standard deviations, so that the numbers mean the same for any embedder.
+Words: the share of what the query says that the skill says too, synonyms made one, rare words counting more.
+It picks a skill only where both agree.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from refdesk.skills.model import DISTRUSTED, Draft, Skill
+from refdesk.skills.transcript import Transcript
+from refdesk.skills.words import background, meanings, total_weight
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from refdesk.model import Vector
+    from refdesk.ports import Embedder
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The skill a judge picked, or None, and why."""
+
+    skill_id: str | None
+    reason: str = ""
+
+
+class Thinker(Protocol):
+    """Who judges, extracts and refines: a language model with prompts, or rules."""
+
+    @property
+    def name(self) -> str:
+        """What an answer says of who thought: `local`, `gemini`, …"""
+
+    def judge(self, query: str, candidates: Sequence[Skill]) -> Verdict: ...
+    def extract(self, transcript: Transcript, metadata: Mapping[str, object]) -> Draft: ...
+    def repair(self, draft: Draft, problems: Sequence[str], transcript: Transcript) -> Draft: ...
+    def refine(self, current: Draft, transcript: Transcript, feedback: str) -> Draft: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calibration:
+    """What the evidence is worth: fitted by tests/unit/skills/calibrate.py on the calibration conversations."""
+
+    meaning_floor: float = 0.76  # standard deviations
+    words_floor: float = 0.24  # share of what the query says
+    meaning_weight: float = 2.9
+    words_weight: float = 13.93
+    bias: float = -7.24
+    needed: float = 3.1  # log odds
+    distrust: float = 1.5  # log odds more for a skill that failed often
+    one_word_above: float = 3.0  # standard deviations from which one shared word is enough
+    words_alone: float = 0.6  # share needed where there is no embedder
+
+
+_LONG = 20.0  # what about five rare words weigh: a query that says more need not be matched in all it says
+_KEPT = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """How much speaks for a skill; `agreed` when the words it shares with the query say enough to go by."""
+
+    meaning: float | None
+    words: float
+    agreed: bool
+
+    def odds(self, by: Calibration) -> float:
+        """The log odds that the skill fits; negative where the two kinds of evidence don't agree."""
+        if self.meaning is None:
+            return by.needed + 8 * (self.words - by.words_alone) if self.agreed else -1.0
+        odds = by.meaning_weight * self.meaning + by.words_weight * self.words + by.bias
+        agree = self.agreed and self.meaning >= by.meaning_floor and self.words >= by.words_floor
+        return odds if agree else min(odds, -1.0)
+
+
+class EvidenceJudge:
+    """Picks the skill with the most evidence, if it has enough."""
+
+    def __init__(self, embedder: Embedder | None, calibration: Calibration = Calibration()) -> None:  # noqa: B008
+        self._embedder = embedder
+        self._calibration = calibration
+        self._crowd: Vector | None = None
+        self._problems: dict[str, Vector] = {}
+
+    def judge(self, query: str, candidates: Sequence[Skill]) -> Verdict:
+        """The candidate that fits, or none."""
+        best: tuple[float, Skill, Evidence] | None = None
+        for skill, evidence in zip(candidates, self.weigh(query, candidates), strict=True):
+            odds = evidence.odds(self._calibration)
+            if skill.confidence < DISTRUSTED:
+                odds -= self._calibration.distrust
+            if best is None or odds > best[0]:
+                best = (odds, skill, evidence)
+        if best is None or best[0] < self._calibration.needed:
+            return Verdict(None, "no playbook has both the words and the meaning of the query")
+        words, meaning = best[2].words, best[2].meaning
+        seen = "" if meaning is None else f", {meaning:.1f} standard deviations nearer than other questions"
+        return Verdict(best[1].skill_id, f"{words:.0%} of the query's words{seen}")
+
+    def weigh(self, query: str, candidates: Sequence[Skill]) -> list[Evidence]:
+        """What speaks for each candidate."""
+        said = meanings(query)
+        total = min(total_weight(said), _LONG) or 1.0
+        weighed = []
+        for skill, near in zip(candidates, self._standing_out(query, candidates), strict=True):
+            shared = said & meanings(_described(skill))
+            # A single word of several is too little, unless the meanings are all but the same.
+            telling = len(shared) > 1 or shared == said or (near or 0.0) >= self._calibration.one_word_above
+            words = min(1.0, total_weight(shared) / total)
+            weighed.append(Evidence(near, words, bool(shared) and telling))
+        return weighed
+
+    def _standing_out(self, query: str, candidates: Sequence[Skill]) -> list[float | None]:
+        if self._embedder is None:
+            return [None] * len(candidates)
+        if self._crowd is None:
+            self._crowd = self._embedder.embed_passages(background())
+        if len(self._problems) > _KEPT:
+            self._problems.clear()
+        if new := [skill.problem for skill in candidates if skill.problem not in self._problems]:
+            self._problems.update(zip(new, self._embedder.embed_passages(new), strict=True))
+        asked = self._embedder.embed_queries([query])[0]
+        return [_deviations(asked, self._problems[skill.problem], self._crowd) for skill in candidates]
+
+
+def _described(skill: Skill) -> str:
+    return "\n".join((skill.title, skill.problem, *skill.conditions, *skill.keywords))
+
+
+def _deviations(asked: Vector, kept: Vector, crowd: Vector) -> float:
+    """How far the two stand out from the crowd for one another: the mean of both points of view."""
+    near = float(asked @ kept)
+    sides = [crowd @ asked, crowd @ kept]
+    scores = [(near - float(side.mean())) / (float(side.std()) or 1.0) for side in sides]
+    return 0.0 if any(map(math.isnan, scores)) else sum(scores) / 2
