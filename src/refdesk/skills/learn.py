@@ -1,0 +1,281 @@
+"""How is a playbook found, learnt and refined?  The three tools' work, each one function read from top to bottom."""
+
+from __future__ import annotations
+
+import threading
+import time
+import uuid
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from refdesk.errors import InvalidInput, LibraryBusy
+from refdesk.ports import Embedder
+from refdesk.skills import redact
+from refdesk.skills.bridge import Bridge
+from refdesk.skills.changes import changes
+from refdesk.skills.extract import outcome_of
+from refdesk.skills.format import InvalidPlaybook, parse, render
+from refdesk.skills.judge import Thinker, Verdict
+from refdesk.skills.merge import merge
+from refdesk.skills.model import FIRST_CONFIDENCE, Draft, Outcome, Skill, SkillUpdate, embedded_text, moved
+from refdesk.skills.store import DUPLICATE, TOP_K, Revision, SkillNotFound, SkillStore, StaleSkill
+from refdesk.skills.transcript import read
+from refdesk.skills.validate import checked
+
+T = TypeVar("T")
+Report = Callable[[str], None]
+
+_TRIES = 100  # each lost race means that another update was kept, so this many only fail under a stampede
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a search came back with."""
+
+    skill: Skill | None
+    verdict: Verdict
+    candidates: int
+    judged: bool
+    took_ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """A new skill, or the one that was there already."""
+
+    skill: Skill
+    created: bool
+    repaired: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Updated:
+    """A skill at its next version and what that changed."""
+
+    skill: Skill
+    changes: tuple[str, ...]
+
+
+class Learner:
+    """The learning loop over one store."""
+
+    def __init__(self, store: SkillStore, embedder: Embedder | None) -> None:
+        self._store = store
+        self._embedder = embedder
+        self._bridge = Bridge()
+        self._creating = threading.Lock()
+        self._aligned = False
+
+    def close(self) -> None:
+        """Ends the bridge to the store; the store itself stays open."""
+        self._bridge.close()
+
+    # --- the three tools ------------------------------------------------------------------------------
+
+    def search(self, query: str, thinker: Thinker, report: Report = lambda stage: None) -> Found:
+        """The one playbook that fits, its use counted, or none."""
+        started = time.perf_counter()
+        asked = redact.strip(_required("query", query))
+        self._align()
+        hits = self._run(self._store.hybrid_search(self._embed_query(asked), asked, TOP_K))
+        candidates = [hit["skill"] for hit in hits[:TOP_K]]
+        report("judging")
+        verdict = thinker.judge(redact.redact(query), candidates) if candidates else Verdict(None, "no candidates")
+        # An id that the judge made up counts as none.
+        chosen = next((skill for skill in candidates if skill.skill_id == verdict.skill_id), None)
+        if chosen is not None:
+            chosen = self._run(self._store.record_outcome(chosen.skill_id, "used"))
+        took_ms = round((time.perf_counter() - started) * 1000, 3)
+        return Found(chosen and current(chosen), verdict, len(candidates), bool(candidates), took_ms)
+
+    def create(
+        self,
+        conversation: str,
+        thinker: Thinker,
+        *,
+        confirmed: bool = False,
+        metadata: Mapping[str, object] | None = None,
+        report: Report = lambda stage: None,
+    ) -> Created:
+        """A new skill made from the conversation, or the one that it would repeat."""
+        transcript = read(_required("conversation", conversation))
+        given = _redacted(metadata or {})
+        self._align()
+        report("extracting")
+        draft = _labelled(thinker.extract(transcript, given), given)
+        repaired = False
+        try:
+            draft = checked(redact.redact_draft(draft, transcript.names))
+        except InvalidPlaybook as error:
+            report("repairing")
+            draft = _labelled(thinker.repair(draft, error.problems, transcript), given)
+            draft = checked(redact.redact_draft(draft, transcript.names))
+            repaired = True
+        report("keeping")
+        return self._keep(_skill(draft, confirmed), confirmed=confirmed, repaired=repaired)
+
+    def update(
+        self,
+        skill_id: str,
+        conversation: str,
+        thinker: Thinker,
+        *,
+        feedback: str = "",
+        report: Report = lambda stage: None,
+    ) -> Updated:
+        """The skill with what the conversation teaches merged in; what others merge meanwhile stays."""
+        known = self.get(_required("skill_id", skill_id))
+        transcript = read(_required("conversation", conversation))
+        self._align()
+        base = as_draft(known)
+        report("refining")
+        proposed = thinker.refine(base, transcript, redact.redact(feedback))
+        proposed = redact.redact_draft(_labelled(proposed, {}), transcript.names)
+        outcome: Any = outcome_of(transcript) or None
+        report("keeping")
+        newest = known
+        for _ in range(_TRIES):
+            merged = checked(merge(base, proposed, as_draft(newest)))
+            try:
+                kept = self._run(self._store.update_skill(skill_id, self._update_of(merged, newest, outcome)))
+            except StaleSkill as error:
+                newest = error.current
+                continue
+            return Updated(current(kept), tuple(changes(newest, kept)))
+        raise LibraryBusy(f"Skill {skill_id} is being updated by too many others.", "Try again.")
+
+    # --- the command line's and the store's own -------------------------------------------------------
+
+    def get(self, skill_id: str) -> Skill:
+        """The skill of that id, its header line up to date."""
+        skill = self._run(self._store.get_skill(skill_id))
+        if skill is None:
+            raise SkillNotFound(skill_id)
+        return current(skill)
+
+    def skills(self) -> list[Skill]:
+        """All skills, the oldest first."""
+        found: list[Skill] = []
+        while page := self._run(self._store.list_skills(200, len(found))):
+            found += page
+        return found
+
+    def history(self, skill_id: str) -> list[Revision]:
+        """Every version of the skill, the first one first."""
+        return self._run(self._store.history(skill_id))
+
+    def rate(self, skill_id: str, outcome: Outcome) -> Skill:
+        """The skill after an outcome was told."""
+        return current(self._run(self._store.record_outcome(skill_id, outcome)))
+
+    def adopt(self, draft: Draft, *, skill_id: str = "", confidence: float = FIRST_CONFIDENCE) -> tuple[Skill, bool]:
+        """The skill as imported and whether it is new; one of the same id gets a new version."""
+        draft = checked(draft)
+        self._align()
+        known = self._run(self._store.get_skill(skill_id)) if skill_id else None
+        if known is not None:
+            return self._run(self._store.update_skill(skill_id, self._update_of(draft, None, None))), False
+        fresh = replace(_skill(draft, confirmed=False), confidence=confidence)
+        fresh = replace(fresh, skill_id=skill_id or fresh.skill_id, embedding=self._embed_draft(draft))
+        return self._run(self._store.create_skill(fresh)), True
+
+    # --- parts ------------------------------------------------------------------------------------------
+
+    def _keep(self, skill: Skill, *, confirmed: bool, repaired: bool) -> Created:
+        embedding = self._embed([embedded_text(skill.problem, skill.conditions, skill.keywords)])[0]
+        with self._creating:
+            known = self._run(self._store.check_duplicate(list(embedding), DUPLICATE))
+            if known is None:
+                kept = self._run(self._store.create_skill(replace(skill, embedding=embedding)))
+                return Created(current(kept), True, repaired)
+        if confirmed:
+            known = self._run(self._store.record_outcome(known.skill_id, "confirmed"))
+        return Created(current(known), False, repaired)
+
+    def _update_of(self, draft: Draft, newest: Skill | None, outcome: Outcome | None) -> SkillUpdate:
+        return SkillUpdate(
+            title=draft.playbook.title,
+            problem=draft.problem,
+            resolution_md=render(draft.playbook),
+            conditions=draft.playbook.prerequisites,
+            keywords=draft.keywords,
+            product_area=draft.playbook.product_area,
+            issue_type=draft.playbook.issue_type,
+            embedding=self._embed_draft(draft),
+            outcome=outcome,
+            expected_version=newest.version if newest else None,
+        )
+
+    def _embed_draft(self, draft: Draft) -> tuple[float, ...]:
+        return self._embed([embedded_text(draft.problem, draft.playbook.prerequisites, draft.keywords)])[0]
+
+    def _embed_query(self, text: str) -> list[float]:
+        return [] if self._embedder is None else self._embedder.embed_queries([text])[0].tolist()
+
+    def _embed(self, texts: Sequence[str]) -> list[tuple[float, ...]]:
+        if self._embedder is None:
+            return [()] * len(texts)
+        return [tuple(row.tolist()) for row in self._embedder.embed_passages(texts)]
+
+    def _align(self) -> None:
+        """Sees to it that the kept vectors are this embedder's: those of two models can't be compared."""
+        if self._aligned or self._embedder is None:
+            return
+        identity = self._embedder.identity
+        name = f"{identity.name} {identity.version} {identity.dimension}"
+        if self._run(self._store.embedded_by()) != name:
+            kept = self.skills()
+            rows = self._embed([embedded_text(one.problem, one.conditions, one.keywords) for one in kept])
+            vectors = {skill.skill_id: row for skill, row in zip(kept, rows, strict=True)}
+            self._run(self._store.replace_embeddings(name, vectors))
+        self._aligned = True
+
+    def _run(self, call: Coroutine[Any, Any, T]) -> T:
+        return self._bridge.run(call)
+
+
+def as_draft(skill: Skill) -> Draft:
+    """The skill as it would be drafted today."""
+    return Draft(playbook=parse(skill.resolution_md), problem=skill.problem, keywords=skill.keywords)
+
+
+def current(skill: Skill) -> Skill:
+    """The skill with a header line that tells today's confidence."""
+    book = replace(parse(skill.resolution_md), confidence=skill.confidence)
+    return replace(skill, resolution_md=render(book, (skill.times_used, skill.times_confirmed)))
+
+
+def _skill(draft: Draft, confirmed: bool) -> Skill:
+    confidence = moved(FIRST_CONFIDENCE, "confirmed") if confirmed else FIRST_CONFIDENCE
+    book = replace(draft.playbook, confidence=confidence)
+    return Skill(
+        skill_id=str(uuid.uuid4()),
+        title=book.title,
+        version=1,
+        problem=draft.problem,
+        resolution_md=render(book),
+        conditions=book.prerequisites,
+        keywords=draft.keywords,
+        product_area=book.product_area,
+        issue_type=book.issue_type,
+        confidence=confidence,
+        times_confirmed=int(confirmed),
+    )
+
+
+def _labelled(draft: Draft, metadata: Mapping[str, object]) -> Draft:
+    """The draft with area and type as the caller named them, where the caller did."""
+    area = str(metadata.get("product_area") or draft.playbook.product_area)
+    kind = str(metadata.get("issue_type") or draft.playbook.issue_type)
+    return replace(draft, playbook=replace(draft.playbook, product_area=area, issue_type=kind))
+
+
+def _redacted(metadata: Mapping[str, object]) -> dict[str, object]:
+    return {key: redact.redact(value) if isinstance(value, str) else value for key, value in metadata.items()}
+
+
+def _required(name: str, value: str) -> str:
+    if not value.strip():
+        raise InvalidInput(f"{name} is required")
+    return value
