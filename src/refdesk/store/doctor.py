@@ -9,12 +9,14 @@ from pathlib import Path
 
 from refdesk.analyse import terms
 from refdesk.errors import InvalidInput, StoreError
-from refdesk.model import Finding
+from refdesk.model import Filters, Finding
 from refdesk.store import writes
+from refdesk.store.filters import Scope
 from refdesk.store.followers import Followers
 from refdesk.store.gate import Gate
 from refdesk.store.record import FILE, Record, explained, sequence
 
+_EVERYTHING = Scope(Filters(), None, None, None)
 _SHOWN = 5
 _SAMPLE = 200
 _SELF = 0.99  # the least cosine of a vector with the nearest one to it, which is itself or its equal
@@ -108,10 +110,10 @@ def _vector_difference(record: Record, followers: Followers, wanted: set[int]) -
 
     index = followers.vectors(followers.sequence())
     with index.mutex, record.reading() as db:
-        problem = _difference(index.ids.tolist(), wanted)
+        problem = _difference(index.ids(), wanted)
         for chunk_id in [] if problem else _drawn(wanted):
             vector = vector_of(db, chunk_id)
-            near = cosines(db, vector, index.nearest(vector, _SHOWN))
+            near = cosines(db, vector, index.search(vector, _EVERYTHING, _SHOWN))
             if vector.any() and max(near.values(), default=0.0) < _SELF:
                 return f"has another vector for chunk {chunk_id} than the record"
     return problem

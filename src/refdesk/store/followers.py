@@ -166,6 +166,8 @@ class Followers:
         index = self._vector_index()
         with index.mutex:
             self._refresh_vectors(index)
+            with self._record.snapshot() as db:
+                index.settle(db)
             index.save()
             applied = index.applied
         assert applied is not None

@@ -9,29 +9,26 @@ import logging
 import random
 import sqlite3
 import threading
-from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from refdesk.model import Filters
 from refdesk.store import snapshot
-from refdesk.store.attributes import Attributes, Mask
-from refdesk.store.engines import ENGINES, SAMPLE, Engine, ExactEngine, Matrix, TurboEngine, turbovec_takes
+from refdesk.store.attributes import Attributes
+from refdesk.store.engines import ENGINES, SAMPLE, ExactEngine, Matrix, TurboEngine, turbovec_takes
 from refdesk.store.filters import Scope
 from refdesk.store.log import Applied
+from refdesk.store.table import Table
 
 _log = logging.getLogger(__name__)
 
 VERSION = 1
 EXACT_UP_TO = 2000  # vectors; below, exact is as fast and needs no calibration
 _RECALIBRATE_AT = 4  # times the size that the codes were calibrated at
-_WIDE = 0.2  # of all vectors: a filter that lets more through is applied to more hits than needed
+_ASIDE, _ASIDE_SHARE = 1000, 0.05  # changes, or share of the whole, that are kept beside it
 _SLICE = 4000
-_MASKS = 32
 _SELECT = """
 SELECT c.id, c.document, d.collection, c.kind, c.type, c.language, d.extension, d.metadata, c.metadata, v.data
 FROM chunks c JOIN documents d ON d.id = c.document JOIN vectors v ON v.id = c.vector
@@ -39,51 +36,40 @@ FROM chunks c JOIN documents d ON d.id = c.document JOIN vectors v ON v.id = c.v
 
 
 class VectorIndex:
-    """Every chunk that has a vector, with what filters ask about it; its users hold the mutex."""
+    """Every chunk that has a vector; its users hold the mutex.
+
+    After a change turbovec lays out all its codes anew at the next search, so a few changes are kept beside it:
+    chunks that are gone, and fresh ones in a table of their own.
+    """
 
     def __init__(self, file: Path) -> None:
         self.file = file
         self.mutex = threading.RLock()
         self.applied: Applied | None = None
-        self._attributes = Attributes()
-        self._engine: Engine | None = None
+        self._base: Table | None = None
+        self._gone: set[int] = set()  # in the base, but no longer true
+        self._fresh: Table | None = None
         self._dimension = 0
         self._calibrated_at = 0
-        self._masks: OrderedDict[Filters, Mask] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._attributes)
+        return sum(len(table) for table in self._tables()) - len(self._gone)
 
-    @property
-    def ids(self) -> NDArray[np.int64]:
+    def _tables(self) -> list[Table]:
+        return [table for table in (self._base, self._fresh) if table is not None]
+
+    def ids(self) -> list[int]:
         """The chunks that are here."""
-        return self._attributes.ids
-
-    # searching
+        settled: list[int] = self._base.ids.tolist() if self._base else []
+        fresh: list[int] = self._fresh.ids.tolist() if self._fresh else []
+        return [chunk_id for chunk_id in settled if chunk_id not in self._gone] + fresh
 
     def search(self, vector: Matrix, scope: Scope, k: int) -> list[int]:
-        """The ids of about the k nearest chunks within the scope."""
-        if self._engine is None or k <= 0 or len(vector) != self._dimension:
+        """The ids of the k nearest chunks within the scope, and of some more."""
+        if self._base is None or k <= 0 or len(vector) != self._dimension:
             return []
-        mask = self._mask(scope) if scope.filters else None
-        slots = self._engine.search(vector, k, mask)
-        found: list[int] = self.ids[slots].tolist()
-        return found
-
-    def nearest(self, vector: Matrix, k: int) -> list[int]:
-        """The ids of about the k nearest chunks of all."""
-        if self._engine is None or len(vector) != self._dimension:
-            return []
-        found: list[int] = self.ids[self._engine.search(vector, k, None)].tolist()
-        return found
-
-    def _mask(self, scope: Scope) -> Mask:
-        mask = self._masks.get(scope.filters)
-        if mask is None:
-            mask = self._masks[scope.filters] = self._attributes.mask(scope)
-            while len(self._masks) > _MASKS:
-                self._masks.popitem(last=False)
-        return mask
+        found = self._base.search(vector, scope, k, self._gone)
+        return found + self._fresh.search(vector, scope, k) if self._fresh else found
 
     # following the record
 
@@ -96,60 +82,71 @@ class VectorIndex:
         sample = _sample(db)
         self._dimension = sample.shape[1]
         if count > EXACT_UP_TO and turbovec_takes(self._dimension):
-            self._engine = TurboEngine.calibrated(sample)
+            self._base = Table(TurboEngine.calibrated(sample))
             self._calibrated_at = count
         else:
-            self._engine = ExactEngine(self._dimension)
+            self._base = Table(ExactEngine(self._dimension))
         cursor = db.execute(_SELECT + "ORDER BY c.id")
         while found := cursor.fetchmany(_SLICE):
-            self._add(found)
+            self._base.add(found, _vectors(found))
 
     def replace(self, db: sqlite3.Connection, chunk_ids: Sequence[int]) -> None:
         """Takes these chunks from the record as they are now."""
-        if self._engine is None:
+        if self._base is None:
             self.build(db)
             return
-        for slot in self._attributes.remove(chunk_ids):
-            self._engine.remove(slot)
-        for found in _slices(db, chunk_ids):
-            self._add(found)
+        if isinstance(self._base.engine, ExactEngine):
+            self._base.remove(chunk_ids)
+            _add_from(db, chunk_ids, self._base)
+        else:
+            self._set_aside(db, chunk_ids, self._base)
         if self._outgrown():
             self.build(db)
+
+    def _set_aside(self, db: sqlite3.Connection, chunk_ids: Sequence[int], base: Table) -> None:
+        self._fresh = self._fresh or Table(ExactEngine(self._dimension))
+        self._fresh.remove(chunk_ids)
+        self._gone.update(base.ids[np.isin(base.ids, np.array(chunk_ids, np.int64))].tolist())
+        _add_from(db, chunk_ids, self._fresh)
+        if len(self._fresh) + len(self._gone) > max(_ASIDE, int(_ASIDE_SHARE * len(base))):
+            self.settle(db)
+
+    def settle(self, db: sqlite3.Connection) -> None:
+        """Moves what was set aside into the base."""
+        if self._base is not None and (self._gone or self._fresh):
+            self._base.remove(self._gone)
+            if self._fresh:
+                _add_from(db, self._fresh.ids.tolist(), self._base)
+            self._gone, self._fresh = set(), None
+            self._base.forget_masks()
 
     def advance(self, applied: Applied) -> None:
         """Notes how far the index has come; names in filters may mean something else from here on."""
         self.applied = applied
-        self._masks.clear()
+        for table in self._tables():
+            table.forget_masks()
 
     def _outgrown(self) -> bool:
-        if isinstance(self._engine, ExactEngine):
+        if self._base is not None and isinstance(self._base.engine, ExactEngine):
             return len(self) > 2 * EXACT_UP_TO and turbovec_takes(self._dimension)
         return len(self) > _RECALIBRATE_AT * self._calibrated_at
 
-    def _add(self, found: Sequence[tuple[Any, ...]]) -> None:
-        if found and self._engine is not None:
-            self._engine.add(unpack([row[-1] for row in found]))
-            self._attributes.add(found)
-
     def _reset(self) -> None:
         self.applied = None
-        self._attributes = Attributes()
-        self._engine = None
+        self._base = self._fresh = None
+        self._gone = set()
         self._dimension = self._calibrated_at = 0
-        self._masks.clear()
 
     # keeping
 
     def save(self) -> None:
-        """Writes the snapshot in one step."""
-        assert self.applied is not None
+        """Writes the snapshot in one step; what was set aside has been settled."""
+        assert self.applied is not None and not self._gone and not self._fresh
         head = {
             "version": VERSION, "seq": self.applied.seq, "token": self.applied.token, "dimension": self._dimension,
-            "calibrated_at": self._calibrated_at, "engine": self._engine.name if self._engine else "",
+            "calibrated_at": self._calibrated_at, "engine": self._base.engine.name if self._base else "",
         }  # fmt: skip
-        arrays = self._attributes.dump()
-        if self._engine:
-            arrays["vectors"] = self._engine.dump()
+        arrays = {**self._base.attributes.dump(), "vectors": self._base.engine.dump()} if self._base else {}
         snapshot.write(self.file, head, arrays)
 
     def load(self) -> bool:
@@ -168,15 +165,13 @@ class VectorIndex:
     def _take(self, head: Mapping[str, Any], arrays: snapshot.Arrays) -> None:
         if head["version"] != VERSION:
             return
-        attributes = Attributes.load(arrays)
-        engine: Engine | None = None
         if head["engine"]:
             if head["engine"] == TurboEngine.name and not turbovec_takes(head["dimension"]):
                 return
-            engine = ENGINES[head["engine"]].load(arrays["vectors"])
-        if len(attributes) != (len(engine) if engine else 0):
-            raise ValueError("it holds more attributes than vectors, or fewer")
-        self._attributes, self._engine = attributes, engine
+            base = Table(ENGINES[head["engine"]].load(arrays["vectors"]), Attributes.load(arrays))
+            if len(base.engine) != len(base):
+                raise ValueError("it holds more attributes than vectors, or fewer")
+            self._base = base
         self._dimension, self._calibrated_at = head["dimension"], head["calibrated_at"]
         self.applied = Applied(head["seq"], head["token"])
 
@@ -204,6 +199,8 @@ def vector_of(db: sqlite3.Connection, chunk_id: int) -> Matrix:
 
 def unpack(packed: Sequence[bytes]) -> Matrix:
     """The vectors as rows of length 1: halving their precision changed the length more than the direction."""
+    if not packed:
+        return np.empty((0, 0), np.float32)
     found = np.frombuffer(b"".join(packed), "<f2").reshape(len(packed), -1).astype(np.float32)
     found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.float32(1e-6))
     return found
@@ -218,8 +215,14 @@ def _sample(db: sqlite3.Connection) -> Matrix:
     return unpack(packed or [db.execute("SELECT data FROM vectors LIMIT 1").fetchone()[0]])
 
 
-def _slices(db: sqlite3.Connection, chunk_ids: Sequence[int]) -> Iterator[list[tuple[Any, ...]]]:
+def _add_from(db: sqlite3.Connection, chunk_ids: Sequence[int], table: Table) -> None:
+    """Adds those of the chunks that have a vector in the record."""
     for start in range(0, len(chunk_ids), _SLICE):
         wanted = json.dumps(list(chunk_ids[start : start + _SLICE]))
-        found = db.execute(_SELECT + "WHERE c.id IN (SELECT value FROM json_each(?)) ORDER BY c.id", (wanted,))
-        yield found.fetchall()
+        cursor = db.execute(_SELECT + "WHERE c.id IN (SELECT value FROM json_each(?)) ORDER BY c.id", (wanted,))
+        found = cursor.fetchall()
+        table.add(found, _vectors(found))
+
+
+def _vectors(found: Sequence[tuple[Any, ...]]) -> Matrix:
+    return unpack([row[-1] for row in found])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from refdesk.model import Batch, DocumentWrite, Filters
-from refdesk.store import followers, vectors
+from refdesk.store import followers, table, vectors
 from refdesk.store.local import LocalStore
 from tests.ports.library import IDENTITY, batch, collection, vector, write
 
@@ -144,6 +144,8 @@ class StoreMachine(RuleBasedStateMachine):
 def test_any_sequence_of_operations_agrees_with_the_model(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(followers, "_FEW", 8)  # so that snapshots are renewed and the log is trimmed
     monkeypatch.setattr(vectors, "EXACT_UP_TO", 3 if engine == "turbovec" else 1000)
+    monkeypatch.setattr(vectors, "_ASIDE", 4)
+    monkeypatch.setattr(table, "_FEW_GONE", 1)
     StoreMachine.TestCase.settings = settings(
         max_examples=12,
         stateful_step_count=20,

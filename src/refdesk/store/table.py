@@ -1,0 +1,68 @@
+"""Which vectors, within a filter, are nearest?  An engine's slots with the attributes of each."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refdesk.model import Filters
+from refdesk.store.attributes import Attributes, Mask
+from refdesk.store.engines import Engine, Matrix
+from refdesk.store.filters import Scope
+
+_MASKS = 32
+_FEW_GONE = 256  # chunks that are fetched and left out; more are masked
+
+
+class Table:
+    """Vectors by chunk id, with what filters ask about them."""
+
+    def __init__(self, engine: Engine, attributes: Attributes | None = None) -> None:
+        self.engine = engine
+        self.attributes = attributes or Attributes()
+        self._masks: OrderedDict[Filters, Mask] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """The chunk in each slot."""
+        return self.attributes.ids
+
+    def add(self, found: Sequence[tuple[Any, ...]], vectors: Matrix) -> None:
+        """Takes rows as Attributes does, with a vector for each."""
+        if found:
+            self.engine.add(vectors)
+            self.attributes.add(found)
+
+    def remove(self, chunk_ids: Collection[int]) -> None:
+        """Lets go of those of the chunks that are here."""
+        for slot in self.attributes.remove(list(chunk_ids)):
+            self.engine.remove(slot)
+
+    def search(self, vector: Matrix, scope: Scope, k: int, gone: Collection[int] = ()) -> list[int]:
+        """The ids of about the k nearest chunks within the scope, without those that are gone."""
+        mask = self._mask(scope) if scope.filters else None
+        extra = len(gone)
+        if len(gone) > _FEW_GONE:
+            alive = ~np.isin(self.ids, np.array(list(gone), np.int64))
+            mask, extra = alive if mask is None else mask & alive, 0
+        found: list[int] = self.ids[self.engine.search(vector, k + extra, mask)].tolist()
+        return [chunk_id for chunk_id in found if chunk_id not in gone][:k] if gone else found
+
+    def _mask(self, scope: Scope) -> Mask:
+        mask = self._masks.get(scope.filters)
+        if mask is None:
+            mask = self._masks[scope.filters] = self.attributes.mask(scope)
+            while len(self._masks) > _MASKS:
+                self._masks.popitem(last=False)
+        return mask
+
+    def forget_masks(self) -> None:
+        """Lets go of what filters meant so far."""
+        self._masks.clear()
