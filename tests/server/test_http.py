@@ -27,8 +27,7 @@ def test_a_session_from_the_handshake_to_its_end(serve_http: Serve, connect: Con
     answer = client.call("slow", {"steps": 3, "pause": 0.06}, _meta={"progressToken": 1})
     assert answer["result"]["structuredContent"] == {"steps": 3}
     assert client.inbox.wait(lambda each: each["method"] == "notifications/progress")["params"]["progress"] == 1
-    ended = httpx.delete(server.url, headers=client.headers)
-    assert ended.status_code == 200
+    assert client.end_session().status_code == 200
     assert client.post({"jsonrpc": "2.0", "id": 9, "method": "ping"}).status_code == 404
 
 
@@ -155,7 +154,7 @@ def test_ending_the_session_ends_its_tasks(serve_http: Serve, connect: Connect, 
     client.initialize()
     client.call("slow", {}, task={})
     wait_for(tmp_path / "trace", "working")
-    httpx.delete(server.url, headers=client.headers)
+    client.end_session()
     wait_for(tmp_path / "trace", "stopped at")
 
 
