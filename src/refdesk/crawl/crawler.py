@@ -53,11 +53,12 @@ class Crawler:
         self._report = report
         self._progress = progress
         self._render = render
-        self._hashes = state.hashes()
+        self._hash_before = state.hash_by_url()
+        self._hashes = state.hashes()  # which page has these bytes
         counts = state.counts()
         self._good = counts.get("fetched", 0) + counts.get("stored", 0)
         self._done = sum(counts.values()) - len(frontier)
-        self._active = 0
+        self._active = self._active_early = 0
         self._changed = anyio.Event()
         self._waiting_pages = self._waiting_bytes = 0
         self._fetching = True
@@ -69,6 +70,7 @@ class Crawler:
             async with anyio.create_task_group() as requests:
                 while entry := await self._next():
                     self._active += 1
+                    self._active_early += not entry.late
                     requests.start_soon(self._visit, entry)
             self._fetching = False
             self._tell()
@@ -80,7 +82,7 @@ class Crawler:
         while True:
             room = self._options.max_pages - self._good
             if self._active < min(self._options.concurrency, room):
-                entry = self._frontier.next()
+                entry = self._frontier.next(early_under_way=self._active_early > 0)
                 if entry is not None:
                     await self._pace.turn()
                     return entry
@@ -99,6 +101,7 @@ class Crawler:
                 await self._ask(entry)
         finally:
             self._active -= 1
+            self._active_early -= not entry.late
             self._tell()
 
     def _repeats_page(self, entry: Entry) -> bool:
@@ -159,8 +162,10 @@ class Crawler:
         if outcome.state in ("fetched", "alias"):
             self._hold(entry, answer, outcome)
         else:
-            self._good += outcome.state == "stored"
-            self._report.unchanged += outcome.state == "stored"
+            if outcome.state == "stored":
+                self._good += 1
+                self._report.unchanged += 1
+                self._hashes.setdefault(self._hash_before.get(entry.url, ""), entry.url)
             self._state.note(
                 entry.url, outcome.state, status=answer.status, reason=outcome.reason, target=outcome.target
             )

@@ -63,19 +63,17 @@ class Frontier:
         for entry in fresh:
             self._take_in(entry)
 
-    def next(self) -> Entry | None:
-        """The next page that may be asked for now."""
+    def next(self, *, early_under_way: bool = False) -> Entry | None:
+        """The next page that may be asked for now; late ones when no other is waiting or under way."""
         while self._later and self._later[0][0] <= self._clock():
             self._push(heapq.heappop(self._later)[2])
-        return heapq.heappop(self._heap)[3] if self._heap else None
+        if not self._heap or (self._heap[0][0] and (early_under_way or self._later)):
+            return None
+        return heapq.heappop(self._heap)[3]
 
     def again(self, entry: Entry, after_s: float) -> None:
         """Takes back a page that failed, to be asked for after a while."""
         heapq.heappush(self._later, (self._clock() + after_s, next(self._order), entry))
-
-    def back(self, entry: Entry) -> None:
-        """Takes back a page that was not asked for after all."""
-        self._push(entry)
 
     def wait_s(self) -> float | None:
         """How long until a page that failed is due; None when none is."""

@@ -12,8 +12,8 @@ from refdesk.parse.decode import decode
 from refdesk.parse.html import extract
 
 _SAME_TEXT = 0.8  # the share of a page's words that the page it points to must have
-_NEW_TEXT = 0.5  # the share of lines that llms-full.txt must have for itself to be kept
-_LINE_WORDS = 6
+_NEW_TEXT = 0.5  # the share of llms-full.txt that no page says, for it to be kept
+_RUN_WORDS = 5
 _WORD = re.compile(r"\w+")
 _PASSED_ON: frozenset[PageState] = frozenset(("moved", "alias", "duplicate"))
 _NO_MORE: frozenset[PageState] = frozenset(("gone", "skipped", "scripts"))
@@ -41,11 +41,11 @@ def _settle_full(state: CrawlState, keeper: Keeper) -> None:
 
 def _says_more(text: str, keeper: Keeper, url: str) -> bool:
     """Whether a text says much that the kept pages do not."""
-    lines = _lines(text)
-    known: set[str] = set()
+    runs = _runs(text)
+    unknown = set(runs)
     for page in keeper.kept - {url}:
-        known |= _lines(keeper.text_of(page))
-    return bool(lines) and len(lines - known) > _NEW_TEXT * len(lines)
+        unknown -= _runs(keeper.text_of(page))
+    return len(unknown) > _NEW_TEXT * len(runs)
 
 
 def _settle_aliases(state: CrawlState, keeper: Keeper) -> None:
@@ -119,7 +119,7 @@ def _to_remove(states: Mapping[str, PageState], ends: Mapping[str, str], kept: s
     return sorted(removed)
 
 
-def _lines(text: str) -> set[str]:
-    """The longer lines of a text, as words only."""
-    found = (_WORD.findall(line) for line in text.splitlines())
-    return {" ".join(words).lower() for words in found if len(words) >= _LINE_WORDS}
+def _runs(text: str) -> set[int]:
+    """The text's runs of a few words, whatever lines and marks are between them."""
+    words = _WORD.findall(text.lower())
+    return {hash(tuple(words[start : start + _RUN_WORDS])) for start in range(max(1, len(words) - _RUN_WORDS + 1))}

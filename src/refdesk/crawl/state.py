@@ -208,6 +208,10 @@ class CrawlState:
         query = "SELECT hash, url FROM pages WHERE collection = ? AND state IN ('fetched', 'stored') AND hash <> ''"
         return dict(self._rows(query, self._collection))
 
+    def hash_by_url(self) -> dict[str, str]:
+        """The bytes that each page had when it was last fetched."""
+        return dict(self._rows("SELECT url, hash FROM pages WHERE collection = ? AND hash <> ''", self._collection))
+
     def note(self, url: str, state: PageState, *, status: int = 0, reason: str = "", target: str = "") -> None:
         """Sets what became of a page."""
         self._run(

@@ -1,0 +1,1 @@
+"""A documentation site with everything that makes crawling hard, built and served on loopback."""

@@ -1,0 +1,324 @@
+"""A documentation site with everything that makes crawling hard, crawled for real."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from refdesk.app import open_desk
+from refdesk.crawl.options import crawl_options
+from refdesk.crawl.report import CrawlReport
+from refdesk.crawl.site import crawl
+from refdesk.desk import Desk
+from refdesk.errors import InvalidUri, LoadFailed
+from refdesk.model import Document
+from refdesk.settings import Settings
+from tests.e2e.docsite.build import build_mkdocs, build_sphinx, source_words, sources, text_words
+from tests.e2e.docsite.server import Reply, Site, make_nasty, page
+from tests.mcp_client.stdio import environment
+
+MAX_BYTES = 500_000
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build_mkdocs(tmp_path_factory.mktemp("mkdocs"))
+
+
+@pytest.fixture
+def nasty(built: Path) -> Iterator[Site]:
+    with Site(built) as site:
+        make_nasty(site)
+        yield site
+
+
+@pytest.fixture
+def plain() -> Iterator[Site]:
+    """A chain of small pages: each links to the next."""
+    with Site() as site:
+        for number in range(30):
+            text = f"<h1>Page {number}</h1><p>What page {number} says about topic {number * 7}.</p>"
+            site.routes[f"/p{number}"] = page(f"Page {number}", f"{text}<a href='/p{number + 1}'>next</a>")
+        site.routes["/"] = page("Start", "<h1>Start</h1><p>Here it all begins.</p><a href='/p0'>first</a>")
+        yield site
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    settings = Settings(
+        library=tmp_path / "library", embedder="none", max_fetch_bytes=MAX_BYTES, allow_hosts=("127.0.0.1",)
+    )
+    with open_desk(settings) as opened:
+        yield opened
+
+
+def go(desk: Desk, site: Site, path: str = "/", **more: Any) -> CrawlReport:
+    given = {"delay_s": 0.0, "backoff_s": 0.01, "browser": False, **more}
+    excludes = given.pop("excludes", ())
+    return crawl(desk, crawl_options(site.url(path), excludes=excludes, **given), name="site")
+
+
+def kept(desk: Desk, site: Site) -> dict[str, Document]:
+    return {"/" + one.uri.removeprefix(site.root): one for one in desk.store.documents("site", 10_000, 0)}
+
+
+def reasons(pages: list[Any], site: Site) -> dict[str, str]:
+    return {"/" + one.path.removeprefix(site.root): one.reason for one in pages}
+
+
+# --- a whole site ---------------------------------------------------------------------------------
+
+
+def test_a_site_with_everything(desk: Desk, nasty: Site) -> None:
+    report = go(desk, nasty, excludes=("/print/",))
+    found = kept(desk, nasty)
+    written = {"/" if path == "index" else f"/{path}/" for path in sources("mkdocs")}
+    assert written <= set(found)
+    odd = {"/hub", "/only-in-sitemap", "/only-in-llms.md", "/heals", "/slow", "/latin1", "/arrived", "/markdown.md"}
+    assert set(found) - written == odd | {"/b%C3%BCcher"}
+    assert report.pages == len(found) == desk.store.count_documents("site")
+
+    assert nasty.asked["/heals"] == 3
+    assert nasty.asked["/broken"] == 4
+    assert all(nasty.asked[path] == 1 for path in found if path != "/heals")
+    never = ("/private/secret", "/print/1", "/picture.png", "/retries.md")
+    assert [path for path in never if nasty.asked[path]] == []
+
+    failed = reasons(report.failed, nasty)
+    assert failed == {
+        "/broken": "status 500",
+        "/loop/a": "redirects in a circle",
+        "/loop/b": "redirects in a circle",
+        "/self": "redirects to itself",
+    }
+    left_out = reasons(report.skipped, nasty)
+    assert left_out["/private/secret"] == "robots.txt does not allow it"
+    assert left_out["/huge"] == f"larger than {MAX_BYTES} bytes"
+    assert "169.254.169.254" in left_out["/away"]
+    assert "127.0.0.1:1" in left_out["/inner"]
+    assert "noindex" in left_out["/noindex"]
+    assert reasons(report.scripts, nasty) == {"/app": "empty without JavaScript"}
+    assert report.moved == 2 and report.duplicates == 3  # /copy, /named-elsewhere, /retries.md
+
+    latin = desk.store.raw(found["/latin1"].id)
+    assert "Größe der Fische" in latin and found["/latin1"].title == "Größe"
+    assert found["/retries/"].title == "Retries and backoff"
+
+
+def test_connections_are_kept(desk: Desk, nasty: Site) -> None:
+    report = go(desk, nasty, concurrency=3)
+    assert report.asked > 30
+    assert nasty.connections <= 8  # three, and those given up with an answer nobody wanted
+
+
+def test_a_second_crawl_fetches_only_what_changed(desk: Desk, nasty: Site) -> None:
+    go(desk, nasty)
+    before = kept(desk, nasty)
+    nasty.forget()
+    nasty.routes["/latin1"] = page("Size", "<h1>Size</h1><p>Another text about the anglerfish, now in English.</p>")
+    nasty.routes["/markdown.md"] = Reply(b"", 410, etag=False)
+    nasty.routes["/slow"] = Reply(b"", 503, etag=False)
+    nasty.routes["/arrived"] = Reply(b"", 404, etag=False)
+    report = go(desk, nasty)
+    after = kept(desk, nasty)
+    assert (report.written, report.removed) == (1, 2)
+    assert set(before) - set(after) == {"/markdown.md", "/arrived"}
+    assert after["/latin1"].id == before["/latin1"].id and after["/latin1"].title == "Size"
+    assert "/slow" in after and reasons(report.failed, nasty)["/slow"] == "status 503"
+    unchanged = [path for path in after if path not in ("/latin1", "/slow")]
+    assert all(nasty.statuses[path] == [304] for path in unchanged)
+    assert "/copy" not in after
+
+
+def test_what_was_removed_by_hand_is_fetched_again(desk: Desk, plain: Site) -> None:
+    go(desk, plain, depth=3)
+    desk.remove(kept(desk, plain)["/p1"].id)
+    go(desk, plain, depth=3)
+    assert plain.statuses["/p1"] == [200, 200]
+    assert "/p1" in kept(desk, plain)
+    desk.remove("site")
+    assert go(desk, plain, depth=3).written == 4
+
+
+def test_a_page_that_moves_is_kept_once(desk: Desk, plain: Site) -> None:
+    go(desk, plain, depth=2)
+    old = plain.routes["/p1"]
+    plain.routes |= {"/p1": Reply(status=301, headers={"Location": "/new"}), "/new": old}
+    report = go(desk, plain, depth=2)
+    assert set(kept(desk, plain)) == {"/", "/p0", "/new"}
+    assert report.removed == 1
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+
+def test_depth_and_pages_are_limited_and_can_be_raised(desk: Desk, plain: Site) -> None:
+    report = go(desk, plain, depth=3)
+    assert set(kept(desk, plain)) == {"/", "/p0", "/p1", "/p2"}
+    assert report.left == 1 and not plain.asked["/p3"]
+    assert go(desk, plain, max_pages=6).pages == 6
+    report = go(desk, plain, depth=40)
+    assert report.pages == 31 and set(reasons(report.gone, plain)) == {"/p30"}
+
+
+def test_depth_zero_is_one_page(desk: Desk, nasty: Site) -> None:
+    assert go(desk, nasty, depth=0).pages == 1
+    assert set(nasty.asked) == {"/robots.txt", "/"}
+
+
+def test_private_addresses_are_refused_unless_allowed(tmp_path: Path, plain: Site) -> None:
+    with (
+        open_desk(Settings(library=tmp_path / "other", embedder="none")) as desk,
+        pytest.raises(InvalidUri, match="loopback"),
+    ):
+        go(desk, plain)
+    assert not plain.asked
+
+
+def test_a_site_that_is_not_there(desk: Desk, plain: Site) -> None:
+    plain.routes.clear()
+    with pytest.raises(LoadFailed, match="status 404"):
+        go(desk, plain)
+    assert desk.store.collections() == []
+
+
+def test_robots_that_fail_stop_the_crawl(desk: Desk, plain: Site) -> None:
+    plain.routes["/robots.txt"] = Reply(b"", 503, etag=False)
+    with pytest.raises(LoadFailed, match="status 503"):
+        go(desk, plain)
+    assert set(plain.asked) == {"/robots.txt"}
+
+
+def test_canonical_links_do_not_swallow_pages(desk: Desk, plain: Site) -> None:
+    """A template that calls every page the start is wrong, and must not cost the pages."""
+    head = f"<link rel='canonical' href='{plain.root}'>"
+    for number in range(3):
+        text = f"<h1>Page {number}</h1><p>Unlike any other: {' '.join(f'word{number}{n}' for n in range(40))}</p>"
+        plain.routes[f"/p{number}"] = page(f"Page {number}", f"{text}<a href='/p{number + 1}'>next</a>", head)
+    go(desk, plain, depth=3)
+    assert set(kept(desk, plain)) == {"/", "/p0", "/p1", "/p2"}
+
+
+def test_llms_full_is_kept_where_the_pages_say_less(desk: Desk, plain: Site) -> None:
+    lines = "\n\n".join(f"Line {n} tells of many things that no page of the site has." for n in range(20))
+    plain.routes["/llms-full.txt"] = Reply(f"# All\n\n{lines}".encode(), content_type="text/plain")
+    go(desk, plain, depth=1)
+    assert set(kept(desk, plain)) == {"/", "/p0", "/llms-full.txt"}
+    go(desk, plain, depth=1)
+    assert set(kept(desk, plain)) == {"/", "/p0", "/llms-full.txt"}
+
+
+# --- stopping and going on ------------------------------------------------------------------------
+
+
+def command(library: Path, site: Site, *arguments: str) -> list[str]:
+    allowed = ("--allow-host", "127.0.0.1", "--delay", "0", "--no-browser")
+    start = [sys.executable, "-m", "refdesk", "--library", str(library), "--embedder", "none", "crawl", site.root]
+    return [*start, "--name", "site", *allowed, *arguments]
+
+
+def stopped_at(site: Site, path: str, running: Callable[[], subprocess.Popen[str]], how: int) -> subprocess.Popen[str]:
+    """Starts a crawl and sends it a signal while it waits for the answer of one page."""
+    reached, go_on = threading.Event(), threading.Event()
+
+    def wait(asked: str) -> None:
+        if asked == path and not reached.is_set():
+            reached.set()
+            go_on.wait(30)
+
+    site.on_request = wait
+    process = running()
+    assert reached.wait(60)
+    process.send_signal(how)
+    process.wait(60)
+    go_on.set()
+    site.on_request = lambda path: None
+    return process
+
+
+def test_a_killed_crawl_goes_on_without_fetching_twice(tmp_path: Path, plain: Site) -> None:
+    library = tmp_path / "library"
+    line = command(library, plain, "--concurrency", "1", "--depth", "40", "--json")
+    run: Callable[[], subprocess.Popen[str]] = lambda: subprocess.Popen(line, env=environment(), text=True)  # noqa: E731
+    stopped_at(plain, "/p12", run, signal.SIGKILL)
+    plain.asked["/p12"] -= 1  # never answered
+    done = subprocess.run(line, env=environment(), capture_output=True, text=True, check=True)
+    report = json.loads(done.stdout)
+    assert report["resumed"] is True and report["pages"] == 31
+    pages = {path: times for path, times in plain.asked.items() if path == "/" or path.startswith("/p")}
+    assert set(pages.values()) == {1} and len(pages) == 32
+    assert plain.asked["/robots.txt"] == plain.asked["/sitemap.xml"] == 1
+    with open_desk(Settings(library=library, embedder="none")) as desk:
+        assert desk.store.count_documents("site") == 31
+        assert all(one.ok for one in desk.store.verify(repair=False))
+
+
+def test_ctrl_c_ends_cleanly(tmp_path: Path, plain: Site) -> None:
+    line = command(tmp_path / "library", plain, "--concurrency", "2", "--depth", "40")
+    process = stopped_at(
+        plain,
+        "/p5",
+        lambda: subprocess.Popen(line, env=environment(), text=True, stderr=subprocess.PIPE),
+        signal.SIGINT,
+    )
+    assert process.returncode == 130
+    assert process.stderr is not None
+    said = process.stderr.read()
+    process.stderr.close()
+    assert "run the same command to go on" in said and "Traceback" not in said
+    done = subprocess.run(line, env=environment(), capture_output=True, text=True, check=True)
+    assert "31 pages" in done.stdout
+
+
+# --- what is read ---------------------------------------------------------------------------------
+
+
+def shares(kept_text: str, source: str) -> tuple[float, float]:
+    """The share of the source's words that was kept, and the share of kept words that are foreign."""
+    wanted, got = Counter(source_words(source)), Counter(text_words(kept_text))
+    both = sum((wanted & got).values())
+    return both / sum(wanted.values()), 1 - both / sum(got.values())
+
+
+@pytest.mark.parametrize(
+    ("generator", "theme"),
+    [("mkdocs", "mkdocs"), ("mkdocs", "readthedocs"), ("sphinx", "alabaster"), ("sphinx", "classic")],
+)
+def test_pages_say_what_their_sources_say(
+    desk: Desk, built: Path, tmp_path: Path, generator: str, theme: str, record_property: Callable[[str, object], None]
+) -> None:
+    if (generator, theme) == ("mkdocs", "mkdocs"):
+        folder = built
+    else:
+        folder = (build_mkdocs if generator == "mkdocs" else build_sphinx)(tmp_path / "built", theme)
+    with Site(folder) as site:
+        go(desk, site)
+        found = kept(desk, site)
+        ending = "/" if generator == "mkdocs" else ".html"
+        worst_kept, worst_foreign = 1.0, 0.0
+        for path, source in sources(generator).items():
+            address = "/" if path == "index" else f"/{path}{ending}"
+            share, foreign = shares(desk.store.raw(found[address].id), source)
+            worst_kept, worst_foreign = min(worst_kept, share), max(worst_foreign, foreign)
+            assert share >= 0.95 and foreign <= 0.05, (address, share, foreign)
+    record_property("kept", worst_kept)
+    record_property("foreign", worst_foreign)
+
+
+def test_a_browser_shows_what_scripts_write(desk: Desk, nasty: Site) -> None:
+    from refdesk.crawl.render import why_no_browser
+
+    if missing := why_no_browser():
+        pytest.skip(missing)
+    report = go(desk, nasty, browser=True)
+    assert report.scripts == [] and report.rendered == 1
+    assert "stoplight loosejaw" in desk.store.raw(kept(desk, nasty)["/app"].id)
