@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 from refdesk.model import Chunking, Parsed
 from refdesk.parse.frontmatter import FrontMatter, chunking_hint, read_front_matter
 from refdesk.parse.manifest import NO_RULES, Governing
-from refdesk.parse.outline import Block, BlockKind, Fence, Heading, Outline, split_lines, trim
+from refdesk.parse.outline import Block, BlockKind, Fence, Heading, Outline, paragraphs, split_lines, trim
 from refdesk.parse.sections import cut
 from refdesk.parse.strategy import Strategy
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
+    from markdown_it.rules_block import StateBlock
     from markdown_it.token import Token
 
 _BLOCKS: dict[str, tuple[BlockKind, bool]] = {
@@ -37,6 +38,7 @@ _TAG = re.compile(
     r"|center|badge|details|summary|svg|path|button|wbr)\b|<!--",
     re.IGNORECASE,
 )
+_MAX_STEPS = 600_000  # a text of 20 MB that somebody wrote takes fewer
 _ATTRIBUTES = re.compile(r"\s*(?:\{[#.:][^{}]*\}|\s#+)\s*$")
 
 
@@ -62,7 +64,7 @@ class MarkdownParser:
             text=text,
             chunks=cut(outline, title, chunking, self._strategy(front, text)),
             metadata={**front.fields, **facets},
-            notes=(front.problem,) if front.problem else (),
+            notes=tuple(note for note in (front.problem, outline.note) if note),
         )
 
     def _strategy(self, front: FrontMatter, text: str) -> Strategy | None:
@@ -81,7 +83,11 @@ def read_outline(lines: list[str], body: int = 0) -> Outline:
     headings: list[Heading] = []
     blocks: list[Block] = []
     fences: list[Fence] = []
-    tokens = _block_parser().parse(source)
+    try:
+        tokens = _block_parser().parse(source, {"steps": 0})
+    except _TooIntricateError:
+        found = [replace(one, start=one.start + body, end=one.end + body) for one in paragraphs(lines[body:])]
+        return Outline(lines=lines, body=body, blocks=tuple(found), note="too intricate: read without its headings")
     for at, token in enumerate(tokens):
         if token.map is None:
             continue
@@ -129,13 +135,27 @@ def plain_text(markup: str) -> str:
     return " ".join("".join(found).split())
 
 
+class _TooIntricateError(Exception):
+    """A text that was made to take long, or that takes long all the same."""
+
+
 @cache
 def _block_parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark").enable("table")
     parser.core.ruler.enableOnly(["normalize", "block"])
+    containers = ["paragraph", "reference", "blockquote", "list"]
+    parser.block.ruler.before("table", "steps", _count_step, {"alt": containers})
     return parser
+
+
+def _count_step(state: StateBlock, start: int, end: int, silent: bool) -> bool:
+    """A rule that matches nothing but stops a text of too many steps; by count, so on every machine alike."""
+    state.env["steps"] += 1
+    if state.env["steps"] > _MAX_STEPS:
+        raise _TooIntricateError
+    return False
 
 
 @cache

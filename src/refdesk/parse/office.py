@@ -15,7 +15,7 @@ from refdesk.model import Chunk, Chunking, Parsed
 from refdesk.parse.keys import Keys
 from refdesk.parse.manifest import NO_RULES, Governing
 from refdesk.parse.outline import Block, split_lines
-from refdesk.parse.pack import Limits, pack
+from refdesk.parse.pack import Limits, Piece, Sizes, pack
 
 if TYPE_CHECKING:
     from docx.document import Document as WordDocument
@@ -32,31 +32,18 @@ class PdfParser:
         """One chunk or more for each page, with the lines of the pages' text put together."""
         pages, metadata, notes = _pdf_pages(data)
         title = metadata.get("title") or PurePosixPath(path).stem
-        lines: list[str] = []
-        chunks: list[Chunk] = []
+        lines = [line for page in pages for line in [*split_lines(page), ""]]
         limits = Limits(maximum=chunking.max_tokens, minimum=chunking.min_tokens, overlap=chunking.overlap_tokens)
+        sizes = Sizes(lines, limits)
         keys = Keys(f"page-{number}" for number in range(1, len(pages) + 1))
+        chunks: list[Chunk] = []
+        start = 0
         for number, page in enumerate(pages, 1):
-            start = len(lines)
-            lines += [*split_lines(page), ""]
-            # A page's line ends are those of its layout, so its lines may part but none is cut unless it must be.
-            pieces = pack(lines, [Block(at, at + 1, "prose", whole=False) for at in range(start, len(lines))], limits)
+            end = start + len(split_lines(page)) + 1
+            pieces = pack(lines, [Block(at, at + 1, "prose", whole=False) for at in range(start, end)], limits, sizes)
+            start = end
             for part, piece in enumerate(pieces, 1):
-                chunks.append(
-                    Chunk(
-                        text=piece.text,
-                        kind="page",
-                        type="prose",
-                        language="plain_text",
-                        start_line=piece.start + 1,
-                        end_line=piece.end,
-                        tokens=tokens.count(piece.text),
-                        key=keys.part(f"page-{number}", part),
-                        title=f"{title}, page {number}",
-                        breadcrumb=(title, f"Page {number}"),
-                        metadata={"page": str(number)},
-                    )
-                )
+                chunks.append(_page(piece, title, number, keys.part(f"page-{number}", part)))
         if not chunks:
             raise ParseFailed("nothing to read: the pdf holds pictures of text or none")
         text = "\n".join(lines).rstrip() + "\n"
@@ -84,6 +71,22 @@ class WordParser:
         given = {"author": properties.author or "", "modified": str(properties.modified or "")}
         metadata = {**{key: value for key, value in given.items() if value}, **parsed.metadata}
         return replace(parsed, content_type="docx", metadata=metadata)
+
+
+def _page(piece: Piece, title: str, number: int, key: str) -> Chunk:
+    return Chunk(
+        text=piece.text,
+        kind="page",
+        type="prose",
+        language="plain_text",
+        start_line=piece.start + 1,
+        end_line=piece.end,
+        tokens=tokens.count(piece.text),
+        key=key,
+        title=f"{title}, page {number}",
+        breadcrumb=(title, f"Page {number}"),
+        metadata={"page": str(number)},
+    )
 
 
 def _pdf_pages(data: bytes) -> tuple[list[str], dict[str, str], list[str]]:

@@ -51,6 +51,7 @@ class Outline:
     title: str = ""  # where something other than a heading names the document
     language: str = "markdown"
     facets: Mapping[str, str] = field(default_factory=dict)  # what every chunk carries
+    note: str = ""  # what was odd
 
 
 def split_lines(text: str) -> list[str]:
@@ -73,3 +74,18 @@ def trim(lines: list[str], start: int, end: int) -> tuple[int, int]:
 def text_of(lines: list[str], start: int, end: int) -> str:
     """The lines as found, without the last line's end."""
     return "\n".join(lines[start:end]).rstrip("\r\n")
+
+
+def paragraphs(lines: list[str]) -> list[Block]:
+    """What stands between blank lines."""
+    blocks: list[Block] = []
+    start = 0
+    for at, line in enumerate(lines):
+        if not line.strip():
+            if start < at:
+                blocks.append(Block(start, at, "prose", whole=False))
+            start = at + 1
+    start, end = trim(lines, start, len(lines))
+    if start < end:
+        blocks.append(Block(start, end, "prose", whole=False))
+    return blocks

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from refdesk import tokens
 from refdesk.parse.outline import Block, text_of, trim
@@ -33,26 +34,38 @@ class Piece:
     cut: bool = False  # a part of a line
 
 
-def pack(lines: list[str], blocks: Sequence[Block], limits: Limits) -> list[Piece]:
+class Sizes:
+    """How large any range of lines is, each line measured once."""
+
+    def __init__(self, lines: list[str], limits: Limits) -> None:
+        counted = limits.measure is tokens.count
+        bare = [line.rstrip("\r") for line in lines]
+        self._weights = [0, *accumulate(map(limits.measure, bare))]
+        # Line ends in a row are one token, but as many characters as they are.
+        self._ends = [0, *accumulate(1 if line or not counted else 0 for line in bare)]
+
+    def of(self, start: int, end: int) -> int:
+        """The size of lines of which the first and the last are not blank."""
+        ends = self._ends[end] - self._ends[start] - 1
+        return self._weights[end] - self._weights[start] + max(0, ends)
+
+
+def pack(lines: list[str], blocks: Sequence[Block], limits: Limits, sizes: Sizes) -> list[Piece]:
     """Whole blocks put together while they fit; what may not be cut stays whole however large it is."""
     pieces: list[Piece] = []
     pending: list[tuple[int, int]] = []
-    size = 0
-    for start, end, weight, text in _atoms(lines, blocks, limits):
-        gap = limits.measure("\n" * (start - pending[-1][1] + 1)) if pending else 0
-        if pending and (size + gap + weight > limits.maximum or text is not None):
+    for start, end, text in _atoms(lines, blocks, limits, sizes):
+        if pending and (text is not None or sizes.of(pending[0][0], end) > limits.maximum):
             pieces.append(_piece(lines, pending))
-            pending, gap = _overlap(lines, pending, limits, weight), 0
-            size = limits.measure(text_of(lines, pending[0][0], start)) if pending else 0
+            pending = _overlap(pending, end, limits, sizes)
         if text is not None:
-            pending, size = [], 0
+            pending = []
             pieces.append(Piece(start, end, text, cut=True))
         else:
             pending.append((start, end))
-            size += gap + weight
     if pending:
         pieces.append(_piece(lines, pending))
-    return _merge_small(lines, pieces, limits)
+    return _merge_small(lines, pieces, limits, sizes)
 
 
 def cut_line(text: str, limits: Limits) -> list[str]:
@@ -72,23 +85,25 @@ def cut_line(text: str, limits: Limits) -> list[str]:
     return [cut for cut in cuts if cut.strip()]
 
 
-def _atoms(lines: list[str], blocks: Sequence[Block], limits: Limits) -> Iterator[tuple[int, int, int, str | None]]:
-    """Ranges with their weight, in order; with a text where it is only a part of a line."""
+def _atoms(
+    lines: list[str], blocks: Sequence[Block], limits: Limits, sizes: Sizes
+) -> Iterator[tuple[int, int, str | None]]:
+    """Ranges in order; with a text where it is only a part of a line."""
     for block in blocks:
         start, end = trim(lines, block.start, block.end)
         if start == end:
             continue
-        weight = limits.measure(text_of(lines, start, end))
-        if block.whole or weight <= limits.maximum:
-            yield start, end, weight, None
+        if block.whole or sizes.of(start, end) <= limits.maximum:
+            yield start, end, None
             continue
         for at in range(start, end):
-            weight = limits.measure(lines[at])
-            if weight <= limits.maximum:
-                yield at, at + 1, weight, None
+            if not lines[at].strip():
+                continue
+            if sizes.of(at, at + 1) <= limits.maximum:
+                yield at, at + 1, None
             else:
                 for part in cut_line(lines[at].rstrip("\r"), limits):
-                    yield at, at + 1, 0, part
+                    yield at, at + 1, part
 
 
 def _piece(lines: list[str], spans: list[tuple[int, int]]) -> Piece:
@@ -96,25 +111,27 @@ def _piece(lines: list[str], spans: list[tuple[int, int]]) -> Piece:
     return Piece(start, end, text_of(lines, start, end))
 
 
-def _overlap(lines: list[str], spans: list[tuple[int, int]], limits: Limits, coming: int) -> list[tuple[int, int]]:
-    """The last spans that the next piece repeats."""
-    room = min(limits.overlap, limits.maximum - coming)
-    kept: list[tuple[int, int]] = []
-    for start, end in reversed(spans[1:]):
-        room -= limits.measure(text_of(lines, start, end))
-        if room < 0:
+def _overlap(spans: list[tuple[int, int]], coming: int, limits: Limits, sizes: Sizes) -> list[tuple[int, int]]:
+    """The last spans that the next piece repeats, as many as leave room for what is coming."""
+    if not limits.overlap:
+        return []
+    last = spans[-1][1]
+    kept = 0
+    for at in range(len(spans) - 1, 0, -1):
+        start = spans[at][0]
+        if sizes.of(start, last) > limits.overlap or sizes.of(start, coming) > limits.maximum:
             break
-        kept.insert(0, (start, end))
-    return kept
+        kept = len(spans) - at
+    return spans[len(spans) - kept :]
 
 
-def _merge_small(lines: list[str], pieces: list[Piece], limits: Limits) -> list[Piece]:
+def _merge_small(lines: list[str], pieces: list[Piece], limits: Limits, sizes: Sizes) -> list[Piece]:
     """A piece under the minimum joins the one before it, unless it is part of a line."""
     merged: list[Piece] = []
     for piece in pieces:
         before = merged[-1] if merged else None
         whole = before and not (before.cut or piece.cut) and before.end <= piece.start
-        if before and whole and limits.measure(piece.text) < limits.minimum:
+        if before and whole and sizes.of(piece.start, piece.end) < limits.minimum:
             merged[-1] = Piece(before.start, piece.end, text_of(lines, before.start, piece.end))
         else:
             merged.append(piece)

@@ -12,8 +12,8 @@ from refdesk.model import Chunk, Chunking, Parsed
 from refdesk.parse.frontmatter import FrontMatter
 from refdesk.parse.keys import Keys
 from refdesk.parse.manifest import NO_RULES, Governing
-from refdesk.parse.outline import Block, Fence, Heading, Outline, split_lines, trim
-from refdesk.parse.pack import Limits, pack
+from refdesk.parse.outline import Block, Fence, Heading, Outline, paragraphs, split_lines
+from refdesk.parse.pack import Limits, Sizes, pack
 from refdesk.parse.sections import cut, limits_of
 
 _ASCIIDOC = re.compile(r"^(={1,6})\s+(\S.*)$")
@@ -86,7 +86,7 @@ def plain_chunks(
     lines: list[str], title: str, limits: Limits, language: str, facets: Mapping[str, str] | None = None
 ) -> tuple[Chunk, ...]:
     """The chunks of lines that have no other structure than blank lines between paragraphs."""
-    pieces = pack(lines, paragraphs(lines), limits)
+    pieces = pack(lines, paragraphs(lines), limits, Sizes(lines, limits))
     keys = Keys([""])
     return tuple(
         Chunk(
@@ -104,18 +104,3 @@ def plain_chunks(
         )
         for number, piece in enumerate(pieces, 1)
     )
-
-
-def paragraphs(lines: list[str]) -> list[Block]:
-    """What stands between blank lines."""
-    blocks: list[Block] = []
-    start = 0
-    for at, line in enumerate(lines):
-        if not line.strip():
-            if start < at:
-                blocks.append(Block(start, at, "prose", whole=False))
-            start = at + 1
-    start, end = trim(lines, start, len(lines))
-    if start < end:
-        blocks.append(Block(start, end, "prose", whole=False))
-    return blocks

@@ -12,7 +12,7 @@ from refdesk.model import Chunk, Chunking
 from refdesk.parse.classify import Kinds
 from refdesk.parse.keys import PREAMBLE, Keys, places
 from refdesk.parse.outline import Block, Heading, Outline, text_of, trim
-from refdesk.parse.pack import Limits, Piece, pack
+from refdesk.parse.pack import Limits, Piece, Sizes, pack
 from refdesk.parse.strategy import Strategy
 
 
@@ -26,25 +26,6 @@ class Section:
     key: str
     path: tuple[str, ...]  # heading texts under the document's title
     kind: str = "section"
-
-
-class Sizes:
-    """How large ranges of lines are, each measured once."""
-
-    def __init__(self, lines: list[str], limits: Limits) -> None:
-        self._lines = lines
-        self._measure = limits.measure
-        self._known: dict[tuple[int, int], int] = {}
-
-    def of(self, start: int, end: int) -> int:
-        size = self._known.get((start, end))
-        if size is None:
-            size = self._known[start, end] = self._measure(text_of(self._lines, start, end))
-        return size
-
-    def both(self, first: Section, second: Section) -> int:
-        """The size of two neighbours together, the blank lines between them counted as one."""
-        return self.of(first.start, first.end) + self.of(second.start, second.end) + 1
 
 
 def cut(outline: Outline, title: str, chunking: Chunking, strategy: Strategy | None) -> tuple[Chunk, ...]:
@@ -139,7 +120,7 @@ def _merge(sections: list[Section], limits: Limits, sizes: Sizes) -> list[Sectio
         return sizes.of(section.start, section.end) < limits.minimum
 
     def fit(first: Section, second: Section) -> bool:
-        return sizes.both(first, second) <= limits.maximum
+        return sizes.of(first.start, second.end) <= limits.maximum
 
     gathered: list[Section] = []
     for section in sections:
@@ -172,7 +153,7 @@ def _related(before: Section, section: Section) -> bool:
 def _pieces(outline: Outline, section: Section, limits: Limits, sizes: Sizes) -> list[Piece]:
     if sizes.of(section.start, section.end) <= limits.maximum:
         return [Piece(section.start, section.end, text_of(outline.lines, section.start, section.end))]
-    return pack(outline.lines, _with_heading(_within(outline.blocks, section)), limits)
+    return pack(outline.lines, _with_heading(_within(outline.blocks, section)), limits, sizes)
 
 
 def _within(blocks: Sequence[Block], section: Section) -> list[Block]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import PurePosixPath
 
 import pytest
@@ -275,6 +276,15 @@ def test_other_line_separators_do_not_shift_lines() -> None:
 def test_hostile_nesting_is_survived(text: str) -> None:
     for rules in (DOCS, NO_RULES):
         assert_sound(text, read(text, rules), cut_lines=True)
+
+
+def test_what_would_take_minutes_is_read_without_its_headings() -> None:
+    text = "> " * 50 + "a\n" + "a\n" * 60_000
+    start = time.perf_counter()
+    parsed = read(text, NO_RULES)
+    assert parsed.notes == ("too intricate: read without its headings",)
+    assert time.perf_counter() - start < 30
+    assert_sound(text, parsed, cut_lines=True)
 
 
 BLOCKS = st.sampled_from(
