@@ -150,7 +150,7 @@ class _Sweep:
         hidden = kind in SOFT and (
             (parent is not None and parent.kind in CALLABLES) or (start_byte, end_byte) in self._imports
         )
-        definition = Definition(_kind(kind, parent), start_byte, end_byte, top, start, max(last, end), parent)
+        definition = Definition(kind_within(kind, parent), start_byte, end_byte, top, start, max(last, end), parent)
         definition.hidden, definition.head_byte = hidden, head_byte
         if parent is not None:
             definition.top = max(top, parent.start)
@@ -196,7 +196,8 @@ class _Sweep:
         self.definitions.append(twin)
 
 
-def _kind(kind: str, parent: Definition | None) -> str:
+def kind_within(kind: str, parent: Definition | None) -> str:
+    """What a definition of that kind is called in its parent."""
     in_type = parent is not None and parent.kind in TYPES
     if in_type:
         return {"function": "method", "constant": "property", "variable": "property"}.get(kind, kind)

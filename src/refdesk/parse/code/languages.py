@@ -16,11 +16,20 @@ class Language:
     queries: tuple[str, ...]  # files of queries/, joined
     imports: str  # how import statements are read: a name of imports.READERS
     test_prefix: str = ""  # functions named so are tests
+    has_conditionals: bool = False  # lines of #if, #else, #endif
     no_calls: frozenset[str] = frozenset()  # what looks like a call and is a keyword
 
 
-def _row(id_: str, imports: str = "", *, queries: tuple[str, ...] = (), test: str = "", skip: str = "") -> Language:
-    return Language(id_, id_, queries or (id_,), imports, test, frozenset(skip.split()))
+def _row(
+    id_: str,
+    imports: str = "",
+    *,
+    queries: tuple[str, ...] = (),
+    test: str = "",
+    skip: str = "",
+    conditionals: bool = False,
+) -> Language:
+    return Language(id_, id_, queries or (id_,), imports, test, conditionals, frozenset(skip.split()))
 
 
 _ELIXIR_KEYWORDS = """
@@ -37,14 +46,14 @@ LANGUAGES: Mapping[str, Language] = {
         _row("tsx", "javascript", queries=("ecmascript", "typescript", "jsx"), skip="require"),
         _row("go", "go", test="Test"),
         _row("rust", "rust"),
-        _row("swift", "swift", test="test"),
+        _row("swift", "swift", test="test", skip="defer", conditionals=True),
         _row("java", "jvm"),
         _row("kotlin", "jvm"),
         _row("scala", "jvm"),
-        _row("csharp", "csharp"),
-        _row("c", "include"),
-        _row("cpp", "include", queries=("c", "cpp")),
-        _row("objc", "include", queries=("c", "objc"), test="test"),
+        _row("csharp", "csharp", conditionals=True),
+        _row("c", "include", conditionals=True),
+        _row("cpp", "include", queries=("c", "cpp"), conditionals=True),
+        _row("objc", "include", queries=("c", "objc"), test="test", conditionals=True),
         _row(
             "ruby",
             "quoted",

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import PurePosixPath
 
-from tree_sitter import Node, Tree
+from tree_sitter import Tree
 
 from refdesk.model import Chunking, Parsed, Symbol
-from refdesk.parse.code import syntax
 from refdesk.parse.code.chunks import ChunkWriter
 from refdesk.parse.code.cuts import Cuts
 from refdesk.parse.code.definitions import Definition, definitions, finish, own_rows, rows_of
 from refdesk.parse.code.languages import LANGUAGES, Language
 from refdesk.parse.code.lines import Lines
+from refdesk.parse.code.reading import Captures, read
 from refdesk.parse.code.recovery import recover
 from refdesk.parse.code.references import references
 from refdesk.parse.code.segments import Segmenter
@@ -27,8 +26,7 @@ class CodeParser:
         row = LANGUAGES.get(language) or Language(language, language, (), "")
         lines = Lines(text)
         data = text.encode("utf-8", "replace")
-        tree = syntax.parse(data, row.grammar) if text.strip() else None
-        found = _captures(tree, row)
+        tree, found = read(data, row) if lines.count and text.strip() else (None, {})
         above = own_rows((*found.get("comment", ()), *found.get("lead", ())), lines)
         defined = definitions(found, data, lines, above)
         if found.get("error"):
@@ -49,11 +47,6 @@ class CodeParser:
         )
 
 
-def _captures(tree: Tree | None, language: Language) -> Mapping[str, list[Node]]:
-    asked = syntax.query(language.grammar, language.queries)
-    return syntax.captures(tree, asked) if tree is not None and asked is not None else {}
-
-
 def _symbol(d: Definition) -> Symbol:
     return Symbol(
         name=d.name,
@@ -65,7 +58,7 @@ def _symbol(d: Definition) -> Symbol:
     )
 
 
-def _notes(tree: Tree | None, found: Mapping[str, list[Node]], text: str) -> tuple[str, ...]:
+def _notes(tree: Tree | None, found: Captures, text: str) -> tuple[str, ...]:
     if tree is None:
         return ("read without its syntax",) if text.strip() else ()
     if not tree.root_node.has_error:

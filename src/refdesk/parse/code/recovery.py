@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from tree_sitter import Node
 
-from refdesk.parse.code.definitions import Definition, rows_of
+from refdesk.parse.code.definitions import Definition, kind_within, rows_of
 from refdesk.parse.code.lines import Lines
 
 _KINDS = {"def": "function", "func": "function", "fn": "function", "fun": "function", "function": "function"}
@@ -43,7 +43,7 @@ def _end(start: int, lines: Lines) -> int:
     indent = _indent(lines.contents[start])
     for row in range(start + 1, lines.count):
         content = lines.contents[row]
-        if content.strip() and _indent(content) <= indent:
+        if content.strip() and _indent(content) <= indent and content.lstrip()[0] != "{":
             return row + 1 if content.lstrip()[0] in "})]" or content.strip() == "end" else row
     return lines.count
 
@@ -61,5 +61,6 @@ def _nest(definitions: list[Definition]) -> list[Definition]:
         if opened and opened[-1].end_byte < d.end_byte:  # crossing ranges can't be nested
             d.end_byte, d.end = opened[-1].end_byte, max(min(d.end, opened[-1].end), d.start + 1)
         d.parent = opened[-1] if opened else None
+        d.kind = kind_within(d.kind, d.parent)
         opened.append(d)
     return ordered

@@ -55,7 +55,9 @@ def references(
         for node in found.get(role, ()):
             if node.end_byte not in named:
                 reader.call(role, node)
-    named |= {_name_end(node, data) for role in ("new", *_BASES) for node in found.get(role, ())}
+    for role in ("new", *_BASES):
+        for node in found.get(role, ()):
+            named |= {node.end_byte, _name_end(node, data)}
     receivers = {node.end_byte: node for node in reversed(found.get("receiver", ()))}
     for node in found.get("message", ()):
         reader.message(node, receivers)

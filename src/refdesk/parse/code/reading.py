@@ -1,0 +1,59 @@
+"""What does a file's query capture?  With a second look where conditional compilation breaks the syntax."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from tree_sitter import Node, Tree
+
+from refdesk.parse.code import syntax
+from refdesk.parse.code.languages import Language
+
+_DIRECTIVE = re.compile(rb"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|elseif|else|endif)\b[^\r\n]*", re.MULTILINE)
+_VISIBLE = re.compile(rb"[^\s]")
+
+Captures = Mapping[str, list[Node]]
+
+
+def read(data: bytes, language: Language) -> tuple[Tree | None, Captures]:
+    """The tree and what the language's query captured in it."""
+    tree, found = _read(data, language)
+    if "error" not in found or not language.has_conditionals or b"#if" not in data:
+        return tree, found
+    for simpler in _without_directives(data):
+        other, captured = _read(simpler, language)
+        if other is not None and _damage(captured) < _damage(found):
+            tree, found = other, captured
+        if "error" not in found:
+            break
+    return tree, found
+
+
+def _read(data: bytes, language: Language) -> tuple[Tree | None, Captures]:
+    tree = syntax.parse(data, language.grammar)
+    asked = syntax.query(language.grammar, language.queries)
+    return tree, syntax.captures(tree, asked) if tree is not None and asked is not None else {}
+
+
+def _damage(found: Captures) -> int:
+    return sum(node.end_byte - node.start_byte + 1 for node in found.get("error", ()))
+
+
+def _without_directives(data: bytes) -> Iterator[bytes]:
+    """The text with blanks for the directives, then with blanks for all branches but the first."""
+    yield _DIRECTIVE.sub(lambda m: _VISIBLE.sub(b" ", m[0]), data)
+    kept = bytearray(data)
+    hidden_since: list[int] = []  # per open #if: where a branch to hide starts, -1 in the first one
+    for directive in _DIRECTIVE.finditer(data):
+        word = directive[1]
+        if not word.startswith(b"if") and hidden_since:
+            since = hidden_since.pop()
+            if since >= 0:
+                kept[since : directive.start()] = _VISIBLE.sub(b" ", data[since : directive.start()])
+        if word.startswith(b"if"):
+            hidden_since.append(-1)
+        elif word != b"endif":
+            hidden_since.append(directive.end())
+        kept[directive.start() : directive.end()] = _VISIBLE.sub(b" ", directive[0])
+    yield bytes(kept)
