@@ -1,0 +1,122 @@
+"""How is a model asked about playbooks?  Instructions apart, everything else as data, answers by schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from refdesk.llm.prompts import instructions, quoted
+from refdesk.ports import Llm
+from refdesk.skills.judge import Verdict
+from refdesk.skills.model import Draft, Playbook, Skill, Step
+from refdesk.skills.transcript import Transcript
+
+_TEXT = {"type": "string"}
+_TEXTS = {"type": "array", "items": _TEXT}
+
+
+def _object(**properties: Any) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+VERDICT = _object(skill_id=_TEXT, reason=_TEXT)
+DRAFT = _object(
+    title=_TEXT,
+    problem=_TEXT,
+    conditions=_TEXTS,
+    keywords=_TEXTS,
+    product_area=_TEXT,
+    issue_type=_TEXT,
+    goal=_TEXT,
+    steps={"type": "array", "items": _object(title=_TEXT, do=_TEXT, check=_TEXT, say=_TEXT)},
+    edge_cases=_TEXTS,
+    escalation=_TEXT,
+)
+
+
+class PromptedThinker:
+    """Judges with the small model, extracts and refines with the large one."""
+
+    def __init__(self, llm: Llm) -> None:
+        self._llm = llm
+
+    @property
+    def name(self) -> str:
+        return self._llm.name
+
+    def judge(self, query: str, candidates: Sequence[Skill]) -> Verdict:
+        """The candidate that the model picked, or none; an id that it made up is none too."""
+        seen = [
+            {
+                "skill_id": skill.skill_id,
+                "title": skill.title,
+                "problem": skill.problem,
+                "conditions": list(skill.conditions),
+                "confidence": round(skill.confidence, 2),
+            }
+            for skill in candidates
+        ]
+        answer = self._ask("judge", VERDICT, "small", query=query, candidates=_json(seen))
+        known = {skill.skill_id for skill in candidates}
+        chosen = answer["skill_id"] if answer["skill_id"] in known else None
+        return Verdict(chosen, answer["reason"])
+
+    def extract(self, transcript: Transcript, metadata: Mapping[str, object]) -> Draft:
+        """The draft that the model made of the transcript."""
+        more = {"metadata": _json(dict(metadata))} if metadata else {}
+        return _draft(self._ask("extract", DRAFT, "large", transcript=str(transcript), **more))
+
+    def repair(self, draft: Draft, problems: Sequence[str], transcript: Transcript) -> Draft:
+        """The draft with the problems mended."""
+        parts = {"playbook": _json(_fields(draft)), "problems": "\n".join(problems), "transcript": str(transcript)}
+        return _draft(self._ask("repair", DRAFT, "large", **parts))
+
+    def refine(self, current: Draft, transcript: Transcript, feedback: str) -> Draft:
+        """The draft as the model would have it after the conversation."""
+        more = {"feedback": feedback} if feedback.strip() else {}
+        parts = {"playbook": _json(_fields(current)), "transcript": str(transcript), **more}
+        return _draft(self._ask("refine", DRAFT, "large", **parts))
+
+    def _ask(self, task: str, schema: Mapping[str, Any], size: str, /, **data: str) -> Any:
+        prompt = "\n\n".join(quoted(label, text) for label, text in data.items())
+        return self._llm.answer(prompt, schema, size=size, system=instructions(task).text)
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, indent=1, default=str)
+
+
+def _fields(draft: Draft) -> dict[str, Any]:
+    book = draft.playbook
+    return {
+        "title": book.title,
+        "problem": draft.problem,
+        "conditions": list(book.prerequisites),
+        "keywords": list(draft.keywords),
+        "product_area": book.product_area,
+        "issue_type": book.issue_type,
+        "goal": book.goal,
+        "steps": [{"title": s.title, "do": s.do, "check": s.check, "say": s.say} for s in book.steps],
+        "edge_cases": list(book.edge_cases),
+        "escalation": book.escalation,
+    }
+
+
+def _draft(fields: Mapping[str, Any]) -> Draft:
+    playbook = Playbook(
+        title=fields["title"],
+        goal=fields["goal"],
+        prerequisites=tuple(fields["conditions"]),
+        steps=tuple(Step(each["title"], each["do"], each["check"], each["say"]) for each in fields["steps"]),
+        edge_cases=tuple(fields["edge_cases"]),
+        escalation=fields["escalation"],
+        product_area=fields["product_area"],
+        issue_type=fields["issue_type"],
+    )
+    return Draft(playbook=playbook, problem=fields["problem"], keywords=tuple(fields["keywords"]))
