@@ -143,7 +143,9 @@ def parse(text: str) -> Playbook:
 
 
 def _split(text: str) -> tuple[str, list[str], dict[str, list[str]], list[str]]:
-    title, opening, problems = "", [], []
+    title = ""
+    opening: list[str] = []
+    problems: list[str] = []
     sections: dict[str, list[str]] = {}
     current: list[str] = opening
     for line in _clean(text).split("\n"):

@@ -7,9 +7,10 @@ import time
 import uuid
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
-from refdesk.errors import InvalidInput, LibraryBusy
+from refdesk.errors import InvalidInput, LibraryBusy, TooLarge
 from refdesk.ports import Embedder
 from refdesk.skills import redact
 from refdesk.skills.bridge import Bridge
@@ -26,6 +27,7 @@ from refdesk.skills.validate import checked
 T = TypeVar("T")
 Report = Callable[[str], None]
 
+_MAX_TEXT = 400_000
 _TRIES = 100  # each lost race means that another update was kept, so this many only fail under a stampede
 
 
@@ -60,12 +62,16 @@ class Updated:
 class Learner:
     """The learning loop over one store."""
 
-    def __init__(self, store: SkillStore, embedder: Embedder | None) -> None:
+    def __init__(self, store: SkillStore, embedder: Callable[[], Embedder | None]) -> None:
         self._store = store
-        self._embedder = embedder
+        self._make_embedder = embedder
         self._bridge = Bridge()
         self._creating = threading.Lock()
         self._aligned = False
+
+    @cached_property
+    def _embedder(self) -> Embedder | None:
+        return self._make_embedder()
 
     def close(self) -> None:
         """Ends the bridge to the store; the store itself stays open."""
@@ -278,4 +284,6 @@ def _redacted(metadata: Mapping[str, object]) -> dict[str, object]:
 def _required(name: str, value: str) -> str:
     if not value.strip():
         raise InvalidInput(f"{name} is required")
+    if len(value) > _MAX_TEXT:
+        raise TooLarge(f"{name} has more than {_MAX_TEXT} characters.", "Leave out what does not matter.")
     return value

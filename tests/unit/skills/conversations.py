@@ -54,7 +54,7 @@ def foreign(name: str) -> list[str]:
 def learner(folder: Path, embedder: StaticEmbedder) -> Iterator[Learner]:
     """The learning loop over an empty store."""
     store = SqliteSkillStore(folder / "skills.db")
-    loop = Learner(store, embedder)
+    loop = Learner(store, lambda: embedder)
     try:
         yield loop
     finally:

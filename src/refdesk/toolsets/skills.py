@@ -1,0 +1,226 @@
+"""The skills contract: playbooks that are found, learnt and refined."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from refdesk.skills.judge import Thinker
+from refdesk.skills.learn import Learner, Report
+from refdesk.toolsets.contract import (
+    ArgumentProblem,
+    CallContext,
+    Json,
+    Sampler,
+    TextErrors,
+    Tool,
+    ToolAnswer,
+    ToolHints,
+    Toolset,
+)
+from refdesk.toolsets.icons import icon
+
+ThinkerFor = Callable[[Sampler | None], Thinker]
+
+_TEXT: Json = {"type": "string"}
+_TEXTS: Json = {"type": "array", "items": _TEXT}
+_SHARE: Json = {"type": "number", "minimum": 0, "maximum": 1}
+_COUNT: Json = {"type": "integer", "minimum": 0}
+
+
+def _object(properties: Json, **more: object) -> Json:
+    return {"type": "object", "properties": properties, "required": list(properties), **more}
+
+
+_SEARCH_OUTPUT = _object(
+    {
+        "skill": {
+            **_object(
+                {
+                    "skill_id": _TEXT,
+                    "title": _TEXT,
+                    "confidence": _SHARE,
+                    "resolution_md": _TEXT,
+                    "conditions": _TEXTS,
+                }
+            ),
+            "type": ["object", "null"],
+        },
+        "query": _TEXT,
+        "search_time_ms": {"type": "number", "minimum": 0},
+    }
+)
+_SKILL = _object(
+    {
+        "skill_id": _TEXT,
+        "title": _TEXT,
+        "version": {"type": "integer", "minimum": 1},
+        "problem": _TEXT,
+        "resolution_md": _TEXT,
+        "conditions": _TEXTS,
+        "keywords": _TEXTS,
+        "product_area": _TEXT,
+        "issue_type": _TEXT,
+        "confidence": _SHARE,
+        "times_used": _COUNT,
+        "times_confirmed": _COUNT,
+        "created_at": _TEXT,
+        "updated_at": _TEXT,
+    }
+)
+_CREATE_OUTPUT = _object({"skill_id": _TEXT, "title": _TEXT, "skill": _SKILL, "created": {"type": "boolean"}})
+_UPDATE_OUTPUT = _object(
+    {"skill_id": _TEXT, "title": _TEXT, "changes": _TEXTS, "version": {"type": "integer", "minimum": 1}}
+)
+
+
+def _input(properties: Json, *required: str) -> Json:
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(required),
+        "additionalProperties": False,
+    }
+
+
+def skills_toolset(learner: Learner, thinker_for: ThinkerFor, close: Callable[[], None] | None = None) -> Toolset:
+    """search_skills, create_skill and update_skill over one learning loop."""
+    tools = _Skills(learner, thinker_for)
+    style = TextErrors(words=_words)
+    return Toolset(
+        name="skills",
+        tools=(
+            Tool(
+                name="search_skills",
+                title="Find a playbook",
+                description="Find the playbook that solves a customer's issue, or nothing. Call it first.",
+                input_schema=_input({"query": {**_TEXT, "description": "The issue in a sentence"}}, "query"),
+                output_schema=_SEARCH_OUTPUT,
+                handler=tools.search,
+                hints=ToolHints(read_only=False),
+                error_style=style,
+                icons=icon("search"),
+            ),
+            Tool(
+                name="create_skill",
+                title="Learn a playbook",
+                description="Make a playbook from a support conversation that was solved without one.",
+                input_schema=_input(
+                    {
+                        "conversation": {**_TEXT, "description": "Full transcript"},
+                        "resolution_confirmed": {
+                            "type": "boolean",
+                            "default": False,
+                            "description": "Did the customer confirm it?",
+                        },
+                        "metadata": {
+                            "type": "object",
+                            "default": {},
+                            "description": "product_area, issue_type, customer_segment",
+                        },
+                    },
+                    "conversation",
+                ),
+                output_schema=_CREATE_OUTPUT,
+                handler=tools.create,
+                hints=ToolHints(read_only=False),
+                error_style=style,
+                icons=icon("learn"),
+                task_support="optional",
+            ),
+            Tool(
+                name="update_skill",
+                title="Refine a playbook",
+                description="Merge what differed in a conversation into the playbook that was used.",
+                input_schema=_input(
+                    {
+                        "skill_id": _TEXT,
+                        "conversation": {**_TEXT, "description": "Full transcript"},
+                        "feedback": {**_TEXT, "default": "", "description": "What you changed and why"},
+                    },
+                    "skill_id",
+                    "conversation",
+                ),
+                output_schema=_UPDATE_OUTPUT,
+                handler=tools.update,
+                hints=ToolHints(read_only=False),
+                error_style=style,
+                icons=icon("add"),
+            ),
+        ),
+        close=close,
+    )
+
+
+class _Skills:
+    def __init__(self, learner: Learner, thinker_for: ThinkerFor) -> None:
+        self._learner = learner
+        self._thinker_for = thinker_for
+
+    def search(self, arguments: Json, ctx: CallContext) -> ToolAnswer:
+        thinker = self._thinker_for(ctx.sampler)
+        found = self._learner.search(arguments["query"], thinker, _reporter(ctx, 2))
+        match: Json | None = None
+        if found.skill is not None:
+            names = ("skill_id", "title", "confidence", "resolution_md", "conditions")
+            document = found.skill.document()
+            match = {name: document[name] for name in names}
+        value = {"skill": match, "query": arguments["query"], "search_time_ms": found.took_ms}
+        meta = {
+            "refdesk/judge": thinker.name if found.judged else "none",
+            "refdesk/reason": found.verdict.reason,
+            "refdesk/candidates": found.candidates,
+        }
+        return ToolAnswer.of_json(value, meta=meta)
+
+    def create(self, arguments: Json, ctx: CallContext) -> ToolAnswer:
+        thinker = self._thinker_for(ctx.sampler)
+        created = self._learner.create(
+            arguments["conversation"],
+            thinker,
+            confirmed=arguments["resolution_confirmed"],
+            metadata=arguments["metadata"],
+            report=_reporter(ctx, 3),
+        )
+        skill = created.skill
+        value = {
+            "skill_id": skill.skill_id,
+            "title": skill.title,
+            "skill": skill.document(),
+            "created": created.created,
+        }
+        return ToolAnswer.of_json(value, meta={"refdesk/extractor": thinker.name, "refdesk/repaired": created.repaired})
+
+    def update(self, arguments: Json, ctx: CallContext) -> ToolAnswer:
+        thinker = self._thinker_for(ctx.sampler)
+        updated = self._learner.update(
+            arguments["skill_id"],
+            arguments["conversation"],
+            thinker,
+            feedback=arguments["feedback"],
+            report=_reporter(ctx, 3),
+        )
+        skill = updated.skill
+        value = {
+            "skill_id": skill.skill_id,
+            "title": skill.title,
+            "changes": list(updated.changes),
+            "version": skill.version,
+        }
+        return ToolAnswer.of_json(value, meta={"refdesk/refiner": thinker.name})
+
+
+def _reporter(ctx: CallContext, total: int) -> Report:
+    """Tells the client each stage as it begins, and stops there if the call was cancelled."""
+    done = 0
+
+    def report(stage: str) -> None:
+        nonlocal done
+        ctx.raise_if_cancelled()
+        done = min(done + 1, total)
+        ctx.progress(done, total, stage)
+
+    return report
+
+
+def _words(problem: ArgumentProblem) -> str | None:
+    return f"{problem.argument} is required" if problem.kind == "missing" else None
