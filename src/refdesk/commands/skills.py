@@ -1,0 +1,170 @@
+"""`skills`: look at playbooks, move them about, and say how they did."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import click
+
+from refdesk.commands.desk import desk_from, json_option, print_json
+from refdesk.errors import InvalidInput, RefdeskError
+from refdesk.skills.learn import Learner
+from refdesk.skills.model import CONFIDENCE_CHANGE, Outcome, Skill
+
+_OUTCOMES = {outcome.replace("_", "-"): outcome for outcome in CONFIDENCE_CHANGE if outcome != "used"}
+
+
+@contextmanager
+def _learner(context: click.Context) -> Iterator[Learner]:
+    from refdesk.store.skills import SqliteSkillStore
+
+    with desk_from(context) as desk:
+        store = SqliteSkillStore(desk.settings.library / "skills.db", lock_timeout_s=desk.settings.lock_timeout_s)
+        learner = Learner(store, lambda: desk.embedder)
+        try:
+            yield learner
+        finally:
+            learner.close()
+            store.close()
+
+
+@click.group()
+def skills() -> None:
+    """Look at playbooks, move them about, and say how they did."""
+
+
+@skills.command(name="list")
+@json_option
+@click.pass_context
+def list_skills(context: click.Context, as_json: bool) -> None:
+    """List all skills."""
+    with _learner(context) as learner:
+        found = learner.skills()
+    if as_json:
+        print_json([_brief(skill) for skill in found])
+        return
+    for skill in found:
+        click.echo(f"{skill.skill_id}  v{skill.version}  {skill.confidence:.2f}  {skill.title}")
+    click.echo(f"{len(found)} skills." if found else "No skills yet.", err=True)
+
+
+@skills.command()
+@click.argument("skill_id")
+@click.option("--version", "version", type=int, help="Show this version instead of the newest.")
+@json_option
+@click.pass_context
+def show(context: click.Context, skill_id: str, version: int | None, as_json: bool) -> None:
+    """Print the playbook of SKILL_ID."""
+    with _learner(context) as learner:
+        skill = learner.get(skill_id) if version is None else _version(learner, skill_id, version)
+    if as_json:
+        print_json(skill.document())
+    else:
+        click.echo(skill.resolution_md, nl=False)
+
+
+@skills.command()
+@click.argument("skill_id")
+@click.option("--diff", is_flag=True, help="Print what each version changed, line by line.")
+@json_option
+@click.pass_context
+def history(context: click.Context, skill_id: str, diff: bool, as_json: bool) -> None:
+    """List the versions of SKILL_ID and what each changed."""
+    from refdesk.skills.changes import changes
+
+    with _learner(context) as learner:
+        revisions = learner.history(skill_id)
+    rows: list[dict[str, Any]] = []
+    before: Skill | None = None
+    for revision in revisions:
+        said = changes(before, revision.skill) if before else ["Created."]
+        rows.append({"version": revision.skill.version, "made_at": revision.made_at, "changes": said})
+        if not as_json:
+            click.echo(f"version {revision.skill.version}  {revision.made_at}")
+            for line in said:
+                click.echo(f"  {line}")
+            if diff and before:
+                _print_diff(before, revision.skill)
+        before = revision.skill
+    if as_json:
+        print_json(rows)
+
+
+@skills.command()
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.argument("skill_ids", nargs=-1)
+@click.pass_context
+def export(context: click.Context, folder: Path, skill_ids: tuple[str, ...]) -> None:
+    """Write skills to FOLDER as NAME/SKILL.md, all of them unless SKILL_IDS are given."""
+    from refdesk.skills.exchange import folder_name, to_markdown
+
+    with _learner(context) as learner:
+        chosen = [learner.get(each) for each in skill_ids or [skill.skill_id for skill in learner.skills()]]
+    for skill in chosen:
+        target = folder / folder_name(skill) / "SKILL.md"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(to_markdown(skill), encoding="utf-8")
+        click.echo(str(target))
+    click.echo(f"{len(chosen)} skills written.", err=True)
+
+
+@skills.command(name="import")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
+@click.pass_context
+def import_skills(context: click.Context, paths: tuple[Path, ...]) -> None:
+    """Read skills from .md files or folders; one that is known by its id gets a new version."""
+    from refdesk.skills.exchange import files_in, from_markdown
+
+    failed = 0
+    with _learner(context) as learner:
+        for file in (file for path in paths for file in files_in(path)):
+            try:
+                read = from_markdown(file.read_text(encoding="utf-8"))
+                skill, new = learner.adopt(read.draft, skill_id=read.skill_id, confidence=read.confidence)
+            except (RefdeskError, UnicodeDecodeError) as error:
+                failed += 1
+                click.echo(f"{file}: {error}", err=True)
+                continue
+            click.echo(f"{skill.skill_id}  v{skill.version}  {'new' if new else 'updated'}  {skill.title}")
+    if failed:
+        raise InvalidInput(f"{failed} of the files could not be imported.", "Mend them and import them again.")
+
+
+@skills.command()
+@click.argument("skill_id")
+@click.argument("outcome", type=click.Choice(sorted(_OUTCOMES)))
+@json_option
+@click.pass_context
+def feedback(context: click.Context, skill_id: str, outcome: str, as_json: bool) -> None:
+    """Say how SKILL_ID did: its confidence moves."""
+    told: Outcome = _OUTCOMES[outcome]
+    with _learner(context) as learner:
+        before = learner.get(skill_id).confidence
+        skill = learner.rate(skill_id, told)
+    if as_json:
+        print_json(_brief(skill))
+    else:
+        click.echo(f"{skill.title}: confidence {before:.2f} → {skill.confidence:.2f}")
+
+
+def _brief(skill: Skill) -> dict[str, Any]:
+    return {name: value for name, value in skill.document().items() if name != "resolution_md"}
+
+
+def _version(learner: Learner, skill_id: str, version: int) -> Skill:
+    found = {revision.skill.version: revision.skill for revision in learner.history(skill_id)}
+    if version not in found:
+        raise InvalidInput(f"Skill {skill_id} has no version {version}.", f"It has 1 to {max(found)}.")
+    return found[version]
+
+
+def _print_diff(before: Skill, after: Skill) -> None:
+    lines = difflib.unified_diff(
+        before.resolution_md.splitlines(), after.resolution_md.splitlines(), "before", "after", lineterm="", n=1
+    )
+    for line in lines:
+        click.echo(f"    {line}")
