@@ -1,0 +1,289 @@
+"""The graph of one codebase, walked by question: nothing is loaded before it is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from refdesk.graph.files import File
+from refdesk.graph.languages import CALLABLES, TYPES, family
+from refdesk.graph.resolve import Resolved, Resolver
+from refdesk.model import Document, Reference, RelationKind, Symbol
+from refdesk.ports import Store
+
+SURE = 0.5  # edges below are left out
+_SUBTYPING: tuple[RelationKind, ...] = ("inherits", "conforms")
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A symbol, or a whole file where `qualified` is empty."""
+
+    path: str
+    qualified: str
+    kind: str
+    start_line: int
+    end_line: int
+    signature: str = ""
+    document_id: str = ""
+    language: str = ""
+
+    @property
+    def id(self) -> str:
+        return f"{self.path}:{self.qualified}" if self.qualified else self.path
+
+    @property
+    def name(self) -> str:
+        return self.qualified.rpartition(".")[2] or self.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """`source` does `kind` to `target` at a line of source's file."""
+
+    source: Node
+    target: Node
+    kind: str
+    line: int
+    confidence: float
+
+
+class Graph:
+    """Definitions, calls, references, imports, inheritance and containment of one collection."""
+
+    def __init__(self, store: Store, collection: str) -> None:
+        self._store = store
+        self._collection = collection
+        self._files: dict[str, File] = {}
+        self._symbols: dict[str, list[tuple[Document, Symbol]]] = {}
+        self._references: dict[str, list[tuple[Document, Reference]]] = {}
+        self._supers: dict[str, set[str]] = {}
+        known = store.collection(collection)
+        root = known.root.rstrip("/").rpartition("/")[2] if known else ""
+        self._resolver = Resolver(self._named, self.file, self._supertype_names, root)
+
+    # --- looking up --------------------------------------------------------------------------------
+
+    def find(self, name: str) -> list[Node]:
+        """The definitions a name means: `run`, `Foo.run` or `Foo::run`; types before members before the rest."""
+        wanted = name.replace("::", ".").replace("#", ".").removesuffix("()").strip(".")
+        last = wanted.rpartition(".")[2]
+        found = [
+            _node(document, symbol)
+            for document, symbol in self._named(last)
+            if symbol.qualified == wanted or symbol.qualified.endswith(f".{wanted}") or wanted == last
+        ]
+        rank = dict.fromkeys(TYPES, 0) | dict.fromkeys(CALLABLES, 1) | {"extension": 2, "impl": 2}
+        return sorted(found, key=lambda node: (rank.get(node.kind, 3), node.path, node.start_line))
+
+    def file(self, document: Document) -> File:
+        if document.id not in self._files:
+            self._files[document.id] = File(self._store, document)
+        return self._files[document.id]
+
+    def _named(self, name: str) -> list[tuple[Document, Symbol]]:
+        if name not in self._symbols:
+            self._symbols[name] = self._store.symbols_named(name, self._collection)
+        return self._symbols[name]
+
+    def _used(self, name: str) -> list[tuple[Document, Reference]]:
+        if name not in self._references:
+            self._references[name] = self._store.references_to(name, self._collection)
+        return self._references[name]
+
+    # --- edges into a symbol -------------------------------------------------------------------------
+
+    def callers(self, node: Node) -> list[Edge]:
+        """Who calls the symbol; for a type, who makes one of it."""
+        return self._into(node, ("calls",))
+
+    def users(self, node: Node) -> list[Edge]:
+        """Who mentions the symbol without calling it."""
+        return self._into(node, ("references",))
+
+    def subtypes(self, node: Node) -> list[Edge]:
+        """Types that inherit from or conform to the type, by declaration, extension or method set."""
+        return [*self._into(node, _SUBTYPING), *self._by_method_set(node)]
+
+    def importers(self, node: Node) -> list[Edge]:
+        """Files that import the symbol, or the file by name."""
+        return self._into(node, ("imports",))
+
+    def overriders(self, node: Node) -> list[Edge]:
+        """Methods of subtypes with the method's name."""
+        container, _, name = node.qualified.rpartition(".")
+        return [
+            Edge(member, node, "overrides", member.start_line, edge.confidence)
+            for owner in (self.find(container) if container else [])
+            for edge in self.subtypes(owner)
+            for member in self.members(edge.source)
+            if member.name == name and member.id != node.id
+        ]
+
+    def _into(self, node: Node, kinds: Iterable[RelationKind]) -> list[Edge]:
+        wanted = set(kinds)
+        found: dict[tuple[str, str, int], Edge] = {}
+        for document, ref in self._used_as(node):
+            if ref.kind not in wanted or document.content_type not in family(node.language):
+                continue
+            for one in self._resolve(document, ref):
+                if one.confidence >= SURE and _is_same(one, node):
+                    edge = Edge(self.owner(document, ref), node, ref.kind, ref.line, one.confidence)
+                    if edge.source.id != node.id or ref.kind == "calls":
+                        found.setdefault((edge.source.id, ref.kind, ref.line), edge)
+        return sorted(found.values(), key=lambda edge: (edge.source.path, edge.line))
+
+    def _used_as(self, node: Node) -> list[tuple[Document, Reference]]:
+        """The uses of the symbol's name, also behind the aliases that imports give it."""
+        uses = list(self._used(node.name))
+        aliases = {ref.alias for _, ref in uses if ref.kind == "imports" and ref.alias and ref.alias != node.name}
+        for alias in aliases:
+            uses += self._used(alias)
+        if node.kind in ("constructor", "initializer") or node.name in ("__init__", "init", "constructor"):
+            uses += self._used(node.qualified.rpartition(".")[0].rpartition(".")[2])
+        return uses
+
+    def _resolve(self, document: Document, ref: Reference) -> list[Resolved]:
+        if ref.kind == "imports":
+            return self._resolver.imported(document, ref)
+        return self._resolver.resolve(document, ref)
+
+    def _by_method_set(self, node: Node) -> list[Edge]:
+        """Go: types that have every method of the interface."""
+        if node.language != "go" or node.kind != "interface":
+            return []
+        methods = {member.name for member in self.members(node)}
+        holders: dict[tuple[str, str], int] = {}
+        for name in methods:
+            for key in {
+                (document.path.rpartition("/")[0], symbol.qualified.rpartition(".")[0])
+                for document, symbol in self._named(name)
+                if document.content_type == "go" and symbol.kind == "method"
+            }:
+                holders[key] = holders.get(key, 0) + 1
+        return [
+            Edge(one, node, "conforms", one.start_line, 0.8)
+            for (folder, owner), count in holders.items()
+            if methods and count == len(methods) and owner
+            for one in self.find(owner)
+            if one.kind != "interface" and one.path.rpartition("/")[0] == folder and one.language == "go"
+        ]
+
+    # --- edges out of a symbol -----------------------------------------------------------------------
+
+    def callees(self, node: Node) -> list[Edge]:
+        """What the symbol calls."""
+        return self._out_of(node, ("calls",))
+
+    def supertypes(self, node: Node) -> list[Edge]:
+        """What the type inherits from or conforms to."""
+        return self._out_of(node, _SUBTYPING)
+
+    def imports(self, node: Node) -> list[Edge]:
+        """What the symbol's file imports from the codebase."""
+        return self._out_of(self._file_node(node), ("imports",))
+
+    def mentions(self, node: Node) -> list[Edge]:
+        """What the symbol refers to without calling it."""
+        return self._out_of(node, ("references",))
+
+    def members(self, node: Node) -> list[Node]:
+        """What is defined directly inside: in its file, and in extensions elsewhere."""
+        inside = self._file_of(node)
+        if not node.qualified:
+            return [_node(inside.document, one) for one in inside.symbols if "." not in one.qualified]
+        prefix = f"{node.qualified}."
+        found = [
+            _node(inside.document, one)
+            for one in inside.symbols
+            if one.qualified.startswith(prefix) and "." not in one.qualified[len(prefix) :]
+        ]
+        for document, symbol in self._named(node.name) if node.kind in TYPES else []:
+            if symbol.kind in ("extension", "impl") and document.id != node.document_id:
+                found += [
+                    _node(document, one)
+                    for one in self.file(document).symbols
+                    if one.qualified.startswith(f"{symbol.qualified}.") and one.start_line >= symbol.start_line
+                ]
+        return found
+
+    def container(self, node: Node) -> Node | None:
+        """What the symbol is defined in: a type, else its file."""
+        if not node.qualified:
+            return None
+        inside = self._file_of(node)
+        around = inside.by_qualified.get(node.qualified.rpartition(".")[0])
+        return _node(inside.document, around) if around else self._file_node(node)
+
+    def owner(self, document: Document, ref: Reference) -> Node:
+        """The symbol a reference stands in, or the file."""
+        symbol = self.file(document).by_qualified.get(ref.source) if ref.source else None
+        return _node(document, symbol) if symbol else file_node(document)
+
+    def _out_of(self, node: Node, kinds: Iterable[RelationKind]) -> list[Edge]:
+        wanted = set(kinds)
+        inside = self._file_of(node)
+        found: dict[tuple[str, str], Edge] = {}
+        for ref in inside.references:
+            if ref.kind not in wanted or not _stands_in(ref, node):
+                continue
+            for one in self._resolve(inside.document, ref):
+                if one.confidence >= SURE:
+                    target = _node(one.document, one.symbol)
+                    found.setdefault((target.id, ref.kind), Edge(node, target, ref.kind, ref.line, one.confidence))
+        return list(found.values())
+
+    def _file_of(self, node: Node) -> File:
+        if node.document_id not in self._files:
+            document = self._store.document(node.document_id)
+            if document is None:
+                raise LookupError(node.id)
+            self._files[node.document_id] = File(self._store, document)
+        return self._files[node.document_id]
+
+    def _file_node(self, node: Node) -> Node:
+        return file_node(self._file_of(node).document)
+
+    def _supertype_names(self, name: str) -> set[str]:
+        """The names of what a type of that name is declared to be, anywhere."""
+        if name not in self._supers:
+            self._supers[name] = set()
+            for document, symbol in self._named(name):
+                if symbol.kind in TYPES:
+                    self._supers[name] |= {
+                        ref.target
+                        for ref in self.file(document).references
+                        if ref.kind in _SUBTYPING and ref.source == symbol.qualified
+                    }
+        return self._supers[name]
+
+
+def file_node(document: Document) -> Node:
+    return Node(document.path, "", "file", 1, 1, "", document.id, document.content_type)
+
+
+def _node(document: Document, symbol: Symbol) -> Node:
+    return Node(
+        document.path,
+        symbol.qualified,
+        symbol.kind,
+        symbol.start_line,
+        symbol.end_line,
+        symbol.signature,
+        document.id,
+        document.content_type,
+    )
+
+
+def _is_same(one: Resolved, node: Node) -> bool:
+    """Whether the symbol is the node; a type's initialiser is meant where the type is called."""
+    same_file = one.document.id == node.document_id
+    if same_file and one.symbol.qualified == node.qualified:
+        return True
+    return same_file and f"{one.symbol.qualified}.{node.name}" == node.qualified and one.symbol.kind in TYPES
+
+
+def _stands_in(ref: Reference, node: Node) -> bool:
+    if not node.qualified:
+        return ref.source == "" or ref.kind == "imports"
+    return ref.source == node.qualified or ref.source.startswith(f"{node.qualified}.")

@@ -1,0 +1,228 @@
+"""Which symbol does a name mean here?  Scope, imports and receiver types decide; each answer has a confidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from refdesk.graph import languages, modules, receivers
+from refdesk.graph.files import File
+from refdesk.model import Document, Reference, Symbol
+
+CERTAIN, LIKELY, FAIR, GUESS = 0.95, 0.85, 0.7, 0.6
+
+Candidate = tuple[Document, Symbol]
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A symbol that a reference means, and how sure that is."""
+
+    document: Document
+    symbol: Symbol
+    confidence: float
+
+
+class Resolver:
+    """Resolves references with what the codebase knows by name."""
+
+    def __init__(
+        self,
+        named: Callable[[str], list[Candidate]],
+        file: Callable[[Document], File],
+        supertypes: Callable[[str], set[str]],
+        root: str = "",
+    ) -> None:
+        self._root = root
+        self._named = named
+        self._file = file
+        self._supertypes = supertypes
+
+    def resolve(self, document: Document, ref: Reference) -> list[Resolved]:
+        """The symbols that the reference may mean, each with its confidence; none for what is not in the codebase."""
+        file = self._file(document)
+        kin = languages.family(document.content_type)
+        target = self._imported_name(file, ref)
+        candidates = [one for one in self._named(target) if one[0].content_type in kin]
+        if not candidates:
+            return []
+        if not ref.receiver:
+            return self._bare(file, ref, candidates)
+        return self._qualified(file, ref, candidates)
+
+    @staticmethod
+    def _imported_name(file: File, ref: Reference) -> str:
+        """The name behind an import's alias."""
+        if not ref.receiver:
+            for _, name in file.imports.get(ref.target, ()):
+                if name and name != ref.target:
+                    return name
+        return ref.target
+
+    # --- names that stand alone ------------------------------------------------------------------
+
+    def _bare(self, file: File, ref: Reference, candidates: list[Candidate]) -> list[Resolved]:
+        language = file.document.content_type
+        in_scope = [one for one in candidates if self._in_scope(file, ref, one)]
+        if in_scope:
+            return _all(in_scope, CERTAIN)
+        if bound := file.imports.get(ref.target):
+            return self._from_imports(file, bound, candidates)
+        top = [one for one in candidates if "." not in one[1].qualified]
+        starred = [one for one in top if self._is_any(one, file.starred, file)]
+        if starred:
+            return _all(starred, LIKELY)
+        if language in languages.IMPLICIT_SELF and (mine := self._members(file, ref.source, candidates)):
+            return mine
+        folder = file.document.path.rpartition("/")[0]
+        if language in languages.FOLDER_WIDE:
+            beside = [one for one in top if one[0].path.rpartition("/")[0] == folder]
+            if beside:
+                return _all(beside, LIKELY)
+        if language in languages.CODEBASE_WIDE:
+            return _shared(top or candidates, LIKELY)
+        return []
+
+    def _in_scope(self, file: File, ref: Reference, candidate: Candidate) -> bool:
+        document, symbol = candidate
+        if document.id != file.document.id:
+            return False
+        container = symbol.qualified.rpartition(".")[0]
+        if not container:
+            return True
+        is_around = ref.source == container or ref.source.startswith(container + ".")
+        if not is_around:
+            return False
+        holder = file.by_qualified.get(container)
+        is_member = holder is None or holder.kind in languages.TYPES
+        return not is_member or file.document.content_type in languages.IMPLICIT_SELF or symbol.kind in languages.TYPES
+
+    def imported(self, document: Document, ref: Reference) -> list[Resolved]:
+        """The symbols of the codebase that an import names."""
+        candidates = [one for one in self._named(ref.target) if "." not in one[1].qualified]
+        return self._from_imports(self._file(document), [(ref.receiver or ref.target, ref.target)], candidates)
+
+    def _from_imports(self, file: File, bound: list[tuple[str, str]], candidates: list[Candidate]) -> list[Resolved]:
+        """Those of the module that is imported, else those a package hands on from its inner files."""
+        importer = file.document.path
+        names = [module for module, _ in bound]
+        top = [one for one in candidates if "." not in one[1].qualified] or candidates
+        meant = [
+            one for one in top if any(modules.is_meant(one[0].path, module, importer, self._root) for module in names)
+        ]
+        if meant:
+            return _all(meant, CERTAIN)
+        inside = [
+            one for one in top if any(modules.is_inside(one[0].path, module, importer, self._root) for module in names)
+        ]
+        return _shared(inside, LIKELY)
+
+    def _is_any(self, candidate: Candidate, named: Iterable[str], file: File) -> bool:
+        return any(modules.is_meant(candidate[0].path, module, file.document.path, self._root) for module in named)
+
+    # --- names behind a dot -------------------------------------------------------------------------
+
+    def _qualified(self, file: File, ref: Reference, candidates: list[Candidate]) -> list[Resolved]:
+        receiver = ref.receiver.removesuffix("()")
+        last = receiver.replace("::", ".").replace("->", ".").rpartition(".")[2].rstrip("?!")
+        if receiver in languages.SELF:
+            return self._members(file, ref.source, candidates) or []
+        if receiver in languages.SUPER or receiver.startswith("super"):
+            return self._inherited(file, ref.source, candidates)
+        by_type = self._of_types(file, self._type_names(file, last), candidates)
+        if by_type:
+            return by_type
+        if bound := self._modules(file, receiver):
+            return self._from_imports(file, bound, [one for one in candidates if "." not in one[1].qualified])
+        types = self._receiver_types(file, ref, receiver, last)
+        if types:
+            return self._of_types(file, types, candidates)
+        return self._by_name_alone(last, candidates)
+
+    def _type_names(self, file: File, last: str) -> set[str]:
+        named = {name for _, name in file.imports.get(last, ()) if name}
+        return named or {last}
+
+    @staticmethod
+    def _modules(file: File, receiver: str) -> list[tuple[str, str]]:
+        """The modules that the receiver may stand for, if imports bind it."""
+        for local in (receiver, receiver.partition(".")[0]):
+            if bound := file.imports.get(local):
+                inner = receiver[len(local) :]
+                return [(f"{module}.{name}{inner}" if name else f"{module}{inner}", "") for module, name in bound]
+        return []
+
+    def _members(self, file: File, source: str, candidates: list[Candidate]) -> list[Resolved]:
+        own = file.enclosing_type(source)
+        if not own:
+            return []
+        return self._of_types(file, {own.rpartition(".")[2]}, candidates, CERTAIN)
+
+    def _inherited(self, file: File, source: str, candidates: list[Candidate]) -> list[Resolved]:
+        own = file.enclosing_type(source).rpartition(".")[2]
+        return self._of_types(file, self._supertypes(own), candidates) if own else []
+
+    def _of_types(
+        self, file: File, types: set[str], candidates: list[Candidate], confidence: float = LIKELY
+    ) -> list[Resolved]:
+        """Members of the types, else of the types they inherit from, nearest first."""
+        seen: set[str] = set()
+        level = types
+        for _ in range(6):
+            found = [one for one in candidates if _container(one[1]) in level]
+            if found:
+                near = [one for one in found if one[0].id == file.document.id]
+                return _all(near, confidence) if near else _shared(found, confidence)
+            seen |= level
+            level = {above for name in level for above in self._supertypes(name)} - seen
+            if not level:
+                break
+        return []
+
+    def _receiver_types(self, file: File, ref: Reference, receiver: str, last: str) -> set[str]:
+        """What the text around the call says of the variable's type."""
+        source = file.by_qualified.get(ref.source)
+        around = file.text(source.start_line, ref.line) if source else file.text(1, ref.line)
+        owner = file.by_qualified.get(file.enclosing_type(ref.source))
+        of_type = file.text(owner.start_line, owner.end_line) if owner else ""
+        language = file.document.content_type
+
+        def types_of(name: str, text: str) -> set[str]:
+            return receivers.types_of(name, [text], language)
+
+        if "." not in receiver:
+            found = types_of(last, around)
+            for member in receivers.taken_from(last, around):
+                found = found or types_of(member, of_type)
+            return found
+        found = types_of(last, of_type)
+        for variable in receivers.handed_from(last, of_type):
+            found = found or types_of(variable, of_type)
+        return found
+
+    @staticmethod
+    def _by_name_alone(last: str, candidates: list[Candidate]) -> list[Resolved]:
+        """A method that only one type has, or whose type is called like the variable."""
+        members = [one for one in candidates if _container(one[1])]
+        if last.strip("\"'`)") != last or not last:
+            return []  # a literal or a call's result
+        word = last.lower().strip("_").replace("_", "")
+        alike = [one for one in members if len(word) > 2 and _container(one[1]).lower().endswith(word)]
+        if alike:
+            return _shared(alike, FAIR)
+        return _shared([one for one in members if one[1].name not in languages.COMMON], GUESS)
+
+
+def _container(symbol: Symbol) -> str:
+    return symbol.qualified.rpartition(".")[0].rpartition(".")[2]
+
+
+def _all(found: list[Candidate], confidence: float) -> list[Resolved]:
+    return [Resolved(document, symbol, confidence) for document, symbol in found]
+
+
+def _shared(found: list[Candidate], confidence: float) -> list[Resolved]:
+    """One is as sure as can be; several share it, unless they are overloads of one name in one place."""
+    places = {(document.id, symbol.qualified) for document, symbol in found}
+    share = confidence / max(1, len(places)) ** 0.5
+    return [Resolved(document, symbol, round(share, 3)) for document, symbol in found]
