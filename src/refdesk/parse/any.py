@@ -27,11 +27,11 @@ class AnyParser:
         """The document's text, chunks and symbols; ParseFailed with the reason when there is nothing to read."""
         office = _office_type(content)
         if office:
-            return self._checked(self._office(content, office, chunking))
+            return self._finished(self._office(content, office, chunking), content.path)
         decoded = decode(content.data, content.charset)
         _refuse_giants(decoded.text)
         kind = detect(content.path, decoded.text, content.content_type)
-        parsed = self._checked(self._read(decoded.text, content, kind, chunking))
+        parsed = self._finished(self._read(decoded.text, content, kind, chunking), content.path)
         return replace(parsed, notes=(*decoded.notes, *parsed.notes)) if decoded.notes else parsed
 
     def _read(self, text: str, content: Content, kind: str, chunking: Chunking) -> Parsed:
@@ -79,10 +79,15 @@ class AnyParser:
     def _rules(self, path: str) -> Governing:
         return self._manifests.for_path(path) if self._manifests is not None else NO_RULES
 
-    def _checked(self, parsed: Parsed) -> Parsed:
+    def _finished(self, parsed: Parsed, path: str) -> Parsed:
+        """The document with its manifest's metadata, also where its format has no front matter of its own."""
         if not parsed.chunks:
             raise ParseFailed("nothing to read: no text was found in it")
-        return parsed
+        given = self._rules(path).metadata
+        if not given or given.items() <= parsed.chunks[0].metadata.items():
+            return parsed
+        chunks = tuple(replace(chunk, metadata={**given, **chunk.metadata}) for chunk in parsed.chunks)
+        return replace(parsed, chunks=chunks, metadata={**given, **parsed.metadata})
 
 
 def _office_type(content: Content) -> str:

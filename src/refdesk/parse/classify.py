@@ -22,7 +22,7 @@ _NO_CODE = frozenset({
 })  # fmt: skip
 _ALIASES = {
     "py": "python", "python3": "python", "py3": "python", "pycon": "python", "ipython": "python",
-    "js": "javascript", "mjs": "javascript", "node": "javascript", "jsx": "javascript",
+    "js": "javascript", "mjs": "javascript", "cjs": "javascript", "node": "javascript", "jsx": "javascript",
     "ts": "typescript", "tsx": "typescript", "rs": "rust", "golang": "go", "c++": "cpp", "cxx": "cpp", "hpp": "cpp",
     "cs": "csharp", "c#": "csharp", "kt": "kotlin", "rb": "ruby", "objective-c": "objc", "objectivec": "objc",
     "yml": "yaml", "jsonc": "json", "json5": "json", "sh": "bash", "shell": "bash", "zsh": "bash", "console": "bash",

@@ -38,6 +38,8 @@ _TAG = re.compile(
     r"|center|badge|details|summary|svg|path|button|wbr)\b|<!--",
     re.IGNORECASE,
 )
+_HTML_H1 = re.compile(r"<h1\b[^>]*>(.{0,500}?)</h1>", re.IGNORECASE | re.DOTALL)
+_ANY_TAG = re.compile(r"<[^>]*>")
 _MAX_STEPS = 600_000  # a text of 20 MB that somebody wrote takes fewer
 _ATTRIBUTES = re.compile(r"\s*(?:\{[#.:][^{}]*\}|\s#+)\s*$")
 
@@ -57,7 +59,7 @@ class MarkdownParser:
             front, outline = replace(front, body=0), replace(outline, body=0)
         facets = self._rules.facets(front)
         outline = replace(outline, facets=facets)
-        title = title or front.title or _first_title(outline) or PurePosixPath(path).stem
+        title = title or front.title or _first_title(outline) or _html_title(text) or PurePosixPath(path).stem
         return Parsed(
             title=title,
             content_type="markdown",
@@ -174,3 +176,9 @@ def _first_title(outline: Outline) -> str:
         if heading.level == 1 and heading.text:
             return heading.text
     return ""
+
+
+def _html_title(text: str) -> str:
+    """The heading of a page that begins with HTML, as readme files with a logo do."""
+    found = _HTML_H1.search(text[:5_000])
+    return " ".join(_ANY_TAG.sub(" ", found[1]).split()) if found else ""

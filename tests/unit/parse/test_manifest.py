@@ -81,6 +81,20 @@ def test_front_matter_beats_overrides_beat_the_baseline(tmp_path: Path) -> None:
     assert parsed.metadata == {**facets, "sidebar": "3"}
 
 
+def test_every_format_carries_the_manifests_metadata(tmp_path: Path) -> None:
+    parser = AnyParser(manifests(tmp_path, root={"version": "1", "metadata": {"scope": "base"}}))
+    texts = {
+        "a.json": '{"a": 1}',
+        "a.py": "x = 1\n",
+        "a.rst": "T\n=\n\nx",
+        "a.txt": "x",
+        "a.html": "<main>words</main>",
+    }
+    for path, text in texts.items():
+        parsed = parser.parse(Content(uri="", path=path, data=text.encode()), Chunking())
+        assert parsed.metadata["scope"] == parsed.chunks[0].metadata["scope"] == "base"
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [

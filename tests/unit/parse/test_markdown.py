@@ -164,6 +164,12 @@ def test_fences_tables_and_items_stay_whole_however_large() -> None:
     assert len(texts) == 5
 
 
+def test_a_readme_that_begins_with_html_has_a_title() -> None:
+    text = '<h1 align="center">\n  <img src="logo.png"> <b>Project</b>\n</h1>\n\nWords.\n\n## Use\n\nMore.\n'
+    assert read(text).title == "Project"
+    assert keys(read(text)) == ["_preamble", "use"]
+
+
 def test_front_matter_is_metadata_and_no_chunk() -> None:
     text = "---\ntitle: My page\nversion: 1.10\ntags: [a, b]\nmetadata:\n  language: python\n---\n# Heading\n\nText.\n"
     parsed = read(text)
