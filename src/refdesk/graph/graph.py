@@ -76,6 +76,9 @@ class Graph:
         rank = dict.fromkeys(TYPES, 0) | dict.fromkeys(CALLABLES, 1) | {"extension": 2, "impl": 2}
         return sorted(found, key=lambda node: (rank.get(node.kind, 3), node.path, node.start_line))
 
+    def node(self, document: Document, symbol: Symbol) -> Node:
+        return _node(document, symbol)
+
     def file(self, document: Document) -> File:
         if document.id not in self._files:
             self._files[document.id] = File(self._store, document)
@@ -149,24 +152,29 @@ class Graph:
         return self._resolver.resolve(document, ref)
 
     def _by_method_set(self, node: Node) -> list[Edge]:
-        """Go: types that have every method of the interface."""
-        if node.language != "go" or node.kind != "interface":
+        """Go interfaces and Python protocols: types that have every method."""
+        is_protocol = node.language == "python" and "Protocol" in self._supertype_names(node.name)
+        if not is_protocol and (node.language != "go" or node.kind != "interface"):
             return []
-        methods = {member.name for member in self.members(node)}
+        methods = {member.name for member in self.members(node) if member.kind in CALLABLES}
         holders: dict[tuple[str, str], int] = {}
         for name in methods:
             for key in {
-                (document.path.rpartition("/")[0], symbol.qualified.rpartition(".")[0])
+                (document.path, symbol.qualified.rpartition(".")[0])
+                if is_protocol
+                else (document.path.rpartition("/")[0], symbol.qualified.rpartition(".")[0])
                 for document, symbol in self._named(name)
-                if document.content_type == "go" and symbol.kind == "method"
+                if document.content_type == node.language and symbol.kind == "method"
             }:
                 holders[key] = holders.get(key, 0) + 1
         return [
             Edge(one, node, "conforms", one.start_line, 0.8)
-            for (folder, owner), count in holders.items()
+            for (place, owner), count in holders.items()
             if methods and count == len(methods) and owner
             for one in self.find(owner)
-            if one.kind != "interface" and one.path.rpartition("/")[0] == folder and one.language == "go"
+            if one.kind not in ("interface", "method") and one.id != node.id and one.language == node.language
+            if place in (one.path, one.path.rpartition("/")[0])
+            if "Protocol" not in self._supertype_names(one.name)
         ]
 
     # --- edges out of a symbol -----------------------------------------------------------------------

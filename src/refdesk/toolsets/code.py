@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +11,12 @@ from refdesk import analyse
 from refdesk.desk import Desk
 from refdesk.errors import Forbidden, InvalidInput, NotFound
 from refdesk.fresh import Refreshed, Refresher, stale_hits
+from refdesk.graph import Graph
 from refdesk.ingest import Progress, Report
 from refdesk.model import Collection, Filters, Hit, Query
 from refdesk.ports import Llm
+from refdesk.research import research
+from refdesk.research.tell import told
 from refdesk.toolsets import code_assist as assist
 from refdesk.toolsets import code_schemas as schemas
 from refdesk.toolsets.code_format import render, result, within
@@ -20,6 +24,9 @@ from refdesk.toolsets.contract import (
     ArgumentProblem,
     CallContext,
     Json,
+    Resource,
+    ResourceContents,
+    Text,
     TextErrors,
     Tool,
     ToolAnswer,
@@ -30,6 +37,7 @@ from refdesk.toolsets.icons import icon
 
 LlmFor = Callable[[CallContext], Llm | None]
 
+_STATUS = "refdesk://status"
 _LISTED = 50  # files left out that an answer names
 _PROSE = ("md", "markdown", "mdx", "rst", "txt", "adoc", "org", "html", "htm", "ipynb")
 
@@ -75,7 +83,20 @@ def code_toolset(desk: Desk, llm_for: LlmFor = lambda context: None) -> Toolset:
                 error_style=ERRORS,
                 icons=icon("search"),
             ),
+            Tool(
+                name="code_research",
+                title="Research a codebase",
+                description="Deep architectural analysis with multi-hop search",
+                input_schema=schemas.RESEARCH,
+                output_schema=schemas.RESEARCH_ANSWER,
+                handler=code.research,
+                hints=reading,
+                error_style=ERRORS,
+                icons=icon("graph"),
+                task_support="optional",
+            ),
         ),
+        resources=code.resources,
     )
 
 
@@ -132,6 +153,68 @@ class Code:
         commented = [hit for hit in code if _in_comment(text, hit) and hit.stored.document.id not in _owners(prose)]
         hits = sorted([*prose, *commented], key=lambda hit: (-hit.score, hit.stored.id))[:limit]
         return self._answer(arguments, text, collection, hits, refreshed, {})
+
+    def research(self, arguments: Json, context: CallContext) -> ToolAnswer:
+        """What lies within some hops of the question, told in sentences, as a graph and as a drawing."""
+        text = asked_text(arguments)
+        collection, inside = self._codebase(arguments.get("path", "."), context)
+        refreshed = self._refresher.refresh(collection)
+
+        def on_hop(hop: int, depth: int, what: str) -> None:
+            context.raise_if_cancelled()
+            context.progress(hop, depth, what)
+
+        answer = research(
+            text,
+            Graph(self._desk.store, collection.name),
+            self._desk.engine,
+            _filters(collection, inside, {}),
+            depth=arguments.get("depth", 2),
+            focus=arguments.get("focus"),
+            on_hop=on_hop,
+        )
+        body = told(answer, self._desk.settings.max_answer_tokens)
+        summary, who = assist.retell(text, body, self._llm_for(context))
+        meta: Json = {"refdesk/refreshed": refreshed.indexed}
+        if refreshed.note:
+            meta["refdesk/freshness"] = refreshed.note
+        value = {**body, "summary": summary, "answered_by": who}
+        return ToolAnswer((Text(json.dumps(value, ensure_ascii=False)),), structured=value, meta=meta)
+
+    def resources(self) -> Sequence[Resource]:
+        """The state of every codebase, as the record has it."""
+
+        def read(context: CallContext) -> ResourceContents:
+            states = [self._state(one) for one in self._desk.store.collections() if one.kind == "code"]
+            text = json.dumps(states, ensure_ascii=False, indent=2)
+            return ResourceContents(uri=_STATUS, mime_type="application/json", text=text)
+
+        return [
+            Resource(
+                uri=_STATUS,
+                name="status",
+                title="Indexed codebases",
+                description="Which codebases are indexed and how fresh they are",
+                mime_type="application/json",
+                read=read,
+            )
+        ]
+
+    def _state(self, collection: Collection) -> Json:
+        stats = self._desk.store.stats(collection.name)
+        unchanged, changed = self._desk.freshness(collection) if Path(collection.root).is_dir() else (0, [])
+        return {
+            "path": collection.root,
+            "collection": collection.name,
+            "commit": collection.properties.get("commit", ""),
+            "files": stats.documents,
+            "chunks": stats.chunks,
+            "symbols": stats.symbols,
+            "up_to_date": not changed,
+            "unchanged": unchanged,
+            "changed": changed[:_LISTED],
+            "skipped": len(self._desk.store.skipped(collection.name)),
+        }
 
     def _answer(
         self,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 from refdesk import analyse
 from refdesk.errors import LlmError
@@ -72,6 +74,21 @@ def summarise(query: str, hits: Sequence[Hit], llm: Llm | None) -> tuple[str, li
         except LlmError as error:
             return _extract(hits), _follow_ups(hits), f"{LOCAL} ({error.message})"
     return _extract(hits), _follow_ups(hits), LOCAL
+
+
+def retell(question: str, body: dict[str, Any], llm: Llm | None) -> tuple[str, str]:
+    """The summary of a research, by the model where one is set, and who wrote it."""
+    if llm is None or llm.name == "local":
+        return body["summary"], LOCAL
+    facts = json.dumps({key: body[key] for key in ("summary", "findings", "sections")}, ensure_ascii=False)[:12_000]
+    prompt = (
+        "Answer the question about a codebase from the findings in at most six sentences, citing [path:lines]."
+        f"\nQuestion: {question[:2000]}\n{_FENCED.format(facts)}"
+    )
+    try:
+        return str(llm.answer(prompt, _SUMMARY, size="large")["summary"]), llm.name
+    except LlmError as error:
+        return body["summary"], f"{LOCAL} ({error.message})"
 
 
 def _extract(hits: Sequence[Hit]) -> str:

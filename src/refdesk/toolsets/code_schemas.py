@@ -78,6 +78,52 @@ SEARCH_DOCS = _object(
     },
     ("query",),
 )
+RESEARCH = _object(
+    {
+        "query": {"type": "string", "description": "Research question about codebase"},
+        "path": _PATH,
+        "depth": {"type": "integer", "default": 2, "minimum": 1, "maximum": 5},
+        "focus": {
+            "type": "string",
+            "enum": ["architecture", "dependencies", "patterns", "flow"],
+            "description": "Optional focus area",
+        },
+    },
+    ("query",),
+)
+RESEARCH_ANSWER = _object(
+    {
+        "query": _STRING,
+        "intent": _STRING,
+        "focus": {"type": ["string", "null"]},
+        "depth": _INTEGER,
+        "summary": _STRING,
+        "answered_by": _STRING,
+        "findings": {
+            "type": "array",
+            "items": _object(
+                {
+                    "symbol": _STRING,
+                    "kind": _STRING,
+                    "path": _STRING,
+                    "start_line": _INTEGER,
+                    "end_line": _INTEGER,
+                    "relationship": _STRING,
+                    "hop": _INTEGER,
+                    "line": _INTEGER,
+                    "signature": _STRING,
+                    "confidence": {"type": "number"},
+                }
+            ),
+        },
+        "sections": {"type": "object", "additionalProperties": {"type": "array", "items": _STRING}},
+        "graph": _object({"nodes": {"type": "array", "items": _STRING}, "edges": {"type": "array"}}),
+        "mermaid": _STRING,
+        "notes": {"type": "array", "items": _STRING},
+        "left_out": _STRING,
+    },
+    ("query", "summary", "findings", "graph"),
+)
 SEARCH_ANSWER = _object(
     {
         "format": {"type": "string", "enum": list(FORMATS)},

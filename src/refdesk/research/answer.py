@@ -1,0 +1,92 @@
+"""What is found on the way?  Places with how they were reached, and the relations between them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from refdesk.graph import Edge, Node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """A place in the code: what it is, how it was reached and in how many hops."""
+
+    node: Node
+    relationship: str  # "match" for where the walk began; else what leads to it: "calls X", "conforms to X"
+    hop: int
+    line: int  # where the relation stands; the node's own line for a match
+    confidence: float
+    path: str  # the file of that line
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    source: Node
+    target: Node
+    kind: str
+    line: int
+    confidence: float
+
+
+@dataclass(slots=True)
+class Answer:
+    """Everything a walk found, in the order it was found, each node once."""
+
+    question: str
+    intent: str
+    focus: str
+    depth: int
+    findings: dict[str, Finding] = field(default_factory=dict)
+    relations: dict[tuple[str, str, str], Relation] = field(default_factory=dict)
+    sections: dict[str, list[str]] = field(default_factory=dict)  # a focus's own view: title → lines
+    notes: list[str] = field(default_factory=list)
+
+    def start(self, node: Node, note: str = "") -> bool:
+        """Takes a node as a place to begin from; false if it is there already."""
+        if node.id in self.findings:
+            return False
+        self.findings[node.id] = Finding(
+            node=node, relationship="match", hop=0, line=node.start_line, confidence=1.0, path=node.path, note=note
+        )
+        return True
+
+    def follow(self, edge: Edge, hop: int, *, forward: bool) -> Node | None:
+        """Takes an edge and gives the node it newly leads to, None if that was known."""
+        self.relations.setdefault(
+            (edge.source.id, edge.target.id, edge.kind),
+            Relation(edge.source, edge.target, edge.kind, edge.line, edge.confidence),
+        )
+        new, known = (edge.target, edge.source) if forward else (edge.source, edge.target)
+        if new.id in self.findings:
+            return None
+        self.findings[new.id] = Finding(
+            node=new,
+            relationship=f"{_PASSIVE.get(edge.kind, edge.kind) if forward else _ACTIVE.get(edge.kind, edge.kind)}"
+            f" {known.qualified or known.path}",
+            hop=hop,
+            line=edge.line,
+            confidence=edge.confidence,
+            path=edge.source.path,
+        )
+        return new
+
+
+_ACTIVE = {
+    "calls": "calls",
+    "references": "refers to",
+    "imports": "imports",
+    "inherits": "inherits from",
+    "conforms": "conforms to",
+    "overrides": "overrides",
+    "contains": "contains",
+}
+_PASSIVE = {
+    "calls": "called by",
+    "references": "referred to by",
+    "imports": "imported by",
+    "inherits": "base of",
+    "conforms": "implemented by",
+    "overrides": "overridden by",
+    "contains": "part of",
+}

@@ -1,0 +1,49 @@
+"""What does a question ask for?"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+Intent = Literal["callers", "callees", "implementations", "users", "general"]
+
+_NAME = r"[`'\"]?([A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*)(?:\([^)]*\))?[`'\"]?"
+_PATTERNS: tuple[tuple[Intent, str], ...] = (
+    (
+        "callers",
+        rf"\b(?:what|who|which \w+)\s+(?:calls?|invokes?|triggers?)\s+(?:the\s+)?(?:function\s+|method\s+)?{_NAME}",
+    ),
+    ("callers", rf"\b(?:callers?|call sites?|call graph|call chain|usages?|uses)\s+(?:of|for|to)\s+(?:the\s+)?{_NAME}"),
+    ("callers", rf"\bwhere\s+is\s+(?:the\s+)?{_NAME}\s+(?:called|invoked|used)"),
+    ("callers", rf"\bwho\s+uses\s+(?:the\s+)?{_NAME}"),
+    ("callees", rf"\bwhat\s+does\s+(?:the\s+)?{_NAME}\s+(?:call|invoke|use|depend)"),
+    ("callees", rf"\b(?:callees?|dependencies)\s+of\s+(?:the\s+)?{_NAME}"),
+    (
+        "implementations",
+        rf"\b(?:implementations?|implementers?|implementors?|conformers?|conformances?|subclasses|subtypes|adopters?)"
+        rf"\s+(?:of|to|for)\s+(?:the\s+)?{_NAME}",
+    ),
+    (
+        "implementations",
+        rf"\b(?:what|who|which \w+|types? that|classes that|everything that)\s+(?:all\s+)?"
+        rf"(?:implements?|conforms? to|inherits? from|extends?|adopts?|subclass(?:es)?)\s+(?:the\s+)?{_NAME}",
+    ),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question taken apart."""
+
+    text: str
+    intent: Intent
+    name: str  # the symbol it is about, "" when it names none
+
+
+def read_question(text: str) -> Question:
+    """What is asked, and of which symbol."""
+    for intent, pattern in _PATTERNS:
+        if match := re.search(pattern, text, re.I):
+            return Question(text, intent, match.group(1))
+    return Question(text, "general", "")
