@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 
@@ -45,7 +45,7 @@ def crawl(
         report = CrawlReport(collection=collection.name, start=options.start)
         work = partial(_crawl, desk, collection, scope, state, report, progress or Progress())
         try:
-            anyio.run(work)
+            _run(work)
         except RefdeskError:
             if not desk.store.count_documents(collection.name) and not state.counts().get("fetched"):
                 desk.store.remove_collection(collection.name)  # nothing came of it: leave no trace
@@ -53,6 +53,17 @@ def crawl(
         _fill(report, state)
     report.seconds = time.perf_counter() - started
     return report
+
+
+def _run(work: Callable[[], Awaitable[None]]) -> None:
+    """Runs the work to its end; what fails in one of its tasks comes out as itself."""
+    try:
+        anyio.run(work)
+    except BaseExceptionGroup as group:
+        first: BaseException = group
+        while isinstance(first, BaseExceptionGroup):
+            first = first.exceptions[0]
+        raise first from None
 
 
 async def _crawl(

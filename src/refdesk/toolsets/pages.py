@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from refdesk import errors
+from refdesk.crawl.urls import clean
 from refdesk.desk import Desk
 from refdesk.model import Collection, Document, Hit, Page, Query
 from refdesk.search.engine import Engine
@@ -159,15 +160,15 @@ class _Pages:
         if not total:
             return ToolAnswer.of_text("No pages found for source.")
         last = -(-total // _PAGES_LISTED)
-        if not 1 <= (number or 1) <= last:
+        if not 1 <= number <= last:
             raise errors.InvalidInput(f"There is no #page={number}.", f"The list has {last}.")
-        start = ((number or 1) - 1) * _PAGES_LISTED
+        start = (number - 1) * _PAGES_LISTED
         listed = self._desk.store.documents(source.name, _PAGES_LISTED, start)
         lines = [f"- ID: {one.id}, URL: {one.uri}" for one in listed]
         shown = f"{start + 1}-{start + len(listed)} of {total}" if last > 1 else str(total)
         answer = [f"Pages of {source.name} ({shown}):", *lines]
-        if (number or 1) < last:
-            more = f'qurio_list_pages(source_id="{source.id}#page={(number or 1) + 1}")'
+        if number < last:
+            more = f'qurio_list_pages(source_id="{source.id}#page={number + 1}")'
             answer.append(f"{total - start - len(listed)} more pages: use {more} to list the next ones.")
         return ToolAnswer.of_text("\n".join(answer))
 
@@ -179,16 +180,17 @@ class _Pages:
             return ToolAnswer.of_text("No content found for URL.")
         parts = parts_of(self._desk.store.raw(document.id))
         context.log.info("qurio_read_page: %d parts", len(parts))
-        if not 1 <= (number or 1) <= len(parts):
+        if not 1 <= number <= len(parts):
             raise errors.InvalidInput(f"There is no #part={number}.", f"The page has {len(parts)}.")
         if len(parts) == 1:
             return ToolAnswer.of_text(parts[0])
-        return ToolAnswer.of_text(_part(document.uri, parts, number or 1))
+        return ToolAnswer.of_text(_part(document.uri, parts, number))
 
     def _document(self, url: str) -> Document | None:
-        """The document at the address, or at the address that is the same but for a fragment or a last slash."""
+        """The document at the address, or at one that differs by what addresses may differ in."""
         bare = url.partition("#")[0]
-        for form in dict.fromkeys((url, bare, bare.rstrip("/"), f"{bare.rstrip('/')}/")):
+        one_form = clean(bare)
+        for form in dict.fromkeys((url, bare, one_form, one_form.rstrip("/"), f"{one_form.rstrip('/')}/")):
             if form and (found := self._desk.store.document_by_uri(form)) is not None:
                 return found
         return self._desk.store.document(url)

@@ -13,10 +13,10 @@ _HEADING = re.compile(r"#{1,6} ")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
-def address_and_number(text: str, mark: str) -> tuple[str, int | None]:
-    """The address before `#mark=N` and that N; None where there is none."""
+def address_and_number(text: str, mark: str) -> tuple[str, int]:
+    """The address before `#mark=N` and that N; 1 where there is none."""
     found = re.fullmatch(rf"(.*)#{mark}=(\d{{1,9}})", text.strip(), re.DOTALL)
-    return (found[1], int(found[2])) if found else (text.strip(), None)
+    return (found[1], int(found[2])) if found else (text.strip(), 1)
 
 
 def parts_of(text: str) -> list[str]:
