@@ -11,6 +11,7 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -250,9 +251,9 @@ def _fields(row: Sequence[Any]) -> dict[str, Any]:
     return {
         "id": chunk_id,
         "content": " ".join(terms(text)),
-        "title": " ".join(terms(" ".join((title, *rows.load_names(breadcrumb), *defined)))),
-        "symbol": " ".join(symbol_terms(defined)),
-        "path": " ".join(terms(path)),
+        "title": " ".join(map(_analysed, (title, *rows.load_names(breadcrumb), *defined))),
+        "symbol": " ".join(_symbol_terms(defined)),
+        "path": _analysed(path),
         "collection": str(collection),
         "document": document,
         "kind": kind,
@@ -263,10 +264,16 @@ def _fields(row: Sequence[Any]) -> dict[str, Any]:
     }
 
 
-def symbol_terms(symbols: Iterable[str]) -> list[str]:
+@lru_cache(maxsize=20_000)
+def _analysed(name: str) -> str:
+    """The terms of a heading, a path or a symbol, which come again and again."""
+    return " ".join(terms(name))
+
+
+def _symbol_terms(symbols: Iterable[str]) -> list[str]:
     """Each symbol as one term: its joined form, and what the analyser makes of it as a whole."""
     found: dict[str, None] = {}
     for symbol in symbols:
         found.update(dict.fromkeys(names(symbol)))
-        found.update(dict.fromkeys(terms(symbol)[:1]))
+        found.update(dict.fromkeys(_analysed(symbol).split()[:1]))
     return list(found)

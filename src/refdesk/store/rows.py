@@ -40,6 +40,8 @@ def load_names(text: str) -> tuple[str, ...]:
 
 def storable(text: str) -> str:
     """The text with lone surrogates, which SQLite and tantivy refuse, replaced."""
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from refdesk.errors import CollectionExists, CollectionNotFound, DocumentNotFound, InvalidInput, StoreError
-from refdesk.model import Batch, Chunk, Collection, Document, DocumentWrite, EmbedderIdentity, Skipped
+from refdesk.model import Batch, Chunk, Collection, Document, DocumentWrite, EmbedderIdentity, Skipped, Vector
 from refdesk.store import rows
 from refdesk.store.log import LEXICAL, VECTORS
 from refdesk.store.record import sequence
@@ -109,19 +109,31 @@ def apply(db: sqlite3.Connection, batch: Batch) -> int:
 
 def _put_vectors(db: sqlite3.Connection, batch: Batch) -> None:
     if batch.vectors:
-        dimension = _dimension(db)
-        packed = []
-        for key, vector in batch.vectors.items():
-            if dimension and len(vector) != dimension:
-                raise InvalidInput(
-                    f"A vector has {len(vector)} dimensions; the library holds {dimension}.",
-                    "Set the embedder's identity before writing its vectors.",
-                )
-            packed.append((key, vector.astype("<f2").tobytes()))
-        db.executemany("INSERT OR IGNORE INTO vectors (key, data) VALUES (?, ?)", packed)
+        _refuse_other_dimensions(db, batch)
+        packed = _pack_vectors(list(batch.vectors.values()))
+        db.executemany(
+            "INSERT OR IGNORE INTO vectors (key, data) VALUES (?, ?)", zip(batch.vectors, packed, strict=True)
+        )
     wanted = {key for write in batch.writes for key in write.vector_keys if key} - batch.vectors.keys()
     if missing_vectors(db, wanted):
         raise StoreError("The batch names vectors that the library does not hold.", "Embed the texts again and retry.")
+
+
+def _refuse_other_dimensions(db: sqlite3.Connection, batch: Batch) -> None:
+    dimension = _dimension(db) or len(next(iter(batch.vectors.values())))
+    for vector in batch.vectors.values():
+        if len(vector) != dimension:
+            raise InvalidInput(
+                f"A vector has {len(vector)} dimensions; the library holds {dimension}.",
+                "Set the embedder's identity before writing its vectors.",
+            )
+
+
+def _pack_vectors(vectors: Sequence[Vector]) -> list[bytes]:
+    """Each vector in half precision."""
+    import numpy as np
+
+    return [row.tobytes() for row in np.stack(vectors).astype("<f2")]
 
 
 def _dimension(db: sqlite3.Connection) -> int:
