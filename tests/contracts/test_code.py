@@ -263,3 +263,97 @@ def test_both_search_docs_are_one_tool(tmp_path: Path, project: Path, serve: Ser
     by_code = client.json("search_docs", query="installation", path=str(project), format="json")
     assert by_code["format"] == "json"
     assert set(client.json("search_docs", query="installation")) == {"hits", "next_cursor", "hint"}
+
+
+GRAPH = {
+    "Sources/Auth/Protocols.swift": "protocol Authenticatable {\n    func authenticate() throws\n}\n",
+    "Sources/Auth/Password.swift": "final class PasswordLogin: Authenticatable {\n    func authenticate() throws {\n"
+    '        try verify()\n    }\n\n    func verify() throws {\n        print("checking")\n    }\n}\n',
+    "Sources/Auth/Token.swift": "struct TokenLogin {\n    let token: String\n}\n",
+    "Sources/Auth/Token+Auth.swift": "extension TokenLogin: Authenticatable {\n    func authenticate() throws {\n"
+    "        print(token)\n    }\n}\n",
+    "Sources/App/Session.swift": "final class SessionManager {\n    let login: PasswordLogin\n\n"
+    "    init(login: PasswordLogin) {\n        self.login = login\n    }\n\n"
+    "    func openSession() throws {\n        try login.authenticate()\n    }\n}\n",
+    "Sources/App/Main.swift": "func launch(manager: SessionManager) throws {\n    try manager.openSession()\n}\n",
+}
+
+
+@pytest.fixture
+def researched(tmp_path: Path, serve: Serve) -> tuple[Client, Path]:
+    root = tmp_path / "app"
+    for name, text in GRAPH.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    client = serve(tmp_path / "library", "--toolsets", "code", "--allow-root", str(root))
+    client.json("index_codebase", path=str(root))
+    return client, root
+
+
+def test_all_implementations_include_extension_conformances(researched: tuple[Client, Path]) -> None:
+    client, root = researched
+    answer = client.json("code_research", query="all implementations of Authenticatable", path=str(root))
+    near = {one["symbol"] for one in answer["findings"] if one["hop"] == 1}
+    assert near == {"PasswordLogin", "TokenLogin"}
+    extension = next(one for one in answer["findings"] if one["symbol"] == "TokenLogin")
+    assert extension["relationship"] == "conforms to Authenticatable"
+    assert "Token+Auth.swift" in json.dumps(answer)
+
+
+def test_what_calls_gives_callers_and_their_callers(researched: tuple[Client, Path]) -> None:
+    client, root = researched
+    answer = client.json("code_research", query="what calls PasswordLogin.authenticate()", path=str(root), depth=3)
+    hops = {one["symbol"]: one["hop"] for one in answer["findings"]}
+    assert hops == {"PasswordLogin.authenticate": 0, "SessionManager.openSession": 1, "launch": 2}
+    tree = answer["sections"]["callers"]
+    assert [len(line) - len(line.lstrip()) for line in tree] == [0, 2, 4]
+    assert "Sources/App/Session.swift:9" in tree[1]
+    assert answer["mermaid"].startswith("graph LR")
+    assert {edge["kind"] for edge in answer["graph"]["edges"]} == {"calls"}
+    shallow = client.json("code_research", query="what calls PasswordLogin.authenticate()", path=str(root), depth=1)
+    assert "launch" not in {one["symbol"] for one in shallow["findings"]}
+
+
+@pytest.mark.parametrize(
+    ("focus", "sections"),
+    [
+        ("architecture", {"modules"}),
+        ("patterns", {"implementations"}),
+        ("flow", {"call chains"}),
+        ("dependencies", set()),
+    ],
+)
+def test_a_focus_changes_what_is_told(researched: tuple[Client, Path], focus: str, sections: set[str]) -> None:
+    client, root = researched
+    answer = client.json(
+        "code_research", query="how does a session authenticate the login", path=str(root), focus=focus, depth=3
+    )
+    assert answer["focus"] == focus
+    assert sections <= set(answer["sections"])
+    ids = [(one["path"], one["symbol"]) for one in answer["findings"]]
+    assert len(ids) == len(set(ids))
+    assert answer["answered_by"].startswith("local")
+
+
+def test_an_unknown_name_is_said_to_be_unknown(researched: tuple[Client, Path]) -> None:
+    client, root = researched
+    answer = client.json("code_research", query="what calls frobnicate()", path=str(root))
+    assert "No definition of frobnicate" in answer["notes"][0]
+    assert answer["intent"] == "general"
+
+
+def test_research_reports_each_hop(researched: tuple[Client, Path]) -> None:
+    client, root = researched
+    arguments = {"query": "what calls PasswordLogin.authenticate()", "path": str(root), "depth": 3}
+    client.raw.call("code_research", arguments, _meta={"progressToken": "h"})
+    seen = [each["params"]["progress"] for each in client.raw.notifications("notifications/progress")]
+    assert {0, 1, 2} <= set(seen)
+
+
+def test_the_status_resource_tells_what_changed(researched: tuple[Client, Path]) -> None:
+    client, root = researched
+    (root / "Sources/App/Main.swift").write_text("func launch() {\n    print(1)\n}\n")
+    contents = client.raw.request("resources/read", {"uri": "refdesk://status"})["result"]["contents"][0]
+    (state,) = json.loads(contents["text"])
+    assert state["changed"] == ["Sources/App/Main.swift"]
+    assert state["files"] == 6

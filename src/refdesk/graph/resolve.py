@@ -194,7 +194,7 @@ class Resolver:
             found = types_of(last, around)
             for member in receivers.taken_from(last, around):
                 found = found or types_of(member, of_type)
-            return found
+            return found or (types_of(last, of_type) if language in languages.IMPLICIT_SELF else found)
         found = types_of(last, of_type)
         for variable in receivers.handed_from(last, of_type):
             found = found or types_of(variable, of_type)

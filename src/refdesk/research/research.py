@@ -35,7 +35,7 @@ def research(
     answer = Answer(question=question, intent=asked.intent, focus=focus or "", depth=depth)
     on_hop(0, depth, "finding where to start")
     level = _seeds(asked, answer, graph, engine, filters)
-    steps = _steps(asked, focus)
+    steps = _steps(answer.intent, focus)
     for hop in range(1, depth + 1):
         if not level or len(answer.findings) >= _MOST:
             break
@@ -53,7 +53,7 @@ def _seeds(asked: Question, answer: Answer, graph: Graph, engine: Engine, filter
     if not found:
         hits = engine.search(Query(text=asked.text, filters=filters, limit=_SEEDS)).hits
         found = [node for hit in hits for node in _nodes_of(hit, graph)]
-        answer.intent = answer.intent if found and asked.name else "general"
+        answer.intent = "general"  # a caller tree of something else would mislead
     started = [node for node in found[: 3 * _SEEDS] if answer.start(node)]
     return started[: 2 * _SEEDS]
 
@@ -147,7 +147,7 @@ _BY_FOCUS: dict[str, tuple[Step, ...]] = {
 _GENERAL: tuple[Step, ...] = (_callees, _callers, _subtypes, _supertypes, _container)
 
 
-def _steps(asked: Question, focus: Focus | None) -> tuple[Step, ...]:
-    if asked.intent in _BY_INTENT:
-        return _BY_INTENT[asked.intent]
+def _steps(intent: str, focus: Focus | None) -> tuple[Step, ...]:
+    if intent in _BY_INTENT:
+        return _BY_INTENT[intent]
     return _BY_FOCUS[focus] if focus else _GENERAL

@@ -1,0 +1,321 @@
+"""Known graphs of small codebases in several languages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from refdesk.app import open_desk
+from refdesk.graph import Graph, Node
+from refdesk.settings import Settings
+
+PYTHON = {
+    "shop/__init__.py": "from .store import Store\n",
+    "shop/store.py": """from __future__ import annotations
+
+import json
+from typing import Protocol
+
+
+class Backend(Protocol):
+    def load(self, key: str) -> str: ...
+    def save(self, key: str, value: str) -> None: ...
+
+
+class Store:
+    def __init__(self, backend: Backend) -> None:
+        self._backend = backend
+
+    def get(self, key: str) -> str:
+        return json.loads(self._backend.load(key))
+
+    def put(self, key: str, value: str) -> None:
+        self.check(key)
+        self._backend.save(key, value)
+
+    def check(self, key: str) -> None:
+        assert key
+
+
+class Cached(Store):
+    def get(self, key: str) -> str:
+        return super().get(key)
+""",
+    "shop/memory.py": """class Memory:
+    def load(self, key: str) -> str:
+        return self.items[key]
+
+    def save(self, key: str, value: str) -> None:
+        self.items[key] = value
+""",
+    "shop/app.py": """from shop import store as s
+from shop.store import Cached, Store
+from .memory import Memory as Mem
+
+
+def build() -> Store:
+    return Cached(Mem())
+
+
+def main() -> None:
+    store = build()
+    shelf = Store(Mem())
+    shelf.put("a", "b")
+    print(shelf.get("a"))
+
+
+def other(basket):
+    basket.get("x")
+    s.Store(None).check("k")
+    {}.get("y")
+""",
+}
+TYPESCRIPT = {
+    "src/shape.ts": """export interface Shape {
+  area(): number;
+}
+
+export abstract class Base implements Shape {
+  abstract area(): number;
+  describe(): string {
+    return `${this.area()}`;
+  }
+}
+""",
+    "src/circle.ts": """import { Base } from "./shape";
+
+export class Circle extends Base {
+  constructor(private radius: number) {
+    super();
+  }
+  area(): number {
+    return square(this.radius);
+  }
+}
+
+export function square(x: number): number {
+  return x * x;
+}
+""",
+    "src/main.ts": """import { Circle, square as sq } from "./circle";
+import type { Shape } from "./shape";
+
+export function total(shapes: Shape[]): number {
+  const circle = new Circle(2);
+  circle.describe();
+  return sq(3);
+}
+""",
+}
+GO = {
+    "store/store.go": """package store
+
+type Reader interface {
+	Read(key string) (string, error)
+	Close() error
+}
+
+type Disk struct{ path string }
+
+func (d *Disk) Read(key string) (string, error) { return load(d.path, key) }
+func (d *Disk) Close() error { return nil }
+
+type Half struct{}
+
+func (h *Half) Read(key string) (string, error) { return "", nil }
+
+func load(path, key string) (string, error) { return path + key, nil }
+""",
+    "main.go": """package main
+
+import "example.com/app/store"
+
+func run(disk *store.Disk) error {
+	_, err := disk.Read("x")
+	return err
+}
+
+func main() { run(nil) }
+""",
+}
+RUST = {
+    "src/lib.rs": """pub trait Draw {
+    fn draw(&self) -> String;
+}
+
+pub struct Circle { pub r: f64 }
+
+impl Draw for Circle {
+    fn draw(&self) -> String { render(self.r) }
+}
+
+impl Circle {
+    pub fn new(r: f64) -> Self { Circle { r } }
+}
+
+fn render(r: f64) -> String { format!("{}", r) }
+""",
+    "src/main.rs": """use crate::Circle;
+
+fn main() {
+    let circle = Circle::new(1.0);
+    circle.draw();
+}
+""",
+}
+SWIFT = {
+    "Sources/Animal.swift": """protocol Animal {
+    func speak() -> String
+}
+
+class Dog: Animal {
+    func speak() -> String { bark() }
+    func bark() -> String { "woof" }
+}
+""",
+    "Sources/Cat.swift": """struct Cat {
+    let name: String
+}
+
+extension Cat: Animal {
+    func speak() -> String { name }
+}
+""",
+    "Sources/Kennel.swift": """actor Kennel {
+    private let dog = Dog()
+
+    func wake() -> String {
+        dog.speak()
+    }
+}
+""",
+}
+JAVA = {
+    "src/app/Job.java": "package app;\n\npublic interface Job {\n    void run();\n}\n",
+    "src/app/Mail.java": """package app;
+
+public class Mail implements Job {
+    @Override
+    public void run() { send(); }
+
+    private void send() { Log.write("sent"); }
+}
+""",
+    "src/app/Log.java": "package app;\n\nclass Log {\n    static void write(String text) { }\n}\n",
+    "src/app/Main.java": """package app;
+
+public class Main {
+    public static void main(String[] args) {
+        Mail mail = new Mail();
+        mail.run();
+    }
+}
+""",
+}
+
+
+@pytest.fixture
+def graph(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Graph]:
+    files: Mapping[str, str] = request.param
+    root = tmp_path / "code"
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    with open_desk(Settings(library=tmp_path / "library", embedder="none", workers=1)) as desk:
+        desk.index(root, "code", name="code")
+        yield Graph(desk.store, "code")
+
+
+def one(graph: Graph, name: str) -> Node:
+    found = [node for node in graph.find(name) if node.kind not in ("extension", "impl")]
+    assert len(found) == 1, (name, found)
+    return found[0]
+
+
+def callers(graph: Graph, name: str) -> set[str]:
+    return {edge.source.qualified or edge.source.path for edge in graph.callers(one(graph, name))}
+
+
+def callees(graph: Graph, name: str) -> set[str]:
+    return {edge.target.qualified for edge in graph.callees(one(graph, name))}
+
+
+def subtypes(graph: Graph, name: str) -> set[str]:
+    return {edge.source.qualified for edge in graph.subtypes(one(graph, name))}
+
+
+python = pytest.mark.parametrize("graph", [PYTHON], indirect=True, ids=["python"])
+typescript = pytest.mark.parametrize("graph", [TYPESCRIPT], indirect=True, ids=["typescript"])
+go = pytest.mark.parametrize("graph", [GO], indirect=True, ids=["go"])
+rust = pytest.mark.parametrize("graph", [RUST], indirect=True, ids=["rust"])
+swift = pytest.mark.parametrize("graph", [SWIFT], indirect=True, ids=["swift"])
+java = pytest.mark.parametrize("graph", [JAVA], indirect=True, ids=["java"])
+
+
+@python
+def test_python(graph: Graph) -> None:
+    assert callers(graph, "Store.put") == {"main"}
+    assert callers(graph, "Store.get") == {"main", "Cached.get"}
+    assert callers(graph, "Store.check") == {"Store.put", "other"}
+    assert callers(graph, "build") == {"main"}
+    assert callers(graph, "Memory") == {"build", "main"}
+    assert callers(graph, "Backend.load") == {"Store.get"}
+    assert subtypes(graph, "Store") == {"Cached"}
+    assert subtypes(graph, "Backend") == {"Memory"}
+    assert "Store.check" in callees(graph, "Store.put")
+    assert {edge.source.qualified for edge in graph.overriders(one(graph, "Store.get"))} == {"Cached.get"}
+    importers = {edge.source.path for edge in graph.importers(one(graph, "Store"))}
+    assert {"shop/app.py", "shop/__init__.py"} <= importers
+
+
+@typescript
+def test_typescript(graph: Graph) -> None:
+    assert subtypes(graph, "Shape") == {"Base"}
+    assert subtypes(graph, "Base") == {"Circle"}
+    assert callers(graph, "square") == {"Circle.area", "total"}
+    assert callers(graph, "Circle") == {"total"}
+    assert callers(graph, "Base.describe") == {"total"}
+    assert "Base.area" in callees(graph, "Base.describe")
+
+
+@go
+def test_go(graph: Graph) -> None:
+    assert subtypes(graph, "Reader") == {"Disk"}
+    assert callers(graph, "load") == {"Disk.Read"}
+    assert callers(graph, "Disk.Read") == {"run"}
+    assert callers(graph, "run") == {"main"}
+
+
+@rust
+def test_rust(graph: Graph) -> None:
+    assert subtypes(graph, "Draw") == {"Circle"}
+    assert callers(graph, "render") == {"Circle.draw"}
+    assert callers(graph, "Circle.new") == {"main"}
+    assert callers(graph, "Circle.draw") == {"main"}
+
+
+@swift
+def test_swift(graph: Graph) -> None:
+    assert subtypes(graph, "Animal") == {"Dog", "Cat"}
+    assert callers(graph, "Dog.speak") == {"Kennel.wake"}
+    assert callers(graph, "Dog.bark") == {"Dog.speak"}
+    assert callers(graph, "Dog") == {"Kennel.dog"}
+    assert callers(graph, "Cat.speak") == set()
+
+
+@java
+def test_java(graph: Graph) -> None:
+    assert subtypes(graph, "Job") == {"Mail"}
+    assert callers(graph, "Mail.send") == {"Mail.run"}
+    assert callers(graph, "Log.write") == {"Mail.send"}
+    assert callers(graph, "Mail.run") == {"Main.main"}
+
+
+@python
+def test_every_edge_has_a_confidence(graph: Graph) -> None:
+    for name in ("Store", "Store.get", "build", "Memory"):
+        for edge in (*graph.callers(one(graph, name)), *graph.callees(one(graph, name))):
+            assert 0.5 <= edge.confidence <= 1.0
+            assert edge.line >= 1
