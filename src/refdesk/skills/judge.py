@@ -87,7 +87,7 @@ class EvidenceJudge:
     def __init__(self, embedder: Embedder | None, calibration: Calibration = Calibration()) -> None:  # noqa: B008
         self._embedder = embedder
         self._calibration = calibration
-        self._crowd: Vector | None = None
+        self._crowd: tuple[Vector, Vector] | None = None  # the same questions, as queries and as passages
         self._problems: dict[str, Vector] = {}
 
     def judge(self, query: str, candidates: Sequence[Skill]) -> Verdict:
@@ -122,22 +122,22 @@ class EvidenceJudge:
         if self._embedder is None:
             return [None] * len(candidates)
         if self._crowd is None:
-            self._crowd = self._embedder.embed_passages(background())
+            self._crowd = (self._embedder.embed_queries(background()), self._embedder.embed_passages(background()))
         if len(self._problems) > _KEPT:
             self._problems.clear()
         if new := [skill.problem for skill in candidates if skill.problem not in self._problems]:
             self._problems.update(zip(new, self._embedder.embed_passages(new), strict=True))
         asked = self._embedder.embed_queries([query])[0]
-        return [_deviations(asked, self._problems[skill.problem], self._crowd) for skill in candidates]
+        return [_deviations(asked, self._problems[skill.problem], *self._crowd) for skill in candidates]
 
 
 def _described(skill: Skill) -> str:
     return "\n".join((skill.title, skill.problem, *skill.conditions, *skill.keywords))
 
 
-def _deviations(asked: Vector, kept: Vector, crowd: Vector) -> float:
+def _deviations(asked: Vector, kept: Vector, other_queries: Vector, other_passages: Vector) -> float:
     """How far the two stand out from the crowd for one another: the mean of both points of view."""
     near = float(asked @ kept)
-    sides = [crowd @ asked, crowd @ kept]
+    sides = [other_passages @ asked, other_queries @ kept]
     scores = [(near - float(side.mean())) / (float(side.std()) or 1.0) for side in sides]
     return 0.0 if any(map(math.isnan, scores)) else sum(scores) / 2

@@ -15,11 +15,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.embed.static import StaticEmbedder
 from refdesk.llm.local import LocalThinker
+from refdesk.ports import Embedder
 from refdesk.skills.judge import Calibration, EvidenceJudge
 from refdesk.skills.model import Skill
-from tests.unit.skills.conversations import Conversation, cold, foreign, learner, learning, split
+from tests.unit.skills.conversations import Conversation, cold, foreign, learner, learning, shipped_embedder, split
 
 FALSE_MATCHES = 0.025
 Pairs = list[
@@ -27,7 +27,7 @@ Pairs = list[
 ]  # kind, query, evidence for each skill, kinds of the skills
 
 
-def evidence(embedder: StaticEmbedder) -> Pairs:
+def evidence(embedder: Embedder) -> Pairs:
     """For every query the evidence for every skill, each skill made from one other conversation."""
     judge = EvidenceJudge(embedder)
     asked: list[tuple[Conversation | None, str]] = [(None, issue) for issue in foreign("calibration")]
@@ -77,7 +77,7 @@ def fit(pairs: Pairs) -> Calibration:
     )
 
 
-def report(embedder: StaticEmbedder, name: str) -> None:
+def report(embedder: Embedder, name: str) -> None:
     """Prints the rates with the constants in force."""
     thinker = LocalThinker(embedder)
     for label, words in (("query", lambda each: each.query), ("opening", lambda each: each.opening)):
@@ -89,7 +89,8 @@ def report(embedder: StaticEmbedder, name: str) -> None:
 
 
 if __name__ == "__main__":
-    model = StaticEmbedder()
+    model = shipped_embedder()
+    print(model.identity)
     print(fit(evidence(model)))
     report(model, "calibration")
     if "--report" in sys.argv:

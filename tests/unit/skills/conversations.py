@@ -10,7 +10,10 @@ from pathlib import Path
 import yaml
 
 from refdesk.embed.static import StaticEmbedder
+from refdesk.embed.wordllama import WordllamaEmbedder
+from refdesk.errors import EmbeddingError
 from refdesk.llm.local import LocalThinker
+from refdesk.ports import Embedder
 from refdesk.skills.extract import issue_of
 from refdesk.skills.learn import Learner
 from refdesk.skills.transcript import read
@@ -50,8 +53,16 @@ def foreign(name: str) -> list[str]:
     return issues
 
 
+def shipped_embedder() -> Embedder:
+    """The embedder that comes with the package."""
+    try:
+        return StaticEmbedder()
+    except EmbeddingError:  # a checkout in which the model was not built yet
+        return WordllamaEmbedder()
+
+
 @contextmanager
-def learner(folder: Path, embedder: StaticEmbedder) -> Iterator[Learner]:
+def learner(folder: Path, embedder: Embedder) -> Iterator[Learner]:
     """The learning loop over an empty store."""
     store = SqliteSkillStore(folder / "skills.db")
     loop = Learner(store, lambda: embedder)
@@ -91,9 +102,7 @@ class Rates:
 Words = Callable[[Conversation], str]
 
 
-def cold(
-    folder: Path, name: str, embedder: StaticEmbedder, thinker: LocalThinker, words: Words, first: int = 0
-) -> Rates:
+def cold(folder: Path, name: str, embedder: Embedder, thinker: LocalThinker, words: Words, first: int = 0) -> Rates:
     """One conversation of each type is learnt, all others are searched for; then each type is left out in turn."""
     rates = Rates()
     kinds = split(name)
@@ -116,7 +125,7 @@ def cold(
     return rates
 
 
-def learning(folder: Path, name: str, embedder: StaticEmbedder, thinker: LocalThinker, words: Words) -> Rates:
+def learning(folder: Path, name: str, embedder: Embedder, thinker: LocalThinker, words: Words) -> Rates:
     """The loop as an agent runs it: search; a hit is refined by its conversation, a miss becomes a playbook."""
     rates = Rates()
     kinds = split(name)
