@@ -46,20 +46,21 @@ class Followers:
         """The full-text index with every commit up to seq, or as far as a writer has come with it."""
         if seq != self._lexical_seen:
             with self._mutex:
-                self._refresh_lexical(seq)
+                self._lexical.reload()
+                todo = self._lexical_todo()
+            if todo == [] or self._catch_up_lexical():
+                self._lexical_seen = seq
         return self._lexical
 
-    def _refresh_lexical(self, seq: int) -> None:
-        self._lexical.reload()
-        if self._lexical_todo() != []:
-            if self._record.read_only:
-                self._refuse_incomplete()
-                return
-            with self._gate.held_if_free() as free:
-                if not free:
-                    return
+    def _catch_up_lexical(self) -> bool:
+        """Does what a writer left undone, unless one is at work."""
+        if self._record.read_only:
+            self._refuse_incomplete()
+            return False
+        with self._gate.held_if_free() as free:
+            if free:
                 self.write_lexical()
-        self._lexical_seen = seq
+            return free
 
     def _lexical_todo(self) -> list[int] | None:
         """The chunks that the loaded index lacks; None when it must be built."""
@@ -77,21 +78,20 @@ class Followers:
 
     def write_lexical(self) -> None:
         """Brings the full-text index up to the record; the gate is held."""
-        with self._mutex:
+        try:
+            self._write_lexical()
+        except RefdeskError:
+            raise
+        except Exception as error:  # tantivy says what is wrong in any of several types
+            self._lexical.abandon_writing()
+            if shutil.disk_usage(self._folder).free < _LITTLE_BYTES:
+                raise self._unwritable(error) from error
+            _log.warning("the full-text index is rebuilt, since it refused a write: %s", error)
             try:
-                self._write_lexical()
-            except RefdeskError:
-                raise
-            except Exception as error:  # tantivy says what is wrong in any of several types
+                self.rebuild_lexical()
+            except Exception as again:
                 self._lexical.abandon_writing()
-                if shutil.disk_usage(self._folder).free < _LITTLE_BYTES:
-                    raise self._unwritable(error) from error
-                _log.warning("the full-text index is rebuilt, since it refused a write: %s", error)
-                try:
-                    self.rebuild_lexical()
-                except Exception as again:
-                    self._lexical.abandon_writing()
-                    raise self._unwritable(again) from again
+                raise self._unwritable(again) from again
 
     def _unwritable(self, error: Exception) -> StoreError:
         return StoreError(
@@ -115,7 +115,7 @@ class Followers:
 
     def rebuild_lexical(self) -> None:
         """Builds the full-text index from nothing; the gate is held."""
-        with self._mutex, self._record.snapshot() as db:
+        with self._record.snapshot() as db:
             last = last_commit(db)
             self._lexical.start_over()
             self._lexical.replace(db, None, last)
@@ -231,8 +231,8 @@ class Followers:
 
     def close(self) -> None:
         """Lets go of every file."""
+        self._lexical.close()
         with self._mutex:
-            self._lexical.close()
             self._vectors = None
 
 

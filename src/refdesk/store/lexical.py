@@ -131,7 +131,7 @@ class LexicalIndex:
             self._linked.cleanup()
             self._linked = None
 
-    # writing, inside the gate
+    # writing: inside the gate, so by one thread at a time; the mutex is for those who read meanwhile
 
     @property
     def is_writing(self) -> bool:
@@ -142,8 +142,8 @@ class LexicalIndex:
         """Leaves an empty index in place of whatever is in the folder."""
         import tantivy
 
+        self.stop_writing()
         with self._mutex:
-            self.stop_writing()
             self._forget()
             self._last_id = 0
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -155,19 +155,17 @@ class LexicalIndex:
         """Takes these chunks, or all, from the record as they are now, in one commit."""
         import tantivy
 
-        with self._mutex:
-            writer = self._open_writer()
-            schema = self._opened().schema
-            if chunk_ids is not None:
-                self._remove(writer, chunk_ids)
-            for row in _found(db, chunk_ids):
-                writer.add_document(tantivy.Document.from_dict(_fields(row), schema))
-            last = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'").fetchone()
-            state = f"{VERSION}:{applied.seq}:{applied.token}:{last[0] if last else 0}"
-            mark = {"mark": _MARK, "seq": applied.seq, "state": state}
-            writer.add_document(tantivy.Document.from_dict(mark, schema))
-            writer.commit()
-            self.reload()
+        writer, schema = self._open_writer()
+        if chunk_ids is not None:
+            self._remove(writer, chunk_ids)
+        for row in _found(db, chunk_ids):
+            writer.add_document(tantivy.Document.from_dict(_fields(row), schema))
+        last = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'").fetchone()
+        state = f"{VERSION}:{applied.seq}:{applied.token}:{last[0] if last else 0}"
+        mark = {"mark": _MARK, "seq": applied.seq, "state": state}
+        writer.add_document(tantivy.Document.from_dict(mark, schema))
+        writer.commit()
+        self.reload()
 
     def _remove(self, writer: tantivy.IndexWriter, chunk_ids: Sequence[int]) -> None:
         """Removes chunks that may be here; a commit without removals takes half the time."""
@@ -177,31 +175,27 @@ class LexicalIndex:
         if known:
             writer.delete_documents_by_term("mark", _MARK)
 
-    def _open_writer(self) -> tantivy.IndexWriter:
-        if self._writer is None:
-            self._writer = self._opened().writer(_HEAP_BYTES, 1)
-        return self._writer
-
-    def _opened(self) -> tantivy.Index:
-        assert self._index is not None
-        return self._index
+    def _open_writer(self) -> tuple[tantivy.IndexWriter, tantivy.Schema]:
+        with self._mutex:
+            assert self._index is not None
+            if self._writer is None:
+                self._writer = self._index.writer(_HEAP_BYTES, 1)
+            return self._writer, self._index.schema
 
     def stop_writing(self) -> None:
         """Lets merges end and gives up tantivy's own lock."""
-        with self._mutex:
-            writer, self._writer = self._writer, None
-            if writer is not None:
-                writer.wait_merging_threads()
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.wait_merging_threads()
 
     def abandon_writing(self) -> None:
         """Drops what was not committed."""
-        with self._mutex:
-            self._writer = None
+        self._writer = None
 
     def close(self) -> None:
         """Lets go of every file."""
+        self.stop_writing()
         with self._mutex:
-            self.stop_writing()
             self._forget()
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from refdesk.errors import CollectionNotFound, DocumentNotFound
@@ -26,6 +26,7 @@ from refdesk.store import rows
 _FROM_DOCUMENTS = " FROM documents d JOIN collections n ON n.id = d.collection "
 _SELECT_DOCUMENT = "SELECT " + rows.DOCUMENT + _FROM_DOCUMENTS
 _SELECT_CHUNK = "SELECT " + rows.CHUNK + " FROM chunks c JOIN texts t ON t.id = c.text "
+_DOCUMENT_COLUMNS = rows.DOCUMENT.count(",") + 1
 _SYMBOL = "s.name, s.qualified, s.kind, s.start_line, s.end_line, s.signature"
 _REFERENCE = "r.kind, r.source, r.target, r.line, r.receiver, r.alias"
 
@@ -70,11 +71,10 @@ def file_states(db: sqlite3.Connection, name: str) -> dict[str, FileState]:
 
 def documents(db: sqlite3.Connection, name: str, limit: int, offset: int) -> list[Document]:
     """A page of the collection's documents by path, or of all when no name is given."""
-    found = db.execute(
-        _SELECT_DOCUMENT + "WHERE ? IN ('', n.name) ORDER BY n.name, d.path, d.id LIMIT ? OFFSET ?",
-        (name, limit, offset),
-    )
-    return [rows.document_from(row) for row in found]
+    within = "WHERE d.collection = (SELECT id FROM collections WHERE name = ?) ORDER BY d.path, d.id "
+    order = within if name else "ORDER BY n.name, d.path, d.id "
+    bound = (name, limit, offset) if name else (limit, offset)
+    return [rows.document_from(row) for row in db.execute(_SELECT_DOCUMENT + order + "LIMIT ? OFFSET ?", bound)]
 
 
 def count_documents(db: sqlite3.Connection, name: str) -> int:
@@ -177,7 +177,7 @@ def _symbols_where(db: sqlite3.Connection, name: str, collection_name: str) -> l
         " ORDER BY n.name, d.path, d.id, s.position",
         (rows.storable(name), collection_name),
     )
-    return [(rows.document_from(row[:12]), _symbol(row[12:])) for row in found]
+    return [(owner, _symbol(row)) for owner, row in _with_owners(found)]
 
 
 def symbols_of(db: sqlite3.Connection, document_id: str) -> list[Symbol]:
@@ -198,7 +198,7 @@ def references_to(db: sqlite3.Connection, name: str, collection_name: str) -> li
         " ORDER BY n.name, d.path, d.id, r.position",
         (rows.storable(name), collection_name),
     )
-    return [(rows.document_from(row[:12]), _reference(row[12:])) for row in found]
+    return [(owner, _reference(row)) for owner, row in _with_owners(found)]
 
 
 def references_of(db: sqlite3.Connection, document_id: str) -> list[Reference]:
@@ -209,6 +209,16 @@ def references_of(db: sqlite3.Connection, document_id: str) -> list[Reference]:
         (document_id,),
     )
     return [_reference(row) for row in found]
+
+
+def _with_owners(found: Iterable[Sequence[Any]]) -> Iterator[tuple[Document, Sequence[Any]]]:
+    """Each row's document, made once however many rows it has, and the rest of the row."""
+    owners: dict[str, Document] = {}
+    for row in found:
+        owner = owners.get(row[0])
+        if owner is None:
+            owner = owners[row[0]] = rows.document_from(row[:_DOCUMENT_COLUMNS])
+        yield owner, row[_DOCUMENT_COLUMNS:]
 
 
 def _symbol(row: Sequence[Any]) -> Symbol:

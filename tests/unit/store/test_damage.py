@@ -143,7 +143,7 @@ def test_doctor_finds_a_follower_that_lies(folder: Path) -> None:
     with store.writing():
         index = store._followers._lexical
         index.reload()
-        writer = index._open_writer()
+        writer, _ = index._open_writer()
         writer.delete_documents_by_term("id", 3)
         writer.commit()
     assert [(f.part, f.ok) for f in store.verify(repair=False)] == [

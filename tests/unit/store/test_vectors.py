@@ -1,0 +1,128 @@
+"""The vector index beyond a few chunks: quantised, filtered, changed and kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from refdesk.model import Batch, DocumentWrite, EmbedderIdentity, Filters, Vector
+from refdesk.store import vectors
+from refdesk.store.engines import ExactEngine, TurboEngine
+from refdesk.store.local import LocalStore
+from tests.ports.library import collection, write
+
+COUNT, DIMENSION, PER_DOCUMENT = 3000, 64, 50
+DRAWN = np.random.default_rng(7)
+CENTRES = DRAWN.normal(size=(40, DIMENSION))
+ROWS = (CENTRES[DRAWN.integers(0, 40, COUNT)] + 0.6 * DRAWN.normal(size=(COUNT, DIMENSION))).astype(np.float32)
+ROWS /= np.linalg.norm(ROWS, axis=1, keepdims=True)
+
+
+def _key(number: int) -> bytes:
+    return number.to_bytes(4, "big")
+
+
+def _write(number: int, texts: list[str], first: int) -> DocumentWrite:
+    folder = "even" if number % 2 == 0 else "odd"
+    made = write(f"d{number}", texts, path=f"{folder}/d{number}.py", vectors=False)
+    keys = tuple(_key(first + i) for i in range(len(texts)))
+    return DocumentWrite(document=made.document, raw=made.raw, chunks=made.chunks, vector_keys=keys)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A library of 3000 vectors."""
+    made = tmp_path_factory.mktemp("vectors") / "library"
+    store = LocalStore(made, lock_timeout_s=5)
+    store.put_collection(collection())
+    store.set_embedder_identity(EmbedderIdentity("test", "1", DIMENSION))
+    writes = tuple(
+        _write(start // PER_DOCUMENT, [f"text {n}" for n in range(start, start + PER_DOCUMENT)], start)
+        for start in range(0, COUNT, PER_DOCUMENT)
+    )
+    store.apply(Batch(collection="code", writes=writes, vectors={_key(n): ROWS[n] for n in range(COUNT)}))
+    store.close()
+    return made
+
+
+@pytest.fixture
+def store(folder: Path) -> Iterator[LocalStore]:
+    made = LocalStore(folder, lock_timeout_s=5)
+    yield made
+    made.close()
+
+
+def _found(store: LocalStore, vector: Vector, filters: Filters, limit: int) -> list[str]:
+    scored = store.nearest(vector, filters, limit)
+    held = store.chunks([s.chunk_id for s in scored])
+    return [held[s.chunk_id].chunk.text for s in scored]
+
+
+def _exact(vector: Vector, allowed: np.ndarray, limit: int) -> list[str]:
+    scores = np.where(allowed, ROWS @ vector, -2)
+    return [f"text {n}" for n in np.argsort(-scores)[:limit] if allowed[n]]
+
+
+@pytest.mark.parametrize(
+    ("filters", "allows"),
+    [
+        (Filters(), lambda n: True),
+        (Filters(paths=("even",)), lambda n: n // PER_DOCUMENT % 2 == 0),
+        (Filters(documents=("d3", "d4")), lambda n: n // PER_DOCUMENT in (3, 4)),
+        (Filters(documents=("none",)), lambda n: False),
+    ],
+)
+def test_quantised_vectors_find_what_exact_ones_do(store: LocalStore, filters: Filters, allows) -> None:
+    allowed = np.array([allows(n) for n in range(COUNT)])
+    right = total = 0
+    for n in range(0, COUNT, 100):
+        expected = _exact(ROWS[n], allowed, 10)
+        found = _found(store, ROWS[n], filters, 10)
+        assert len(found) == len(expected)
+        right += len(set(found) & set(expected))
+        total += len(expected)
+    assert right >= 0.97 * total
+    base = store._followers._vector_index()._base
+    assert base is not None and base.engine.name == "turbovec"
+    assert store._followers._vector_index().file.exists()
+
+
+def test_changes_beside_the_quantised_vectors_are_found(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    _found(store, ROWS[0], Filters(), 1)
+    index = store._followers._vector_index()
+    monkeypatch.setattr(vectors, "_ASIDE", 60)
+    monkeypatch.setattr(vectors, "_ASIDE_SHARE", 0)
+    target = ROWS[0]
+    names = [f"changed {n}" for n in range(PER_DOCUMENT)]
+    fresh = {_key(10_000 + n): target for n in range(PER_DOCUMENT)}
+    store.apply(Batch(collection="code", writes=(_write(1, names, 10_000),), vectors=fresh))
+    found = _found(store, target, Filters(), PER_DOCUMENT + 1)
+    assert set(names) | {"text 0"} == set(found)  # settled: more were set aside than may be
+    assert not index._fresh and not index._gone
+    store.apply(Batch(collection="code", writes=(_write(1, names[:3], 10_000),)))
+    assert index._gone == set() and len(_found(store, target, Filters(documents=("d1",)), 100)) == 3
+    assert len(index._gone) == PER_DOCUMENT - 3
+    texts = [f"text {n}" for n in range(PER_DOCUMENT, 2 * PER_DOCUMENT)]
+    originals = {_key(n): ROWS[n] for n in range(PER_DOCUMENT, 2 * PER_DOCUMENT)}
+    store.apply(Batch(collection="code", writes=(_write(1, texts, PER_DOCUMENT),), vectors=originals))
+    assert sorted(_found(store, target, Filters(documents=("d1",)), 100)) == sorted(texts)
+    assert len(index) == COUNT
+    assert all(finding.ok for finding in store.verify(repair=False))
+
+
+def test_removing_a_slot_moves_the_last_one_there() -> None:
+    rows = ROWS[:40]
+    for engine in (ExactEngine(DIMENSION), TurboEngine.calibrated(ROWS[:1000])):
+        engine.add(rows)
+        engine.remove(3)
+        assert len(engine) == 39
+        assert engine.search(rows[39], 1, None).tolist() == [3]
+        mask = np.zeros(39, np.bool_)
+        assert engine.search(rows[0], 5, mask).tolist() == []
+        mask[[5, 6]] = True
+        assert sorted(engine.search(rows[0], 5, mask).tolist()) == [5, 6]
+        again = type(engine).load(engine.dump())
+        assert again.search(rows[7], 1, None).tolist() == [7]

@@ -1,0 +1,85 @@
+"""Questions about words that the port suite does not reach."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from refdesk.model import Filters
+from refdesk.store import lexical_query, literal
+from refdesk.store.lexical_query import distance
+from refdesk.store.local import LocalStore
+from tests.ports.library import batch, collection, write
+
+
+@pytest.mark.parametrize(
+    ("known", "term", "expected"),
+    [
+        ("word", "word", 0),
+        ("word", "wrod", 1),
+        ("word", "wor", 1),
+        ("word", "words", 1),
+        ("word", "sword", 1),
+        ("word", "wxyz", 3),
+        ("transact", "transction", 2),
+        ("connect", "conection", 2),
+        ("a", "abcdefgh", 3),
+    ],
+)
+def test_the_distance_between_terms(known: str, term: str, expected: int) -> None:
+    assert distance(known, term, 2) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("-> x", []),
+        ("foo", []),
+        ("foo bar", []),
+        (" foo ", ["foo"]),
+        ("x(fooBar, y", ["foobar", "foo", "bar"]),
+        ("é foo é", []),
+    ],
+)
+def test_only_whole_words_inside_a_literal_are_terms(text: str, expected: list[str]) -> None:
+    assert literal.inner_terms(text) == expected
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[LocalStore]:
+    made = LocalStore(tmp_path / "library", lock_timeout_s=5)
+    made.put_collection(collection())
+    writes = [
+        write(f"d{n}", [f"alpha {'beta ' * (n % 5)}"], path=f"{'src' if n % 3 else 'docs'}/f{n}.py", vectors=False)
+        for n in range(120)
+    ]
+    made.apply(batch(*writes))
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("limit", [1, 5, 30, 79, 80, 200])
+def test_wide_filters_answer_as_narrow_ones_do(store: LocalStore, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    filters = Filters(paths=("src",))
+    expected = store.lexical(["alpha", "beta"], filters, limit)
+    assert len(expected) == min(limit, 80)
+    for ahead in (1, 4):
+        monkeypatch.setattr(lexical_query, "_MANY", 2)
+        monkeypatch.setattr(lexical_query, "_AHEAD", ahead)
+        assert store.lexical(["alpha", "beta"], filters, limit) == expected
+
+
+def test_a_shorter_list_begins_a_longer_one(store: LocalStore) -> None:
+    everything = store.lexical(["alpha", "beta"], Filters(), 200)
+    assert len(everything) == 120
+    for limit in (1, 3, 24, 25, 50):
+        assert store.lexical(["alpha", "beta"], Filters(), limit) == everything[:limit]
+
+
+def test_a_literal_that_is_everywhere_is_scanned_for(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = store.literal(" beta ", Filters(), 50)
+    monkeypatch.setattr(literal, "MOST", 3)
+    assert store.literal(" beta ", Filters(), 50) == expected
+    assert len(expected) == 50
