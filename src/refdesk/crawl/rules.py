@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 AGENT = "refdesk"
 ROBOTS_BYTES = 512_000  # what lies behind it is not read, as RFC 9309 allows
-_LINK = re.compile(r"\]\(\s*<?(https?://[^\s)>]+|/[^\s)>]*|[\w.-][^\s)>]*)>?[^)]*\)")
 _BARE = re.compile(r"(?<![(<\w])<?(https?://[^\s)<>\"'`]+)")
 _LISTED_MOST = 50_000  # addresses of one sitemap, as its standard says
 
@@ -59,7 +58,7 @@ def read_sitemap(data: bytes, url: str, limit: int) -> Sitemap:
     if data.startswith(b"\x1f\x8b"):
         data = _unzipped(data, limit)
     if not data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
-        lines = (clean(line) for line in data.decode("utf-8", "replace").splitlines()[:_LISTED_MOST])
+        lines = (clean(line) for line in data.decode("utf-8-sig", "replace").splitlines()[:_LISTED_MOST])
         return Sitemap(pages=tuple(dict.fromkeys(line for line in lines if line)))
     from defusedxml import DefusedXmlException
     from defusedxml.ElementTree import ParseError, fromstring
@@ -88,11 +87,15 @@ def _unzipped(data: bytes, limit: int) -> bytes:
 
 
 def links_in_markdown(text: str, url: str) -> tuple[str, ...]:
-    """The addresses that a markdown text links to, in order."""
+    """The addresses that a markdown text links to, and then those that only stand in it."""
+    from markdown_it import MarkdownIt
+
     found: dict[str, None] = {}
-    for match in _LINK.finditer(text):
-        if address := clean(match[1], url):
-            found[address] = None
+    for block in MarkdownIt("commonmark").parse(text):
+        for part in block.children or ():
+            href = str(part.attrs.get("href", "")).partition("#")[0] if part.type == "link_open" else ""
+            if href and (address := clean(href, url)):
+                found[address] = None
     for match in _BARE.finditer(text):
         if address := clean(match[1].rstrip(".,;:!?"), url):
             found[address] = None

@@ -1,0 +1,103 @@
+"""What a page says to a crawler."""
+
+from __future__ import annotations
+
+import pytest
+
+from refdesk.crawl.client import Answer
+from refdesk.crawl.judge import judge
+from refdesk.crawl.look import look
+from refdesk.crawl.options import Scope, crawl_options
+
+URL = "https://e.org/docs/page.html"
+SCOPE = Scope.of(crawl_options("https://e.org/docs/"))
+WORDS = " ".join(f"word{n}" for n in range(40))
+
+
+def html(body: str, head: str = "") -> str:
+    return f"<html><head>{head}</head><body>{body}</body></html>"
+
+
+def answer(body: str = "", status: int = 200, content_type: str = "text/html", **headers: str) -> Answer:
+    named = {key.replace("_", "-"): value for key, value in headers.items()}
+    return Answer(url=URL, status=status, data=body.encode(), content_type=content_type, headers=named)
+
+
+def test_links_are_absolute_and_each_once() -> None:
+    body = "<a href='a.html'>1</a><a href='/b#x'>2</a><a href='#y'>3</a><a>4</a><area href='a.html#z'><a href=''>5</a>"
+    assert look(html(body), URL, {}).links == ("https://e.org/docs/a.html", "https://e.org/b")
+    based = look(html(body, "<base href='/other/'>"), URL, {}).links
+    assert based[0] == "https://e.org/other/a.html"
+
+
+def test_canonical_links_in_the_page_and_in_its_header() -> None:
+    assert look(html("", "<link rel='canonical' href='/c?utm_source=1'>"), URL, {}).canonical == "https://e.org/c"
+    assert look(html(""), URL, {"link": '<https://e.org/h>; rel="canonical"'}).canonical == "https://e.org/h"
+    assert look(html(""), URL, {"link": '<https://e.org/h>; rel="next"'}).canonical == ""
+
+
+@pytest.mark.parametrize(
+    ("head", "headers", "keep", "follow"),
+    [
+        ("<meta name='robots' content='noindex'>", {}, False, True),
+        ("<meta name='ROBOTS' content='NoFollow, index'>", {}, True, False),
+        ("<meta name='refdesk' content='none'>", {}, False, False),
+        ("<meta name='googlebot' content='noindex'>", {}, True, True),
+        ("", {"x-robots-tag": "noindex"}, False, True),
+        ("", {}, True, True),
+    ],
+)
+def test_directives(head: str, headers: dict[str, str], keep: bool, follow: bool) -> None:
+    looked = look(html("<a href='/x'>x</a>", head), URL, headers)
+    assert (looked.may_keep, looked.may_follow, bool(looked.links)) == (keep, follow, follow)
+
+
+@pytest.mark.parametrize(
+    ("body", "needs"),
+    [
+        ("<div id='root'></div><script src='/app.js'></script>", True),
+        ("<noscript>You need to enable JavaScript to run this app.</noscript><div id='x'>Loading the app, please "
+         "wait a moment</div><script>boot()</script>", True),
+        ("<div id='app'>One moment please</div><script src='a.js'></script>", True),
+        (f"<div id='root'><p>{WORDS}</p></div><script src='/app.js'></script>", False),
+        ("<p>A short page, but with all that it has to say.</p><script src='/analytics.js'></script>", False),
+        ("<p>Short.</p>", False),
+        ("", False),
+    ],
+)  # fmt: skip
+def test_pages_that_scripts_write(body: str, needs: bool) -> None:
+    assert look(html(body), URL, {}).needs_scripts is needs
+
+
+@pytest.mark.parametrize(
+    ("given", "state", "said"),
+    [
+        (answer(status=404), "gone", "404"),
+        (answer(status=410), "gone", "410"),
+        (answer(status=403), "failed", "403"),
+        (answer(status=500), "failed", "500"),
+        (answer(status=304), "stored", ""),
+        (answer(html(f"<p>{WORDS}</p>")), "fetched", ""),
+        (answer("# Title", content_type="text/markdown"), "fetched", ""),
+        (answer("x", content_type="text/plain", x_robots_tag="noindex"), "skipped", "noindex"),
+        (Answer(url=URL, status=200, unread="not a text: image/png"), "skipped", "image/png"),
+        (Answer(url=URL, status=301, location="https://e.org/new"), "moved", ""),
+        (Answer(url=URL, status=301, location="https://other.org/"), "skipped", "other.org"),
+        (Answer(url=URL, status=301, location=f"{URL}#top"), "failed", "itself"),
+        (answer(html("", "<meta http-equiv=refresh content='0;url=new.html'>")), "moved", ""),
+        (answer(html(f"<p>{WORDS}</p>", "<link rel=canonical href='/c'>")), "alias", ""),
+        (answer(html(f"<p>{WORDS}</p>", "<link rel=canonical href='https://other.org/c'>")), "fetched", ""),
+        (answer(html(f"<p>{WORDS}</p>", f"<link rel=canonical href='{URL}'>")), "fetched", ""),
+    ],
+)
+def test_what_becomes_of_a_page(given: Answer, state: str, said: str) -> None:
+    outcome = judge(URL, given, SCOPE)
+    assert outcome.state == state and said in outcome.reason
+
+
+def test_failures_that_may_heal() -> None:
+    assert judge(URL, answer(status=503, retry_after="7"), SCOPE).pause_s == 7
+    assert judge(URL, answer(status=429), SCOPE).passing
+    assert not judge(URL, answer(status=401), SCOPE).passing
+    moved = Answer(url=URL, status=302, location="https://e.org/new")
+    assert judge(URL, moved, SCOPE, hops=10).state == "failed"

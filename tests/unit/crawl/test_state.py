@@ -1,0 +1,122 @@
+"""What is known of pages outlives the process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from refdesk.crawl.frontier import Frontier
+from refdesk.crawl.options import Scope, crawl_options
+from refdesk.crawl.rules import Robots
+from refdesk.crawl.state import Body, CrawlState, Entry
+
+ROOT = "https://e.org/"
+Open = Callable[[], CrawlState]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Open]:
+    states: list[CrawlState] = []
+
+    def make() -> CrawlState:
+        states.append(CrawlState(tmp_path / "crawl.db", "01ABC"))
+        return states[-1]
+
+    yield make
+    for state in states:
+        state.close()
+
+
+def frontier(state: CrawlState, robots: str = "", **options: int) -> Frontier:
+    return Frontier(state, Scope.of(crawl_options(ROOT, **options)), Robots(robots), clock=lambda: 0.0)
+
+
+def names(found: Frontier) -> list[str]:
+    got = []
+    while entry := found.next():
+        got.append(entry.url.removeprefix(ROOT))
+    return got
+
+
+def body(url: str, data: bytes = b"x", target: str = "") -> Body:
+    return Body(ROOT + url, target, data.hex(), data, "text/html", "", "")
+
+
+def test_near_pages_come_first_and_late_ones_last(opened: Open) -> None:
+    state = opened()
+    state.begin(ROOT)
+    found = frontier(state)
+    found.found([ROOT + "deep"], 3)
+    found.found([ROOT + "text.md"], 1, late=1)
+    found.found([ROOT + "b", ROOT + "a", ROOT + "b", "https://other.org/x", ROOT + "p.png"], 1)
+    assert names(found) == ["b", "a", "deep", "text.md"]
+    found.found([ROOT + "late.md"], 1, late=1)
+    assert found.next(early_under_way=True) is None
+    assert names(found) == ["late.md"]
+
+
+def test_a_round_goes_on_where_it_stopped(opened: Open) -> None:
+    state = opened()
+    assert state.begin(ROOT) is False
+    state.note_robots("User-agent: *")
+    state.note_seeded("", "")
+    frontier(state).found([ROOT + name for name in ("a", "b", "c", "d")], 1)
+    state.hold(body("a"), "fetched", '"tag"')
+    state.note(ROOT + "b", "failed", status=500, reason="status 500")
+    state.release([(ROOT + "c", "stored", "")])
+
+    again = opened()
+    assert again.begin(ROOT) is True
+    assert again.seeded and again.robots == "User-agent: *"
+    assert sorted(names(frontier(again))) == ["b", "d"]
+    assert [one.url for one in again.bodies("fetched", 10)] == [ROOT + "a"]
+    again.finish()
+
+    fresh = opened()
+    assert fresh.begin(ROOT) is False
+    assert not fresh.seeded
+    assert sorted(names(frontier(fresh))) == ["a", "b", "c", "d"]
+    assert fresh.bodies("fetched", 10) == []
+    assert {one.url: one.etag for one in fresh.queued()}[ROOT + "a"] == '"tag"'
+
+
+def test_rules_may_change_between_runs(opened: Open) -> None:
+    state = opened()
+    state.begin(ROOT)
+    frontier(state).found([ROOT + "a", ROOT + "private/b", ROOT + "far"], 2)
+    state.finish()
+    state.begin(ROOT)
+    assert names(frontier(state, "User-agent: *\nDisallow: /private/", depth=2)) == ["a", "far"]
+    assert state.states()[ROOT + "private/b"] == "skipped"
+    state.finish()
+    state.begin(ROOT)
+    assert names(frontier(state, depth=1)) == []
+    assert state.counts() == {"left": 3}
+
+
+def test_a_shorter_way_brings_a_page_back(opened: Open) -> None:
+    state = opened()
+    state.begin(ROOT)
+    found = frontier(state, depth=2)
+    found.found([ROOT + "a"], 3)
+    assert names(found) == []
+    found.found([ROOT + "a"], 1)
+    assert names(found) == ["a"]
+
+
+def test_failed_pages_wait(opened: Open) -> None:
+    state = opened()
+    state.begin(ROOT)
+    found = frontier(state)
+    found.again(Entry(ROOT + "a", 1), 5.0)
+    assert found.next() is None and found.wait_s() == 5.0 and len(found) == 1
+
+
+def test_collections_that_are_no_more_are_forgotten(opened: Open) -> None:
+    state = opened()
+    state.begin(ROOT)
+    frontier(state).found([ROOT + "a"], 1)
+    state.forget_all_but(["other"])
+    assert state.states() == {}
