@@ -157,6 +157,8 @@ class Graph:
         if not is_protocol and (node.language != "go" or node.kind != "interface"):
             return []
         methods = {member.name for member in self.members(node) if member.kind in CALLABLES}
+        if is_protocol and sum(not name.startswith("__") for name in methods) < 2:
+            return []  # one method alone is shared by chance
         holders: dict[tuple[str, str], int] = {}
         for name in methods:
             for key in {

@@ -200,9 +200,8 @@ class Resolver:
             found = found or types_of(variable, of_type)
         return found
 
-    @staticmethod
-    def _by_name_alone(last: str, candidates: list[Candidate]) -> list[Resolved]:
-        """A method that only one type has, or whose type is called like the variable."""
+    def _by_name_alone(self, last: str, candidates: list[Candidate]) -> list[Resolved]:
+        """A method that only one family of types has, or whose type is called like the variable."""
         members = [one for one in candidates if _container(one[1])]
         if last.strip("\"'`)") != last or not last:
             return []  # a literal or a call's result
@@ -210,7 +209,20 @@ class Resolver:
         alike = [one for one in members if len(word) > 2 and _container(one[1]).lower().endswith(word)]
         if alike:
             return _shared(alike, FAIR)
-        return _shared([one for one in members if one[1].name not in languages.COMMON], GUESS)
+        telling = [one for one in members if one[1].name not in languages.COMMON]
+        return _all(telling, GUESS) if self._are_kin(telling) else _shared(telling, GUESS)
+
+    def _are_kin(self, members: list[Candidate]) -> bool:
+        """Whether all of them belong to types with a common ancestor: overrides of one method."""
+        lines = [self._line_of(_container(symbol)) for _, symbol in members]
+        return len(lines) > 1 and bool(set.intersection(*lines))
+
+    def _line_of(self, name: str) -> set[str]:
+        line, level = {name}, {name}
+        for _ in range(6):
+            level = {above for one in level for above in self._supertypes(one)} - line
+            line |= level
+        return line - {"object", "Protocol", "ABC", "Generic", "Exception", "Object", "NSObject"}
 
 
 def _container(symbol: Symbol) -> str:
