@@ -160,7 +160,8 @@ class StdioClient:
             except ValueError:
                 self.stray.append(line.decode(errors="replace"))
                 continue
-            answer = self.answers.get(message.get("method", "")) if "id" in message else None
+            asked = isinstance(message, dict) and "id" in message
+            answer = self.answers.get(message.get("method", "")) if asked else None
             if answer is not None:
                 self.send({"jsonrpc": "2.0", "id": message["id"], "result": answer(message.get("params", {}))})
             self.inbox.add(message)

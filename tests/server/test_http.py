@@ -53,20 +53,64 @@ def test_health(serve_http: Serve) -> None:
     assert (answer["status"], answer["name"], answer["version"]) == ("ok", "refdesk", "1.2.3")
 
 
-def test_bad_bodies(serve_http: Serve, connect: Connect) -> None:
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        (b"{", 400, -32700),
+        (b"", 400, -32700),
+        (b"[]", 400, -32600),
+        (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', 400, -32600),
+        (b"7", 400, -32600),
+        (b'{"jsonrpc":"2.0","id":5,"method":"ping","params":[1]}', 400, -32600),
+        (b'{"jsonrpc":"2.0","id":5.5,"method":"ping"}', 400, -32600),
+        (b" " * 200_000, 413, -32600),
+    ],
+)
+def test_a_bad_body_gets_its_error(serve_http: Serve, connect: Connect, body: bytes, status: int, code: int) -> None:
     server = serve_http(max_message_bytes=100_000)
     client = connect(server.url)
     client.initialize()
     headers = {**client.headers, "content-type": "application/json"}
-    broken = httpx.post(server.url, content=b"{", headers=headers)
-    assert (broken.status_code, broken.json()["error"]["code"]) == (400, -32700)
-    assert httpx.post(server.url, content=b"[]", headers=headers).status_code == 400
-    assert client.post({"jsonrpc": "2.0", "id": 1, "method": "ping", "x": "y" * 200_000}).status_code == 413
-    wrong = httpx.post(server.url, content=b"{}", headers={**headers, "content-type": "text/plain"})
-    assert wrong.status_code == 400
+    answer = httpx.post(server.url, content=body, headers=headers)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+    assert answer.json()["id"] == (5 if b'"id":5,' in body else None)
+    assert client.request("ping")["result"] == {}
+
+
+def test_wrong_requests_over_http(serve_http: Serve, connect: Connect) -> None:
+    server = serve_http()
+    client = connect(server.url)
+    client.initialize()
+    headers = {**client.headers, "content-type": "text/plain"}
+    assert httpx.post(server.url, content=b"{}", headers=headers).status_code == 400
     assert httpx.put(server.url, headers=client.headers).status_code == 405
     assert client.request("no/such")["error"]["code"] == -32601
     assert client.request("ping")["result"] == {}
+
+
+BATCH: list[Message] = [
+    {"jsonrpc": "2.0", "id": "a", "method": "ping"},
+    {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": 1, "progress": 1}},
+    {"jsonrpc": "2.0", "id": "b", "method": "tools/call", "params": {"name": "echo", "arguments": {"query": "x"}}},
+    {"jsonrpc": "2.0", "id": "c", "method": "no/such"},
+    {"jsonrpc": "2.0", "id": "d", "method": "initialize", "params": {}},
+    {"id": "e"},
+]
+
+
+def check_batch(answers: list[Message]) -> None:
+    by_id = {each["id"]: each for each in answers}
+    assert sorted(by_id) == ["a", "b", "c", "d", "e"]
+    assert by_id["a"]["result"] == {}
+    assert by_id["b"]["result"]["isError"] is False
+    assert [by_id[key]["error"]["code"] for key in "cde"] == [-32601, -32600, -32600]
+
+
+def test_batches_over_http(serve_http: Serve, connect: Connect) -> None:
+    client = connect(serve_http().url)
+    client.initialize("2025-03-26")
+    check_batch(client.post(BATCH).json())
+    assert client.post(BATCH[1:2]).status_code == 202
 
 
 def test_clients_in_parallel_get_their_own_answers(serve_http: Serve, connect: Connect) -> None:

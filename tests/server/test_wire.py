@@ -12,6 +12,7 @@ import pytest
 
 from tests.mcp_client.stdio import StdioClient, environment
 from tests.server.conftest import TOY, Start
+from tests.server.test_http import BATCH, check_batch
 
 
 @pytest.mark.parametrize(
@@ -146,3 +147,16 @@ def test_a_client_that_never_reads_the_log_stalls_nothing(start: Start, monkeypa
 def test_a_termination_signal_ends_it(client: StdioClient) -> None:
     client.process.send_signal(signal.SIGTERM)
     assert client.process.wait(60) == -signal.SIGTERM
+
+
+def test_batches_in_the_one_version_that_has_them(start: Start) -> None:
+    client = start()
+    client.initialize("2025-03-26")
+    client.send_bytes(json.dumps(BATCH).encode() + b"\n")
+    check_batch(client.inbox.wait(lambda each: isinstance(each, list)))  # type: ignore[arg-type]
+    client.send_bytes(json.dumps([{"id": 1}]).encode() + b"\n")
+    answers = client.inbox.wait(lambda each: isinstance(each, list))
+    assert [each["error"]["code"] for each in answers] == [-32600]  # type: ignore[index]
+    client.send_bytes(b"[]\n")
+    assert client.inbox.wait(lambda each: "error" in each)["error"]["code"] == -32600
+    assert client.request("ping")["result"] == {}

@@ -29,6 +29,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from refdesk.errors import SettingsError
 from refdesk.server.auth import TokenCheck
+from refdesk.server.bodies import Bodies
 from refdesk.server.hub import Hub
 from refdesk.server.options import ServerOptions
 from refdesk.server.protocol import build_server
@@ -91,7 +92,7 @@ def build_app(hub: Hub, public_url: str) -> ASGIApp:
 
     routes: list[BaseRoute] = [
         Route("/healthz", health),
-        Route("/mcp", endpoint=door(StreamableHTTPASGIApp(sessions))),
+        Route("/mcp", endpoint=door(Bodies(StreamableHTTPASGIApp(sessions), options.max_message_bytes))),
         Route("/sse", endpoint=door(SseEndpoint(server, sse))),
         Mount("/messages/", app=door(sse.handle_post_message)),
     ]

@@ -9,7 +9,8 @@ import os
 import sys
 import threading
 from dataclasses import dataclass
-from typing import Any, BinaryIO
+from functools import partial
+from typing import BinaryIO
 
 import anyio
 import mcp_types as types
@@ -17,13 +18,17 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 
 from refdesk.server.hub import Hub
+from refdesk.server.messages import BATCH_VERSION, Complaint, Found, read
 from refdesk.server.protocol import build_server
 from refdesk.server.workers import Workers
+from refdesk.toolsets.contract import Json
 
 logger = logging.getLogger(__name__)
 
 # Requests that stay open on purpose: the end of input need not wait for their answers.
 _ENDLESS = frozenset({"subscriptions/listen", "tasks/result"})
+
+Into = MemoryObjectSendStream[SessionMessage | Exception]
 
 
 def serve_stdio(hub: Hub) -> int:
@@ -38,6 +43,14 @@ def serve_stdio(hub: Hub) -> int:
     return 0
 
 
+@dataclass(slots=True)
+class Batch:
+    """A batch under way: which requests are unanswered, and what was answered."""
+
+    waiting: set[str | int]
+    said: list[Json]
+
+
 class Pipe:
     """One client on two file descriptors."""
 
@@ -46,17 +59,18 @@ class Pipe:
         self._in = wire_in
         self._out = wire_out
         self._writer = Workers(1, "refdesk-stdout")
+        self._version = ""
         self._unanswered: set[str | int] = set()
         self._answered = asyncio.Event()
+        self._batches: list[Batch] = []
 
     async def serve(self) -> None:
         server = build_server(self._hub)
         into, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, out_of = anyio.create_memory_object_stream[SessionMessage](0)
         loop = asyncio.get_running_loop()
-        threading.Thread(
-            target=self._read, args=(loop, into, outgoing.clone()), name="refdesk-stdin", daemon=True
-        ).start()
+        reader = threading.Thread(target=self._read, args=(loop, into), name="refdesk-stdin", daemon=True)
+        reader.start()
         writing = loop.create_task(self._write(out_of, into))
         polling = loop.create_task(self._hub.poll())
         try:
@@ -68,36 +82,15 @@ class Pipe:
 
     # ── in ──
 
-    def _read(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        into: MemoryObjectSendStream[SessionMessage | Exception],
-        outgoing: MemoryObjectSendStream[SessionMessage],
-    ) -> None:
+    def _read(self, loop: asyncio.AbstractEventLoop, into: Into) -> None:
         """Reads lines in a thread of its own; each waits for the last to be taken, so nothing piles up."""
-
-        async def take(found: types.JSONRPCMessage | Complaint) -> None:
-            if isinstance(found, Complaint):
-                await outgoing.send(SessionMessage(found.on_wire()))
-                return
-            if isinstance(found, types.JSONRPCRequest) and found.method not in _ENDLESS:
-                self._unanswered.add(found.id)
-            await into.send(SessionMessage(found))
-
-        async def finish() -> None:
-            with anyio.move_on_after(self._hub.options.exit_grace_s):
-                while self._unanswered:
-                    self._answered.clear()
-                    await self._answered.wait()
-            outgoing.close()
-            await into.aclose()
-
         try:
             while (line := self._next_line()) is not None:
-                found = _parse(line, self._hub.options.max_message_bytes)
+                most = self._hub.options.max_message_bytes
+                found = read(line, most, batches=self._version == BATCH_VERSION)
                 if found is not None:
-                    asyncio.run_coroutine_threadsafe(take(found), loop).result()
-            asyncio.run_coroutine_threadsafe(finish(), loop).result()
+                    asyncio.run_coroutine_threadsafe(self._take(found, into), loop).result()
+            asyncio.run_coroutine_threadsafe(self._finish(into), loop).result()
         except (RuntimeError, asyncio.CancelledError, anyio.ClosedResourceError, anyio.BrokenResourceError):
             return  # the other side has gone already
 
@@ -113,80 +106,75 @@ class Pipe:
             return None
         return line or None
 
+    async def _take(self, found: Found | list[Found], into: Into) -> None:
+        messages = found if isinstance(found, list) else [found]
+        try:
+            if isinstance(found, Complaint):
+                await self._send(found.on_wire())
+            elif isinstance(found, list):
+                await self._open_batch(found)
+        except OSError:
+            await into.aclose()  # the client no longer reads
+            return
+        for message in messages:
+            if isinstance(message, Complaint):
+                continue
+            if isinstance(message, types.JSONRPCRequest) and message.method not in _ENDLESS:
+                self._unanswered.add(message.id)
+            await into.send(SessionMessage(message))
+
+    async def _open_batch(self, found: list[Found]) -> None:
+        """Waits with the answers until all of them are there, since they go out as one array."""
+        said = [each.on_wire() for each in found if isinstance(each, Complaint)]
+        waiting = {each.id for each in found if isinstance(each, types.JSONRPCRequest)}
+        if waiting:
+            self._batches.append(Batch(waiting, said))
+        elif said:
+            await self._send(said)
+
+    async def _finish(self, into: Into) -> None:
+        """Lets what was asked be answered, for a while, before the server hears that input has ended."""
+        with anyio.move_on_after(self._hub.options.exit_grace_s):
+            while self._unanswered:
+                self._answered.clear()
+                await self._answered.wait()
+        await into.aclose()
+
     # ── out ──
 
-    async def _write(
-        self,
-        out_of: MemoryObjectReceiveStream[SessionMessage],
-        into: MemoryObjectSendStream[SessionMessage | Exception],
-    ) -> None:
+    async def _write(self, out_of: MemoryObjectReceiveStream[SessionMessage], into: Into) -> None:
         async with out_of:
             async for item in out_of:
-                message = item.message
-                data = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
                 try:
-                    await self._writer.run(lambda data=data: _write_all(self._out, data))  # type: ignore[misc]
+                    await self._say(item.message)
                 except OSError:
                     logger.info("the client no longer reads: stopping")
                     await into.aclose()
                     return
-                if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) and message.id is not None:
-                    self._unanswered.discard(message.id)
-                    self._answered.set()
                 self._hub.loading.start()  # now that the first answer is out
 
+    async def _say(self, message: types.JSONRPCMessage) -> None:
+        answered = message.id if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) else None
+        if isinstance(message, types.JSONRPCResponse) and "serverInfo" in message.result:
+            self._version = message.result.get("protocolVersion", "")
+        batch = next((each for each in self._batches if answered in each.waiting), None)
+        if batch is None:
+            await self._put(message.model_dump_json(by_alias=True, exclude_unset=True).encode())
+        else:
+            batch.waiting.discard(answered or 0)
+            batch.said.append(message.model_dump(mode="json", by_alias=True, exclude_unset=True))
+            if not batch.waiting:
+                self._batches.remove(batch)
+                await self._send(batch.said)
+        if answered is not None:
+            self._unanswered.discard(answered)
+            self._answered.set()
 
-@dataclass(frozen=True, slots=True)
-class Complaint:
-    """What we say about a line that holds no message."""
+    async def _send(self, value: Json | list[Json]) -> None:
+        await self._put(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
 
-    code: int
-    message: str
-    request_id: str | int | None = None
-
-    def on_wire(self) -> types.JSONRPCError:
-        error = types.ErrorData(code=self.code, message=self.message)
-        return types.JSONRPCError(jsonrpc="2.0", id=self.request_id, error=error)
-
-
-def _parse(line: bytes, most: int) -> types.JSONRPCMessage | Complaint | None:
-    """The message in a line, our complaint if there is none, or None for a blank line."""
-    if len(line) > most:
-        return Complaint(types.INVALID_REQUEST, f"Message too large: {most} bytes is the most.")
-    if not line.strip():
-        return None
-    message: types.JSONRPCMessage | None
-    try:
-        message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-    except ValueError:
-        message = None
-    if message is not None and not isinstance(message, types.JSONRPCNotification):
-        return message
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return Complaint(types.PARSE_ERROR, "Parse error: the line is not JSON.")
-    # The SDK takes a request whose id makes no sense for a notification; its sender waits for an answer.
-    if message is not None and "id" not in value:
-        return message
-    return Complaint(types.INVALID_REQUEST, _what_is_wrong(value), _id_in(value))
-
-
-def _what_is_wrong(value: Any) -> str:
-    if isinstance(value, list):
-        return "Invalid request: batches are not supported. Send one message a line."
-    if not isinstance(value, dict):
-        return "Invalid request: a message must be an object."
-    if value.get("jsonrpc") != "2.0":
-        return 'Invalid request: "jsonrpc" must be "2.0".'
-    if "params" in value and not isinstance(value["params"], dict):
-        return 'Invalid request: "params" must be an object.'
-    return 'Invalid request: it needs a string "method", and an "id" that is a string or an integer.'
-
-
-def _id_in(value: Any) -> str | int | None:
-    found = value.get("id") if isinstance(value, dict) else None
-    return found if isinstance(found, str | int) and not isinstance(found, bool) else None
+    async def _put(self, data: bytes) -> None:
+        await self._writer.run(partial(_write_all, self._out, data + b"\n"))
 
 
 def _write_all(fd: int, data: bytes) -> None:

@@ -1,0 +1,108 @@
+"""What is in a POST?  One that holds no message is answered as on the pipe, and a batch is taken apart."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import mcp_types as types
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import JSONResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from refdesk.server.messages import BATCH_VERSION, Complaint, Found, read
+from refdesk.toolsets.contract import Json
+
+
+class Bodies:
+    """Stands before the SDK's endpoint; what it can't read better than the SDK it hands on."""
+
+    def __init__(self, app: ASGIApp, most: int) -> None:
+        self._app = app
+        self._most = most
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        # Without the header it may be any revision up to the one that has batches.
+        version = headers.get("mcp-protocol-version", BATCH_VERSION)
+        json_body = headers.get("content-type", "").lower().startswith("application/json")
+        if scope["method"] != "POST" or version not in HANDSHAKE_PROTOCOL_VERSIONS or not json_body:
+            await self._app(scope, receive, send)
+            return
+        body = await _body(receive, self._most)
+        if body is None:
+            return  # the client left
+        found = read(body, self._most, batches=version == BATCH_VERSION)
+        if found is None:
+            found = Complaint(types.PARSE_ERROR, "Parse error: the body is empty.")
+        if isinstance(found, Complaint):
+            status = 413 if len(body) > self._most else 400
+            await JSONResponse(found.on_wire(), status)(scope, receive, send)
+        elif isinstance(found, list):
+            await (await self._batch(found, scope))(scope, receive, send)
+        else:
+            await self._app(scope, _replay(body, receive), send)
+
+    async def _batch(self, found: list[Found], scope: Scope) -> Response:
+        """The answers to all requests in the batch, as one array."""
+        said = [each.on_wire() for each in found if isinstance(each, Complaint)]
+        messages = [each for each in found if not isinstance(each, Complaint)]
+        said += [each for each in await asyncio.gather(*(self._one(each, scope) for each in messages)) if each]
+        return JSONResponse(said) if said else Response(status_code=202)
+
+    async def _one(self, message: types.JSONRPCMessage, scope: Scope) -> Json | None:
+        """The answer to one message of a batch, None if it needs none."""
+        body = message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+        inner = {**scope, "headers": list(scope["headers"])}
+        MutableHeaders(scope=inner)["content-length"] = str(len(body))
+        parts: list[bytes] = []
+
+        async def gather(part: Message) -> None:
+            if part["type"] == "http.response.body":
+                parts.append(part.get("body", b""))
+
+        async def wait() -> Message:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        await self._app(inner, _replay(body, wait), gather)
+        for answer in _answers(b"".join(parts)):
+            if "method" not in answer and ("result" in answer or "error" in answer):
+                return answer
+        return None
+
+
+def _answers(body: bytes) -> list[Json]:
+    """The messages in a JSON body or an event stream."""
+    text = body.decode("utf-8", "replace")
+    if text.lstrip().startswith("{"):
+        return [json.loads(text)]
+    return [json.loads(line[5:]) for line in text.splitlines() if line.startswith("data:") and line[5:].strip()]
+
+
+def _replay(body: bytes, then: Receive) -> Receive:
+    """A `receive` that gives the body first."""
+    pending = [body]
+
+    async def receive() -> Message:
+        if pending:
+            return {"type": "http.request", "body": pending.pop(), "more_body": False}
+        return await then()
+
+    return receive
+
+
+async def _body(receive: Receive, most: int) -> bytes | None:
+    """The request's body, cut where it is surely too long; None if the client left."""
+    parts: list[bytes] = []
+    size = 0
+    while size <= most:
+        part = await receive()
+        if part["type"] != "http.request":
+            return None
+        parts.append(part.get("body", b""))
+        size += len(parts[-1])
+        if not part.get("more_body", False):
+            break
+    return b"".join(parts)
