@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 from multiprocessing.context import ForkServerContext
 from multiprocessing.sharedctypes import Synchronized
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 import pytest
@@ -98,6 +99,30 @@ def test_several_writers_take_turns(processes: ForkServerContext, store: LocalSt
         process.join(timeout=120)
     assert [process.exitcode for process in started] == [0] * 3
     assert len(store.lexical(["common"], Filters(), 500)) == len(store.nearest(vector("a"), Filters(), 500)) == 15
+    store.close()
+
+
+def _create(folder: str, number: int, together: Barrier) -> None:
+    together.wait()
+    store = LocalStore(Path(folder), lock_timeout_s=60)
+    store.put_collection(collection())
+    store.set_embedder_identity(IDENTITY)
+    store.apply(batch(write(f"doc{number}", ["common"])))
+    assert store.lexical(["common"], Filters(), 5)
+    store.close()
+
+
+def test_several_processes_may_create_the_library_at_once(processes: ForkServerContext, tmp_path: Path) -> None:
+    together = processes.Barrier(4)
+    folder = tmp_path / "library"
+    started = [processes.Process(target=_create, args=(str(folder), number, together)) for number in range(4)]
+    for process in started:
+        process.start()
+    for process in started:
+        process.join(timeout=120)
+    assert [process.exitcode for process in started] == [0] * 4
+    store = LocalStore(folder, lock_timeout_s=5)
+    assert store.stats().documents == 4
     store.close()
 
 

@@ -184,6 +184,9 @@ def test_the_sequence_grows_with_every_change_and_only_then(store: Store) -> Non
     after = store.sequence()
     assert after > before
     found(store, "alpha"), near(store, "alpha"), store.stats()
+    store.put_collection(collection())
+    store.replace_skipped("code", [])
+    store.set_embedder_identity(IDENTITY)
     assert store.sequence() == after
 
 
@@ -192,6 +195,8 @@ def test_skipped_files_are_kept_until_replaced(store: Store) -> None:
     assert [s.path for s in store.skipped("code")] == ["a", "b"]
     store.replace_skipped("code", [])
     assert store.skipped("code") == []
+    with pytest.raises(CollectionNotFound):
+        store.replace_skipped("none", [])
 
 
 def test_odd_text_is_kept(store: Store) -> None:

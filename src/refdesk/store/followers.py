@@ -209,7 +209,9 @@ class Followers:
     def end_stretch(self) -> None:
         """What a writer does before it lets others in: merges end, a snapshot far behind is renewed."""
         try:
-            self._lexical.stop_writing()
+            if self._lexical.is_writing:
+                self._lexical.stop_writing()
+                self._lexical.reload()  # merged segments score as every later reader will see them
             if not self._record.read_only and self._snapshot_lags():
                 self.save_vectors()
         except Exception as error:

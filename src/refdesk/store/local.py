@@ -66,6 +66,8 @@ class LocalStore:
         return self._read(lambda db: reads.collection(db, name))
 
     def put_collection(self, collection: Collection) -> None:
+        if self.collection(collection.name) == collection:
+            return
         with self.writing(), self._record.transaction() as db:
             writes.put_collection(db, collection)
 
@@ -86,8 +88,12 @@ class LocalStore:
             self._followers.write_lexical()
 
     def replace_skipped(self, collection: str, skipped: Iterable[Skipped]) -> None:
+        given = list(skipped)
+        same = {s.path: s for s in given} == {s.path: s for s in self.skipped(collection)}
+        if same and self.collection(collection) is not None:
+            return
         with self.writing(), self._record.transaction() as db:
-            writes.replace_skipped(db, collection, skipped)
+            writes.replace_skipped(db, collection, given)
 
     def missing_vectors(self, keys: Iterable[bytes]) -> set[bytes]:
         return self._read(lambda db: writes.missing_vectors(db, keys))

@@ -19,8 +19,9 @@ _PRAGMAS = (
     "synchronous = NORMAL",  # power loss may take the last commits, never the file; followers check tokens
     "foreign_keys = ON",
     "temp_store = MEMORY",
-    "mmap_size = 1073741824",
+    "mmap_size = 134217728",
     "cache_size = -8192",
+    "wal_autocheckpoint = 8000",  # pages: while indexing, most commits need no sync of the file itself
     "journal_size_limit = 67108864",
 )
 

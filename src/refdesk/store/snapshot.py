@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import zlib
 from collections.abc import Mapping
 from pathlib import Path
@@ -23,7 +22,7 @@ def write(file: Path, head: Mapping[str, Any], arrays: Arrays) -> None:
         checksum = zlib.crc32(array.data, checksum)
     shapes = [(name, array.dtype.str, array.shape) for name, array in zip(arrays, payload, strict=True)]
     line = json.dumps({**head, "arrays": shapes, "checksum": checksum})
-    draft = file.with_name(f"{file.name}.{os.getpid()}.tmp")
+    draft = file.with_name(f"{file.name}.tmp")  # one writer at a time, so one name: a killed one leaves no litter
     try:
         with draft.open("wb") as out:
             out.write(line.encode() + b"\n")

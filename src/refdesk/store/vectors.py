@@ -68,6 +68,7 @@ class VectorIndex:
         """The ids of the k nearest chunks within the scope, and of some more."""
         if self._base is None or k <= 0 or len(vector) != self._dimension:
             return []
+        vector = np.asarray(vector, np.float32)
         found = self._base.search(vector, scope, k, self._gone)
         return found + self._fresh.search(vector, scope, k) if self._fresh else found
 

@@ -138,7 +138,10 @@ def _pack_vectors(vectors: Sequence[Vector]) -> list[bytes]:
 
 def _dimension(db: sqlite3.Connection) -> int:
     identity = embedder_identity(db)
-    return identity.dimension if identity else 0
+    if identity:
+        return identity.dimension
+    found = db.execute("SELECT length(data) / 2 FROM vectors LIMIT 1").fetchone()
+    return int(found[0]) if found else 0
 
 
 def missing_vectors(db: sqlite3.Connection, keys: Iterable[bytes]) -> set[bytes]:
