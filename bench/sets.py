@@ -216,6 +216,6 @@ def _key(query: str) -> str:
 @cache
 def _recipe() -> str:
     """A hash of everything that decides what a set is made of."""
-    parts = [corpora.HELDOUT, *(corpora.HERE / name for name in ("pins.txt", "reserved.txt", "sets.py"))]
-    parts += [Path(undocument.__file__), Path(unheaded.__file__)]
-    return hashlib.sha256(b"".join(part.read_bytes() for part in parts)).hexdigest()[:12]
+    parts = [corpora.HERE / "reserved.txt", Path(__file__), Path(undocument.__file__), Path(unheaded.__file__)]
+    held = repr(corpora.held_out()).encode()
+    return hashlib.sha256(held + b"".join(part.read_bytes() for part in parts)).hexdigest()[:12]
