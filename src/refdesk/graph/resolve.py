@@ -210,12 +210,16 @@ class Resolver:
         if alike:
             return _shared(alike, FAIR)
         telling = [one for one in members if one[1].name not in languages.COMMON]
-        return _all(telling, GUESS) if self._are_kin(telling) else _shared(telling, GUESS)
+        first = self._first_of_kin(telling)
+        return _all(first, GUESS) if first else _shared(telling, GUESS)
 
-    def _are_kin(self, members: list[Candidate]) -> bool:
-        """Whether all of them belong to types with a common ancestor: overrides of one method."""
+    def _first_of_kin(self, members: list[Candidate]) -> list[Candidate]:
+        """Of overrides of one method, the one they override; none when they are not kin."""
         lines = [self._line_of(_container(symbol)) for _, symbol in members]
-        return len(lines) > 1 and bool(set.intersection(*lines))
+        if len(lines) < 2:
+            return []
+        shared = set.intersection(*lines)
+        return [one for one in members if _container(one[1]) in shared]
 
     def _line_of(self, name: str) -> set[str]:
         line, level = {name}, {name}
