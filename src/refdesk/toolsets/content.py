@@ -103,5 +103,5 @@ class ToolAnswer:
     @classmethod
     def of_json(cls, value: Json, *, meta: Json | None = None, links: Sequence[ResourceLink] = ()) -> ToolAnswer:
         """An answer whose text is `value` as JSON and whose structured content is `value` itself."""
-        text = json.dumps(value, ensure_ascii=False, indent=2)
+        text = json.dumps(value, ensure_ascii=False)
         return cls((Text(text), *links), structured=value, meta=meta or {})
