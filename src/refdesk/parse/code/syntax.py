@@ -6,17 +6,26 @@ import re
 import threading
 import time
 from functools import cache
+from itertools import accumulate
 from operator import attrgetter
 from pathlib import Path
 
 from tree_sitter import Language, Node, Parser, Query, QueryCursor, Tree
 
 _QUERIES = Path(__file__).with_name("queries")
-_WATCHED_BYTES = 100_000  # texts from this size on are parsed under a time limit
-_PIECE_BYTES = 4096
-_PARSE_SECONDS = 5.0
-_MAX_LEVELS = 200
+_MAX_BYTES = 4_000_000
+# Grammars are fast on code and can take minutes on what is none, and nothing stops them: tree-sitter 0.26 crashes
+# when it is given a progress callback.  So the start of a large text is tried before the whole.
+_TRIED_BYTES = 8_000
+_TRIED_FROM = 32_000
+_TRIED_SECONDS = 0.1  # a hundred times what code takes
+_TRIED_ERRORS = 150  # code that is cut off there has a few, other text has hundreds
+_LONG_LINE = re.compile(rb"[^\n]{20000}")  # an unclosed quote is looked for along the whole line, again and again
+_MAX_DEPTH = 1_500  # of brackets and of nodes; a query's time grows with the square of the depth
+_MAX_LEVELS = 200  # of indentation; more than 500 overflow the state of Python's scanner, which ends the process
 _FAR_IN = re.compile(rb"\n[ \t]{200}")
+_DEPTHS = bytes.maketrans(b"([{)]}", bytes([1, 1, 1, 2, 2, 2]))
+_NO_BRACKETS = bytes(set(range(256)) - set(b"([{)]}"))
 _extent = attrgetter("byte_range")
 _local = threading.local()
 
@@ -42,17 +51,20 @@ def query(grammar_name: str, files: tuple[str, ...]) -> Query | None:
 
 
 def parse(data: bytes, grammar_name: str) -> Tree | None:
-    """The syntax tree, None without a grammar or when the text takes too long or is nested too deep."""
+    """The syntax tree, None without a grammar or when reading it could take too long or end the process."""
     language = grammar(grammar_name)
-    if language is None or _is_too_deep(data):
+    if language is None or len(data) > _MAX_BYTES or _is_indented_deep(data) or _is_nested_deep(data):
         return None
     parsers: dict[str, Parser] = _local.__dict__.setdefault("parsers", {})
     parser = parsers.get(grammar_name)
     if parser is None:
         parser = parsers[grammar_name] = Parser(language)
-    if len(data) < _WATCHED_BYTES:
+    if len(data) < _TRIED_FROM:
         return parser.parse(data)
-    return _parse_watched(parser, data)
+    if _LONG_LINE.search(data) is not None or not _is_code(parser, data[:_TRIED_BYTES], language):
+        return None
+    tree = parser.parse(data)
+    return None if _is_deep(tree) else tree
 
 
 def captures(tree: Tree, asked: Query) -> dict[str, list[Node]]:
@@ -61,8 +73,15 @@ def captures(tree: Tree, asked: Query) -> dict[str, list[Node]]:
     return {role: sorted(found[role], key=_extent) for role in sorted(found)}
 
 
-def _is_too_deep(data: bytes) -> bool:
-    """Whether the indentation would overflow the state of a grammar's scanner, which ends the process."""
+def _is_code(parser: Parser, start: bytes, language: Language) -> bool:
+    started = time.thread_time()
+    tree = parser.parse(start)
+    if time.thread_time() - started > _TRIED_SECONDS:
+        return False
+    return len(QueryCursor(Query(language, "(ERROR) @error")).captures(tree.root_node).get("error", ())) < _TRIED_ERRORS
+
+
+def _is_indented_deep(data: bytes) -> bool:
     if _FAR_IN.search(data) is None:
         return False
     levels = [0]
@@ -77,18 +96,23 @@ def _is_too_deep(data: bytes) -> bool:
     return False
 
 
-def _parse_watched(parser: Parser, data: bytes) -> Tree | None:
-    """Ends the text when the time is up; the progress callback of tree-sitter 0.26 itself ends the process."""
-    deadline = time.monotonic() + _PARSE_SECONDS
-    late = False
-    lent: list[bytes] = []
+def _is_nested_deep(data: bytes) -> bool:
+    if data.count(b"(") + data.count(b"[") + data.count(b"{") < _MAX_DEPTH:
+        return False
+    brackets = data.translate(_DEPTHS, _NO_BRACKETS)
+    return (
+        max(accumulate(brackets, lambda depth, b: depth + 1 if b == 1 else max(depth - 1, 0), initial=0)) > _MAX_DEPTH
+    )
 
-    def read(offset: int, _point: object) -> bytes:
-        nonlocal late
-        late = late or time.monotonic() > deadline
-        piece = b"" if late else data[offset : offset + _PIECE_BYTES]
-        lent[:] = [*lent[-3:], piece]
-        return piece
 
-    tree = parser.parse(read)
-    return None if late else tree
+def _is_deep(tree: Tree) -> bool:
+    """Whether nodes are nested deep without brackets: `a + b + c + …`, `else if` upon `else if`."""
+    cursor = tree.walk()
+    while True:
+        if cursor.goto_first_child():
+            if cursor.depth > _MAX_DEPTH:
+                return True
+            continue
+        while not cursor.goto_next_sibling():
+            if not cursor.goto_parent():
+                return False
