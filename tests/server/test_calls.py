@@ -184,6 +184,7 @@ def test_every_log_line_of_a_call_has_its_id(client: StdioClient) -> None:
     client.end()
     lines = [json.loads(line) for line in client.log]
     assert [line["message"] for line in lines if line.get("correlation_id") == "trace-me"] == [
-        "refuse_text refused: Document not found: x. List the documents."
+        "refuse_text refused: Document not found: x. List the documents.",
+        "called refuse_text",
     ]
     assert all({"time", "level", "logger", "message"} <= line.keys() for line in lines)

@@ -192,6 +192,15 @@ def test_tasks_survive_a_reconnect(serve_http: Serve, connect: Connect) -> None:
     assert told["params"]["status"] == "completed"
 
 
+def test_a_session_with_a_running_task_is_not_idle(serve_http: Serve, connect: Connect, tmp_path: Path) -> None:
+    client = connect(serve_http(session_idle_s=0.5).url)
+    client.initialize()
+    client.call("slow", {"steps": 200}, task={})
+    wait_for(tmp_path / "trace", "working at 199")  # two seconds without a request
+    [task] = client.request("tasks/list")["result"]["tasks"]
+    assert client.request("tasks/result", {"taskId": task["taskId"]})["result"]["structuredContent"] == {"steps": 200}
+
+
 def test_ending_the_session_ends_its_tasks(serve_http: Serve, connect: Connect, tmp_path: Path) -> None:
     server = serve_http()
     client = connect(server.url)

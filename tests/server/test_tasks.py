@@ -45,6 +45,13 @@ def test_a_task_is_answered_at_once_and_its_result_waits(client: StdioClient) ->
     assert told == done
 
 
+def test_the_task_is_heard_of_before_its_end(client: StdioClient) -> None:
+    for _ in range(50):
+        request_id = client.start("tools/call", {"name": "slow", "arguments": {"steps": 0}, "task": {}})
+        client.inbox.wait(lambda each: each.get("method") == "notifications/tasks/status")
+        assert any(each.get("id") == request_id for each in client.inbox.messages)
+
+
 def test_without_a_ttl_it_is_null(client: StdioClient) -> None:
     created = create(client, "slow", {"steps": 1})
     assert created["ttl"] is None

@@ -8,6 +8,7 @@ import logging
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -33,6 +34,7 @@ from refdesk.server.bodies import Bodies
 from refdesk.server.hub import Hub
 from refdesk.server.options import ServerOptions
 from refdesk.server.protocol import build_server
+from refdesk.server.sdk import hold_session
 
 logger = logging.getLogger(__name__)
 
@@ -74,7 +76,10 @@ def build_app(hub: Hub, public_url: str) -> ASGIApp:
     """The ASGI application; `public_url` is how clients name the MCP endpoint."""
     options = hub.options
     server = build_server(hub)
-    sessions = StreamableHTTPSessionManager(server, max_request_body_size=options.max_message_bytes)
+    sessions = StreamableHTTPSessionManager(
+        server, max_request_body_size=options.max_message_bytes, session_idle_timeout=options.session_idle_s
+    )
+    hub.hold_session = partial(hold_session, sessions)
     sse = SseServerTransport("/messages/", max_request_body_size=options.max_message_bytes)
     door = _door(options, public_url)
 

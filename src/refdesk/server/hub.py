@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -34,6 +35,7 @@ class Hub:
         self.loading = Loading(make_toolsets, self._loaded)
         self.calls = Workers(options.workers, "refdesk-call")
         self.tasks = Workers(options.task_workers, "refdesk-task")
+        self.hold_session: Callable[[str | None], Callable[[], None]] = lambda _: lambda: None
         self._running: set[ServerCall] = set()
         self._compiled: dict[int, tuple[Tool, Any]] = {}
 
@@ -59,7 +61,11 @@ class Hub:
 
     async def run_tool(self, tool: Tool, arguments: Mapping[str, Any], call: ServerCall, pool: Workers) -> ToolAnswer:
         """What the tool answers, or its contract's refusal; raises `RpcError` where the contract says so."""
+        begun = time.monotonic()
         outcome = await self.run(partial(self._answer, tool, dict(arguments), call), call, pool)
+        failed = isinstance(outcome, RpcError) or outcome.is_error
+        told = {"tool": tool.name, "failed": failed, "ms": round((time.monotonic() - begun) * 1000)}
+        logger.info("called %s", tool.name, extra={"correlation_id": call.correlation_id, **told})
         if isinstance(outcome, RpcError):
             raise outcome
         for uri in outcome.updated:

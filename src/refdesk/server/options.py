@@ -47,4 +47,5 @@ class ServerOptions:
     max_tasks_per_client: int = 64
     roots_timeout_s: float = 5.0
     ask_timeout_s: float = 300.0
+    session_idle_s: float = 30 * 60.0
     exit_grace_s: float = 2.0

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, get_args
 
 import mcp_types as types
-from mcp.server.caching import CacheHint
+from mcp.server.caching import CacheableMethod, CacheHint
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel import Server
 from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
@@ -129,24 +129,29 @@ class Protocol:
 
 def build_server(hub: Hub) -> Server[Any]:
     """The SDK's server, ready for any transport."""
-    protocol = Protocol(hub)
-    options, reading, tasks = hub.options, protocol.reading, protocol.tasks
-    fresh = CacheHint(ttl_ms=0, scope="private")
+    protocol, options = Protocol(hub), hub.options
     server: Server[Any] = Server(
         options.name,
         version=options.version,
         title=options.title,
         instructions=options.instructions,
-        cache_hints={
-            "tools/list": fresh,
-            "prompts/list": fresh,
-            "resources/list": fresh,
-            "resources/templates/list": fresh,
-            "resources/read": fresh,
-            "server/discover": fresh,
-        },
+        cache_hints=dict.fromkeys(get_args(CacheableMethod), CacheHint(ttl_ms=0, scope="private")),
         on_subscriptions_listen=protocol.listen,
     )
+    for method, params_type, handler in _handlers(protocol):
+        server.add_request_handler(method, params_type, _complete(handler))
+    roots_changed = "notifications/roots/list_changed"
+    server.add_notification_handler(roots_changed, types.NotificationParams, protocol.forget_roots)
+    server.get_tool_input_schema = hub.input_schema
+    # The SDK's own first middleware, which traces to OpenTelemetry, goes: our log has the correlation id.
+    seal = RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=options.name)
+    server.middleware[:] = [protocol.guard, protocol.greet, seal, protocol.tasks.augment]
+    return server
+
+
+def _handlers(protocol: Protocol) -> list[tuple[str, type[Any], Handler]]:
+    """Each method, what its params must be, and who answers it."""
+    reading, tasks = protocol.reading, protocol.tasks
     handlers: list[tuple[str, type[Any], Handler]] = [
         ("tools/list", types.PaginatedRequestParams, protocol.list_tools),
         ("tools/call", types.CallToolRequestParams, protocol.call_tool),
@@ -162,17 +167,10 @@ def build_server(hub: Hub) -> Server[Any]:
         ("tasks/result", types.GetTaskPayloadRequestParams, tasks.result),
         ("tasks/cancel", types.CancelTaskRequestParams, tasks.cancel),
     ]
-    if options.prompts:
+    if protocol.hub.options.prompts:
         handlers.append(("prompts/list", types.PaginatedRequestParams, reading.list_prompts))
         handlers.append(("prompts/get", types.GetPromptRequestParams, reading.get_prompt))
-    for method, params_type, handler in handlers:
-        server.add_request_handler(method, params_type, _complete(handler))
-    server.get_tool_input_schema = hub.input_schema
-    server.add_notification_handler("notifications/roots/list_changed", types.NotificationParams, protocol.forget_roots)
-    # The SDK's own first middleware, which traces to OpenTelemetry, goes: our log has the correlation id.
-    seal = RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=options.name)
-    server.middleware[:] = [protocol.guard, protocol.greet, seal, protocol.tasks.augment]
-    return server
+    return handlers
 
 
 def _complete(handler: Handler) -> Handler:

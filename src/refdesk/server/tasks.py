@@ -31,6 +31,7 @@ logger = logging.getLogger(__name__)
 
 VERSION = "2025-11-25"
 HAS_TASKS = "refdesk/has_tasks"
+BEGIN_AFTER_S = 0.005  # so that the client hears of the task before it hears of its end
 
 Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
 NewCall = Callable[..., ServerCall]
@@ -153,6 +154,14 @@ class Tasks:
         return record
 
     async def _run(self, record: Record, tool: Tool, arguments: Mapping[str, Any], call: ServerCall) -> None:
+        let_go = self._hub.hold_session(record.connection.session_id)
+        try:
+            await asyncio.sleep(BEGIN_AFTER_S)
+            await self._work(record, tool, arguments, call)
+        finally:
+            let_go()
+
+    async def _work(self, record: Record, tool: Tool, arguments: Mapping[str, Any], call: ServerCall) -> None:
         try:
             answer = await self._hub.run_tool(tool, arguments, call, self._hub.tasks)
         except Cancelled:
