@@ -14,6 +14,11 @@ _ATX = re.compile(r"^(#{1,6})\s+(.+?)\s*#*\s*$")
 _ADORNMENT = re.compile(r"^([=\-~^\"'`#*+.:_])\1{2,}\s*$")
 _INLINE = re.compile(r"!?\[([^\]]*)\]\([^)]*\)|:[\w:]+:`~?([^`<]*)(?:<[^`]*>)?`|<[^>]{1,80}>|\{#[^}]*\}|[`*|]")
 _LABEL = re.compile(r"^\s*(?:\.\. _[^:]+:|\.\. index::.*|\([\w.-]+\)=|<a (?:name|id)=.*)\s*$")
+# A directive that names an object heads a passage too: its text stays, its mark goes.
+_DIRECTIVE = re.compile(
+    r"^(\s*)\.\. ((?:auto|py:|c:|cpp:|js:|http:)\w+|module|currentmodule|class|function|method|attribute|data|exception"
+    r"|decorator|classmethod|staticmethod|property|setting|signal|reqmeta|command|confval|option|program|envvar)::"
+)
 _NOISE = re.compile(
     r"^(table of contents|contents|index|licen[sc]e|copyright|changelog|change log|contributors?|authors?|todo|notes?"
     r"|examples?|usage|overview|introduction|see also|misc(ellaneous)?|bugs? ?fix(es|ed)?|features?|fixed|changed|added"
@@ -38,6 +43,9 @@ def unhead(source: bytes, suffix: str) -> Undocumented | None:
         lines = source.decode("utf-8-sig").replace("\r\n", "\n").split("\n")
     except UnicodeDecodeError:
         return None
+    lines = [_DIRECTIVE.sub(r"\1\2", line) for line in lines]
+    for row in range(_front_matter(lines)):
+        lines[row] = re.sub(r"^(title|sidebar_label|slug|id):.*", r"\1: Page", lines[row])
     headings = list(_markdown(lines) if SUFFIXES[suffix] == "markdown" else _rst(lines))
     out: list[str] = []
     spans: list[tuple[int, int]] = []
@@ -128,9 +136,10 @@ def _rst(lines: list[str]) -> Iterator[_Heading]:
     while row + 1 < len(lines):
         line, below = lines[row], lines[row + 1]
         mark = _ADORNMENT.match(below)
-        is_title = line.strip() and not line.startswith((" ", "\t")) and not _ADORNMENT.match(line)
-        if mark and is_title and len(below.rstrip()) >= len(line.rstrip()) and _stands_free(lines, row):
-            over = row > 0 and lines[row - 1].rstrip() == below.rstrip()
+        over = row > 0 and bool(mark) and lines[row - 1].rstrip() == below.rstrip()
+        is_title = line.strip() and (over or not line.startswith((" ", "\t"))) and not _ADORNMENT.match(line)
+        is_long = len(below.rstrip()) >= min(4, len(line.strip()))
+        if mark and is_title and is_long and _stands_free(lines, row):
             style = mark[1] * (2 if over else 1)
             if style not in order:
                 order.append(style)
@@ -141,7 +150,7 @@ def _rst(lines: list[str]) -> Iterator[_Heading]:
 
 def _stands_free(lines: list[str], row: int) -> bool:
     above = lines[row - 1].strip() if row else ""
-    return not above or bool(_ADORNMENT.match(above))
+    return not above or above.startswith("..") or bool(_ADORNMENT.match(above))
 
 
 def plain(title: str) -> str:
