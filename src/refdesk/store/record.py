@@ -19,11 +19,12 @@ _PRAGMAS = (
     "synchronous = NORMAL",  # power loss may take the last commits, never the file; followers check tokens
     "foreign_keys = ON",
     "temp_store = MEMORY",
-    "mmap_size = 134217728",
     "cache_size = -8192",
     "wal_autocheckpoint = 8000",  # pages: while indexing, most commits need no sync of the file itself
     "journal_size_limit = 67108864",
 )
+# Few rows here and there are read fastest from memory; a walk over all of them would make all of it resident.
+_MAPPED, _UNMAPPED = "mmap_size = 1073741824", "mmap_size = 0"
 
 
 class Record:
@@ -33,7 +34,10 @@ class Record:
         self.file = folder / FILE
         self.read_only = False
         self._timeout_s = timeout_s
-        self._idle: queue.LifoQueue[sqlite3.Connection] = queue.LifoQueue()
+        self._idle: dict[str, queue.LifoQueue[sqlite3.Connection]] = {
+            _MAPPED: queue.LifoQueue(),
+            _UNMAPPED: queue.LifoQueue(),
+        }
         self._open: list[sqlite3.Connection] = []
         self._mutex = threading.Lock()
         self._closed = False
@@ -63,7 +67,7 @@ class Record:
                     ) from error
 
     def _migrate(self) -> None:
-        db = self._connect()
+        db = self._connect(_MAPPED)
         try:
             if schema.version(db) != len(schema.MIGRATIONS):
                 db.execute("PRAGMA journal_mode = WAL")
@@ -76,9 +80,9 @@ class Record:
         except BaseException:
             self._discard(db)
             raise
-        self._idle.put(db)
+        self._idle[_MAPPED].put(db)
 
-    def _connect(self) -> sqlite3.Connection:
+    def _connect(self, mapping: str) -> sqlite3.Connection:
         uri = f"{self.file.absolute().as_uri()}"
         if self.read_only:
             # Without a log next to it the file is complete, and SQLite needs no shared memory to read it.
@@ -87,7 +91,7 @@ class Record:
         db = sqlite3.connect(
             uri, uri=True, timeout=self._timeout_s, isolation_level=None, check_same_thread=False, cached_statements=256
         )
-        for pragma in _PRAGMAS:
+        for pragma in (*_PRAGMAS, mapping):
             db.execute(f"PRAGMA {pragma}")
         with self._mutex:
             self._open.append(db)
@@ -100,54 +104,51 @@ class Record:
         db.close()
 
     @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
-        """A connection for this thread's use, from the pool."""
+    def _borrowed(self, mapping: str) -> Iterator[sqlite3.Connection]:
         with explained(self.file):
             if self._closed:
                 raise StoreError("The library was closed.", "Open it again.")
             try:
-                db = self._idle.get_nowait()
+                db = self._idle[mapping].get_nowait()
             except queue.Empty:
-                db = self._connect()
+                db = self._connect(mapping)
             try:
                 yield db
             finally:
-                self._give_back(db)
+                self._give_back(db, mapping)
 
-    def _give_back(self, db: sqlite3.Connection) -> None:
+    def _give_back(self, db: sqlite3.Connection, mapping: str) -> None:
+        if db.in_transaction:
+            with contextlib.suppress(sqlite3.Error):
+                db.execute("ROLLBACK")
         if self._closed:
             self._discard(db)
-            return
-        if db.in_transaction:
-            db.execute("ROLLBACK")
-        self._idle.put(db)
+        else:
+            self._idle[mapping].put(db)
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection for this thread's use, from the pool."""
+        with self._borrowed(_MAPPED) as db:
+            yield db
 
     @contextmanager
     def snapshot(self) -> Iterator[sqlite3.Connection]:
-        """A connection that sees one state of the record throughout."""
-        with self.reading() as db:
+        """A connection that sees one state of the record throughout, for reading much of it."""
+        with self._borrowed(_UNMAPPED) as db:
             db.execute("BEGIN")
-            try:
-                yield db
-            finally:
-                with contextlib.suppress(sqlite3.Error):
-                    db.execute("ROLLBACK")
+            yield db
 
     @contextmanager
     def transaction(self, *, logged: bool = True) -> Iterator[sqlite3.Connection]:
         """A write transaction: one commit of the log, unless it changes nothing that readers see, or nothing."""
         self.refuse_read_only()
-        with self.reading() as db:
+        with self._borrowed(_UNMAPPED) as db:
             db.execute("BEGIN IMMEDIATE")
-            try:
-                if logged:
-                    db.execute("INSERT INTO commits (token) VALUES (?)", (secrets.token_hex(8),))
-                yield db
-                db.execute("COMMIT")
-            except BaseException:
-                if db.in_transaction:
-                    db.execute("ROLLBACK")
-                raise
+            if logged:
+                db.execute("INSERT INTO commits (token) VALUES (?)", (secrets.token_hex(8),))
+            yield db
+            db.execute("COMMIT")
 
     def refuse_read_only(self) -> None:
         """Raises when nothing can be written here."""
@@ -160,11 +161,10 @@ class Record:
     def close(self) -> None:
         """Closes every idle connection; one in use closes when it is given back."""
         self._closed = True
-        while True:
-            try:
-                self._discard(self._idle.get_nowait())
-            except queue.Empty:
-                return
+        for idle in self._idle.values():
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    self._discard(idle.get_nowait())
 
 
 def sequence(db: sqlite3.Connection) -> int:
