@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 import click
 
+from refdesk.app import open_desk
 from refdesk.commands.desk import desk_from, json_option, print_json, progress_on_stderr
 from refdesk.crawl.options import crawl_options
 from refdesk.crawl.report import CrawlReport
@@ -49,7 +50,9 @@ def crawl(
     )
     try:
         with desk_from(context, allow_hosts=allow_host) as desk, progress_on_stderr("crawling") as progress:
-            report = crawl_site(desk, options, name=name, description=description, progress=progress)
+            report = crawl_site(
+                desk, options, name=name, description=description, progress=progress, open_desk=open_desk
+            )
     except KeyboardInterrupt:
         click.echo("Stopped. What was fetched is kept: run the same command to go on.", err=True)
         sys.exit(130)

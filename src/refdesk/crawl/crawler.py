@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import time
 from collections.abc import Awaitable, Callable
 
 import anyio
@@ -12,7 +13,7 @@ import anyio.to_thread
 from refdesk.crawl.client import Answer, SiteClient
 from refdesk.crawl.frontier import Frontier
 from refdesk.crawl.judge import Outcome, judge, judge_page
-from refdesk.crawl.keep import Keeper
+from refdesk.crawl.keep import Keeper, KeepSome
 from refdesk.crawl.look import look
 from refdesk.crawl.options import Scope
 from refdesk.crawl.pace import Pace, backoff
@@ -25,6 +26,7 @@ from refdesk.ingest import Progress
 logger = logging.getLogger(__name__)
 Render = Callable[[str], Awaitable[str]]
 _KEEP_PAGES, _KEEP_BYTES = 50, 1_000_000  # so much waits before it is indexed
+_STEPS_TO_SEND = 6  # of the event loop, from a free connection to a request on it
 
 
 class Crawler:
@@ -42,6 +44,7 @@ class Crawler:
         report: CrawlReport,
         progress: Progress,
         render: Render | None = None,
+        elsewhere: KeepSome | None = None,
     ) -> None:
         self._client = client
         self._scope = scope
@@ -53,26 +56,30 @@ class Crawler:
         self._report = report
         self._progress = progress
         self._render = render
+        self._elsewhere = elsewhere
         self._hash_before = state.hash_by_url()
         self._hashes = state.hashes()  # which page has these bytes
         counts = state.counts()
         self._good = counts.get("fetched", 0) + counts.get("stored", 0)
         self._done = sum(counts.values()) - len(frontier)
-        self._active = self._active_early = 0
+        self._active = self._active_early = self._on_wire = 0
         self._changed = anyio.Event()
         self._waiting_pages = self._waiting_bytes = 0
         self._fetching = True
 
     async def run(self) -> None:
         """Fetches all that the limits allow, and indexes it on the way."""
+        started = time.perf_counter()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._keep)
             async with anyio.create_task_group() as requests:
                 while entry := await self._next():
                     self._active += 1
+                    self._on_wire += 1
                     self._active_early += not entry.late
                     requests.start_soon(self._visit, entry)
             self._fetching = False
+            self._report.fetch_seconds = time.perf_counter() - started
             self._tell()
         if self._good >= self._options.max_pages:
             self._frontier.leave_rest()
@@ -81,7 +88,7 @@ class Crawler:
         """The next page, when there is room for a request and it is its turn; None at the end."""
         while True:
             room = self._options.max_pages - self._good
-            if self._active < min(self._options.concurrency, room):
+            if self._on_wire < self._options.concurrency and self._active < room:
                 entry = self._frontier.next(early_under_way=self._active_early > 0)
                 if entry is not None:
                     await self._pace.turn()
@@ -97,12 +104,22 @@ class Crawler:
 
     async def _visit(self, entry: Entry) -> None:
         try:
-            if not self._repeats_page(entry):
-                await self._ask(entry)
+            repeats = self._repeats_page(entry)
+            answer = None if repeats else await self._ask(entry)
+            self._on_wire -= 1
+            await self._let_others_go()
+            if answer is not None:
+                await self._judge(entry, answer)
         finally:
             self._active -= 1
             self._active_early -= not entry.late
             self._tell()
+
+    async def _let_others_go(self) -> None:
+        """The next request goes out before this answer is looked at: the site works while we do."""
+        self._tell()
+        for _ in range(_STEPS_TO_SEND):
+            await anyio.sleep(0)
 
     def _repeats_page(self, entry: Entry) -> bool:
         """Whether a text of llms.txt is another page's, which is there already."""
@@ -115,20 +132,21 @@ class Crawler:
             self._finished(entry)
         return bool(twin)
 
-    async def _ask(self, entry: Entry) -> None:
+    async def _ask(self, entry: Entry) -> Answer | Outcome:
         known = entry.url in self._keeper.kept
         self._report.asked += 1
         try:
-            answer = await self._client.ask(
+            return await self._client.ask(
                 entry.url, etag=entry.etag if known else "", last_modified=entry.last_modified if known else ""
             )
         except LoadFailed as error:
-            self._apply(
-                entry, Answer(url=entry.url, status=0), Outcome(state="failed", reason=str(error), passing=True)
-            )
-            return
+            return Outcome(state="failed", reason=str(error), passing=True)
         except InvalidUri as error:
-            self._apply(entry, Answer(url=entry.url, status=0), Outcome(state="skipped", reason=str(error)))
+            return Outcome(state="skipped", reason=str(error))
+
+    async def _judge(self, entry: Entry, answer: Answer | Outcome) -> None:
+        if isinstance(answer, Outcome):
+            self._apply(entry, Answer(url=entry.url, status=0), answer)
             return
         outcome = judge(entry.url, answer, self._scope, entry.hops)
         if outcome.state == "scripts" and self._render is not None:
@@ -195,10 +213,13 @@ class Crawler:
 
     async def _keep(self) -> None:
         """Indexes what was fetched whenever enough of it waits, and all of it at the end."""
+        elsewhere: KeepSome | None = None
         while True:
             if self._waiting_pages >= _KEEP_PAGES or self._waiting_bytes >= _KEEP_BYTES or not self._fetching:
+                if self._fetching:
+                    elsewhere = self._elsewhere  # a small site is indexed here: another process starts too slowly
                 self._waiting_pages = self._waiting_bytes = 0
-                kept = await anyio.to_thread.run_sync(self._keeper.keep_some)
+                kept = await anyio.to_thread.run_sync(self._keeper.keep_some, elsewhere)
                 if not kept and not self._fetching:
                     return
             else:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
 from refdesk.crawl.report import CrawlReport
@@ -16,6 +17,44 @@ _BATCH_BYTES = 1_400_000  # a batch of this size is parsed in this process: star
 _REMOVED_AT_ONCE = 500
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """What became of a batch of pages."""
+
+    results: tuple[tuple[str, PageState, str], ...]  # address, state, reason
+    written: int
+    unchanged: int
+    removed: int
+    chunks: int
+    embedded: int
+
+
+KeepSome = Callable[[], Kept | None]
+
+
+def keep_some(desk: Desk, collection: Collection, state: CrawlState) -> Kept | None:
+    """Indexes the pages that wait longest; None when none waits."""
+    waiting = _first(state.bodies("fetched", _BATCH_PAGES))
+    if not waiting:
+        return None
+    contents = [_content(one) for one in waiting]
+    done = desk.add(collection, contents)
+    errors = {one.path: one.reason for one in done.errors}
+    results: list[tuple[str, PageState, str]] = []
+    for content in contents:
+        reason = errors.get(content.path)
+        results.append((content.uri, "stored", "") if reason is None else (content.uri, "skipped", reason))
+    state.release(results)
+    return Kept(
+        results=tuple(results),
+        written=done.written,
+        unchanged=done.unchanged,
+        removed=done.removed,
+        chunks=done.chunks,
+        embedded=done.embedded,
+    )
+
+
 class Keeper:
     """Writes fetched pages into one collection, batch by batch."""
 
@@ -27,29 +66,19 @@ class Keeper:
         total = desk.store.count_documents(collection.name)
         self.kept = {one.uri for one in desk.store.documents(collection.name, max(1, total), 0)}
 
-    def keep_some(self) -> int:
-        """Indexes the pages that wait longest; how many there were."""
-        waiting = _first(self._state.bodies("fetched", _BATCH_PAGES))
-        if not waiting:
+    def keep_some(self, elsewhere: KeepSome | None = None) -> int:
+        """Indexes the pages that wait longest, here or elsewhere; how many there were."""
+        done = elsewhere() if elsewhere is not None else keep_some(self._desk, self._collection, self._state)
+        if done is None:
             return 0
-        contents = [_content(one) for one in waiting]
-        done = self._desk.add(self._collection, contents)
-        errors = {one.path: one.reason for one in done.errors}
-        results: list[tuple[str, PageState, str]] = []
-        for content in contents:
-            if content.path in errors:
-                results.append((content.uri, "skipped", errors[content.path]))
-                self.kept.discard(content.uri)
-            else:
-                results.append((content.uri, "stored", ""))
-        self._state.release(results)
-        self.kept.update(url for url, state, _ in results if state == "stored")
+        for url, state, _ in done.results:
+            (self.kept.add if state == "stored" else self.kept.discard)(url)
         self._report.written += done.written
         self._report.unchanged += done.unchanged
         self._report.removed += done.removed
         self._report.chunks += done.chunks
         self._report.embedded += done.embedded
-        return len(waiting)
+        return len(done.results)
 
     def keep_all(self) -> None:
         """Indexes every page that waits."""

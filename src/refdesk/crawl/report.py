@@ -31,3 +31,4 @@ class CrawlReport:
     scripts: list[Skipped] = field(default_factory=list)  # empty without scripts
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    fetch_seconds: float = 0.0  # of these, until the last page was fetched

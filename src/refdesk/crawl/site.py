@@ -9,6 +9,7 @@ from functools import partial
 
 import anyio
 
+from refdesk.crawl.apart import Apart, OpenDesk
 from refdesk.crawl.client import SiteClient
 from refdesk.crawl.crawler import Crawler, Render
 from refdesk.crawl.frontier import Frontier
@@ -32,9 +33,18 @@ _HINTS = {"empty without JavaScript": "Install refdesk[browser] and Chromium: it
 
 
 def crawl(
-    desk: Desk, options: CrawlOptions, *, name: str = "", description: str = "", progress: Progress | None = None
+    desk: Desk,
+    options: CrawlOptions,
+    *,
+    name: str = "",
+    description: str = "",
+    progress: Progress | None = None,
+    open_desk: OpenDesk | None = None,
 ) -> CrawlReport:
-    """Makes a collection hold what the site has now; one that was stopped goes on where it was."""
+    """Makes a collection hold what the site has now; one that was stopped goes on where it was.
+
+    With `open_desk`, a large site is indexed by another process while it is fetched.
+    """
     started = time.perf_counter()
     scope = Scope.of(options)
     if reason := scope.why_not(options.start):
@@ -43,7 +53,8 @@ def crawl(
     with _alone(desk, collection), _state(desk, collection) as state:
         state.forget_all_but(one.id for one in desk.store.collections())
         report = CrawlReport(collection=collection.name, start=options.start)
-        work = partial(_crawl, desk, collection, scope, state, report, progress or Progress())
+        apart = Apart(open_desk, desk.settings, desk.settings.library / _FILE, collection) if open_desk else None
+        work = partial(_crawl, desk, collection, scope, state, report, progress or Progress(), apart)
         try:
             _run(work)
         except RefdeskError:
@@ -67,7 +78,13 @@ def _run(work: Callable[[], Awaitable[None]]) -> None:
 
 
 async def _crawl(
-    desk: Desk, collection: Collection, scope: Scope, state: CrawlState, report: CrawlReport, progress: Progress
+    desk: Desk,
+    collection: Collection,
+    scope: Scope,
+    state: CrawlState,
+    report: CrawlReport,
+    progress: Progress,
+    apart: Apart | None,
 ) -> None:
     options, settings = scope.options, desk.settings
     report.resumed = state.begin(options.start)
@@ -98,6 +115,7 @@ async def _crawl(
         crawler = Crawler(
             client=client, scope=scope, pace=pace, state=state, frontier=frontier, keeper=keeper, report=report,
             progress=progress, render=await _browser(stack, client, options),
+            elsewhere=stack.enter_context(apart).keep_some if apart else None,
         )  # fmt: skip
         await crawler.run()
     _refuse_nothing(options.start, state, report)

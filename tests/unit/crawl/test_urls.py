@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from urllib.parse import urljoin
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from refdesk.crawl.options import Scope, crawl_options
 from refdesk.crawl.urls import clean, folder_of, is_text, path_of, twins
@@ -96,3 +100,11 @@ def test_options_are_checked() -> None:
         crawl_options("ftp://e.org/")
     with pytest.raises(InvalidInput, match="regular expression"):
         crawl_options("https://e.org/", excludes=("(",))
+
+
+@given(
+    st.sampled_from(["https://e.org/", "https://e.org/a/b.html?x=/y", "https://e.org/a/b/", "http://e.org:81/a"]),
+    st.text(alphabet="ab./?#:_-=&%é ", max_size=12),
+)
+def test_joining_is_that_of_the_standard_library(base: str, href: str) -> None:
+    assert clean(href, base) == clean(urljoin(base, href.strip()))

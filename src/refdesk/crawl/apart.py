@@ -1,0 +1,74 @@
+"""Who indexes while pages come?  Another process, so that fetching and indexing do not wait for each other."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import signal
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+from refdesk.crawl.keep import Kept, keep_some
+from refdesk.crawl.state import CrawlState
+from refdesk.desk import Desk
+from refdesk.errors import StoreError
+from refdesk.model import Collection
+from refdesk.settings import Settings
+
+OpenDesk = Callable[[Settings], AbstractContextManager[Desk]]
+_ENDS_WITHIN_S = 30.0
+
+
+class Apart:
+    """A process with a desk of its own, started when it is first needed; it ends with this one."""
+
+    def __init__(self, open_desk: OpenDesk, settings: Settings, file: Path, collection: Collection) -> None:
+        self._open_desk = open_desk
+        self._settings = replace(settings, workers=1)
+        self._file = file
+        self._collection = collection
+        self._pipe: Connection | None = None
+
+    def __enter__(self) -> Apart:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._pipe is not None:
+            self._pipe.close()
+            self._process.join(_ENDS_WITHIN_S)
+
+    def keep_some(self) -> Kept | None:
+        """What the process indexed of the pages that wait; None when none does."""
+        try:
+            pipe = self._pipe or self._start()
+            pipe.send(True)
+            answer = pipe.recv()
+        except (EOFError, OSError) as error:
+            raise StoreError("The process that indexes ended by itself.", "Crawl again to go on.") from error
+        if isinstance(answer, Exception):
+            raise answer
+        return answer if isinstance(answer, Kept) else None
+
+    def _start(self) -> Connection:
+        context = multiprocessing.get_context("spawn")
+        self._pipe, theirs = context.Pipe()
+        given = (theirs, self._open_desk, self._settings, self._file, self._collection)
+        self._process = context.Process(target=_serve, args=given, daemon=True)
+        self._process.start()
+        theirs.close()
+        return self._pipe
+
+
+def _serve(pipe: Connection, open_desk: OpenDesk, settings: Settings, file: Path, collection: Collection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us decides when we end
+    state = CrawlState(file, collection.id)
+    with contextlib.suppress(EOFError, OSError), open_desk(settings) as desk:
+        while pipe.recv():
+            try:
+                pipe.send(keep_some(desk, collection, state))
+            except Exception as error:
+                pipe.send(error)
+    state.close()
