@@ -170,16 +170,18 @@ def similar_terms(searcher: tantivy.Searcher, term: str, limit: int) -> list[str
     if not term:
         return []
     edits = _EDITS_LONG if len(term) >= _LONG else _EDITS_SHORT
-    ranked = []
+    shortest, longest = len(term) - edits - _ENDING, len(term) + edits
     letters = set(term)
+    ranked = []
     for known, count in searcher.terms_with_prefix("content", term[0]):
-        if known == term or len(letters.symmetric_difference(known)) > 2 * edits + _ENDING:
+        if known == term:
             continue
-        away = distance(known, term, edits)
-        if away <= edits:
-            ranked.append((away, -count, known))
-        elif len(term) > 2 and known.startswith(term):
-            ranked.append((edits + 1, -count, known))
+        if len(term) > 2 and known.startswith(term):
+            ranked.append((min(edits + 1, len(known) - len(term)), -count, known))
+        elif shortest <= len(known) <= longest and len(letters.symmetric_difference(known)) <= 2 * edits + _ENDING:
+            away = distance(known, term, edits)
+            if away <= edits:
+                ranked.append((away, -count, known))
     return [known for _, _, known in sorted(ranked)[:limit]]
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from refdesk.errors import LibraryBusy, LibraryDamaged, LibraryTooNew, StoreError
 from refdesk.model import Batch, Filters
-from refdesk.store import followers, schema, vectors
+from refdesk.store import followers, schema, vectors, writes
 from refdesk.store.local import LocalStore
 from tests.ports.library import IDENTITY, batch, collection, key, vector, write
 
@@ -184,6 +184,34 @@ def test_followers_ahead_of_the_record_are_rebuilt(folder: Path, tmp_path: Path)
     assert _counts(store) == (21, 21)
     assert all(f.ok for f in store.verify(repair=False))
     store.close()
+
+
+def test_a_reader_finishes_what_a_dead_writer_left(folder: Path, store: LocalStore) -> None:
+    assert _counts(store) == (20, 20)
+    dead = _opened(folder)
+    with dead._record.transaction() as db:  # and no word to the followers
+        writes.apply(db, batch(write("late", ["alpha late"]), removes=("d0", "d1")))
+    with dead.writing():
+        assert len(store.lexical(["alpha"], Filters(), 100)) == 20  # a writer is at work: what is there
+    assert _counts(store) == (19, 19)
+    assert store.lexical(["late"], Filters(), 5)
+    dead.close()
+    again = _opened(folder)
+    assert all(finding.ok for finding in again.verify(repair=False))
+    again.close()
+
+
+def test_a_reader_in_another_thread_does_not_wait_for_a_writer(store: LocalStore) -> None:
+    found: list[tuple[int, int]] = []
+    with store.writing():
+        store.apply(batch(write("new", ["alpha new"])))
+        with store._record.transaction() as db:
+            writes.apply(db, batch(write("half", ["alpha half"])))
+        reader = threading.Thread(target=lambda: found.append(_counts(store)))
+        reader.start()
+        reader.join(timeout=30)
+        assert found == [(21, 22)]
+    assert _counts(store) == (22, 22)
 
 
 def test_a_long_lived_reader_catches_up_behind_a_trimmed_log(
