@@ -268,6 +268,11 @@ TOOLS = (
     tool("test_missing_capability", need_sampling),
     tool("test_trigger_tool_change", CHANGES.of("tools")),
     tool("test_trigger_prompt_change", CHANGES.of("prompts")),
+    tool(
+        "test_custom_headers",
+        lambda arguments, ctx: ToolAnswer.of_text(arguments["region"]),
+        region={"type": "string", "x-mcp-header": "Region"},
+    ),
     tool("json_schema_2020_12_tool", returning(Text("ok"))),
 )
 

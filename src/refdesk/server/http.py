@@ -6,8 +6,8 @@ import asyncio
 import ipaddress
 import logging
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -35,6 +35,7 @@ from refdesk.server.hub import Hub
 from refdesk.server.options import ServerOptions
 from refdesk.server.protocol import build_server
 from refdesk.server.sdk import hold_session
+from refdesk.server.workers import Workers
 
 logger = logging.getLogger(__name__)
 
@@ -56,10 +57,21 @@ def serve_http(hub: Hub) -> int:
         timeout_graceful_shutdown=max(1, round(hub.options.exit_grace_s)),
     )
     logger.info("listening", extra={"url": f"http://{host}:{port}/mcp"})
-    with suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets=[listening])
+    GracefulServer(config).run(sockets=[listening])
     hub.stop()
     return 0
+
+
+class GracefulServer(uvicorn.Server):
+    """A server that, told to stop, stops and returns; uvicorn's own then dies of the signal, and nothing is closed."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        with super().capture_signals():
+            try:
+                yield
+            finally:
+                self._captured_signals.clear()
 
 
 def refuse_open_door(options: ServerOptions) -> None:
@@ -103,7 +115,7 @@ def build_app(hub: Hub, public_url: str) -> ASGIApp:
     ]
     middleware = [Middleware(NamesGuard, options=options)]
     if options.auth_token or options.oauth:
-        check = TokenCheck(options.auth_token, options.oauth, hub.calls)
+        check = TokenCheck(options.auth_token, options.oauth, Workers(4, "refdesk-auth"))
         middleware.append(Middleware(AuthenticationMiddleware, backend=BearerAuthBackend(check)))
         middleware.append(Middleware(AuthContextMiddleware))
     if options.oauth:

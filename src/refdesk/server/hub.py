@@ -95,8 +95,9 @@ class Hub:
         idle = self.calls.wait_idle(grace) and self.tasks.wait_idle(grace)
         if (registry := self.loading.ready) is not None:
             registry.close()
-        if not idle:
-            logger.warning("work that would not stop was left behind")
+        # Python ends badly under threads that are inside native code, so with any of them left it is not asked to.
+        if not idle or self.loading.busy:
+            logger.info("work that would not stop was left behind")
             for handler in logging.getLogger().handlers:
                 getattr(handler, "drain", handler.flush)()
             os._exit(0)

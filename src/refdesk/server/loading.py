@@ -31,6 +31,11 @@ class Loading:
         """The registry if it is there."""
         return self._ready
 
+    @property
+    def busy(self) -> bool:
+        """Whether the loading thread is at work."""
+        return self._coming is not None and not self._coming.done()
+
     def start(self) -> Future[Registry]:
         with self._lock:
             if self._coming is None:

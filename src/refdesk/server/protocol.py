@@ -107,7 +107,7 @@ class Protocol:
             raise MCPError(error.code, error.message, error.data) from error
         except ValidationError as error:
             raise MCPError(INVALID_PARAMS, _params_words(ctx.method, error)) from error
-        except Cancelled as error:
+        except (Cancelled, InputNeeded) as error:
             raise MCPError(types.INTERNAL_ERROR, str(error)) from error
         except Exception as error:
             raise self.hub.mishap(uuid.uuid4().hex, f"{ctx.method} failed", error) from error

@@ -1,0 +1,42 @@
+"""What happens while the toolsets load, and when they can't?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.server.conftest import Start
+
+
+def test_the_handshake_does_not_wait_for_the_toolsets(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "wait").touch()
+    client = start()
+    client.initialize()
+    asked = [client.start("tools/list"), client.start("tools/call", {"name": "echo", "arguments": {"query": "x"}})]
+    given_up = client.start("resources/list")
+    client.notify("notifications/cancelled", {"requestId": given_up})
+    assert client.request("ping")["result"] == {}
+    (tmp_path / "wait").unlink()
+    assert all("result" in client.finish(request_id) for request_id in asked)
+
+
+def test_a_failure_is_told_and_tried_again(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "busy").touch()
+    client = start()
+    client.initialize()
+    error = client.request("tools/list")["error"]
+    assert error["code"] == -32603
+    assert error["message"] == "RefDesk could not open its library. Another process writes. Wait for it."
+    (tmp_path / "busy").rename(tmp_path / "broken")
+    error = client.call("echo", {"query": "x"})["error"]
+    assert "secret" not in error["message"]
+    assert error["data"]["correlationId"] in error["message"]
+    (tmp_path / "broken").unlink()
+    assert client.call("echo", {"query": "x"})["result"]["isError"] is False
+
+
+def test_it_ends_even_while_it_loads(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "wait").touch()
+    client = start(exit_grace_s=0.2)
+    client.initialize()
+    client.start("tools/list")
+    assert client.end() == 0
