@@ -234,8 +234,9 @@ def _name(d: Definition) -> None:
         name, receiver = ("", "") if d.kind == "test" else names.split_name(d.name)
         if name:
             is_destructor = d.name.endswith(f"~{name}") or d.signature.startswith("~")
+            is_path = d.kind == "impl" and "::" in d.name  # what stands before a Rust impl's type are modules
             d.name = f"~{name}" if is_destructor else name
-            if d.kind != "impl" or "::" not in receiver:  # what stands before a Rust impl's type are modules
+            if not is_path:
                 d.owner = d.owner or receiver.removesuffix(".prototype").rstrip(":~")
         else:
             d.name = " ".join(d.name.strip("\"'`").split())[:80]

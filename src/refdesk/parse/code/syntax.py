@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import threading
 import time
+from collections import defaultdict
 from functools import cache
 from itertools import accumulate
 from operator import attrgetter
@@ -69,7 +70,14 @@ def parse(data: bytes, grammar_name: str) -> Tree | None:
 
 def captures(tree: Tree, asked: Query) -> dict[str, list[Node]]:
     """The nodes a query names, in the order of the text; tree-sitter itself promises no order."""
-    found = QueryCursor(asked).captures(tree.root_node)
+    found: dict[str, list[Node]]
+    if tree.root_node.end_byte < _TRIED_FROM:
+        found = QueryCursor(asked).captures(tree.root_node)
+    else:  # where the time of captures() would grow with the square of the size
+        found = defaultdict(list)
+        for _pattern, match in QueryCursor(asked).matches(tree.root_node):
+            for role, nodes in match.items():
+                found[role] += nodes
     return {role: sorted(found[role], key=_extent) for role in sorted(found)}
 
 

@@ -19,7 +19,7 @@
 ; mentions
 (import_declaration) @import
 (extends_clause . type: (_) @inherits)
-(extends_clause "with" type: (_) @conforms)
+(extends_clause "with" [(type_identifier) (generic_type) (stable_type_identifier)] @conforms)
 (call_expression function: [(identifier) (field_expression) (generic_function)] @call)
 (instance_expression . [(type_identifier) (generic_type) (stable_type_identifier)] @new)
 (type_identifier) @type
