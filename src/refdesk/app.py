@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ from refdesk.ports import Embedder, Parser, Source, Store
 from refdesk.settings import Settings
 
 if TYPE_CHECKING:
+    from refdesk.llm.choose import Models
     from refdesk.toolsets.contract import Toolset
 
 EmbedderMaker = Callable[[Settings], Embedder | None]
@@ -175,45 +176,85 @@ PARTS = Parts(
 )
 
 
-def _docs(desk: Desk) -> Toolset:
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """What toolsets share: the desk and the language models."""
+
+    desk: Desk
+    models: Models
+
+
+def _docs(shared: _Shared) -> Toolset:
     from refdesk.toolsets.docs import docs_toolset
 
-    return docs_toolset(desk)
+    return docs_toolset(shared.desk)
 
 
-def _rag(desk: Desk) -> Toolset:
+def _rag(shared: _Shared) -> Toolset:
     from refdesk.toolsets.rag import rag_toolset
 
-    return rag_toolset(desk)
+    return rag_toolset(shared.desk)
 
 
-def _code(desk: Desk) -> Toolset:
-    from refdesk.toolsets.code import code_toolset
+def _skills(shared: _Shared) -> Toolset:
+    from refdesk.llm.choose import Thinkers
+    from refdesk.skills.learn import Learner
+    from refdesk.store.skills import SqliteSkillStore
+    from refdesk.toolsets.skills import skills_toolset
 
-    return code_toolset(desk)
+    desk = shared.desk
+    store = SqliteSkillStore(desk.settings.library / "skills.db", lock_timeout_s=desk.settings.lock_timeout_s)
+    learner = Learner(store, lambda: desk.embedder)
+
+    def close() -> None:
+        learner.close()
+        store.close()
+
+    return skills_toolset(learner, Thinkers(shared.models, lambda: desk.embedder).choose, close)
 
 
-def _pages(desk: Desk) -> Toolset:
+def _pages(shared: _Shared) -> Toolset:
     from refdesk.toolsets.pages import pages_toolset
 
-    return pages_toolset(desk)
+    return pages_toolset(shared.desk)
 
 
-TOOLSETS: Mapping[str, Callable[[Desk], Toolset]] = {"docs": _docs, "rag": _rag, "pages": _pages, "code": _code}
+def _code(shared: _Shared) -> Toolset:
+    from refdesk.toolsets.code import code_toolset
+
+    return code_toolset(shared.desk, lambda context: shared.models.choose(context.sampler))
+
+
+TOOLSETS: Mapping[str, Callable[[_Shared], Toolset]] = {
+    "docs": _docs,
+    "rag": _rag,
+    "skills": _skills,
+    "pages": _pages,
+    "code": _code,
+}
 
 
 def make_toolsets(settings: Settings) -> list[Toolset]:
     """The toolsets that the settings name, over one desk that closes with the last of them."""
+    from refdesk.llm.choose import Models
+
     if unknown := [name for name in settings.toolsets if name not in TOOLSETS]:
         raise SettingsError(f"There is no toolset {', '.join(unknown)}.", f"Take some of {', '.join(TOOLSETS)}.")
-    desk = Desk(settings, PARTS)
-    made = {name: make(desk) for name, make in TOOLSETS.items() if name in settings.toolsets}
+    shared = _Shared(Desk(settings, PARTS), Models(settings))
+    made = {name: make(shared) for name, make in TOOLSETS.items() if name in settings.toolsets}
     if "docs" in made and "code" in made:
         from refdesk.toolsets.union import united
 
         made["docs"], made["code"] = united(made["docs"], made["code"])
     *others, last = made.values()
-    return [*others, replace(last, close=desk.close)]
+
+    def close() -> None:
+        if last.close is not None:
+            last.close()
+        shared.models.close()
+        shared.desk.close()
+
+    return [*others, replace(last, close=close)]
 
 
 @contextmanager

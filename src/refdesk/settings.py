@@ -44,7 +44,7 @@ class Settings:
     allow_hosts: tuple[str, ...] = ()
 
     # serving
-    toolsets: tuple[str, ...] = ("docs", "rag", "code")
+    toolsets: tuple[str, ...] = ("docs", "rag", "skills", "pages", "code")
     transport: str = "stdio"
     host: str = "127.0.0.1"
     port: int = 8750

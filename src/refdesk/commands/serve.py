@@ -33,6 +33,26 @@ def serve(context: click.Context, /, **flags: Any) -> None:
     sys.exit(run(lambda: _toolsets(settings), _options(settings)))
 
 
+@click.command()
+@click.argument("client", required=False)
+@click.option("--project", is_flag=True, help="Write this folder's settings file, which others share.")
+@click.option("--print", "only_print", is_flag=True, help="Show the settings file as it would be; write nothing.")
+@click.option("--list", "listing", is_flag=True, help="Show which clients are here and which know RefDesk.")
+@click.pass_context
+def install(context: click.Context, client: str | None, project: bool, only_print: bool, listing: bool) -> None:
+    """Put the server into the settings of CLIENT, keeping what is there."""
+    from refdesk.server import clients
+
+    flags = context.find_root().obj or {}
+    places = clients.Places()
+    if listing or client is None:
+        click.echo(clients.list_clients(places))
+        return
+    command = clients.own_command(flags.get("library"), project=project)
+    act = clients.render if only_print else clients.install
+    click.echo(act(client, command, places, project=project))
+
+
 def _toolsets(settings: Settings) -> Sequence[Toolset]:
     from refdesk.app import make_toolsets
 
