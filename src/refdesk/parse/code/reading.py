@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from tree_sitter import Node, Tree
 
 from refdesk.parse.code import syntax
+from refdesk.parse.code.generic import generic
 from refdesk.parse.code.languages import Language
 
 _DIRECTIVE = re.compile(rb"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|elseif|else|endif)\b[^\r\n]*", re.MULTILINE)
@@ -32,8 +33,10 @@ def read(data: bytes, language: Language) -> tuple[Tree | None, Captures]:
 
 def _read(data: bytes, language: Language) -> tuple[Tree | None, Captures]:
     tree = syntax.parse(data, language.grammar)
+    if tree is None:
+        return None, {}
     asked = syntax.query(language.grammar, language.queries)
-    return tree, syntax.captures(tree, asked) if tree is not None and asked is not None else {}
+    return tree, syntax.captures(tree, asked) if asked is not None else generic(tree.root_node)
 
 
 def _damage(found: Captures) -> int:
