@@ -43,7 +43,7 @@ class ExactEngine:
     def load(cls, dumped: NDArray[Any]) -> ExactEngine:
         """The engine that was dumped."""
         engine = cls(dumped.shape[1])
-        engine.add(dumped.astype(np.float32))
+        engine.add(dumped)
         return engine
 
     def __len__(self) -> int:
@@ -79,7 +79,7 @@ class ExactEngine:
         return best[np.argsort(-scores[best], kind="stable")]
 
     def dump(self) -> NDArray[Any]:
-        return self.rows.astype(np.float16)
+        return self.rows
 
 
 class TurboEngine:

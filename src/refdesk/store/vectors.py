@@ -25,7 +25,7 @@ from refdesk.store.table import Table
 _log = logging.getLogger(__name__)
 
 VERSION = 1
-EXACT_UP_TO = 2000  # vectors; below, exact is as fast and needs no calibration
+EXACT_UP_TO = 10_000  # vectors; below, exact takes about a millisecond, and turbovec's tables take 0.1 s to set up
 _RECALIBRATE_AT = 4  # times the size that the codes were calibrated at
 _ASIDE, _ASIDE_SHARE = 1000, 0.05  # changes, or share of the whole, that are kept beside it
 _SLICE = 4000
@@ -129,7 +129,7 @@ class VectorIndex:
 
     def _outgrown(self) -> bool:
         if self._base is not None and isinstance(self._base.engine, ExactEngine):
-            return len(self) > 2 * EXACT_UP_TO and turbovec_takes(self._dimension)
+            return len(self) > 1.25 * EXACT_UP_TO and turbovec_takes(self._dimension)
         return len(self) > _RECALIBRATE_AT * self._calibrated_at
 
     def _reset(self) -> None:

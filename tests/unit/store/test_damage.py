@@ -7,6 +7,7 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 from collections.abc import Iterator
@@ -372,24 +373,29 @@ READ_ONLY = """
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="permissions work otherwise there")
-def test_a_folder_that_may_not_be_written_is_read(folder: Path) -> None:
-    for entry in (folder, *folder.rglob("*")):
-        entry.chmod(0o555 if entry.is_dir() else 0o444)
-    for above in folder.parents:
-        if above.stat().st_uid == os.getuid() and not above.stat().st_mode & 0o001:
-            above.chmod(above.stat().st_mode | 0o011)
-    try:
-        ran = subprocess.run(
-            [sys.executable, "-W", "error", "-c", textwrap.dedent(READ_ONLY), str(folder)],
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "PYTHONDONTWRITEBYTECODE": "1"},
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
-    finally:
-        for entry in (folder, *folder.rglob("*")):
+@pytest.fixture
+def read_only(folder: Path) -> Iterator[Path]:
+    """The library where everybody may read it and nobody may write, apart from root."""
+    with tempfile.TemporaryDirectory() as made:
+        Path(made).chmod(0o755)
+        copied = shutil.copytree(folder, Path(made) / "library")
+        entries = (copied, *copied.rglob("*"))
+        for entry in entries:
+            entry.chmod(0o555 if entry.is_dir() else 0o444)
+        yield copied
+        for entry in entries:
             entry.chmod(0o755)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="permissions work otherwise there")
+def test_a_folder_that_may_not_be_written_is_read(read_only: Path) -> None:
+    ran = subprocess.run(
+        [sys.executable, "-W", "error", "-c", textwrap.dedent(READ_ONLY), str(read_only)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
     assert ran.stdout == "read\n", ran.stderr
 
 

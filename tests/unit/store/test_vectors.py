@@ -32,6 +32,14 @@ def _write(number: int, texts: list[str], first: int) -> DocumentWrite:
     return DocumentWrite(document=made.document, raw=made.raw, chunks=made.chunks, vector_keys=keys)
 
 
+@pytest.fixture(autouse=True, scope="module")
+def quantised() -> Iterator[None]:
+    """Codes instead of exact vectors from fewer on than usual."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(vectors, "EXACT_UP_TO", 2000)
+        yield
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A library of 3000 vectors."""
