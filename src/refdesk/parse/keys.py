@@ -41,42 +41,45 @@ def places(headings: Iterable[Heading], title: Heading | None) -> dict[Heading, 
     """The place of each heading under the document's title; equal siblings are numbered."""
     found: dict[Heading, Place] = {}
     stack: list[tuple[int, Place]] = []
-    used: set[str] = set()
+    used = Unique()
     for heading in headings:
         if heading is title:
             continue
         while stack and stack[-1][0] >= heading.level:
             stack.pop()
         above = stack[-1][1] if stack else Place((), ())
-        place = _free(above, heading.text, used)
-        used.add(place.key)
+        given = used.give("/".join((*above.slugs, slug(heading.text))))
+        place = Place((*above.texts, heading.text), (*above.slugs, given.rpartition("/")[2]))
         stack.append((heading.level, place))
         found[heading] = place
     return found
 
 
-class Keys:
-    """Keys given so far, so that none is given twice."""
+class Unique:
+    """Names given so far; one that is wanted again gets the next free number."""
 
-    def __init__(self, reserved: Iterable[str]) -> None:
-        self._used = set(reserved)
+    def __init__(self, taken: Iterable[str] = ()) -> None:
+        self._taken = set(taken)
+        self._next: dict[str, int] = {}
+
+    def give(self, wanted: str) -> str:
+        given = wanted
+        number = self._next.get(wanted, 2)
+        while given in self._taken:
+            given, number = f"{wanted}-{number}", number + 1
+        self._next[wanted] = number
+        self._taken.add(given)
+        return given
+
+
+class Keys:
+    """The keys of sections and of their parts, none given twice."""
+
+    def __init__(self, sections: Iterable[str]) -> None:
+        self._given = Unique(sections)
 
     def part(self, key: str, number: int) -> str:
         """The key of a part of an oversize section; the first keeps the section's own."""
         if number == 1:
             return key
-        wanted = f"{key}-part-{number}" if key else f"_part-{number}"
-        given, again = wanted, 2
-        while given in self._used:
-            given, again = f"{wanted}-{again}", again + 1
-        self._used.add(given)
-        return given
-
-
-def _free(above: Place, text: str, used: set[str]) -> Place:
-    base = slug(text)
-    given, number = base, 1
-    while "/".join((*above.slugs, given)) in used:
-        number += 1
-        given = f"{base}-{number}"
-    return Place((*above.texts, text), (*above.slugs, given))
+        return self._given.give(f"{key}-part-{number}" if key else f"_part-{number}")

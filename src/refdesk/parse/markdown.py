@@ -40,7 +40,7 @@ _TAG = re.compile(
 )
 _HTML_H1 = re.compile(r"<h1\b[^>]*>(.{0,500}?)</h1>", re.IGNORECASE | re.DOTALL)
 _ANY_TAG = re.compile(r"<[^>]*>")
-_MAX_STEPS = 600_000  # a text of 20 MB that somebody wrote takes fewer
+_MAX_STEPS = 300_000  # a text of 10 MB that somebody wrote takes fewer
 _ATTRIBUTES = re.compile(r"\s*(?:\{[#.:][^{}]*\}|\s#+)\s*$")
 
 

@@ -70,18 +70,20 @@ def pack(lines: list[str], blocks: Sequence[Block], limits: Limits, sizes: Sizes
 
 def cut_line(text: str, limits: Limits) -> list[str]:
     """A text too long for a piece, cut after sentences, else after words, else anywhere."""
-    rest, cuts = text, []
-    while rest:
-        weight = limits.measure(rest[: limits.maximum * 8])
-        room = max(1, int(min(len(rest), limits.maximum * 8) * limits.maximum / max(1, weight)))
-        if room >= len(rest) and weight <= limits.maximum:
-            cuts.append(rest)
+    cuts: list[str] = []
+    begin, window = 0, limits.maximum * 8
+    while begin < len(text):
+        near = text[begin : begin + window]
+        weight = limits.measure(near)
+        if weight <= limits.maximum and begin + window >= len(text):
+            cuts.append(near)
             break
-        while room > 1 and limits.measure(rest[:room]) > limits.maximum:
+        room = max(1, len(near) * limits.maximum // max(1, weight)) if weight > limits.maximum else len(near)
+        while room > 1 and limits.measure(near[:room]) > limits.maximum:
             room = room * 3 // 4
-        at = _last_end(rest, room)
-        cuts.append(rest[:at])
-        rest = rest[at:]
+        end = _last_end(near, room)
+        cuts.append(near[:end])
+        begin, window = begin + end, max(64, room * 2)
     return [cut for cut in cuts if cut.strip()]
 
 

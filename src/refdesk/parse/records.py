@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 
 from refdesk import tokens
 from refdesk.model import Chunk, Chunking, Parsed
-from refdesk.parse.keys import Keys
+from refdesk.parse.keys import Unique
 from refdesk.parse.pack import Limits, cut_line
 from refdesk.parse.record_scan import Entry, csv_rows, ini_entries, json_entries, json_lines, toml_entries, yaml_entries
 
@@ -25,6 +25,7 @@ _SCANS: Mapping[str, Scan] = {
 }
 _MAX_DEPTH = 8
 _TITLE = 80
+_INDENT = 400  # as far as indentation is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,8 +77,11 @@ def _spans(
 
 
 def _line_start(text: str, at: int, floor: int) -> int:
-    """Where the line begins, if nothing else stands before on it."""
-    begin = max(text.rfind("\n", floor, at) + 1, floor)
+    """Where the line begins, if nothing but indentation stands before on it."""
+    near = max(floor, at - _INDENT)
+    begin = text.rfind("\n", near, at) + 1
+    if not begin:
+        begin = floor if near == floor else at
     return begin if not text[begin:at].strip() else at
 
 
@@ -112,7 +116,7 @@ class _Writer:
         self._header = header
         self._limits = limits
         self._breaks = [found.start() for found in re.finditer("\n", text)]
-        self._used: set[str] = set()
+        self._given = Unique()
         self.chunks: list[Chunk] = []
 
     def write(self, span: _Span) -> None:
@@ -121,15 +125,14 @@ class _Writer:
             return
         start = span.start + lead
         whole = span.start == 0 and span.end == len(self._text)
-        key = "" if whole else self._key("/".join((*span.parent, *span.names[:1])).replace(" ", "-"))
+        name = "/".join((*span.parent, *span.names[:1])).replace(" ", "-")
+        key = "" if whole else self._given.give(name or "_records")
         if span.size <= self._limits.maximum:
             self._add(span, stripped, start, key)
             return
-        keys = Keys(self._used)
         for number, (at, part) in enumerate(_parts(stripped, self._limits), 1):
-            given = keys.part(key, number)
-            self._used.add(given)
-            self._add(span, part, start + at, given)
+            suffix = f"{key}-part-{number}" if key else f"_part-{number}"
+            self._add(span, part, start + at, key if number == 1 else self._given.give(suffix))
 
     def _add(self, span: _Span, text: str, start: int, key: str) -> None:
         title = _title(span.names)
@@ -149,13 +152,6 @@ class _Writer:
                 signature=self._header if start else "",
             )
         )
-
-    def _key(self, wanted: str) -> str:
-        given, number = wanted or "_records", 2
-        while given in self._used:
-            given, number = f"{wanted or '_records'}-{number}", number + 1
-        self._used.add(given)
-        return given
 
 
 def _without_blank_lines(text: str) -> tuple[int, str]:
