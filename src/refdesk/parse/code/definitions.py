@@ -25,7 +25,7 @@ _OPERATOR_HEAD = re.compile(r"\boperator\s*(\S+?)\s*\(")
 _TEST_MACRO = re.compile(r"TEST\w*\(\s*(\w+)\s*,\s*(\w+)")
 _NO_OWNER = frozenset(["exports", "module.exports", "this", "self", "window", "globalThis"])
 # Of nodes with the same extent a wrapper comes first, then a body that is all of what it defines.
-_RANKS = {"wrap": 0, "body": 1, "name": 4, "owner": 4, "doc": 4}
+_RANKS = {"wrap": 0, "body": 1, "name": 4, "owner": 4, "doc": 4, "tail": 4}
 
 
 @dataclass(slots=True, eq=False)
@@ -120,6 +120,9 @@ class _Sweep:
 
     def take(self, role: str, node: Node) -> None:
         start = node.start_byte
+        if role == "tail":
+            self._lengthen(node)
+            return
         while self._open and self._open[-1].end_byte <= start:
             self._open.pop()
         if role.startswith("def."):
@@ -158,6 +161,14 @@ class _Sweep:
         if not hidden:
             self.definitions.append(definition)
             definition.doc = self._doc_above(definition.top, start)
+
+    def _lengthen(self, body: Node) -> None:
+        """Adds a body to the definition it follows, where the grammar has them side by side."""
+        if self.definitions and not self._data[self.definitions[-1].end_byte : body.start_byte].strip():
+            d = self.definitions[-1]
+            d.end_byte, d.body_byte, d.end = body.end_byte, body.start_byte, rows_of(body)[1]
+            if not self._open or self._open[-1] is not d:
+                self._open.append(d)
 
     def _doc_above(self, top: int, start: int) -> str:
         rows = []

@@ -7,9 +7,7 @@ from collections import defaultdict
 
 from tree_sitter import Node
 
-_DEFINES = re.compile(
-    r"(?:definition|declaration|declarator|decl|item|specifier|defn|def|binding|statement|signature)$"
-)
+_DEFINES = re.compile(r"(?:definition|declaration|declarator|decl|item|specifier|defn?|binding|statement|signature)$")
 _IMPORTS = re.compile(r"^(?:import|include|use|using|require|open)(?:_|$)")
 _KINDS = (
     (re.compile(r"func|procedure|subroutine|subprogram|^proc_|^sub_|rpc|^fn_"), "function"),

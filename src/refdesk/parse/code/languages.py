@@ -67,6 +67,11 @@ LANGUAGES: Mapping[str, Language] = {
         _row("lua", "quoted", skip="require"),
         _row("elixir", "elixir", skip=_ELIXIR_KEYWORDS),
         _row("sql"),
+        _row("haskell"),
+        _row("dart", "quoted"),
+        _row("zig"),
+        _row("julia"),
+        _row("proto", "include"),
     )
 }
 
@@ -209,10 +214,19 @@ FILENAMES: Mapping[str, str] = {
 }
 
 
+_OBJC_HEADER = re.compile(r"^\s*(?:@interface|@protocol|@class|#import|NS_ASSUME)", re.MULTILINE)
+_CPP_HEADER = re.compile(
+    r"^\s*(?:namespace\b|template\s*<|class\s+\w+[^;]*[{:]|using\s|public:|private:)|\bstd::", re.MULTILINE
+)
+
+
 def language_of(path: str, head: str = "") -> str:
-    """The language of a file by its name, else by the interpreter its first line names, "" when unknown."""
+    """The language of a file by its name and its text's start, "" when unknown."""
     name = path.rpartition("/")[2]
-    known = FILENAMES.get(name) or EXTENSIONS.get(name.rpartition(".")[2].lower() if "." in name else "")
+    extension = name.rpartition(".")[2].lower() if "." in name else ""
+    known = FILENAMES.get(name) or EXTENSIONS.get(extension)
+    if extension == "h" and head:
+        return "objc" if _OBJC_HEADER.search(head) else "cpp" if _CPP_HEADER.search(head) else "c"
     if known or not head.startswith("#!"):
         return known or ""
     interpreter = re.search(r"([a-z]+)[\d.]*\s*$", head.split("\n", 1)[0].split(" -", 1)[0])

@@ -100,6 +100,10 @@ def test_importing_loads_no_grammar() -> None:
         ("bin/tool", "#!/usr/bin/env python3\n", "python"),
         ("bin/tool", "#!/bin/sh -e\n", "bash"),
         ("LICENSE", "MIT", ""),
+        ("a.h", "", "c"),
+        ("a.h", "int f(void);\n", "c"),
+        ("a.h", "#pragma once\nnamespace a {\n", "cpp"),
+        ("a.h", "@interface A : NSObject\n", "objc"),
     ],
 )
 def test_language_of_a_file(path: str, head: str, language: str) -> None:

@@ -89,6 +89,11 @@ SYMBOLS = {
     "sql": """
         table users, field users.team_id, index users_name_idx, view active_users, function touch_user,
         trigger users_touch, type mood""",
+    "hs": "type Shape, interface HasArea, method HasArea.area, function double, function main",
+    "dart": "class Point, property Point.x, constructor Point.Point, method Point.sum, enum Color, function main",
+    "zig": "constant std, struct Point, method Point.sum, function main",
+    "jl": "module M, struct M.Point, function M.add",
+    "proto": "struct User, field User.name, interface Users, method Users.Get",
 }
 
 
