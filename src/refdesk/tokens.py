@@ -11,4 +11,4 @@ _PIECE = re.compile(r"[A-Za-z]{1,7}|[0-9]{1,3}|[\r\n]+|[ \t]{2,16}|([^\w\s])\1{0
 
 def count(text: str) -> int:
     """The number of tokens, within about a tenth of what byte-pair tokenisers give for code and English."""
-    return sum(1 for _ in _PIECE.finditer(text))
+    return len(_PIECE.findall(text))
