@@ -53,8 +53,11 @@ class Cuts:
         return blank[-1] if blank else furthest
 
     def _back(self, start: int, end: int, first: int) -> int:
+        """The row from which a part repeats the end of the one before it."""
         row = start
         while self._overlap and row > first and self._lines.tokens(row - 1, start) <= self._overlap:
+            if self._lines.tokens(row - 1, end) > self._max:
+                break
             row -= 1
         return self._lines.trim(row, end)[0]
 
