@@ -14,6 +14,11 @@ _ASCII_WORD = re.compile(r"[A-Za-z0-9_]+")
 _WORD = re.compile(rf"[{_CJK}]+|(?:(?![{_CJK}])\w)+")
 _CJK_RUN = re.compile(rf"[{_CJK}]")
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
+# Marks that may be left out in writing: Latin, Greek, Cyrillic, Hebrew and Arabic ones; not Japanese voicing.
+_ACCENTS = re.compile(
+    "[\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
+    "\u06d6-\u06dc\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+"
+)
 _stem = Stemmer.Stemmer("english", 20_000).stemWord
 
 
@@ -38,9 +43,7 @@ def fold(text: str) -> str:
     """The text without accents and compatibility forms, its case kept."""
     if text.isascii():
         return text
-    decomposed = unicodedata.normalize("NFKD", text)
-    kept = "".join(c for c in decomposed if not unicodedata.combining(c) or c in "\u3099\u309a")
-    return unicodedata.normalize("NFC", kept)
+    return unicodedata.normalize("NFC", _ACCENTS.sub("", unicodedata.normalize("NFKD", text)))
 
 
 def parts(word: str) -> list[str]:

@@ -101,6 +101,9 @@ class Store(Protocol):
     def chunks(self, chunk_ids: Sequence[int]) -> dict[int, StoredChunk]: ...
 
     # searching
+    def warm(self) -> None:
+        """Begins to load, beside the caller, what a first query needs."""
+
     def sequence(self) -> int:
         """Grows with every committed change; equal numbers mean equal answers."""
 

@@ -39,6 +39,8 @@ def search(context: click.Context, /, query: str, as_json: bool, **options: Any)
         explain=options["explain"],
     )
     with desk_from(context) as desk:
+        if asked.alpha != 0.0:
+            desk.store.warm()  # the vectors load while the model does
         page = desk.search(asked)
     if as_json:
         print_json(
