@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import signal
 import subprocess
 import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +22,7 @@ from refdesk.crawl.options import crawl_options
 from refdesk.crawl.report import CrawlReport
 from refdesk.crawl.site import crawl
 from refdesk.desk import Desk
-from refdesk.errors import InvalidUri, LoadFailed
+from refdesk.errors import InvalidUri, LoadFailed, SettingsError
 from refdesk.model import Document
 from refdesk.settings import Settings
 from tests.e2e.docsite.build import build_mkdocs, build_sphinx, source_words, sources, text_words
@@ -277,6 +280,51 @@ def test_ctrl_c_ends_cleanly(tmp_path: Path, plain: Site) -> None:
     assert "run the same command to go on" in said and "Traceback" not in said
     done = subprocess.run(line, env=environment(), capture_output=True, text=True, check=True)
     assert "31 pages" in done.stdout
+
+
+@pytest.fixture
+def broad() -> Iterator[Site]:
+    """Many pages, all linked from the start: enough for another process to index them."""
+    with Site() as site:
+        for number in range(150):
+            text = f"<h1>Page {number}</h1><p>What page {number} says about topic {number * 7}.</p>"
+            site.routes[f"/p{number}"] = page(f"Page {number}", text)
+        links = "".join(f"<a href='/p{number}'>x</a>" for number in range(150))
+        site.routes["/"] = page("Start", f"<h1>Start</h1><p>Here it all begins.</p>{links}")
+        yield site
+
+
+def test_a_large_site_is_indexed_by_another_process(desk: Desk, broad: Site) -> None:
+    options = crawl_options(broad.root, delay_s=0.0, browser=False)
+    report = crawl(desk, options, name="site", open_desk=open_desk)
+    assert (report.pages, report.written) == (151, 151)
+    assert desk.store.count_documents("site") == 151
+    assert all(one.ok for one in desk.store.verify(repair=False))
+    assert not multiprocessing.active_children()
+
+
+def test_a_failure_of_the_other_process_is_told(desk: Desk, broad: Site) -> None:
+    with pytest.raises(SettingsError, match="no embedder"):
+        crawl(desk, crawl_options(broad.root, delay_s=0.0, browser=False), name="site", open_desk=_other_desk)
+    assert crawl(desk, crawl_options(broad.root, delay_s=0.0, browser=False), name="site").resumed
+    assert sum(broad.asked[f"/p{number}"] for number in range(150)) <= 150 + 4
+
+
+def _other_desk(settings: Settings) -> AbstractContextManager[Desk]:
+    return open_desk(replace(settings, embedder="nonesuch"))
+
+
+def test_a_kill_while_another_process_indexes(tmp_path: Path, broad: Site) -> None:
+    line = command(tmp_path / "library", broad, "--concurrency", "1", "--json")
+    run: Callable[[], subprocess.Popen[str]] = lambda: subprocess.Popen(line, env=environment(), text=True)  # noqa: E731
+    stopped_at(broad, "/p120", run, signal.SIGKILL)
+    broad.asked["/p120"] -= 1
+    done = subprocess.run(line, env=environment(), capture_output=True, text=True, check=True)
+    report = json.loads(done.stdout)
+    assert report["resumed"] is True and report["pages"] == 151
+    assert {broad.asked[f"/p{number}"] for number in range(150)} == {1}
+    with open_desk(Settings(library=tmp_path / "library", embedder="none")) as desk:
+        assert desk.store.count_documents("site") == 151
 
 
 # --- what is read ---------------------------------------------------------------------------------

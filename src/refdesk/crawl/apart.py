@@ -6,15 +6,14 @@ import contextlib
 import multiprocessing
 import signal
 from collections.abc import Callable
-from contextlib import AbstractContextManager
-from dataclasses import replace
+from contextlib import AbstractContextManager, closing
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 from refdesk.crawl.keep import Kept, keep_some
 from refdesk.crawl.state import CrawlState
 from refdesk.desk import Desk
-from refdesk.errors import StoreError
+from refdesk.errors import RefdeskError, StoreError
 from refdesk.model import Collection
 from refdesk.settings import Settings
 
@@ -27,7 +26,7 @@ class Apart:
 
     def __init__(self, open_desk: OpenDesk, settings: Settings, file: Path, collection: Collection) -> None:
         self._open_desk = open_desk
-        self._settings = replace(settings, workers=1)
+        self._settings = settings
         self._file = file
         self._collection = collection
         self._pipe: Connection | None = None
@@ -56,19 +55,19 @@ class Apart:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         given = (theirs, self._open_desk, self._settings, self._file, self._collection)
-        self._process = context.Process(target=_serve, args=given, daemon=True)
+        self._process = context.Process(target=_serve, args=given)
         self._process.start()
         theirs.close()
         return self._pipe
 
 
 def _serve(pipe: Connection, open_desk: OpenDesk, settings: Settings, file: Path, collection: Collection) -> None:
+    """Indexes when asked, until nobody asks any more; a failure is the answer to whoever asked."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us decides when we end
-    state = CrawlState(file, collection.id)
-    with contextlib.suppress(EOFError, OSError), open_desk(settings) as desk:
-        while pipe.recv():
-            try:
-                pipe.send(keep_some(desk, collection, state))
-            except Exception as error:
-                pipe.send(error)
-    state.close()
+    with contextlib.suppress(EOFError, OSError):
+        try:
+            with open_desk(settings) as desk, closing(CrawlState(file, collection.id)) as state:
+                while pipe.recv():
+                    pipe.send(keep_some(desk, collection, state))
+        except (RefdeskError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
+            pipe.send(error)

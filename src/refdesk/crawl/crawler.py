@@ -26,7 +26,6 @@ from refdesk.ingest import Progress
 logger = logging.getLogger(__name__)
 Render = Callable[[str], Awaitable[str]]
 _KEEP_PAGES, _KEEP_BYTES = 50, 1_000_000  # so much waits before it is indexed
-_STEPS_TO_SEND = 6  # of the event loop, from a free connection to a request on it
 
 
 class Crawler:
@@ -62,7 +61,7 @@ class Crawler:
         counts = state.counts()
         self._good = counts.get("fetched", 0) + counts.get("stored", 0)
         self._done = sum(counts.values()) - len(frontier)
-        self._active = self._active_early = self._on_wire = 0
+        self._active = self._active_early = 0
         self._changed = anyio.Event()
         self._waiting_pages = self._waiting_bytes = 0
         self._fetching = True
@@ -75,7 +74,6 @@ class Crawler:
             async with anyio.create_task_group() as requests:
                 while entry := await self._next():
                     self._active += 1
-                    self._on_wire += 1
                     self._active_early += not entry.late
                     requests.start_soon(self._visit, entry)
             self._fetching = False
@@ -88,7 +86,7 @@ class Crawler:
         """The next page, when there is room for a request and it is its turn; None at the end."""
         while True:
             room = self._options.max_pages - self._good
-            if self._on_wire < self._options.concurrency and self._active < room:
+            if self._active < min(self._options.concurrency, room):
                 entry = self._frontier.next(early_under_way=self._active_early > 0)
                 if entry is not None:
                     await self._pace.turn()
@@ -104,22 +102,12 @@ class Crawler:
 
     async def _visit(self, entry: Entry) -> None:
         try:
-            repeats = self._repeats_page(entry)
-            answer = None if repeats else await self._ask(entry)
-            self._on_wire -= 1
-            await self._let_others_go()
-            if answer is not None:
-                await self._judge(entry, answer)
+            if not self._repeats_page(entry):
+                await self._judge(entry, await self._ask(entry))
         finally:
             self._active -= 1
             self._active_early -= not entry.late
             self._tell()
-
-    async def _let_others_go(self) -> None:
-        """The next request goes out before this answer is looked at: the site works while we do."""
-        self._tell()
-        for _ in range(_STEPS_TO_SEND):
-            await anyio.sleep(0)
 
     def _repeats_page(self, entry: Entry) -> bool:
         """Whether a text of llms.txt is another page's, which is there already."""

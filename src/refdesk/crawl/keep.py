@@ -12,8 +12,7 @@ from refdesk.crawl.urls import path_of
 from refdesk.desk import Desk
 from refdesk.model import Batch, Collection, Content
 
-_BATCH_PAGES = 100
-_BATCH_BYTES = 1_400_000  # a batch of this size is parsed in this process: starting others would take longer
+_BATCH_PAGES, _BATCH_BYTES = 400, 8_000_000  # what waits is parsed by as many processes as it is worth
 _REMOVED_AT_ONCE = 500
 
 
