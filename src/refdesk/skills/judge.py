@@ -2,13 +2,14 @@
 
 The built-in judge weighs two kinds of evidence.  Meaning: how far the query and the skill's problem stand nearer to one
 another than to a crowd of other questions, in standard deviations, so that the numbers mean the same for any embedder.
-Words: the share of what the query says that the skill says too, synonyms made one, rare words counting more.
-It picks a skill only where both agree.
+Words: the share of what the skill's problem says that the query says too, synonyms made one, rare words counting more.
+It picks a skill only where both agree; and a question that reports no trouble is seldom about a skill that mends one.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -50,33 +51,47 @@ class Calibration:
     """What the evidence is worth: fitted by tests/unit/skills/calibrate.py on the calibration conversations."""
 
     meaning_floor: float = 0.76  # standard deviations
-    words_floor: float = 0.24  # share of what the query says
-    meaning_weight: float = 2.9
-    words_weight: float = 13.93
-    bias: float = -7.24
-    needed: float = 3.1  # log odds
+    words_floor: float = 0.14  # share of what the problem says
+    meaning_weight: float = 1.31
+    words_weight: float = 15.8
+    no_trouble: float = 3.09  # log odds less where the skill mends a trouble that the query does not report
+    bias: float = -4.2
+    needed: float = 2.72  # log odds
     distrust: float = 1.5  # log odds more for a skill that failed often
     one_word_above: float = 3.0  # standard deviations from which one shared word is enough
-    words_alone: float = 0.6  # share needed where there is no embedder
+    words_alone: float = 0.5  # share needed where there is no embedder
 
 
-_LONG = 20.0  # what about five rare words weigh: a query that says more need not be matched in all it says
+_LONG = 20.0  # what about five rare words weigh: a text that says more need not be matched in all it says
 _KEPT = 2_000
+_TROUBLE = re.compile(
+    r"\b(?:not|cannot|never|no|nothing|none|without|wrong|incorrect|errors?|fail\w*|brok\w*|crash\w*|lock\w*|lost"
+    r"|block\w*|missing|stolen|twice|double|duplicat\w*|two times|overcharg\w*|reject\w*|declin\w*|refus\w*|expired"
+    r"|invalid|stuck|down|offline|dead|unable|late|damag\w*|leak\w*|gone|grey\w*|bounc\w*|closes|quits|freez\w*"
+    r"|different|instead|mistake|misspel\w*|forgot\w*|problems? with|trouble)\b|n['’]t\b",
+    re.I,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """How much speaks for a skill; `agreed` when the words it shares with the query say enough to go by."""
+    """How much speaks for a skill, and what against it.
+
+    `agreed` when the words it shares with the query say enough to go by, `no_trouble` when it mends a trouble and the
+    query reports none.
+    """
 
     meaning: float | None
     words: float
     agreed: bool
+    no_trouble: bool
 
     def odds(self, by: Calibration) -> float:
-        """The log odds that the skill fits; negative where the two kinds of evidence don't agree."""
+        """The log odds that the skill fits; negative where the kinds of evidence don't agree."""
+        against = by.no_trouble * self.no_trouble
         if self.meaning is None:
-            return by.needed + 8 * (self.words - by.words_alone) if self.agreed else -1.0
-        odds = by.meaning_weight * self.meaning + by.words_weight * self.words + by.bias
+            return by.needed + 8 * (self.words - by.words_alone) - against if self.agreed else -1.0
+        odds = by.meaning_weight * self.meaning + by.words_weight * self.words + by.bias - against
         agree = self.agreed and self.meaning >= by.meaning_floor and self.words >= by.words_floor
         return odds if agree else min(odds, -1.0)
 
@@ -101,21 +116,23 @@ class EvidenceJudge:
                 best = (odds, skill, evidence)
         if best is None or best[0] < self._calibration.needed:
             return Verdict(None, "no playbook has both the words and the meaning of the query")
-        words, meaning = best[2].words, best[2].meaning
+        meaning = best[2].meaning
         seen = "" if meaning is None else f", {meaning:.1f} standard deviations nearer than other questions"
-        return Verdict(best[1].skill_id, f"{words:.0%} of the query's words{seen}")
+        return Verdict(best[1].skill_id, f"{best[2].words:.0%} of the problem's words{seen}")
 
     def weigh(self, query: str, candidates: Sequence[Skill]) -> list[Evidence]:
         """What speaks for each candidate."""
         said = meanings(query)
-        total = min(total_weight(said), _LONG) or 1.0
+        quiet = not _TROUBLE.search(query)
         weighed = []
         for skill, near in zip(candidates, self._standing_out(query, candidates), strict=True):
-            shared = said & meanings(_described(skill))
+            described = meanings("\n".join((skill.title, skill.problem, *skill.conditions, *skill.keywords)))
+            shared, problem = said & described, meanings(skill.problem)
             # A single word of several is too little, unless the meanings are all but the same.
             telling = len(shared) > 1 or shared == said or (near or 0.0) >= self._calibration.one_word_above
-            words = min(1.0, total_weight(shared) / total)
-            weighed.append(Evidence(near, words, bool(shared) and telling))
+            words = total_weight(said & problem) / (min(total_weight(problem), _LONG) or 1.0)
+            no_trouble = quiet and _TROUBLE.search(skill.problem) is not None
+            weighed.append(Evidence(near, min(1.0, words), bool(shared) and telling, no_trouble))
         return weighed
 
     def _standing_out(self, query: str, candidates: Sequence[Skill]) -> list[float | None]:
@@ -129,10 +146,6 @@ class EvidenceJudge:
             self._problems.update(zip(new, self._embedder.embed_passages(new), strict=True))
         asked = self._embedder.embed_queries([query])[0]
         return [_deviations(asked, self._problems[skill.problem], *self._crowd) for skill in candidates]
-
-
-def _described(skill: Skill) -> str:
-    return "\n".join((skill.title, skill.problem, *skill.conditions, *skill.keywords))
 
 
 def _deviations(asked: Vector, kept: Vector, other_queries: Vector, other_passages: Vector) -> float:

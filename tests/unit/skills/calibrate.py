@@ -21,7 +21,7 @@ from refdesk.skills.judge import Calibration, EvidenceJudge
 from refdesk.skills.model import Skill
 from tests.unit.skills.conversations import Conversation, cold, foreign, learner, learning, shipped_embedder, split
 
-FALSE_MATCHES = 0.025
+FALSE_MATCHES = 0.05
 Pairs = list[
     tuple[str, str, NDArray[np.float64], list[str]]
 ]  # kind, query, evidence for each skill, kinds of the skills
@@ -42,7 +42,7 @@ def evidence(embedder: Embedder) -> Pairs:
     for source, query in asked:
         others = [(each, skill) for each, skill in kept if each != source]
         weighed = judge.weigh(query, [skill for _, skill in others])
-        rows = np.array([[one.meaning or 0.0, one.words if one.agreed else 0.0] for one in weighed])
+        rows = np.array([[one.meaning or 0.0, one.words * one.agreed, -float(one.no_trouble)] for one in weighed])
         pairs.append((source.kind if source else "", query, rows, [each.kind for each, _ in others]))
     return pairs
 
@@ -52,7 +52,7 @@ def fit(pairs: Pairs) -> Calibration:
     rows = np.concatenate([row for _, _, row, _ in pairs])
     right = np.array([kind == asked for asked, _, _, kinds in pairs for kind in kinds], float)
     scale = rows.std(axis=0)
-    weights, bias = np.zeros(2), 0.0
+    weights, bias = np.zeros(3), 0.0
     balance = np.where(right == 1, (right == 0).sum() / right.sum(), 1.0)
     for _ in range(4000):
         slope = (1 / (1 + np.exp(-(rows / scale @ weights + bias))) - right) * balance
@@ -60,8 +60,8 @@ def fit(pairs: Pairs) -> Calibration:
         bias -= 0.5 * slope.mean()
     weights = weights / scale
     positives = rows[(right == 1) & (rows[:, 1] > 0)]
-    floors = 0.75 * np.percentile(positives, 2, axis=0)  # room for what the calibration set has not seen
-    agreeing = (rows >= floors).all(axis=1)
+    floors = 0.75 * np.percentile(positives[:, :2], 2, axis=0)  # room for what the calibration set has not seen
+    agreeing = (rows[:, :2] >= floors).all(axis=1)
     wrong = np.where(agreeing, rows @ weights + bias, -99.0)[right == 0]
     # A search sees five candidates, so each of them may be wrong a fifth as often.
     # And where that asks for little, what only one right skill in thirty lacks is asked for: abstaining is cheap.
@@ -72,6 +72,7 @@ def fit(pairs: Pairs) -> Calibration:
         words_floor=round(float(floors[1]), 2),
         meaning_weight=round(float(weights[0]), 2),
         words_weight=round(float(weights[1]), 2),
+        no_trouble=round(float(weights[2]), 2),
         bias=round(float(bias), 2),
         needed=round(needed, 2),
     )

@@ -84,6 +84,12 @@ class Rates:
     false: int = 0
     notes: list[str] = field(default_factory=list)
 
+    def add(self, other: Rates) -> None:
+        """Counts another measurement in."""
+        for name in ("known", "hits", "mixed_up", "unknown", "false"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.notes += other.notes
+
     @property
     def hit_rate(self) -> float:
         return self.hits / self.known
@@ -125,7 +131,7 @@ def cold(folder: Path, name: str, embedder: Embedder, thinker: LocalThinker, wor
     return rates
 
 
-def learning(folder: Path, name: str, embedder: Embedder, thinker: LocalThinker, words: Words) -> Rates:
+def learning(folder: Path, name: str, embedder: Embedder, thinker: LocalThinker, words: Words, first: int = 0) -> Rates:
     """The loop as an agent runs it: search; a hit is refined by its conversation, a miss becomes a playbook."""
     rates = Rates()
     kinds = split(name)
@@ -133,7 +139,7 @@ def learning(folder: Path, name: str, embedder: Embedder, thinker: LocalThinker,
     with learner(folder, embedder) as loop:
         for place in range(max(map(len, kinds.values()))):
             for kind, conversations in kinds.items():
-                each = conversations[place]
+                each = conversations[(place + first) % len(conversations)]
                 found = _found(loop, words(each), thinker)
                 if place == 0:
                     _count_unknown(rates, of.get(found), words(each))
