@@ -98,6 +98,8 @@ def _lines(text: str) -> str:
 
 def _clean(text: str) -> str:
     broken = "\n".join(text.splitlines())
+    if broken.replace("\n", "").isprintable():
+        return broken
     return "".join(c for c in broken if c in "\n\t" or unicodedata.category(c) not in ("Cc", "Cf", "Cs"))
 
 

@@ -72,19 +72,19 @@ _RULES: tuple[tuple[re.Pattern[str], _Replace], ...] = (
         ),
         _plain("[secret]"),
     ),
+    (re.compile(r"[?&](?:token|key|sig|signature|code|auth|session|password)=([^\s&#]+)", re.I), _labelled("[secret]")),
     (re.compile(r"\b(?:Bearer|Basic)\s+([\w.~+/=-]{12,})", re.I), _labelled("[secret]")),
     (
         re.compile(
             r"\b(?:pass(?:word|code|phrase|wd)?|pwd|secret|api[ _-]?key|access[ _-]?key|token|pin)\b"
             r"(?:\s+(?:is|was|of)\b|\s*[:=])\s*[\"'“]?((?!reset|expired|wrong|incorrect|not\b|the\b|being\b|correct|invalid"
-            r"|required|still\b|too\b|same\b|now\b|on\b|in\b|never\b|also\b|already\b|set\b|sent\b|at\b)[^\s\"'”,;]{3,})",
+            r"|required|still\b|too\b|same\b|now\b|on\b|in\b|never\b|also\b|already\b|set\b|sent\b|at\b)[^\s\"'”,;&]{3,})",
             re.I,
         ),
         _labelled("[secret]"),
     ),
     (re.compile(r"(?<=://)[^\s/@:]+:[^\s/@]+(?=@)"), _plain("[secret]")),
-    (re.compile(r"[?&](?:token|key|sig|signature|code|auth|session|password)=([^\s&#]+)", re.I), _labelled("[secret]")),
-    (re.compile(r"[\w.+%-]+\s?(?:@|\(at\)|\[at\])\s?[\w-]+(?:\.[\w-]+)+", re.I), _plain("[email]")),
+    (re.compile(r"[\w.+%-]+(?:@|\s?[(\[]at[)\]]\s?)[\w-]+(?:\.[\w-]+)+", re.I), _plain("[email]")),
     (re.compile(r"\b[A-Z]{2}\d{2}(?:\s?[A-Z0-9]{4}){2,7}(?:\s?[A-Z0-9]{1,4})?\b", re.I), _iban),
     (re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]*\d)"), _ip),
     (re.compile(r"(?<![\w:])(?:[0-9a-f]{0,4}:){2,7}[0-9a-f]{1,4}(?![\w:])", re.I), _ip),

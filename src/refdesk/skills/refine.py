@@ -15,7 +15,7 @@ from refdesk.skills.validate import MAX_KEYWORDS
 from refdesk.skills.words import content_terms, total_weight
 
 _NEW_KEYWORDS = 6
-_KNOWN = 0.6  # share of what a step says that an existing step says too
+_KNOWN = 0.8  # share of what a step says that an existing step says too
 _REASON = re.compile(r"(?P<what>.+?),?\s+(?:because|since|as|when|if|for)\s+(?P<why>.+)", re.I | re.S)
 _LEADS = re.compile(r"^(?:if|when|because|since|for)\s+(?P<why>[^,]+),\s*(?P<what>.+)", re.I | re.S)
 

@@ -119,7 +119,8 @@ def _from_labels(text: str) -> list[tuple[Role, str]]:
         elif said and line.strip():
             who, before = said[-1]
             said[-1] = (who, f"{before}\n{line.strip()}")
-    return _with_roles(said) if len({who for who, _ in said}) > 1 else []
+    speakers = {who for who, _ in said}
+    return _with_roles(said) if len(speakers) > 1 or any(map(_role, speakers)) else []
 
 
 def _speaker(found: re.Match[str]) -> str:

@@ -1,0 +1,94 @@
+"""What leaves a transcript, and what may stay."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from refdesk.skills.redact import redact, strip
+from refdesk.skills.transcript import read
+
+
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        ("mail jo.bloggs+x@mail.example.co.uk please", "mail [email] please"),
+        ("jane (at) mail.example", "[email]"),
+        ("card 4111 1111 1111 1111 exp 12/27", "card [card number] exp 12/27"),
+        ("card 5500-0000-0000-0004", "card [card number]"),
+        ("amex 378282246310005", "amex [card number]"),
+        ("4111 1111 1111 1112", "[number]"),
+        ("Visa ending in 4242", "Visa ending in [card number]"),
+        ("cvv 123", "cvv [code]"),
+        ("call +44 20 7946 0958", "call [phone]"),
+        ("call (555) 010-9999 or 555-0199", "call [phone] or [phone]"),
+        ("key sk-proj-abcdefghijkl1234", "key [secret]"),
+        ("ghp_abcdefghijklmnop1234", "[secret]"),
+        ("AKIAIOSFODNN7EXAMPLE", "[secret]"),
+        ("Authorization: Bearer abc.def.ghi123456", "Authorization: Bearer [secret]"),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abcDEF123", "[secret]"),
+        ("my password is hunter2!", "my password is [secret]"),
+        ("api_key=abc123def", "api_key=[secret]"),
+        ("https://bob:pw@x.test/", "https://[secret]@x.test/"),
+        ("x.test/reset?token=abc123&a=1", "x.test/reset?token=[secret]&a=1"),
+        ("order #A-10023 and order number 9912345", "order #[reference id] and order number [reference id]"),
+        ("ORD-2024-00017", "[reference id]"),
+        ("tracking number 1Z999AA10123456784", "tracking number [reference id]"),
+        ("550e8400-e29b-41d4-a716-446655440000", "[reference id]"),
+        ("IBAN DE89 3704 0044 0532 0130 00", "IBAN [IBAN]"),
+        ("from 192.168.1.20 or 2001:db8::1", "from [IP address] or [IP address]"),
+        ("ssn 078-05-1120", "ssn [id number]"),
+        ("the code is 482913", "the code is [code]"),
+        ("I live at 42 Baker Street, Apt 3", "I live at [address]"),
+        ("My name is Maria Lopez.", "My name is [name]."),
+        ("Hi Tom, thanks. Tom!", "Hi [name], thanks. [name]!"),
+        ("-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----", "[secret]"),
+    ],
+)
+def test_what_is_sensitive_is_replaced_by_what_it_was(text: str, redacted: str) -> None:
+    assert redact(text) == redacted
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "the password is not working and the token expired",
+        "error ERR-5003, HTTP-404, 0x80070005 and error code 50012",
+        "order 3-4 days ago, 2 weeks, $1,250.00 on 2024-10-15 at 10:30",
+        "iOS 17.2 on the Pixel 7, version 5.3.1, two-factor and 2FA",
+        "go to Settings > Apps and tap Clear cache within 30 minutes",
+        "Thanks for contacting us. Please restart the router.",
+    ],
+)
+def test_what_a_playbook_needs_stays(text: str) -> None:
+    assert redact(text) == text
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.text(max_size=200))
+def test_redacting_twice_changes_nothing_more(text: str) -> None:
+    once = redact(text)
+    assert "@mail.example" not in redact(f"{text} a.b@mail.example")
+    assert redact(once) == once
+
+
+def test_a_search_looks_at_what_is_left() -> None:
+    assert strip("refund for jo@mail.example order #A-10023") == "refund for order #"
+    assert strip("jo@mail.example") == "jo@mail.example"
+
+
+def test_a_long_transcript_is_redacted_quickly() -> None:
+    chat = "Customer: my order 1234567 a.b-c_d@@ 1.2.3.4.5 aaaaaaaaaaaaaaaaaaaaaaaaaaaa 0000 0000 0000\n" * 3000
+    started = time.perf_counter()
+    redact(chat)
+    assert time.perf_counter() - started < 10
+
+
+def test_named_speakers_become_their_roles() -> None:
+    chat = "Sarah: I lost my phone.\nTom: Hi Sarah, I've reset it.\nSarah: Works, thanks Tom!\nTom: Great."
+    transcript = read(chat)
+    assert [turn.role for turn in transcript.turns] == ["customer", "agent", "customer", "agent"]
+    assert "Sarah" not in str(transcript) and "Tom" not in str(transcript)

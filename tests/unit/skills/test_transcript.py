@@ -1,0 +1,49 @@
+"""Who said what."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from refdesk.errors import InvalidInput
+from refdesk.skills.transcript import read
+
+SAID = [("user", "It is broken."), ("assistant", "I've mended it."), ("user", "Thanks!")]
+EXPECTED = [("customer", "It is broken."), ("agent", "I've mended it."), ("customer", "Thanks!")]
+
+
+@pytest.mark.parametrize(
+    "chat",
+    [
+        "Customer: It is broken.\nAgent: I've mended it.\nCustomer: Thanks!",
+        "**User:** It is broken.\n**Assistant:** I've mended it.\n**User:** Thanks!",
+        "[10:02] Client: It is broken.\n[10:03 AM] Support: I've mended it.\n[10:04] Client: Thanks!",
+        "10:02 Caller: It is broken.\n10:03 Rep: I've mended it.\n10:04 Caller: Thanks!",
+        "Ann Lee: It is broken.\nBob (Support): I've mended it.\nAnn Lee: Thanks!",
+        "It is broken.\n\nI've mended it.\n\nThanks!",
+        json.dumps([{"role": role, "content": text} for role, text in SAID]),
+        json.dumps({"messages": [{"speaker": role, "text": [{"text": text}]} for role, text in SAID]}),
+    ],
+)
+def test_the_forms_a_transcript_comes_in(chat: str) -> None:
+    assert [(turn.role, turn.text) for turn in read(chat).turns] == EXPECTED
+
+
+def test_an_agent_may_speak_first() -> None:
+    turns = read("Kim: How can I help?\nLee: It is broken.\nKim: Fixed.\nLee: Yes.").turns
+    assert [turn.role for turn in turns] == ["agent", "customer", "agent", "customer"]
+
+
+def test_notes_and_lines_that_go_on() -> None:
+    turns = read("Customer: It is broken.\nSettings: all on\n[Agent checks the log]\nAgent: Fixed.\nnow").turns
+    assert [(turn.role, turn.text) for turn in turns] == [
+        ("customer", "It is broken.\nSettings: all on"),
+        ("note", "Agent checks the log"),
+        ("agent", "Fixed.\nnow"),
+    ]
+
+
+def test_nothing_said() -> None:
+    with pytest.raises(InvalidInput, match="conversation is required"):
+        read("   \n ")
