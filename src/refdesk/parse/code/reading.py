@@ -20,13 +20,13 @@ Captures = Mapping[str, list[Node]]
 def read(data: bytes, language: Language) -> tuple[Tree | None, Captures]:
     """The tree and what the language's query captured in it."""
     tree, found = _read(data, language)
-    if "error" not in found or not language.has_conditionals or b"#if" not in data:
+    if tree is None or not tree.root_node.has_error or not language.has_conditionals or b"#if" not in data:
         return tree, found
     for simpler in _without_directives(data):
         other, captured = _read(simpler, language)
-        if other is not None and _damage(captured) < _damage(found):
+        if other is not None and _damage(other, captured) < _damage(tree, found):
             tree, found = other, captured
-        if "error" not in found:
+        if not tree.root_node.has_error:
             break
     return tree, found
 
@@ -39,8 +39,9 @@ def _read(data: bytes, language: Language) -> tuple[Tree | None, Captures]:
     return tree, syntax.captures(tree, asked) if asked is not None else generic(tree.root_node)
 
 
-def _damage(found: Captures) -> int:
-    return sum(node.end_byte - node.start_byte + 1 for node in found.get("error", ()))
+def _damage(tree: Tree, found: Captures) -> int:
+    """How many bytes are in errors; a tree in which only something is missing has one."""
+    return sum(node.end_byte - node.start_byte + 1 for node in found.get("error", ())) + tree.root_node.has_error
 
 
 def _without_directives(data: bytes) -> Iterator[bytes]:
