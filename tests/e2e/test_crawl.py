@@ -201,6 +201,17 @@ def test_robots_that_fail_stop_the_crawl(desk: Desk, plain: Site) -> None:
     assert set(plain.asked) == {"/robots.txt"}
 
 
+def test_a_site_that_asks_to_be_left_alone_is(desk: Desk, plain: Site) -> None:
+    page_two = plain.routes["/p2"]
+    plain.routes["/p2"] = Reply(b"", 429, etag=False, headers={"Retry-After": "3600"})
+    with pytest.raises(LoadFailed, match="left alone for 3600 s"):
+        go(desk, plain)
+    plain.routes["/p2"] = page_two
+    report = go(desk, plain, depth=3)
+    assert report.resumed and report.pages == 4
+    assert plain.asked["/p0"] == plain.asked["/p1"] == 1
+
+
 def test_canonical_links_do_not_swallow_pages(desk: Desk, plain: Site) -> None:
     """A template that calls every page the start is wrong, and must not cost the pages."""
     head = f"<link rel='canonical' href='{plain.root}'>"

@@ -16,7 +16,7 @@ from refdesk.crawl.judge import Outcome, judge, judge_page
 from refdesk.crawl.keep import Keeper, KeepSome
 from refdesk.crawl.look import look
 from refdesk.crawl.options import Scope
-from refdesk.crawl.pace import Pace, backoff
+from refdesk.crawl.pace import MOST_PAUSE_S, Pace, backoff
 from refdesk.crawl.report import CrawlReport
 from refdesk.crawl.state import Body, CrawlState, Entry, PageState
 from refdesk.crawl.urls import twins
@@ -156,6 +156,11 @@ class Crawler:
         return told, shown
 
     def _apply(self, entry: Entry, answer: Answer, outcome: Outcome) -> None:
+        if outcome.pause_s > MOST_PAUSE_S:
+            raise LoadFailed(
+                f"The site asks to be left alone for {outcome.pause_s:.0f} s ({entry.url}: {outcome.reason}).",
+                "Run the same command then: it goes on from here.",
+            )
         if outcome.pause_s:
             self._pace.pause(outcome.pause_s)
         entry.tries += 1

@@ -10,7 +10,7 @@ from email.utils import parsedate_to_datetime
 
 import anyio
 
-_MOST_PAUSE_S = 60.0
+MOST_PAUSE_S = 60.0
 
 
 class Pace:
@@ -37,7 +37,7 @@ class Pace:
 
     def pause(self, seconds: float) -> None:
         """Nothing more goes out for so long, a minute at most."""
-        self._next = max(self._next, self._clock() + min(seconds, _MOST_PAUSE_S))
+        self._next = max(self._next, self._clock() + min(seconds, MOST_PAUSE_S))
 
 
 def backoff(tries: int, first_s: float) -> float:

@@ -6,9 +6,11 @@ import logging
 from collections import deque
 from dataclasses import dataclass, field
 
+import anyio
+
 from refdesk.crawl.client import Answer, SiteClient
 from refdesk.crawl.options import Scope
-from refdesk.crawl.pace import Pace
+from refdesk.crawl.pace import Pace, backoff
 from refdesk.crawl.rules import ROBOTS_BYTES, Robots, links_in_markdown, read_sitemap
 from refdesk.crawl.urls import clean, folder_of, root_of
 from refdesk.errors import InvalidUri, LoadFailed
@@ -17,6 +19,7 @@ logger = logging.getLogger(__name__)
 _MOST_SITEMAPS = 500
 _MOST_HOPS = 5
 _TRIES = 3
+_BACKOFF_S = 0.3
 
 
 @dataclass(slots=True)
@@ -89,24 +92,32 @@ class Seeds:
 
     async def _read(self, url: str, *, must: bool = False) -> Answer | None:
         """The answer behind redirects on this site; None, or with `must` an error, when there is none."""
-        asked = url
         for tries in range(1, _TRIES + 1):
+            if tries > 1:
+                await anyio.sleep(backoff(tries - 1, _BACKOFF_S))
             try:
-                for _ in range(_MOST_HOPS):
-                    await self._pace.turn()
-                    answer = await self._client.ask(asked, any_type=True)
-                    if not answer.location:
-                        return answer
-                    asked = answer.location
-                    if not self._scope.has(clean(asked)):
-                        return None
-                return None
+                answer = await self._follow(url)
             except LoadFailed as error:
-                logger.info("%s: %s", asked, error)
-                if tries == _TRIES and must:
+                logger.info("%s: %s", url, error)
+                if must and tries == _TRIES:
                     raise LoadFailed(f"{url} {error}.", "Check the address, or try again later.") from error
+                continue
             except InvalidUri:
                 if must:
                     raise
+                return None
+            if answer is None or answer.status < 500 or tries == _TRIES:
+                return answer
+        return None
+
+    async def _follow(self, url: str) -> Answer | None:
+        """The answer behind redirects; None when they leave the site or do not end."""
+        for _ in range(_MOST_HOPS):
+            await self._pace.turn()
+            answer = await self._client.ask(url, any_type=True)
+            if not answer.location:
+                return answer
+            url = answer.location
+            if not self._scope.has(clean(url)):
                 return None
         return None

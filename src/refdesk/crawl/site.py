@@ -27,6 +27,7 @@ from refdesk.errors import Forbidden, InvalidInput, LibraryBusy, LoadFailed, Ref
 from refdesk.ids import name_from
 from refdesk.ingest import Progress
 from refdesk.model import Collection
+from refdesk.settings import Settings
 
 _FILE = "crawl.db"
 _HINTS = {"empty without JavaScript": "Install refdesk[browser] and Chromium: it is then read as a browser shows it."}
@@ -49,6 +50,7 @@ def crawl(
     scope = Scope.of(options)
     if reason := scope.why_not(options.start):
         raise InvalidInput(f"{options.start} is not crawled: {reason}.", "Start elsewhere, or exclude less.")
+    known = {one.id for one in desk.store.collections()}
     collection = _collection(desk, options, name, description)
     with _alone(desk, collection), _state(desk, collection) as state:
         state.forget_all_but(one.id for one in desk.store.collections())
@@ -58,7 +60,7 @@ def crawl(
         try:
             _run(work)
         except RefdeskError:
-            if not desk.store.count_documents(collection.name) and not state.counts().get("fetched"):
+            if collection.id not in known and not state.counts().keys() & {"fetched", "stored"}:
                 desk.store.remove_collection(collection.name)  # nothing came of it: leave no trace
             raise
         _fill(report, state)
@@ -86,31 +88,15 @@ async def _crawl(
     progress: Progress,
     apart: Apart | None,
 ) -> None:
-    options, settings = scope.options, desk.settings
+    options = scope.options
     report.resumed = state.begin(options.start)
     pace = Pace(options.delay_s)
     async with AsyncExitStack() as stack:
-        client = await stack.enter_async_context(
-            SiteClient(
-                allow_hosts=settings.allow_hosts,
-                max_bytes=settings.max_fetch_bytes,
-                timeout_s=settings.fetch_timeout_s,
-                http2=True,
-            )
-        )
-        seeds = Seeds(client, scope, pace, settings.max_fetch_bytes)
+        client = await stack.enter_async_context(_client(desk.settings))
+        seeds = Seeds(client, scope, pace, desk.settings.max_fetch_bytes)
         robots = await _robots(seeds, state, options.start)
         pace.delay_s = max(pace.delay_s, robots.delay_s)
-        if not robots.allows(options.start):
-            raise Forbidden(f"robots.txt does not allow {options.start}.", "Ask the site's owner, or start elsewhere.")
-        frontier = Frontier(state, scope, robots)
-        frontier.found([options.start], 0)
-        if not state.seeded and options.depth > 0:
-            listed = await seeds.listed(options.start, robots)
-            frontier.found(listed.pages, 1)
-            for address in listed.texts:
-                frontier.found([address], 1, late=int(address.endswith(".md")))
-            state.note_seeded(listed.full, listed.full_text)
+        frontier = await _frontier(seeds, scope, state, robots)
         keeper = Keeper(desk, collection, state, report)
         crawler = Crawler(
             client=client, scope=scope, pace=pace, state=state, frontier=frontier, keeper=keeper, report=report,
@@ -121,6 +107,31 @@ async def _crawl(
     _refuse_nothing(options.start, state, report)
     settle(state, keeper)
     state.finish()
+
+
+def _client(settings: Settings) -> SiteClient:
+    return SiteClient(
+        allow_hosts=settings.allow_hosts,
+        max_bytes=settings.max_fetch_bytes,
+        timeout_s=settings.fetch_timeout_s,
+        http2=True,
+    )
+
+
+async def _frontier(seeds: Seeds, scope: Scope, state: CrawlState, robots: Robots) -> Frontier:
+    """The pages that are known already, the start and what the site itself lists."""
+    start = scope.options.start
+    if not robots.allows(start):
+        raise Forbidden(f"robots.txt does not allow {start}.", "Ask the site's owner, or start elsewhere.")
+    frontier = Frontier(state, scope, robots)
+    frontier.found([start], 0)
+    if not state.seeded and scope.options.depth > 0:
+        listed = await seeds.listed(start, robots)
+        frontier.found(listed.pages, 1)
+        for address in listed.texts:
+            frontier.found([address], 1, late=int(address.endswith(".md")))
+        state.note_seeded(listed.full, listed.full_text)
+    return frontier
 
 
 async def _robots(seeds: Seeds, state: CrawlState, start: str) -> Robots:

@@ -132,7 +132,7 @@ class CrawlState:
             again = "UPDATE pages SET state = 'queued', hops = 0 WHERE collection = ? AND state IN ('failed', 'left')"
             self._run(again, self._collection)
             return True
-        self._run("UPDATE crawls SET seeded = 0 WHERE collection = ?", self._collection)
+        self._run("UPDATE crawls SET seeded = 0, robots = NULL WHERE collection = ?", self._collection)
         self._run(
             "UPDATE pages SET round = ?, late = max(late, state IN ('alias', 'duplicate')), state = 'queued', hops = 0,"
             " status = 0, reason = '', target = '', body = NULL WHERE collection = ?",

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 from refdesk import errors
 from refdesk.crawl.urls import clean
 from refdesk.desk import Desk
@@ -58,62 +55,53 @@ _READ: Json = {
 }
 
 
+_TOLD = {
+    "qurio_search": (
+        "Search pages",
+        "search",
+        _SEARCH,
+        "Search & Exploration tool. Performs a hybrid search (Keyword + Vector). Use this for specific "
+        "questions, finding code snippets, or exploring topics across known sources.",
+    ),
+    "qurio_list_sources": (
+        "List sources",
+        "list",
+        _NOTHING,
+        "Discovery tool. Lists all available documentation sets (sources) currently indexed.",
+    ),
+    "qurio_list_pages": (
+        "List pages",
+        "list",
+        _LIST,
+        "Navigation tool. Lists all individual pages/documents within a specific source.",
+    ),
+    "qurio_read_page": (
+        "Read a page",
+        "read",
+        _READ,
+        "Deep Reading / Full Context tool. Retrieves the entire content of a specific page or document by its URL.",
+    ),
+}  # name: title, icon, input, description
+
+
 def pages_toolset(desk: Desk) -> Toolset:
     """The four qurio_* tools over one library."""
     pages = _Pages(desk)
-
-    def tool(
-        name: str, title: str, description: str, handler: Callable[[Json, CallContext], ToolAnswer], **more: Any
-    ) -> Tool:
-        return Tool(
+    handlers = (pages.search, pages.list_sources, pages.list_pages, pages.read_page)
+    tools = [
+        Tool(
             name=name,
             title=title,
             description=description,
+            input_schema=schema,
             handler=handler,
             error_style=RpcErrors(mendable=(errors.InvalidInput, errors.NotFound)),
             hints=ToolHints(read_only=True, idempotent=True),
-            **more,
+            icons=icon(picture),
         )
-
-    return Toolset(
-        name="pages",
-        tools=(
-            tool(
-                "qurio_search",
-                "Search pages",
-                "Search & Exploration tool. Performs a hybrid search (Keyword + Vector). Use this for specific "
-                "questions, finding code snippets, or exploring topics across known sources.",
-                pages.search,
-                input_schema=_SEARCH,
-                icons=icon("search"),
-            ),
-            tool(
-                "qurio_list_sources",
-                "List sources",
-                "Discovery tool. Lists all available documentation sets (sources) currently indexed.",
-                pages.list_sources,
-                input_schema=_NOTHING,
-                icons=icon("list"),
-            ),
-            tool(
-                "qurio_list_pages",
-                "List pages",
-                "Navigation tool. Lists all individual pages/documents within a specific source.",
-                pages.list_pages,
-                input_schema=_LIST,
-                icons=icon("list"),
-            ),
-            tool(
-                "qurio_read_page",
-                "Read a page",
-                "Deep Reading / Full Context tool. Retrieves the entire content of a specific page or document "
-                "by its URL.",
-                pages.read_page,
-                input_schema=_READ,
-                icons=icon("read"),
-            ),
-        ),
-    )
+        for (name, (title, picture, schema, description)), handler in zip(_TOLD.items(), handlers, strict=True)
+    ]
+    return Toolset(name="pages", tools=tuple(tools))
 
 
 class _Pages:
