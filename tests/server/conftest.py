@@ -39,6 +39,23 @@ def client(start: Start) -> StdioClient:
     return client
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StdioClient]:
+    """One toy server for a whole module, for tests that leave it as it was."""
+    with StdioClient.python(TOY, str(tmp_path_factory.mktemp("shared"))) as client:
+        client.initialize()
+        yield client
+
+
+@pytest.fixture(scope="module")
+def shared_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One toy server on HTTP for a whole module; messages are limited to 100,000 bytes."""
+    options = json.dumps({"max_message_bytes": 100_000})
+    folder = str(tmp_path_factory.mktemp("shared"))
+    with HttpServer(TOY, folder, "--transport", "http", "--options", options) as server:
+        yield server.url
+
+
 @pytest.fixture
 def serve_http(tmp_path: Path) -> Iterator[Serve]:
     """Starts toy servers on HTTP; positional arguments go to the command line."""

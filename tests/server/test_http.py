@@ -32,14 +32,14 @@ def test_a_session_from_the_handshake_to_its_end(serve_http: Serve, connect: Con
 
 
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
-def test_versions_over_http(serve_http: Serve, connect: Connect, version: str) -> None:
-    client = connect(serve_http().url)
+def test_versions_over_http(shared_url: str, connect: Connect, version: str) -> None:
+    client = connect(shared_url)
     assert client.initialize(version)["protocolVersion"] == version
     assert client.call("echo", {"query": "x"})["result"]["isError"] is False
 
 
-def test_2026_07_28_needs_no_session(serve_http: Serve, connect: Connect) -> None:
-    client = connect(serve_http().url)
+def test_2026_07_28_needs_no_session(shared_url: str, connect: Connect) -> None:
+    client = connect(shared_url)
     answer = client.modern("tools/call", {"name": "echo", "arguments": {"query": "x"}})["result"]
     assert answer["resultType"] == "complete"
     assert answer["structuredContent"]["query"] == "x"
@@ -66,12 +66,11 @@ def test_health(serve_http: Serve) -> None:
         (b" " * 200_000, 413, -32600),
     ],
 )
-def test_a_bad_body_gets_its_error(serve_http: Serve, connect: Connect, body: bytes, status: int, code: int) -> None:
-    server = serve_http(max_message_bytes=100_000)
-    client = connect(server.url)
+def test_a_bad_body_gets_its_error(shared_url: str, connect: Connect, body: bytes, status: int, code: int) -> None:
+    client = connect(shared_url)
     client.initialize()
     headers = {**client.headers, "content-type": "application/json"}
-    answer = httpx.post(server.url, content=body, headers=headers)
+    answer = httpx.post(shared_url, content=body, headers=headers)
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
     assert answer.json()["id"] == (5 if b'"id":5,' in body else None)
     assert client.request("ping")["result"] == {}
@@ -106,15 +105,15 @@ def check_batch(answers: list[Message]) -> None:
     assert [by_id[key]["error"]["code"] for key in "cde"] == [-32601, -32600, -32600]
 
 
-def test_batches_over_http(serve_http: Serve, connect: Connect) -> None:
-    client = connect(serve_http().url)
+def test_batches_over_http(shared_url: str, connect: Connect) -> None:
+    client = connect(shared_url)
     client.initialize("2025-03-26")
     check_batch(client.post(BATCH).json())
     assert client.post(BATCH[1:2]).status_code == 202
 
 
-def test_clients_in_parallel_get_their_own_answers(serve_http: Serve, connect: Connect) -> None:
-    url = serve_http().url
+def test_clients_in_parallel_get_their_own_answers(shared_url: str, connect: Connect) -> None:
+    url = shared_url
     wrong: list[str] = []
 
     def talk(client: HttpClient, name: str) -> None:
@@ -161,8 +160,8 @@ def test_leaving_a_2026_07_28_call_stops_its_work(serve_http: Serve, connect: Co
     wait_for(tmp_path / "trace", "stopped at")
 
 
-def test_tasks_are_seen_by_their_session_only(serve_http: Serve, connect: Connect) -> None:
-    url = serve_http().url
+def test_tasks_are_seen_by_their_session_only(shared_url: str, connect: Connect) -> None:
+    url = shared_url
     mine, other = connect(url), connect(url)
     mine.initialize()
     other.initialize()
@@ -211,8 +210,8 @@ def test_ending_the_session_ends_its_tasks(serve_http: Serve, connect: Connect, 
     wait_for(tmp_path / "trace", "stopped at")
 
 
-def test_a_task_asks_on_the_stream_of_its_result(serve_http: Serve, connect: Connect) -> None:
-    client = connect(serve_http().url)
+def test_a_task_asks_on_the_stream_of_its_result(shared_url: str, connect: Connect) -> None:
+    client = connect(shared_url)
     client.answers["elicitation/create"] = lambda _: {"action": "accept", "content": {"name": "Ann"}}
     client.initialize(capabilities={"elicitation": {}})
     task_id = client.call("inquire", {}, task={})["result"]["task"]["taskId"]
@@ -220,8 +219,8 @@ def test_a_task_asks_on_the_stream_of_its_result(serve_http: Serve, connect: Con
     assert result["content"][0]["text"] == "hello Ann"
 
 
-def test_calls_ask_on_their_own_stream(serve_http: Serve, connect: Connect) -> None:
-    client = connect(serve_http().url)
+def test_calls_ask_on_their_own_stream(shared_url: str, connect: Connect) -> None:
+    client = connect(shared_url)
     client.answers["elicitation/create"] = lambda _: {"action": "accept", "content": {"name": "Ann"}}
     client.initialize(capabilities={"elicitation": {}})
     assert client.call("inquire")["result"]["content"][0]["text"] == "hello Ann"

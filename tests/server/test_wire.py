@@ -35,17 +35,17 @@ from tests.server.test_http import BATCH, check_batch
         (b'{"jsonrpc":"2.0","id":{},"method":"ping"}', -32600),
     ],
 )
-def test_a_bad_line_gets_its_error_and_the_server_goes_on(client: StdioClient, line: bytes, code: int) -> None:
-    client.send_bytes(line + b"\n")
-    error = client.inbox.wait(lambda each: "error" in each)
+def test_a_bad_line_gets_its_error_and_the_server_goes_on(shared: StdioClient, line: bytes, code: int) -> None:
+    shared.send_bytes(line + b"\n")
+    error = shared.inbox.wait(lambda each: "error" in each)
     assert error["error"]["code"] == code
     assert error["id"] == (5 if b'"id":5,' in line else None)
-    assert client.request("ping")["result"] == {}
+    assert shared.request("ping")["result"] == {}
 
 
-def test_blank_lines_are_nothing(client: StdioClient) -> None:
-    client.send_bytes(b"\n  \n\r\n")
-    assert client.request("ping")["result"] == {}
+def test_blank_lines_are_nothing(shared: StdioClient) -> None:
+    shared.send_bytes(b"\n  \n\r\n")
+    assert shared.request("ping")["result"] == {}
 
 
 def test_a_message_may_be_large_but_not_without_end(start: Start) -> None:
@@ -61,28 +61,28 @@ def test_a_message_may_be_large_but_not_without_end(start: Start) -> None:
     assert client.request("ping")["result"] == {}
 
 
-def test_unknown_methods_and_stray_messages(client: StdioClient) -> None:
-    assert client.request("no/such")["error"]["code"] == -32601
-    assert client.request("prompts/list")["error"]["code"] == -32601
-    client.notify("notifications/no/such", {"a": 1})
-    client.notify("notifications/cancelled", {"requestId": 12345})
-    client.notify("notifications/cancelled", {})
-    client.send({"jsonrpc": "2.0", "id": 77, "result": {}})
-    client.send({"jsonrpc": "2.0", "id": 78, "error": {"code": 1, "message": "x"}})
-    assert client.request("ping")["result"] == {}
+def test_unknown_methods_and_stray_messages(shared: StdioClient) -> None:
+    assert shared.request("no/such")["error"]["code"] == -32601
+    assert shared.request("prompts/list")["error"]["code"] == -32601
+    shared.notify("notifications/no/such", {"a": 1})
+    shared.notify("notifications/cancelled", {"requestId": 12345})
+    shared.notify("notifications/cancelled", {})
+    shared.send({"jsonrpc": "2.0", "id": 77, "result": {}})
+    shared.send({"jsonrpc": "2.0", "id": 78, "error": {"code": 1, "message": "x"}})
+    assert shared.request("ping")["result"] == {}
 
 
-def test_ids_come_back_as_they_went(client: StdioClient) -> None:
-    client.send({"jsonrpc": "2.0", "id": "a string", "method": "ping"})
-    assert client.finish("a string")["result"] == {}
-    client.send({"jsonrpc": "2.0", "id": 0, "method": "ping"})
-    assert client.finish(0)["result"] == {}
+def test_ids_come_back_as_they_went(shared: StdioClient) -> None:
+    shared.send({"jsonrpc": "2.0", "id": "a string", "method": "ping"})
+    assert shared.finish("a string")["result"] == {}
+    shared.send({"jsonrpc": "2.0", "id": 0, "method": "ping"})
+    assert shared.finish(0)["result"] == {}
 
 
-def test_a_thousand_quick_calls_at_once(client: StdioClient) -> None:
-    ids = [client.start("tools/call", {"name": "echo", "arguments": {"query": str(n)}}) for n in range(1000)]
+def test_a_thousand_quick_calls_at_once(shared: StdioClient) -> None:
+    ids = [shared.start("tools/call", {"name": "echo", "arguments": {"query": str(n)}}) for n in range(1000)]
     for n, request_id in enumerate(ids):
-        assert client.finish(request_id)["result"]["structuredContent"]["query"] == str(n)
+        assert shared.finish(request_id)["result"]["structuredContent"]["query"] == str(n)
 
 
 def test_quick_calls_pass_slow_ones(client: StdioClient) -> None:

@@ -60,6 +60,7 @@ class Pipe:
         self._out = wire_out
         self._writer = Workers(1, "refdesk-stdout")
         self._version = ""
+        self._spoken = False
         self._unanswered: set[str | int] = set()
         self._answered = asyncio.Event()
         self._batches: list[Batch] = []
@@ -151,7 +152,9 @@ class Pipe:
                     logger.info("the client no longer reads: stopping")
                     await into.aclose()
                     return
-                self._hub.loading.start()  # now that the first answer is out
+                if not self._spoken:
+                    self._spoken = True
+                    self._hub.loading.start()  # now that the first answer is out
 
     async def _say(self, message: types.JSONRPCMessage) -> None:
         answered = message.id if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) else None
