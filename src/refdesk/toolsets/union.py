@@ -48,4 +48,15 @@ def _plain(schema: Json) -> Json:
 
 
 def _either(one: Json, other: Json) -> Json:
-    return {"type": "object", "properties": {**one["properties"], **other["properties"]}}
+    """An object with the properties of both, none of them required; one that both have may be as in either."""
+    shared = {
+        key: {**other["properties"][key], **schema, "type": [*_types(schema), *_types(other["properties"][key])]}
+        for key, schema in one["properties"].items()
+        if key in other["properties"] and schema != other["properties"][key]
+    }
+    return {"type": "object", "properties": {**one["properties"], **other["properties"], **shared}}
+
+
+def _types(schema: Json) -> list[str]:
+    kind = schema["type"]
+    return list(kind) if isinstance(kind, list) else [kind]
