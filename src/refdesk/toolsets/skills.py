@@ -158,7 +158,7 @@ class _Skills:
 
     def search(self, arguments: Json, ctx: CallContext) -> ToolAnswer:
         thinker = self._thinker_for(ctx.sampler)
-        found = self._learner.search(arguments["query"], thinker, _reporter(ctx, 2))
+        found = self._learner.search(arguments["query"], thinker, _reporter(ctx, 1))
         match: Json | None = None
         if found.skill is not None:
             names = ("skill_id", "title", "confidence", "resolution_md", "conditions")
@@ -179,7 +179,7 @@ class _Skills:
             thinker,
             confirmed=arguments["resolution_confirmed"],
             metadata=arguments["metadata"],
-            report=_reporter(ctx, 3),
+            report=_reporter(ctx, 2),
         )
         skill = created.skill
         value = {
@@ -197,7 +197,7 @@ class _Skills:
             arguments["conversation"],
             thinker,
             feedback=arguments["feedback"],
-            report=_reporter(ctx, 3),
+            report=_reporter(ctx, 2),
         )
         skill = updated.skill
         value = {
