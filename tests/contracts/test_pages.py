@@ -55,12 +55,14 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
         site.routes |= {
             "/": page("Start", "<h1>Start</h1><p>Everything about the lantern queue.</p>"
                       "<a href='/retries'>r</a><a href='/leases'>l</a><a href='/long'>x</a>"
-                      "<a href='/b%C3%BCcher'>b</a>"),
+                      "<a href='/b%C3%BCcher'>b</a><a href='/old'>o</a>"),
             "/retries": page("Retries", "<h1>Retries</h1><p>A failed job waits with exponential backoff before it is "
                              f"tried again. Error LF-1042 means that its lease lapsed.</p><h2>In Go</h2>{code}"),
             "/leases": page("Leases", "<h1>Leases</h1><p>A lease says which worker owns a job until when. Heartbeats "
                             "renew it; whoever stops breathing loses the work.</p>",
                             "<meta name='author' content='Ada'>"),
+            "/old": Reply(status=301, headers={"Location": "/older"}),
+            "/older": Reply(status=302, headers={"Location": "/leases"}),
             "/b%C3%BCcher": page("Bücher", "<h1>Bücher</h1><p>Über Laternen und Fische.</p>"),
             "/long": Reply(_long().encode(), content_type="text/markdown"),
         }  # fmt: skip
@@ -238,7 +240,7 @@ def test_a_long_page_comes_in_parts_that_make_it_whole(client: Client, shelf: Sh
 
 def test_a_page_is_found_by_near_addresses(client: Client, shelf: Shelf) -> None:
     whole = shelf.texts[f"{shelf.root}leases"]
-    for near in ("leases#top", "leases/", "leases?utm_source=x"):
+    for near in ("leases#top", "leases/", "leases?utm_source=x", "old", "older"):
         assert client.text("qurio_read_page", url=shelf.root + near) == whole
     assert "Laternen" in client.text("qurio_read_page", url=f"{shelf.root}bücher")
     assert client.text("qurio_read_page", url="file:///notes/0007.md") == "# Note 7\n\nThe number 7."

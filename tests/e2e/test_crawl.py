@@ -381,3 +381,29 @@ def test_a_browser_shows_what_scripts_write(desk: Desk, nasty: Site) -> None:
     report = go(desk, nasty, browser=True)
     assert report.scripts == [] and report.rendered == 1
     assert "stoplight loosejaw" in desk.store.raw(kept(desk, nasty)["/app"].id)
+
+
+def test_a_browser_reaches_nothing_by_itself(tmp_path: Path, plain: Site) -> None:
+    """Scripts of a page try every way to another port of this machine, which was not allowed."""
+    from refdesk.crawl.render import why_no_browser
+
+    if missing := why_no_browser():
+        pytest.skip(missing)
+    with Site() as inside:
+        inside.routes["/"] = page("Inside", "<p>secret</p>")
+        address = inside.address
+        script = (
+            f'document.body.innerHTML += \'<img src="http://{address}/i"><iframe src="http://{address}/f"></iframe>\';'
+            f"new WebSocket('ws://{address}/ws'); navigator.sendBeacon('http://{address}/b', 'x');"
+            f"fetch('http://{address}/').then(r => r.text()).then(t => {{ document.body.innerText += t; }})"
+            ".catch(e => {}).finally(() => { const p = document.createElement('p');"
+            " p.innerText = 'The script has run and says a few words. '.repeat(8); document.body.appendChild(p); });"
+        )
+        html = f"<html><body><div id='root'></div><script>{script}</script></body></html>"
+        plain.routes["/"] = Reply(html.encode())
+        settings = Settings(library=tmp_path / "library", embedder="none", allow_hosts=(plain.address,))
+        with open_desk(settings) as desk:
+            report = go(desk, plain, depth=0, browser=True)
+            text = desk.store.raw(kept(desk, plain)["/"].id)
+        assert report.rendered == 1 and "The script has run" in text and "secret" not in text
+        assert inside.connections == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import os
 import shutil
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -86,7 +87,9 @@ class Browser:
         if self._chromium is None:
             self._playwright = await async_playwright().start()
             self._chromium = await self._playwright.chromium.launch(
-                executable_path=installed_chromium(), args=list(_ARGUMENTS), chromium_sandbox=False
+                executable_path=installed_chromium(),
+                args=list(_ARGUMENTS),
+                chromium_sandbox=getattr(os, "geteuid", lambda: 1)() != 0,  # Chromium has none for root
             )
         context = await self._chromium.new_context(service_workers="block", accept_downloads=False)
         await context.route("**/*", self._answer)

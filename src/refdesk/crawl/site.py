@@ -20,7 +20,7 @@ from refdesk.crawl.report import CrawlReport
 from refdesk.crawl.rules import Robots
 from refdesk.crawl.seeds import Seeds
 from refdesk.crawl.settle import settle
-from refdesk.crawl.state import CrawlState
+from refdesk.crawl.state import CRAWL_FILE, CrawlState
 from refdesk.crawl.urls import site_of
 from refdesk.desk import Desk
 from refdesk.errors import Forbidden, InvalidInput, LibraryBusy, LoadFailed, RefdeskError
@@ -29,7 +29,6 @@ from refdesk.ingest import Progress
 from refdesk.model import Collection
 from refdesk.settings import Settings
 
-_FILE = "crawl.db"
 _HINTS = {"empty without JavaScript": "Install refdesk[browser] and Chromium: it is then read as a browser shows it."}
 
 
@@ -55,7 +54,7 @@ def crawl(
     with _alone(desk, collection), _state(desk, collection) as state:
         state.forget_all_but(one.id for one in desk.store.collections())
         report = CrawlReport(collection=collection.name, start=options.start)
-        apart = Apart(open_desk, desk.settings, desk.settings.library / _FILE, collection) if open_desk else None
+        apart = Apart(open_desk, desk.settings, desk.settings.library / CRAWL_FILE, collection) if open_desk else None
         work = partial(_crawl, desk, collection, scope, state, report, progress or Progress(), apart)
         try:
             _run(work)
@@ -179,7 +178,7 @@ def _alone(desk: Desk, collection: Collection) -> Iterator[None]:
 
 @contextmanager
 def _state(desk: Desk, collection: Collection) -> Iterator[CrawlState]:
-    state = CrawlState(desk.settings.library / _FILE, collection.id)
+    state = CrawlState(desk.settings.library / CRAWL_FILE, collection.id)
     try:
         yield state
     finally:

@@ -6,6 +6,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -26,6 +27,7 @@ PageState = Literal[
     "failed",  # could not be had; tried again by the next run
     "left",  # beyond the limits of depth or number
 ]
+CRAWL_FILE = "crawl.db"  # in the library's folder
 _FORMAT = 1
 _SCHEMA = """
 CREATE TABLE crawls (
@@ -42,9 +44,11 @@ CREATE TABLE pages (
     PRIMARY KEY (collection, url)
 );
 CREATE INDEX pages_by_state ON pages (collection, state);
+CREATE INDEX pages_by_url ON pages (url);
 """
 _ENTRY = "url, depth, late, hops, etag, last_modified"
 _ROBOTS_FRESH_S = 24 * 3600
+_MOST_HOPS = 10
 
 
 @dataclass(slots=True)
@@ -71,6 +75,21 @@ class Body:
     content_type: str
     charset: str
     last_modified: str
+
+
+def target_of(file: Path, url: str) -> str:
+    """The address at which the text of an address is kept that redirects or repeats another, "" for none."""
+    if not file.is_file():
+        return ""
+    query = "SELECT target FROM pages WHERE url = ? AND state IN ('moved', 'alias', 'duplicate') AND target <> ''"
+    found = ""
+    with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=5.0)) as db:
+        for _ in range(_MOST_HOPS):
+            row = db.execute(query, (found or url,)).fetchone()
+            if row is None:
+                break
+            found = str(row[0])
+    return found
 
 
 class CrawlState:

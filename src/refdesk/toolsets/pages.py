@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from refdesk import errors
+from refdesk.crawl.state import CRAWL_FILE, target_of
 from refdesk.crawl.urls import clean
 from refdesk.desk import Desk
 from refdesk.model import Collection, Document, Hit, Page, Query
@@ -181,7 +182,8 @@ class _Pages:
         for form in dict.fromkeys((url, bare, one_form, one_form.rstrip("/"), f"{one_form.rstrip('/')}/")):
             if form and (found := self._desk.store.document_by_uri(form)) is not None:
                 return found
-        return self._desk.store.document(url)
+        elsewhere = target_of(self._desk.settings.library / CRAWL_FILE, one_form)
+        return self._desk.store.document_by_uri(elsewhere) if elsewhere else self._desk.store.document(url)
 
     def _source(self, wanted: str) -> Collection | None:
         listed = self._desk.store.collections()

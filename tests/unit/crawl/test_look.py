@@ -69,6 +69,13 @@ def test_pages_that_scripts_write(body: str, needs: bool) -> None:
     assert look(html(body), URL, {}).needs_scripts is needs
 
 
+def test_pages_nested_without_end_are_looked_at_soon() -> None:
+    deep = "<div>" * 200_000 + "<a href='/x#y'>x</a>" + "</div>" * 200_000
+    assert look(deep, URL, {}).links == ("https://e.org/x",)
+    flat = "<div></div>" * 20_000 + "<a href='/x'>x</a>"
+    assert look(flat, URL, {}).links == ("https://e.org/x",)
+
+
 @pytest.mark.parametrize(
     ("given", "state", "said"),
     [
