@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from refdesk.errors import SettingsError
 from refdesk.server import OAuth, ServerOptions
 from refdesk.server.http import NamesGuard, refuse_open_door
-from tests.mcp_client.http import HttpClient
+from tests.mcp_client.http import ACCEPT, HttpClient
 from tests.server.conftest import Serve
 from tests.server.test_http import Connect
 
@@ -85,6 +85,19 @@ def test_other_hosts_and_foreign_pages_are_turned_away(serve_http: Serve, connec
         assert status(client, origin=origin) == 403, origin
     assert httpx.get(server.root + "/healthz", headers={"host": "evil.example"}).status_code == 421
     assert httpx.get(server.root + "/sse", headers={"host": "evil.example"}).status_code == 421
+
+
+def test_a_page_on_this_machine_may_read_the_answers(serve_http: Serve) -> None:
+    server = serve_http("--token", "s3cret")
+    asked = {"access-control-request-method": "POST", "access-control-request-headers": "authorization,mcp-session-id"}
+    allowed = httpx.options(server.url, headers={"origin": "http://localhost:6274", **asked})
+    assert allowed.status_code == 200
+    assert "authorization" in allowed.headers["access-control-allow-headers"]
+    assert httpx.options(server.url, headers={"origin": "https://evil.example", **asked}).status_code == 403
+    headers = {"origin": "http://localhost:6274", "authorization": "Bearer s3cret", **ACCEPT}
+    answer = httpx.post(server.url, json=HELLO, headers=headers)
+    assert answer.headers["access-control-allow-origin"] == "*"
+    assert "mcp-session-id" in answer.headers["access-control-expose-headers"]
 
 
 def test_an_address_can_not_be_rebound_but_a_name_can() -> None:

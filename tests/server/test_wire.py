@@ -162,3 +162,17 @@ def test_batches_in_the_one_version_that_has_them(start: Start) -> None:
     client.send_bytes(b"[]\n")
     assert client.inbox.wait(lambda each: "error" in each)["error"]["code"] == -32600
     assert client.request("ping")["result"] == {}
+
+
+def test_text_that_is_no_text_harms_nobody(client: StdioClient) -> None:
+    meta = {"progressToken": 1}
+    answer = client.call("odd", _meta=meta)["result"]
+    assert answer["structuredContent"] == {"name ?": ["é ?"]}
+    assert client.notification("notifications/progress")["params"]["message"] == "half ?"
+    assert client.call("odd", {"fail": True})["error"]["message"] == "half ?"
+    task_id = client.call("odd", task={})["result"]["task"]["taskId"]
+    assert client.request("tasks/result", {"taskId": task_id})["result"]["structuredContent"] == {"name ?": ["é ?"]}
+    assert client.call("odd", {"worse": True})["error"]["code"] == -32603
+    task_id = client.call("odd", {"worse": True}, task={})["result"]["task"]["taskId"]
+    assert client.request("tasks/result", {"taskId": task_id})["error"]["code"] == -32603
+    assert client.request("ping")["result"] == {}

@@ -55,6 +55,12 @@ SEARCH_SCHEMA: dict[str, Any] = {
 }
 
 
+ODD_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"fail": {"type": "boolean"}, "worse": {"type": "boolean"}},
+}
+
+
 def tool(name: str, handler: Handler, **more: Any) -> Tool:
     given: dict[str, Any] = {
         "name": name,
@@ -113,6 +119,17 @@ class Slow:
 def stubborn(arguments: dict[str, Any], ctx: CallContext) -> ToolAnswer:
     threading.Event().wait()
     return ToolAnswer.of_text("never")
+
+
+def odd(arguments: dict[str, Any], ctx: CallContext) -> ToolAnswer:
+    """What a file name with bytes that are no text makes of an answer."""
+    ctx.progress(1, 1, "half \udc80")
+    ctx.tell("info", "half \udc80")
+    if arguments.get("fail"):
+        raise InvalidInput("half \udc80")
+    if arguments.get("worse"):
+        return ToolAnswer((Text("worse"),), structured={"it": object()})
+    return ToolAnswer.of_json({"name \udc80": ["é \udc80"]})
 
 
 def media(arguments: dict[str, Any], ctx: CallContext) -> ToolAnswer:
@@ -199,6 +216,7 @@ def make_tools(folder: Path) -> tuple[Tool, ...]:
         tool("inquire", inquire, task_support="optional"),
         tool("touch", touch, hints=ToolHints(read_only=False, destructive=True)),
         tool("chatter", chatter),
+        tool("odd", odd, input_schema=ODD_SCHEMA, error_style=RPC, task_support="optional"),
     )
 
 

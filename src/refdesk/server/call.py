@@ -13,7 +13,7 @@ from urllib.parse import urlparse
 from urllib.request import url2pathname
 
 from refdesk.errors import Cancelled
-from refdesk.server.wire import RELATED_TASK
+from refdesk.server.wire import RELATED_TASK, clean
 from refdesk.toolsets.contract import ClientCannot, Json, LogLevel, Question, Sample, Sampler
 
 T = TypeVar("T")
@@ -108,7 +108,7 @@ class ServerCall:
             params["_meta"] = {RELATED_TASK: {"taskId": self._task_id}}
 
         async def send() -> None:
-            await self._notify(method, params)
+            await self._notify(method, clean(params))
 
         self._on_loop(send())
 

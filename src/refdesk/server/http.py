@@ -23,6 +23,7 @@ from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.middleware.authentication import AuthenticationMiddleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Mount, Route
@@ -113,16 +114,30 @@ def build_app(hub: Hub, public_url: str) -> ASGIApp:
         Route("/sse", endpoint=door(SseEndpoint(server, sse))),
         Mount("/messages/", app=door(sse.handle_post_message)),
     ]
-    middleware = [Middleware(NamesGuard, options=options)]
+    if options.oauth:
+        issuer, scopes = AnyHttpUrl(options.oauth.issuer), list(options.oauth.scopes) or None
+        routes += create_protected_resource_routes(AnyHttpUrl(public_url), [issuer], scopes, options.title)
+    return Starlette(routes=routes, middleware=_middleware(options), lifespan=lifespan)
+
+
+def _middleware(options: ServerOptions) -> list[Middleware]:
+    """What every request passes, outermost first."""
+    guards = [Middleware(NamesGuard, options=options)]
+    # Pages that got past the guard may read the answers too, so a browser's preflight is answered.
+    guards.append(
+        Middleware(
+            CORSMiddleware,
+            allow_origins=["*"],
+            allow_headers=["*"],
+            allow_methods=["GET", "POST", "DELETE"],
+            expose_headers=["mcp-session-id", "www-authenticate"],
+        )
+    )
     if options.auth_token or options.oauth:
         check = TokenCheck(options.auth_token, options.oauth, Workers(4, "refdesk-auth"))
-        middleware.append(Middleware(AuthenticationMiddleware, backend=BearerAuthBackend(check)))
-        middleware.append(Middleware(AuthContextMiddleware))
-    if options.oauth:
-        issuer = AnyHttpUrl(options.oauth.issuer)
-        scopes = list(options.oauth.scopes) or None
-        routes += create_protected_resource_routes(AnyHttpUrl(public_url), [issuer], scopes, options.title)
-    return Starlette(routes=routes, middleware=middleware, lifespan=lifespan)
+        guards.append(Middleware(AuthenticationMiddleware, backend=BearerAuthBackend(check)))
+        guards.append(Middleware(AuthContextMiddleware))
+    return guards
 
 
 def _door(options: ServerOptions, public_url: str) -> Any:

@@ -23,7 +23,7 @@ from refdesk.server.pages import page
 from refdesk.server.reading import Reading
 from refdesk.server.sdk import Context, channel_of, connection_of, is_modern
 from refdesk.server.tasks import Tasks
-from refdesk.server.wire import answer_on_wire, tool_on_wire
+from refdesk.server.wire import answer_on_wire, clean, tool_on_wire
 from refdesk.toolsets.contract import INVALID_PARAMS, Json, LogLevel, RpcError, Tool
 
 LOG_LEVEL = "refdesk/log_level"
@@ -104,7 +104,7 @@ class Protocol:
         except MCPError:
             raise
         except RpcError as error:
-            raise MCPError(error.code, error.message, error.data) from error
+            raise MCPError(error.code, clean(error.message), clean(error.data)) from error
         except ValidationError as error:
             raise MCPError(INVALID_PARAMS, _params_words(ctx.method, error)) from error
         except (Cancelled, InputNeeded) as error:

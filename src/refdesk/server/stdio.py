@@ -8,7 +8,7 @@ import logging
 import os
 import sys
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import BinaryIO
 
@@ -160,12 +160,13 @@ class Pipe:
         answered = message.id if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) else None
         if isinstance(message, types.JSONRPCResponse) and "serverInfo" in message.result:
             self._version = message.result.get("protocolVersion", "")
+        data = _encoded(message)
         batch = next((each for each in self._batches if answered in each.waiting), None)
         if batch is None:
-            await self._put(message.model_dump_json(by_alias=True, exclude_unset=True).encode())
+            await self._put(data)
         else:
             batch.waiting.discard(answered or 0)
-            batch.said.append(message.model_dump(mode="json", by_alias=True, exclude_unset=True))
+            batch.said.append(json.loads(data))
             if not batch.waiting:
                 self._batches.remove(batch)
                 await self._send(batch.said)
@@ -178,6 +179,16 @@ class Pipe:
 
     async def _put(self, data: bytes) -> None:
         await self._writer.run(partial(_write_all, self._out, data + b"\n"))
+
+
+def _encoded(message: types.JSONRPCMessage) -> bytes:
+    """The message as JSON, or an error in its place: one answer that can't be written must not silence the pipe."""
+    try:
+        return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
+    except ValueError:
+        logger.exception("a message could not be written")
+        complaint = Complaint(types.INTERNAL_ERROR, "The answer could not be written as JSON.")
+        return json.dumps(replace(complaint, request_id=getattr(message, "id", None)).on_wire()).encode()
 
 
 def _write_all(fd: int, data: bytes) -> None:

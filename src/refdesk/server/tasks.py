@@ -24,7 +24,7 @@ from refdesk.server.call import Ask, ServerCall
 from refdesk.server.hub import Hub
 from refdesk.server.pages import bad_cursor, make_cursor, read_cursor
 from refdesk.server.sdk import Context, channel_of, connection_of, requestor_of
-from refdesk.server.wire import RELATED_TASK, answer_on_wire
+from refdesk.server.wire import RELATED_TASK, answer_on_wire, clean
 from refdesk.toolsets.contract import INTERNAL_ERROR, INVALID_PARAMS, Json, Question, RpcError, Text, Tool
 
 logger = logging.getLogger(__name__)
@@ -167,7 +167,8 @@ class Tasks:
         except Cancelled:
             await self._settle(record, "cancelled", "The task was cancelled.", None)
         except RpcError as error:
-            await self._settle(record, "failed", error.message, MCPError(error.code, error.message, error.data))
+            message = clean(error.message)
+            await self._settle(record, "failed", message, MCPError(error.code, message, clean(error.data)))
         except Exception as error:
             mishap = self._hub.mishap(call.correlation_id, f"task {tool.name} failed", error)
             await self._settle(record, "failed", mishap.message, mishap)
@@ -175,7 +176,7 @@ class Tasks:
             result = answer_on_wire(answer, VERSION)
             first = answer.content[0] if answer.content else None
             if answer.is_error:
-                reason = first.text if isinstance(first, Text) else "The tool reported an error."
+                reason = clean(first.text) if isinstance(first, Text) else "The tool reported an error."
                 await self._settle(record, "failed", reason, result)
             else:
                 await self._settle(record, "completed", "The work is done.", result)

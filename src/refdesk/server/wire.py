@@ -31,6 +31,24 @@ def _given(**fields: Any) -> Json:
     return {name: value for name, value in fields.items() if value is not None and value != []}
 
 
+def clean(value: Any) -> Any:
+    """The value with text that has no UTF-8 (half a surrogate pair, from a strange file name) made writable."""
+    match value:
+        case str():
+            if value.isascii():
+                return value
+            try:
+                value.encode()
+            except UnicodeEncodeError:
+                return value.encode("utf-8", "replace").decode()
+            return value
+        case dict():
+            return {clean(key): clean(each) for key, each in value.items()}
+        case list() | tuple():
+            return [clean(each) for each in value]
+    return value
+
+
 def annotations_on_wire(annotations: Annotations | None) -> Json | None:
     if annotations is None:
         return None
@@ -46,7 +64,7 @@ def icons_on_wire(icons: Iterable[Icon]) -> list[Json]:
 
 
 def contents_on_wire(contents: ResourceContents) -> Json:
-    return _given(uri=contents.uri, mimeType=contents.mime_type, text=contents.text, blob=contents.blob)
+    return _given(uri=contents.uri, mimeType=contents.mime_type, text=clean(contents.text), blob=contents.blob)
 
 
 def block_on_wire(block: Block, version: str) -> Json:
@@ -86,7 +104,8 @@ def answer_on_wire(answer: ToolAnswer, version: str) -> Json:
     result["isError"] = answer.is_error
     if answer.meta:
         result["_meta"] = dict(answer.meta)
-    return result
+    cleaned: Json = clean(result)
+    return cleaned
 
 
 def tool_on_wire(tool: Tool, version: str) -> Json:
