@@ -34,6 +34,24 @@ def test_a_failure_is_told_and_tried_again(start: Start, tmp_path: Path) -> None
     assert client.call("echo", {"query": "x"})["result"]["isError"] is False
 
 
+def test_changes_are_found_after_a_failed_start_too(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "busy").touch()
+    client = start()
+    client.initialize()
+    assert "error" in client.request("tools/list")
+    (tmp_path / "busy").unlink()
+    assert "result" in client.request("tools/list")
+    (tmp_path / "taxonomy").write_text("guide")
+    client.notification("notifications/tools/list_changed")
+
+
+def test_nothing_loads_before_the_first_answer(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "broken").touch()
+    client = start()
+    assert client.end() == 0
+    assert client.log == []
+
+
 def test_it_ends_even_while_it_loads(start: Start, tmp_path: Path) -> None:
     (tmp_path / "wait").touch()
     client = start(exit_grace_s=0.2)

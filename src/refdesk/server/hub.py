@@ -103,11 +103,9 @@ class Hub:
             os._exit(0)
 
     async def poll(self) -> None:
-        """Asks the toolsets for changed tools, again and again."""
-        try:
-            registry = await self.loading.registry()
-        except Exception:
-            return  # whoever asks for the tools is told why
+        """Asks the toolsets, once they are there, for changed tools, again and again."""
+        while (registry := self.loading.ready) is None:
+            await asyncio.sleep(self.options.poll_seconds)  # not our business to begin the loading
         while registry.wants_polling:
             await asyncio.sleep(self.options.poll_seconds)
             await self.calls.run(registry.poll)

@@ -135,7 +135,10 @@ class CallContext(Protocol):
         """Raises `Cancelled` if the caller no longer wants the answer."""
         ...
 
-    def progress(self, done: float, total: float | None = None, message: str | None = None) -> None: ...
+    def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        """Says how far the work is; raises `Cancelled` if the caller no longer wants the answer."""
+        ...
+
     def tell(self, level: LogLevel, data: Any) -> None:
         """Sends a log message to the client, if it wants messages of that level."""
         ...
@@ -183,6 +186,7 @@ class DirectContext:
             raise Cancelled("The call was cancelled.")
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
+        self.raise_if_cancelled()
         if self._on_progress is not None:
             self._on_progress(done, total, message)
 
