@@ -110,6 +110,7 @@ def test_a_site_with_everything(desk: Desk, nasty: Site) -> None:
     assert "127.0.0.1:1" in left_out["/inner"]
     assert "noindex" in left_out["/noindex"]
     assert reasons(report.scripts, nasty) == {"/app": "empty without JavaScript"}
+    assert {one.path for one in desk.store.skipped("site")} >= {nasty.url(path) for path in (*failed, "/app", "/huge")}
     assert report.moved == 2 and report.duplicates == 3  # /copy, /named-elsewhere, /retries.md
 
     latin = desk.store.raw(found["/latin1"].id)
@@ -355,6 +356,9 @@ def shares(kept_text: str, source: str) -> tuple[float, float]:
 def test_pages_say_what_their_sources_say(
     desk: Desk, built: Path, tmp_path: Path, generator: str, theme: str, record_property: Callable[[str, object], None]
 ) -> None:
+    if generator == "sphinx":
+        pytest.importorskip("sphinx")
+        pytest.importorskip("myst_parser")
     if (generator, theme) == ("mkdocs", "mkdocs"):
         folder = built
     else:
@@ -363,6 +367,7 @@ def test_pages_say_what_their_sources_say(
         go(desk, site)
         found = kept(desk, site)
         ending = "/" if generator == "mkdocs" else ".html"
+        assert not [address for address in found if "_sources" in address]
         worst_kept, worst_foreign = 1.0, 0.0
         for path, source in sources(generator).items():
             address = "/" if path == "index" else f"/{path}{ending}"

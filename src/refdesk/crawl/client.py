@@ -21,10 +21,10 @@ _READABLE = frozenset(
     {
         "application/xhtml+xml", "application/json", "application/yaml", "application/x-yaml", "application/toml",
         "application/pdf", "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-        "application/x-sh", "application/x-python-code", "application/sql", "application/xml",
+        "application/x-sh", "application/x-python-code", "application/sql",
     }
 )  # fmt: skip
-_NOT_PAGES = frozenset({"text/css", "text/javascript", "text/calendar", "text/vcard"})
+_NOT_PAGES = frozenset({"text/css", "text/javascript", "text/calendar", "text/vcard", "text/xml"})  # feeds are xml
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +64,7 @@ class SiteClient(WebClient):
                 return await self._ask(target, etag, last_modified, any_type)
         except TimeoutError as error:
             raise LoadFailed(f"no answer within {self._timeout_s:g} s") from error
-        except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
+        except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError, OSError) as error:
             raise LoadFailed(f"can't be reached: {str(error) or type(error).__name__}") from error
 
     async def _ask(self, target: httpx.URL, etag: str, last_modified: str, any_type: bool) -> Answer:

@@ -136,7 +136,11 @@ class Crawler:
         if isinstance(answer, Outcome):
             self._apply(entry, Answer(url=entry.url, status=0), answer)
             return
-        outcome = judge(entry.url, answer, self._scope, entry.hops)
+        try:
+            outcome = judge(entry.url, answer, self._scope, entry.hops)
+        except (ValueError, LookupError, TypeError, RuntimeError) as error:
+            logger.exception("%s can't be looked at", entry.url)
+            outcome = Outcome(state="failed", reason=f"can't be looked at: {type(error).__name__}: {error}"[:300])
         if outcome.state == "scripts" and self._render is not None:
             answer, outcome = await self._rendered(entry, answer, outcome)
         self._apply(entry, answer, outcome)

@@ -52,6 +52,8 @@ class Scope:
         found = next((one for one in self.options.excludes if one.search(url)), None)
         if found is not None:
             return f"excluded by {found.pattern}"
+        if "/_sources/" in url and url.endswith(".txt"):
+            return "the source of another page"  # as Sphinx copies them
         if url.endswith("/llms-full.txt") and url != self.options.start:
             return "a copy of the whole site"
         return "" if is_text(url) else "not a text, by its name"

@@ -63,6 +63,7 @@ def crawl(
                 desk.store.remove_collection(collection.name)  # nothing came of it: leave no trace
             raise
         _fill(report, state)
+        desk.store.replace_skipped(collection.name, [*report.failed, *report.scripts, *report.skipped])
     report.seconds = time.perf_counter() - started
     return report
 

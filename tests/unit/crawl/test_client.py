@@ -63,11 +63,12 @@ def test_what_is_not_read(site: Site) -> None:
         "/large": Reply(b"x" * 20_000),
         "/binary": Reply(b"\0\1\2" * 100, content_type="application/octet-stream"),
         "/style": Reply(b"a{}", content_type="text/css"),
+        "/feed": Reply(b"<rss/>", content_type="application/rss+xml"),
     }
     assert ask(site.url("/image")).unread == "not a text: image/png"
     assert "larger" in ask(site.url("/large")).unread
     assert ask(site.url("/binary")).unread
-    assert ask(site.url("/style")).unread
+    assert ask(site.url("/style")).unread and ask(site.url("/feed")).unread
     assert ask(site.url("/image"), any_type=True).data == b"\x89PNG"
 
 
