@@ -13,17 +13,17 @@ from refdesk.search.snippets import snippet
 from refdesk.search.understand import Understood, understand
 
 _POOL = 120  # candidates from each index; the same for every page, so that pages fit together
-_RERANKED = 60  # of the fused candidates, how many are looked at closely
-_PER_DOCUMENT = 3  # hits of one document before its others step back
-_ALPHA = {"symbol": 0.25, "path": 0.2, "error": 0.35, "code": 0.4, "words": 0.5}
+_RERANKED = 50  # of the fused candidates, how many are looked at closely
+_PER_DOCUMENT = 5  # hits of one document before its others step back
+_ALPHA = {"symbol": 0.25, "path": 0.2, "error": 0.35, "code": 0.4, "words": 0.45}
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """What both indexes found."""
+    """What both indexes found; every candidate has its cosine where vectors count at all."""
 
     lexical: Sequence[Scored] = ()
-    vector: Sequence[Scored] = ()
+    cosines: Mapping[int, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
 
@@ -76,11 +76,13 @@ class Engine:
         vector = self._embedder.embed_queries([query.text])[0]
         if not vector.any():
             return Candidates(lexical=lexical)
-        nearest = self._store.nearest(vector, query.filters, _POOL)
-        matched = {one.chunk_id for one in lexical}
         floor = self._embedder.similarity_floor
-        relevant = [one for one in nearest if one.chunk_id in matched or one.score >= floor]
-        return Candidates(lexical=lexical, vector=relevant)
+        matched = [one.chunk_id for one in lexical]
+        nearest = {one.chunk_id: one.score for one in self._store.nearest(vector, query.filters, _POOL)}
+        unseen = self._store.cosines(vector, [chunk_id for chunk_id in matched if chunk_id not in nearest])
+        known = set(matched)
+        relevant = {chunk_id: score for chunk_id, score in nearest.items() if chunk_id in known or score >= floor}
+        return Candidates(lexical=lexical, cosines={**unseen, **relevant})
 
     def _phrases(self, query: Query, asked: Understood) -> Sequence[Scored]:
         """Passages that hold every quoted phrase, by the whole query's score."""
@@ -102,20 +104,20 @@ class Engine:
 
     def _fuse(self, query: Query, asked: Understood, found: Candidates) -> dict[int, float]:
         words = {one.chunk_id: one.score for one in found.lexical}
-        meaning = {one.chunk_id: one.score for one in found.vector}
-        if not found.vector:
+        if not found.cosines:
             return fuse.normalise_bm25(words)
-        if not found.lexical:
-            return fuse.normalise_cosine(meaning)
+        if not words:
+            return fuse.normalise_cosine(found.cosines)
         alpha = _ALPHA[asked.kind] if query.alpha is None else query.alpha
-        return fuse.convex(alpha, words, meaning)
+        return fuse.convex(alpha, words, found.cosines)
 
     def _rerank(
         self, window: Sequence[int], fused: Mapping[int, float], asked: Understood, found: Candidates
     ) -> list[Ranked]:
         stored = self._store.chunks(window)
         bm25 = {one.chunk_id: (rank, one.score) for rank, one in enumerate(found.lexical, 1)}
-        cosine = {one.chunk_id: (rank, one.score) for rank, one in enumerate(found.vector, 1)}
+        nearest = fuse.order(found.cosines)
+        cosine = {chunk_id: (rank, found.cosines[chunk_id]) for rank, chunk_id in enumerate(nearest, 1)}
         ranked = []
         for position, chunk_id in enumerate(window):
             if chunk_id not in stored:
@@ -147,7 +149,7 @@ def _scale(ranked: list[Ranked]) -> list[Ranked]:
 
 
 def _arrange(close: Sequence[Ranked], rest: Sequence[Ranked]) -> list[Ranked]:
-    """One of each text and of each split symbol; a document's fourth and later close hits after the other close ones.
+    """One of each text and of each split symbol; a document's sixth and later close hits after the other close ones.
 
     Only the close ones, whose number is fixed, change places: so a longer list never differs from a shorter one
     where both have a hit, and pages fit together.
@@ -165,7 +167,7 @@ def _arrange(close: Sequence[Ranked], rest: Sequence[Ranked]) -> list[Ranked]:
 def _distinct(ranked: Sequence[Ranked], seen: dict[tuple[str, str], Ranked]) -> Iterator[Ranked]:
     for one in ranked:
         chunk = one.stored.chunk
-        same_text = ("text", _squeeze(chunk.text))
+        same_text = ("text", chunk.text.strip())
         same_part = ("part", f"{one.stored.document.id}#{_unsplit(chunk.key)}")
         if (twin := seen.get(same_text) or seen.get(same_part)) is not None:
             twin.why["collapsed"] = float(twin.why.get("collapsed", 0)) + 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 
 from refdesk import analyse
 from refdesk.model import StoredChunk
@@ -46,13 +47,13 @@ def signals(stored: StoredChunk, asked: Understood) -> dict[str, float]:
 
 
 def _definition(stored: StoredChunk, asked: Understood) -> float:
-    defined = {name for symbol in stored.chunk.symbols for name in analyse.names(symbol.rpartition(".")[2])}
+    defined = {_name_of(symbol) for symbol in stored.chunk.symbols}
     if not defined:
         return 0.0
     for position, name in enumerate(reversed(asked.names)):
         if name in defined:
             weight = DEFINITION if asked.kind == "symbol" and position == 0 else DEFINITION / 2
-            whole = len(defined) == 1 or name in analyse.names(stored.chunk.title)
+            whole = len(defined) == 1 or name == _name_of(stored.chunk.title)
             return weight if whole else weight * 0.6
     words = asked.words
     for length in (3, 2):
@@ -65,8 +66,19 @@ def _definition(stored: StoredChunk, asked: Understood) -> float:
 def _share(terms: tuple[str, ...], texts: tuple[str, ...]) -> float:
     if not terms:
         return 0.0
-    there = set(analyse.terms(" ".join(texts)))
+    there = _terms_in(" ".join(texts))
     return sum(term in there for term in terms) / len(terms)
+
+
+@lru_cache(maxsize=50_000)
+def _terms_in(text: str) -> frozenset[str]:
+    return frozenset(analyse.terms(text))
+
+
+@lru_cache(maxsize=50_000)
+def _name_of(symbol: str) -> str:
+    """The joined form of a symbol's own name: that of `Foo.handle_login` is `handlelogin`."""
+    return "".join(analyse.names(symbol.rpartition(".")[2]))
 
 
 def _same_file(asked: Understood, path: str) -> bool:

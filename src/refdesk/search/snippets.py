@@ -13,7 +13,7 @@ def snippet(text: str, terms: tuple[str, ...], aim: int = _AIM) -> tuple[str, in
     if len(text) <= aim * 1.5:
         return text.strip("\n"), _leading_blank(lines)
     wanted = set(terms)
-    hits = [len(wanted.intersection(analyse.terms(line))) if wanted else 0 for line in lines]
+    hits = _hits(lines, wanted)
     first = _best_window(lines, hits, aim)
     if len(lines[first]) > 2 * aim:
         return _cut(lines[first], wanted, aim), first
@@ -31,20 +31,29 @@ def _leading_blank(lines: list[str]) -> int:
     return next((index for index, line in enumerate(lines) if line), 0)
 
 
+def _hits(lines: list[str], wanted: set[str]) -> list[int]:
+    """How many of the terms each line has; only lines that could have one are analysed."""
+    beginnings = tuple({term[:3] for term in wanted})
+    counts = []
+    for line in lines:
+        low = line.lower() if line.isascii() else analyse.fold(line).lower()
+        possible = any(beginning in low for beginning in beginnings) or (beginnings and "_" in low)
+        counts.append(len(wanted.intersection(analyse.terms(line))) if possible else 0)
+    return counts
+
+
 def _best_window(lines: list[str], hits: list[int], aim: int) -> int:
     """The first line of the window with most matched terms, the earliest of equals."""
-    best, best_score = 0, 0
+    best, best_score, end, size, score = 0, 0, 0, 0, 0
     for start in range(len(lines)):
-        if not lines[start].strip():
-            continue
-        size, score = 0, 0
-        for index in range(start, len(lines)):
-            size += len(lines[index]) + 1
-            if size > aim * 1.2 and index > start:
-                break
-            score += hits[index]
-        if score > best_score:
+        while end < len(lines) and (end == start or size + len(lines[end]) + 1 <= aim * 1.2):
+            size += len(lines[end]) + 1
+            score += hits[end]
+            end += 1
+        if score > best_score and lines[start].strip():
             best, best_score = start, score
+        size -= len(lines[start]) + 1
+        score -= hits[start]
     return best
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -15,7 +16,8 @@ from refdesk.store.rows import storable
 if TYPE_CHECKING:
     import tantivy
 
-BOOSTS = {"content": 1.0, "title": 1.6, "symbol": 1.4, "path": 0.7}
+BOOSTS = {"content": 1.0, "title": 1.6, "symbol": 0.7, "path": 0.7}
+_PRESENT = 1.5  # what a term adds by being there at all, however often: passages with more of the query's terms win
 _PHRASE_BOOSTS = {"content": 1.0, "title": 1.6}
 _EXTRA = 16  # fetched beyond the limit, so that hits with equal scores are seen together
 _MOST_TIED = 2000
@@ -38,12 +40,22 @@ def lexical(ask: Ask, terms: Sequence[str], limit: int) -> list[Scored]:
     """Chunks with any of the terms by BM25 over all text fields."""
     from tantivy import Occur, Query
 
+    distinct = list(dict.fromkeys(map(storable, terms)))
     parts = [
         (Occur.Should, Query.boost_query(Query.term_query(ask.schema, field, term, "freq"), boost))
-        for term in dict.fromkeys(map(storable, terms))
+        for term in distinct
         for field, boost in BOOSTS.items()
     ]
+    for term in distinct:
+        there = Query.term_query(ask.schema, "content", term, "basic")
+        parts.append((Occur.Should, Query.const_score_query(there, _PRESENT * _rarity(ask.searcher, term))))
     return _search(ask, Query.boolean_query(parts), limit) if parts else []
+
+
+def _rarity(searcher: tantivy.Searcher, term: str) -> float:
+    """The inverse document frequency as BM25 has it."""
+    having = searcher.doc_freq("content", term)
+    return math.log(1 + (searcher.num_docs - having + 0.5) / (having + 0.5))
 
 
 def phrase(ask: Ask, words: Sequence[str], limit: int) -> list[Scored]:
