@@ -33,7 +33,8 @@ class Ranked:
 
     stored: StoredChunk
     score: float
-    why: dict[str, float | str] = field(default_factory=dict)
+    signals: dict[str, float] = field(default_factory=dict)
+    collapsed: int = 0  # twins that this one stands for
 
 
 class Engine:
@@ -50,10 +51,11 @@ class Engine:
         found = self._look_up(query, asked)
         fused = self._fuse(query, asked, found)
         window = fuse.order(fused)
-        ranked = self._rerank(window[: max(_RERANKED, 2 * (query.offset + query.limit))], fused, asked, found)
+        ranked = self._rerank(window[: max(_RERANKED, 2 * (query.offset + query.limit))], fused, asked)
         page = ranked[query.offset : query.offset + query.limit]
+        why = _explanations(page, fused, asked, found) if query.explain else {}
         return Page(
-            hits=tuple(_show(one, asked, query) for one in page),
+            hits=tuple(_show(one, asked, why.get(one.stored.id, {})) for one in page),
             more=len(ranked) > query.offset + query.limit,
             state=state,
             notes=found.notes,
@@ -111,30 +113,41 @@ class Engine:
         alpha = _ALPHA[asked.kind] if query.alpha is None else query.alpha
         return fuse.convex(alpha, words, found.cosines)
 
-    def _rerank(
-        self, window: Sequence[int], fused: Mapping[int, float], asked: Understood, found: Candidates
-    ) -> list[Ranked]:
+    def _rerank(self, window: Sequence[int], fused: Mapping[int, float], asked: Understood) -> list[Ranked]:
         stored = self._store.chunks(window)
-        bm25 = {one.chunk_id: (rank, one.score) for rank, one in enumerate(found.lexical, 1)}
-        nearest = fuse.order(found.cosines)
-        cosine = {chunk_id: (rank, found.cosines[chunk_id]) for rank, chunk_id in enumerate(nearest, 1)}
         ranked = []
         for position, chunk_id in enumerate(window):
             if chunk_id not in stored:
                 continue  # removed by another process since the indexes were read
             one = Ranked(stored[chunk_id], fused[chunk_id])
-            one.why["fused"] = round(one.score, 4)
-            for name, ranks in (("keywords", bm25), ("meaning", cosine)):
-                if chunk_id in ranks:
-                    one.why[name] = f"rank {ranks[chunk_id][0]}, {ranks[chunk_id][1]:.3f}"
             if position < _RERANKED:
-                for name, value in signals(one.stored, asked).items():
-                    one.score += value
-                    one.why[name] = round(value, 3)
+                one.signals = signals(one.stored, asked)
+                one.score += sum(one.signals.values())
             ranked.append(one)
         close, rest = ranked[:_RERANKED], ranked[_RERANKED:]
         close.sort(key=lambda one: (-one.score, one.stored.id))
         return _scale(_arrange(close, rest))
+
+
+def _explanations(
+    page: Sequence[Ranked], fused: Mapping[int, float], asked: Understood, found: Candidates
+) -> dict[int, dict[str, float | str]]:
+    """For each hit: the kind of query, its place in both rankings, what they gave together and what was added."""
+    bm25 = {one.chunk_id: f"rank {rank}, {one.score:.3f}" for rank, one in enumerate(found.lexical, 1)}
+    cosine = {
+        chunk_id: f"rank {rank}, {found.cosines[chunk_id]:.3f}"
+        for rank, chunk_id in enumerate(fuse.order(found.cosines), 1)
+    }
+    why: dict[int, dict[str, float | str]] = {}
+    for one in page:
+        said = why[one.stored.id] = {"query": asked.kind, "fused": round(fused[one.stored.id], 4)}
+        for name, ranks in (("keywords", bm25), ("meaning", cosine)):
+            if one.stored.id in ranks:
+                said[name] = ranks[one.stored.id]
+        said |= {name: round(value, 3) for name, value in one.signals.items()}
+        if one.collapsed:
+            said["collapsed"] = one.collapsed
+    return why
 
 
 def _scale(ranked: list[Ranked]) -> list[Ranked]:
@@ -170,7 +183,7 @@ def _distinct(ranked: Sequence[Ranked], seen: dict[tuple[str, str], Ranked]) -> 
         same_text = ("text", chunk.text.strip())
         same_part = ("part", f"{one.stored.document.id}#{_unsplit(chunk.key)}")
         if (twin := seen.get(same_text) or seen.get(same_part)) is not None:
-            twin.why["collapsed"] = float(twin.why.get("collapsed", 0)) + 1
+            twin.collapsed += 1
             continue
         seen[same_text] = seen[same_part] = one
         yield one
@@ -185,12 +198,12 @@ def _squeeze(text: str) -> str:
     return " ".join(text.split())
 
 
-def _show(one: Ranked, asked: Understood, query: Query) -> Hit:
+def _show(one: Ranked, asked: Understood, explanation: Mapping[str, float | str]) -> Hit:
     text, first = snippet(one.stored.chunk.text, asked.terms)
     return Hit(
         stored=one.stored,
         score=one.score,
         snippet=text,
         snippet_line=one.stored.chunk.start_line + first,
-        explanation={"query": asked.kind, **one.why} if query.explain else {},
+        explanation=explanation,
     )
