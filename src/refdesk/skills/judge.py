@@ -52,11 +52,11 @@ class Calibration:
 
     meaning_floor: float = 0.76  # standard deviations
     words_floor: float = 0.14  # share of what the problem says
-    meaning_weight: float = 1.31
-    words_weight: float = 15.8
-    no_trouble: float = 3.09  # log odds less where the skill mends a trouble that the query does not report
-    bias: float = -4.2
-    needed: float = 2.72  # log odds
+    meaning_weight: float = 1.47
+    words_weight: float = 15.0
+    no_trouble: float = 3.36  # log odds less where the skill mends a trouble that the query does not report
+    bias: float = -4.59
+    needed: float = 3.11  # log odds
     distrust: float = 1.5  # log odds more for a skill that failed often
     one_word_above: float = 3.0  # standard deviations from which one shared word is enough
     words_alone: float = 0.5  # share needed where there is no embedder
@@ -72,23 +72,32 @@ _TROUBLE = re.compile(
     re.I,
 )
 
+_QUESTION = re.compile(
+    r"\W*(?:(?:hi|hello|hey)\W+)?(?:how (?:do|can|could|should|may|many|much|long|often|far)|when|which|what|where|who"
+    r"|do (?:you|i|we)|does|is (?:there|it)|are there|(?:can|may|could|should) (?:i|we|one|people|guests|users))\b",
+    re.I,
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
     """How much speaks for a skill, and what against it.
 
     `agreed` when the words it shares with the query say enough to go by, `no_trouble` when it mends a trouble and the
-    query reports none.
+    query reports none, `only_asked` when the query then is a question for information, which no such skill answers.
     """
 
     meaning: float | None
     words: float
     agreed: bool
     no_trouble: bool
+    only_asked: bool = False
 
     def odds(self, by: Calibration) -> float:
         """The log odds that the skill fits; negative where the kinds of evidence don't agree."""
         against = by.no_trouble * self.no_trouble
+        if self.only_asked:
+            return -1.0
         if self.meaning is None:
             return by.needed + 8 * (self.words - by.words_alone) - against if self.agreed else -1.0
         odds = by.meaning_weight * self.meaning + by.words_weight * self.words + by.bias - against
@@ -132,7 +141,8 @@ class EvidenceJudge:
             telling = len(shared) > 1 or shared == said or (near or 0.0) >= self._calibration.one_word_above
             words = total_weight(said & problem) / (min(total_weight(problem), _LONG) or 1.0)
             no_trouble = quiet and _TROUBLE.search(skill.problem) is not None
-            weighed.append(Evidence(near, min(1.0, words), bool(shared) and telling, no_trouble))
+            only_asked = no_trouble and _QUESTION.match(query) is not None
+            weighed.append(Evidence(near, min(1.0, words), bool(shared) and telling, no_trouble, only_asked))
         return weighed
 
     def _standing_out(self, query: str, candidates: Sequence[Skill]) -> list[float | None]:

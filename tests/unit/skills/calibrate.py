@@ -42,6 +42,11 @@ def evidence(embedder: Embedder) -> Pairs:
     for source, query in asked:
         others = [(each, skill) for each, skill in kept if each != source]
         weighed = judge.weigh(query, [skill for _, skill in others])
+        # What a rule settles needs no weights.
+        others = [other for other, one in zip(others, weighed, strict=True) if not one.only_asked]
+        weighed = [one for one in weighed if not one.only_asked]
+        if not weighed:
+            continue
         rows = np.array([[one.meaning or 0.0, one.words * one.agreed, -float(one.no_trouble)] for one in weighed])
         pairs.append((source.kind if source else "", query, rows, [each.kind for each, _ in others]))
     return pairs

@@ -172,3 +172,16 @@ def _count_unknown(rates: Rates, found: str | None, query: str) -> None:
     rates.false += found is not None
     if found is not None:
         rates.notes.append(f"unknown → {found}: {query[:90]}")
+
+
+def near_misses(folder: Path, embedder: Embedder, thinker: LocalThinker) -> Rates:
+    """Questions about what the playbooks are about, but other problems, with each conversation learnt first in turn."""
+    rates = Rates()
+    for first in range(5):
+        (folder / f"near{first}").mkdir()
+        with learner(folder / f"near{first}", embedder) as loop:
+            kinds = split("test")
+            of = {loop.create(each[first].transcript, thinker).skill.skill_id: kind for kind, each in kinds.items()}
+            for issue in foreign("near_test"):
+                _count_unknown(rates, of.get(_found(loop, issue, thinker)), issue)
+    return rates
