@@ -21,7 +21,7 @@ from refdesk.skills.judge import Thinker, Verdict
 from refdesk.skills.merge import merge
 from refdesk.skills.model import FIRST_CONFIDENCE, Draft, Outcome, Skill, SkillUpdate, embedded_text, moved
 from refdesk.skills.store import DUPLICATE, TOP_K, Revision, SkillNotFound, SkillStore, StaleSkill
-from refdesk.skills.transcript import read
+from refdesk.skills.transcript import Transcript, read
 from refdesk.skills.validate import checked
 
 T = TypeVar("T")
@@ -114,9 +114,8 @@ class Learner:
         try:
             draft = checked(redact.redact_draft(draft, transcript.names))
         except InvalidPlaybook as error:
-            report("repairing")
-            draft = _labelled(thinker.repair(draft, error.problems, transcript), given)
-            draft = checked(redact.redact_draft(draft, transcript.names))
+            draft = _labelled(_repaired(draft, error, thinker, transcript, report), given)
+            draft = checked(draft)
             repaired = True
         report("keeping")
         return self._keep(_skill(draft, confirmed), confirmed=confirmed, repaired=repaired)
@@ -137,7 +136,11 @@ class Learner:
         base = as_draft(known)
         report("refining")
         proposed = thinker.refine(base, transcript, redact.redact(feedback))
-        proposed = redact.redact_draft(_labelled(proposed, {}), transcript.names)
+        proposed = redact.redact_draft(proposed, transcript.names)
+        try:
+            checked(merge(base, proposed, base))
+        except InvalidPlaybook as error:
+            proposed = _repaired(proposed, error, thinker, transcript, report)
         outcome: Any = outcome_of(transcript) or None
         report("keeping")
         newest = known
@@ -268,6 +271,12 @@ def _skill(draft: Draft, confirmed: bool) -> Skill:
         confidence=confidence,
         times_confirmed=int(confirmed),
     )
+
+
+def _repaired(draft: Draft, error: InvalidPlaybook, thinker: Thinker, transcript: Transcript, report: Report) -> Draft:
+    """The draft as the thinker mends it, once."""
+    report("repairing")
+    return redact.redact_draft(thinker.repair(draft, error.problems, transcript), transcript.names)
 
 
 def _labelled(draft: Draft, metadata: Mapping[str, object]) -> Draft:

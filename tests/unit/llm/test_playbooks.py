@@ -143,6 +143,18 @@ def test_an_invalid_playbook_gets_one_repair(learner: Learner) -> None:
     assert len(learner.skills()) == 1
 
 
+def test_a_refinement_gets_one_repair_too(learner: Learner) -> None:
+    skill = learner.create(INJECTION, PromptedThinker(Scripted(DRAFT))).skill
+    broken = {**DRAFT, "steps": [*DRAFT["steps"], {"title": "Call", "do": "Call back", "check": "", "say": "Hello."}]}
+    mended = {**DRAFT, "steps": [*DRAFT["steps"], {"title": "Call", "do": "Call back", "check": "ok", "say": "Hello."}]}
+    updated = learner.update(skill.skill_id, INJECTION, PromptedThinker(Scripted(broken, mended)))
+    assert updated.changes == ("Added step 2: “Call”.",)
+    hopeless = {**DRAFT, "steps": [{"title": "Visit", "do": "Drive there", "check": "", "say": "Hello."}]}
+    with pytest.raises(InvalidPlaybook):
+        learner.update(skill.skill_id, INJECTION, PromptedThinker(Scripted(hopeless)))
+    assert learner.get(skill.skill_id).version == 2
+
+
 def test_a_model_that_fails_leaves_nothing_behind(learner: Learner) -> None:
     failing = PromptedThinker(Scripted(LlmError("Gemini API error: 500.", "Retry or resolve from scratch.")))
     with pytest.raises(LlmError):
