@@ -23,25 +23,6 @@ from tests.unit.skills.conversations import of_kind
 
 LOCKED = of_kind("locked_out")
 ROUTER = of_kind("router_offline")
-SERVER = """
-import sys
-from pathlib import Path
-from refdesk.llm.choose import Models, Thinkers
-from refdesk.server import ServerOptions, serve
-from refdesk.settings import load
-
-def toolsets():
-    from refdesk.skills.learn import Learner
-    from refdesk.store.skills import SqliteSkillStore
-    from refdesk.toolsets.skills import skills_toolset
-    from tests.unit.skills.conversations import shipped_embedder
-    settings = load({"library": sys.argv[1]})
-    embedder = shipped_embedder()
-    learner = Learner(SqliteSkillStore(settings.library / "skills.db"), lambda: embedder)
-    return [skills_toolset(learner, Thinkers(Models(settings), lambda: embedder).choose)]
-
-sys.exit(serve(toolsets, ServerOptions(version="0", check_outputs=True)))
-"""
 VARIABLES = (
     "GEMINI_API_KEY",
     "GOOGLE_API_KEY",
@@ -59,11 +40,11 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
     """Starts a skills server on a library of its own."""
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
     with ExitStack() as stack:
 
         def run(answers: dict[str, Callable[[Message], Message]] | None = None, **capabilities: Any) -> Client:
-            command = [sys.executable, "-c", SERVER, str(tmp_path / "library")]
+            command = [sys.executable, "-m", "refdesk", "--library", str(tmp_path / "library"), "serve"]
+            command += ["--toolsets", "skills"]
             raw = stack.enter_context(StdioClient(command, answers))
             raw.initialize(capabilities=capabilities)
             return Client(raw)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from refdesk.skills.judge import Thinker
 from refdesk.skills.learn import Learner, Report
 from refdesk.toolsets.contract import (
     ArgumentProblem,
     CallContext,
+    Handler,
     Json,
     Sampler,
     TextErrors,
@@ -82,73 +84,71 @@ def _input(properties: Json, *required: str) -> Json:
     }
 
 
+_SEARCH_INPUT = _input({"query": {**_TEXT, "description": "The issue in a sentence"}}, "query")
+_CREATE_INPUT = _input(
+    {
+        "conversation": {**_TEXT, "description": "Full transcript"},
+        "resolution_confirmed": {"type": "boolean", "default": False, "description": "Did the customer confirm it?"},
+        "metadata": {"type": "object", "default": {}, "description": "product_area, issue_type, customer_segment"},
+    },
+    "conversation",
+)
+_UPDATE_INPUT = _input(
+    {
+        "skill_id": _TEXT,
+        "conversation": {**_TEXT, "description": "Full transcript"},
+        "feedback": {**_TEXT, "default": "", "description": "What you changed and why"},
+    },
+    "skill_id",
+    "conversation",
+)
+
+
 def skills_toolset(learner: Learner, thinker_for: ThinkerFor, close: Callable[[], None] | None = None) -> Toolset:
     """search_skills, create_skill and update_skill over one learning loop."""
     tools = _Skills(learner, thinker_for)
-    style = TextErrors(words=_words)
-    return Toolset(
-        name="skills",
-        tools=(
-            Tool(
-                name="search_skills",
-                title="Find a playbook",
-                description="Find the playbook that solves a customer's issue, or nothing. Call it first.",
-                input_schema=_input({"query": {**_TEXT, "description": "The issue in a sentence"}}, "query"),
-                output_schema=_SEARCH_OUTPUT,
-                handler=tools.search,
-                hints=ToolHints(read_only=False),
-                error_style=style,
-                icons=icon("search"),
-            ),
-            Tool(
-                name="create_skill",
-                title="Learn a playbook",
-                description="Make a playbook from a support conversation that was solved without one.",
-                input_schema=_input(
-                    {
-                        "conversation": {**_TEXT, "description": "Full transcript"},
-                        "resolution_confirmed": {
-                            "type": "boolean",
-                            "default": False,
-                            "description": "Did the customer confirm it?",
-                        },
-                        "metadata": {
-                            "type": "object",
-                            "default": {},
-                            "description": "product_area, issue_type, customer_segment",
-                        },
-                    },
-                    "conversation",
-                ),
-                output_schema=_CREATE_OUTPUT,
-                handler=tools.create,
-                hints=ToolHints(read_only=False),
-                error_style=style,
-                icons=icon("learn"),
-                task_support="optional",
-            ),
-            Tool(
-                name="update_skill",
-                title="Refine a playbook",
-                description="Merge what differed in a conversation into the playbook that was used.",
-                input_schema=_input(
-                    {
-                        "skill_id": _TEXT,
-                        "conversation": {**_TEXT, "description": "Full transcript"},
-                        "feedback": {**_TEXT, "default": "", "description": "What you changed and why"},
-                    },
-                    "skill_id",
-                    "conversation",
-                ),
-                output_schema=_UPDATE_OUTPUT,
-                handler=tools.update,
-                hints=ToolHints(read_only=False),
-                error_style=style,
-                icons=icon("add"),
-            ),
-        ),
-        close=close,
+
+    def tool(name: str, title: str, description: str, handler: Handler, picture: str, **more: Any) -> Tool:
+        return Tool(
+            name=name,
+            title=title,
+            description=description,
+            handler=handler,
+            hints=ToolHints(read_only=False),
+            error_style=TextErrors(words=_words),
+            icons=icon(picture),
+            **more,
+        )
+
+    search = tool(
+        "search_skills",
+        "Find a playbook",
+        "Find the playbook that solves a customer's issue, or nothing. Call it first.",
+        tools.search,
+        "search",
+        input_schema=_SEARCH_INPUT,
+        output_schema=_SEARCH_OUTPUT,
     )
+    create = tool(
+        "create_skill",
+        "Learn a playbook",
+        "Make a playbook from a support conversation that was solved without one.",
+        tools.create,
+        "learn",
+        input_schema=_CREATE_INPUT,
+        output_schema=_CREATE_OUTPUT,
+        task_support="optional",
+    )
+    update = tool(
+        "update_skill",
+        "Refine a playbook",
+        "Merge what differed in a conversation into the playbook that was used.",
+        tools.update,
+        "add",
+        input_schema=_UPDATE_INPUT,
+        output_schema=_UPDATE_OUTPUT,
+    )
+    return Toolset(name="skills", tools=(search, create, update), close=close)
 
 
 class _Skills:
