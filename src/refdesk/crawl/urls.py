@@ -23,7 +23,7 @@ _NEVER_TEXT = re.compile(
     r"woff2?|ttf|otf|eot|css|m?js|map|inv|pickle|epub|mobi|xlsx?|pptx?|od[tsp]|class|pyc|rss|atom",
     re.IGNORECASE,
 )
-_PLAIN = re.compile(r"(?:\.\./)*[\w.-]+(?:/|\.html\b|$)")  # no scheme, no host, not from the root
+_PLAIN = re.compile(r"(?:\.\./)*[\w.-]+(?:/[\w.-]+)*/?")  # no scheme, no host, no query, not from the root
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -37,7 +37,7 @@ def clean(url: str, base: str = "") -> str:
 
 def _joined(url: str, base: str) -> str:
     """What urljoin gives, sooner for the plain relative addresses that most links are."""
-    if _PLAIN.match(url):
+    if _PLAIN.fullmatch(url):
         return f"{base[: base.rindex('/', 0, _path_end(base)) + 1]}{url}"
     return urljoin(base, url)
 
