@@ -18,7 +18,7 @@ _BY_EXTENSION = {
     "csv": "csv", "tsv": "csv",
     "xml": "xml", "xsd": "xml", "xsl": "xml", "xslt": "xml", "rss": "xml", "atom": "xml", "plist": "xml", "svg": "xml",
     "rst": "rst", "rest": "rst",
-    "txt": "plain_text", "text": "plain_text", "log": "plain_text",
+    "txt": "plain_text", "text": "plain_text", "log": "plain_text", "po": "plain_text", "pot": "plain_text",
     "org": "plain_text", "adoc": "plain_text", "asciidoc": "plain_text", "tex": "plain_text",
     "ipynb": "notebook", "pdf": "pdf", "docx": "docx",
 }  # fmt: skip
@@ -79,6 +79,7 @@ _RST_SIGNS = (
     re.compile(r"`[^`\n<]+<[^>\n]+>`__?"),
 )
 _LOOK = 8_000
+_SURE = 2  # signs that leave little doubt
 
 
 def detect(path: str, text: str, declared: str = "") -> str:
@@ -86,7 +87,11 @@ def detect(path: str, text: str, declared: str = "") -> str:
     given = _declared(declared)
     if given:
         return given
-    return by_name(path) or by_content(text)
+    named = by_name(path)
+    if named == "plain_text" and path.lower().endswith((".txt", ".text")) and _rst_signs(text) >= _SURE:
+        return "rst"  # documentation from before .rst was usual
+    extension = PurePosixPath(path).suffix
+    return named or by_content(text, signs_asked=_SURE if extension else 1)
 
 
 def by_name(path: str) -> str:
@@ -104,8 +109,8 @@ def by_name(path: str) -> str:
     return extensions.get(extension, "") if stem else ""
 
 
-def by_content(text: str) -> str:
-    """The content type of a text whose name says nothing."""
+def by_content(text: str, signs_asked: int = 1) -> str:
+    """The content type of a text whose name says nothing; markdown has to show so many signs."""
     head = text[:_LOOK]
     shebang = _SHEBANG.match(head)
     if shebang:
@@ -117,12 +122,17 @@ def by_content(text: str) -> str:
     if head.lstrip()[:1] in ("{", "[") and _is_json(text):
         return "json"
     signs = sum(1 for sign in _MARKDOWN_SIGNS if sign.search(head))
-    restructured = sum(1 for sign in _RST_SIGNS if sign.search(head))
-    if restructured >= 2 and restructured > signs - 1:
+    restructured = _rst_signs(text)
+    if restructured >= _SURE and restructured > signs - 1:
         return "rst"
-    if signs or re.match(r"---\n(?:[\w-]+:.*\n)+---\n", head):
+    if signs >= signs_asked or re.match(r"---\n(?:[\w-]+:.*\n)+---\n", head):
         return "markdown"
     return "plain_text"
+
+
+def _rst_signs(text: str) -> int:
+    head = text[:_LOOK]
+    return sum(1 for sign in _RST_SIGNS if sign.search(head))
 
 
 def display_name(content_type: str) -> str:

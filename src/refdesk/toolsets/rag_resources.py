@@ -10,17 +10,13 @@ from typing import Any
 from refdesk.desk import Desk
 from refdesk.errors import DocumentNotFound, InvalidInput
 from refdesk.model import Collection, StoredChunk
+from refdesk.parse.detect import display_name
 from refdesk.toolsets.contract import CallContext, Resource, ResourceContents, ResourceTemplate
 
 _MIME = "application/json"
 _PAGE = 200  # documents in one reading of a collection
 _COMPLETIONS = 100
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-_NAMES = {
-    "cpp": "C++", "csharp": "C#", "objc": "Objective-C", "javascript": "JavaScript", "typescript": "TypeScript",
-    "plain_text": "Plain Text", "html": "HTML", "json": "JSON", "yaml": "YAML", "toml": "TOML", "php": "PHP",
-    "sql": "SQL", "tsx": "TSX", "rst": "reStructuredText", "xml": "XML", "csv": "CSV", "pdf": "PDF", "ini": "INI",
-}  # fmt: skip
 
 
 def resources(desk: Desk) -> Sequence[Resource]:
@@ -105,11 +101,6 @@ def templates(desk: Desk) -> tuple[ResourceTemplate, ...]:
             complete={"id": ids},
         ),
     )
-
-
-def display_name(content_type: str) -> str:
-    """How a content type is written in a resource."""
-    return _NAMES.get(content_type) or content_type.replace("_", " ").title()
 
 
 def chunk_uid(stored: StoredChunk) -> str:
