@@ -1,9 +1,111 @@
-"""RefDesk's static embedding model."""
+"""RefDesk's own model: a vector for each word piece and for common pairs of them, shipped in the package."""
 
 from __future__ import annotations
 
-from refdesk.embed.wordllama import WordllamaEmbedder
+import json
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refdesk.embed.pieces import Pieces
+from refdesk.embed.rows import normalised
+from refdesk.errors import EmbeddingError
+from refdesk.model import EmbedderIdentity
+
+_DATA = Path(__file__).parent / "data"
+_QUERY, _PASSAGE = 0, 1
+_PAIR = 65_536
+_BLOCK = 6_000  # pieces summed at once: what they gather stays in the processor's cache
 
 
-class StaticEmbedder(WordllamaEmbedder):
-    """The embedder that needs no key, no download and no GPU."""
+class StaticEmbedder:
+    """Weighted sums of unit vectors: no key, no download, no GPU, and the same bits everywhere."""
+
+    def __init__(self, folder: Path = _DATA) -> None:
+        self._folder = folder
+        try:
+            self._about: dict[str, Any] = json.loads((folder / "model.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise EmbeddingError(f"The static model in {folder} can't be read.", "Reinstall refdesk.") from error
+
+    @property
+    def identity(self) -> EmbedderIdentity:
+        return EmbedderIdentity(self._about["name"], self._about["version"], self._about["dimension"])
+
+    @property
+    def similarity_floor(self) -> float:
+        """The cosine under which a passage without a matching term is not relevant."""
+        return float(self._about["similarity_floor"])
+
+    def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """One row per text of length one, or zero for a text without a known piece."""
+        return self._embed(texts, _PASSAGE)
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """The same for queries, in which other pieces matter."""
+        return self._embed(texts, _QUERY)
+
+    def _embed(self, texts: Sequence[str], side: int) -> NDArray[np.float32]:
+        sums = np.zeros((len(texts), self.identity.dimension), np.float32)
+        block: list[list[int]] = []
+        first = size = 0
+        for number, text in enumerate(texts):
+            ids = self._pieces.ids(text)
+            block.append(ids)
+            size += len(ids)
+            if size >= _BLOCK or number == len(texts) - 1:
+                self._sum(block, side, sums[first : number + 1])
+                block, first, size = [], number + 1, 0
+        return normalised(sums)
+
+    def _sum(self, block: list[list[int]], side: int, sums: NDArray[np.float32]) -> None:
+        lengths = np.array([len(ids) for ids in block], np.int64)
+        pieces = np.array([piece for ids in block for piece in ids], np.int64)
+        if not pieces.size:
+            return
+        owners = np.repeat(np.arange(len(block)), lengths)
+        owners, units = self._with_pairs(owners, pieces)
+        # Sorted by text and unit, so that equal texts add the same numbers in the same order in any batch.
+        keys, counts = np.unique(owners * _PAIR * 2 + units, return_counts=True)
+        owners, units = keys // (_PAIR * 2), keys % (_PAIR * 2)
+        weights = self._scales[units, side] * self._repeats[np.minimum(counts, len(self._repeats) - 1)]
+        vectors = self._rows[units] * weights[:, None]
+        starts = np.flatnonzero(np.diff(owners, prepend=-1))
+        sums[owners[starts]] = np.add.reduceat(vectors, starts, axis=0)
+
+    def _with_pairs(
+        self, owners: NDArray[np.int64], pieces: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The pieces and the known pairs of neighbours, each with the text it stands in."""
+        pairs = pieces[:-1] * _PAIR + pieces[1:]
+        places = np.minimum(np.searchsorted(self._pairs, pairs), len(self._pairs) - 1)
+        known = (self._pairs[places] == pairs) & (owners[:-1] == owners[1:])
+        units = np.concatenate([pieces, len(self._pieces) + places[known]])
+        return np.concatenate([owners, owners[:-1][known]]), units
+
+    @cached_property
+    def _pieces(self) -> Pieces:
+        return Pieces((self._folder / "pieces.txt").read_text(encoding="utf-8").split("\n"))
+
+    @cached_property
+    def _pairs(self) -> NDArray[np.int64]:
+        """The known pairs as one sorted number each; never empty, so that looking one up needs no special case."""
+        both = np.fromfile(self._folder / "pairs.u2", np.dtype("<u2")).reshape(-1, 2).astype(np.int64)
+        return both[:, 0] * _PAIR + both[:, 1] if both.size else np.array([-1], np.int64)
+
+    @cached_property
+    def _rows(self) -> NDArray[np.int8]:
+        return np.memmap(self._folder / "rows.i1", np.int8, "r").reshape(-1, self.identity.dimension)
+
+    @cached_property
+    def _scales(self) -> NDArray[np.float32]:
+        both = np.fromfile(self._folder / "scales.f2", np.dtype("<f2")).reshape(-1, 2)
+        return both.astype(np.float32)
+
+    @cached_property
+    def _repeats(self) -> NDArray[np.float32]:
+        return np.array(self._about["repeats"], np.float32)

@@ -1,0 +1,127 @@
+"""Vectors from an endpoint that speaks the OpenAI embeddings protocol."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refdesk.embed.rows import normalised
+from refdesk.errors import EmbeddingError
+from refdesk.model import EmbedderIdentity
+
+if TYPE_CHECKING:
+    import httpx
+
+_BATCH = 64
+_TRIES = 4
+_LONGEST_WAIT = 30.0
+_PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+
+
+class RemoteEmbedder:
+    """The vectors a remote model gives, asked for in batches and again when the endpoint is busy."""
+
+    def __init__(
+        self,
+        base_url: str,
+        model: str,
+        *,
+        api_key: str = "",
+        dimension: int | None = None,
+        timeout: float = 60.0,
+        transport: httpx.BaseTransport | None = None,
+        wait: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._url = base_url.rstrip("/") + "/embeddings"
+        self._model = model
+        self._api_key = api_key
+        self._asked_dimension = dimension
+        self._timeout = timeout
+        self._transport = transport
+        self._wait = wait
+
+    @cached_property
+    def identity(self) -> EmbedderIdentity:
+        """The model's name, and the dimension it was asked for or is seen to give."""
+        dimension = self._asked_dimension or len(self._ask(["dimension"])[0])
+        return EmbedderIdentity(self._model, "remote", dimension)
+
+    @property
+    def similarity_floor(self) -> float:
+        """Zero: a floor is calibrated for one model, and this one is not known."""
+        return 0.0
+
+    def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """One row per text, brought to length one; a zero row for an empty text."""
+        rows = np.zeros((len(texts), self.identity.dimension), np.float32)
+        filled = [number for number, text in enumerate(texts) if text.strip()]
+        for start in range(0, len(filled), _BATCH):
+            chosen = filled[start : start + _BATCH]
+            vectors = np.array(self._ask([texts[number] for number in chosen]), np.float32)
+            if vectors.shape != (len(chosen), self.identity.dimension):
+                raise EmbeddingError(
+                    f"{self._url} answered vectors of shape {vectors.shape} for {len(chosen)} texts.",
+                    f"Check that the model {self._model!r} gives {self.identity.dimension} dimensions.",
+                )
+            rows[chosen] = vectors
+        return normalised(rows)
+
+    def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self.embed_passages(texts)
+
+    @cached_property
+    def _client(self) -> httpx.Client:
+        import httpx
+
+        headers = {"Authorization": f"Bearer {self._api_key}"} if self._api_key else {}
+        return httpx.Client(headers=headers, timeout=self._timeout, transport=self._transport)
+
+    def _ask(self, texts: list[str]) -> list[list[float]]:
+        body: dict[str, Any] = {"model": self._model, "input": texts, "encoding_format": "float"}
+        if self._asked_dimension:
+            body["dimensions"] = self._asked_dimension
+        answer = self._post(body)
+        try:
+            entries = sorted(answer.json()["data"], key=lambda entry: entry["index"])
+            return [entry["embedding"] for entry in entries]
+        except (ValueError, KeyError, TypeError) as error:
+            raise EmbeddingError(
+                f"{self._url} answered something that is not a list of embeddings.",
+                "Check that embedder_url points to an OpenAI-compatible API, usually ending in /v1.",
+            ) from error
+
+    def _post(self, body: dict[str, Any]) -> httpx.Response:
+        import httpx
+
+        problem, after = "", 0.0
+        for attempt in range(_TRIES):
+            if attempt:
+                self._wait(min(_LONGEST_WAIT, max(2.0 ** (attempt - 1), after)))
+            after = 0.0
+            try:
+                answer = self._client.post(self._url, json=body)
+            except httpx.TransportError as error:
+                problem = f"{type(error).__name__}: {error}"
+                continue
+            if answer.is_success:
+                return answer
+            problem = f"HTTP {answer.status_code}: {answer.text[:200]}"
+            after = _seconds(answer.headers.get("retry-after", ""))
+            if answer.status_code not in _PASSING:
+                break
+        raise EmbeddingError(
+            f"No embeddings from {self._url} ({problem}).",
+            "Check embedder_url, embedder_model and embedder_key, and that the endpoint is up.",
+        )
+
+
+def _seconds(header: str) -> float:
+    try:
+        return max(0.0, float(header))
+    except ValueError:
+        return 0.0
