@@ -277,11 +277,15 @@ def test_a_killed_crawl_goes_on_without_fetching_twice(tmp_path: Path, plain: Si
         assert all(one.ok for one in desk.store.verify(repair=False))
 
 
-def test_ctrl_c_ends_cleanly(tmp_path: Path, plain: Site) -> None:
-    line = command(tmp_path / "library", plain, "--concurrency", "2", "--depth", "40")
+@pytest.mark.parametrize(("chosen", "path", "pages"), [("plain", "/p5", 31), ("broad", "/p120", 151)])
+def test_ctrl_c_ends_cleanly(
+    tmp_path: Path, request: pytest.FixtureRequest, chosen: str, path: str, pages: int
+) -> None:
+    site: Site = request.getfixturevalue(chosen)
+    line = command(tmp_path / "library", site, "--concurrency", "2", "--depth", "40")
     process = stopped_at(
-        plain,
-        "/p5",
+        site,
+        path,
         lambda: subprocess.Popen(line, env=environment(), text=True, stderr=subprocess.PIPE),
         signal.SIGINT,
     )
@@ -291,7 +295,7 @@ def test_ctrl_c_ends_cleanly(tmp_path: Path, plain: Site) -> None:
     process.stderr.close()
     assert "run the same command to go on" in said and "Traceback" not in said
     done = subprocess.run(line, env=environment(), capture_output=True, text=True, check=True)
-    assert "31 pages" in done.stdout
+    assert f"{pages} pages" in done.stdout
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
 from multiprocessing.connection import Connection
 from pathlib import Path
+from types import TracebackType
 
 from refdesk.crawl.keep import Kept, keep_some
 from refdesk.crawl.state import CrawlState
@@ -34,10 +35,15 @@ class Apart:
     def __enter__(self) -> Apart:
         return self
 
-    def __exit__(self, *_: object) -> None:
-        if self._pipe is not None:
-            self._pipe.close()
-            self._process.join(_ENDS_WITHIN_S)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._pipe is None:
+            return
+        if kind is not None:
+            self._process.kill()  # safe at any moment: what it did not finish is done again
+        self._pipe.close()
+        self._process.join(_ENDS_WITHIN_S)
 
     def keep_some(self) -> Kept | None:
         """What the process indexed of the pages that wait; None when none does."""

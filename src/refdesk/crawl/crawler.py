@@ -216,7 +216,9 @@ class Crawler:
                 if self._fetching:
                     elsewhere = self._elsewhere  # a small site is indexed here: another process starts too slowly
                 self._waiting_pages = self._waiting_bytes = 0
-                kept = await anyio.to_thread.run_sync(self._keeper.keep_some, elsewhere)
+                # Another process need not be waited for when all is to end: it is ended too.
+                apart = elsewhere is not None
+                kept = await anyio.to_thread.run_sync(self._keeper.keep_some, elsewhere, abandon_on_cancel=apart)
                 if not kept and not self._fetching:
                     return
             else:
