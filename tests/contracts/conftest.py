@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -61,15 +61,29 @@ class Client:
         return {tool["name"]: tool for tool in self.raw.request("tools/list")["result"]["tools"]}
 
 
-@pytest.fixture
-def serve() -> Iterator[Serve]:
-    """Starts a server on a library and gives a client that has said hello."""
+@contextmanager
+def serving() -> Iterator[Serve]:
+    """Starts servers, each on a library, and gives clients that have said hello; ends them all at the end."""
     with ExitStack() as stack:
 
-        def start(library: Path, *arguments: str, cwd: Path | None = None) -> Client:
+        def start(library: Path, *arguments: str) -> Client:
             command = [sys.executable, "-m", "refdesk", "--library", str(library), "serve", *arguments]
             raw = stack.enter_context(StdioClient(command))
             raw.initialize()
             return Client(raw)
 
+        yield start
+
+
+@pytest.fixture
+def serve() -> Iterator[Serve]:
+    """A server of the test's own."""
+    with serving() as start:
+        yield start
+
+
+@pytest.fixture(scope="module")
+def serve_all() -> Iterator[Serve]:
+    """A server that the module's tests share, for those that change nothing."""
+    with serving() as start:
         yield start

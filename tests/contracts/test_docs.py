@@ -53,9 +53,9 @@ JAPANESE = "# 日本語ガイド\n\n## 検索する\n全文検索の使い方。
 DELIMITER = re.compile(r"^--- Chunk: (\S+) \(Chunk (\d+) of (\d+)\) \((Target|Context: [+-]\d+)\) ---$", re.M)
 
 
-@pytest.fixture
-def library(tmp_path: Path) -> Path:
-    docs = tmp_path / "docs"
+def corpus(folder: Path) -> Path:
+    """A library with four files, two facets and a manifest; the files are in `docs` beside it."""
+    docs = folder / "docs"
     (docs / "guides").mkdir(parents=True)
     (docs / "guides/retries.md").write_text(RETRIES)
     (docs / "guides/pagination.md").write_text(PAGINATION)
@@ -67,13 +67,18 @@ def library(tmp_path: Path) -> Path:
         "metadata": {"scope": "global-guide"},
     }
     (docs / ".docs-mcp.json").write_text(json.dumps(manifest))
-    refdesk(tmp_path / "library", "index", str(docs), "--kind", "docs", "--description", "Acme SDK docs")
-    return tmp_path / "library"
+    refdesk(folder / "library", "index", str(docs), "--kind", "docs", "--description", "Acme SDK docs")
+    return folder / "library"
 
 
-@pytest.fixture
-def client(library: Path, serve: Serve) -> Client:
-    return serve(library, "--toolsets", "docs")
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return corpus(tmp_path_factory.mktemp("docs"))
+
+
+@pytest.fixture(scope="module")
+def client(library: Path, serve_all: Serve) -> Client:
+    return serve_all(library, "--toolsets", "docs")
 
 
 def test_the_schema_of_a_corpus_with_two_facets_is_the_documented_one(client: Client) -> None:
@@ -181,7 +186,9 @@ def test_pages_neither_repeat_nor_skip(client: Client) -> None:
     assert len(whole) > 4
 
 
-def test_foreign_altered_and_stale_cursors_are_refused(client: Client, library: Path, tmp_path: Path) -> None:
+def test_foreign_altered_and_stale_cursors_are_refused(serve: Serve, tmp_path: Path) -> None:
+    library = corpus(tmp_path)
+    client = serve(library, "--toolsets", "docs")
     token = client.json("search_docs", query="retries page", limit=1)["next_cursor"]
     assert token
     assert "another query" in client.error("search_docs", query="other", cursor=token)
@@ -200,10 +207,12 @@ def test_zero_hits_with_filters_suggest_values_that_have_some(client: Client) ->
     assert "language 'python'" in answer["hint"]["message"]
 
 
-def test_nonsense_finds_nothing_and_names_near_terms(client: Client) -> None:
-    answer = client.json("search_docs", query="paginatoin")
+@pytest.mark.parametrize("nonsense", ["zzqxv", "xkcdqw vbnzzt", "qqq www zzz"])
+def test_nonsense_finds_nothing_and_says_what_to_try(client: Client, nonsense: str) -> None:
+    answer = client.json("search_docs", query=nonsense)
     assert answer["hits"] == []
-    assert "pagin" in answer["hint"]["message"]
+    assert nonsense in answer["hint"]["message"]
+    assert answer["hint"]["suggested_filters"] == {}
     assert answer["next_cursor"] is None
 
 
@@ -256,7 +265,9 @@ def test_bad_arguments_are_named(client: Client) -> None:
     assert "5" in client.error("get_doc", chunk_id="note.md", context=6)
 
 
-def test_a_new_facet_changes_the_tool_and_clients_are_told(client: Client, library: Path, tmp_path: Path) -> None:
+def test_a_new_facet_changes_the_tool_and_clients_are_told(serve: Serve, tmp_path: Path) -> None:
+    library = corpus(tmp_path)
+    client = serve(library, "--toolsets", "docs")
     assert "product" not in client.tools()["search_docs"]["inputSchema"]["properties"]
     (tmp_path / "docs/p.md").write_text("---\nmetadata:\n  product: Rocket\n---\n# Rocket\n\nIt flies.\n")
     refdesk(library, "index", str(tmp_path / "docs"), "--kind", "docs")
