@@ -42,6 +42,14 @@ def _remote(settings: Settings) -> Embedder:
     return RemoteEmbedder(base_url=settings.embedder_url, model=settings.embedder_model, api_key=settings.embedder_key)
 
 
+def _onnx(settings: Settings) -> Embedder:
+    from refdesk.embed.onnx import OnnxEmbedder
+
+    if not settings.embedder_path:
+        raise SettingsError("The onnx embedder has no model.", "Set embedder_path to a folder with model.onnx.")
+    return OnnxEmbedder(Path(settings.embedder_path).expanduser())
+
+
 def _none(settings: Settings) -> None:
     return None
 
@@ -50,6 +58,7 @@ EMBEDDERS: Mapping[str, EmbedderMaker] = {
     "static": _static,
     "wordllama": _wordllama,
     "remote": _remote,
+    "onnx": _onnx,
     "none": _none,
 }
 

@@ -65,7 +65,7 @@ class _Commands(click.Group):
     type=click.Path(file_okay=False, path_type=Path),
     help="The library's folder (REFDESK_LIBRARY). Default: .refdesk in this folder or a parent, else your data folder.",
 )
-@click.option("--embedder", help="static, wordllama, remote or none (REFDESK_EMBEDDER).")
+@click.option("--embedder", help="static, remote, onnx, wordllama or none (REFDESK_EMBEDDER).")
 @click.version_option(__version__, prog_name="refdesk")
 @click.pass_context
 def cli(context: click.Context, /, **flags: Any) -> None:
