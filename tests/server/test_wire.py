@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -145,9 +146,21 @@ def test_a_client_that_never_reads_the_log_stalls_nothing(start: Start, monkeypa
     assert client.end() == 0
 
 
-def test_a_termination_signal_ends_it(client: StdioClient) -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("tool", ["slow", "stubborn"])
+def test_a_termination_signal_ends_it_and_its_children(start: Start, tmp_path: Path, tool: str) -> None:
+    client = start(exit_grace_s=0.2)
+    client.initialize()
+    child = client.call("child")["result"]["structuredContent"]["pid"]
+    client.start("tools/call", {"name": tool, "arguments": {}})
+    client.request("ping")
     client.process.send_signal(signal.SIGTERM)
-    assert client.process.wait(60) == -signal.SIGTERM
+    assert client.process.wait(60) == 0
+    for _ in range(6000):
+        if not Path(f"/proc/{child}").exists():
+            return
+        time.sleep(0.01)
+    raise AssertionError("an orphan")
 
 
 def test_batches_in_the_one_version_that_has_them(start: Start) -> None:

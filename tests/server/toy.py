@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import sys
 import threading
@@ -132,6 +133,13 @@ def odd(arguments: dict[str, Any], ctx: CallContext) -> ToolAnswer:
     return ToolAnswer.of_json({"name \udc80": ["é \udc80"]})
 
 
+def child(arguments: dict[str, Any], ctx: CallContext) -> ToolAnswer:
+    """Starts a process that would live for ever."""
+    started = multiprocessing.get_context("spawn").Process(target=time.sleep, args=(10**6,), daemon=True)
+    started.start()
+    return ToolAnswer.of_json({"pid": started.pid})
+
+
 def media(arguments: dict[str, Any], ctx: CallContext) -> ToolAnswer:
     return ToolAnswer(
         (
@@ -216,6 +224,7 @@ def make_tools(folder: Path) -> tuple[Tool, ...]:
         tool("inquire", inquire, task_support="optional"),
         tool("touch", touch, hints=ToolHints(read_only=False, destructive=True)),
         tool("chatter", chatter),
+        tool("child", child),
         tool("odd", odd, input_schema=ODD_SCHEMA, error_style=RPC, task_support="optional"),
     )
 

@@ -97,7 +97,11 @@ class Hub:
             registry.close()
         # Python ends badly under threads that are inside native code, so with any of them left it is not asked to.
         if not idle or self.loading.busy:
+            import multiprocessing
+
             logger.info("work that would not stop was left behind")
+            for child in multiprocessing.active_children():
+                child.terminate()
             for handler in logging.getLogger().handlers:
                 getattr(handler, "drain", handler.flush)()
             os._exit(0)

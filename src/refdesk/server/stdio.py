@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import os
+import signal
 import sys
 import threading
 from dataclasses import dataclass, replace
@@ -74,6 +75,8 @@ class Pipe:
         reader.start()
         writing = loop.create_task(self._write(out_of, into))
         polling = loop.create_task(self._hub.poll())
+        if sys.platform != "win32":
+            loop.add_signal_handler(signal.SIGTERM, into.close)
         try:
             await server.run(incoming, outgoing, server.create_initialization_options())
         finally:
