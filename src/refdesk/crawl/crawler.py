@@ -25,6 +25,7 @@ from refdesk.ingest import Progress
 
 logger = logging.getLogger(__name__)
 Render = Callable[[str], Awaitable[str]]
+_STEPS_TO_SEND = 6  # of the event loop, from a free connection to a request on it
 _KEEP_PAGES, _KEEP_BYTES = 50, 1_000_000  # so much waits before it is indexed
 
 
@@ -61,7 +62,7 @@ class Crawler:
         counts = state.counts()
         self._good = counts.get("fetched", 0) + counts.get("stored", 0)
         self._done = sum(counts.values()) - len(frontier)
-        self._active = self._active_early = 0
+        self._active = self._active_early = self._on_wire = 0
         self._changed = anyio.Event()
         self._waiting_pages = self._waiting_bytes = 0
         self._fetching = True
@@ -71,9 +72,11 @@ class Crawler:
         started = time.perf_counter()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._keep)
+            await self._catch_up()
             async with anyio.create_task_group() as requests:
                 while entry := await self._next():
                     self._active += 1
+                    self._on_wire += 1
                     self._active_early += not entry.late
                     requests.start_soon(self._visit, entry)
             self._fetching = False
@@ -86,7 +89,7 @@ class Crawler:
         """The next page, when there is room for a request and it is its turn; None at the end."""
         while True:
             room = self._options.max_pages - self._good
-            if self._active < min(self._options.concurrency, room):
+            if self._on_wire < self._options.concurrency and self._active < room:
                 entry = self._frontier.next(early_under_way=self._active_early > 0)
                 if entry is not None:
                     await self._pace.turn()
@@ -100,14 +103,37 @@ class Crawler:
         changed, self._changed = self._changed, anyio.Event()
         changed.set()
 
+    async def _catch_up(self) -> None:
+        """Looks at the pages that were fetched when the last run ended."""
+        for entry, body, headers in self._state.answered():
+            answer = Answer(
+                url=body.url, status=200, data=body.data, content_type=body.content_type, charset=body.charset,
+                headers=headers,
+            )  # fmt: skip
+            await self._judge(entry, answer)
+
     async def _visit(self, entry: Entry) -> None:
+        on_wire = 1
         try:
-            if not self._repeats_page(entry):
-                await self._judge(entry, await self._ask(entry))
+            if self._repeats_page(entry):
+                return
+            answer = await self._ask(entry)
+            if isinstance(answer, Answer) and answer.status == 200 and not answer.unread:
+                self._state.hold(_body(entry, answer), "answered", answer.headers)
+                self._on_wire, on_wire = self._on_wire - 1, 0
+                await self._let_others_go()
+            await self._judge(entry, answer)
         finally:
+            self._on_wire -= on_wire
             self._active -= 1
             self._active_early -= not entry.late
             self._tell()
+
+    async def _let_others_go(self) -> None:
+        """The next request goes out before this answer is looked at: the site works while we do."""
+        self._tell()
+        for _ in range(_STEPS_TO_SEND):
+            await anyio.sleep(0)
 
     def _repeats_page(self, entry: Entry) -> bool:
         """Whether a text of llms.txt is another page's, which is there already."""
@@ -154,9 +180,8 @@ class Crawler:
             return answer, Outcome(state="failed", reason=str(error), links=outcome.links)
         self._report.rendered += 1
         shown = judge_page(entry.url, look(html, entry.url, answer.headers), self._scope, entry.hops)
-        told = Answer(
-            url=answer.url, status=200, data=html.encode(), content_type="text/html", charset="utf-8", headers={}
-        )
+        told = Answer(url=answer.url, status=200, data=html.encode(), content_type="text/html", charset="utf-8")
+        self._state.hold(_body(entry, told), "answered", {})
         return told, shown
 
     def _apply(self, entry: Entry, answer: Answer, outcome: Outcome) -> None:
@@ -188,16 +213,12 @@ class Crawler:
 
     def _hold(self, entry: Entry, answer: Answer, outcome: Outcome) -> None:
         """Keeps the body: to be indexed, or until it is known whether another page stands for it."""
-        digest = hashlib.blake2b(answer.data, digest_size=16).hexdigest()
+        digest = _digest(answer.data)
         state: PageState = outcome.state
         target = outcome.target
         if state == "fetched" and (twin := self._hashes.get(digest, entry.url)) != entry.url:
             state, target = "duplicate", twin
-        body = Body(
-            entry.url, target, digest, answer.data, answer.content_type, answer.charset,
-            answer.headers.get("last-modified", ""),
-        )  # fmt: skip
-        self._state.hold(body, state, answer.headers.get("etag", ""))
+        self._state.decide(entry.url, state, target)
         if state == "fetched":
             self._hashes[digest] = entry.url
             self._good += 1
@@ -206,7 +227,7 @@ class Crawler:
 
     def _finished(self, entry: Entry) -> None:
         self._done += 1
-        self._progress.step(self._done, self._done + len(self._frontier) + self._active - 1, entry.url)
+        self._progress.step(self._done, self._done + len(self._frontier) + max(0, self._active - 1), entry.url)
 
     async def _keep(self) -> None:
         """Indexes what was fetched whenever enough of it waits, and all of it at the end."""
@@ -223,3 +244,12 @@ class Crawler:
                     return
             else:
                 await self._changed.wait()
+
+
+def _body(entry: Entry, answer: Answer) -> Body:
+    modified = answer.headers.get("last-modified", "")
+    return Body(entry.url, "", _digest(answer.data), answer.data, answer.content_type, answer.charset, modified)
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.blake2b(data, digest_size=16).hexdigest()

@@ -35,7 +35,7 @@ def _settle_full(state: CrawlState, keeper: Keeper) -> None:
     url, text = state.full
     if text and _says_more(text, keeper, url):
         state.add([Entry(url, 1)])
-        state.hold(Body(url, "", "", text.encode(), "text/markdown", "utf-8", ""), "fetched", "")
+        state.hold(Body(url, "", "", text.encode(), "text/markdown", "utf-8", ""), "fetched", {})
         keeper.keep_all()
 
 
@@ -58,7 +58,7 @@ def _settle_aliases(state: CrawlState, keeper: Keeper) -> None:
         state.release((one.url, "alias", "") for one, repeats in results if repeats)
         for one, repeats in results:
             if not repeats:
-                state.note(one.url, "fetched")
+                state.decide(one.url, "fetched")
         keeper.keep_all()
 
 
@@ -78,7 +78,7 @@ def _settle_duplicates(state: CrawlState) -> None:
             if hashes.get(one.hash, one.url) != one.url:
                 state.release([(one.url, "duplicate", "")])
             else:
-                state.note(one.url, "fetched")
+                state.decide(one.url, "fetched")
                 hashes[one.hash] = one.url
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +17,7 @@ from refdesk.model import Skipped
 
 PageState = Literal[
     "queued",  # to be asked for
+    "answered",  # its body waits to be looked at
     "fetched",  # its body waits to be indexed
     "stored",  # in the library, as it is now
     "alias",  # gives another address as its own; its body is held until that one is there
@@ -40,7 +42,8 @@ CREATE TABLE pages (
     late INTEGER NOT NULL DEFAULT 0, hops INTEGER NOT NULL DEFAULT 0, status INTEGER NOT NULL DEFAULT 0,
     reason TEXT NOT NULL DEFAULT '', target TEXT NOT NULL DEFAULT '', etag TEXT NOT NULL DEFAULT '',
     last_modified TEXT NOT NULL DEFAULT '', hash TEXT NOT NULL DEFAULT '', content_type TEXT NOT NULL DEFAULT '',
-    charset TEXT NOT NULL DEFAULT '', body BLOB, asked_at INTEGER NOT NULL DEFAULT 0,
+    charset TEXT NOT NULL DEFAULT '', headers TEXT NOT NULL DEFAULT '{}', body BLOB,
+    asked_at INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (collection, url)
 );
 CREATE INDEX pages_by_state ON pages (collection, state);
@@ -49,6 +52,8 @@ CREATE INDEX pages_by_url ON pages (url);
 _ENTRY = "url, depth, late, hops, etag, last_modified"
 _ROBOTS_FRESH_S = 24 * 3600
 _MOST_HOPS = 10
+_TOLD = ("link", "x-robots-tag", "etag", "last-modified")
+_ALL = -1
 
 
 @dataclass(slots=True)
@@ -233,9 +238,9 @@ class CrawlState:
         return dict(self._rows("SELECT url, hash FROM pages WHERE collection = ? AND hash <> ''", self._collection))
 
     def note(self, url: str, state: PageState, *, status: int = 0, reason: str = "", target: str = "") -> None:
-        """Sets what became of a page."""
+        """Sets what became of a page that has no body to keep."""
         self._run(
-            "UPDATE pages SET state = ?, status = ?, reason = ?, target = ?, asked_at = ?"
+            "UPDATE pages SET state = ?, status = ?, reason = ?, target = ?, asked_at = ?, body = NULL"
             " WHERE collection = ? AND url = ?",
             state, status, reason, target, int(time.time()), self._collection, url,
         )  # fmt: skip
@@ -245,14 +250,29 @@ class CrawlState:
         query = "UPDATE pages SET state = 'queued', depth = ? WHERE collection = ? AND url = ?"
         self._run(query, entry.depth, self._collection, entry.url)
 
-    def hold(self, body: Body, state: PageState, etag: str) -> None:
-        """Keeps a fetched page with its body."""
+    def hold(self, body: Body, state: PageState, headers: Mapping[str, str]) -> None:
+        """Keeps a page with its body and what its server said of it."""
+        told = json.dumps({key: headers[key] for key in _TOLD if key in headers})
         self._run(
             "UPDATE pages SET state = ?, status = 200, reason = '', target = ?, etag = ?, last_modified = ?, hash = ?,"
-            " content_type = ?, charset = ?, body = ?, asked_at = ? WHERE collection = ? AND url = ?",
-            state, body.target, etag, body.last_modified, body.hash, body.content_type, body.charset, body.data,
-            int(time.time()), self._collection, body.url,
+            " content_type = ?, charset = ?, headers = ?, body = ?, asked_at = ? WHERE collection = ? AND url = ?",
+            state, body.target, headers.get("etag", ""), body.last_modified, body.hash, body.content_type,
+            body.charset, told, body.data, int(time.time()), self._collection, body.url,
         )  # fmt: skip
+
+    def decide(self, url: str, state: PageState, target: str = "") -> None:
+        """Sets what becomes of a page whose body is held."""
+        query = "UPDATE pages SET state = ?, reason = '', target = ? WHERE collection = ? AND url = ?"
+        self._run(query, state, target, self._collection, url)
+
+    def answered(self) -> list[tuple[Entry, Body, dict[str, str]]]:
+        """The pages that were fetched but not looked at, with their headers."""
+        found = []
+        for body in self.bodies("answered", _ALL):
+            query = f"SELECT {_ENTRY}, headers FROM pages WHERE collection = ? AND url = ?"  # noqa: S608 - a constant
+            *entry, headers = self._rows(query, self._collection, body.url)[0]
+            found.append((Entry(*entry), body, json.loads(headers)))
+        return found
 
     def bodies(self, state: PageState, limit: int) -> list[Body]:
         """The first pages of a state whose bodies are here."""

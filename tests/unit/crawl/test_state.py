@@ -63,7 +63,7 @@ def test_a_round_goes_on_where_it_stopped(opened: Open) -> None:
     state.note_robots("User-agent: *")
     state.note_seeded("", "")
     frontier(state).found([ROOT + name for name in ("a", "b", "c", "d")], 1)
-    state.hold(body("a"), "fetched", '"tag"')
+    state.hold(body("a"), "fetched", {"etag": '"tag"'})
     state.note(ROOT + "b", "failed", status=500, reason="status 500")
     state.release([(ROOT + "c", "stored", "")])
 
@@ -80,6 +80,20 @@ def test_a_round_goes_on_where_it_stopped(opened: Open) -> None:
     assert sorted(names(frontier(fresh))) == ["a", "b", "c", "d"]
     assert fresh.bodies("fetched", 10) == []
     assert {one.url: one.etag for one in fresh.queued()}[ROOT + "a"] == '"tag"'
+
+
+def test_an_answer_that_was_not_looked_at_is_not_lost(opened: Open) -> None:
+    state = opened()
+    state.begin(ROOT)
+    frontier(state).found([ROOT + "a"], 3)
+    state.hold(body("a", b"<p>x</p>"), "answered", {"x-robots-tag": "noindex", "server": "x"})
+    again = opened()
+    assert again.begin(ROOT) is True
+    assert names(frontier(again)) == []
+    [(entry, held, headers)] = again.answered()
+    assert (entry.url, entry.depth, held.data, headers) == (ROOT + "a", 3, b"<p>x</p>", {"x-robots-tag": "noindex"})
+    again.decide(ROOT + "a", "fetched")
+    assert again.answered() == [] and len(again.bodies("fetched", 5)) == 1
 
 
 def test_rules_may_change_between_runs(opened: Open) -> None:
