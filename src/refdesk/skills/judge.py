@@ -50,13 +50,13 @@ class Thinker(Protocol):
 class Calibration:
     """What the evidence is worth: fitted by tests/unit/skills/calibrate.py on the calibration conversations."""
 
-    meaning_floor: float = 0.76  # standard deviations
-    words_floor: float = 0.14  # share of what the problem says
-    meaning_weight: float = 1.47
-    words_weight: float = 15.0
-    no_trouble: float = 3.36  # log odds less where the skill mends a trouble that the query does not report
-    bias: float = -4.59
-    needed: float = 3.11  # log odds
+    meaning_floor: float = 0.74  # standard deviations
+    words_floor: float = 0.15  # share of what the problem says
+    meaning_weight: float = 1.09
+    words_weight: float = 16.24
+    no_trouble: float = 2.88  # log odds less where the skill mends a trouble that the query does not report
+    bias: float = -3.88
+    needed: float = 1.93  # log odds
     distrust: float = 1.5  # log odds more for a skill that failed often
     one_word_above: float = 3.0  # standard deviations from which one shared word is enough
     words_alone: float = 0.5  # share needed where there is no embedder

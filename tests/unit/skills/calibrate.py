@@ -21,7 +21,7 @@ from refdesk.skills.judge import Calibration, EvidenceJudge
 from refdesk.skills.model import Skill
 from tests.unit.skills.conversations import Conversation, cold, foreign, learner, learning, shipped_embedder, split
 
-FALSE_MATCHES = 0.05
+FALSE_MATCHES = 0.08  # nearly half of the unknown calibration issues are near misses, so this is strict
 Pairs = list[
     tuple[str, str, NDArray[np.float64], list[str]]
 ]  # kind, query, evidence for each skill, kinds of the skills

@@ -10,8 +10,6 @@ from pathlib import Path
 import yaml
 
 from refdesk.embed.static import StaticEmbedder
-from refdesk.embed.wordllama import WordllamaEmbedder
-from refdesk.errors import EmbeddingError
 from refdesk.llm.local import LocalThinker
 from refdesk.ports import Embedder
 from refdesk.skills.extract import issue_of
@@ -55,10 +53,7 @@ def foreign(name: str) -> list[str]:
 
 def shipped_embedder() -> Embedder:
     """The embedder that comes with the package."""
-    try:
-        return StaticEmbedder()
-    except EmbeddingError:  # a checkout in which the model was not built yet
-        return WordllamaEmbedder()
+    return StaticEmbedder()
 
 
 @contextmanager
