@@ -107,11 +107,11 @@ def test_the_whole_loop_through_each_vendors_sdk(vendor: str, learner: Learner) 
 
 
 def test_the_judge_sees_five_candidates_at_most_and_only_what_it_should(learner: Learner) -> None:
-    for number in range(7):
-        fresh = {**DRAFT, "title": f"Playbook {number}", "problem": f"locked out of device {number} " + "x" * number}
-        fresh["keywords"] = [f"key{number}", f"word{number * 7}"]
-        fresh["conditions"] = [f"condition {number * 3}"]
-        assert learner.create(INJECTION, PromptedThinker(Scripted(fresh))).created
+    for thing in ("laptop", "garage door", "bank account", "forum", "webinar", "parking app", "library card"):
+        fresh = {**DRAFT, "title": f"Locked {thing}", "problem": f"locked out of the {thing}", "keywords": [thing]}
+        assert learner.create(
+            INJECTION, PromptedThinker(Scripted({**fresh, "conditions": [f"{thing} is theirs"]}))
+        ).created
     llm = Scripted({"skill_id": "none", "reason": ""})
     learner.search("locked out of my device", PromptedThinker(llm))
     (asked,) = llm.asked
