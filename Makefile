@@ -16,6 +16,7 @@ demo: $(STAMP)
 	$(BIN)/python examples/demo.py
 
 test: $(STAMP)
+	$(BIN)/python tests/server/node_tools.py
 	$(BIN)/python -m pytest
 
 check: lint types layers

@@ -51,6 +51,10 @@ class Settings:
     auth_token: str = field(default="", repr=False)
     oauth_issuer: str = ""
     oauth_audience: str = ""
+    oauth_scopes: tuple[str, ...] = ()
+    http_hosts: tuple[str, ...] = ()  # further names under which HTTP answers
+    http_origins: tuple[str, ...] = ()  # web pages that may ask
+    public_url: str = ""  # the address clients see, behind a proxy
     log_level: str = "info"
 
     # language models; their keys are the vendors' own variables

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from refdesk import __version__
+from refdesk.errors import SettingsError
 from refdesk.settings import Settings, load
 
 if TYPE_CHECKING:
@@ -64,7 +65,9 @@ def _options(settings: Settings) -> Any:
 
     oauth = None
     if settings.oauth_issuer:
-        oauth = OAuth(issuer=settings.oauth_issuer, audience=settings.oauth_audience)
+        if not settings.oauth_audience:
+            raise SettingsError("oauth_issuer is set, but no oauth_audience.", "Set it to this server's own name.")
+        oauth = OAuth(issuer=settings.oauth_issuer, audience=settings.oauth_audience, scopes=settings.oauth_scopes)
     return ServerOptions(
         version=__version__,
         transport=settings.transport,  # type: ignore[arg-type]
@@ -72,5 +75,8 @@ def _options(settings: Settings) -> Any:
         port=settings.port,
         auth_token=settings.auth_token or None,
         oauth=oauth,
+        allowed_hosts=settings.http_hosts,
+        allowed_origins=settings.http_origins,
+        public_url=settings.public_url or None,
         log_level=settings.log_level,
     )
