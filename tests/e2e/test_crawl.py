@@ -26,7 +26,8 @@ from refdesk.errors import InvalidUri, LoadFailed, SettingsError
 from refdesk.model import Document
 from refdesk.settings import Settings
 from tests.e2e.docsite.build import build_mkdocs, build_sphinx, source_words, sources, text_words
-from tests.e2e.docsite.server import Reply, Site, make_nasty, page
+from tests.e2e.docsite.nasty import make_nasty
+from tests.e2e.docsite.server import Reply, Site, page
 from tests.mcp_client.stdio import environment
 
 MAX_BYTES = 500_000
