@@ -81,7 +81,6 @@ def test_memory_stays_flat_over_many_calls(start: Start) -> None:
     before = resident_kb(pid), open_files(pid)
     make_calls(client, CALLS // 5, CALLS - CALLS // 5)
     after = resident_kb(pid), open_files(pid)
-    print(before, after)
     assert after[0] - before[0] < MAY_GROW_KB
     assert after[1] <= before[1]
     assert threads(pid) < 40
@@ -106,6 +105,5 @@ def test_memory_stays_flat_over_many_sessions(serve_http: Serve, connect: Connec
     before = resident_kb(pid), open_files(pid)
     visit(160)
     after = resident_kb(pid), open_files(pid)
-    print(before, after)
     assert after[0] - before[0] < MAY_GROW_KB
     assert after[1] <= before[1] + 3
