@@ -21,8 +21,8 @@ _AGENT = words(
 _NOTE = words("note notes internal system action tool log")
 _LABEL = re.compile(
     r"^\s*(?:[>*-]\s+)?(?:[\[(]?\d{1,2}:\d{2}(?::\d{2})?\s*(?:[AaPp][Mm])?[\])]?\s*[-–]?\s*)?"
-    r"(?:\*\*|__|\[)?(?P<who>[A-Za-z][\w .'’-]{0,40}?)(?:\s*\((?P<what>[^)\n]{1,40})\))?(?:\*\*|__|\])?"
-    r"\s*:(?:\*\*|__)?\s+(?P<text>.*)$"
+    r"(?:\*\*|__|\[)?(?P<who>[^\W\d_][\w .'’-]{0,40}?)(?:\s*\((?P<what>[^)\n]{1,40})\))?(?:\*\*|__|\])?"
+    r"(?:\s*:(?:\*\*|__)?\s+|\s*：\s*)(?P<text>.*)$"
 )
 _STAGE = re.compile(r"^\s*[\[(*](?P<text>[^\])*]{4,})[\])*]\s*$")
 _OPENS_AS_AGENT = re.compile(
@@ -129,7 +129,7 @@ def _speaker(found: re.Match[str]) -> str:
 
 def _is_speaker(who: str, labels: list[str]) -> bool:
     # "Settings: open the menu" is no one speaking; a role is, and so is a name that comes back.
-    return len(who.split()) <= 4 and (_role(who) is not None or (who[0].isupper() and labels.count(who) > 1))
+    return len(who.split()) <= 4 and (_role(who) is not None or (not who[0].islower() and labels.count(who) > 1))
 
 
 def _from_paragraphs(text: str) -> list[tuple[Role, str]]:

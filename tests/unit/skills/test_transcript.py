@@ -35,6 +35,11 @@ def test_an_agent_may_speak_first() -> None:
     assert [turn.role for turn in turns] == ["agent", "customer", "agent", "customer"]
 
 
+def test_speakers_in_other_scripts() -> None:
+    turns = read("顧客：ログインできません。\nAgent: ロックを解除しました。\n顧客：できました。").turns
+    assert [turn.role for turn in turns] == ["customer", "agent", "customer"]
+
+
 def test_notes_and_lines_that_go_on() -> None:
     turns = read("Customer: It is broken.\nSettings: all on\n[Agent checks the log]\nAgent: Fixed.\nnow").turns
     assert [(turn.role, turn.text) for turn in turns] == [
