@@ -167,6 +167,13 @@ def test_an_injected_instruction_does_not_make_a_match(learner: Learner, thinker
     assert learner.search(query, thinker).skill is None
 
 
+def test_a_pasted_log_is_cut_to_what_may_be_kept(learner: Learner, thinker: LocalThinker) -> None:
+    chat = f"Customer: I am locked out. {'x' * 5000}\nAgent: I've unlocked {'y' * 9000}.\nCustomer: Works."
+    made = learner.create(chat, thinker)
+    assert made.repaired
+    assert len(made.skill.resolution_md) < 20_000
+
+
 def test_bad_arguments(learner: Learner, thinker: LocalThinker) -> None:
     with pytest.raises(InvalidInput, match=r"^query is required$"):
         learner.search("  ", thinker)
