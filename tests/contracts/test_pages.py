@@ -25,7 +25,7 @@ from tests.mcp_client.stdio import StdioClient
 READ_ON = 'Use qurio_read_page(url="...") to read the full content of any result.'
 TOOLS = ["qurio_search", "qurio_list_sources", "qurio_list_pages", "qurio_read_page"]
 MANY = 430
-EMBEDDER = "wordllama"
+EMBEDDER = "static"
 
 
 class Shelf:
