@@ -62,6 +62,10 @@ class File:
     def text(self, start: int, end: int) -> str:
         return "\n".join(self.lines[start - 1 : end])
 
+    def top_lines(self, name: str) -> str:
+        """The lines that name something outside of any block: variables of the module."""
+        return "\n".join(line for line in self.lines if line[:1].strip() and name in line)
+
     def enclosing_type(self, qualified: str) -> str:
         """The qualified name of the innermost type around a symbol, or of the symbol if it is one; "" for none."""
         parts = qualified.split(".")

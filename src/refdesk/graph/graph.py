@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from refdesk.graph.files import File
-from refdesk.graph.languages import CALLABLES, TYPES, family
+from refdesk.graph.languages import CALLABLES, EXTENSIONS, TYPES, family, is_test
 from refdesk.graph.resolve import Resolved, Resolver
 from refdesk.model import Document, Reference, RelationKind, Symbol
 from refdesk.ports import Store
 
 SURE = 0.5  # edges below are left out
+_MOST_FILES = 20_000
 _SUBTYPING: tuple[RelationKind, ...] = ("inherits", "conforms")
 
 
@@ -73,8 +74,14 @@ class Graph:
             for document, symbol in self._named(last)
             if symbol.qualified == wanted or symbol.qualified.endswith(f".{wanted}") or wanted == last
         ]
+        whole = {node.qualified for node in found if node.kind not in EXTENSIONS}
+        found = [node for node in found if node.kind not in EXTENSIONS or node.qualified not in whole]
         rank = dict.fromkeys(TYPES, 0) | dict.fromkeys(CALLABLES, 1) | {"extension": 2, "impl": 2}
-        return sorted(found, key=lambda node: (rank.get(node.kind, 3), node.path, node.start_line))
+        return sorted(found, key=lambda node: (is_test(node.path), rank.get(node.kind, 3), node.path, node.start_line))
+
+    def documents(self) -> list[Document]:
+        """The files of the codebase."""
+        return self._store.documents(self._collection, _MOST_FILES, 0)
 
     def node(self, document: Document, symbol: Symbol) -> Node:
         return _node(document, symbol)
@@ -98,15 +105,21 @@ class Graph:
 
     def callers(self, node: Node) -> list[Edge]:
         """Who calls the symbol; for a type, who makes one of it."""
-        return self._into(node, ("calls",))
+        found = self._into(node, ("calls",))
+        if node.kind in TYPES and node.language in ("rust", "ruby"):  # X::new() calls a member
+            made = [one for one in self.members(node) if one.name == "new"]
+            found += [replace(edge, target=node) for one in made for edge in self._into(one, ("calls",))]
+        return _tests_last(found)
 
     def users(self, node: Node) -> list[Edge]:
         """Who mentions the symbol without calling it."""
-        return self._into(node, ("references",))
+        return _tests_last(self._into(node, ("references",)))
 
     def subtypes(self, node: Node) -> list[Edge]:
         """Types that inherit from or conform to the type, by declaration, extension or method set."""
-        return [*self._into(node, _SUBTYPING), *self._by_method_set(node)]
+        if node.kind not in TYPES:
+            return []
+        return _tests_last([*self._into(node, _SUBTYPING), *self._by_method_set(node)])
 
     def importers(self, node: Node) -> list[Edge]:
         """Files that import the symbol, or the file by name."""
@@ -129,7 +142,7 @@ class Graph:
         for document, ref in self._used_as(node):
             if ref.kind not in wanted or document.content_type not in family(node.language):
                 continue
-            for one in self._resolve(document, ref):
+            for one in self.meant(document, ref):
                 if one.confidence >= SURE and _is_same(one, node):
                     edge = Edge(self.owner(document, ref), node, ref.kind, ref.line, one.confidence)
                     if edge.source.id != node.id or ref.kind == "calls":
@@ -146,7 +159,8 @@ class Graph:
             uses += self._used(node.qualified.rpartition(".")[0].rpartition(".")[2])
         return uses
 
-    def _resolve(self, document: Document, ref: Reference) -> list[Resolved]:
+    def meant(self, document: Document, ref: Reference) -> list[Resolved]:
+        """The symbols that a reference may mean, each with its confidence."""
         if ref.kind == "imports":
             return self._resolver.imported(document, ref)
         return self._resolver.resolve(document, ref)
@@ -191,7 +205,7 @@ class Graph:
 
     def imports(self, node: Node) -> list[Edge]:
         """What the symbol's file imports from the codebase."""
-        return self._out_of(self._file_node(node), ("imports",))
+        return self._out_of(self.file_node(node), ("imports",))
 
     def mentions(self, node: Node) -> list[Edge]:
         """What the symbol refers to without calling it."""
@@ -199,7 +213,7 @@ class Graph:
 
     def members(self, node: Node) -> list[Node]:
         """What is defined directly inside: in its file, and in extensions elsewhere."""
-        inside = self._file_of(node)
+        inside = self.file_of(node)
         if not node.qualified:
             return [_node(inside.document, one) for one in inside.symbols if "." not in one.qualified]
         prefix = f"{node.qualified}."
@@ -209,7 +223,7 @@ class Graph:
             if one.qualified.startswith(prefix) and "." not in one.qualified[len(prefix) :]
         ]
         for document, symbol in self._named(node.name) if node.kind in TYPES else []:
-            if symbol.kind in ("extension", "impl") and document.id != node.document_id:
+            if symbol.kind in EXTENSIONS and document.id != node.document_id:
                 found += [
                     _node(document, one)
                     for one in self.file(document).symbols
@@ -221,9 +235,9 @@ class Graph:
         """What the symbol is defined in: a type, else its file."""
         if not node.qualified:
             return None
-        inside = self._file_of(node)
+        inside = self.file_of(node)
         around = inside.by_qualified.get(node.qualified.rpartition(".")[0])
-        return _node(inside.document, around) if around else self._file_node(node)
+        return _node(inside.document, around) if around else self.file_node(node)
 
     def owner(self, document: Document, ref: Reference) -> Node:
         """The symbol a reference stands in, or the file."""
@@ -232,18 +246,19 @@ class Graph:
 
     def _out_of(self, node: Node, kinds: Iterable[RelationKind]) -> list[Edge]:
         wanted = set(kinds)
-        inside = self._file_of(node)
+        inside = self.file_of(node)
         found: dict[tuple[str, str], Edge] = {}
         for ref in inside.references:
             if ref.kind not in wanted or not _stands_in(ref, node):
                 continue
-            for one in self._resolve(inside.document, ref):
+            for one in self.meant(inside.document, ref):
                 if one.confidence >= SURE:
                     target = _node(one.document, one.symbol)
                     found.setdefault((target.id, ref.kind), Edge(node, target, ref.kind, ref.line, one.confidence))
         return list(found.values())
 
-    def _file_of(self, node: Node) -> File:
+    def file_of(self, node: Node) -> File:
+        """The file that the node lies in."""
         if node.document_id not in self._files:
             document = self._store.document(node.document_id)
             if document is None:
@@ -251,8 +266,9 @@ class Graph:
             self._files[node.document_id] = File(self._store, document)
         return self._files[node.document_id]
 
-    def _file_node(self, node: Node) -> Node:
-        return file_node(self._file_of(node).document)
+    def file_node(self, node: Node) -> Node:
+        """The node's whole file."""
+        return file_node(self.file_of(node).document)
 
     def _supertype_names(self, name: str) -> set[str]:
         """The names of what a type of that name is declared to be, anywhere."""
@@ -283,6 +299,10 @@ def _node(document: Document, symbol: Symbol) -> Node:
         document.id,
         document.content_type,
     )
+
+
+def _tests_last(edges: list[Edge]) -> list[Edge]:
+    return sorted(edges, key=lambda edge: is_test(edge.source.path))
 
 
 def _is_same(one: Resolved, node: Node) -> bool:

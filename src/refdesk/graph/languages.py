@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from functools import lru_cache
+
 TYPES = frozenset(
     [
         "class", "struct", "enum", "interface", "protocol", "trait", "actor", "extension", "object", "record", "union",
@@ -14,9 +17,11 @@ CALLABLES = frozenset(
 # Methods of every language's own strings, lists, maps, files and threads: a lone method of that name is no evidence.
 COMMON = frozenset(
     [
-        "add", "all", "any", "append", "apply", "call", "clear", "close", "contains", "copy", "count", "decode",
-        "delete", "emit", "encode", "endswith", "entries", "exists", "extend", "fill", "filter", "find",
-        "findall", "first", "flush", "forEach", "format", "get", "group", "has", "index", "insert", "isEmpty",
+        "add", "all", "any", "append", "apply", "as_bytes", "as_ref", "as_str", "bytes", "call", "chars", "clear",
+        "clone", "close", "cmp", "collect", "contains", "copy", "count", "decode", "default", "delete", "drain", "drop",
+        "emit", "encode", "endswith", "entries", "eq", "exists", "expect", "extend", "fill", "filter", "find",
+        "findall", "first", "flush", "from", "hash", "into", "is_empty", "iter", "lines", "new", "push_str", "take",
+        "to_owned", "to_string", "unwrap_or", "forEach", "format", "get", "group", "has", "index", "insert", "isEmpty",
         "items", "join", "keys", "last", "len", "length", "log", "lower", "map", "match", "max", "min", "next",
         "open", "parse", "pop", "push", "put", "read", "readline", "reduce", "release", "remove", "replace",
         "reset", "resolve", "reverse", "run", "search", "seek", "send", "set", "size", "slice", "some", "sort",
@@ -24,6 +29,8 @@ COMMON = frozenset(
         "trim", "unwrap", "update", "upper", "value", "values", "wait", "write",
     ]
 )  # fmt: skip
+EXTENSIONS = frozenset(["extension", "impl", "category"])  # further parts of a type that is defined elsewhere
+VALUES = frozenset(["field", "property", "variable", "constant"])
 SELF = frozenset(["self", "this", "cls", "Self", "@self", "$this", "static"])
 SUPER = frozenset(["super", "super()", "base", "parent"])
 
@@ -46,3 +53,15 @@ IMPLICIT_SELF = frozenset(["swift", "java", "kotlin", "csharp", "cpp", "ruby", "
 def family(language: str) -> frozenset[str]:
     """The languages whose files can name each other's symbols."""
     return frozenset(next((one for one in _FAMILIES if language in one), {language}))
+
+
+_TEST = re.compile(
+    r"(?:^|/)(?:tests?|__tests__|specs?|testdata|benches)/|(?:^|/)test_[^/]*$|[._-](?:test|spec|tests)\.\w+$"
+    r"|(?:Tests?|Spec)\.\w+$|(?:^|/)[^/]*Tests/",
+)
+
+
+@lru_cache(maxsize=65_536)
+def is_test(path: str) -> bool:
+    """Whether the file tests others: code that is no test itself does not use what it defines."""
+    return _TEST.search(path) is not None

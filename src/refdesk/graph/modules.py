@@ -5,11 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import PurePosixPath
 
+from refdesk.graph import crates
+
 _INDEX = frozenset(["__init__", "index", "mod", "lib", "main", "package"])
 
 
 def is_meant(path: str, module: str, importer: str, root: str = "") -> bool:
     """Whether the file at `path` is, or lies in, the module that `importer` names; `root` is the folder above both."""
+    if importer.endswith(".rs"):
+        return crates.is_module(path, module, importer, root)
     wanted = _absolute(module, importer)
     there = _parts_of(path, root)
     if len(wanted) == 1 and not module.startswith("."):  # a lone name is a top module or a neighbour, not any file's
@@ -20,6 +24,8 @@ def is_meant(path: str, module: str, importer: str, root: str = "") -> bool:
 
 def is_inside(path: str, module: str, importer: str, root: str = "") -> bool:
     """Whether the file lies anywhere below the module: a package may hand on names of its inner files."""
+    if importer.endswith(".rs"):
+        return crates.is_in_crate(path, module, importer, root)
     wanted = _absolute(module, importer)
     there = _parts_of(path, root)
     return bool(wanted) and any(there[at : at + len(wanted)] == wanted for at in range(len(there)))
@@ -45,6 +51,8 @@ def _absolute(module: str, importer: str) -> list[str]:
         for part in text.split("/"):
             parts = parts[:-1] if part == ".." else parts if part in (".", "") else [*parts, part]
         return _clean(parts)
+    if text.startswith("@"):  # @scope/package: the package's folder in a monorepo
+        return _clean(text.split("/")[1:])
     parts = [part for part in re.split(r"::|[./\\]", text) if part not in ("crate", "self", "super", "*", "")]
     return _clean(parts if "/" not in text else [part for part in text.split("/") if part])
 

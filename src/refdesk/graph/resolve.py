@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from refdesk.graph import languages, modules, receivers
 from refdesk.graph.files import File
@@ -37,25 +38,48 @@ class Resolver:
         self._named = named
         self._file = file
         self._supertypes = supertypes
+        self._seen: dict[tuple[str, bool, str, bool], list[Candidate]] = {}
+        self._asking: set[tuple[str, str]] = set()
+        self._resolved: dict[tuple[str, Reference], list[Resolved]] = {}
 
     def resolve(self, document: Document, ref: Reference) -> list[Resolved]:
         """The symbols that the reference may mean, each with its confidence; none for what is not in the codebase."""
-        file = self._file(document)
-        kin = languages.family(document.content_type)
-        target = self._imported_name(file, ref)
-        candidates = [one for one in self._named(target) if one[0].content_type in kin]
+        known = self._resolved.get((document.id, ref))
+        if known is None:
+            known = self._resolved[document.id, ref] = self._resolve(self._file(document), ref)
+        return known
+
+    def _resolve(self, file: File, ref: Reference) -> list[Resolved]:
+        in_test = languages.is_test(file.document.path)
+        key = (file.document.content_type, in_test, self._imported_name(file, ref), ref.kind == "calls")
+        candidates = self._seen.get(key)
+        if candidates is None:
+            candidates = self._seen[key] = self._candidates(*key)
         if not candidates:
             return []
         if not ref.receiver:
             return self._bare(file, ref, candidates)
         return self._qualified(file, ref, candidates)
 
+    def _candidates(self, language: str, in_test: bool, name: str, is_call: bool) -> list[Candidate]:
+        """What has the name in a language that can be named here; a type itself rather than its extensions."""
+        kin = languages.family(language)
+        found = [one for one in self._named(name) if one[0].content_type in kin]
+        if not in_test:
+            found = [one for one in found if not languages.is_test(one[0].path)]
+        defined = {symbol.qualified for _, symbol in found if symbol.kind not in languages.EXTENSIONS}
+        found = [one for one in found if one[1].kind not in languages.EXTENSIONS or one[1].qualified not in defined]
+        if is_call:
+            called = {symbol.qualified for _, symbol in found if symbol.kind not in languages.VALUES}
+            found = [one for one in found if one[1].kind not in languages.VALUES or one[1].qualified not in called]
+        return found
+
     @staticmethod
     def _imported_name(file: File, ref: Reference) -> str:
-        """The name behind an import's alias."""
+        """The name behind an import's alias; a default import is called what it is called there, mostly."""
         if not ref.receiver:
             for _, name in file.imports.get(ref.target, ()):
-                if name and name != ref.target:
+                if name not in ("", "default", ref.target):
                     return name
         return ref.target
 
@@ -132,8 +156,12 @@ class Resolver:
         by_type = self._of_types(file, self._type_names(file, last), candidates)
         if by_type:
             return by_type
+        top = [one for one in candidates if "." not in one[1].qualified]
         if bound := self._modules(file, receiver):
-            return self._from_imports(file, bound, [one for one in candidates if "." not in one[1].qualified])
+            return self._from_imports(file, bound, top)
+        is_path = file.document.content_type == "rust" and receiver.islower() and "." not in receiver
+        if is_path and (found := self._from_imports(file, [(receiver, "")], top)):  # crate::run(), walk::build()
+            return found
         types = self._receiver_types(file, ref, receiver, last)
         if types:
             return self._of_types(file, types, candidates)
@@ -187,18 +215,49 @@ class Resolver:
         of_type = file.text(owner.start_line, owner.end_line) if owner else ""
         language = file.document.content_type
 
+        if ref.receiver.endswith("()"):
+            return self._given_by(file, ref, receiver)
+
         def types_of(name: str, text: str) -> set[str]:
-            return receivers.types_of(name, [text], language)
+            found = receivers.types_of(name, text, language)
+            for function in receivers.made_by(name, text) if not found else ():
+                found = found or self._given_by(file, ref, function)
+            return found
 
         if "." not in receiver:
             found = types_of(last, around)
-            for member in receivers.taken_from(last, around):
+            for member in receivers.taken_from(last, around) if not found else ():
                 found = found or types_of(member, of_type)
-            return found or (types_of(last, of_type) if language in languages.IMPLICIT_SELF else found)
-        found = types_of(last, of_type)
-        for variable in receivers.handed_from(last, of_type):
+            if language in languages.IMPLICIT_SELF:
+                found = found or types_of(last, of_type)
+            return found or types_of(last, file.top_lines(last))
+        found = types_of(last, of_type) or self._of_member(receiver, last)
+        for variable in receivers.handed_from(last, of_type) if not found else ():
             found = found or types_of(variable, of_type)
         return found
+
+    def _of_member(self, receiver: str, last: str) -> set[str]:
+        """The type of a type's own member: of Log.shared, what Log says."""
+        name = receiver.replace("::", ".").split(".")[-2]
+        found: set[str] = set()
+        for document, symbol in self._named(name) if name[:1].isupper() else ():
+            if symbol.kind in languages.TYPES:
+                text = self._file(document).text(symbol.start_line, symbol.end_line)
+                found |= receivers.types_of(last, text, document.content_type)
+        return found
+
+    def _given_by(self, file: File, ref: Reference, function: str) -> set[str]:
+        """The type of a call's result, by the signature of the function that it surely means."""
+        receiver, _, name = function.replace("::", ".").rpartition(".")
+        if (name, receiver) in self._asking:  # a result of a result of itself
+            return set()
+        self._asking.add((name, receiver))
+        called = self.resolve(file.document, replace(ref, kind="calls", target=name, receiver=receiver))
+        self._asking.discard((name, receiver))
+        sure = [meant.symbol for meant in called if meant.confidence >= FAIR]
+        given = {one for symbol in sure for one in receivers.returned(symbol.signature)}
+        made = {symbol.name for symbol in sure if symbol.kind in languages.TYPES}
+        return given or made
 
     def _by_name_alone(self, last: str, candidates: list[Candidate]) -> list[Resolved]:
         """A method that only one family of types has, or whose type is called like the variable."""
@@ -230,7 +289,12 @@ class Resolver:
 
 
 def _container(symbol: Symbol) -> str:
-    return symbol.qualified.rpartition(".")[0].rpartition(".")[2]
+    return _container_of(symbol.qualified)
+
+
+@lru_cache(maxsize=65_536)
+def _container_of(qualified: str) -> str:
+    return qualified.rpartition(".")[0].rpartition(".")[2]
 
 
 def _all(found: list[Candidate], confidence: float) -> list[Resolved]:
@@ -238,7 +302,9 @@ def _all(found: list[Candidate], confidence: float) -> list[Resolved]:
 
 
 def _shared(found: list[Candidate], confidence: float) -> list[Resolved]:
-    """One is as sure as can be; several share it, unless they are overloads of one name in one place."""
-    places = {(document.id, symbol.qualified) for document, symbol in found}
+    """One is as sure as can be; several share it, unless they are overloads of one name or parts of one type."""
+    places = {
+        ("" if symbol.kind in languages.EXTENSIONS else document.id, symbol.qualified) for document, symbol in found
+    }
     share = confidence / max(1, len(places)) ** 0.5
     return [Resolved(document, symbol, round(share, 3)) for document, symbol in found]

@@ -231,8 +231,13 @@ def _finish(d: Definition, data: bytes, spaces: set[str]) -> None:
         d.parent.children.append(d)
 
 
+_BORROWED = re.compile(r"^(?:[&*]|'\w+\s|mut\s|const\s|dyn\s|\s)+")
+
+
 def _name(d: Definition) -> None:
     """Takes a name as written apart: `Foo::bar` is bar of Foo."""
+    if d.kind == "impl":  # impl Draw for &'a mut M
+        d.name = _BORROWED.sub("", d.name)
     operator = _OPERATOR.search(d.name)
     macro = _TEST_MACRO.match(d.signature) if d.kind == "function" and d.name.isupper() else None
     if operator is not None:
