@@ -35,15 +35,12 @@ class Pieces:
 
     def ids(self, text: str) -> list[int]:
         """The numbers of a text's pieces in order; what the vocabulary can't spell is left out."""
+        if len(self._known) > _REMEMBERED:
+            self._known = {}  # not cleared: another thread may be reading it
         known = self._known
         found = words(text)
-        missing = set(found).difference(known)
-        if missing:
-            if len(known) > _REMEMBERED:
-                known.clear()
-                missing = set(found)
-            for word in missing:
-                known[word] = self._parts(word.lower())
+        for word in set(found).difference(known):
+            known[word] = self._parts(word.lower())
         return list(chain.from_iterable(map(known.__getitem__, found)))
 
     def _parts(self, word: str) -> tuple[int, ...]:
