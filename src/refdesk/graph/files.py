@@ -52,6 +52,15 @@ class File:
         return False
 
     @cached_property
+    def base_references(self) -> dict[str, list[Reference]]:
+        """What each type of the file is declared to be, as it is named there."""
+        found: dict[str, list[Reference]] = {}
+        for ref in self.references:
+            if ref.kind in ("inherits", "conforms"):
+                found.setdefault(ref.source, []).append(ref)
+        return found
+
+    @cached_property
     def starred(self) -> list[str]:
         return [ref.receiver or ref.target for ref in self.references if ref.kind == "imports" and ref.target == "*"]
 

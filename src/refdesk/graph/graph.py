@@ -6,12 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from refdesk.graph.files import File
-from refdesk.graph.languages import CALLABLES, EXTENSIONS, TYPES, family, is_test
+from refdesk.graph.languages import CALLABLES, EXTENSIONS, IMPORTING, TYPES, family, is_test
 from refdesk.graph.resolve import Resolved, Resolver
 from refdesk.model import Document, Reference, RelationKind, Symbol
 from refdesk.ports import Store
 
 SURE = 0.5  # edges below are left out
+ALL = 1_000_000
+_TRIED = 20  # uses of a name that are looked at for each one that is wanted
 _MOST_FILES = 20_000
 _SUBTYPING: tuple[RelationKind, ...] = ("inherits", "conforms")
 
@@ -61,7 +63,7 @@ class Graph:
         self._supers: dict[str, set[str]] = {}
         known = store.collection(collection)
         root = known.root.rstrip("/").rpartition("/")[2] if known else ""
-        self._resolver = Resolver(self._named, self.file, self._supertype_names, root)
+        self._resolver = Resolver(self._named, self.file, self._supertype_names, self._used, root)
 
     # --- looking up --------------------------------------------------------------------------------
 
@@ -102,28 +104,29 @@ class Graph:
         return self._references[name]
 
     # --- edges into a symbol -------------------------------------------------------------------------
+    # Each takes how many are wanted: where a name is used often, no more is looked at than is shown.
 
-    def callers(self, node: Node) -> list[Edge]:
+    def callers(self, node: Node, most: int = ALL) -> list[Edge]:
         """Who calls the symbol; for a type, who makes one of it."""
-        found = self._into(node, ("calls",))
+        found = self._into(node, ("calls",), most)
         if node.kind in TYPES and node.language in ("rust", "ruby"):  # X::new() calls a member
             made = [one for one in self.members(node) if one.name == "new"]
-            found += [replace(edge, target=node) for one in made for edge in self._into(one, ("calls",))]
-        return _tests_last(found)
+            found += [replace(edge, target=node) for one in made for edge in self._into(one, ("calls",), most)]
+        return found
 
-    def users(self, node: Node) -> list[Edge]:
+    def users(self, node: Node, most: int = ALL) -> list[Edge]:
         """Who mentions the symbol without calling it."""
-        return _tests_last(self._into(node, ("references",)))
+        return self._into(node, ("references",), most)
 
-    def subtypes(self, node: Node) -> list[Edge]:
+    def subtypes(self, node: Node, most: int = ALL) -> list[Edge]:
         """Types that inherit from or conform to the type, by declaration, extension or method set."""
         if node.kind not in TYPES:
             return []
-        return _tests_last([*self._into(node, _SUBTYPING), *self._by_method_set(node)])
+        return [*self._into(node, _SUBTYPING, most), *self._by_method_set(node)]
 
-    def importers(self, node: Node) -> list[Edge]:
+    def importers(self, node: Node, most: int = ALL) -> list[Edge]:
         """Files that import the symbol, or the file by name."""
-        return self._into(node, ("imports",))
+        return self._into(node, ("imports",), most)
 
     def overriders(self, node: Node) -> list[Edge]:
         """Methods of subtypes with the method's name."""
@@ -136,18 +139,35 @@ class Graph:
             if member.name == name and member.id != node.id
         ]
 
-    def _into(self, node: Node, kinds: Iterable[RelationKind]) -> list[Edge]:
-        wanted = set(kinds)
+    def _into(self, node: Node, kinds: Iterable[RelationKind], most: int) -> list[Edge]:
+        """The edges in the order of their files, those of tests last."""
         found: dict[tuple[str, str, int], Edge] = {}
-        for document, ref in self._used_as(node):
-            if ref.kind not in wanted or document.content_type not in family(node.language):
-                continue
+        sources: set[str] = set()
+        for document, ref in self._seen_from(node, frozenset(kinds), most):
             for one in self.meant(document, ref):
                 if one.confidence >= SURE and _is_same(one, node):
                     edge = Edge(self.owner(document, ref), node, ref.kind, ref.line, one.confidence)
                     if edge.source.id != node.id or ref.kind == "calls":
                         found.setdefault((edge.source.id, ref.kind, ref.line), edge)
-        return sorted(found.values(), key=lambda edge: (edge.source.path, edge.line))
+                        sources.add(edge.source.id)
+            if len(sources) > most:
+                break
+        return sorted(found.values(), key=lambda edge: (is_test(edge.source.path), edge.source.path, edge.line))
+
+    def _seen_from(self, node: Node, kinds: frozenset[RelationKind], most: int) -> list[tuple[Document, Reference]]:
+        """The uses of the name that can mean the symbol by where they stand; its own folder first, tests last."""
+        kin = family(node.language)
+        uses = [use for use in self._used_as(node) if use[0].content_type in kin]
+        if node.language in IMPORTING and "." not in node.qualified:
+            bound = {document.id for document, ref in uses if ref.kind == "imports"}
+            bound |= {document.id for document, _ in self._used("*")} | {node.document_id}
+            uses = [use for use in uses if use[1].receiver or use[0].id in bound]
+        uses = [use for use in uses if use[1].kind in kinds]
+        if most < ALL:
+            folder = node.path.rpartition("/")[0]
+            uses.sort(key=lambda use: (is_test(use[0].path), not use[0].path.startswith(folder)))
+            uses = uses[: most * _TRIED]
+        return uses
 
     def _used_as(self, node: Node) -> list[tuple[Document, Reference]]:
         """The uses of the symbol's name, also behind the aliases that imports give it."""
@@ -195,9 +215,9 @@ class Graph:
 
     # --- edges out of a symbol -----------------------------------------------------------------------
 
-    def callees(self, node: Node) -> list[Edge]:
+    def callees(self, node: Node, most: int = ALL) -> list[Edge]:
         """What the symbol calls."""
-        return self._out_of(node, ("calls",))
+        return self._out_of(node, ("calls",), most)
 
     def supertypes(self, node: Node) -> list[Edge]:
         """What the type inherits from or conforms to."""
@@ -244,13 +264,15 @@ class Graph:
         symbol = self.file(document).by_qualified.get(ref.source) if ref.source else None
         return _node(document, symbol) if symbol else file_node(document)
 
-    def _out_of(self, node: Node, kinds: Iterable[RelationKind]) -> list[Edge]:
+    def _out_of(self, node: Node, kinds: Iterable[RelationKind], most: int = ALL) -> list[Edge]:
         wanted = set(kinds)
         inside = self.file_of(node)
         found: dict[tuple[str, str], Edge] = {}
         for ref in inside.references:
             if ref.kind not in wanted or not _stands_in(ref, node):
                 continue
+            if len(found) > most:
+                break
             for one in self.meant(inside.document, ref):
                 if one.confidence >= SURE:
                     target = _node(one.document, one.symbol)
@@ -276,11 +298,8 @@ class Graph:
             self._supers[name] = set()
             for document, symbol in self._named(name):
                 if symbol.kind in TYPES:
-                    self._supers[name] |= {
-                        ref.target
-                        for ref in self.file(document).references
-                        if ref.kind in _SUBTYPING and ref.source == symbol.qualified
-                    }
+                    bases = self.file(document).base_references.get(symbol.qualified, ())
+                    self._supers[name] |= {ref.target for ref in bases}
         return self._supers[name]
 
 
@@ -299,10 +318,6 @@ def _node(document: Document, symbol: Symbol) -> Node:
         document.id,
         document.content_type,
     )
-
-
-def _tests_last(edges: list[Edge]) -> list[Edge]:
-    return sorted(edges, key=lambda edge: is_test(edge.source.path))
 
 
 def _is_same(one: Resolved, node: Node) -> bool:

@@ -32,7 +32,7 @@ COMMON = frozenset(
 EXTENSIONS = frozenset(["extension", "impl", "category"])  # further parts of a type that is defined elsewhere
 VALUES = frozenset(["field", "property", "variable", "constant"])
 SELF = frozenset(["self", "this", "cls", "Self", "@self", "$this", "static"])
-SUPER = frozenset(["super", "super()", "base", "parent"])
+SUPER = {"csharp": "base", "php": "parent"}  # others say super
 
 _FAMILIES = (
     {"typescript", "tsx", "javascript", "jsx", "vue", "svelte"},
@@ -46,6 +46,10 @@ FOLDER_WIDE = frozenset(["go", "java", "kotlin", "scala", "csharp", "groovy"])
 CODEBASE_WIDE = frozenset(
     ["swift", "objc", "c", "cpp", "cuda", "ruby", "php", "lua", "bash", "sql", "elixir", "csharp"]
 )
+# A name of another file is seen only where it is imported.
+IMPORTING = frozenset(["python", "typescript", "tsx", "javascript", "jsx", "vue", "svelte"])
+# A class is in one place: no extension elsewhere adds to it.
+WHOLE = frozenset(["python", "typescript", "tsx", "javascript", "jsx", "java", "vue", "svelte"])
 # A member is called without naming its object.
 IMPLICIT_SELF = frozenset(["swift", "java", "kotlin", "csharp", "cpp", "ruby", "scala", "groovy", "objc"])
 

@@ -12,6 +12,8 @@ from refdesk.model import Document, Reference, Symbol
 
 CERTAIN, LIKELY, FAIR, GUESS = 0.95, 0.85, 0.7, 0.6
 
+_GENERATIONS = 6
+
 Candidate = tuple[Document, Symbol]
 
 
@@ -32,9 +34,11 @@ class Resolver:
         named: Callable[[str], list[Candidate]],
         file: Callable[[Document], File],
         supertypes: Callable[[str], set[str]],
+        used: Callable[[str], list[tuple[Document, Reference]]],
         root: str = "",
     ) -> None:
         self._root = root
+        self._used = used
         self._named = named
         self._file = file
         self._supertypes = supertypes
@@ -96,7 +100,12 @@ class Resolver:
         starred = [one for one in top if self._is_any(one, file.starred, file)]
         if starred:
             return _all(starred, LIKELY)
-        if language in languages.IMPLICIT_SELF and (mine := self._members(file, ref.source, candidates)):
+        is_base = ref.kind in ("inherits", "conforms")  # named outside of the type
+        if (
+            not is_base
+            and language in languages.IMPLICIT_SELF
+            and (mine := self._members(file, ref.source, candidates))
+        ):
             return mine
         folder = file.document.path.rpartition("/")[0]
         if language in languages.FOLDER_WIDE:
@@ -109,7 +118,7 @@ class Resolver:
 
     def _in_scope(self, file: File, ref: Reference, candidate: Candidate) -> bool:
         document, symbol = candidate
-        if document.id != file.document.id:
+        if document.id != file.document.id or symbol.name != ref.target:
             return False
         container = symbol.qualified.rpartition(".")[0]
         if not container:
@@ -126,7 +135,9 @@ class Resolver:
         candidates = [one for one in self._named(ref.target) if "." not in one[1].qualified]
         return self._from_imports(self._file(document), [(ref.receiver or ref.target, ref.target)], candidates)
 
-    def _from_imports(self, file: File, bound: list[tuple[str, str]], candidates: list[Candidate]) -> list[Resolved]:
+    def _from_imports(
+        self, file: File, bound: list[tuple[str, str]], candidates: list[Candidate], hops: int = 3
+    ) -> list[Resolved]:
         """Those of the module that is imported, else those a package hands on from its inner files."""
         importer = file.document.path
         names = [module for module, _ in bound]
@@ -136,10 +147,23 @@ class Resolver:
         ]
         if meant:
             return _all(meant, CERTAIN)
+        if top and hops and (handed_on := self._handed_on(importer, names, top, hops)):
+            return handed_on
         inside = [
             one for one in top if any(modules.is_inside(one[0].path, module, importer, self._root) for module in names)
         ]
         return _shared(inside, LIKELY)
+
+    def _handed_on(self, importer: str, names: list[str], top: list[Candidate], hops: int) -> list[Resolved]:
+        """What a module that is imported from has imported itself."""
+        for document, ref in self._used(top[0][1].name):
+            if ref.kind != "imports" or ref.alias or document.path == importer:
+                continue
+            if any(modules.is_meant(document.path, name, importer, self._root) for name in names):
+                bound = [(ref.receiver, ref.target)]
+                if found := self._from_imports(self._file(document), bound, top, hops - 1):
+                    return found
+        return []
 
     def _is_any(self, candidate: Candidate, named: Iterable[str], file: File) -> bool:
         return any(modules.is_meant(candidate[0].path, module, file.document.path, self._root) for module in named)
@@ -151,7 +175,7 @@ class Resolver:
         last = receiver.replace("::", ".").replace("->", ".").rpartition(".")[2].rstrip("?!")
         if receiver in languages.SELF:
             return self._members(file, ref.source, candidates) or []
-        if receiver in languages.SUPER or receiver.startswith("super"):
+        if receiver == languages.SUPER.get(file.document.content_type) or receiver.startswith("super"):
             return self._inherited(file, ref.source, candidates)
         by_type = self._of_types(file, self._type_names(file, last), candidates)
         if by_type:
@@ -177,18 +201,43 @@ class Resolver:
         for local in (receiver, receiver.partition(".")[0]):
             if bound := file.imports.get(local):
                 inner = receiver[len(local) :]
-                return [(f"{module}.{name}{inner}" if name else f"{module}{inner}", "") for module, name in bound]
+                return [(_joined(module, name) + inner, "") for module, name in bound]
         return []
 
     def _members(self, file: File, source: str, candidates: list[Candidate]) -> list[Resolved]:
         own = file.enclosing_type(source)
         if not own:
             return []
+        if file.document.content_type in languages.WHOLE and (found := self._along_bases(file, own, candidates)):
+            return _all(found, CERTAIN)
         return self._of_types(file, {own.rpartition(".")[2]}, candidates, CERTAIN)
 
+    def _along_bases(self, file: File, own: str, candidates: list[Candidate]) -> list[Candidate]:
+        """Members of the very class, else of the classes that its bases mean where they are named."""
+        level, seen = [(file, own)], {(file.document.id, own)}
+        for _ in range(_GENERATIONS):
+            places = {(one.document.id, name) for one, name in level}
+            if found := [one for one in candidates if (one[0].id, _outer(one[1])) in places]:
+                return found
+            above = [
+                (self._file(base.document), base.symbol.qualified)
+                for one, name in level
+                for ref in one.base_references.get(name, ())
+                for base in self.resolve(one.document, ref)
+                if base.confidence >= FAIR
+            ]
+            level = [(one, name) for one, name in above if (one.document.id, name) not in seen]
+            seen |= {(one.document.id, name) for one, name in level}
+        return []
+
     def _inherited(self, file: File, source: str, candidates: list[Candidate]) -> list[Resolved]:
-        own = file.enclosing_type(source).rpartition(".")[2]
-        return self._of_types(file, self._supertypes(own), candidates) if own else []
+        own = file.enclosing_type(source)
+        if not own:
+            return []
+        others = [one for one in candidates if (one[0].id, _outer(one[1])) != (file.document.id, own)]
+        if file.document.content_type in languages.WHOLE and (found := self._along_bases(file, own, others)):
+            return _all(found, LIKELY)
+        return self._of_types(file, self._supertypes(own.rpartition(".")[2]), others)
 
     def _of_types(
         self, file: File, types: set[str], candidates: list[Candidate], confidence: float = LIKELY
@@ -196,7 +245,7 @@ class Resolver:
         """Members of the types, else of the types they inherit from, nearest first."""
         seen: set[str] = set()
         level = types
-        for _ in range(6):
+        for _ in range(_GENERATIONS):
             found = [one for one in candidates if _container(one[1]) in level]
             if found:
                 near = [one for one in found if one[0].id == file.document.id]
@@ -282,10 +331,19 @@ class Resolver:
 
     def _line_of(self, name: str) -> set[str]:
         line, level = {name}, {name}
-        for _ in range(6):
+        for _ in range(_GENERATIONS):
             level = {above for one in level for above in self._supertypes(one)} - line
             line |= level
         return line - {"object", "Protocol", "ABC", "Generic", "Exception", "Object", "NSObject"}
+
+
+def _outer(symbol: Symbol) -> str:
+    return symbol.qualified.rpartition(".")[0]
+
+
+def _joined(module: str, name: str) -> str:
+    """`.` and base are `.base`, a and b are a.b."""
+    return f"{module}{'' if module.endswith('.') else '.'}{name}" if name else module
 
 
 def _container(symbol: Symbol) -> str:

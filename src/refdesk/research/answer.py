@@ -51,6 +51,11 @@ class Answer:
         )
         return True
 
+    def note(self, text: str) -> None:
+        """Says something once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
     def follow(self, edge: Edge, hop: int, *, forward: bool) -> Node | None:
         """Takes an edge and gives the node it newly leads to, None if that was known."""
         self.relations.setdefault(

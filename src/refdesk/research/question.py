@@ -14,9 +14,11 @@ _PATTERNS: tuple[tuple[Intent, str], ...] = (
         "callers",
         rf"\b(?:what|who|which \w+)\s+(?:calls?|invokes?|triggers?)\s+(?:the\s+)?(?:function\s+|method\s+)?{_NAME}",
     ),
-    ("callers", rf"\b(?:callers?|call sites?|call graph|call chain|usages?|uses)\s+(?:of|for|to)\s+(?:the\s+)?{_NAME}"),
-    ("callers", rf"\bwhere\s+is\s+(?:the\s+)?{_NAME}\s+(?:called|invoked|used)"),
-    ("callers", rf"\bwho\s+uses\s+(?:the\s+)?{_NAME}"),
+    ("callers", rf"\b(?:callers?|call sites?|call graph|call chain)\s+(?:of|for|to)\s+(?:the\s+)?{_NAME}"),
+    ("callers", rf"\bwhere\s+is\s+(?:the\s+)?{_NAME}\s+(?:called|invoked)"),
+    ("users", rf"\b(?:usages?|uses|users?|references?)\s+(?:of|to)\s+(?:the\s+)?{_NAME}"),
+    ("users", rf"\bwhere\s+is\s+(?:the\s+)?{_NAME}\s+(?:used|mentioned|referenced)"),
+    ("users", rf"\b(?:what|who|which \w+)\s+(?:uses?|mentions?|references?|refers? to)\s+(?:the\s+)?{_NAME}"),
     ("callees", rf"\bwhat\s+does\s+(?:the\s+)?{_NAME}\s+(?:call|invoke|use|depend)"),
     ("callees", rf"\b(?:callees?|dependencies)\s+of\s+(?:the\s+)?{_NAME}"),
     (
@@ -47,3 +49,10 @@ def read_question(text: str) -> Question:
         if match := re.search(pattern, text, re.I):
             return Question(text, intent, match.group(1))
     return Question(text, "general", "")
+
+
+def named_in(text: str) -> list[str]:
+    """The words of a question that are written as code: `split_args`, SplitArguments, Foo.run, in backticks or not."""
+    written = re.findall(r"`([\w.:#]+)(?:\(\))?`|\b([A-Za-z_]\w*(?:(?:\.|::)\w+)*)\b", text)
+    words = [quoted or plain for quoted, plain in written if quoted or re.search(r"_|[a-z\d][A-Z]|::|\w\.\w", plain)]
+    return list(dict.fromkeys(words))

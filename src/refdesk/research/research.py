@@ -6,18 +6,24 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
 from refdesk.graph import Edge, Graph, Node
+from refdesk.graph.dependencies import needed_by, needs
+from refdesk.graph.languages import CALLABLES, TYPES, is_test
 from refdesk.model import Filters, Hit, Query
 from refdesk.research.answer import Answer
-from refdesk.research.question import Question, read_question
+from refdesk.research.question import Question, named_in, read_question
+from refdesk.research.tell import INSTEAD
 from refdesk.research.views import add_views
 from refdesk.search.engine import Engine
 
 Focus = Literal["architecture", "dependencies", "patterns", "flow"]
-Step = Callable[[Graph, Node], Iterable[tuple[Edge, bool]]]  # an edge, and whether it leads forward
+Step = Callable[[Graph, Node, int], Iterable[tuple[Edge, bool]]]  # an edge, and whether it leads forward
 
 _SEEDS = 6
+_LOOKED_AT = 4  # hits for each one that is wanted
+_TELLING = TYPES | CALLABLES  # not fields, cases and constants
 _BREADTH = 12  # new nodes from one node
-_MOST = 120  # nodes in all
+_ASKED = 200  # new nodes in the first hop of a question for all callers or implementations
+_MOST = 60  # nodes in all, else: about what an answer has room for
 
 
 def research(
@@ -34,26 +40,46 @@ def research(
     asked = read_question(question)
     answer = Answer(question=question, intent=asked.intent, focus=focus or "", depth=depth)
     on_hop(0, depth, "finding where to start")
-    level = _seeds(asked, answer, graph, engine, filters)
-    steps = _steps(answer.intent, focus)
-    for hop in range(1, depth + 1):
-        if not level or len(answer.findings) >= _MOST:
-            break
-        on_hop(hop, depth, f"hop {hop}: {len(level)} places")
-        level = _hop(answer, graph, level, steps, hop)
+    level = _seeds(asked, answer, graph, engine, filters, focus)
+    _walk(answer, graph, level, _steps(answer.intent, focus), on_hop)
+    if not answer.relations and (instead := _INSTEAD.get(answer.intent or "", _GENERAL if focus else None)):
+        answer.note(INSTEAD.get(answer.intent, "Nothing of that kind was found; related code is shown."))
+        _walk(answer, graph, level, instead, on_hop)
     add_views(answer, graph, focus)
     return answer
 
 
-def _seeds(asked: Question, answer: Answer, graph: Graph, engine: Engine, filters: Filters) -> list[Node]:
+def _walk(
+    answer: Answer,
+    graph: Graph,
+    level: Sequence[Node],
+    steps: Sequence[Step],
+    on_hop: Callable[[int, int, str], None],
+) -> None:
+    for hop in range(1, answer.depth + 1):
+        breadth = _ASKED if hop == 1 and answer.intent in _BY_INTENT else _BREADTH
+        if not level or len(answer.findings) >= max(breadth, _MOST):
+            break
+        on_hop(hop, answer.depth, f"hop {hop}: {len(level)} places")
+        level = _hop(answer, graph, level, steps, hop, breadth)
+
+
+def _seeds(
+    asked: Question, answer: Answer, graph: Graph, engine: Engine, filters: Filters, focus: Focus | None
+) -> list[Node]:
     """The definitions the question names; where it names none that exist, those of the best hits."""
     found = graph.find(asked.name) if asked.name else []
     if asked.name and not found:
-        answer.notes.append(f"No definition of {asked.name} was found; the answer starts from what search finds.")
+        answer.note(f"No definition of {asked.name} was found; the answer starts from what search finds.")
     if not found:
-        hits = engine.search(Query(text=asked.text, filters=filters, limit=_SEEDS)).hits
-        found = [node for hit in hits for node in _nodes_of(hit, graph)]
+        named = [node for name in named_in(asked.text) for node in graph.find(name)[:2] if node.kind in _TELLING]
+        hits = engine.search(Query(text=asked.text, filters=filters, limit=_LOOKED_AT * _SEEDS)).hits
+        by_search = [node for hit in hits for node in _nodes_of(hit, graph)]  # prose has none
+        by_search.sort(key=lambda node: is_test(node.path))
+        found = [*named[:_SEEDS], *by_search[:_SEEDS]]
         answer.intent = "general"  # a caller tree of something else would mislead
+    if focus == "dependencies" and answer.intent == "general":  # told by files
+        found = [graph.file_node(node) for node in found]
     started = [node for node in found[: 3 * _SEEDS] if answer.start(node)]
     return started[: 2 * _SEEDS]
 
@@ -67,66 +93,74 @@ def _nodes_of(hit: Hit, graph: Graph) -> list[Node]:
         if symbol.name in {one.rpartition(".")[2] for one in chunk.symbols}
         and chunk.start_line <= symbol.start_line <= chunk.end_line
     ]
-    return [graph.node(document, symbol) for symbol in named[:2]]
+    named = [symbol for symbol in named if symbol.kind in _TELLING] or named
+    return [graph.node(document, symbol) for symbol in named[:1]]
 
 
-def _hop(answer: Answer, graph: Graph, level: Sequence[Node], steps: Sequence[Step], hop: int) -> list[Node]:
+def _hop(
+    answer: Answer, graph: Graph, level: Sequence[Node], steps: Sequence[Step], hop: int, breadth: int
+) -> list[Node]:
     reached: list[Node] = []
     for node in level:
         new = 0
         for step in steps:
-            for edge, forward in step(graph, node):
-                if new >= _BREADTH or len(answer.findings) >= _MOST:
-                    answer.notes.append(f"More is related to {node.qualified or node.path} than is shown.")
+            for edge, forward in step(graph, node, breadth):
+                if new >= breadth or len(answer.findings) >= max(breadth, _MOST):
+                    answer.note(f"More is related to {node.qualified or node.path} than is shown.")
                     break
                 if (there := answer.follow(edge, hop, forward=forward)) is not None:
                     reached.append(there)
                     new += 1
-    answer.notes = list(dict.fromkeys(answer.notes))
+            if len(answer.findings) >= max(breadth, _MOST):
+                return reached
     return reached
 
 
 # --- what is followed ----------------------------------------------------------------------------------
 
 
-def _callers(graph: Graph, node: Node) -> Iterable[tuple[Edge, bool]]:
-    return ((edge, False) for edge in graph.callers(node))
+def _callers(graph: Graph, node: Node, most: int) -> Iterable[tuple[Edge, bool]]:
+    return ((edge, False) for edge in graph.callers(node, most))
 
 
-def _callees(graph: Graph, node: Node) -> Iterable[tuple[Edge, bool]]:
-    return ((edge, True) for edge in graph.callees(node))
+def _callees(graph: Graph, node: Node, most: int) -> Iterable[tuple[Edge, bool]]:
+    return ((edge, True) for edge in graph.callees(node, most) if edge.target.kind in _TELLING)
 
 
-def _subtypes(graph: Graph, node: Node) -> Iterable[tuple[Edge, bool]]:
-    return ((edge, False) for edge in graph.subtypes(node))
+def _subtypes(graph: Graph, node: Node, most: int) -> Iterable[tuple[Edge, bool]]:
+    return ((edge, False) for edge in graph.subtypes(node, most))
 
 
-def _supertypes(graph: Graph, node: Node) -> Iterable[tuple[Edge, bool]]:
+def _supertypes(graph: Graph, node: Node, most: int) -> Iterable[tuple[Edge, bool]]:
     return ((edge, True) for edge in graph.supertypes(node))
 
 
-def _overrides(graph: Graph, node: Node) -> Iterable[tuple[Edge, bool]]:
+def _overrides(graph: Graph, node: Node, most: int) -> Iterable[tuple[Edge, bool]]:
     return ((edge, False) for edge in graph.overriders(node))
 
 
-def _imports(graph: Graph, node: Node) -> Iterable[tuple[Edge, bool]]:
+def _imports(graph: Graph, node: Node, most: int) -> Iterable[tuple[Edge, bool]]:
     return ((edge, True) for edge in graph.imports(node))
 
 
-def _importers(graph: Graph, node: Node) -> Iterable[tuple[Edge, bool]]:
-    return ((edge, False) for edge in graph.importers(node))
+def _needs(graph: Graph, node: Node, most: int) -> Iterable[tuple[Edge, bool]]:
+    return ((edge, True) for edge in needs(graph, node))
 
 
-def _users(graph: Graph, node: Node) -> Iterable[tuple[Edge, bool]]:
-    return ((edge, False) for edge in graph.users(node))
+def _needed_by(graph: Graph, node: Node, most: int) -> Iterable[tuple[Edge, bool]]:
+    return ((edge, False) for edge in needed_by(graph, node))
 
 
-def _contained(graph: Graph, node: Node) -> Iterable[tuple[Edge, bool]]:
-    for member in graph.members(node)[:_BREADTH]:
+def _users(graph: Graph, node: Node, most: int) -> Iterable[tuple[Edge, bool]]:
+    return ((edge, False) for edge in graph.users(node, most))
+
+
+def _contained(graph: Graph, node: Node, most: int) -> Iterable[tuple[Edge, bool]]:
+    for member in graph.members(node)[:most]:
         yield Edge(node, member, "contains", member.start_line, 1.0), True
 
 
-def _container(graph: Graph, node: Node) -> Iterable[tuple[Edge, bool]]:
+def _container(graph: Graph, node: Node, most: int) -> Iterable[tuple[Edge, bool]]:
     around = graph.container(node)
     if around is not None:
         yield Edge(around, node, "contains", node.start_line, 1.0), False
@@ -140,11 +174,12 @@ _BY_INTENT: dict[str, tuple[Step, ...]] = {
 }
 _BY_FOCUS: dict[str, tuple[Step, ...]] = {
     "architecture": (_container, _contained, _subtypes, _supertypes, _callers, _imports),
-    "dependencies": (_imports, _importers, _callees, _users),
+    "dependencies": (_needs, _needed_by),
     "patterns": (_subtypes, _supertypes, _overrides, _contained),
     "flow": (_callees, _callers),
 }
 _GENERAL: tuple[Step, ...] = (_callees, _callers, _subtypes, _supertypes, _container)
+_INSTEAD: dict[str, tuple[Step, ...]] = {"callers": (_users,), "implementations": (_callers, _users)}
 
 
 def _steps(intent: str, focus: Focus | None) -> tuple[Step, ...]:

@@ -5,62 +5,80 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from refdesk import tokens
 from refdesk.research.answer import Answer, Finding, Relation
 
 _DRAWN = 30
+_NOTES = 3
+INSTEAD = {
+    "callers": "No call was found; what mentions it is shown.",
+    "implementations": "Nothing is declared to conform to it; what uses it is shown.",
+}
 
 
 def told(answer: Answer, budget: int) -> dict[str, Any]:
     """The answer as JSON: summary, findings, graph and Mermaid; what does not fit is left out, farthest first."""
-    findings, relations = list(answer.findings.values()), list(answer.relations.values())
-    omitted = 0
+    findings = sorted(answer.findings.values(), key=lambda one: one.hop)
+    kept, with_signatures = len(findings), True
     while True:
-        body = _body(answer, findings, relations)
-        if omitted:
-            body["left_out"] = (
-                f"{omitted} places left out to keep the answer short; ask with a smaller depth or a name."
-            )
-        if not budget or tokens.count(json.dumps(body, ensure_ascii=False)) <= budget or len(findings) <= 5:
+        body = _body(answer, findings[:kept], budget // 2, with_signatures=with_signatures)
+        if left := len(findings) - kept:
+            body["left_out"] = f"{left} places left out to keep the answer short; ask with a smaller depth or a name."
+        if not budget or tokens.count(json.dumps(body, ensure_ascii=False)) <= budget or kept <= 5:
             return body
-        cut = max(1, len(findings) // 5)
-        findings, omitted = findings[:-cut], omitted + cut
-        kept = {one.node.id for one in findings}
-        relations = [one for one in relations if one.source.id in kept and one.target.id in kept]
+        kept -= max(1, kept // 5) if not with_signatures else 0
+        with_signatures = False
 
 
-def _body(answer: Answer, findings: list[Finding], relations: list[Relation]) -> dict[str, Any]:
+def _body(answer: Answer, findings: list[Finding], for_sections: int, *, with_signatures: bool) -> dict[str, Any]:
+    """The same short names stand for the places in the findings, the graph and the drawing."""
+    names = {one.node.id: f"n{number}" for number, one in enumerate(findings)}
+    relations = [one for one in answer.relations.values() if one.source.id in names and one.target.id in names]
     body: dict[str, Any] = {
         "query": answer.question,
         "intent": answer.intent,
         "focus": answer.focus or None,
         "depth": answer.depth,
         "summary": summary(answer, findings),
-        "findings": [_finding(one) for one in findings],
-        "sections": {title: lines for title, lines in answer.sections.items() if lines},
+        "sections": {title: _some(lines, for_sections) for title, lines in answer.sections.items() if lines},
+        "findings": [
+            {"id": names[one.node.id], **_finding(one, with_signature=with_signatures and one.hop < 2)}
+            for one in findings
+        ],
         "graph": {
-            "nodes": [one.node.id for one in findings],
+            "nodes": list(names.values()),
             "edges": [
                 {
-                    "from": one.source.id,
-                    "to": one.target.id,
+                    "from": names[one.source.id],
+                    "to": names[one.target.id],
                     "kind": one.kind,
                     "line": one.line,
-                    "confidence": one.confidence,
+                    "confidence": round(one.confidence, 2),
                 }
                 for one in relations
             ],
         },
-        "mermaid": mermaid(relations[:_DRAWN]),
+        "mermaid": mermaid(relations[:_DRAWN], names),
     }
     if answer.notes:
-        body["notes"] = answer.notes[:5]
+        body["notes"] = answer.notes[:_NOTES]
     return body
 
 
-def _finding(one: Finding) -> dict[str, Any]:
+def _some(lines: list[str], budget: int) -> list[str]:
+    """As many of the lines as fit."""
+    used = 0
+    for number, line in enumerate(lines):
+        used += tokens.count(line) + 2
+        if budget and used > budget:
+            return [*lines[:number], f"… {len(lines) - number} more"]
+    return lines
+
+
+def _finding(one: Finding, *, with_signature: bool) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "symbol": one.node.qualified or one.node.path,
         "kind": one.node.kind,
@@ -71,10 +89,10 @@ def _finding(one: Finding) -> dict[str, Any]:
         "hop": one.hop,
         "line": one.line,
     }
-    if one.node.signature:
-        shown["signature"] = one.node.signature[:200]
-    if one.confidence < 0.9:
-        shown["confidence"] = one.confidence
+    if one.path != one.node.path:
+        shown["line_in"] = one.path  # a call stands in the caller's file
+    if one.node.signature and with_signature:
+        shown["signature"] = one.node.signature[:160]
     return shown
 
 
@@ -85,9 +103,14 @@ def summary(answer: Answer, findings: list[Finding]) -> str:
     if not starts:
         return "Nothing in the index answers this. Index the codebase, or name a symbol."
     named = ", ".join(f"{one.node.qualified} [{_cite(one)}]" for one in starts[:3])
-    if answer.intent == "callers":
+    is_direct = not any(note in answer.notes for note in INSTEAD.values())
+    if answer.intent == "callers" and is_direct:
         return _counted(near, starts[0], "is called from", "caller", answer, findings)
-    if answer.intent == "implementations":
+    if not near:
+        return f"{named} {'stands' if len(starts) == 1 else 'stand'} alone: nothing related was found."
+    if answer.intent == "users":
+        return _counted(near, starts[0], "is used from", "place", answer, findings)
+    if answer.intent == "implementations" and is_direct:
         return _counted(near, starts[0], "is implemented by", "conforming type", answer, findings)
     sentences = [f"The question leads to {named}."]
     for relationship, group in _grouped(near).items():
@@ -121,17 +144,12 @@ def _cite(one: Finding) -> str:
     return f"{one.node.path}:{one.node.start_line}-{one.node.end_line}"
 
 
-def mermaid(relations: list[Relation]) -> str:
+def mermaid(relations: list[Relation], names: Mapping[str, str]) -> str:
     """The relations as a Mermaid flowchart."""
-    if not relations:
-        return ""
-    names: dict[str, str] = {}
-    lines = ["graph LR"]
+    lines: dict[str, None] = {"graph LR": None} if relations else {}
     for one in relations:
         for node in (one.source, one.target):
-            if node.id not in names:
-                names[node.id] = f"n{len(names)}"
-                label = re.sub(r"[^\w.<>/ -]", " ", node.qualified or node.path)
-                lines.append(f'  {names[node.id]}["{label}"]')
-        lines.append(f"  {names[one.source.id]} -->|{one.kind}| {names[one.target.id]}")
+            label = re.sub(r"[^\w.<>/ -]", " ", node.qualified or node.path)
+            lines[f'  {names[node.id]}["{label}"]'] = None
+        lines[f"  {names[one.source.id]} -->|{one.kind}| {names[one.target.id]}"] = None
     return "\n".join(lines)

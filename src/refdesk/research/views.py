@@ -6,17 +6,22 @@ from collections import Counter, defaultdict
 from pathlib import PurePosixPath
 
 from refdesk.graph import Graph, Node
+from refdesk.graph.languages import is_test
 from refdesk.research.answer import Answer, Relation
 
 _SHOWN = 8
 _ENTRY = frozenset(["main", "run", "serve", "cli", "start", "handle", "execute", "app", "__main__"])
 
 
+_TREES = {"callers": "callers", "implementations": "conforming types", "users": "users"}
+
+
 def add_views(answer: Answer, graph: Graph, focus: str | None) -> None:
     """Adds the focus's own sections; a question about callers or implementations always has its tree."""
-    if answer.intent in ("callers", "implementations"):
-        answer.sections["callers" if answer.intent == "callers" else "conforming types"] = _tree(answer)
+    if answer.intent in _TREES:
+        answer.sections[_TREES[answer.intent]] = _tree(answer)
     if focus == "architecture":
+        answer.sections["codebase"] = _folders(graph)
         _architecture(answer)
     elif focus == "dependencies":
         _dependencies(answer)
@@ -49,9 +54,23 @@ def _tree(answer: Answer) -> list[str]:
     return lines
 
 
+def _folders(graph: Graph) -> list[str]:
+    """The folders with most files, two levels deep, and their language."""
+    files: Counter[str] = Counter()
+    languages: dict[str, Counter[str]] = defaultdict(Counter)
+    for document in graph.documents():
+        folder = "/".join(document.path.split("/")[:-1][:2]) or "(root)"
+        files[folder] += 1
+        languages[folder][document.content_type] += 1
+    return [
+        f"{folder}: {count} files, mostly {languages[folder].most_common(1)[0][0]}"
+        for folder, count in files.most_common(_SHOWN)
+    ]
+
+
 def _architecture(answer: Answer) -> None:
     modules: Counter[str] = Counter(_module(one.node) for one in answer.findings.values())
-    answer.sections["modules"] = [f"{name}: {count} places" for name, count in modules.most_common(_SHOWN)]
+    answer.sections["modules"] = [f"{name}: {count} found" for name, count in modules.most_common(_SHOWN)]
     between: Counter[tuple[str, str]] = Counter()
     for one in answer.relations.values():
         source, target = _module(one.source), _module(one.target)
@@ -71,11 +90,16 @@ def _architecture(answer: Answer) -> None:
 
 
 def _dependencies(answer: Answer) -> None:
-    imports = [one for one in answer.relations.values() if one.source.path != one.target.path]
-    edges = {(one.source.path, one.target.path) for one in imports}
+    edges = {
+        (one.source.path, one.target.path) for one in answer.relations.values() if one.source.path != one.target.path
+    }
     fan_out: Counter[str] = Counter(source for source, _ in edges)
     fan_in: Counter[str] = Counter(target for _, target in edges)
-    answer.sections["imports"] = [f"{source} → {target}" for source, target in sorted(edges)[: 3 * _SHOWN]]
+    targets: dict[str, list[str]] = defaultdict(list)
+    for source, target in sorted(edges):
+        targets[source].append(target)
+    most = sorted(targets, key=lambda path: (is_test(path), -len(targets[path]), path))
+    answer.sections["imports"] = [f"{path} → {', '.join(targets[path])}" for path in most[: 2 * _SHOWN]]
     answer.sections["fan-in"] = [f"{path}: {count}" for path, count in fan_in.most_common(_SHOWN)]
     answer.sections["fan-out"] = [f"{path}: {count}" for path, count in fan_out.most_common(_SHOWN)]
     answer.sections["cycles"] = [" → ".join([*cycle, cycle[0]]) for cycle in cycles(edges)[:_SHOWN]]
@@ -106,7 +130,7 @@ def _patterns(answer: Answer) -> None:
 
 
 def _chains(answer: Answer) -> list[str]:
-    """Calls from what nobody here calls to what calls nobody here, the longest first."""
+    """Calls from what nobody here calls to what calls nobody here, longest first, each telling something new."""
     forward: dict[str, list[Relation]] = defaultdict(list)
     called: set[str] = set()
     for one in answer.relations.values():
@@ -124,19 +148,32 @@ def _chains(answer: Answer) -> list[str]:
         for one in nexts:
             extend([*chain, one], one.target.id)
 
-    for start in forward:
-        if start not in called:
-            extend([], start)
-    chains.sort(key=lambda chain: -len(chain))
-    return [
-        " → ".join(
-            [
-                chain[0].source.qualified or chain[0].source.path,
-                *(f"{one.target.qualified} [{_at(one)}]" for one in chain),
-            ]
-        )
-        for chain in chains[:_SHOWN]
-    ]
+    for start in [node_id for node_id in forward if node_id not in called] or list(forward)[:1]:
+        extend([], start)
+    chains.sort(key=lambda chain: (is_test(chain[0].source.path), -len(chain)))
+    return [_chain(chain) for chain in _telling(chains)]
+
+
+def _telling(chains: list[list[Relation]]) -> list[list[Relation]]:
+    """The first chains that each show at least two places that none before showed."""
+    shown: set[str] = set()
+    kept: list[list[Relation]] = []
+    for chain in chains:
+        fresh = {one.target.id for one in chain} | {chain[0].source.id}
+        if len(fresh - shown) >= 2 and len(kept) < _SHOWN:
+            shown |= fresh
+            kept.append(chain)
+    return kept
+
+
+def _chain(chain: list[Relation]) -> str:
+    """The calls with their places; a file is named where it changes."""
+    parts = [chain[0].source.qualified or chain[0].source.path]
+    path = ""
+    for one in chain:
+        parts.append(f"{one.target.qualified} [{one.source.path if one.source.path != path else ''}:{one.line}]")
+        path = one.source.path
+    return " → ".join(parts)
 
 
 def cycles(edges: set[tuple[str, str]]) -> list[list[str]]:

@@ -20,6 +20,7 @@ from refdesk.research.tell import told
 from refdesk.toolsets import code_assist as assist
 from refdesk.toolsets import code_schemas as schemas
 from refdesk.toolsets.code_format import render, result, within
+from refdesk.toolsets.code_links import links
 from refdesk.toolsets.contract import (
     ArgumentProblem,
     CallContext,
@@ -139,7 +140,7 @@ class Code:
         if arguments.get("synthesize"):
             summary, follow_ups, who = assist.summarise(text, hits, self._llm_for(context))
             extra |= {"summary": summary, "follow_ups": follow_ups, "answered_by": who}
-        return self._answer(arguments, text, collection, hits, refreshed, extra)
+        return self._answer(arguments, context, collection, hits, refreshed, extra)
 
     def search_docs(self, arguments: Json, context: CallContext) -> ToolAnswer:
         """Passages of the repository's documentation: prose files and doc comments."""
@@ -152,7 +153,7 @@ class Code:
         code = self._desk.engine.search(replace(query, limit=5 * limit)).hits
         commented = [hit for hit in code if _in_comment(text, hit) and hit.stored.document.id not in _owners(prose)]
         hits = sorted([*prose, *commented], key=lambda hit: (-hit.score, hit.stored.id))[:limit]
-        return self._answer(arguments, text, collection, hits, refreshed, {})
+        return self._answer(arguments, context, collection, hits, refreshed, {})
 
     def research(self, arguments: Json, context: CallContext) -> ToolAnswer:
         """What lies within some hops of the question, told in sentences, as a graph and as a drawing."""
@@ -219,7 +220,7 @@ class Code:
     def _answer(
         self,
         arguments: Json,
-        text: str,
+        context: CallContext,
         collection: Collection,
         hits: Sequence[Hit],
         refreshed: Refreshed,
@@ -228,7 +229,13 @@ class Code:
         stale = stale_hits(collection.root, hits)
         results = [result(hit, stale) for hit in hits]
         kept, left_out = within(results, self._desk.settings.max_answer_tokens)
-        body: Json = {"query": text, "path": collection.root, "total": len(hits), **extra, "results": kept}
+        body: Json = {
+            "query": arguments["query"],
+            "path": collection.root,
+            "total": len(hits),
+            **extra,
+            "results": kept,
+        }
         if left_out:
             body["left_out"] = left_out
         if not hits:
@@ -238,7 +245,8 @@ class Code:
             meta["refdesk/freshness"] = refreshed.note
         if refreshed.pending:
             meta["refdesk/pending"] = list(refreshed.pending[:_LISTED])
-        return render(arguments.get("format", "toon"), body, meta)
+        shown = links(collection.root, hits[: len(kept)], context)
+        return render(arguments.get("format", "toon"), body, meta, shown)
 
     def _hint(self, collection: Collection, arguments: Json) -> str:
         counted = self._desk.store.count_documents(collection.name)

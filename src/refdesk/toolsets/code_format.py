@@ -25,12 +25,17 @@ def result(hit: Hit, stale: Collection[int]) -> Json:
     optional = {
         "signature": chunk.signature,
         "breadcrumb": " > ".join(enclosing),
-        "doc_comment": chunk.doc_comment if chunk.doc_comment not in chunk.text else "",
+        "doc_comment": "" if _is_in(chunk.doc_comment, chunk.text) else chunk.doc_comment,
     }
     found |= {key: value for key, value in optional.items() if value}
     if hit.stored.id in stale:
         found["stale"] = True
     return {**found, "content": chunk.text}
+
+
+def _is_in(comment: str, text: str) -> bool:
+    """Whether the text says the comment already, marks aside."""
+    return all(line.strip() in text for line in comment.splitlines())
 
 
 def within(results: Sequence[Json], budget: int) -> tuple[list[Json], str]:

@@ -103,6 +103,7 @@ RESEARCH_ANSWER = _object(
             "type": "array",
             "items": _object(
                 {
+                    "id": _STRING,
                     "symbol": _STRING,
                     "kind": _STRING,
                     "path": _STRING,
@@ -111,8 +112,8 @@ RESEARCH_ANSWER = _object(
                     "relationship": _STRING,
                     "hop": _INTEGER,
                     "line": _INTEGER,
+                    "line_in": _STRING,
                     "signature": _STRING,
-                    "confidence": {"type": "number"},
                 }
             ),
         },

@@ -215,6 +215,84 @@ public class Main {
 """,
 }
 
+PARTS = {
+    "kit/base.py": """class Channel:
+    def table(self):
+        return {}
+
+
+def make() -> Channel:
+    return Channel()
+""",
+    "kit/hub.py": "from .base import Channel, make\n",
+    "kit/redis.py": """from . import base
+
+
+class Channel(base.Channel):
+    def bind(self):
+        return self.table()
+""",
+    "kit/disk.py": """from .hub import Channel as Parent, make
+
+
+class Channel(Parent):
+    def table(self):
+        return super().table()
+
+
+def run():
+    made = make()
+    made.table()
+    make().table()
+    shared.table()
+
+
+shared = Channel()
+""",
+    "tests/test_kit.py": """from kit.hub import Channel
+
+
+def make():
+    return Channel()
+
+
+def test_table():
+    assert make().table() == {}
+""",
+}
+RUST_WORKSPACE = {
+    "crates/matcher/src/lib.rs": """pub trait Matcher {
+    fn find(&self) -> bool;
+}
+
+impl<'a, M: Matcher> Matcher for &'a M {
+    fn find(&self) -> bool { (*self).find() }
+}
+""",
+    "crates/regex/src/matcher.rs": """use grep_matcher::Matcher;
+
+pub struct RegexMatcher { on: bool }
+
+impl RegexMatcher {
+    pub fn new() -> RegexMatcher { RegexMatcher { on: true } }
+}
+
+impl Matcher for RegexMatcher {
+    fn find(&self) -> bool { self.on }
+}
+""",
+    "crates/regex/src/lib.rs": "mod matcher;\npub use crate::matcher::RegexMatcher;\n",
+    "crates/core/main.rs": """use grep_regex::RegexMatcher;
+
+mod index;
+
+fn main() { run(); }
+
+fn run() -> bool { RegexMatcher::new().find() }
+""",
+    "crates/core/index.rs": "pub fn again() -> bool { crate::run() }\n",
+}
+
 
 @pytest.fixture
 def graph(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Graph]:
@@ -251,6 +329,8 @@ typescript = pytest.mark.parametrize("graph", [TYPESCRIPT], indirect=True, ids=[
 go = pytest.mark.parametrize("graph", [GO], indirect=True, ids=["go"])
 rust = pytest.mark.parametrize("graph", [RUST], indirect=True, ids=["rust"])
 swift = pytest.mark.parametrize("graph", [SWIFT], indirect=True, ids=["swift"])
+parts = pytest.mark.parametrize("graph", [PARTS], indirect=True, ids=["parts"])
+workspace = pytest.mark.parametrize("graph", [RUST_WORKSPACE], indirect=True, ids=["workspace"])
 java = pytest.mark.parametrize("graph", [JAVA], indirect=True, ids=["java"])
 
 
@@ -319,3 +399,41 @@ def test_every_edge_has_a_confidence(graph: Graph) -> None:
         for edge in (*graph.callers(one(graph, name)), *graph.callees(one(graph, name))):
             assert 0.5 <= edge.confidence <= 1.0
             assert edge.line >= 1
+
+
+def exact(graph: Graph, path: str, name: str) -> Node:
+    return next(node for node in graph.find(name) if node.path == path)
+
+
+def into(graph: Graph, path: str, name: str) -> set[str]:
+    return {f"{edge.source.path}:{edge.source.qualified}" for edge in graph.callers(exact(graph, path, name))}
+
+
+@parts
+def test_classes_of_one_name_are_told_apart_by_their_bases(graph: Graph) -> None:
+    base = graph.subtypes(exact(graph, "kit/base.py", "Channel"))
+    assert {edge.source.path for edge in base} == {"kit/redis.py", "kit/disk.py"}
+    assert "kit/redis.py:Channel.bind" in into(graph, "kit/base.py", "Channel.table")
+    assert "kit/disk.py:run" in into(graph, "kit/disk.py", "Channel.table")
+    assert "kit/redis.py:Channel.bind" not in into(graph, "kit/disk.py", "Channel.table")
+
+
+@parts
+def test_names_are_followed_through_modules_that_hand_them_on(graph: Graph) -> None:
+    assert into(graph, "kit/base.py", "make") == {"kit/disk.py:run"}
+    assert into(graph, "tests/test_kit.py", "make") == {"tests/test_kit.py:test_table"}
+    assert "tests/test_kit.py:make" in into(graph, "kit/base.py", "Channel")
+
+
+@parts
+def test_a_few_callers_are_the_nearest(graph: Graph) -> None:
+    some = graph.callers(exact(graph, "kit/base.py", "Channel"), 1)
+    assert some[0].source.path == "kit/base.py"
+
+
+@workspace
+def test_crates_of_a_workspace(graph: Graph) -> None:
+    assert subtypes(graph, "Matcher") == {"M", "RegexMatcher"}
+    assert callers(graph, "RegexMatcher") == {"run"}
+    assert callers(graph, "run") == {"main", "again"}
+    assert callers(graph, "RegexMatcher.find") == {"run"}

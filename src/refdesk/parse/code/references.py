@@ -149,7 +149,8 @@ class _Reader:
                 return
         elif kind == "calls" and target in self._no_calls:
             return
-        if kind in ("inherits", "conforms") and source is not None and target == source.name:
+        is_own = source is not None and target == source.name and not before  # not class Channel(base.Channel)
+        if kind in ("inherits", "conforms") and is_own:
             return
         where = source.qualified if source is not None else ""
         line = node.end_point[0] + 1  # the name is the last part of what was captured

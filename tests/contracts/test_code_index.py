@@ -1,0 +1,173 @@
+"""Indexing through the real server: cancelled, in worktrees, across branches, in nested repositories; and freshness."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.contracts.conftest import Client, Serve
+
+MODULES = 600
+BODY = "\n".join(f"    total = weigh(total, {number})" for number in range(40))
+
+
+def write_modules(root: Path, mark: str, count: int = MODULES) -> None:
+    root.mkdir(parents=True, exist_ok=True)
+    for number in range(count):
+        text = f'def module_{number}(total):\n    """{mark} {number}."""\n{BODY}\n    return total\n'
+        (root / f"module_{number}.py").write_text(text)
+
+
+def git(root: Path, *arguments: str) -> None:
+    identity = ["-c", "user.name=a", "-c", "user.email=a@example.org", "-c", "commit.gpgsign=false"]
+    subprocess.run(["git", *identity, *arguments], cwd=root, check=True, capture_output=True)
+
+
+def found(client: Client, root: Path, query: str, **more: Any) -> list[dict[str, Any]]:
+    results: list[dict[str, Any]] = client.json(
+        "search_code", query=query, path=str(root), format="json", **{"limit": 5, **more}
+    )["results"]
+    return results
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "app"
+
+
+@pytest.fixture
+def client(tmp_path: Path, root: Path, serve: Serve) -> Client:
+    root.mkdir()
+    return serve(tmp_path / "library", "--toolsets", "code", "--allow-root", str(tmp_path))
+
+
+# ── cancelling ──
+
+
+def test_a_cancelled_index_leaves_the_old_one(client: Client, root: Path) -> None:
+    write_modules(root, "first")
+    assert client.json("index_codebase", path=str(root))["files"] == MODULES
+    write_modules(root, "second")
+    call = {"name": "index_codebase", "arguments": {"path": str(root), "force": True}}
+    started = client.raw.start("tools/call", {**call, "_meta": {"progressToken": "p"}})
+    client.raw.notification("notifications/progress")
+    client.raw.notify("notifications/cancelled", {"requestId": started, "reason": "enough"})
+    hits = found(client, root, "module_7", semantic_weight=0.0)
+    assert hits[0]["symbols"] == ["module_7"]
+    assert not any(each.get("id") == started and "result" in each for each in client.raw.inbox.messages)
+    again = client.json("index_codebase", path=str(root))
+    assert (again["files"], again["errors"]) == (MODULES, [])
+    assert '"""second 7."""' in found(client, root, "module_7", semantic_weight=0.0)[0]["content"]
+
+
+def test_a_cancelled_task_leaves_the_old_one(client: Client, root: Path) -> None:
+    write_modules(root, "first")
+    client.json("index_codebase", path=str(root))
+    write_modules(root, "second")
+    task = client.raw.call("index_codebase", {"path": str(root), "force": True}, task={"ttl": 60_000})["result"]["task"]
+    time.sleep(0.05)
+    answer = client.raw.request("tasks/cancel", {"taskId": task["taskId"]})
+    assert answer["result"]["status"] == "cancelled", answer
+    assert found(client, root, "module_11", semantic_weight=0.0)[0]["symbols"] == ["module_11"]
+    assert client.raw.request("tasks/get", {"taskId": task["taskId"]})["result"]["status"] == "cancelled"
+    assert client.json("index_codebase", path=str(root))["files"] == MODULES
+    assert '"""second 3."""' in found(client, root, "module_3", semantic_weight=0.0)[0]["content"]
+
+
+# ── repositories ──
+
+
+def test_a_branch_switch_reads_only_what_differs(client: Client, root: Path) -> None:
+    write_modules(root, "main", 12)
+    git(root, "init", "-q", "-b", "main")
+    git(root, "add", ".")
+    git(root, "commit", "-q", "-m", "one")
+    git(root, "switch", "-q", "-c", "other")
+    (root / "module_0.py").write_text("def glockenspiel():\n    return 1\n")
+    (root / "module_1.py").unlink()
+    git(root, "commit", "-q", "-am", "two")
+    git(root, "switch", "-q", "main")
+    assert client.json("index_codebase", path=str(root))["written"] == 12
+    git(root, "switch", "-q", "other")
+    answer = client.json("index_codebase", path=str(root))
+    assert (answer["written"], answer["removed"], answer["files"]) == (1, 1, 11)
+    assert found(client, root, "glockenspiel")[0]["path"] == "module_0.py"
+    git(root, "switch", "-q", "main")
+    assert found(client, root, "module_1", semantic_weight=0.0)[0]["path"] == "module_1.py"
+    assert "glockenspiel" not in [name for hit in found(client, root, "glockenspiel") for name in hit["symbols"]]
+
+
+def test_a_worktree_is_its_own_codebase_with_shared_texts(client: Client, root: Path, tmp_path: Path) -> None:
+    write_modules(root, "main", 12)
+    git(root, "init", "-q", "-b", "main")
+    git(root, "add", ".")
+    git(root, "commit", "-q", "-m", "one")
+    first = client.json("index_codebase", path=str(root))
+    twin = tmp_path / "twin"
+    git(root, "worktree", "add", "-q", "-b", "twin", str(twin))
+    (twin / "module_0.py").write_text("def glockenspiel():\n    return 1\n")
+    second = client.json("index_codebase", path=str(twin))
+    assert second["collection"] != first["collection"]
+    assert second["files"] == 12
+    assert found(client, twin, "glockenspiel")[0]["path"] == "module_0.py"
+    assert found(client, root, "module_0", semantic_weight=0.0)[0]["symbols"] == ["module_0"]
+
+
+def test_nested_repositories_and_packages_are_searched_with_the_whole_and_alone(client: Client, root: Path) -> None:
+    write_modules(root / "packages" / "alpha", "alpha", 3)
+    write_modules(root / "packages" / "beta", "beta", 3)
+    vendored = root / "vendored"
+    vendored.mkdir()
+    (vendored / "inner.py").write_text("def glockenspiel():\n    return 1\n")
+    (vendored / ".gitignore").write_text("hidden.py\n")
+    (vendored / "hidden.py").write_text("def xylophone():\n    return 1\n")
+    git(root, "init", "-q")
+    git(vendored, "init", "-q")
+    client.json("index_codebase", path=str(root))
+    assert found(client, root, "glockenspiel")[0]["path"] == "vendored/inner.py"
+    assert "xylophone" not in [name for hit in found(client, root, "xylophone") for name in hit["symbols"]]
+    alone = found(client, root / "packages" / "beta", "module_1")
+    assert {hit["path"].rpartition("/")[0] for hit in alone} == {"packages/beta"}
+    client.json("index_codebase", path=str(vendored))
+    assert found(client, vendored, "glockenspiel")[0]["path"] == "inner.py"
+
+
+# ── freshness ──
+
+
+def test_a_deleted_file_and_one_replaced_by_a_folder_are_gone(client: Client, root: Path) -> None:
+    write_modules(root, "first", 4)
+    client.json("index_codebase", path=str(root))
+    (root / "module_0.py").unlink()
+    (root / "module_1.py").unlink()
+    (root / "module_1.py").mkdir()
+    (root / "module_1.py" / "inner.py").write_text("def glockenspiel():\n    return 1\n")
+    paths = {hit["path"] for hit in found(client, root, "module", limit=20)}
+    assert paths <= {"module_1.py/inner.py", "module_2.py", "module_3.py"}
+    assert found(client, root, "glockenspiel")[0]["path"] == "module_1.py/inner.py"
+
+
+def test_what_can_not_be_refreshed_in_time_is_marked(
+    tmp_path: Path, root: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REFDESK_REFRESH_MS", "60")
+    client = serve(tmp_path / "library", "--toolsets", "code", "--allow-root", str(tmp_path))
+    write_modules(root, "first", 40)
+    client.json("index_codebase", path=str(root))
+    for number in range(30):
+        path = root / f"module_{number}.py"
+        path.write_text("# moved\n" + path.read_text())
+    (root / "module_30.py").unlink()
+    shutil.rmtree(root / "module_31.py", ignore_errors=True)
+    arguments = {"query": "module", "path": str(root), "format": "json", "limit": 40, "semantic_weight": 0.0}
+    result = client.raw.call("search_code", arguments)["result"]
+    marked = {hit["path"]: hit.get("stale", False) for hit in result["structuredContent"]["results"]}
+    assert result["_meta"].get("refdesk/freshness")
+    for path, is_stale in marked.items():
+        number = int(path.removesuffix(".py").rpartition("_")[2])
+        assert is_stale == (number <= 30), path
