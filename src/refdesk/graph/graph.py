@@ -161,6 +161,7 @@ class Graph:
         if node.language in IMPORTING and "." not in node.qualified:
             bound = {document.id for document, ref in uses if ref.kind == "imports"}
             bound |= {document.id for document, _ in self._used("*")} | {node.document_id}
+            bound |= {document.id for document, ref in self._used("default") if ref.alias == node.name}
             uses = [use for use in uses if use[1].receiver or use[0].id in bound]
         uses = [use for use in uses if use[1].kind in kinds]
         if most < ALL:

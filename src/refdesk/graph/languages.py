@@ -60,7 +60,7 @@ def family(language: str) -> frozenset[str]:
 
 
 _TEST = re.compile(
-    r"(?:^|/)(?:tests?|__tests__|specs?|testdata|benches)/|(?:^|/)test_[^/]*$|[._-](?:test|spec|tests)\.\w+$"
+    r"(?:^|/)(?:tests?|__tests__|specs?|testdata|benches|[Ee]xamples?)/|(?:^|/)test_[^/]*$|[._-](?:test|spec|tests)\.\w+$"
     r"|(?:Tests?|Spec)\.\w+$|(?:^|/)[^/]*Tests/",
 )
 

@@ -15,8 +15,11 @@ def is_meant(path: str, module: str, importer: str, root: str = "") -> bool:
     if importer.endswith(".rs"):
         return crates.is_module(path, module, importer, root)
     wanted = _absolute(module, importer)
+    if module.startswith("."):  # from here, so exactly there
+        exact = _parts_of(path, "")
+        return bool(wanted) and wanted in (exact, exact[:-1])
     there = _parts_of(path, root)
-    if len(wanted) == 1 and not module.startswith("."):  # a lone name is a top module or a neighbour, not any file's
+    if len(wanted) == 1:  # a lone name is a top module or a neighbour, not any file's
         near = path.rpartition("/")[0] in ("", "src", "lib", wanted[0], f"src/{wanted[0]}", importer.rpartition("/")[0])
         return near and wanted[0] in there[-2:]
     return bool(wanted) and (_ends_with(there, wanted) or _ends_with(there[:-1], wanted))

@@ -42,7 +42,7 @@ def _body(answer: Answer, findings: list[Finding], for_sections: int, *, with_si
         "intent": answer.intent,
         "focus": answer.focus or None,
         "depth": answer.depth,
-        "summary": summary(answer, findings),
+        "summary": summary(answer, list(answer.findings.values())),  # counts what is left out too
         "sections": {title: _some(lines, for_sections) for title, lines in answer.sections.items() if lines},
         "findings": [
             {"id": names[one.node.id], **_finding(one, with_signature=with_signatures and one.hop < 2)}
@@ -102,7 +102,7 @@ def summary(answer: Answer, findings: list[Finding]) -> str:
     near = [one for one in findings if one.hop == 1]
     if not starts:
         return "Nothing in the index answers this. Index the codebase, or name a symbol."
-    named = ", ".join(f"{one.node.qualified} [{_cite(one)}]" for one in starts[:3])
+    named = ", ".join(_named(one) for one in starts[:3])
     is_direct = not any(note in answer.notes for note in INSTEAD.values())
     if answer.intent == "callers" and is_direct:
         return _counted(near, starts[0], "is called from", "caller", answer, findings)
@@ -114,14 +114,14 @@ def summary(answer: Answer, findings: list[Finding]) -> str:
         return _counted(near, starts[0], "is implemented by", "conforming type", answer, findings)
     sentences = [f"The question leads to {named}."]
     for relationship, group in _grouped(near).items():
-        listed = ", ".join(f"{one.node.qualified or one.node.path} [{_cite(one)}]" for one in group[:3])
+        listed = ", ".join(_named(one) for one in group[:3])
         more = f" and {len(group) - 3} more" if len(group) > 3 else ""
         sentences.append(f"{relationship[:1].upper()}{relationship[1:]}: {listed}{more}.")
     return " ".join(sentences[:6])
 
 
 def _counted(near: list[Finding], start: Finding, verb: str, what: str, answer: Answer, findings: list[Finding]) -> str:
-    name = f"{start.node.qualified} [{_cite(start)}]"
+    name = _named(start)
     if not near:
         return f"{name} has no {what} in the index."
     listed = ", ".join(f"{one.node.qualified or one.node.path} [{one.path}:{one.line}]" for one in near[:6])
@@ -140,8 +140,10 @@ def _grouped(near: list[Finding]) -> dict[str, list[Finding]]:
     return groups
 
 
-def _cite(one: Finding) -> str:
-    return f"{one.node.path}:{one.node.start_line}-{one.node.end_line}"
+def _named(one: Finding) -> str:
+    """A place with its lines; a file is its own place."""
+    node = one.node
+    return f"{node.qualified} [{node.path}:{node.start_line}-{node.end_line}]" if node.qualified else node.path
 
 
 def mermaid(relations: list[Relation], names: Mapping[str, str]) -> str:

@@ -32,23 +32,29 @@ def add_views(answer: Answer, graph: Graph, focus: str | None) -> None:
 
 
 def _tree(answer: Answer) -> list[str]:
-    """Everything that leads to the start, indented by hop under what it leads to."""
-    under: dict[str, list[tuple[str, str]]] = defaultdict(list)
+    """Everything that leads to the start, indented by hop under what it leads to; a file is named where it changes."""
+    under: dict[str, list[Relation]] = defaultdict(list)
     for one in answer.relations.values():
-        under[one.target.id].append((one.source.id, f"{one.source.qualified or one.source.path} ({_at(one)})"))
+        if all(one.source.id != known.source.id for known in under[one.target.id]):  # calls and mentions: once
+            under[one.target.id].append(one)
     lines: list[str] = []
     seen: set[str] = set()
+    last = ""
 
     def add(node_id: str, indent: int) -> None:
-        for source_id, text in under.get(node_id, ()):
-            lines.append("  " * indent + text)
-            if source_id not in seen and indent < answer.depth:
-                seen.add(source_id)
-                add(source_id, indent + 1)
+        nonlocal last
+        for one in under.get(node_id, ()):
+            path = one.source.path if one.source.path != last else ""
+            last = one.source.path
+            lines.append("  " * indent + f"{one.source.qualified or one.source.path} ({path}:{one.line})")
+            if one.source.id not in seen and indent < answer.depth:
+                seen.add(one.source.id)
+                add(one.source.id, indent + 1)
 
     for finding in list(answer.findings.values()):
         if finding.hop == 0:
             lines.append(f"{finding.node.qualified or finding.node.path} ({finding.node.path}:{finding.line})")
+            last = finding.node.path
             seen.add(finding.node.id)
             add(finding.node.id, 1)
     return lines
@@ -151,7 +157,8 @@ def _chains(answer: Answer) -> list[str]:
     for start in [node_id for node_id in forward if node_id not in called] or list(forward)[:1]:
         extend([], start)
     chains.sort(key=lambda chain: (is_test(chain[0].source.path), -len(chain)))
-    return [_chain(chain) for chain in _telling(chains)]
+    told: set[tuple[str, str]] = set()
+    return [_chain(chain, told) for chain in _telling(chains)]
 
 
 def _telling(chains: list[list[Relation]]) -> list[list[Relation]]:
@@ -166,11 +173,14 @@ def _telling(chains: list[list[Relation]]) -> list[list[Relation]]:
     return kept
 
 
-def _chain(chain: list[Relation]) -> str:
-    """The calls with their places; a file is named where it changes."""
-    parts = [chain[0].source.qualified or chain[0].source.path]
+def _chain(chain: list[Relation], told: set[tuple[str, str]]) -> str:
+    """The calls with their places; a file is named where it changes, a beginning that was told is left out."""
+    fresh = next((n for n, one in enumerate(chain) if (one.source.id, one.target.id) not in told), 0)
+    told |= {(one.source.id, one.target.id) for one in chain}
+    first = chain[fresh].source
+    parts = [f"{'… → ' if fresh else ''}{first.qualified or first.path}"]
     path = ""
-    for one in chain:
+    for one in chain[fresh:]:
         parts.append(f"{one.target.qualified} [{one.source.path if one.source.path != path else ''}:{one.line}]")
         path = one.source.path
     return " → ".join(parts)
