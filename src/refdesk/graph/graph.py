@@ -14,6 +14,7 @@ from refdesk.ports import Store
 SURE = 0.5  # edges below are left out
 ALL = 1_000_000
 _TRIED = 20  # uses of a name that are looked at for each one that is wanted
+_ENTRIES = frozenset(["main", "index", "lib", "__main__", "__init__", "app", "cli", "mod", "server"])
 _MOST_FILES = 20_000
 _SUBTYPING: tuple[RelationKind, ...] = ("inherits", "conforms")
 
@@ -84,6 +85,12 @@ class Graph:
     def documents(self) -> list[Document]:
         """The files of the codebase."""
         return self._store.documents(self._collection, _MOST_FILES, 0)
+
+    def entry_files(self) -> list[Node]:
+        """The files that a reader or a program begins with, outermost first."""
+        named = [one for one in self.documents() if one.path.rpartition("/")[2].partition(".")[0] in _ENTRIES]
+        code = [one for one in named if not is_test(one.path) and self.file(one).references]
+        return [file_node(one) for one in sorted(code, key=lambda one: (one.path.count("/"), one.path))]
 
     def node(self, document: Document, symbol: Symbol) -> Node:
         return _node(document, symbol)

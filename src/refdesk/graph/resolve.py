@@ -73,7 +73,8 @@ class Resolver:
             found = [one for one in found if not languages.is_test(one[0].path)]
         defined = {symbol.qualified for _, symbol in found if symbol.kind not in languages.EXTENSIONS}
         found = [one for one in found if one[1].kind not in languages.EXTENSIONS or one[1].qualified not in defined]
-        if is_call:
+        if is_call:  # String(…) makes what is not of the codebase, however much an extension adds to it
+            found = [one for one in found if one[1].kind not in languages.EXTENSIONS]
             called = {symbol.qualified for _, symbol in found if symbol.kind not in languages.VALUES}
             found = [one for one in found if one[1].kind not in languages.VALUES or one[1].qualified not in called]
         return found
@@ -113,7 +114,9 @@ class Resolver:
             if beside:
                 return _all(beside, LIKELY)
         if language in languages.CODEBASE_WIDE:
-            return _shared(top or candidates, LIKELY)
+            target = _target(file.document.path)
+            near = [one for one in top or candidates if _target(one[0].path) == target]
+            return _shared(near or top or candidates, LIKELY)
         return []
 
     def _in_scope(self, file: File, ref: Reference, candidate: Candidate) -> bool:
@@ -339,6 +342,11 @@ class Resolver:
 
 def _outer(symbol: Symbol) -> str:
     return symbol.qualified.rpartition(".")[0]
+
+
+def _target(path: str) -> tuple[str, ...]:
+    """The outer folders, which are mostly what is built as one: Sources/App."""
+    return tuple(path.split("/")[:-1][:2])
 
 
 def _joined(module: str, name: str) -> str:

@@ -78,6 +78,9 @@ def _seeds(
         by_search.sort(key=lambda node: is_test(node.path))
         found = [*named[:_SEEDS], *by_search[:_SEEDS]]
         answer.intent = "general"  # a caller tree of something else would mislead
+    if not found and focus == "architecture":
+        answer.note("Nothing matches the question's words; the answer starts from the entry files.")
+        found = graph.entry_files()[:_SEEDS]
     if focus == "dependencies" and answer.intent == "general":  # told by files
         found = [graph.file_node(node) for node in found]
     started = [node for node in found[: 3 * _SEEDS] if answer.start(node)]

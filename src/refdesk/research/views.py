@@ -105,7 +105,8 @@ def _dependencies(answer: Answer) -> None:
     for source, target in sorted(edges):
         targets[source].append(target)
     most = sorted(targets, key=lambda path: (is_test(path), -len(targets[path]), path))
-    answer.sections["imports"] = [f"{path} → {', '.join(targets[path])}" for path in most[: 2 * _SHOWN]]
+    title = "imports" if any(one.kind == "imports" for one in answer.relations.values()) else "uses"
+    answer.sections[title] = [f"{path} → {', '.join(targets[path])}" for path in most[: 2 * _SHOWN]]
     answer.sections["fan-in"] = [f"{path}: {count}" for path, count in fan_in.most_common(_SHOWN)]
     answer.sections["fan-out"] = [f"{path}: {count}" for path, count in fan_out.most_common(_SHOWN)]
     answer.sections["cycles"] = [" → ".join([*cycle, cycle[0]]) for cycle in cycles(edges)[:_SHOWN]]

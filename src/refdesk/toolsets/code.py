@@ -315,8 +315,9 @@ def _filters(collection: Collection, inside: str, arguments: Json) -> Filters:
 
 
 def _in_comment(text: str, hit: Hit) -> bool:
-    comment = hit.stored.chunk.doc_comment
-    return bool(comment) and bool(set(analyse.terms(text)) & set(analyse.terms(comment)))
+    """Whether the comment says at least half of what is asked."""
+    asked, said = set(analyse.terms(text)), set(analyse.terms(hit.stored.chunk.doc_comment))
+    return bool(said) and 2 * len(asked & said) >= len(asked)
 
 
 def _owners(hits: Sequence[Hit]) -> set[str]:

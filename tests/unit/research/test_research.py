@@ -1,0 +1,145 @@
+"""What is asked, what is followed, and how it is told within a budget."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from refdesk import tokens
+from refdesk.app import open_desk
+from refdesk.graph import Graph
+from refdesk.model import Filters, Hit
+from refdesk.research import Answer, Focus, research
+from refdesk.research.question import named_in, read_question
+from refdesk.research.tell import told
+from refdesk.search.engine import Engine
+from refdesk.settings import Settings
+from refdesk.toolsets.code_links import links
+from refdesk.toolsets.contract import DirectContext
+
+FILES = {
+    "app/main.py": "from app.shop import Shop\n\n\ndef main():\n    Shop().open()\n",
+    "app/shop.py": "from app.till import Till\n\n\nclass Shop:\n    def open(self):\n        self.till = Till()\n"
+    "        self.till.ring()\n",
+    "app/till.py": "class Till:\n    def ring(self):\n        return make_noise()\n\n\n"
+    "def make_noise():\n    return 1\n",
+    "app/bells.py": "from app.till import Till\n\n\n"
+    + "\n\n".join(f"class Bell{number}(Till):\n    def ring(self):\n        return {number}\n" for number in range(90)),
+    "tests/test_shop.py": "from app.shop import Shop\n\n\ndef test_open():\n    Shop().open()\n",
+}
+Asked = tuple[Graph, Engine]
+
+
+@pytest.fixture(scope="module")
+def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+    root = tmp_path_factory.mktemp("research")
+    for name, text in FILES.items():
+        (root / "code" / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / "code" / name).write_text(text)
+    with open_desk(Settings(library=root / "library", embedder="none", workers=1)) as desk:
+        desk.index(root / "code", "code", name="code")
+        yield Graph(desk.store, "code"), desk.engine
+
+
+def ask(asked: Asked, text: str, depth: int = 2, focus: Focus | None = None, hops: list[int] | None = None) -> Answer:
+    seen = [] if hops is None else hops
+    graph, engine = asked
+    return research(
+        text,
+        graph,
+        engine,
+        Filters(collections=("code",)),
+        depth=depth,
+        focus=focus,
+        on_hop=lambda hop, depth, what: seen.append(hop),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "intent", "name"),
+    [
+        ("what calls authenticate()", "callers", "authenticate"),
+        ("Who calls `Foo.run`?", "callers", "Foo.run"),
+        ("call sites of parse", "callers", "parse"),
+        ("who uses GlobSet", "users", "GlobSet"),
+        ("where is Config used", "users", "Config"),
+        ("usages of Config", "users", "Config"),
+        ("all implementations of Storage", "implementations", "Storage"),
+        ("which types conform to Storage", "implementations", "Storage"),
+        ("what does main call", "callees", "main"),
+        ("how does login work", "general", ""),
+    ],
+)
+def test_questions(text: str, intent: str, name: str) -> None:
+    question = read_question(text)
+    assert (question.intent, question.name) == (intent, name)
+
+
+def test_names_in_a_question() -> None:
+    assert named_in("how does SplitArguments use split_args and `main`, and why?") == [
+        "SplitArguments",
+        "split_args",
+        "main",
+    ]
+
+
+def test_every_hop_is_reported(asked: Asked) -> None:
+    hops: list[int] = []
+    ask(asked, "what calls Till.ring", 3, hops=hops)
+    assert hops == [0, 1, 2, 3]
+
+
+def test_all_implementations_are_counted_and_tests_come_last(asked: Asked) -> None:
+    body = told(ask(asked, "all implementations of Till", 1), 2_000)
+    assert "90 conforming types" in body["summary"]
+    assert tokens.count(str(body)) < 2_600
+    assert "left out" in body["left_out"]
+    callers = told(ask(asked, "what calls Shop.open"), 8_000)["sections"]["callers"]
+    assert [line.split()[0] for line in callers] == ["Shop.open", "main", "test_open"]
+
+
+def test_the_graph_and_the_drawing_name_the_findings(asked: Asked) -> None:
+    body = told(ask(asked, "what calls make_noise", 3), 8_000)
+    named = {one["id"]: one["symbol"] for one in body["findings"]}
+    edges = [(named[edge["from"]], edge["kind"], named[edge["to"]]) for edge in body["graph"]["edges"]]
+    assert ("Till.ring", "calls", "make_noise") in edges
+    assert all(0.5 <= edge["confidence"] <= 1 for edge in body["graph"]["edges"])
+    first = body["graph"]["edges"][0]
+    assert f"{first['from']} -->|calls| {first['to']}" in body["mermaid"]
+
+
+def test_flow_is_told_from_entry_to_effect(asked: Asked) -> None:
+    chains = ask(asked, "how does Shop.open ring", 3, "flow").sections["call chains"]
+    assert chains[0].startswith("main → Shop")
+    assert any("make_noise [app/till.py:3]" in chain for chain in chains)
+
+
+def test_dependencies_are_files(asked: Asked) -> None:
+    answer = ask(asked, "the shop and its till", 2, "dependencies")
+    assert {one.node.kind for one in answer.findings.values()} == {"file"}
+    assert any(line.startswith("app/shop.py → app/till.py") for line in answer.sections["imports"])
+
+
+def test_architecture_without_a_match_starts_from_entry_files(asked: Asked) -> None:
+    answer = ask(asked, "zzqqx", 1, "architecture")
+    assert "app/main.py" in answer.findings
+    assert answer.sections["codebase"][0].startswith("app: 4 files")
+
+
+def test_links_only_where_they_are_asked_for(asked: Asked) -> None:
+    from refdesk.model import Query
+
+    hits: tuple[Hit, ...] = asked[1].search(Query(text="make_noise ring", limit=3)).hits
+    context = DirectContext()
+    assert links("/repo", hits, context) == ()
+    context.meta = {"refdesk/links": True}  # type: ignore[attr-defined]
+    found = links("/repo", hits, context)
+    assert len({one.uri for one in found}) == len(found)
+    assert found[0].uri.startswith(Path("/repo/app").as_uri())
+    assert found[0].mime_type == "text/x-python"
+    assert found[0].description is not None
+    assert found[0].description.startswith("lines ")
+    assert found[0].annotations is not None
+    assert found[0].annotations.audience == ("user", "assistant")
