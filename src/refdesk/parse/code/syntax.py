@@ -29,6 +29,8 @@ _DEPTHS = bytes.maketrans(b"([{)]}", bytes([1, 1, 1, 2, 2, 2]))
 _NO_BRACKETS = bytes(set(range(256)) - set(b"([{)]}"))
 _extent = attrgetter("byte_range")
 _local = threading.local()
+_NOT_ASCII = re.compile(rb"[\x80-\xff]+")
+_ASTRAL = re.compile(rb"(?:[\xf0-\xf7][\x80-\xbf]{3})+")
 
 
 @cache
@@ -56,6 +58,7 @@ def parse(data: bytes, grammar_name: str) -> Tree | None:
     language = grammar(grammar_name)
     if language is None or len(data) > _MAX_BYTES or _is_indented_deep(data) or _is_nested_deep(data):
         return None
+    data = _harmless(data, grammar_name)
     parsers: dict[str, Parser] = _local.__dict__.setdefault("parsers", {})
     parser = parsers.get(grammar_name)
     if parser is None:
@@ -66,6 +69,18 @@ def parse(data: bytes, grammar_name: str) -> Tree | None:
         return None
     tree = parser.parse(data)
     return None if _is_deep(tree) else tree
+
+
+def _harmless(data: bytes, grammar_name: str) -> bytes:
+    """The same bytes with letters for characters that scanners look up in tables too small for them.
+
+    Scanners in C ask isalnum() and the like of any character, which reads past its table: bash's ends the process on
+    an emoji behind a brace. Only the shape of the text matters to them; names are read from the original.
+    """
+    if data.isascii():
+        return data
+    wide = _NOT_ASCII if grammar_name == "bash" else _ASTRAL
+    return wide.sub(lambda found: b"x" * len(found[0]), data)
 
 
 def captures(tree: Tree, asked: Query) -> dict[str, list[Node]]:

@@ -238,3 +238,10 @@ def test_swift_conditional_compilation_inside_a_class() -> None:
     parsed_text = CodeParser().parse(text, "a.swift", "swift", Chunking())
     assert {symbol.qualified for symbol in parsed_text.symbols} >= {"A", "A.init", "A.show", "A.hide"}
     assert parsed_text.notes == ()
+
+
+def test_an_emoji_behind_a_brace_does_not_end_the_process() -> None:
+    text = "greet() {\n  echo {\U0001f680\x9b é ${name}\n}\n"
+    parsed = CodeParser().parse(text, "a.sh", "bash", Chunking())
+    assert [symbol.name for symbol in parsed.symbols] == ["greet"]
+    assert "\U0001f680" in parsed.chunks[0].text
