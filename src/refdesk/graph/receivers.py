@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
-_TYPE = r"(?:[A-Za-z_][\w]*(?:\.|::))*([A-Z_]\w*)"
+_TYPE = r"(?:[A-Za-z_]\w*(?:\.|::))*((?!Type\b|Protocol\b)[A-Z_]\w*)"  # of Command.Type, Command
 _WRAPPED = r"[\"'&*\[(]*(?:mut |inout |dyn |impl |some |any |readonly |Optional\[|list\[|type\[)*"
 _WORDS = r"(?:await\s+|try[?!]?\s+|new\s+|&|\*)*"
 _ANNOTATED = re.compile(r"\s*:\s*" + _WRAPPED + _TYPE)

@@ -124,6 +124,10 @@ final class Window: Base, Traced {
     }
 }
 
+func audit(_ log: Log.Type) -> String {
+    log.stamp()
+}
+
 func makeDisk() -> Disk {
     Disk(root: "/tmp")
 }
@@ -147,7 +151,7 @@ CALLERS = {
     "Storage.save": {"Storage.copy"},
     "Traced.trace": {"Memory.load", "Memory.save", "Window.close"},
     "Log.write": {"Traced.trace"},
-    "Log.stamp": {"Log.write"},
+    "Log.stamp": {"Log.write", "audit"},
     "Disk.Path.file": {"Disk.load", "Disk.save"},
     "Disk.Path": {"Disk.init"},
     "Disk": {"Cart.disk", "makeDisk"},
