@@ -54,7 +54,9 @@ def parts(word: str) -> list[str]:
 @lru_cache(maxsize=200_000)
 def _terms_of(word: str) -> tuple[str, ...]:
     if _CJK_RUN.match(word):
-        return (*word, *(word[i : i + 2] for i in range(len(word) - 1)))
+        # Each character, then the pair it begins: so that a part of a run is a phrase of the run's terms.
+        pairs = [word[i : i + 2] for i in range(len(word) - 1)]
+        return (*(term for pair in pairs for term in (pair[0], pair)), word[-1])
     pieces = parts(word)
     if not pieces:
         return ()

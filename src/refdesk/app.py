@@ -167,6 +167,7 @@ def _facts(root: Path, kind: CollectionKind) -> dict[str, str]:
 
     if kind != "docs":
         return {"commit": head_commit(root)}
+    import hashlib
     import json
 
     from refdesk.parse.manifest import load_manifests
@@ -177,6 +178,7 @@ def _facts(root: Path, kind: CollectionKind) -> dict[str, str]:
         "commit": head_commit(root),
         "taxonomy": json.dumps(taxonomy, sort_keys=True),
         "instructions": manifests.instructions,
+        "manifests": hashlib.sha256(repr(manifests).encode()).hexdigest() if manifests.manifests else "",
     }
 
 

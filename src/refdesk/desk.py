@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from refdesk.errors import CollectionExists, CollectionNotFound, EmbedderMismatch, InvalidInput, NotFound, SettingsError
 from refdesk.ids import checked_name, name_from, new_id
-from refdesk.ingest import ParsePool, Progress, Report, Writer, reembed
+from refdesk.ingest import ParsePool, Progress, Report, Writer, embed_rest, reembed
 from refdesk.model import (
     Batch,
     Chunking,
@@ -117,6 +117,11 @@ class Desk:
             raise InvalidInput(
                 f"Collection {name} holds {known.root}, not {root}.", "Choose another --name, or remove it first."
             )
+        elif root and known.kind != kind:
+            raise InvalidInput(
+                f"Collection {name} is one of {known.kind}, not of {kind}.",
+                "Choose another --name, or remove it first.",
+            )
         else:
             wanted = replace(known, description=description or known.description, root=root or known.root)
         if wanted != known:
@@ -179,12 +184,16 @@ class Desk:
         progress: Progress | None,
     ) -> Report:
         collection = self.ensure_collection(
-            name or self._name_for(folder), kind, root=str(folder), description=description
+            name or self._name_for(folder, kind), kind, root=str(folder), description=description
         )
         source = self._folder_source(collection)
+        facts = self._parts.facts(folder, kind)
+        cut_anew = facts.get("manifests", "") != collection.properties.get("manifests", "")
         writer = self._writer(self._parts.parser(folder, kind), progress)
-        report = writer.index(collection, source, force=force, only=only)
-        properties = {**collection.properties, **self._parts.facts(folder, kind)}
+        report = writer.index(collection, source, force=force or cut_anew, only=None if cut_anew else only)
+        if self.embedder is not None and only is None:
+            report.embedded += embed_rest(self.store, self.embedder, collection.name, progress or Progress())
+        properties = {**collection.properties, **facts}
         if only is None:
             properties["rules"] = source.fingerprint()
         if properties != dict(collection.properties):
@@ -236,7 +245,7 @@ class Desk:
 
     def why(self, path: Path) -> tuple[Collection | None, Document | None, Found | Skipped | None]:
         """The collection a path belongs to, its document, and what a walk makes of it."""
-        target = path.absolute()
+        target = path.parent.resolve() / path.name if path.name not in ("", "..") else path.resolve()
         for collection in sorted(self.store.collections(), key=lambda one: -len(one.root)):
             root = Path(collection.root) if collection.root and "://" not in collection.root else None
             if root is None or not target.is_relative_to(root):
@@ -273,13 +282,15 @@ class Desk:
 
     def _writer(self, parser: Parser, progress: Progress | None) -> Writer:
         pool = self._parts.pool(parser, self.settings.workers)
+        if self.embedder is not None:
+            self.store.set_embedder_identity(self.embedder.identity)  # checked before: it is this or none yet
         return Writer(self.store, pool, self.embedder, progress or Progress())
 
-    def _name_for(self, folder: Path) -> str:
+    def _name_for(self, folder: Path, kind: CollectionKind) -> str:
         """The name the folder's collection has, else one made from the folder's own, made unique."""
         known = {one.name: one for one in self.store.collections()}
         for one in known.values():
-            if one.root == str(folder):
+            if one.root == str(folder) and one.kind == kind:
                 return one.name
         name = stem = name_from(folder.name)
         number = 1
@@ -290,9 +301,7 @@ class Desk:
 
     def _check_identity(self, embedder: Embedder) -> None:
         kept = self.store.embedder_identity()
-        if kept is None:
-            self.store.set_embedder_identity(embedder.identity)
-        elif kept != embedder.identity:
+        if kept is not None and kept != embedder.identity:
             raise EmbedderMismatch(
                 f"The library's vectors were made by {kept.name} {kept.version}, not by"
                 f" {embedder.identity.name} {embedder.identity.version}.",

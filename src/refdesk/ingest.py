@@ -114,6 +114,7 @@ class Writer:
                 raise CollectionNotFound(f"Collection not found: {collection.name}.", "Create it first.")
             known = {one.uri: self._store.document_by_uri(one.uri, collection.name) for one in contents}
             fresh = [one for one in contents if not self._same(one, known[one.uri], report)]
+            self._progress.step(report.unchanged, len(contents), contents[0].path if contents else "")
             self._write(collection, fresh, {uri: doc for uri, doc in known.items() if doc}, report)
         report.seconds = time.perf_counter() - started
         return report
@@ -155,15 +156,17 @@ class Writer:
                     content = source.read(one)
                 except (LoadFailed, ParseFailed) as error:
                     report.errors.append(Skipped(path=one.path, reason=error.message))
+                    if isinstance(error, ParseFailed):
+                        self._drop_unreadable(collection, self._known(states.get(one.path)), report)
                     continue
                 document = self._known(states.get(one.path))
                 came_from = by_hash.get(content_hash(content)) if document is None else None
                 if came_from is not None and came_from in gone:
                     document = self._known(gone.pop(came_from))
                     report.moved += document is not None
-                if document is not None and document.content_hash == content_hash(content) and not force:
+                if document is not None and _is_same_file(document, content) and not force:
                     touched.append(_touch(document, content))
-                    report.unchanged += document.path == content.path
+                    report.unchanged += 1
                     continue
                 if document is not None:
                     known[content.uri] = document
@@ -250,21 +253,29 @@ def vector_key(text: str) -> bytes:
 
 
 def reembed(store: Store, embedder: Embedder, progress: Progress) -> int:
-    """Gives every chunk a vector of this embedder; returns how many texts were embedded."""
-    embedded = done = 0
+    """Gives every chunk a vector of this embedder; returns how many texts were embedded.
+
+    A run that is killed leaves chunks without vectors, which the next one, or the next index run, embeds.
+    """
     with store.writing():
         store.set_embedder_identity(embedder.identity)
-        total = store.stats().documents
-        for collection in store.collections():
-            offset = 0
-            while documents := store.documents(collection.name, _BATCH_DOCUMENTS, offset):
-                writes = [_rewrite(store, document) for document in documents]
-                vectors = embed_missing(store, embedder, writes)
-                store.apply(Batch(collection=collection.name, writes=tuple(writes), vectors=vectors))
-                embedded += len(vectors)
-                offset += len(documents)
-                done += len(documents)
-                progress.step(done, total, collection.name)
+        return sum(embed_rest(store, embedder, one.name, progress) for one in store.collections())
+
+
+def embed_rest(store: Store, embedder: Embedder, collection: str, progress: Progress) -> int:
+    """Embeds the chunks of a collection that have no vector; returns how many texts were embedded."""
+    embedded = done = 0
+    with store.writing():
+        before: list[str] = []
+        while (ids := store.unembedded(collection, _BATCH_DOCUMENTS)) and ids != before:
+            before = ids
+            documents = [document for one in ids if (document := store.document(one)) is not None]
+            writes = [_rewrite(store, document) for document in documents]
+            vectors = embed_missing(store, embedder, writes)
+            store.apply(Batch(collection=collection, writes=tuple(writes), vectors=vectors))
+            embedded += len(vectors)
+            done += len(documents)
+            progress.step(done, 0, f"embedding {collection}")
     return embedded
 
 
@@ -318,6 +329,11 @@ def _same_facts(content: Content, known: Document) -> bool:
     is_override = content.content_type and "/" not in content.content_type  # a media type is only declared
     same_type = not is_override or content.content_type == known.content_type
     return same_type and all(known.metadata.get(key) == value for key, value in content.metadata.items())
+
+
+def _is_same_file(document: Document, content: Content) -> bool:
+    """Whether only the file's time changed; a moved one is read again, for its place decides how it is cut."""
+    return document.path == content.path and document.content_hash == content_hash(content)
 
 
 def _touch(document: Document, content: Content) -> Document:

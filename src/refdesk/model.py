@@ -246,6 +246,7 @@ class Query:
     limit: int = 10
     offset: int = 0
     alpha: float | None = None  # share of the semantic score: 0 keywords only, 1 vectors only; None: the engine decides
+    fusion: Literal["blend", "rank"] = "blend"  # of scores, or of places: weighted reciprocal rank
     exact: bool = False  # punctuation and all: a hit must contain the text literally
     explain: bool = False
 

@@ -84,6 +84,9 @@ class Store(Protocol):
         """All of the batch or nothing; visible to the next query of every process."""
 
     def replace_skipped(self, collection: str, skipped: Iterable[Skipped]) -> None: ...
+    def unembedded(self, collection: str = "", limit: int = 1) -> list[str]:
+        """Ids of documents with chunks that have no vector."""
+
     def missing_vectors(self, keys: Iterable[bytes]) -> set[bytes]: ...
     def writing(self, wait: bool = True) -> AbstractContextManager[None]:
         """A stretch of batches: other writers wait at its door, readers do not; each batch is one transaction."""
@@ -99,6 +102,8 @@ class Store(Protocol):
     def raw(self, document_id: str) -> str: ...
     def chunks_of(self, document_id: str) -> list[StoredChunk]: ...
     def chunks(self, chunk_ids: Sequence[int]) -> dict[int, StoredChunk]: ...
+    def same_text(self, chunk_ids: Sequence[int]) -> dict[int, int]:
+        """For each chunk a number that it shares with those of the same text only."""
 
     # searching
     def warm(self) -> None:

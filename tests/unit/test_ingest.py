@@ -197,3 +197,64 @@ def test_many_files_are_parsed_by_workers_in_order(tmp_path: Path, tree: Tree) -
         report = desk.index(root, "code", name="big")
         assert (report.written, report.errors) == (260, [])
         assert found(desk, "only_123") == ["big/m123.py"]
+
+
+def test_a_file_that_turns_binary_is_not_found_any_more(desk: Desk, tree: Tree) -> None:
+    root = tree(FILES)
+    desk.index(root, "code", name="c")
+    (root / "pkg/module_9.py").write_bytes(b"x = 1\0\0\0")
+    desk.index(root, "code", name="c")
+    assert found(desk, "function_9") == []
+
+
+def test_a_renamed_file_is_read_as_what_it_is_now(desk: Desk, tree: Tree) -> None:
+    root = tree({"a.py": "# Retries\n\nprint('wait')\n"})
+    desk.index(root, "code", name="c")
+    (root / "a.py").rename(root / "a.md")
+    assert desk.index(root, "code", name="c").moved == 1
+    document = desk.store.document_by_path("c", "a.md")
+    assert document is not None
+    assert document.content_type == "markdown"
+
+
+def test_a_changed_manifest_is_heeded_without_force(desk: Desk, tree: Tree) -> None:
+    root = tree({"guides/a.md": "# A\n\nalpha\n"})
+    desk.index(root, "docs", name="docs")
+    (root / ".docs-mcp.json").write_text('{"version": "1", "metadata": {"area": "guide"}}')
+    desk.index(root, "docs", name="docs")
+    assert desk.store.facets("docs") == {"area": {"guide": 1}}
+
+
+def test_a_collection_keeps_its_kind(desk: Desk, tree: Tree) -> None:
+    root = tree(FILES)
+    desk.index(root, "code", name="c")
+    with pytest.raises(InvalidInput, match="not of docs"):
+        desk.index(root, "docs", name="c")
+    assert desk.index(root, "docs").collection == "tree"
+    assert desk.index(root, "code").collection == "c"
+
+
+def test_a_library_inside_its_folder_does_not_hold_itself(tmp_path: Path) -> None:
+    from refdesk.app import open_desk
+    from refdesk.settings import Settings
+
+    (tmp_path / "a.py").write_text("def a():\n    return 1\n")
+    with open_desk(Settings(library=tmp_path / "lib", workers=1)) as desk:
+        for _ in range(2):
+            assert desk.index(tmp_path, "code", name="c").files == 1
+
+
+def test_chunks_without_vectors_are_embedded_by_the_next_run(tmp_path: Path, tree: Tree) -> None:
+    from refdesk.app import open_desk
+    from refdesk.settings import Settings
+
+    root = tree(FILES)
+    with open_desk(Settings(library=tmp_path / "lib", workers=1, embedder="none")) as desk:
+        desk.index(root, "code", name="c")
+        assert desk.store.stats().embeddings == 0
+        assert len(desk.store.unembedded()) == 1
+    with open_desk(Settings(library=tmp_path / "lib", workers=1)) as desk:
+        report = desk.index(root, "code", name="c")
+        assert (report.written, desk.store.unembedded()) == (0, [])
+        assert report.embedded == desk.store.stats().embeddings == desk.store.stats().chunks
+        assert desk.search(Query(text="does thing number", alpha=1.0)).hits

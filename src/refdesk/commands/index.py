@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from dataclasses import asdict
 from pathlib import Path
@@ -12,6 +13,7 @@ import click
 from refdesk.commands.desk import desk_from, json_option, print_json, progress_on_stderr
 from refdesk.corpus import write_metadata
 from refdesk.desk import Desk
+from refdesk.errors import LoadFailed
 from refdesk.ingest import Report
 from refdesk.model import CollectionKind
 
@@ -77,6 +79,7 @@ def ingest(
     if ":" not in uri.partition("/")[0] or Path(uri).exists():
         uri = Path(uri).resolve().as_uri()
     with desk_from(context, allow_hosts=allow_host) as desk:
+        is_new = desk.store.collection(collection) is None
         desk.ensure_collection(collection, "files")
         with progress_on_stderr("adding") as progress:
             report = desk.ingest(
@@ -87,7 +90,11 @@ def ingest(
                 roots=[Path("/")],
                 progress=progress,
             )
+            if not report.document_ids and is_new:
+                desk.store.remove_collection(collection)  # nothing came of it
         _show(report, as_json)
+        if not report.document_ids:
+            sys.exit(LoadFailed.exit_code)
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -19,7 +19,9 @@ from refdesk.model import Filters, Hit, Page, Query
 @click.option("--path", multiple=True, metavar="GLOB", help="Only files whose relative path matches.")
 @click.option("--language", multiple=True)
 @click.option("--ext", multiple=True, help="Only files with this extension.")
-@click.option("--type", "types", multiple=True, help="prose, code, api, config or cmd.")
+@click.option("--fusion", type=click.Choice(["blend", "rank"]), default="blend", help="Join scores, or places.")
+@click.option("--type", "types", multiple=True, type=click.Choice(["prose", "code", "api", "config", "cmd"]))
+@click.option("--kind", "kinds", multiple=True, help="function, method, class, section, …")
 @click.option("--meta", multiple=True, metavar="KEY=VALUE")
 @click.option("--exact", is_flag=True, help="Hits contain the query to the letter, punctuation and all.")
 @click.option("--explain", is_flag=True, help="Say why each hit ranks where it does.")
@@ -35,6 +37,7 @@ def search(context: click.Context, /, query: str, as_json: bool, **options: Any)
         limit=options["limit"],
         offset=options["offset"],
         alpha=options["alpha"],
+        fusion=options["fusion"],
         exact=options["exact"],
         explain=options["explain"],
     )
@@ -42,12 +45,15 @@ def search(context: click.Context, /, query: str, as_json: bool, **options: Any)
         if asked.alpha != 0.0:
             desk.store.warm()  # the vectors load while the model does
         page = desk.search(asked)
+        is_empty = not page.hits and not desk.store.collections()
     if as_json:
         print_json(
             {"query": query, "hits": [hit_json(hit) for hit in page.hits], "more": page.more, "notes": page.notes}
         )
     else:
         _show(page)
+        if is_empty:
+            click.echo("The library is empty. `refdesk index PATH` fills it.", err=True)
 
 
 def _filters(options: dict[str, Any]) -> Filters:
@@ -63,6 +69,7 @@ def _filters(options: dict[str, Any]) -> Filters:
         languages=options["language"],
         extensions=tuple(one.lstrip(".") for one in options["ext"]),
         types=options["types"],
+        kinds=options["kinds"],
         metadata=tuple(metadata.items()),
     )
 

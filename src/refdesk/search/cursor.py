@@ -35,5 +35,5 @@ def decode(cursor: str, query: Query, state: int) -> int:
 
 
 def _seal(query: Query, body: str) -> str:
-    bound = json.dumps([body, query.text, query.alpha, query.exact, repr(query.filters)])
+    bound = json.dumps([body, query.text, query.alpha, query.fusion, query.exact, repr(query.filters)])
     return hashlib.blake2b(bound.encode(), digest_size=9).hexdigest()

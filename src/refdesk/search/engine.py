@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,9 +14,10 @@ from refdesk.search.snippets import snippet
 from refdesk.search.understand import Understood, understand
 
 _POOL = 120  # candidates from each index; the same for every page, so that pages fit together
+_POOL_OF_COPIES = 8 * _POOL
 _RERANKED = 50  # of the fused candidates, how many are looked at closely
 _PER_DOCUMENT = 5  # hits of one document before its others step back
-_ALPHA = {"symbol": 0.25, "path": 0.2, "error": 0.35, "code": 0.4, "words": 0.45}
+_ALPHA = {"symbol": 0.25, "path": 0.2, "error": 0.35, "code": 0.4, "words": 0.6}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +50,12 @@ class Engine:
         """The page of hits that the query asks for."""
         state = self._store.sequence()
         asked = understand(query.text)
-        found = self._look_up(query, asked)
-        fused = self._fuse(query, asked, found)
-        window = fuse.order(fused)
+        found, fused, window = self._candidates(query, asked)
         ranked = self._rerank(window[: max(_RERANKED, 2 * (query.offset + query.limit))], fused, asked)
         page = ranked[query.offset : query.offset + query.limit]
         why = _explanations(page, fused, asked, found) if query.explain else {}
+        if query.explain:
+            self._count_copies(why, fused)
         return Page(
             hits=tuple(_show(one, asked, why.get(one.stored.id, {})) for one in page),
             more=len(ranked) > query.offset + query.limit,
@@ -61,17 +63,42 @@ class Engine:
             notes=found.notes,
         )
 
-    def _look_up(self, query: Query, asked: Understood) -> Candidates:
+    def _candidates(self, query: Query, asked: Understood) -> tuple[Candidates, dict[int, float], list[int]]:
+        """What both indexes found, their scores together, and the order of the different texts among them.
+
+        Where most are copies of each other, as in worktrees of one repository, more are looked up.
+        """
+        for pool in (_POOL, _POOL_OF_COPIES):
+            found = self._look_up(query, asked, pool)
+            fused = self._fuse(query, asked, found)
+            window = self._first_of_each_text(fuse.order(fused))
+            if len(window) > len(fused) // 2 or len(fused) < _POOL:
+                break
+        return found, fused, window
+
+    def _first_of_each_text(self, ordered: Sequence[int]) -> list[int]:
+        texts = self._store.same_text(ordered)
+        first: dict[int, int] = {}
+        for chunk_id in ordered:
+            if chunk_id in texts:  # else removed by another process since the indexes were read
+                first.setdefault(texts[chunk_id], chunk_id)
+        return list(first.values())
+
+    def _count_copies(self, why: Mapping[int, dict[str, float | str]], fused: Mapping[int, float]) -> None:
+        texts = self._store.same_text(list(fused))
+        many = Counter(texts.values())
+        for chunk_id, said in why.items():
+            if many[texts.get(chunk_id, -1)] > 1:
+                said["copies"] = many[texts[chunk_id]] - 1
+
+    def _look_up(self, query: Query, asked: Understood, pool: int) -> Candidates:
         if query.exact:
-            return Candidates(lexical=self._literal(query, asked))
+            return Candidates(lexical=self._literal(query, asked, pool))
+        if asked.quoted:
+            return Candidates(lexical=self._phrases(query, asked, pool))
         alpha = query.alpha
-        lexical: Sequence[Scored] = ()
-        if alpha != 1.0:
-            if asked.quoted:
-                lexical = self._phrases(query, asked)
-            else:
-                lexical = self._store.lexical(asked.terms, query.filters, _POOL)
-        if alpha == 0.0 or asked.quoted:
+        lexical = self._store.lexical(asked.terms, query.filters, pool) if alpha != 1.0 else ()
+        if alpha == 0.0:
             return Candidates(lexical=lexical)
         if self._embedder is None:
             return Candidates(lexical=lexical, notes=("keywords only: no embedder is set",))
@@ -80,29 +107,33 @@ class Engine:
             return Candidates(lexical=lexical)
         floor = self._embedder.similarity_floor
         matched = [one.chunk_id for one in lexical]
-        nearest = {one.chunk_id: one.score for one in self._store.nearest(vector, query.filters, _POOL)}
+        nearest = {one.chunk_id: one.score for one in self._store.nearest(vector, query.filters, pool)}
         unseen = self._store.cosines(vector, [chunk_id for chunk_id in matched if chunk_id not in nearest])
         known = set(matched)
         relevant = {chunk_id: score for chunk_id, score in nearest.items() if chunk_id in known or score >= floor}
         return Candidates(lexical=lexical, cosines={**unseen, **relevant})
 
-    def _phrases(self, query: Query, asked: Understood) -> Sequence[Scored]:
-        """Passages that hold every quoted phrase, by the whole query's score."""
-        allowed: set[int] | None = None
+    def _phrases(self, query: Query, asked: Understood, pool: int) -> Sequence[Scored]:
+        """Passages that hold every quoted phrase, by the whole query's score, else by the phrase's own."""
+        found: dict[int, float] | None = None
         for phrase in asked.quoted:
-            ids = {one.chunk_id for one in self._store.phrase([phrase], query.filters, 10 * _POOL)}
-            allowed = ids if allowed is None else allowed & ids
-        scored = self._store.lexical(asked.terms, query.filters, 10 * _POOL)
-        return [one for one in scored if one.chunk_id in (allowed or ())][:_POOL]
+            scores = {one.chunk_id: one.score for one in self._store.phrase([phrase], query.filters, 20 * pool)}
+            found = scores if found is None else {key: found[key] for key in found.keys() & scores.keys()}
+        whole = {one.chunk_id: one.score for one in self._store.lexical(asked.terms, query.filters, 10 * pool)}
+        lowest = min(whole.values(), default=1.0)
+        ranked = {key: whole.get(key, lowest * score / (1 + score)) for key, score in (found or {}).items()}
+        return [Scored(key, ranked[key]) for key in fuse.order(ranked)[:pool]]
 
-    def _literal(self, query: Query, asked: Understood) -> Sequence[Scored]:
+    def _literal(self, query: Query, asked: Understood, pool: int) -> Sequence[Scored]:
         """Passages that contain the text to the letter: by its terms where it has any, else by reading."""
         wanted = _squeeze(query.text)
         if not asked.terms:
-            return self._store.literal(query.text.strip(), query.filters, _POOL)
-        candidates = self._store.phrase([query.text], query.filters, 20 * _POOL)
+            return self._store.literal(query.text.strip(), query.filters, pool)
+        candidates = self._store.phrase([query.text], query.filters, 20 * pool)
         stored = self._store.chunks([one.chunk_id for one in candidates])
-        return [one for one in candidates if wanted in _squeeze(stored[one.chunk_id].chunk.text)][:_POOL]
+        return [
+            one for one in candidates if one.chunk_id in stored and wanted in _squeeze(stored[one.chunk_id].chunk.text)
+        ][:pool]
 
     def _fuse(self, query: Query, asked: Understood, found: Candidates) -> dict[int, float]:
         words = {one.chunk_id: one.score for one in found.lexical}
@@ -111,6 +142,9 @@ class Engine:
         if not words:
             return fuse.normalise_cosine(found.cosines)
         alpha = _ALPHA[asked.kind] if query.alpha is None else query.alpha
+        if query.fusion == "rank":
+            nearest = [Scored(chunk_id, found.cosines[chunk_id]) for chunk_id in fuse.order(found.cosines)]
+            return fuse.reciprocal_rank([(1 - alpha, found.lexical), (alpha, nearest)])
         return fuse.convex(alpha, words, found.cosines)
 
     def _rerank(self, window: Sequence[int], fused: Mapping[int, float], asked: Understood) -> list[Ranked]:
@@ -162,12 +196,12 @@ def _scale(ranked: list[Ranked]) -> list[Ranked]:
 
 
 def _arrange(close: Sequence[Ranked], rest: Sequence[Ranked]) -> list[Ranked]:
-    """One of each text and of each split symbol; a document's sixth and later close hits after the other close ones.
+    """One of each split symbol; a document's sixth and later close hits after the other close ones.
 
     Only the close ones, whose number is fixed, change places: so a longer list never differs from a shorter one
     where both have a hit, and pages fit together.
     """
-    seen: dict[tuple[str, str], Ranked] = {}
+    seen: dict[str, Ranked] = {}
     per_document: dict[str, int] = {}
     first: list[Ranked] = []
     later: list[Ranked] = []
@@ -177,15 +211,14 @@ def _arrange(close: Sequence[Ranked], rest: Sequence[Ranked]) -> list[Ranked]:
     return [*first, *later, *_distinct(rest, seen)]
 
 
-def _distinct(ranked: Sequence[Ranked], seen: dict[tuple[str, str], Ranked]) -> Iterator[Ranked]:
+def _distinct(ranked: Sequence[Ranked], seen: dict[str, Ranked]) -> Iterator[Ranked]:
     for one in ranked:
         chunk = one.stored.chunk
-        same_text = ("text", chunk.text.strip())
-        same_part = ("part", f"{one.stored.document.id}#{_unsplit(chunk.key)}")
-        if (twin := seen.get(same_text) or seen.get(same_part)) is not None:
+        part = f"{one.stored.document.id}#{_unsplit(chunk.key)}"
+        if (twin := seen.get(part)) is not None:
             twin.collapsed += 1
             continue
-        seen[same_text] = seen[same_part] = one
+        seen[part] = one
         yield one
 
 

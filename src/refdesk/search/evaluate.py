@@ -15,7 +15,7 @@ from refdesk.model import Filters, Hit, Query
 _DEPTH = 5
 _CASE_KEYS = frozenset({"query", "expect", "filters", "note"})
 _SUITE_KEYS = frozenset({"name", "collection", "collections", "settings", "cases"})
-_SETTING_KEYS = frozenset({"alpha", "limit"})
+_SETTING_KEYS = frozenset({"alpha", "fusion"})
 
 Search = Callable[[Query], Sequence[Hit]]
 NameHit = Callable[[Hit], str]

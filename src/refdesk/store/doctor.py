@@ -99,7 +99,9 @@ def _check_vectors(record: Record, followers: Followers, *, repair: bool) -> Fin
     wanted = _ids(record, "SELECT id FROM chunks WHERE vector IS NOT NULL")
     problem = followers.snapshot_problem() or _vector_difference(record, followers, wanted)
     if problem is None:
-        return Finding(part="vectors", ok=True, message=f"The vector index holds all {len(wanted)} vectors.")
+        bare = len(_ids(record, "SELECT id FROM chunks WHERE vector IS NULL"))
+        more = f" {bare} chunks have none: `refdesk reembed` embeds them." if bare else ""
+        return Finding(part="vectors", ok=True, message=f"The vector index holds all {len(wanted)} vectors.{more}")
     if repair:
         followers.rebuild_vectors()
     return _finding("vectors", "vector index", problem, repair)

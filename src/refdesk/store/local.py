@@ -95,6 +95,9 @@ class LocalStore:
         with self.writing(), self._record.transaction() as db:
             writes.replace_skipped(db, collection, given)
 
+    def unembedded(self, collection: str = "", limit: int = 1) -> list[str]:
+        return self._read(lambda db: reads.unembedded(db, collection, limit))
+
     def missing_vectors(self, keys: Iterable[bytes]) -> set[bytes]:
         return self._read(lambda db: writes.missing_vectors(db, keys))
 
@@ -139,6 +142,9 @@ class LocalStore:
 
     def chunks_of(self, document_id: str) -> list[StoredChunk]:
         return self._read(lambda db: reads.chunks_of(db, document_id))
+
+    def same_text(self, chunk_ids: Sequence[int]) -> dict[int, int]:
+        return self._read(lambda db: reads.same_text(db, chunk_ids))
 
     def chunks(self, chunk_ids: Sequence[int]) -> dict[int, StoredChunk]:
         return self._read(lambda db: reads.chunks(db, chunk_ids))

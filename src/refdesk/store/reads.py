@@ -133,6 +133,22 @@ def chunks(db: sqlite3.Connection, chunk_ids: Sequence[int]) -> dict[int, Stored
     return {row[0]: rows.chunk_from(row, owners[row[2]]) for row in found if row[2] in owners}
 
 
+def same_text(db: sqlite3.Connection, chunk_ids: Sequence[int]) -> dict[int, int]:
+    """The texts of those of the chunks that exist, by chunk."""
+    wanted = json.dumps([int(chunk_id) for chunk_id in chunk_ids])
+    return dict(db.execute("SELECT id, text FROM chunks WHERE id IN (SELECT value FROM json_each(?))", (wanted,)))
+
+
+def unembedded(db: sqlite3.Connection, collection_name: str, limit: int) -> list[str]:
+    """Ids of documents with chunks that have no vector."""
+    found = db.execute(
+        "SELECT DISTINCT d.ulid FROM chunks c JOIN documents d ON d.id = c.document"
+        " JOIN collections n ON n.id = d.collection WHERE c.vector IS NULL AND (? = '' OR n.name = ?) LIMIT ?",
+        (collection_name, collection_name, limit),
+    )
+    return [row[0] for row in found]
+
+
 def facets(db: sqlite3.Connection, collection_name: str) -> dict[str, dict[str, int]]:
     """How many chunks of the collection carry each value of each metadata key of their own."""
     found: dict[str, dict[str, int]] = {}

@@ -47,6 +47,7 @@ class Record:
     def _prepare(self, folder: Path) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
+            _leave_out(folder)
         except OSError as error:
             raise StoreError(
                 f"The library folder {folder} can't be made: {error.strerror}.", "Choose another folder."
@@ -210,3 +211,11 @@ def _explain(error: sqlite3.Error, file: Path) -> StoreError:
             f"The record {file} could not be read or written: {error}.", "Check the disk, then try again."
         )
     return StoreError(f"The record {file} refused: {error}.", "Run `refdesk doctor` on the library.")
+
+
+def _leave_out(folder: Path) -> None:
+    """Keeps a library that lies in a folder it holds, or in a repository, out of both."""
+    mark = folder / ".gitignore"
+    if not mark.exists():
+        with contextlib.suppress(OSError):  # a library on a read-only disk needs no mark
+            mark.write_text("*\n", encoding="utf-8")

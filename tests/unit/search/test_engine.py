@@ -131,7 +131,7 @@ def test_the_same_text_in_two_collections_is_one_hit(library: Desk, tree: Tree) 
     library.index(tree({}), "code", name="copy")
     hits = library.search(Query(text="handle_login", explain=True)).hits
     assert [hit.stored.chunk.title for hit in hits].count("handle_login") == 1
-    assert hits[0].explanation["collapsed"] == 1
+    assert hits[0].explanation["copies"] == 1
 
 
 def test_explanations_name_what_counted(library: Desk) -> None:
@@ -161,3 +161,33 @@ def test_every_hit_says_its_lines(library: Desk) -> None:
         assert chunk.text.strip() == "\n".join(lines).strip()
         shown = hit.snippet.split("\n")[0]
         assert sources[hit.stored.document.path].split("\n")[hit.snippet_line - 1].strip() == shown.strip()
+
+
+def test_copies_do_not_shrink_pages(desk: Desk, tree: Tree) -> None:
+    files = {}
+    for copy in range(12):
+        for number in range(30):
+            body = f"def retry_{number}(wait):\n    return stop({number}, wait)\n"
+            files[f"copy{copy}/m{number}.py"] = body
+    desk.index(tree(files), "code", name="copies")
+    page = desk.search(Query(text="retry wait stop", limit=10))
+    assert (len(page.hits), page.more) == (10, True)
+    assert len(desk.search(Query(text="retry wait stop", limit=100)).hits) == 30
+
+
+def test_part_of_a_japanese_run_is_a_phrase(desk: Desk, tree: Tree) -> None:
+    desk.index(tree({"a.md": "# 検索\n\n検索エンジンの設定方法。\n"}), "docs", name="docs")
+    for asked in ('"設定方法"', '"検索エンジン"', '"エンジン"'):
+        assert paths(desk, asked) == ["a.md"]
+    assert paths(desk, "検索エンジン", exact=True) == ["a.md"]
+    assert paths(desk, '"方法設定"') == []
+
+
+def test_quotes_hold_with_any_alpha(library: Desk) -> None:
+    for alpha in (0.0, 0.5, 1.0, None):
+        assert paths(library, '"name and a password"', alpha=alpha) == ["docs/guide.md"]
+
+
+def test_places_can_be_joined_instead_of_scores(library: Desk) -> None:
+    by_rank = library.search(Query(text="checks the password of a session", fusion="rank"))
+    assert by_rank.hits[0].stored.document.path == "src/auth.py"
