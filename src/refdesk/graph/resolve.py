@@ -50,6 +50,7 @@ class Resolver:
         """The symbols that the reference may mean, each with its confidence; none for what is not in the codebase."""
         known = self._resolved.get((document.id, ref))
         if known is None:
+            self._resolved[document.id, ref] = []  # what is asked while it is being found: class A(self.A)
             known = self._resolved[document.id, ref] = self._resolve(self._file(document), ref)
         return known
 

@@ -260,6 +260,21 @@ def test_table():
     assert make().table() == {}
 """,
 }
+KNOTS = {
+    "knots.py": """class Outer:
+    def make(self):
+        class Inner(self.Inner):
+            def run(self):
+                return self.walk()
+
+        return Inner().run()
+
+    def again(self):
+        made = made.again()
+        made = self.again().again()
+        return made.make()
+""",
+}
 RUST_WORKSPACE = {
     "crates/matcher/src/lib.rs": """pub trait Matcher {
     fn find(&self) -> bool;
@@ -331,6 +346,7 @@ rust = pytest.mark.parametrize("graph", [RUST], indirect=True, ids=["rust"])
 swift = pytest.mark.parametrize("graph", [SWIFT], indirect=True, ids=["swift"])
 parts = pytest.mark.parametrize("graph", [PARTS], indirect=True, ids=["parts"])
 workspace = pytest.mark.parametrize("graph", [RUST_WORKSPACE], indirect=True, ids=["workspace"])
+knots = pytest.mark.parametrize("graph", [KNOTS], indirect=True, ids=["knots"])
 java = pytest.mark.parametrize("graph", [JAVA], indirect=True, ids=["java"])
 
 
@@ -437,3 +453,10 @@ def test_crates_of_a_workspace(graph: Graph) -> None:
     assert callers(graph, "RegexMatcher") == {"run"}
     assert callers(graph, "run") == {"main", "again"}
     assert callers(graph, "RegexMatcher.find") == {"run"}
+
+
+@knots
+def test_what_is_named_by_itself_comes_to_an_end(graph: Graph) -> None:
+    for name in ("run", "make", "again", "Inner", "Outer"):
+        for node in graph.find(name):
+            assert isinstance([*graph.callers(node), *graph.callees(node), *graph.subtypes(node)], list)
