@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -29,6 +29,8 @@ from refdesk.model import (
 from refdesk.ports import Embedder, Parser, Source, Store
 from refdesk.search.engine import Engine
 from refdesk.settings import Settings
+
+_GROUP_BYTES = 8_000_000
 
 
 class Folder(Protocol):
@@ -212,14 +214,20 @@ class Desk:
     ) -> Report:
         """Adds what a file:, https: or data: URI names; a folder's files with it."""
         collection = self.collection(collection_name)
-        loaded = list(self._parts.load(uri, roots, self.settings))
-        contents = [
-            replace(one, content_type=content_type or one.content_type, metadata={**one.metadata, **(metadata or {})})
-            for one in loaded
-            if isinstance(one, Content)
-        ]
-        report = self._writer(self._parts.parser(None, collection.kind), progress).add(collection, contents)
-        report.skipped += [one for one in loaded if isinstance(one, Skipped)]
+        writer = self._writer(self._parts.parser(None, collection.kind), progress)
+        report = Report(collection=collection.name)
+        for group in _groups(self._parts.load(uri, roots, self.settings), _GROUP_BYTES):
+            contents = [
+                replace(
+                    one,
+                    content_type=content_type or one.content_type,
+                    metadata={**one.metadata, **(metadata or {})},
+                )
+                for one in group
+                if isinstance(one, Content)
+            ]
+            report.join(writer.add(collection, contents))
+            report.skipped += [one for one in group if isinstance(one, Skipped)]
         return report
 
     def add(self, collection: Collection, contents: Sequence[Content], *, progress: Progress | None = None) -> Report:
@@ -307,3 +315,18 @@ class Desk:
                 f" {embedder.identity.name} {embedder.identity.version}.",
                 "Run `refdesk reembed` to replace them, or set the embedder that made them.",
             )
+
+
+def _groups(loaded: Iterable[Content | Skipped], most: int) -> Iterator[list[Content | Skipped]]:
+    """Lists of at most so many bytes, or of one content that is larger: what is held in memory at a time."""
+    group: list[Content | Skipped] = []
+    size = 0
+    for one in loaded:
+        more = len(one.data) if isinstance(one, Content) else 0
+        if group and size + more > most:
+            yield group
+            group, size = [], 0
+        group.append(one)
+        size += more
+    if group:
+        yield group

@@ -71,6 +71,12 @@ class Report:
     seconds: float = 0.0
     document_ids: list[str] = field(default_factory=list)
 
+    def join(self, other: Report) -> None:
+        """Adds what another run did."""
+        for name in self.__dataclass_fields__:
+            if name != "collection":
+                setattr(self, name, getattr(self, name) + getattr(other, name))
+
 
 class Writer:
     """Brings contents into one collection of a store."""
