@@ -358,3 +358,18 @@ def test_the_status_resource_tells_what_changed(researched: tuple[Client, Path])
     (state,) = json.loads(contents["text"])
     assert state["changed"] == ["Sources/App/Main.swift"]
     assert state["files"] == 6
+
+
+def test_files_are_linked_where_the_client_asks(indexed: Client, project: Path) -> None:
+    arguments = {"query": "handle_login", "path": str(project), "limit": 3}
+    plain = indexed.raw.call("search_code", arguments)["result"]["content"]
+    assert [block["type"] for block in plain] == ["text"]
+    asked = indexed.raw.call("search_code", arguments, _meta={"refdesk/links": True})["result"]["content"]
+    link = asked[1]
+    assert link["type"] == "resource_link"
+    assert (link["name"], link["mimeType"], link["uri"]) == (
+        "tool.py", "text/x-python", (project / "tool.py").as_uri(),
+    )  # fmt: skip
+    assert "handle_login" in link["description"]
+    assert link["annotations"]["audience"] == ["user", "assistant"]
+    assert 0 <= link["annotations"]["priority"] <= 1

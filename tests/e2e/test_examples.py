@@ -21,12 +21,13 @@ def commands(page: Path) -> list[list[str]]:
     found = [
         line[2:] for block in BLOCK.findall(page.read_text()) for line in block.splitlines() if line.startswith("$ ")
     ]
-    return [shlex.split(line) for line in found]
+    return [shlex.split(line, comments=True) for line in found]
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if commands(page)], ids=lambda page: page.stem)
 def test_examples(page: Path, tmp_path: Path) -> None:
     (tmp_path / ".refdesk").mkdir()
+    (tmp_path / "home").mkdir()
     files = {
         "src/retry.py": "def parseHTTPResponse(raw):\n    return raw\n\n\ndef main():\n    configure_retries()\n",
         "src/main.rs": 'fn main() {\n    println!("x");\n}\n',
@@ -43,7 +44,7 @@ def test_examples(page: Path, tmp_path: Path) -> None:
             cwd=tmp_path,
             capture_output=True,
             text=True,
-            env=environment(),
+            env={**environment(), "HOME": str(tmp_path / "home")},
             check=False,
         )
         assert done.returncode == 0, (command, done.stdout, done.stderr)

@@ -52,8 +52,10 @@ class ServerCall:
         progress_token: str | int | None = None,
         log_level: LogLevel | None = None,
         task_id: str | None = None,
+        meta: Mapping[str, Any] | None = None,
     ) -> None:
         self.correlation_id = correlation_id
+        self.meta: Mapping[str, Any] = meta or {}
         self.version = version
         self.log = logging.LoggerAdapter(logging.getLogger("refdesk.call"), {"correlation_id": correlation_id})
         self._loop = asyncio.get_running_loop()

@@ -80,6 +80,7 @@ class Protocol:
             progress_token=token if isinstance(token, str | int) else None,
             log_level=_log_level(ctx),
             task_id=task_id,
+            meta=meta,
         )
 
     # ── the rest of the connection ──

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from refdesk.model import Document, Hit
 from refdesk.toolsets.contract import Annotations, CallContext, ResourceLink
@@ -26,8 +25,7 @@ _MEDIA = {
 
 def links(root: str, hits: Sequence[Hit], context: CallContext) -> tuple[ResourceLink, ...]:
     """One link for each file, best first, with the lines that were found; none when the client asks for none."""
-    asked: Mapping[str, Any] = getattr(context, "meta", {})
-    if asked.get(ASKED) is not True:
+    if context.meta.get(ASKED) is not True:
         return ()
     by_file: dict[str, list[Hit]] = {}
     for hit in hits:

@@ -122,6 +122,11 @@ class CallContext(Protocol):
     @property
     def correlation_id(self) -> str: ...
     @property
+    def meta(self) -> Mapping[str, Any]:
+        """What the request carries in its `_meta`: what a client asks for besides the arguments."""
+        ...
+
+    @property
     def log(self) -> logging.LoggerAdapter[logging.Logger]:
         """Writes to stderr with the correlation id."""
         ...
@@ -169,6 +174,7 @@ class DirectContext:
 
     def __init__(self, on_progress: Callable[[float, float | None, str | None], None] | None = None) -> None:
         self.correlation_id = uuid.uuid4().hex
+        self.meta: Mapping[str, Any] = {}
         self.log = logging.LoggerAdapter(logging.getLogger("refdesk.call"), {"correlation_id": self.correlation_id})
         self.sampler: Sampler | None = None
         self._on_progress = on_progress

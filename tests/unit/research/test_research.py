@@ -134,7 +134,7 @@ def test_links_only_where_they_are_asked_for(asked: Asked) -> None:
     hits: tuple[Hit, ...] = asked[1].search(Query(text="make_noise ring", limit=3)).hits
     context = DirectContext()
     assert links("/repo", hits, context) == ()
-    context.meta = {"refdesk/links": True}  # type: ignore[attr-defined]
+    context.meta = {"refdesk/links": True}
     found = links("/repo", hits, context)
     assert len({one.uri for one in found}) == len(found)
     assert found[0].uri.startswith(Path("/repo/app").as_uri())
