@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from refdesk import analyse
 
 _AIM = 220
@@ -33,13 +35,12 @@ def _leading_blank(lines: list[str]) -> int:
 
 def _hits(lines: list[str], wanted: set[str]) -> list[int]:
     """How many of the terms each line has; only lines that could have one are analysed."""
-    beginnings = tuple({term[:3] for term in wanted})
-    counts = []
-    for line in lines:
-        low = line.lower() if line.isascii() else analyse.fold(line).lower()
-        possible = any(beginning in low for beginning in beginnings) or (beginnings and "_" in low)
-        counts.append(len(wanted.intersection(analyse.terms(line))) if possible else 0)
-    return counts
+    if not wanted:
+        return [0] * len(lines)
+    possible = re.compile("|".join(re.escape(beginning) for beginning in sorted({term[:3] for term in wanted})), re.I)
+    return [
+        len(wanted.intersection(analyse.terms(line))) if possible.search(analyse.fold(line)) else 0 for line in lines
+    ]
 
 
 def _best_window(lines: list[str], hits: list[int], aim: int) -> int:
