@@ -279,3 +279,24 @@ def test_a_new_facet_changes_the_tool_and_clients_are_told(serve: Serve, tmp_pat
 def test_an_empty_library_says_how_to_fill_it(serve: Serve, tmp_path: Path) -> None:
     client = serve(tmp_path / "none", "--toolsets", "docs")
     assert "refdesk index" in client.json("search_docs", query="x")["hint"]["message"]
+
+
+def test_facets_and_their_values_are_completed(client: Client) -> None:
+    def complete(argument: str, value: str, **settled: str) -> list[str]:
+        answer = client.raw.request(
+            "completion/complete",
+            {
+                "ref": {"type": "ref/resource", "uri": "docs://facets/{facet}/{value}"},
+                "argument": {"name": argument, "value": value},
+                "context": {"arguments": settled},
+            },
+        )
+        values: list[str] = answer["result"]["completion"]["values"]
+        return values
+
+    assert complete("facet", "") == ["language", "scope"]
+    assert complete("value", "Py", facet="language") == ["python"]
+    assert complete("value", "", facet="scope") == ["global-guide", "sdk-specific"]
+    contents = client.raw.request("resources/read", {"uri": "docs://facets/language/python"})["result"]["contents"]
+    assert json.loads(contents[0]["text"])["files"] == ["guides/pagination.md"]
+    assert "error" in client.raw.request("resources/read", {"uri": "docs://facets/language/cobol"})

@@ -23,6 +23,7 @@ from refdesk.toolsets.contract import (
     ToolHints,
     Toolset,
 )
+from refdesk.toolsets.docs_resources import facet_template
 from refdesk.toolsets.icons import icon
 
 _OWN = ("query", "limit", "cursor")
@@ -44,7 +45,8 @@ def docs_toolset(desk: Desk) -> Toolset:
         error_style=_ERRORS,
         icons=icon("read"),
     )
-    return Toolset(name="docs", tools=(docs.tool(), get_doc), poll=docs.changed_tools)
+    templates = (facet_template(desk, lambda: docs.corpus),)
+    return Toolset(name="docs", tools=(docs.tool(), get_doc), templates=templates, poll=docs.changed_tools)
 
 
 class Docs:
@@ -53,16 +55,16 @@ class Docs:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._stamp = self._read_stamp()
-        self._corpus = read_metadata(desk.settings.library)
+        self.corpus = read_metadata(desk.settings.library)
 
     def tool(self) -> Tool:
         """search_docs with the taxonomy of now."""
         return Tool(
             name="search_docs",
             title="Search documentation",
-            description=f"Search the {self._corpus.description}. Use this to find relevant documentation, guides, or"
+            description=f"Search the {self.corpus.description}. Use this to find relevant documentation, guides, or"
             " API references.",
-            input_schema=search_schema(self._corpus),
+            input_schema=search_schema(self.corpus),
             output_schema=_SEARCH_ANSWER,
             handler=self.search,
             hints=ToolHints(read_only=True, idempotent=True),
@@ -76,8 +78,8 @@ class Docs:
         if stamp == self._stamp:
             return ()
         self._stamp = stamp
-        before, self._corpus = self._corpus, read_metadata(self._desk.settings.library)
-        return () if self._corpus == before else (self.tool(),)
+        before, self.corpus = self.corpus, read_metadata(self._desk.settings.library)
+        return () if self.corpus == before else (self.tool(),)
 
     def search(self, arguments: Json, context: CallContext) -> ToolAnswer:
         """One page of hits, or a hint what to try instead."""
@@ -121,11 +123,6 @@ class Docs:
         shown = chunks[max(0, target - reach) : target + reach + 1]
         return ToolAnswer.of_text("\n\n".join(self._delimited(one, chunks, target) for one in shown))
 
-    def complete(self, key: str, typed: str) -> list[str]:
-        """The values of a facet that begin as typed."""
-        facet = self._corpus.taxonomy.get(key)
-        return [value for value in facet.values if value.lower().startswith(typed.lower())] if facet else []
-
     def _delimited(self, one: StoredChunk, chunks: Sequence[StoredChunk], target: int) -> str:
         at = one.index
         role = "Target" if one is chunks[target] else f"Context: {at - chunks[target].index:+d}"
@@ -158,7 +155,7 @@ class Docs:
 
     def _hit(self, hit: Hit) -> Json:
         chunk, document = hit.stored.chunk, hit.stored.document
-        facets = {key: chunk.metadata.get(key, document.metadata.get(key)) for key in self._corpus.taxonomy}
+        facets = {key: chunk.metadata.get(key, document.metadata.get(key)) for key in self.corpus.taxonomy}
         return {
             "chunk_id": self._chunk_id(hit.stored),
             "score": round(hit.score, 4),
