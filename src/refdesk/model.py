@@ -299,6 +299,7 @@ class Stats:
     chunks: int
     embeddings: int
     symbols: int
+    references: int
     storage_bytes: int
 
 

@@ -262,6 +262,7 @@ def stats(db: sqlite3.Connection, name: str, folder_bytes: int) -> Stats:
         chunks=chunk_count,
         embeddings=embedded,
         symbols=symbols,
+        references=db.execute("SELECT count(*) FROM refs " + within, bound).fetchone()[0],
         storage_bytes=_content_bytes(db, name) if name else folder_bytes,
     )
 

@@ -332,7 +332,7 @@ def _statistics(report: Report, folder: Path, desk: Desk) -> Json:
         "files": stats.documents,
         "chunks": stats.chunks,
         "symbols": stats.symbols,
-        "edges": report.references,
+        "edges": stats.references,
         "written": report.written,
         "unchanged": report.unchanged,
         "moved": report.moved,
