@@ -24,6 +24,7 @@ _LABEL = re.compile(
     r"(?:\*\*|__|\[)?(?P<who>[^\W\d_][\w .'’-]{0,40}?)(?:\s*\((?P<what>[^)\n]{1,40})\))?(?:\*\*|__|\])?"
     r"(?:\s*:(?:\*\*|__)?\s+|\s*：\s*)(?P<text>.*)$"
 )
+_NEXT_TURN = re.compile(rf"(?<=[.!?…\"”')\]])\s+(?=(?:{'|'.join(sorted(_CUSTOMER | _AGENT))})\s*:\s)", re.I)
 _STAGE = re.compile(r"^\s*[\[(*](?P<text>[^\])*]{4,})[\])*]\s*$")
 _OPENS_AS_AGENT = re.compile(
     r"\b(?:how (?:can|may) (?:I|we) help|thank(?:s| you) for (?:contacting|reaching|calling|chatting))", re.I
@@ -56,12 +57,20 @@ class Transcript:
 
 def read(conversation: str) -> Transcript:
     """The turns of a conversation, redacted; text without speakers is told apart by who would say it."""
+    conversation = _a_turn_a_line(conversation)
     names = names_in(conversation)
     spoken = _from_json(conversation) or _from_labels(conversation) or _from_paragraphs(conversation)
     turns = tuple(Turn(role, _clean(text, names)) for role, text in spoken if text.strip())
     if not turns:
         raise InvalidInput("conversation is required")
     return Transcript(turns, names)
+
+
+def _a_turn_a_line(conversation: str) -> str:
+    """A transcript that came on one line with its turns apart: "Customer: Hi. Agent: Hello."."""
+    if "\n" in conversation.strip() or conversation.lstrip()[:1] in ("[", "{"):
+        return conversation
+    return _NEXT_TURN.sub("\n", conversation)
 
 
 def sentences(text: str) -> list[str]:

@@ -52,3 +52,14 @@ def test_notes_and_lines_that_go_on() -> None:
 def test_nothing_said() -> None:
     with pytest.raises(InvalidInput, match="conversation is required"):
         read("   \n ")
+
+
+def test_turns_on_one_line_are_told_apart() -> None:
+    turns = read(
+        "Customer: My export fails. Agent: Rotate the key under Settings: API keys. Customer: That worked!"
+    ).turns
+    assert [(turn.role, turn.text) for turn in turns] == [
+        ("customer", "My export fails."),
+        ("agent", "Rotate the key under Settings: API keys."),
+        ("customer", "That worked!"),
+    ]
