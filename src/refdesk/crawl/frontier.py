@@ -37,10 +37,6 @@ class Frontier:
     def __len__(self) -> int:
         return len(self._heap) + len(self._later)
 
-    def knows(self, url: str) -> bool:
-        """Whether the page was found before."""
-        return url in self._seen
-
     def found(self, urls: Iterable[str], depth: int, *, late: int = 0, hops: int = 0) -> None:
         """Takes in pages that something led to, each once."""
         fresh: list[Entry] = []

@@ -235,10 +235,6 @@ class Graph:
         """What the symbol's file imports from the codebase."""
         return self._out_of(self.file_node(node), ("imports",))
 
-    def mentions(self, node: Node) -> list[Edge]:
-        """What the symbol refers to without calling it."""
-        return self._out_of(node, ("references",))
-
     def members(self, node: Node) -> list[Node]:
         """What is defined directly inside: in its file, and in extensions elsewhere."""
         inside = self.file_of(node)

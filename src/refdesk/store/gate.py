@@ -54,15 +54,6 @@ class Gate:
             if entered:
                 self._leave()
 
-    def is_mine(self) -> bool:
-        """Whether this thread holds the gate."""
-        if not self._thread.acquire(blocking=False):
-            return False
-        try:
-            return self._depth > 0
-        finally:
-            self._thread.release()
-
     def _enter(self, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
         if not self._thread.acquire(timeout=timeout_s):
