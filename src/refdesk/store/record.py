@@ -7,6 +7,7 @@ import queue
 import secrets
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +26,7 @@ _PRAGMAS = (
 )
 # Few rows here and there are read fastest from memory; a walk over all of them would make all of it resident.
 _MAPPED, _UNMAPPED = "mmap_size = 1073741824", "mmap_size = 0"
+_SWITCH_S = 10.0
 
 
 class Record:
@@ -71,7 +73,7 @@ class Record:
         db = self._connect(_MAPPED)
         try:
             if schema.version(db) != len(schema.MIGRATIONS):
-                db.execute("PRAGMA journal_mode = WAL")
+                _switch_to_wal(db)
                 db.execute("BEGIN IMMEDIATE")
                 schema.migrate(db)
                 db.execute("COMMIT")
@@ -211,6 +213,19 @@ def _explain(error: sqlite3.Error, file: Path) -> StoreError:
             f"The record {file} could not be read or written: {error}.", "Check the disk, then try again."
         )
     return StoreError(f"The record {file} refused: {error}.", "Run `refdesk doctor` on the library.")
+
+
+def _switch_to_wal(db: sqlite3.Connection) -> None:
+    """Turns the write-ahead log on; SQLite does not wait by itself when several processes do so at once."""
+    deadline = time.monotonic() + _SWITCH_S
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)
 
 
 def _leave_out(folder: Path) -> None:
