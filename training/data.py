@@ -51,7 +51,7 @@ class Reader:
         return len(self.pieces) + len(self.keys)
 
     def units(self, text: str) -> np.ndarray:
-        ids = np.array(self.pieces.ids(text)[:MAX_UNITS], np.int64)
+        ids = np.frombuffer(self.pieces.ids(text), np.uint16)[:MAX_UNITS].astype(np.int64)
         if len(ids) > 1 and len(self.keys):
             keys = ids[:-1] * 65536 + ids[1:]
             places = np.searchsorted(self.keys, keys).clip(max=len(self.keys) - 1)

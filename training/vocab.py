@@ -6,6 +6,7 @@ python training/vocab.py --corpus CORPUS --out VOCAB --pieces 40000 --bigrams 18
 from __future__ import annotations
 
 import argparse
+from array import array
 from collections import Counter
 from itertools import groupby, islice, pairwise
 from math import log
@@ -60,7 +61,7 @@ def build_bigrams(found: list[tuple[int, str]], pieces: Pieces, vocabulary: list
     together: Counter[tuple[int, int]] = Counter()
     packages: Counter[tuple[int, int]] = Counter()
     for _, group in groupby(found, key=lambda entry: entry[0]):
-        read = [pieces.ids(text[:900]) for _, text in group]
+        read = [array("H", pieces.ids(text[:900])) for _, text in group]
         singles.update(piece for row in read for piece in row)
         here = Counter(pair for row in read for pair in pairwise(row))
         together.update(here)

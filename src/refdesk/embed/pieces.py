@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
-from itertools import chain
+from array import array
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 _CJK = "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
 _ASCII = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _WIDE = re.compile(rf"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[{_CJK}]|(?:(?![{_CJK}])[^\W\d_A-Za-z])+")
+# Every byte that is in no name becomes a blank: the names of an ASCII text are then what stands between blanks.
+_NAMES = bytes(code if code < 128 and (chr(code).isalnum() or chr(code) == "_") else 32 for code in range(256))
 _LONGEST = 24
-_REMEMBERED = 200_000
+_REMEMBERED = 200_000  # spellings, of runs up to:
+_SHORT = 64
+
+T = TypeVar("T", str, bytes)
 
 
 def words(text: str) -> list[str]:
@@ -28,25 +34,27 @@ class Pieces:
 
     def __init__(self, vocabulary: Iterable[str]) -> None:
         self._ids = {piece: number for number, piece in enumerate(vocabulary)}
-        self._known: dict[str, tuple[int, ...]] = {}
+        # No word goes over a blank, or in ASCII over anything but a name: runs are spelt once and remembered.
+        self._names: _Spelt[bytes] = _Spelt(lambda name: self._spell(name.decode()))
+        self._runs: _Spelt[str] = _Spelt(self._spell)
 
     def __len__(self) -> int:
         return len(self._ids)
 
-    def ids(self, text: str) -> list[int]:
-        """The numbers of a text's pieces in order; what the vocabulary can't spell is left out."""
-        if len(self._known) > _REMEMBERED:
-            self._known = {}  # not cleared: another thread may be reading it
-        known = self._known
-        found = words(text)
-        for word in set(found).difference(known):
-            known[word] = self._parts(word.lower())
-        return list(chain.from_iterable(map(known.__getitem__, found)))
+    def ids(self, text: str) -> bytes:
+        """The numbers of a text's pieces in order, each in two bytes; what the vocabulary can't spell is left out."""
+        if text.isascii():
+            return self._names.joined(text.encode().translate(_NAMES).split())
+        return self._runs.joined(text.split())
 
-    def _parts(self, word: str) -> tuple[int, ...]:
+    def _spell(self, run: str) -> bytes:
+        found = array("H", [part for word in words(run) for part in self._parts(word.lower())])
+        return found.tobytes()
+
+    def _parts(self, word: str) -> list[int]:
         whole = self._ids.get(word)
         if whole is not None:
-            return (whole,)
+            return [whole]
         found: list[int] = []
         start = 0
         while start < len(word):
@@ -58,4 +66,20 @@ class Pieces:
                     break
                 end -= 1
             start = max(end, start + 1)
-        return tuple(found)
+        return found
+
+
+class _Spelt(dict[T, bytes]):
+    """Spellings by run, each made when it is first asked for."""
+
+    def __init__(self, spell: Callable[[T], bytes]) -> None:
+        self._spell: Callable[[T], bytes] = spell
+
+    def joined(self, runs: list[T]) -> bytes:
+        return b"".join(map(self.__getitem__, runs))
+
+    def __missing__(self, run: T) -> bytes:
+        found = self._spell(run)
+        if len(run) <= _SHORT and len(self) < _REMEMBERED:
+            self[run] = found
+        return found

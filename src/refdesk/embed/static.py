@@ -51,20 +51,20 @@ class StaticEmbedder:
 
     def _embed(self, texts: Sequence[str], side: int) -> NDArray[np.float32]:
         sums = np.zeros((len(texts), self.identity.dimension), np.float32)
-        block: list[list[int]] = []
+        block: list[bytes] = []
         first = size = 0
         for number, text in enumerate(texts):
             ids = self._pieces.ids(text)
             block.append(ids)
-            size += len(ids)
+            size += len(ids) // 2
             if size >= _BLOCK or number == len(texts) - 1:
                 self._sum(block, side, sums[first : number + 1])
                 block, first, size = [], number + 1, 0
         return normalised(sums)
 
-    def _sum(self, block: list[list[int]], side: int, sums: NDArray[np.float32]) -> None:
-        lengths = np.array([len(ids) for ids in block], np.int64)
-        pieces = np.array([piece for ids in block for piece in ids], np.int64)
+    def _sum(self, block: list[bytes], side: int, sums: NDArray[np.float32]) -> None:
+        lengths = np.array([len(ids) // 2 for ids in block], np.int64)
+        pieces = np.frombuffer(b"".join(block), np.uint16).astype(np.int64)
         if not pieces.size:
             return
         owners = np.repeat(np.arange(len(block)), lengths)
@@ -74,8 +74,10 @@ class StaticEmbedder:
         owners, units = keys // (_PAIR * 2), keys % (_PAIR * 2)
         weights = self._scales[units, side] * self._repeats[np.minimum(counts, len(self._repeats) - 1)]
         vectors = self._rows[units] * weights[:, None]
-        starts = np.flatnonzero(np.diff(owners, prepend=-1))
-        sums[owners[starts]] = np.add.reduceat(vectors, starts, axis=0)
+        starts = np.flatnonzero(np.diff(owners, prepend=-1)).tolist()
+        # Row upon row, which takes a seventh of reduceat's time.
+        for start, end in zip(starts, [*starts[1:], len(owners)], strict=True):
+            np.add.reduce(vectors[start:end], axis=0, out=sums[owners[start]])
 
     def _with_pairs(
         self, owners: NDArray[np.int64], pieces: NDArray[np.int64]
@@ -99,7 +101,8 @@ class StaticEmbedder:
 
     @cached_property
     def _rows(self) -> NDArray[np.int8]:
-        return np.memmap(self._folder / "rows.i1", np.int8, "r").reshape(-1, self.identity.dimension)
+        mapped = np.memmap(self._folder / "rows.i1", np.int8, "r")
+        return np.asarray(mapped).reshape(-1, self.identity.dimension)
 
     @cached_property
     def _scales(self) -> NDArray[np.float32]:
