@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import lru_cache
+from collections.abc import Callable
+from typing import TypeVar
 
 import Stemmer
 
 _MAX_TERM = 64
+_REMEMBERED = 100_000  # runs of up to:
+_SHORT = 64
 _CJK = "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
-_ASCII_WORD = re.compile(r"[A-Za-z0-9_]+")
+# Every byte that is in no name becomes a blank: the names of an ASCII text are then what stands between blanks.
+_NAMES = bytes(code if code < 128 and (chr(code).isalnum() or chr(code) == "_") else 32 for code in range(256))
 _WORD = re.compile(rf"[{_CJK}]+|(?:(?![{_CJK}])\w)+")
 _CJK_RUN = re.compile(rf"[{_CJK}]")
 _PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
@@ -24,14 +28,17 @@ _stem = Stemmer.Stemmer("english", 20_000).stemWord
 
 def terms(text: str) -> list[str]:
     """The terms of a text in order: each compound name joined and lower-cased, then its parts."""
+    return joined(text).split()
+
+
+def joined(text: str) -> str:
+    """The terms of a text with blanks between them, as a full-text index takes them."""
+    # No term goes over a blank, or in ASCII over anything but a name: runs are taken apart once and remembered.
     if text.isascii():
-        words = _ASCII_WORD.findall(text)
+        found = map(_of_names.__getitem__, text.encode().translate(_NAMES).split())
     else:
-        words = _WORD.findall(fold(text))
-    found: list[str] = []
-    for word in words:
-        found += _terms_of(word)
-    return found
+        found = map(_of_runs.__getitem__, text.split())
+    return " ".join(filter(None, found))
 
 
 def names(text: str) -> list[str]:
@@ -51,7 +58,6 @@ def parts(word: str) -> list[str]:
     return [part.lower() for part in _PARTS.findall(word)]
 
 
-@lru_cache(maxsize=200_000)
 def _terms_of(word: str) -> tuple[str, ...]:
     if _CJK_RUN.match(word):
         # Each character, then the pair it begins: so that a part of a run is a phrase of the run's terms.
@@ -64,3 +70,27 @@ def _terms_of(word: str) -> tuple[str, ...]:
         return (_stem(pieces[0])[:_MAX_TERM],)
     joined = "".join(pieces)[:_MAX_TERM]
     return (joined, *(_stem(piece)[:_MAX_TERM] for piece in pieces if len(piece) > 1 or piece.isdigit()))
+
+
+T = TypeVar("T", str, bytes)
+
+
+class _Remembered(dict[T, str]):
+    """What a run gives, worked out when it is first asked for."""
+
+    def __init__(self, work_out: Callable[[T], str]) -> None:
+        self._work_out: Callable[[T], str] = work_out
+
+    def __missing__(self, run: T) -> str:
+        found = self._work_out(run)
+        if len(self) >= _REMEMBERED:
+            self.clear()
+        if len(run) <= _SHORT:
+            self[run] = found
+        return found
+
+
+_of_names: _Remembered[bytes] = _Remembered(lambda name: " ".join(_terms_of(name.decode())))
+_of_runs: _Remembered[str] = _Remembered(
+    lambda run: " ".join(term for word in _WORD.findall(fold(run)) for term in _terms_of(word))
+)

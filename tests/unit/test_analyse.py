@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,3 +44,16 @@ def test_any_text_has_terms_without_blanks_of_bounded_length(text: str) -> None:
 @given(st.text(), st.text())
 def test_terms_of_two_lines_are_those_of_each(one: str, other: str) -> None:
     assert analyse.terms(f"{one}\n{other}") == analyse.terms(one) + analyse.terms(other)
+
+
+@given(st.text(max_size=200))
+def test_a_text_taken_apart_at_blanks_has_the_terms_of_the_whole(text: str) -> None:
+    whole = [term for word in analyse._WORD.findall(analyse.fold(text)) for term in analyse._terms_of(word)]
+    assert analyse.terms(text) == whole
+
+
+def test_what_is_remembered_does_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(analyse, "_REMEMBERED", 3)
+    for text in ("one two three four", "fünf sechs", "one two three four"):
+        assert analyse.terms(text) == [analyse._stem(word) for word in analyse.fold(text).split()]
+        assert len(analyse._of_names) <= 3

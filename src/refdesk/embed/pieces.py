@@ -80,6 +80,8 @@ class _Spelt(dict[T, bytes]):
 
     def __missing__(self, run: T) -> bytes:
         found = self._spell(run)
-        if len(run) <= _SHORT and len(self) < _REMEMBERED:
+        if len(self) >= _REMEMBERED:
+            self.clear()
+        if len(run) <= _SHORT:
             self[run] = found
         return found

@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refdesk.analyse import names, terms
+from refdesk.analyse import joined, names
 from refdesk.model import metadata_text
 from refdesk.store import rows
 from refdesk.store.log import Applied
@@ -244,7 +244,7 @@ def _fields(row: Sequence[Any]) -> dict[str, Any]:
     metadata = {**rows.load_map(document_metadata), **rows.load_map(chunk_metadata)}
     return {
         "id": chunk_id,
-        "content": " ".join(terms(text)),
+        "content": joined(text),
         "title": " ".join(map(_analysed, (title, *rows.load_names(breadcrumb), *defined))),
         "symbol": " ".join(_symbol_terms(defined)),
         "path": _analysed(path),
@@ -261,7 +261,7 @@ def _fields(row: Sequence[Any]) -> dict[str, Any]:
 @lru_cache(maxsize=20_000)
 def _analysed(name: str) -> str:
     """The terms of a heading, a path or a symbol, which come again and again."""
-    return " ".join(terms(name))
+    return joined(name)
 
 
 def _symbol_terms(symbols: Iterable[str]) -> list[str]:
