@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -101,8 +101,7 @@ class Chunk:
     metadata: Metadata = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Symbol:
+class Symbol(NamedTuple):  # as Reference: there are so many that making and sending them must be cheap
     """A definition in a source file."""
 
     name: str
@@ -113,8 +112,7 @@ class Symbol:
     signature: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reference:
+class Reference(NamedTuple):
     """A name used in a source file; which symbol it means is decided by graph.py."""
 
     kind: RelationKind

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 
 from refdesk.graph import languages, modules, receivers
@@ -305,7 +305,7 @@ class Resolver:
         if (name, receiver) in self._asking:  # a result of a result of itself
             return set()
         self._asking.add((name, receiver))
-        called = self.resolve(file.document, replace(ref, kind="calls", target=name, receiver=receiver))
+        called = self.resolve(file.document, ref._replace(kind="calls", target=name, receiver=receiver))
         self._asking.discard((name, receiver))
         sure = [meant.symbol for meant in called if meant.confidence >= FAIR]
         given = {one for symbol in sure for one in receivers.returned(symbol.signature)}
