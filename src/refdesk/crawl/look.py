@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from refdesk.crawl.rules import AGENT
 from refdesk.crawl.urls import clean
+from refdesk.parse.html_depth import is_too_deep
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -18,8 +19,6 @@ _REFRESH_MOST_S = 5  # a page that waits longer is meant to be read
 _LINK_HEADER = re.compile(r"<([^>]+)>\s*;[^,]*\brel\s*=\s*\"?canonical\b", re.IGNORECASE)
 _MOUNTS = "#root, #app, #__next, #__nuxt, #___gatsby, #svelte, #q-app, app-root, #application, #main-app, redoc, #redoc"
 _UNSEEN = frozenset({"script", "style", "noscript", "template", "svg", "head"})
-_MANY_TAGS, _TOO_DEEP = 5_000, 3_000
-_NESTING = re.compile(r"<(/?)(?:div|section|article|main|span|ul|ol|dl|blockquote|table|details|form)\b", re.IGNORECASE)
 _HREF = re.compile(r"<a\s[^>]{0,500}?href\s*=\s*[\"']?([^\"'\s>]+)", re.IGNORECASE)
 _FEW_WORDS = 30
 _HARDLY_ANY = 5
@@ -39,7 +38,7 @@ class Looked:
 
 def look(html: str, url: str, headers: Mapping[str, str]) -> Looked:
     """What the page says; links are cleaned, each once, in order."""
-    if html.count("<") > _MANY_TAGS and _is_deep(html):
+    if is_too_deep(html):
         return Looked(links=_hrefs(html, url))
     from selectolax.lexbor import LexborHTMLParser
 
@@ -54,16 +53,6 @@ def look(html: str, url: str, headers: Mapping[str, str]) -> Looked:
         may_follow=follow,
         needs_scripts=_needs_scripts(page),
     )
-
-
-def _is_deep(html: str) -> bool:
-    """Whether elements are nested so deeply that building their tree would take too long."""
-    depth = 0
-    for found in _NESTING.finditer(html):
-        depth = max(0, depth - 1) if found[1] else depth + 1
-        if depth > _TOO_DEEP:
-            return True
-    return False
 
 
 def _hrefs(html: str, url: str) -> tuple[str, ...]:

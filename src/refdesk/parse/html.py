@@ -12,17 +12,12 @@ from urllib.parse import urldefrag, urljoin
 
 from refdesk.errors import ParseFailed
 from refdesk.model import Chunking, Parsed
+from refdesk.parse.html_depth import is_too_deep
 from refdesk.parse.manifest import NO_RULES, Governing
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-_TAGS = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)([^<>]*)")
-_NO_NESTING = frozenset({
-    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr", "p", "li",
-    "dt", "dd", "tr", "td", "th", "option", "path",
-})  # fmt: skip
-_MAX_DEPTH = 3_000  # the tree builder takes the square of it
 _STRIPPED = re.compile(r"(?is)<(script|style|template|noscript)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)|<[^>]*>")
 _SITE_SUFFIX = re.compile(r"\s+(?:[|–—·»]|::|-)\s+[^|–—·»]+$")
 _OPENING = re.compile(r"#{2,6} (.+)")
@@ -45,12 +40,11 @@ _META = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extracted:
-    """What a page says, and where it leads."""
+    """What a page says, and what it calls itself."""
 
     title: str
     markdown: str
     metadata: Mapping[str, str] = field(default_factory=dict)
-    links: tuple[str, ...] = ()  # absolute, without fragments, each once, in order; navigation included
     canonical: str = ""  # the address the page gives itself, absolute, "" for none
     redirect: str = ""  # where the page sends its readers at once; it has no content then
     notes: tuple[str, ...] = ()
@@ -77,8 +71,8 @@ class HtmlParser:
 
 
 def extract(html: str, url: str = "") -> Extracted:
-    """The page's main content as markdown, its title, metadata and links."""
-    if _depth(html) > _MAX_DEPTH:
+    """The page's main content as markdown, its title and metadata."""
+    if is_too_deep(html):
         return Extracted(title="", markdown=_stripped(html), notes=("nested too deeply: read without its structure",))
     from selectolax.lexbor import LexborHTMLParser
 
@@ -87,14 +81,14 @@ def extract(html: str, url: str = "") -> Extracted:
 
     page = LexborHTMLParser(html)
     base = _base(page, url)
-    links, canonical, metadata = _links(page, base), _canonical(page, base), _metadata(page)
+    canonical, metadata = _canonical(page, base), _metadata(page)
     named, redirect = _named(page), _redirect(page, base)
     if redirect:
-        return Extracted(title=named, markdown="", links=(redirect,), canonical=canonical, redirect=redirect)
+        return Extracted(title=named, markdown="", canonical=canonical, redirect=redirect)
     content = main_content(page)
     markdown, heading = to_markdown(content) if content is not None else ("", "")
     title, markdown = _titled(markdown, heading, _SITE_SUFFIX.sub("", named))
-    return Extracted(title=title or named, markdown=markdown, metadata=metadata, links=links, canonical=canonical)
+    return Extracted(title=title or named, markdown=markdown, metadata=metadata, canonical=canonical)
 
 
 def _titled(markdown: str, heading: str, named: str) -> tuple[str, str]:
@@ -105,17 +99,6 @@ def _titled(markdown: str, heading: str, named: str) -> tuple[str, str]:
     if opening:
         return _plain(opening[1]), f"# {markdown[opening.start(1) :]}"
     return named, f"# {named}\n\n{markdown}" if named and markdown.strip() else markdown
-
-
-def _depth(html: str) -> int:
-    """How deeply elements are nested, at most."""
-    deepest = depth = 0
-    for found in _TAGS.finditer(html):
-        if found[2].lower() in _NO_NESTING or found[3].endswith("/"):
-            continue
-        depth = max(0, depth - 1) if found[1] else depth + 1
-        deepest = max(deepest, depth)
-    return deepest
 
 
 def _stripped(html: str) -> str:
@@ -139,15 +122,6 @@ def _join(base: str, href: str) -> str:
         return urljoin(base, href.strip())
     except ValueError:
         return ""
-
-
-def _links(page: LexborHTMLParser, base: str) -> tuple[str, ...]:
-    found: dict[str, None] = {}
-    for anchor in page.css("a[href], area[href]"):
-        address = urldefrag(_join(base, anchor.attributes.get("href") or "")).url
-        if address.startswith(("http://", "https://")):
-            found[address] = None
-    return tuple(found)
 
 
 def _canonical(page: LexborHTMLParser, base: str) -> str:

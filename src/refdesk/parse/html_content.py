@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -52,6 +53,10 @@ _SURROUNDING = re.compile(
     r"sub-nav|nav-wrapper|nav-wide-wrapper|hidden-search|back-to-top.*|viewcode-link|lang-switch.*|version-switch.*)$"
 )
 
+_NEVER_SURROUNDING = frozenset({
+    "html", "body", "main", "article", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "code", "dt",
+})  # fmt: skip
+
 
 def main_content(page: LexborHTMLParser) -> LexborNode | None:
     """The element that holds the content, freed of what is not content; None for an empty page."""
@@ -83,14 +88,20 @@ def _drop_surroundings(page: LexborHTMLParser) -> None:
         if not formula and not _KEPT_ASIDE.search(described):
             node.decompose()
     for node in page.css("[class], [id]"):
-        if node.tag in ("html", "body", "main", "article", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "code", "dt"):
+        attributes = node.attributes
+        if not _surrounds(attributes.get("class") or "") and not _surrounds(attributes.get("id") or ""):
             continue
-        words = [*(node.attributes.get("class") or "").split(), node.attributes.get("id") or ""]
-        if any(_SURROUNDING.match(word) for word in words) and node.css_first("h1") is None:
+        if node.tag not in _NEVER_SURROUNDING and node.css_first("h1") is None:
             node.decompose()
     for node in page.css("body > header, body > div > header"):
         if node.css_first("h1") is None:
             node.decompose()
+
+
+@lru_cache(maxsize=8192)
+def _surrounds(words: str) -> bool:
+    """Whether one of these classes names what surrounds content."""
+    return any(_SURROUNDING.match(word) for word in words.split())
 
 
 def _densest(node: LexborNode) -> LexborNode:

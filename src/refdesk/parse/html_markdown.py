@@ -15,6 +15,7 @@ _INLINE = frozenset({
     "i", "img", "ins", "kbd", "label", "mark", "q", "ruby", "rb", "rp", "rt", "s", "samp", "small", "span", "strike",
     "strong", "sub", "sup", "time", "tt", "u", "var", "wbr", "math", "picture", "source", "nobr", "center-inline",
 })  # fmt: skip
+_ONLY_TEXT = frozenset({"-text", "br", "img", "wbr"})
 _BLOCK_INSIDE = "p, div, ul, ol, table, pre, blockquote, dl, section, h1, h2, h3, h4, h5, h6"
 _LANGUAGE = re.compile(r"^(?:language|lang|highlight-source|highlight|brush|src)[-:]([\w+#.-]+)$")
 _NO_LANGUAGE = frozenset({"default", "none", "text", "plaintext", "plain", "highlight", "notranslate", "code", "txt"})
@@ -35,6 +36,9 @@ _ADMONITION_KIND = re.compile(
 _SIGNATURE = re.compile(r"\b(?:sig|sig-object|member-signature|type-signature|method-signature|py-sig)\b")
 _MARKS = frozenset({"¶", "#", "🔗", "§", "\uf0c1", "Link", "Permalink", "\u200b"})
 _STARTS = re.compile(r"^(?:#{1,6}\s|>|```|~~~|[-+*]\s|(\d+)[.)]\s|={3,}\s*$|-{3,}\s*$)")
+_SPACES = re.compile(r" {2,}")
+_TICKS = re.compile(r"`+")
+_MARK_OF = {"strong": "**", "b": "**", "em": "*", "i": "*", "del": "~~", "s": "~~"}
 _SPACE = re.compile(r"[ \t\r\n\f\u00a0]+")
 _MAX_DEPTH = 150
 _NEAR = 8  # how far up a code block's language may be written
@@ -61,14 +65,16 @@ class _Writer:
         found: list[str] = []
         run: list[LexborNode] = []
         for child in node.iter(include_text=True):
-            if child.tag in _INLINE and (child.tag == "-text" or child.css_first(_BLOCK_INSIDE) is None):
+            tag = child.tag
+            if tag in _INLINE and (tag in _ONLY_TEXT or child.css_first(_BLOCK_INSIDE) is None):
                 run.append(child)
                 continue
-            found += _paragraph(run)
-            run = []
+            if run:
+                found += _paragraph(run)
+                run = []
             if not child.is_comment_node:
                 found += self._block(child, depth + 1)
-        return found + _paragraph(run)
+        return found + _paragraph(run) if run else found
 
     def _block(self, node: LexborNode, depth: int) -> list[str]:
         tag, classes = node.tag or "", node.attributes.get("class") or ""
@@ -183,14 +189,14 @@ class _Writer:
 
 def inline(node: LexborNode) -> str:
     """An element's text with emphasis and code marked, on one line unless it breaks."""
-    return _tidy("".join(_inline(child, 0) for child in node.iter(include_text=True)))
+    return _tidy("".join([_inline(child, 0) for child in node.iter(include_text=True)]))
 
 
 def _paragraph(run: list[LexborNode]) -> list[str]:
-    text = _tidy("".join(_inline(node, 0) for node in run))
-    if not any(char.isalnum() for char in text) and len(text) < 4:
+    text = _tidy("".join([_inline(node, 0) for node in run]))
+    if len(text) < 4 and not any(char.isalnum() for char in text):
         return []
-    return ["\n".join(_STARTS.sub(_escaped, line) for line in text.split("\n"))]
+    return ["\n".join([_STARTS.sub(_escaped, line) for line in text.split("\n")])]
 
 
 def _escaped(start: re.Match[str]) -> str:
@@ -217,10 +223,10 @@ def _inline(node: LexborNode, depth: int) -> str:
         return _code_span(_SPACE.sub(" ", _code_text(node)))
     if depth > _MAX_DEPTH:
         return _squeeze(node.text(deep=True))
-    inner = "".join(_inline(child, depth + 1) for child in node.iter(include_text=True))
+    inner = "".join([_inline(child, depth + 1) for child in node.iter(include_text=True)])
     if tag == "a" and (inner.strip() in _MARKS or not inner.strip()):
         return ""
-    mark = {"strong": "**", "b": "**", "em": "*", "i": "*", "del": "~~", "s": "~~"}.get(tag or "", "")
+    mark = _MARK_OF.get(tag or "", "")
     return _marked(inner, mark) if mark else inner
 
 
@@ -236,14 +242,21 @@ def _code_span(text: str) -> str:
     core = text.strip()
     if not core:
         return text
-    ticks = "`" * (max((len(run) for run in re.findall(r"`+", core)), default=0) + 1)
+    if "`" not in core:
+        return f"`{core}`"
+    ticks = "`" * (max(len(run) for run in _TICKS.findall(core)) + 1)
     pad = " " if core.startswith("`") or core.endswith("`") else ""
     return f"{ticks}{pad}{core}{pad}{ticks}"
 
 
 def _tidy(text: str) -> str:
-    lines = [re.sub(r" {2,}", " ", line).strip() for line in text.split("\n")]
-    return "\n".join(line for line in lines if line)
+    if text.isspace():
+        return ""
+    if "  " in text:
+        text = _SPACES.sub(" ", text)
+    if "\n" not in text:
+        return text.strip()
+    return "\n".join([line for line in (line.strip() for line in text.split("\n")) if line])
 
 
 def _squeeze(text: str) -> str:

@@ -28,8 +28,6 @@ def test_sphinx() -> None:
         "## `class demo.Client(url, timeout=5)`\n\nTalks to a server.\n\n- **Parameters**\n  - **url** – where\n\n"
         "### `close()`\n\nEnds it.\n\n> **Warning:** Not for threads.\n"
     )
-    names = ("genindex", "api", "x", "src")
-    assert page.links == tuple(f"https://demo.dev/{name}.html" for name in names)
 
 
 def test_docusaurus() -> None:
@@ -83,7 +81,6 @@ def test_a_page_without_landmarks() -> None:
     assert page.title == "News"
     assert page.markdown.startswith("# News\n\nThis paragraph")
     assert "cookies" not in page.markdown and "Contact" not in page.markdown
-    assert page.links == ("http://s.org/", "http://s.org/b", "http://s.org/c")
 
 
 @pytest.mark.parametrize(
@@ -161,8 +158,9 @@ def test_pages_without_text_say_so(html: str) -> None:
         "<" * 100_000,
         "<!--" * 50_000,
         "<base href='http://[bad'><a href='http://[::bad'>x</a> text",
+        "<div></b>" * 50_000 + "ends of what never began",
     ],
-    ids=range(14),
+    ids=range(15),
 )
 def test_hostile_pages_are_survived(html: str) -> None:
     start = time.perf_counter()
