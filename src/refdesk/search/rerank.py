@@ -36,8 +36,8 @@ def signals(stored: StoredChunk, asked: Understood) -> dict[str, float]:
     chunk, path = stored.chunk, stored.document.path
     found = {
         "definition": _definition(stored, asked),
-        "title": TITLE * _share(asked.terms, (*chunk.breadcrumb[-2:], chunk.title, *chunk.symbols[:8])),
-        "path": PATH * _share(asked.terms, (path,)),
+        "title": TITLE * _share(asked.terms, " ".join((*chunk.breadcrumb[-2:], chunk.title, *chunk.symbols[:8]))),
+        "path": PATH * _share(asked.terms, path),
         "file": FILE if asked.kind == "path" and _same_file(asked, path) else 0.0,
         "phrase": _phrase(stored, asked),
         "outline": OUTLINE if chunk.kind == "outline" else 0.0,
@@ -55,19 +55,21 @@ def _definition(stored: StoredChunk, asked: Understood) -> float:
             weight = DEFINITION if asked.kind == "symbol" and position == 0 else DEFINITION / 2
             whole = len(defined) == 1 or name == _name_of(stored.chunk.title)
             return weight if whole else weight * 0.6
-    words = asked.words
-    for length in (3, 2):
-        for start in range(len(words) - length + 1):
-            if "".join(words[start : start + length]) in defined:
-                return SPELT_NAME
-    return 0.0
+    return 0.0 if defined.isdisjoint(_spelt_names(asked.words)) else SPELT_NAME
 
 
-def _share(terms: tuple[str, ...], texts: tuple[str, ...]) -> float:
+@lru_cache(maxsize=64)
+def _spelt_names(words: tuple[str, ...]) -> frozenset[str]:
+    """What neighbouring words of a query may spell: two of them, or three."""
+    return frozenset(
+        "".join(words[start : start + length]) for length in (3, 2) for start in range(len(words) - length + 1)
+    )
+
+
+def _share(terms: tuple[str, ...], text: str) -> float:
     if not terms:
         return 0.0
-    there = _terms_in(" ".join(texts))
-    return sum(term in there for term in terms) / len(terms)
+    return len(_terms_in(text).intersection(terms)) / len(terms)
 
 
 @lru_cache(maxsize=50_000)
@@ -98,10 +100,20 @@ def _spaced(text: str) -> str:
 
 
 def _place(path: str, asked: Understood) -> Mapping[str, float]:
+    named = _places_in(path)
+    if not named:
+        return {}
     wants_tests = "test" in asked.terms or "spec" in asked.terms
     wants_examples = "exampl" in asked.terms or "sampl" in asked.terms or "demo" in asked.terms
     return {
-        "test": TEST if not wants_tests and _TEST_PATH.search(path) else 0.0,
-        "generated": GENERATED if _GENERATED_PATH.search(path) else 0.0,
-        "example": EXAMPLE if not wants_examples and _EXAMPLE_PATH.search(path) else 0.0,
+        "test": TEST if not wants_tests and "test" in named else 0.0,
+        "generated": GENERATED if "generated" in named else 0.0,
+        "example": EXAMPLE if not wants_examples and "example" in named else 0.0,
     }
+
+
+@lru_cache(maxsize=50_000)
+def _places_in(path: str) -> frozenset[str]:
+    """Which kinds of place the path names."""
+    patterns = {"test": _TEST_PATH, "generated": _GENERATED_PATH, "example": _EXAMPLE_PATH}
+    return frozenset(name for name, pattern in patterns.items() if pattern.search(path))

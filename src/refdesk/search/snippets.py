@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from refdesk import analyse
 
 _AIM = 220
@@ -34,12 +32,12 @@ def _leading_blank(lines: list[str]) -> int:
 
 
 def _hits(lines: list[str], wanted: set[str]) -> list[int]:
-    """How many of the terms each line has; only lines that could have one are analysed."""
-    if not wanted:
-        return [0] * len(lines)
-    possible = re.compile("|".join(re.escape(beginning) for beginning in sorted({term[:3] for term in wanted})), re.I)
+    """How many of the terms each line has; only lines with the beginning of one anywhere are analysed."""
+    beginnings = {term[:3] for term in wanted}
+    folded = analyse.fold("\n".join(lines)).lower().split("\n")
     return [
-        len(wanted.intersection(analyse.terms(line))) if possible.search(analyse.fold(line)) else 0 for line in lines
+        len(wanted.intersection(analyse.terms(line))) if any(beginning in plain for beginning in beginnings) else 0
+        for line, plain in zip(lines, folded, strict=True)
     ]
 
 

@@ -20,6 +20,8 @@ CHUNK = (
     " c.title, c.breadcrumb, c.symbols, c.signature, c.doc_comment, c.metadata"
 )
 
+_decode = json.JSONDecoder().raw_decode  # what dump() wrote has no blanks around it, which json.loads looks for
+
 
 def dump(value: Mapping[str, Any] | Sequence[str]) -> str:
     """The value as canonical JSON: equal values give equal text."""
@@ -30,12 +32,12 @@ def dump(value: Mapping[str, Any] | Sequence[str]) -> str:
 
 def load_map(text: str) -> dict[str, Any]:
     """The mapping that was dumped."""
-    return {} if text == "{}" else dict(json.loads(text))
+    return {} if text == "{}" else dict(_decode(text)[0])
 
 
 def load_names(text: str) -> tuple[str, ...]:
     """The strings that were dumped."""
-    return () if text == "[]" else tuple(json.loads(text))
+    return () if text == "[]" else tuple(_decode(text)[0])
 
 
 def storable(text: str) -> str:
