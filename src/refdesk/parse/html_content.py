@@ -31,7 +31,8 @@ _NEVER = (
     "dialog, nav, footer, link, meta, audio, video, map, "
     "a.headerlink, a.hash-link, a.header-anchor, a.anchor-link, a.heading-link, a.anchorjs-link, a.permalink, "
     "[role=navigation], [role=search], [role=banner], [role=contentinfo], [role=dialog], [role=alertdialog], "
-    "a.src, a.srclink, .rightside, span.since, summary.hideme, .viewcode-back, "
+    "a.src, a.srclink, .rightside, span.since, summary.hideme, .viewcode-back, div[class*='language-'] > span.lang, "
+    ".view-source-button, div.pdoc-code, #blanket-implementations, #blanket-implementations-list, "
     ".linenos, .linenodiv, .lineno, .line-numbers-wrapper, .line-numbers-rows, .highlight-linenos"
 )
 _ASIDE = "aside, [hidden], [aria-hidden=true], [style*='display:none'], [style*='display: none']"
@@ -39,7 +40,7 @@ _KEPT_ASIDE = re.compile(r"admonition|aside-|starlight-aside|callout|note|tip|wa
 _SURROUNDING = re.compile(
     r"^(?:(?:page-|local-|mobile-|on-this-page-?|md-|wy-|theme-doc-)?(?:toc|tocs|toc-.*|tableofcontents|"
     r"table-of-contents|tableOfContents.*)"
-    r"|breadcrumbs?(?:[-_].*)?|wy-breadcrumbs|theme-doc-breadcrumbs|pagination(?:[-_].*)?|pager|prev-next.*|"
+    r"|(?:.*[-_])?breadcrumbs?(?:[-_].*)?|tsd-index-.*|pagination(?:[-_].*)?|pager|prev-next.*|"
     r"next-prev.*|rst-footer-buttons|related-pages|page-nav.*|pagination-nav.*|sphinxsidebar.*|sidebar(?:[-_].*)?|"
     r".*-sidebar|edit-(?:this-)?page|edit-link|editlink|theme-edit-this-page|md-content__button|md-source-file.*|"
     r"theme-last-updated|last-updated|lastupdated|git-revision.*|page-metadata|"
@@ -53,6 +54,8 @@ _SURROUNDING = re.compile(
     r"sub-nav|nav-wrapper|nav-wide-wrapper|hidden-search|back-to-top.*|viewcode-link|lang-switch.*|version-switch.*)$"
 )
 
+_FOUND_NOTHING = re.compile(r"(?<!\S)search-results(?!\S)")  # a heading in it is not the page's
+_IN_CODE = re.compile(r"copy|clipboard|button|sr-only|visually-?hidden")  # other names there are those of tokens
 _NEVER_SURROUNDING = frozenset({
     "html", "body", "main", "article", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "code", "dt",
 })  # fmt: skip
@@ -91,11 +94,20 @@ def _drop_surroundings(page: LexborHTMLParser) -> None:
         attributes = node.attributes
         if not _surrounds(attributes.get("class") or "") and not _surrounds(attributes.get("id") or ""):
             continue
-        if node.tag not in _NEVER_SURROUNDING and node.css_first("h1") is None:
+        if node.tag in _NEVER_SURROUNDING or (_is_in_code(node) and not _IN_CODE.search(attributes.get("class") or "")):
+            continue
+        if node.css_first("h1") is None or _FOUND_NOTHING.search(attributes.get("class") or ""):
             node.decompose()
     for node in page.css("body > header, body > div > header"):
         if node.css_first("h1") is None:
             node.decompose()
+
+
+def _is_in_code(node: LexborNode) -> bool:
+    above = node.parent
+    while above is not None and above.tag not in ("pre", "body"):
+        above = above.parent
+    return above is not None and above.tag == "pre"
 
 
 @lru_cache(maxsize=8192)

@@ -28,13 +28,14 @@ _ADMONITION = re.compile(
 )
 _ADMONITION_TITLE = (
     ".admonition-title, .custom-block-title, [class*=admonitionHeading], .callout-title, .alert-heading, .alert-title, "
-    ".markdown-alert-title, .blockquote-tag-title"
+    ".markdown-alert-title, .blockquote-tag-title, .starlight-aside__title"
 )
 _ADMONITION_KIND = re.compile(
     r"\b(note|tip|info|warning|danger|caution|important|hint|attention|error|seealso|success)\b"
 )
-_SIGNATURE = re.compile(r"\b(?:sig|sig-object|member-signature|type-signature|method-signature|py-sig)\b")
-_MARKS = frozenset({"¶", "#", "🔗", "§", "\uf0c1", "Link", "Permalink", "\u200b"})
+_SIGNATURE = re.compile(r"\b(?:sig|sig-object|member-signature|type-signature|method-signature|py-sig|tsd-signature)\b")
+_PDOC_SIGNATURE = re.compile(r"^attr (?:class|function|variable)\b")
+_MARKS = frozenset({"¶", "#", "🔗", "§", "\uf0c1", "Link", "Permalink", "\u200b", "Read more"})
 _STARTS = re.compile(r"^(?:#{1,6}\s|>|```|~~~|[-+*]\s|(\d+)[.)]\s|={3,}\s*$|-{3,}\s*$)")
 _SPACES = re.compile(r" {2,}")
 _TICKS = re.compile(r"`+")
@@ -66,14 +67,15 @@ class _Writer:
         run: list[LexborNode] = []
         for child in node.iter(include_text=True):
             tag = child.tag
+            if tag == "-comment":
+                continue
             if tag in _INLINE and (tag in _ONLY_TEXT or child.css_first(_BLOCK_INSIDE) is None):
                 run.append(child)
                 continue
             if run:
                 found += _paragraph(run)
                 run = []
-            if not child.is_comment_node:
-                found += self._block(child, depth + 1)
+            found += self._block(child, depth + 1)
         return found + _paragraph(run) if run else found
 
     def _block(self, node: LexborNode, depth: int) -> list[str]:
@@ -95,7 +97,9 @@ class _Writer:
             text = inline(node)
             return [f"**{text}**"] if text else []
         if _SIGNATURE.search(classes) and tag == "div":
-            return [_fence(_squeeze(node.text(deep=True)), "java")]
+            return [_fence(_signature_lines(node), "ts")] if "tsd-" in classes else [_fence(_one_line(node), "java")]
+        if _PDOC_SIGNATURE.match(classes):
+            return self._member(node)
         if "tabbed-set" in classes or "sd-tab-set" in classes:
             return self._tabs(node, depth)
         if "summary-table" in classes:
@@ -110,6 +114,13 @@ class _Writer:
         self.title = self.title or (text if level == 1 else "")
         is_code = "code-header" in (node.attributes.get("class") or "")
         return [f"{'#' * level} {_code_span(_signature(node)) if is_code else text}"]
+
+    def _member(self, node: LexborNode) -> list[str]:
+        """A signature of pdoc as a heading: those of a class below the class."""
+        parent = node.parent
+        inner = parent is not None and "classattr" in (parent.attributes.get("class") or "")
+        self._level = 3 if inner else 2
+        return [f"{'#' * self._level} {_code_span(_signature(node))}"]
 
     def _pre(self, node: LexborNode, depth: int) -> list[str]:
         code = _code_text(node).strip("\n").rstrip()
@@ -298,8 +309,16 @@ def _language(node: LexborNode) -> str:
     return ""
 
 
+def _one_line(node: LexborNode) -> str:
+    return _squeeze(_code_text(node))
+
+
+def _signature_lines(node: LexborNode) -> str:
+    return "\n".join(line.rstrip() for line in _code_text(node).strip().split("\n"))
+
+
 def _signature(node: LexborNode) -> str:
-    text = _squeeze(node.text(deep=True)).rstrip("¶\uf0c1# ").replace("[source]", "").strip()
+    text = _one_line(node).rstrip("¶\uf0c1# ").replace("[source]", "").strip()
     return re.sub(r"\s+([,)\]])", r"\1", re.sub(r"([(\[])\s+", r"\1", text)).replace("`", "'")
 
 
