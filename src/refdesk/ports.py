@@ -106,9 +106,6 @@ class Store(Protocol):
         """For each chunk a number that it shares with those of the same text only."""
 
     # searching
-    def warm(self) -> None:
-        """Begins to load, beside the caller, what a first query needs."""
-
     def sequence(self) -> int:
         """Grows with every committed change; equal numbers mean equal answers."""
 

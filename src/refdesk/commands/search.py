@@ -42,8 +42,6 @@ def search(context: click.Context, /, query: str, as_json: bool, **options: Any)
         explain=options["explain"],
     )
     with desk_from(context) as desk:
-        if asked.alpha != 0.0:
-            desk.store.warm()  # the vectors load while the model does
         page = desk.search(asked)
         is_empty = not page.hits and not desk.store.collections()
     if as_json:

@@ -26,7 +26,8 @@ class Attributes:
             name: np.empty(64, np.int64 if name in _COLUMNS[:2] else np.int32) for name in _COLUMNS
         }
         self._values: dict[str, list[str]] = {name: [] for name in _CODED}
-        self._codes: dict[str, dict[str, int]] = {name: {} for name in _CODED}
+        self._codes: dict[str, dict[str, int]] | None = None  # of the values, once some are added
+        self._by_id: NDArray[np.int64] | None = None  # slots in the order of their ids
 
     def __len__(self) -> int:
         return self._count
@@ -37,12 +38,25 @@ class Attributes:
         ids: NDArray[np.int64] = self._columns["id"][: self._count]
         return ids
 
+    def slots(self, chunk_ids: Sequence[int]) -> NDArray[np.int64]:
+        """Where those of the chunks are that are here."""
+        if not self._count:
+            return np.empty(0, np.int64)
+        if self._by_id is None:
+            self._by_id = np.argsort(self.ids, kind="stable")
+        wanted = np.array(chunk_ids, np.int64)
+        places = np.searchsorted(self.ids, wanted, sorter=self._by_id)
+        found = self._by_id[np.minimum(places, self._count - 1)]
+        here: NDArray[np.int64] = found[self.ids[found] == wanted]
+        return here
+
     # changing
 
     def add(self, found: Sequence[Sequence[Any]]) -> None:
         """Appends rows of id, document, collection, kind, type, language, extension and the two metadata."""
         start, end = self._count, self._count + len(found)
         self._grow(end)
+        self._by_id = None
         for place, name in enumerate(("id", "document", "collection", "kind", "type", "language", "extension")):
             values = [row[place] for row in found]
             self._columns[name][start:end] = [self._code(name, v) for v in values] if name in _CODED else values
@@ -53,6 +67,7 @@ class Attributes:
         """Removes those of the chunks that are here, giving each slot as it is freed."""
         found = np.flatnonzero(np.isin(self.ids, np.array(chunk_ids, np.int64)))
         slots = dict(zip(self.ids[found].tolist(), found.tolist(), strict=True))
+        self._by_id = None
         while slots:
             _, slot = slots.popitem()
             last = self._count - 1
@@ -74,6 +89,10 @@ class Attributes:
                 self._columns[name] = grown
 
     def _code(self, name: str, value: str) -> int:
+        if self._codes is None:
+            self._codes = {
+                key: {known: number for number, known in enumerate(values)} for key, values in self._values.items()
+            }
         codes = self._codes[name]
         code = codes.get(value)
         if code is None:
@@ -123,14 +142,11 @@ class Attributes:
 
     @classmethod
     def load(cls, dumped: Mapping[str, NDArray[Any]]) -> Attributes:
-        """The attributes that were dumped."""
+        """The attributes that were dumped; their arrays are the same ones."""
         loaded = cls()
-        loaded._columns = {name: dumped[name].copy() for name in _COLUMNS}
+        loaded._columns = {name: dumped[name] for name in _COLUMNS}
         loaded._count = len(loaded._columns["id"])
         loaded._values = json.loads(dumped["values"].tobytes())
-        loaded._codes = {
-            name: {value: code for code, value in enumerate(values)} for name, values in loaded._values.items()
-        }
         return loaded
 
 

@@ -115,8 +115,9 @@ def _vector_difference(record: Record, followers: Followers, wanted: set[int]) -
         problem = _difference(index.ids(), wanted)
         for chunk_id in [] if problem else _drawn(wanted):
             vector = vector_of(db, chunk_id)
-            near = cosines(db, vector, index.search(vector, _EVERYTHING, _SHOWN))
-            if vector.any() and max(near.values(), default=0.0) < _SELF:
+            itself = index.cosines(vector, [chunk_id]).get(chunk_id, 0.0)
+            near = cosines(db, vector, [found for found, _ in index.nearest(vector, _EVERYTHING, _SHOWN)])
+            if vector.any() and min(itself, max(near.values(), default=0.0)) < _SELF:
                 return f"has another vector for chunk {chunk_id} than the record"
     return problem
 

@@ -1,9 +1,12 @@
-"""How are the nearest of many vectors found?  Exactly with numpy, or nearly with turbovec's 4-bit codes."""
+"""How are the nearest of many vectors found?  Exactly in 16-bit rows; of many, those that 4-bit codes offer."""
 
 from __future__ import annotations
 
 import importlib
-from typing import Any, Protocol
+import importlib.util
+import threading
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,131 +16,188 @@ Mask = NDArray[np.bool_]
 Slots = NDArray[np.int64]
 
 SAMPLE = 4096  # vectors that the codes are calibrated on
+CODES = "codes"
 _DIMENSION_STEP = 8  # turbovec takes multiples of it
+_STEPS = 32767  # of a row's largest number
+_BLOCK = 1 << 18  # numbers multiplied at a time: they stay in the processor's cache, and BLAS starts no threads
+_MORE = 32  # slots beyond those asked for, so that equals at the end are seen together
+_TIED, _TIE = 2000, 1e-5
+_OFFERED = 4  # times the slots asked for that the codes offer, to be scored exactly
+_WORTH = 32  # times what the codes offer: among fewer, exact rows are faster, and turbovec's masked search can be slow
+_PATIENCE = 3  # searches before the codes are laid out, which takes as long as twenty exact ones
 
 
-class Engine(Protocol):
-    """Vectors in slots 0..n-1; removing one moves the last into its slot."""
+class Rows:
+    """Vectors of length 1 in slots 0..n-1, 16 bits a number; removing one moves the last into its slot."""
 
-    name: str
-
-    def __len__(self) -> int: ...
-    def add(self, vectors: Matrix) -> None: ...
-    def remove(self, slot: int) -> None: ...
-    def search(self, vector: Matrix, k: int, mask: Mask | None) -> Slots:
-        """The slots of about the k nearest, best first, of those that the mask allows."""
-
-    def dump(self) -> NDArray[Any]: ...
-
-
-class ExactEngine:
-    """One matrix product over everything."""
-
-    name = "exact"
-
-    def __init__(self, dimension: int) -> None:
-        self._rows: Matrix = np.empty((64, dimension), np.float32)
-        self._count = 0
+    def __init__(self, rows: NDArray[np.int16], scales: Matrix) -> None:
+        self._rows = rows
+        self._scales = scales
+        self._count = len(rows)
 
     @classmethod
-    def load(cls, dumped: NDArray[Any]) -> ExactEngine:
-        """The engine that was dumped."""
-        engine = cls(dumped.shape[1])
-        engine.add(dumped)
-        return engine
+    def empty(cls, dimension: int, capacity: int = 64) -> Rows:
+        """No rows, with room for some."""
+        made = cls(np.empty((capacity, dimension), np.int16), np.empty(capacity, np.float32))
+        made._count = 0
+        return made
 
     def __len__(self) -> int:
         return self._count
 
-    @property
-    def rows(self) -> Matrix:
-        """All vectors in slot order."""
-        return self._rows[: self._count]
-
     def add(self, vectors: Matrix) -> None:
         needed = self._count + len(vectors)
         if needed > len(self._rows):
-            grown = np.empty((max(needed, 2 * len(self._rows)), self._rows.shape[1]), np.float32)
-            grown[: self._count] = self.rows
-            self._rows = grown
-        self._rows[self._count : needed] = vectors
+            size = max(needed, 2 * len(self._rows))
+            self._rows = _grown(self._rows, self._count, size)
+            self._scales = _grown(self._scales, self._count, size)
+        scales = np.abs(vectors).max(axis=1, initial=0) / _STEPS
+        self._scales[self._count : needed] = scales
+        self._rows[self._count : needed] = np.rint(vectors / np.where(scales > 0, scales, 1)[:, None])
         self._count = needed
 
     def remove(self, slot: int) -> None:
         self._count -= 1
         self._rows[slot] = self._rows[self._count]
+        self._scales[slot] = self._scales[self._count]
 
-    def search(self, vector: Matrix, k: int, mask: Mask | None) -> Slots:
-        scores = self.rows @ vector
-        if mask is not None:
-            scores = np.where(mask, scores, -np.inf)
-            k = min(k, int(mask.sum()))
-        k = min(k, self._count)
-        if k <= 0:
-            return np.empty(0, np.int64)
-        best = np.argpartition(-scores, k - 1)[:k]
-        return best[np.argsort(-scores[best], kind="stable")]
+    def scores(self, vector: Matrix, slots: Slots | None) -> Matrix:
+        """About the cosine of the vector with each row, or with those in the slots."""
+        count = self._count if slots is None else len(slots)
+        found = np.empty(count, np.float32)
+        step = max(1, _BLOCK // self._rows.shape[1])
+        buffer = np.empty((min(step, count), self._rows.shape[1]), np.float32)
+        for start in range(0, count, step):
+            end = min(start + step, count)
+            block = buffer[: end - start]
+            block[...] = self._rows[start:end] if slots is None else self._rows[slots[start:end]]
+            np.dot(block, vector, out=found[start:end])
+        found *= self._scales[: self._count] if slots is None else self._scales[slots]
+        return found
 
-    def dump(self) -> NDArray[Any]:
-        return self.rows
+    def cosines(self, vector: Matrix, slots: Slots) -> NDArray[np.float64]:
+        """The same to six digits, the same for equal rows wherever they are."""
+        products: Matrix = self._rows[slots] * vector
+        found: NDArray[np.float64] = (products.sum(axis=1) * self._scales[slots]).astype(np.float64)
+        return found.round(6)
+
+    def dump(self) -> dict[str, NDArray[Any]]:
+        return {"rows": self._rows[: self._count], "scales": self._scales[: self._count]}
 
 
-class TurboEngine:
-    """turbovec: a scan over 4-bit codes, an eighth of the memory and several times faster."""
+def _grown(array: NDArray[Any], count: int, size: int) -> NDArray[Any]:
+    grown = np.empty((size, *array.shape[1:]), array.dtype)
+    grown[:count] = array[:count]
+    return grown
 
-    name = "turbovec"
 
-    def __init__(self, index: Any) -> None:
+class Codes:
+    """turbovec: a scan over 4-bit codes, ten times as fast as over rows once they are laid out."""
+
+    def __init__(self, index: Any = None, packed: NDArray[np.uint8] | None = None) -> None:
         self._index = index
+        self._packed = packed
+        self._mutex = threading.Lock()
+        self._asked = 0
 
     @classmethod
-    def calibrated(cls, sample: Matrix) -> TurboEngine:
-        """An empty engine for vectors like those of the sample."""
+    def calibrated(cls, sample: Matrix) -> Codes:
+        """No codes, made for vectors like those of the sample."""
         index = _turbovec().TurboQuantIndex(dim=sample.shape[1], bit_width=4)
         index.calibrate(np.ascontiguousarray(sample))
         return cls(index)
 
-    @classmethod
-    def load(cls, dumped: NDArray[Any]) -> TurboEngine:
-        """The engine that was dumped."""
-        return cls(_turbovec().TurboQuantIndex.from_bytes(dumped.tobytes()))
-
-    def __len__(self) -> int:
-        return len(self._index)
+    @property
+    def ready(self) -> bool:
+        """Whether they can be searched now; asked often enough, they are laid out in the background."""
+        if self._index is None:
+            self._asked += 1
+            if self._asked == _PATIENCE + 1:
+                # Not a daemon: a process must not end in the middle of turbovec's own code.
+                threading.Thread(target=self._unpacked, name="refdesk-codes").start()
+        return self._index is not None
 
     def add(self, vectors: Matrix) -> None:
         if len(vectors):
-            self._index.add(np.ascontiguousarray(vectors))
+            self._unpacked().add(np.ascontiguousarray(vectors))
 
     def remove(self, slot: int) -> None:
-        self._index.swap_remove(slot)
+        self._unpacked().swap_remove(slot)
 
     def search(self, vector: Matrix, k: int, mask: Mask | None) -> Slots:
-        k = min(k, len(self) if mask is None else int(mask.sum()))
-        if k <= 0:
-            return np.empty(0, np.int64)
-        _, slots = self._index.search(np.ascontiguousarray(vector[None, :]), k, mask=mask)
+        """The slots of about the k nearest, of those that the mask allows, which are at least k."""
+        _, slots = self._unpacked().search(np.ascontiguousarray(vector[None, :]), k, mask=mask)
         return np.asarray(slots[0], np.int64)
 
-    def dump(self) -> NDArray[Any]:
-        return np.frombuffer(self._index.to_bytes(), np.uint8)
+    def dump(self) -> NDArray[np.uint8]:
+        with self._mutex:
+            return self._packed if self._packed is not None else np.frombuffer(self._index.to_bytes(), np.uint8)
+
+    def _unpacked(self) -> Any:
+        with self._mutex:
+            if self._index is None:
+                assert self._packed is not None
+                index = _turbovec().TurboQuantIndex.from_bytes(self._packed.tobytes())
+                index.prepare()
+                self._index, self._packed = index, None
+            return self._index
 
 
-ENGINES: dict[str, type[ExactEngine] | type[TurboEngine]] = {
-    ExactEngine.name: ExactEngine,
-    TurboEngine.name: TurboEngine,
-}
+class Engine:
+    """Rows, and where they are many, codes for the same slots."""
+
+    def __init__(self, rows: Rows, codes: Codes | None = None) -> None:
+        self.rows = rows
+        self.codes = codes
+
+    @classmethod
+    def load(cls, dumped: Mapping[str, NDArray[Any]]) -> Engine:
+        """The engine that was dumped; without its codes where turbovec is missing."""
+        rows = Rows(dumped["rows"], dumped["scales"])
+        coded = CODES in dumped and turbovec_takes(dumped["rows"].shape[1])
+        return cls(rows, Codes(packed=dumped[CODES]) if coded else None)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def add(self, vectors: Matrix) -> None:
+        self.rows.add(vectors)
+        if self.codes is not None:
+            self.codes.add(vectors)
+
+    def remove(self, slot: int) -> None:
+        self.rows.remove(slot)
+        if self.codes is not None:
+            self.codes.remove(slot)
+
+    def search(self, vector: Matrix, k: int, mask: Mask | None) -> Slots:
+        """The slots of the k nearest of those that the mask allows, and of some more, in any order."""
+        allowed = len(self) if mask is None else int(np.count_nonzero(mask))
+        offered = _OFFERED * k + _MORE
+        slots: Slots | None = None
+        if self.codes is not None and allowed > _WORTH * offered and self.codes.ready:
+            slots = self.codes.search(vector, offered, mask)
+        elif mask is not None:
+            slots = np.flatnonzero(mask)
+        best = _best(self.rows.scores(vector, slots), k + _MORE)
+        return best if slots is None else slots[best]
+
+    def dump(self) -> dict[str, NDArray[Any]]:
+        return self.rows.dump() | ({CODES: self.codes.dump()} if self.codes is not None else {})
+
+
+def _best(scores: Matrix, k: int) -> Slots:
+    """Where the k highest scores are, with those that may be equal to the lowest of them."""
+    if len(scores) <= k:
+        return np.arange(len(scores))
+    best = np.argpartition(scores, len(scores) - k)[len(scores) - k :]
+    tied = np.flatnonzero(scores >= scores[best].min() - _TIE)
+    return tied if len(tied) <= k + _TIED else best
 
 
 def turbovec_takes(dimension: int) -> bool:
     """Whether turbovec is here and takes vectors of that dimension."""
-    if dimension % _DIMENSION_STEP:
-        return False
-    try:
-        _turbovec()
-    except ImportError:
-        return False
-    return True
+    return dimension % _DIMENSION_STEP == 0 and importlib.util.find_spec("turbovec") is not None
 
 
 def _turbovec() -> Any:

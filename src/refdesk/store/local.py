@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from refdesk.errors import RefdeskError
 from refdesk.model import (
     Batch,
     Collection,
@@ -36,8 +34,6 @@ if TYPE_CHECKING:
     from refdesk.model import Vector
 
 _MANY_REMOVED = 500  # chunks in one stretch, after which unused vectors are looked for
-_RESCORED = 2  # times the limit: what the 4-bit codes offer for exact scoring
-_RESCORED_MORE = 32
 
 T = TypeVar("T")
 
@@ -172,29 +168,14 @@ class LocalStore:
     def nearest(self, vector: Vector, filters: Filters, limit: int) -> list[Scored]:
         with self._record.reading() as db:
             seq, scope = self._scope(db, filters)
-            index = self._followers.vectors(seq)
-            with index.mutex:
-                near = index.search(vector, scope, _RESCORED * limit + _RESCORED_MORE if limit > 0 else 0)
-            scores = self._cosines(db, vector, near)
-        best = sorted((-score, chunk_id) for chunk_id, score in scores.items())[:limit]
-        return [Scored(chunk_id, -score) for score, chunk_id in best]
-
-    def warm(self) -> None:
-        """Loads the vectors in the background; the first search by vector waits only for what is left of it."""
-        threading.Thread(target=self._warm, daemon=True).start()
-
-    def _warm(self) -> None:
-        with contextlib.suppress(RefdeskError):  # the search that needs them will say what is wrong
-            self._followers.vectors(self.sequence())
+        index = self._followers.vectors(seq)
+        with index.mutex:
+            return [Scored(chunk_id, score) for chunk_id, score in index.nearest(vector, scope, limit)]
 
     def cosines(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, float]:
-        return self._read(lambda db: self._cosines(db, vector, chunk_ids))
-
-    @staticmethod
-    def _cosines(db: sqlite3.Connection, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, float]:
-        from refdesk.store.vectors import cosines
-
-        return cosines(db, vector, chunk_ids) if len(chunk_ids) else {}
+        index = self._followers.vectors(self.sequence())
+        with index.mutex:
+            return index.cosines(vector, chunk_ids)
 
     def document_frequency(self, terms: Sequence[str]) -> dict[str, int]:
         ask = self._ask(Filters())

@@ -45,15 +45,23 @@ class Table:
         for slot in self.attributes.remove(list(chunk_ids)):
             self.engine.remove(slot)
 
-    def search(self, vector: Matrix, scope: Scope, k: int, gone: Collection[int] = ()) -> list[int]:
-        """The ids of about the k nearest chunks within the scope, without those that are gone."""
+    def search(self, vector: Matrix, scope: Scope, k: int, gone: Collection[int] = ()) -> dict[int, float]:
+        """The cosines of the k nearest chunks within the scope, and of some more, without those that are gone."""
         mask = self._mask(scope) if scope.filters else None
         extra = len(gone)
         if len(gone) > _FEW_GONE:
             alive = ~np.isin(self.ids, np.array(list(gone), np.int64))
             mask, extra = alive if mask is None else mask & alive, 0
-        found: list[int] = self.ids[self.engine.search(vector, k + extra, mask)].tolist()
-        return [chunk_id for chunk_id in found if chunk_id not in gone][:k] if gone else found
+        found = self._scored(vector, self.engine.search(vector, k + extra, mask))
+        return {chunk_id: score for chunk_id, score in found.items() if chunk_id not in gone} if gone else found
+
+    def cosines(self, vector: Matrix, chunk_ids: Sequence[int]) -> dict[int, float]:
+        """The cosines of those of the chunks that are here."""
+        return self._scored(vector, self.attributes.slots(chunk_ids))
+
+    def _scored(self, vector: Matrix, slots: NDArray[np.int64]) -> dict[int, float]:
+        scores = self.engine.rows.cosines(vector, slots)
+        return dict(zip(self.ids[slots].tolist(), scores.tolist(), strict=True))
 
     def _mask(self, scope: Scope) -> Mask:
         mask = self._masks.get(scope.filters)

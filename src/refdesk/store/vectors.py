@@ -17,15 +17,15 @@ import numpy as np
 
 from refdesk.store import snapshot
 from refdesk.store.attributes import Attributes
-from refdesk.store.engines import ENGINES, SAMPLE, ExactEngine, Matrix, TurboEngine, turbovec_takes
+from refdesk.store.engines import SAMPLE, Codes, Engine, Matrix, Rows, turbovec_takes
 from refdesk.store.filters import Scope
 from refdesk.store.log import Applied
 from refdesk.store.table import Table
 
 _log = logging.getLogger(__name__)
 
-VERSION = 1
-EXACT_UP_TO = 10_000  # vectors; below, exact takes about a millisecond, and turbovec's tables take 0.1 s to set up
+VERSION = 2
+EXACT_UP_TO = 20_000  # vectors; below, exact takes about a millisecond, and codes would hardly be asked
 _RECALIBRATE_AT = 4  # times the size that the codes were calibrated at
 _ASIDE, _ASIDE_SHARE = 1000, 0.05  # changes, or share of the whole, that are kept beside it
 _SLICE = 4000
@@ -38,7 +38,7 @@ FROM chunks c JOIN documents d ON d.id = c.document JOIN vectors v ON v.id = c.v
 class VectorIndex:
     """Every chunk that has a vector; its users hold the mutex.
 
-    After a change turbovec lays out all its codes anew at the next search, so a few changes are kept beside it:
+    After a change turbovec lays out all its codes anew at the next search, so a few changes are kept beside them:
     chunks that are gone, and fresh ones in a table of their own.
     """
 
@@ -64,13 +64,24 @@ class VectorIndex:
         fresh: list[int] = self._fresh.ids.tolist() if self._fresh else []
         return [chunk_id for chunk_id in settled if chunk_id not in self._gone] + fresh
 
-    def search(self, vector: Matrix, scope: Scope, k: int) -> list[int]:
-        """The ids of the k nearest chunks within the scope, and of some more."""
+    def nearest(self, vector: Matrix, scope: Scope, k: int) -> list[tuple[int, float]]:
+        """The k nearest chunks within the scope and their cosines, best first, equal ones by id."""
         if self._base is None or k <= 0 or len(vector) != self._dimension:
             return []
         vector = np.asarray(vector, np.float32)
         found = self._base.search(vector, scope, k, self._gone)
-        return found + self._fresh.search(vector, scope, k) if self._fresh else found
+        if self._fresh:
+            found |= self._fresh.search(vector, scope, k)
+        return sorted(found.items(), key=lambda one: (-one[1], one[0]))[:k]
+
+    def cosines(self, vector: Matrix, chunk_ids: Sequence[int]) -> dict[int, float]:
+        """The cosines of those of the chunks that are here."""
+        if self._base is None or len(vector) != self._dimension:
+            return {}
+        vector = np.asarray(vector, np.float32)
+        settled = [chunk_id for chunk_id in chunk_ids if chunk_id not in self._gone]
+        found = self._base.cosines(vector, settled)
+        return found | self._fresh.cosines(vector, chunk_ids) if self._fresh else found
 
     # following the record
 
@@ -82,11 +93,11 @@ class VectorIndex:
             return
         sample = _sample(db)
         self._dimension = sample.shape[1]
+        codes = None
         if count > EXACT_UP_TO and turbovec_takes(self._dimension):
-            self._base = Table(TurboEngine.calibrated(sample))
+            codes = Codes.calibrated(sample)
             self._calibrated_at = count
-        else:
-            self._base = Table(ExactEngine(self._dimension))
+        self._base = Table(Engine(Rows.empty(self._dimension, count), codes))
         cursor = db.execute(_SELECT + "ORDER BY c.id")
         while found := cursor.fetchmany(_SLICE):
             self._base.add(found, _vectors(found))
@@ -96,7 +107,7 @@ class VectorIndex:
         if self._base is None:
             self.build(db)
             return
-        if isinstance(self._base.engine, ExactEngine):
+        if self._base.engine.codes is None:
             self._base.remove(chunk_ids)
             _add_from(db, chunk_ids, self._base)
         else:
@@ -105,7 +116,7 @@ class VectorIndex:
             self.build(db)
 
     def _set_aside(self, db: sqlite3.Connection, chunk_ids: Sequence[int], base: Table) -> None:
-        self._fresh = self._fresh or Table(ExactEngine(self._dimension))
+        self._fresh = self._fresh or Table(Engine(Rows.empty(self._dimension)))
         self._fresh.remove(chunk_ids)
         self._gone.update(base.ids[np.isin(base.ids, np.array(chunk_ids, np.int64))].tolist())
         _add_from(db, chunk_ids, self._fresh)
@@ -128,7 +139,7 @@ class VectorIndex:
             table.forget_masks()
 
     def _outgrown(self) -> bool:
-        if self._base is not None and isinstance(self._base.engine, ExactEngine):
+        if self._base is not None and self._base.engine.codes is None:
             return len(self) > 1.25 * EXACT_UP_TO and turbovec_takes(self._dimension)
         return len(self) > _RECALIBRATE_AT * self._calibrated_at
 
@@ -145,16 +156,16 @@ class VectorIndex:
         assert self.applied is not None and not self._gone and not self._fresh
         head = {
             "version": VERSION, "seq": self.applied.seq, "token": self.applied.token, "dimension": self._dimension,
-            "calibrated_at": self._calibrated_at, "engine": self._base.engine.name if self._base else "",
+            "calibrated_at": self._calibrated_at,
         }  # fmt: skip
-        arrays = {**self._base.attributes.dump(), "vectors": self._base.engine.dump()} if self._base else {}
+        arrays = self._base.attributes.dump() | self._base.engine.dump() if self._base else {}
         snapshot.write(self.file, head, arrays)
 
     def load(self) -> bool:
         """Takes the snapshot's state; False, and empty, when there is none that can be used."""
         self._reset()
         try:
-            self._take(*snapshot.read(self.file))
+            self._take(*snapshot.read(self.file, VERSION))
         except FileNotFoundError:
             return False
         except Exception as error:  # damage shows as any of many types
@@ -166,10 +177,8 @@ class VectorIndex:
     def _take(self, head: Mapping[str, Any], arrays: snapshot.Arrays) -> None:
         if head["version"] != VERSION:
             return
-        if head["engine"]:
-            if head["engine"] == TurboEngine.name and not turbovec_takes(head["dimension"]):
-                return
-            base = Table(ENGINES[head["engine"]].load(arrays["vectors"]), Attributes.load(arrays))
+        if arrays:
+            base = Table(Engine.load(arrays), Attributes.load(arrays))
             if len(base.engine) != len(base):
                 raise ValueError("it holds more attributes than vectors, or fewer")
             self._base = base
@@ -178,7 +187,7 @@ class VectorIndex:
 
 
 def cosines(db: sqlite3.Connection, vector: Matrix, chunk_ids: Sequence[int]) -> dict[int, float]:
-    """The exact cosine of each of the chunks that has a vector."""
+    """The cosine of each of the chunks that has a vector, as the record has it."""
     found = db.execute(
         "SELECT c.id, v.data FROM chunks c JOIN vectors v ON v.id = c.vector"
         " WHERE c.id IN (SELECT value FROM json_each(?))",
@@ -186,8 +195,7 @@ def cosines(db: sqlite3.Connection, vector: Matrix, chunk_ids: Sequence[int]) ->
     ).fetchall()
     if not found or len(found[0][1]) != 2 * len(vector):
         return {}
-    # Rounded, so that the order of additions does not decide between equals.
-    scores = np.round((unpack([data for _, data in found]) @ vector).astype(np.float64), 6).tolist()
+    scores = (unpack([data for _, data in found]) @ vector).tolist()
     return {chunk_id: score for (chunk_id, _), score in zip(found, scores, strict=True)}
 
 

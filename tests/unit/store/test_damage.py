@@ -17,7 +17,7 @@ import pytest
 
 from refdesk.errors import LibraryBusy, LibraryDamaged, LibraryTooNew, StoreError
 from refdesk.model import Batch, Filters
-from refdesk.store import followers, schema, vectors, writes
+from refdesk.store import followers, schema, snapshot, vectors, writes
 from refdesk.store.local import LocalStore
 from tests.ports.library import IDENTITY, batch, collection, key, vector, write
 
@@ -95,6 +95,19 @@ def _garble_snapshot(folder: Path) -> None:
     file.write_bytes(data)
 
 
+def _age_snapshot(folder: Path) -> None:
+    file = folder / followers.VECTORS_FILE
+    data = file.read_bytes()
+    now = f'"version": {vectors.VERSION}'.encode()
+    assert data.count(now) == 1
+    file.write_bytes(data.replace(now, b'"version": 1'))
+
+
+def _lengthen_snapshot(folder: Path) -> None:
+    with (folder / followers.VECTORS_FILE).open("ab") as file:
+        file.write(b"more")
+
+
 DAMAGES = [
     _lose_lexical,
     _empty_lexical,
@@ -103,6 +116,8 @@ DAMAGES = [
     _lose_snapshot,
     _cut_snapshot,
     _garble_snapshot,
+    _age_snapshot,
+    _lengthen_snapshot,
 ]
 
 
@@ -240,13 +255,6 @@ def test_unused_vectors_are_dropped_after_many_removals(store: LocalStore, monke
     assert _counts(store) == (18, 18)
 
 
-def test_a_warmed_store_answers_the_same(store: LocalStore) -> None:
-    store.warm()
-    assert _counts(store) == (20, 20)
-    store.warm()
-    store.close()
-
-
 def test_without_turbovec_numpy_answers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(vectors, "EXACT_UP_TO", 10)
     store = _opened(folder)
@@ -258,6 +266,30 @@ def test_without_turbovec_numpy_answers(folder: Path, monkeypatch: pytest.Monkey
     store = _opened(folder)
     assert store.nearest(vector("q"), Filters(), 5) == expected
     store.close()
+
+
+def test_every_byte_of_the_snapshot_counts(folder: Path) -> None:
+    file = folder / followers.VECTORS_FILE
+    whole = file.read_bytes()
+    start = whole.index(b"\n") + 1
+    for place in range(start, len(whole), 97):
+        for damaged in (0xFF ^ whole[place], whole[place] ^ 1):
+            file.write_bytes(whole[:place] + bytes([damaged]) + whole[place + 1 :])
+            with pytest.raises(ValueError, match="checksum"):
+                snapshot.read(file, vectors.VERSION)
+    file.write_bytes(whole)
+    snapshot.read(file, vectors.VERSION)
+
+
+def test_a_reader_keeps_its_answers_while_the_snapshot_is_replaced(folder: Path, store: LocalStore) -> None:
+    before = store.nearest(vector("q"), Filters(), 5)
+    writer = _opened(folder)
+    with writer.writing():
+        writer._followers.rebuild_vectors()
+    writer.close()
+    assert store.nearest(vector("q"), Filters(), 5) == before
+    store.apply(batch(write("new", ["alpha new"])))
+    assert _counts(store) == (21, 21)
 
 
 # --- the record ---------------------------------------------------------------------------------

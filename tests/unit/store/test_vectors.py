@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from refdesk.model import Batch, DocumentWrite, EmbedderIdentity, Filters, Vector
-from refdesk.store import vectors
-from refdesk.store.engines import ExactEngine, TurboEngine
+from refdesk.store import engines, vectors
+from refdesk.store.engines import Codes, Engine, Rows
 from refdesk.store.local import LocalStore
 from tests.ports.library import collection, write
 
@@ -34,9 +34,10 @@ def _write(number: int, texts: list[str], first: int) -> DocumentWrite:
 
 @pytest.fixture(autouse=True, scope="module")
 def quantised() -> Iterator[None]:
-    """Codes instead of exact vectors from fewer on than usual."""
+    """Codes beside exact rows from fewer on than usual, asked at once and whenever they offer less than all."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(vectors, "EXACT_UP_TO", 2000)
+        patched.setattr(engines, "_WORTH", 1)
         yield
 
 
@@ -94,7 +95,7 @@ def test_quantised_vectors_find_what_exact_ones_do(store: LocalStore, filters: F
         total += len(expected)
     assert right >= 0.97 * total
     base = store._followers._vector_index()._base
-    assert base is not None and base.engine.name == "turbovec"
+    assert base is not None and base.engine.codes is not None
     assert store._followers._vector_index().file.exists()
 
 
@@ -123,14 +124,64 @@ def test_changes_beside_the_quantised_vectors_are_found(store: LocalStore, monke
 
 def test_removing_a_slot_moves_the_last_one_there() -> None:
     rows = ROWS[:40]
-    for engine in (ExactEngine(DIMENSION), TurboEngine.calibrated(ROWS[:1000])):
+    for engine in (Engine(Rows.empty(DIMENSION)), Engine(Rows.empty(DIMENSION), Codes.calibrated(ROWS[:1000]))):
         engine.add(rows)
         engine.remove(3)
         assert len(engine) == 39
-        assert engine.search(rows[39], 1, None).tolist() == [3]
+        assert _first(engine, rows[39]) == 3
         mask = np.zeros(39, np.bool_)
         assert engine.search(rows[0], 5, mask).tolist() == []
         mask[[5, 6]] = True
         assert sorted(engine.search(rows[0], 5, mask).tolist()) == [5, 6]
-        again = type(engine).load(engine.dump())
-        assert again.search(rows[7], 1, None).tolist() == [7]
+        again = Engine.load(engine.dump())
+        assert _first(again, rows[7]) == 7
+        again.add(ROWS[40:50])
+        again.remove(0)
+        assert _first(again, ROWS[49]) == 0 and len(again) == 48
+
+
+def _first(engine: Engine, vector: Vector) -> int:
+    found = engine.search(vector, 1, None)
+    return int(found[np.argmax(engine.rows.cosines(vector, found))])
+
+
+def test_rows_score_as_the_vectors_they_were_made_of() -> None:
+    rows = Rows.empty(DIMENSION)
+    rows.add(np.concatenate([ROWS, np.zeros((1, DIMENSION), np.float32)]))
+    every = np.arange(COUNT)
+    for n in (0, 17, 2999):
+        assert np.abs(rows.scores(ROWS[n], None)[:COUNT] - ROWS @ ROWS[n]).max() < 5e-5
+        assert np.abs(rows.cosines(ROWS[n], every) - ROWS @ ROWS[n]).max() < 5e-5
+        assert np.abs(rows.scores(ROWS[n], every[::7]) - ROWS[::7] @ ROWS[n]).max() < 5e-5
+    assert rows.cosines(ROWS[0], np.array([COUNT])).tolist() == [0.0]
+
+
+def test_equal_vectors_have_equal_cosines_wherever_they_are() -> None:
+    rows = Rows.empty(DIMENSION)
+    rows.add(np.repeat(ROWS[:3], 701, axis=0))
+    for vector in ROWS[:50]:
+        found = rows.cosines(vector, np.arange(3 * 701)).reshape(3, 701)
+        assert (found == found[:, :1]).all()
+
+
+def test_all_of_many_equal_vectors_are_offered_at_the_end() -> None:
+    engine = Engine(Rows.empty(DIMENSION))
+    engine.add(np.concatenate([np.repeat(ROWS[:1], 300, axis=0), ROWS[1:500]]))
+    assert set(range(300)) <= set(engine.search(ROWS[0], 10, None).tolist())
+
+
+def test_rows_answer_until_the_codes_are_laid_out(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engines, "_PATIENCE", 2)
+    store = LocalStore(folder, lock_timeout_s=5)
+    answers = []
+    for _ in range(8):
+        answers.append(_found(store, ROWS[5], Filters(), 10))
+        base = store._followers._vector_index()._base
+        assert base is not None and base.engine.codes is not None
+        if len(answers) <= 2:
+            assert base.engine.codes._index is None
+        if len(answers) == 4:
+            base.engine.codes._unpacked()  # waits
+    assert base.engine.codes.ready
+    assert all(answer == answers[0] for answer in answers)
+    store.close()
