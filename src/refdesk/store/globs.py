@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+_MEMBER = re.compile(r"(.)(?:-(.))?", re.DOTALL)
+
 
 @lru_cache(maxsize=512)
 def compile(glob: str) -> re.Pattern[str]:  # noqa: A001 - read as globs.compile
@@ -61,7 +63,7 @@ def _stars(body: str, i: int) -> tuple[str, int]:
 def _character_class(inside: str) -> str:
     negated = inside[:1] in ("!", "^")
     members = inside[1:] if negated else inside
-    escaped = "".join("\\" + c if c in "\\[]^&~" else c for c in members)
+    escaped = "".join("-".join(map(re.escape, filter(None, one))) for one in _MEMBER.findall(members))
     return f"[^/{escaped}]" if negated else f"[{escaped}]"
 
 
