@@ -85,10 +85,12 @@ def _parser(root: Path | None, kind: CollectionKind) -> Parser:
     return AnyParser(manifests=load_manifests(root))
 
 
-def _pool(parser: Parser, workers: int) -> ParsePool:
+def _pool(parser: Parser, embedder: Embedder | None, workers: int) -> ParsePool:
+    from refdesk.embed.static import StaticEmbedder
     from refdesk.parse.pool import Pool
 
-    return Pool(parser, workers)
+    # The others wait for an endpoint or take long to load: they are asked in this process.
+    return Pool(parser, embedder if isinstance(embedder, StaticEmbedder) else None, workers)
 
 
 def _folder(

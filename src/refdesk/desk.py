@@ -54,7 +54,7 @@ class Parts:
     store: Callable[[Settings], Store]
     embedder: Callable[[Settings], Embedder | None]
     parser: Callable[[Path | None, CollectionKind], Parser]
-    pool: Callable[[Parser, int], ParsePool]
+    pool: Callable[[Parser, Embedder | None, int], ParsePool]
     folder: Folder
     load: Callable[[str, Sequence[Path], Settings], Iterator[Content | Skipped]]
     why: Callable[[Path, str, int], Found | Skipped]
@@ -289,7 +289,7 @@ class Desk:
         )
 
     def _writer(self, parser: Parser, progress: Progress | None) -> Writer:
-        pool = self._parts.pool(parser, self.settings.workers)
+        pool = self._parts.pool(parser, self.embedder, self.settings.workers)
         if self.embedder is not None:
             self.store.set_embedder_identity(self.embedder.identity)  # checked before: it is this or none yet
         return Writer(self.store, pool, self.embedder, progress or Progress())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -12,7 +13,6 @@ from refdesk.errors import Cancelled, CollectionNotFound, LoadFailed, ParseFaile
 from refdesk.ids import new_id
 from refdesk.model import (
     Batch,
-    Chunk,
     Chunking,
     Collection,
     Content,
@@ -20,11 +20,11 @@ from refdesk.model import (
     DocumentWrite,
     FileState,
     Found,
-    Parsed,
     Skipped,
     Vector,
 )
 from refdesk.ports import Embedder, Source, Store
+from refdesk.prepare import Missing, Prepared, embed_missing, vector_keys
 
 _BATCH_CHUNKS = 2_000  # a transaction's size: large enough to be fast, small enough to lose little and hold little
 _BATCH_BYTES = 8_000_000
@@ -35,8 +35,9 @@ class ParsePool(Protocol):
     """Parses contents, in this process or in several; answers come in the order of the contents."""
 
     def parse_all(
-        self, contents: Iterable[Content], chunking: Chunking
-    ) -> Iterator[tuple[Content, Parsed | Skipped]]: ...
+        self, contents: Iterable[Content], chunking: Chunking, missing: Missing
+    ) -> Iterator[tuple[Content, Prepared | Skipped]]:
+        """Each content as found; `missing` tells which vectors have to be made, and is asked from any thread."""
 
 
 @dataclass(slots=True)
@@ -202,21 +203,23 @@ class Writer:
     ) -> None:
         writes: list[DocumentWrite] = []
         chunks = size = 0
-        for content, parsed in self._pool.parse_all(contents, collection.chunking):
-            if isinstance(parsed, Skipped):
-                report.errors.append(parsed)
+        vectors: dict[bytes, Vector] = {}
+        for content, found in self._pool.parse_all(contents, collection.chunking, self._store.missing_vectors):
+            if isinstance(found, Skipped):
+                report.errors.append(found)
                 reject(content)
                 self._drop_unreadable(collection, known.get(content.uri), report)
                 continue
-            write = _document_write(collection, content, parsed, known.get(content.uri))
+            write = _document_write(collection, content, found, known.get(content.uri))
             writes.append(write if self._embedder else replace(write, vector_keys=(b"",) * len(write.chunks)))
-            chunks += len(parsed.chunks)
+            vectors.update(found.vectors)
+            chunks += len(write.chunks)
             size += len(content.data)
             if chunks >= _BATCH_CHUNKS or size >= _BATCH_BYTES:
-                self._apply(collection, writes, report)
-                writes, chunks, size = [], 0, 0
+                self._apply(collection, writes, vectors, report)
+                writes, vectors, chunks, size = [], {}, 0, 0
         if writes:
-            self._apply(collection, writes, report)
+            self._apply(collection, writes, vectors, report)
 
     def _drop_unreadable(self, collection: Collection, document: Document | None, report: Report) -> None:
         """A file that can't be read any more must not be found with lines it no longer has."""
@@ -224,8 +227,15 @@ class Writer:
             self._store.apply(Batch(collection=collection.name, removes=(document.id,)))
             report.removed += 1
 
-    def _apply(self, collection: Collection, writes: Sequence[DocumentWrite], report: Report) -> None:
-        vectors = embed_missing(self._store, self._embedder, writes) if self._embedder else {}
+    def _apply(
+        self,
+        collection: Collection,
+        writes: Sequence[DocumentWrite],
+        vectors: Mapping[bytes, Vector],  # made already; two documents that were parsed at once may both bring one
+        report: Report,
+    ) -> None:
+        if self._embedder:
+            vectors = {**vectors, **_embed_missing(self._store, self._embedder, writes, vectors.keys())}
         self._store.apply(Batch(collection=collection.name, writes=tuple(writes), vectors=vectors))
         report.written += len(writes)
         report.embedded += len(vectors)
@@ -244,18 +254,6 @@ class Writer:
 def content_hash(content: Content) -> str:
     """The identity of the bytes."""
     return hashlib.blake2b(content.data, digest_size=16).hexdigest()
-
-
-def embedding_text(chunk: Chunk) -> str:
-    """What is embedded: where the chunk stands and what it says; no path, so that a moved file keeps its vectors."""
-    where = chunk.breadcrumb[1:] if chunk.type == "code" and chunk.kind != "section" else chunk.breadcrumb
-    head = " > ".join((*where, chunk.title) if chunk.title not in where[-1:] else where)
-    return f"{head}\n{chunk.text}" if head else chunk.text
-
-
-def vector_key(text: str) -> bytes:
-    """The address of a text's vector."""
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
 def reembed(store: Store, embedder: Embedder, progress: Progress) -> int:
@@ -277,7 +275,7 @@ def embed_rest(store: Store, embedder: Embedder, collection: str, progress: Prog
             before = ids
             documents = [document for one in ids if (document := store.document(one)) is not None]
             writes = [_rewrite(store, document) for document in documents]
-            vectors = embed_missing(store, embedder, writes)
+            vectors = _embed_missing(store, embedder, writes)
             store.apply(Batch(collection=collection, writes=tuple(writes), vectors=vectors))
             embedded += len(vectors)
             done += len(documents)
@@ -285,18 +283,11 @@ def embed_rest(store: Store, embedder: Embedder, collection: str, progress: Prog
     return embedded
 
 
-def embed_missing(store: Store, embedder: Embedder, writes: Sequence[DocumentWrite]) -> dict[bytes, Vector]:
-    """Vectors for the chunks whose text was never embedded before."""
-    texts = {
-        key: embedding_text(chunk)
-        for write in writes
-        for key, chunk in zip(write.vector_keys, write.chunks, strict=True)
-    }
-    missing = sorted(store.missing_vectors(texts))
-    if not missing:
-        return {}
-    rows = embedder.embed_passages([texts[key] for key in missing])
-    return dict(zip(missing, rows, strict=True))
+def _embed_missing(
+    store: Store, embedder: Embedder, writes: Sequence[DocumentWrite], made: AbstractSet[bytes] = frozenset()
+) -> dict[bytes, Vector]:
+    chunks = (one for write in writes for one in zip(write.vector_keys, write.chunks, strict=True))
+    return embed_missing(embedder, chunks, lambda keys: store.missing_vectors(key for key in keys if key not in made))
 
 
 def _rewrite(store: Store, document: Document) -> DocumentWrite:
@@ -305,14 +296,10 @@ def _rewrite(store: Store, document: Document) -> DocumentWrite:
         document=document,
         raw=store.raw(document.id),
         chunks=chunks,
-        vector_keys=_vector_keys(chunks),
+        vector_keys=vector_keys(chunks),
         symbols=tuple(store.symbols_of(document.id)),
         references=tuple(store.references_of(document.id)),
     )
-
-
-def _vector_keys(chunks: Sequence[Chunk]) -> tuple[bytes, ...]:
-    return tuple(vector_key(embedding_text(chunk)) for chunk in chunks)
 
 
 def _split(walked: Iterable[Found | Skipped]) -> tuple[list[Found], list[Skipped]]:
@@ -348,7 +335,10 @@ def _touch(document: Document, content: Content) -> Document:
     )
 
 
-def _document_write(collection: Collection, content: Content, parsed: Parsed, known: Document | None) -> DocumentWrite:
+def _document_write(
+    collection: Collection, content: Content, prepared: Prepared, known: Document | None
+) -> DocumentWrite:
+    parsed = prepared.parsed
     now = time.time_ns() // 1_000_000
     document = Document(
         id=known.id if known else new_id(),
@@ -368,7 +358,8 @@ def _document_write(collection: Collection, content: Content, parsed: Parsed, kn
         document=document,
         raw=parsed.text,
         chunks=parsed.chunks,
-        vector_keys=_vector_keys(parsed.chunks),
+        vector_keys=prepared.vector_keys,
+        terms=prepared.terms,
         symbols=parsed.symbols,
         references=parsed.references,
     )

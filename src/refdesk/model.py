@@ -191,6 +191,7 @@ class DocumentWrite:
     raw: str
     chunks: tuple[Chunk, ...]
     vector_keys: tuple[bytes, ...]  # one per chunk; b"" where the chunk has no vector
+    terms: tuple[str, ...] = ()  # of each chunk's text, with blanks between; none: the store asks the analyser
     symbols: tuple[Symbol, ...] = ()
     references: tuple[Reference, ...] = ()
 

@@ -81,7 +81,7 @@ class Store(Protocol):
 
     # writing
     def apply(self, batch: Batch) -> None:
-        """All of the batch or nothing; visible to the next query of every process."""
+        """All of the batch or nothing; visible to the next query of every process once its stretch has ended."""
 
     def replace_skipped(self, collection: str, skipped: Iterable[Skipped]) -> None: ...
     def unembedded(self, collection: str = "", limit: int = 1) -> list[str]:

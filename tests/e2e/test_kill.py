@@ -39,8 +39,9 @@ def _operations(seed: int) -> Iterator[Operation]:
 
 
 def _tight() -> None:
-    """Snapshots, trimmed logs and quantised vectors from the first few documents on."""
+    """Snapshots, trimmed logs, quantised vectors and full-text commits from the first few documents on."""
     followers._FEW = 6
+    followers._LITTLE, followers._AT_ONCE = 2, 4
     vectors.EXACT_UP_TO = 10
 
 

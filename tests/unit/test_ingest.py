@@ -199,6 +199,25 @@ def test_many_files_are_parsed_by_workers_in_order(tmp_path: Path, tree: Tree) -
         assert found(desk, "only_123") == ["big/m123.py"]
 
 
+def test_workers_embed_what_is_new_and_nothing_else(tmp_path: Path, tree: Tree) -> None:
+    from refdesk.app import open_desk
+    from refdesk.settings import Settings
+
+    body = "".join(f"\ndef helper_{n}(value):\n    return value + {n}  # {'x' * 400}\n" for n in range(60))
+    root = tree({f"big/m{n}.py": f'"""Module {n}."""\n{body}\ndef only_{n}():\n    return {n}\n' for n in range(80)})
+    with open_desk(Settings(library=tmp_path / "many", workers=2)) as desk:
+        first = desk.index(root, "code", name="one")
+        assert (first.written, desk.store.unembedded()) == (80, [])
+        assert desk.store.stats().embeddings == desk.store.stats().chunks
+        assert desk.index(root, "files", name="again").embedded == 0
+        by_workers = [(hit.stored.id, hit.score) for hit in desk.search(Query(text="only_77", alpha=1.0)).hits]
+    with open_desk(Settings(library=tmp_path / "alone", workers=1)) as desk:
+        desk.index(root, "code", name="one")
+        desk.index(root, "files", name="again")
+        alone = [(hit.stored.id, hit.score) for hit in desk.search(Query(text="only_77", alpha=1.0)).hits]
+    assert by_workers == alone != []
+
+
 def test_a_file_that_turns_binary_is_not_found_any_more(desk: Desk, tree: Tree) -> None:
     root = tree(FILES)
     desk.index(root, "code", name="c")

@@ -32,6 +32,9 @@ class StaticEmbedder:
         except (OSError, ValueError) as error:
             raise EmbeddingError(f"The static model in {folder} can't be read.", "Reinstall refdesk.") from error
 
+    def __reduce__(self) -> tuple[type[StaticEmbedder], tuple[Path]]:
+        return StaticEmbedder, (self._folder,)  # another process loads it for itself
+
     @property
     def identity(self) -> EmbedderIdentity:
         return EmbedderIdentity(self._about["name"], self._about["version"], self._about["dimension"])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import shutil
 import sqlite3
 import threading
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +16,7 @@ from refdesk.errors import RefdeskError, StoreError
 from refdesk.store import writes
 from refdesk.store.gate import Gate
 from refdesk.store.lexical import LexicalIndex
-from refdesk.store.log import LEXICAL, VECTORS, last_commit, pending
+from refdesk.store.log import LEXICAL, VECTORS, is_pending, last_commit, pending
 from refdesk.store.record import Record, sequence
 
 if TYPE_CHECKING:
@@ -26,6 +29,12 @@ VECTORS_FILE = "vectors.bin"
 _FEW = 2000  # changes that a snapshot may be behind
 _SHARE = 0.05  # or this share of it, if that is more
 _LITTLE_BYTES = 16_000_000  # of free disk space
+# A commit of the full-text index takes as long for one chunk as for hundreds, so changes are gathered for it.
+_LITTLE = 200  # changes that are left to whoever searches next
+_AT_ONCE = 8000  # changes in a long stretch of writing
+_IDLE_S = 2.0  # after which a little is written too, for readers who can't write
+_PATIENCE_S = 2.0  # how long a reader waits for what was written before the writer at work came
+_LOOK_S = 0.02
 
 
 class Followers:
@@ -39,6 +48,10 @@ class Followers:
         self._lexical = LexicalIndex(folder / LEXICAL_FOLDER)
         self._lexical_seen = -1  # the commit up to which the searcher is known to be complete
         self._vectors: VectorIndex | None = None
+        self._owed = 0  # changes that this process left out of the full-text index
+        self._owed_most = _LITTLE
+        self._terms: dict[int, str] = {}  # of some of them
+        self._timer: threading.Timer | None = None
 
     # full text
 
@@ -57,10 +70,43 @@ class Followers:
         if self._record.read_only:
             self._refuse_incomplete()
             return False
-        with self._gate.held_if_free() as free:
-            if free:
-                self.write_lexical()
-            return free
+        deadline = time.monotonic() + _PATIENCE_S
+        while True:
+            with self._gate.held_if_free(_LOOK_S) as free:
+                if free:
+                    self.write_lexical()
+                    return True
+            if not self._is_owed_from_before() or time.monotonic() > deadline:
+                return False
+
+    def _is_owed_from_before(self) -> bool:
+        """Whether changes are missing that were made before the writer at work came: those are waited for."""
+        came = self._gate.entered_at()
+        with self._mutex:
+            self._lexical.reload()
+            applied = self._lexical.applied
+        with self._record.reading() as db:
+            return applied is None or is_pending(db, applied, LEXICAL, sequence(db) if came is None else came)
+
+    def owe_lexical(self, changes: int, terms: Mapping[int, str]) -> None:
+        """Takes note of changes for the full-text index, and makes them once there are many; the gate is held."""
+        self._owed += changes
+        self._terms.update(terms)
+        if self._owed > self._owed_most or not self._lexical.readable:
+            self.write_lexical()
+            self._owed_most = _AT_ONCE  # the first time soon: it brings what earlier stretches left
+
+    def _write_owed(self) -> None:
+        if self._owed:
+            with contextlib.suppress(RefdeskError), self._gate.held_if_free() as free:
+                if free:
+                    self.write_lexical()
+
+    def _write_owed_later(self) -> None:
+        if self._timer is None or not self._timer.is_alive():
+            self._timer = threading.Timer(_IDLE_S, self._write_owed)
+            self._timer.daemon = True
+            self._timer.start()
 
     def _lexical_todo(self) -> list[int] | None:
         """The chunks that the loaded index lacks; None when it must be built."""
@@ -110,8 +156,9 @@ class Followers:
                     _log.info("building the full-text index of %s", self._folder)
                 self._lexical.start_over()
             if todo != []:
-                self._lexical.replace(db, todo, last)
+                self._lexical.replace(db, todo, last, self._terms)
         self._lexical_seen = last.seq
+        self._owed, self._terms = 0, {}
 
     def rebuild_lexical(self) -> None:
         """Builds the full-text index from nothing; the gate is held."""
@@ -195,7 +242,9 @@ class Followers:
             todo = self._lexical_todo()
         if todo is None:
             return "belongs to another state of the record"
-        return f"is {len(todo)} changed chunks behind" if todo else None
+        if not todo or self._catch_up_lexical():
+            return None
+        return f"is {len(todo)} changed chunks behind"
 
     def snapshot_problem(self) -> str | None:
         """What is wrong with the vectors as they are on disk."""
@@ -208,6 +257,11 @@ class Followers:
 
     def end_stretch(self) -> None:
         """What a writer does before it lets others in: merges end, a snapshot far behind is renewed."""
+        if self._owed > _LITTLE:
+            self.write_lexical()
+        elif self._owed:
+            self._write_owed_later()
+        self._owed_most = _LITTLE
         try:
             if self._lexical.is_writing:
                 self._lexical.stop_writing()
@@ -233,6 +287,10 @@ class Followers:
 
     def close(self) -> None:
         """Lets go of every file."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer.join()
+        self._write_owed()
         self._lexical.close()
         with self._mutex:
             self._vectors = None

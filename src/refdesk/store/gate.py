@@ -24,8 +24,11 @@ _HOLDER = "writer.json"
 class Gate:
     """A lock of the operating system: it ends with the process that holds it, however that ends."""
 
-    def __init__(self, folder: Path, timeout_s: float, before_leaving: Callable[[], None]) -> None:
+    def __init__(
+        self, folder: Path, timeout_s: float, before_leaving: Callable[[], None], sequence: Callable[[], int]
+    ) -> None:
         self._before_leaving = before_leaving
+        self._sequence = sequence
         self._lock_file = folder / _LOCK
         self._holder_file = folder / _HOLDER
         self._timeout_s = timeout_s
@@ -45,9 +48,9 @@ class Gate:
             self._leave()
 
     @contextmanager
-    def held_if_free(self) -> Iterator[bool]:
-        """Whether the gate was free; if so it is held."""
-        entered = self._enter(0)
+    def held_if_free(self, within_s: float = 0.0) -> Iterator[bool]:
+        """Whether the gate was free, now or within that time; if so it is held."""
+        entered = self._enter(within_s)
         try:
             yield entered
         finally:
@@ -99,8 +102,15 @@ class Gate:
                 "Make the folder writable, or choose another library folder.",
             ) from error
         with contextlib.suppress(OSError):
-            self._holder_file.write_text(json.dumps({"pid": os.getpid(), "since": time.time()}), encoding="utf-8")
+            holder = {"pid": os.getpid(), "since": time.time(), "seq": self._sequence()}
+            self._holder_file.write_text(json.dumps(holder), encoding="utf-8")
         return True
+
+    def entered_at(self) -> int | None:
+        """The record's last commit when the holder came, if that can be told."""
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            return int(json.loads(self._holder_file.read_text(encoding="utf-8"))["seq"])
+        return None
 
     def _busy(self, waited_s: float) -> LibraryBusy:
         holder, pid = "Another writer", ""

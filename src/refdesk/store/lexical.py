@@ -10,9 +10,10 @@ import shutil
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from refdesk.analyse import joined, names
@@ -151,15 +152,21 @@ class LexicalIndex:
             self._index = tantivy.Index(_schema(), str(self.folder))
             self._index.config_reader("Manual")
 
-    def replace(self, db: sqlite3.Connection, chunk_ids: Sequence[int] | None, applied: Applied) -> None:
-        """Takes these chunks, or all, from the record as they are now, in one commit."""
+    def replace(
+        self,
+        db: sqlite3.Connection,
+        chunk_ids: Sequence[int] | None,
+        applied: Applied,
+        terms: Mapping[int, str] = MappingProxyType({}),
+    ) -> None:
+        """Takes these chunks, or all, from the record as they are now, in one commit; some texts' terms are known."""
         import tantivy
 
         writer, schema = self._open_writer()
         if chunk_ids is not None:
             self._remove(writer, chunk_ids)
         for row in _found(db, chunk_ids):
-            writer.add_document(tantivy.Document.from_dict(_fields(row), schema))
+            writer.add_document(tantivy.Document.from_dict(_fields(row, terms), schema))
         last = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'").fetchone()
         state = f"{VERSION}:{applied.seq}:{applied.token}:{last[0] if last else 0}"
         mark = {"mark": _MARK, "seq": applied.seq, "state": state}
@@ -237,14 +244,14 @@ def _found(db: sqlite3.Connection, chunk_ids: Sequence[int] | None) -> Iterator[
         yield from db.execute(_SELECT + "WHERE c.id IN (SELECT value FROM json_each(?)) ORDER BY c.id", (wanted,))
 
 
-def _fields(row: Sequence[Any]) -> dict[str, Any]:
+def _fields(row: Sequence[Any], terms: Mapping[int, str]) -> dict[str, Any]:
     (chunk_id, collection, document, kind, type_, language, extension, path, document_metadata, chunk_metadata,
      title, breadcrumb, symbols, text) = row  # fmt: skip
     defined = rows.load_names(symbols)
     metadata = {**rows.load_map(document_metadata), **rows.load_map(chunk_metadata)}
     return {
         "id": chunk_id,
-        "content": joined(text),
+        "content": terms.get(chunk_id) or joined(text),
         "title": " ".join(map(_analysed, (title, *rows.load_names(breadcrumb), *defined))),
         "symbol": " ".join(_symbol_terms(defined)),
         "path": _analysed(path),

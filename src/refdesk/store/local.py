@@ -44,7 +44,7 @@ class LocalStore:
     def __init__(self, folder: Path, *, lock_timeout_s: float = 30.0) -> None:
         self.folder = folder
         self._record = Record(folder, lock_timeout_s)
-        self._gate = Gate(folder, lock_timeout_s, self._end_stretch)
+        self._gate = Gate(folder, lock_timeout_s, self._end_stretch, self.sequence)
         self._followers = Followers(folder, self._record, self._gate)
         self._scopes = Scopes()
         self._removed = 0
@@ -80,8 +80,9 @@ class LocalStore:
     def apply(self, batch: Batch) -> None:
         with self.writing():
             with self._record.transaction() as db:
-                self._removed += writes.apply(db, batch)
-            self._followers.write_lexical()
+                change = writes.apply(db, batch)
+            self._removed += change.removed_chunks
+            self._followers.owe_lexical(change.lexical_chunks, change.terms)
 
     def replace_skipped(self, collection: str, skipped: Iterable[Skipped]) -> None:
         given = list(skipped)

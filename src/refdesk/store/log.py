@@ -35,6 +35,12 @@ def pending(db: sqlite3.Connection, applied: Applied | None, part: int) -> list[
     return [chunk for (chunk,) in found]
 
 
+def is_pending(db: sqlite3.Connection, applied: Applied, part: int, seq: int) -> bool:
+    """Whether a chunk changed since, up to the commit seq."""
+    within = "SELECT 1 FROM changes WHERE seq > ? AND seq <= ? AND parts & ? LIMIT 1"
+    return db.execute(within, (applied.seq, seq, part)).fetchone() is not None
+
+
 def _is_known(db: sqlite3.Connection, applied: Applied) -> bool:
     if applied.seq == 0:
         floor = db.execute("SELECT min(seq) FROM commits").fetchone()[0]

@@ -54,6 +54,7 @@ class Change:
         self.db = db
         self.seq = sequence(db)
         self.removed_chunks = 0
+        self.terms: dict[int, str] = {}  # of new chunks, where the batch brings them
         self._parts: dict[int, int] = defaultdict(int)
         self._texts: set[int] = set()
         self._blobs: set[int] = set()
@@ -63,6 +64,11 @@ class Change:
     def next_id(self) -> int:
         self._last_id += 1
         return self._last_id
+
+    @property
+    def lexical_chunks(self) -> int:
+        """How many chunks the full-text index has to take again."""
+        return sum(1 for parts in self._parts.values() if parts & LEXICAL)
 
     def touched(self, chunk_id: int, parts: int) -> None:
         self._parts[chunk_id] |= parts
@@ -92,8 +98,8 @@ class Change:
 # --- batches ------------------------------------------------------------------------------------
 
 
-def apply(db: sqlite3.Connection, batch: Batch) -> int:
-    """Makes the batch's changes and returns how many chunks it removed."""
+def apply(db: sqlite3.Connection, batch: Batch) -> Change:
+    """Makes the batch's changes and returns what they touched."""
     collection = collection_row(db, batch.collection)
     change = Change(db)
     _put_vectors(db, batch)
@@ -104,7 +110,7 @@ def apply(db: sqlite3.Connection, batch: Batch) -> int:
     for write in batch.writes:
         _write_document(change, collection, write)
     change.finish()
-    return change.removed_chunks
+    return change
 
 
 def _put_vectors(db: sqlite3.Connection, batch: Batch) -> None:
@@ -192,6 +198,8 @@ def _replace_chunks(change: Change, document: int, write: DocumentWrite, relabel
         if same is None:
             chunk_id = change.next_id()
             change.touched(chunk_id, _BOTH)
+            if write.terms:
+                change.terms[chunk_id] = write.terms[position]
             texts.append((text_key, text))
             added.append(_chunk_values(chunk_id, document, position, text_key, vector_key, digest, chunk))
             continue

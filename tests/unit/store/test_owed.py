@@ -1,0 +1,88 @@
+"""Changes are gathered for the full-text index; nobody is to notice, but for the time it saves."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from refdesk.model import Filters
+from refdesk.store import followers
+from refdesk.store.lexical import LexicalIndex
+from refdesk.store.local import LocalStore
+from tests.ports.library import IDENTITY, batch, collection, write
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> LocalStore:
+    made = LocalStore(tmp_path / "library", lock_timeout_s=5)
+    made.put_collection(collection())
+    made.set_embedder_identity(IDENTITY)
+    made.apply(batch(write("first", ["alpha first"])))
+    return made
+
+
+def _on_disk(store: LocalStore) -> int:
+    """The last commit that the full-text index holds, as another process that can't write would see it."""
+    index = LexicalIndex(store.folder / followers.LEXICAL_FOLDER)
+    index.reload()
+    applied = index.applied
+    index.close()
+    return applied.seq if applied else 0
+
+
+def _found(store: LocalStore, term: str) -> int:
+    return len(store.lexical([term], Filters(), 10))
+
+
+def test_a_little_is_left_to_the_next_query(store: LocalStore) -> None:
+    before = _on_disk(store)
+    store.apply(batch(write("a", ["alpha more"])))
+    assert _on_disk(store) == before < store.sequence()
+    assert _found(store, "alpha") == 2
+    assert _on_disk(store) == store.sequence()
+    store.close()
+
+
+def test_another_process_finds_what_a_killed_one_left(store: LocalStore) -> None:
+    store.apply(batch(write("a", ["alpha more"])))  # and is not closed: its process may as well be gone
+    other = LocalStore(store.folder, lock_timeout_s=5)
+    assert _found(other, "alpha") == 2
+    other.close()
+    store.close()
+
+
+def test_much_is_written_at_the_end_of_its_stretch(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(followers, "_LITTLE", 3)
+    with store.writing():
+        for number in range(5):
+            store.apply(batch(write(f"d{number}", ["alpha"])))
+    assert _on_disk(store) == store.sequence()
+    store.close()
+
+
+def test_a_little_is_written_when_nobody_asks(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(followers, "_IDLE_S", 0.01)
+    store.apply(batch(write("a", ["alpha more"])))
+    for _ in range(3000):
+        if _on_disk(store) == store.sequence():
+            break
+        time.sleep(0.01)
+    assert _on_disk(store) == store.sequence()
+    store.close()
+
+
+def test_closing_writes_what_is_left(store: LocalStore) -> None:
+    store.apply(batch(write("a", ["alpha more"])))
+    last = store.sequence()
+    store.close()
+    assert _on_disk(store) == last
+
+
+def test_terms_that_a_batch_brings_are_the_ones_found(store: LocalStore) -> None:
+    one = write("a", ["alpha"])
+    store.apply(batch(replace(one, terms=("brought",))))
+    assert (_found(store, "brought"), _found(store, "alpha")) == (1, 1)
+    store.close()
