@@ -54,6 +54,7 @@ def test_a_text_taken_apart_at_blanks_has_the_terms_of_the_whole(text: str) -> N
 
 def test_what_is_remembered_does_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(analyse, "_REMEMBERED", 3)
+    analyse._of_names.clear()
     for text in ("one two three four", "fünf sechs", "one two three four"):
         assert analyse.terms(text) == [analyse._stem(word) for word in analyse.fold(text).split()]
         assert len(analyse._of_names) <= 3
