@@ -40,7 +40,8 @@ class Sizes:
     def __init__(self, lines: list[str], limits: Limits) -> None:
         counted = limits.measure is tokens.count
         bare = [line.rstrip("\r") for line in lines]
-        self._weights = [0, *accumulate(map(limits.measure, bare))]
+        self.counted = counted and not any("\r" in line for line in bare)  # in tokens, and to the last one
+        self._weights = [0, *accumulate(tokens.count_rows(bare) if counted else map(limits.measure, bare))]
         # Line ends in a row are one token, but as many characters as they are.
         self._ends = [0, *accumulate(1 if line or not counted else 0 for line in bare)]
 

@@ -86,7 +86,8 @@ def plain_chunks(
     lines: list[str], title: str, limits: Limits, language: str, facets: Mapping[str, str] | None = None
 ) -> tuple[Chunk, ...]:
     """The chunks of lines that have no other structure than blank lines between paragraphs."""
-    pieces = pack(lines, paragraphs(lines), limits, Sizes(lines, limits))
+    sizes = Sizes(lines, limits)
+    pieces = pack(lines, paragraphs(lines), limits, sizes)
     keys = Keys([""])
     return tuple(
         Chunk(
@@ -96,7 +97,7 @@ def plain_chunks(
             language=language,
             start_line=piece.start + 1,
             end_line=piece.end,
-            tokens=tokens.count(piece.text),
+            tokens=tokens.count(piece.text) if piece.cut or not sizes.counted else sizes.of(piece.start, piece.end),
             key=keys.part("", number),
             title=title,
             breadcrumb=(title,),

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from functools import lru_cache
 from itertools import accumulate
 
 from refdesk import tokens
-
-_line_tokens = lru_cache(maxsize=20_000)(tokens.count)
 
 
 class Lines:
@@ -27,7 +24,8 @@ class Lines:
         self.contents = [row.rstrip("\r") for row in rows] if has_returns else rows
         # Line ends in a row are one token; a stray carriage return breaks that arithmetic.
         self._exact = not has_returns or not any("\r" in row for row in self.contents)
-        self._sums = [0, *accumulate([_count(row) if row else 0 for row in self.contents])]
+        counted = zip(tokens.count_rows(self.contents), self.contents, strict=True)
+        self._sums = [0, *accumulate(own + 1 if row else 0 for own, row in counted)]  # with the line end
 
     def tokens(self, start: int, end: int) -> int:
         """The tokens of the rows as `text_of` gives them."""
@@ -61,8 +59,3 @@ class Lines:
     def starts_at(self, row: int, column: int) -> bool:
         """Whether nothing but blanks stands before a column."""
         return row < self.count and (column == 0 or not self.contents[row][:column].strip())
-
-
-def _count(content: str) -> int:
-    """The tokens of a row and its line end."""
-    return (_line_tokens(content) if len(content) < 200 else tokens.count(content)) + 1

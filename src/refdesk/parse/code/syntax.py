@@ -101,6 +101,8 @@ def _is_code(parser: Parser, start: bytes, language: Language) -> bool:
     tree = parser.parse(start)
     if time.thread_time() - started > _TRIED_SECONDS:
         return False
+    if not tree.root_node.has_error:
+        return True
     return len(QueryCursor(Query(language, "(ERROR) @error")).captures(tree.root_node).get("error", ())) < _TRIED_ERRORS
 
 
