@@ -46,8 +46,12 @@ def _onnx(settings: Settings) -> Embedder:
     from refdesk.embed.onnx import OnnxEmbedder
 
     if not settings.embedder_path:
-        raise SettingsError("The onnx embedder has no model.", "Set embedder_path to a folder with model.onnx.")
-    return OnnxEmbedder(Path(settings.embedder_path).expanduser())
+        raise SettingsError("The onnx embedder has no model.", "Set embedder_path to its folder or file.")
+    return OnnxEmbedder(
+        Path(settings.embedder_path).expanduser(),
+        query_prefix=settings.embedder_query_prefix,
+        passage_prefix=settings.embedder_passage_prefix,
+    )
 
 
 def _none(settings: Settings) -> None:

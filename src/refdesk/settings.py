@@ -26,7 +26,9 @@ class Settings:
     embedder: str = "static"  # static | wordllama | remote | onnx | none
     embedder_url: str = ""
     embedder_model: str = ""
-    embedder_path: str = ""
+    embedder_path: str = ""  # of the onnx embedder: the model's folder or file
+    embedder_query_prefix: str = ""  # what the onnx model wants before a query, such as "query: "
+    embedder_passage_prefix: str = ""
     embedder_key: str = field(default="", repr=False)
 
     # limits

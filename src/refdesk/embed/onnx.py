@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from functools import cached_property
 from importlib import import_module
@@ -18,23 +19,29 @@ from refdesk.model import EmbedderIdentity
 
 _BATCH = 16
 _LONGEST = 256
+_POOLING = "1_Pooling/config.json"  # where sentence-transformers keeps how token vectors become one
 _PLACES = ("model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx")
 
 
 class OnnxEmbedder:
-    """Means of a transformer's token vectors, from a folder with an ONNX file and its tokenizer.json."""
+    """Means of a transformer's token vectors, from an ONNX file, or a folder with one, and its tokenizer.json.
 
-    def __init__(self, folder: Path, *, query_prefix: str = "", passage_prefix: str = "") -> None:
-        self._folder = folder
+    A model that gives one vector a text is taken at its word; one made to be read at its first token is read there.
+    """
+
+    def __init__(self, path: Path, *, query_prefix: str = "", passage_prefix: str = "") -> None:
+        self._path = path
         self._query_prefix = query_prefix
         self._passage_prefix = passage_prefix
 
     @cached_property
     def identity(self) -> EmbedderIdentity:
-        """The folder's name, the hash of the model file, and the dimension it is seen to give."""
+        """The model's name, a hash of the model file and the passages' prefix, and the dimension it is seen to give."""
         with self._model_file.open("rb") as file:
-            version = hashlib.file_digest(file, "sha256").hexdigest()[:16]
-        return EmbedderIdentity(self._folder.name, version, self._embed(["dimension"], "").shape[1])
+            read = hashlib.file_digest(file, "sha256")
+        read.update(self._passage_prefix.encode())
+        dimension = self._embed(["dimension"], "").shape[1]
+        return EmbedderIdentity(self._path.name, read.hexdigest()[:16], dimension)
 
     @property
     def similarity_floor(self) -> float:
@@ -66,18 +73,40 @@ class OnnxEmbedder:
             "token_type_ids": np.zeros_like(mask),
         }
         wanted = {one.name for one in self._session.get_inputs()}
+        if unknown := wanted - given.keys():
+            raise EmbeddingError(
+                f"{self._model_file} asks for {', '.join(sorted(unknown))}.", "Export it as a sentence encoder."
+            )
         hidden = self._session.run(None, {name: value for name, value in given.items() if name in wanted})[0]
         if hidden.ndim == 3:
-            hidden = (hidden * mask[:, :, None]).sum(1)
+            hidden = hidden[:, 0] if self._reads_first else (hidden * mask[:, :, None]).sum(1)
         return normalised(np.asarray(hidden, np.float32))
 
     @cached_property
+    def _folder(self) -> Path:
+        """Where the tokenizer is: the folder, or for a file the nearest one that has a tokenizer."""
+        if not self._path.is_file():
+            return self._path
+        near = (self._path.parent, self._path.parent.parent)
+        return next((one for one in near if (one / "tokenizer.json").is_file()), self._path.parent)
+
+    @cached_property
+    def _reads_first(self) -> bool:
+        try:
+            said = json.loads((self._folder / _POOLING).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        return isinstance(said, dict) and said.get("pooling_mode_cls_token") is True
+
+    @cached_property
     def _model_file(self) -> Path:
+        if self._path.is_file():
+            return self._path
         for place in _PLACES:
             if (self._folder / place).is_file():
                 return self._folder / place
         raise EmbeddingError(
-            f"No ONNX model in {self._folder}.", f"Put one there as {_PLACES[0]}, with tokenizer.json."
+            f"There is no ONNX model in {self._path}.", f"Put one there as {_PLACES[0]}, with tokenizer.json."
         )
 
     @cached_property
@@ -86,7 +115,14 @@ class OnnxEmbedder:
             onnxruntime = import_module("onnxruntime")
         except ImportError as error:
             raise EmbeddingError("onnxruntime is not installed.", "Run pip install 'refdesk[transformer]'.") from error
-        return onnxruntime.InferenceSession(str(self._model_file), providers=["CPUExecutionProvider"])
+        try:
+            return onnxruntime.InferenceSession(str(self._model_file), providers=["CPUExecutionProvider"])
+        except EmbeddingError:
+            raise
+        except Exception as error:  # onnxruntime has an own class, below none but Exception, for every failure
+            raise EmbeddingError(
+                f"{self._model_file} is not a model that onnxruntime can run.", "Export it again."
+            ) from error
 
     @cached_property
     def _tokenizer(self) -> Any:
@@ -95,7 +131,10 @@ class OnnxEmbedder:
         path = self._folder / "tokenizer.json"
         if not path.is_file():
             raise EmbeddingError(f"No tokenizer.json in {self._folder}.", "Put the model's tokenizer beside it.")
-        tokenizer = Tokenizer.from_file(str(path))
+        try:
+            tokenizer = Tokenizer.from_file(str(path))
+        except Exception as error:  # tokenizers raises Exception itself
+            raise EmbeddingError(f"{path} is not a tokenizer.", "Put the model's own tokenizer.json there.") from error
         tokenizer.enable_truncation(_LONGEST)
         tokenizer.enable_padding()
         return tokenizer
