@@ -6,6 +6,7 @@ import sqlite3
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from threading import Lock
 from typing import Any
 
@@ -15,7 +16,7 @@ from refdesk.store import globs
 _CACHED = 64
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Scope:
     """Filters, with the rows that their collections, documents and paths mean; None does not restrict."""
 
@@ -23,6 +24,12 @@ class Scope:
     collections: tuple[int, ...] | None
     documents: tuple[int, ...] | None
     below: tuple[int, ...] | None  # documents whose path matches
+
+    @cached_property
+    def within(self) -> frozenset[int] | None:
+        """The documents that are allowed, where documents or paths are named."""
+        named = [frozenset(rows) for rows in (self.documents, self.below) if rows is not None]
+        return frozenset.intersection(*named) if named else None
 
 
 class Scopes:

@@ -88,7 +88,7 @@ def _search(ask: Ask, query: tantivy.Query, limit: int) -> list[Scored]:
     """The best by score, equal scores by chunk id."""
     if limit <= 0:
         return []
-    rows_wanted = _documents(ask.scope)
+    rows_wanted = ask.scope.within
     if rows_wanted is not None and len(rows_wanted) > _MANY:
         # So many terms take longer than the hits of a wide filter do without it.
         found = _best(ask, restrict(ask, query, documents=False), limit, _AHEAD * (limit + _EXTRA), rows_wanted)
@@ -119,12 +119,6 @@ def _best(
         fetch *= 4
 
 
-def _documents(scope: Scope) -> frozenset[int] | None:
-    """The documents that the scope allows, where it names documents or paths."""
-    named = [frozenset(rows) for rows in (scope.documents, scope.below) if rows is not None]
-    return frozenset.intersection(*named) if named else None
-
-
 def restrict(ask: Ask, query: tantivy.Query | None, *, documents: bool = True) -> tantivy.Query:
     """The query within the filters, or all of them but the documents; they do not count for the score."""
     from tantivy import Occur, Query
@@ -149,7 +143,7 @@ def _conditions(ask: Ask, documents: bool) -> list[tantivy.Query]:
     found = [_any_of(ask.schema, field, values) for field, values in wanted if values]
     if ask.scope.collections is not None:
         found.append(_any_of(ask.schema, "collection", [str(row) for row in ask.scope.collections]))
-    if documents and (rows := _documents(ask.scope)) is not None:
+    if documents and (rows := ask.scope.within) is not None:
         found.append(_any_of(ask.schema, "document", sorted(rows)))
     found += [
         _any_of(ask.schema, "meta", [f"{key}{SEPARATOR}{value}" for value in values])
