@@ -219,6 +219,9 @@ class EmbedderIdentity:
 # --- what is asked and answered -----------------------------------------------------------------
 
 
+Filterable = Literal["kind", "language", "extension"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Filters:
     """What a hit must satisfy; an empty field does not restrict, several values are alternatives."""

@@ -15,6 +15,7 @@ from refdesk.model import (
     Document,
     EmbedderIdentity,
     FileState,
+    Filterable,
     Filters,
     Finding,
     Found,
@@ -120,6 +121,9 @@ class Store(Protocol):
     def cosines(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, float]: ...
     def document_frequency(self, terms: Sequence[str]) -> dict[str, int]: ...
     def similar_terms(self, term: str, limit: int) -> list[str]: ...
+    def values(self, of: Filterable) -> dict[str, int]:
+        """How many chunks have each value of what filters can ask for."""
+
     def facet_values(self, key: str, filters: Filters) -> dict[str, int]:
         """How many chunks carry each value of a metadata key."""
 

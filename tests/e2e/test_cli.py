@@ -62,6 +62,30 @@ def test_a_first_session(tmp_path: Path, shop: Path) -> None:
     assert json.loads(run(library, "search", "handleLogin", "--json").stdout)["hits"] == []
 
 
+def test_a_filter_that_nothing_has_lists_what_there_is(tmp_path: Path, shop: Path) -> None:
+    library = tmp_path / "library"
+    run(library, "index", str(shop), "--kind", "code", "--name", "shop")
+    said = run(library, "search", "charge", "--language", "nosuch", "--ext", "PY")
+    assert said.stdout == "No results found.\n"
+    assert said.stderr == "note: No passage has the language nosuch. There are: markdown, python.\n"
+    told = json.loads(run(library, "search", "charge", "--kind", "poem", "--json").stdout)
+    assert told["hits"] == []
+    assert told["notes"] == ["No passage has the kind poem. There are: file, function."]
+    assert run(library, "search", "charge", "--language", "python").stderr == ""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="file names have no line breaks there")
+def test_a_line_break_in_a_file_name_breaks_no_line(tmp_path: Path, shop: Path) -> None:
+    library = tmp_path / "library"
+    (shop / "odd\nname\x1b[31m.py").write_text("def odd_one_out():\n    return 1\n")
+    run(library, "index", str(shop), "--kind", "code", "--name", "shop")
+    found = run(library, "search", "odd_one_out", "--limit", "1").stdout.splitlines()
+    assert found[0].startswith(r"1. odd\nname\x1b[31m.py:1-2  function odd_one_out  [shop]")
+    listed = run(library, "documents", "shop").stdout.splitlines()
+    assert len(listed) == 4
+    assert sum(line.endswith(r"odd\nname\x1b[31m.py") for line in listed) == 1
+
+
 def test_status_says_why(tmp_path: Path, shop: Path) -> None:
     library = tmp_path / "library"
     run(library, "index", str(shop), "--name", "shop")

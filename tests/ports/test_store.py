@@ -285,6 +285,7 @@ def test_facets_count_chunks_within_filters(store: Store) -> None:
     assert store.facet_values("lang", Filters()) == {"en": 2, "de": 1}
     assert store.facet_values("lang", Filters(paths=("docs/*",))) == {"en": 1}
     assert store.facet_values("v", Filters(kinds=("function",))) == {"1": 2}
+    assert (store.values("kind"), store.values("extension")) == ({"function": 3}, {"py": 3})
     assert store.facet_values("none", Filters()) == {}
     store.apply(Batch(collection="code", removes=("a",)))
     assert store.facet_values("lang", Filters()) == {"en": 1}

@@ -38,6 +38,13 @@ def print_json(value: Any) -> None:
     click.echo(json.dumps(value, ensure_ascii=False, indent=2))
 
 
+def on_one_line(text: str) -> str:
+    """The text with line breaks and other control characters escaped, as file names may have them."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
 @contextmanager
 def progress_on_stderr(what: str) -> Iterator[Progress]:
     """A bar where stderr is a terminal, a line every few seconds where it is not."""

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from refdesk.commands.desk import desk_from, json_option, print_json, progress_on_stderr
+from refdesk.commands.desk import desk_from, json_option, on_one_line, print_json, progress_on_stderr
 from refdesk.desk import Desk
 from refdesk.errors import NotFound
 from refdesk.model import Collection, Found, Skipped
@@ -61,7 +61,7 @@ def documents(context: click.Context, name: str, limit: int, offset: int, as_jso
         print_json({"documents": [asdict(one) for one in listed], "total": total, "offset": offset})
         return
     for one in listed:
-        click.echo(f"{one.id}  {one.content_type:12} {one.path}")
+        click.echo(f"{one.id}  {one.content_type:12} {on_one_line(one.path)}")
     if offset + len(listed) < total:
         click.echo(f"{total - offset - len(listed)} more: --offset {offset + len(listed)}", err=True)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import click
 
-from refdesk.commands.desk import desk_from, json_option, print_json
-from refdesk.model import Filters, Hit, Page, Query
+from refdesk.commands.desk import desk_from, json_option, on_one_line, print_json
+from refdesk.desk import Desk
+from refdesk.model import Filterable, Filters, Hit, Page, Query
 
 
 @click.command()
@@ -44,6 +47,8 @@ def search(context: click.Context, /, query: str, as_json: bool, **options: Any)
     with desk_from(context) as desk:
         page = desk.search(asked)
         is_empty = not page.hits and not desk.store.collections()
+        if not page.hits and not is_empty:
+            page = replace(page, notes=(*page.notes, *_unknown(desk, asked.filters)))
     if as_json:
         print_json(
             {"query": query, "hits": [hit_json(hit) for hit in page.hits], "more": page.more, "notes": page.notes}
@@ -52,6 +57,19 @@ def search(context: click.Context, /, query: str, as_json: bool, **options: Any)
         _show(page)
         if is_empty:
             click.echo("The library is empty. `refdesk index PATH` fills it.", err=True)
+
+
+def _unknown(desk: Desk, filters: Filters) -> Iterator[str]:
+    """For each kind, language or extension that no passage has, a note that lists those there are."""
+    asked: tuple[tuple[Filterable, tuple[str, ...]], ...] = (
+        ("kind", filters.kinds),
+        ("language", filters.languages),
+        ("extension", tuple(one.lower() for one in filters.extensions)),
+    )
+    for what, wanted in asked:
+        known = [one for one in desk.store.values(what) if one] if wanted else []
+        if unknown := [one for one in wanted if one not in known]:
+            yield f"No passage has the {what} {', '.join(unknown)}. There are: {', '.join(known)}."
 
 
 def _filters(options: dict[str, Any]) -> Filters:
@@ -101,8 +119,8 @@ def _show(page: Page) -> None:
         click.echo("No results found.")
     for number, hit in enumerate(page.hits, 1):
         chunk, document = hit.stored.chunk, hit.stored.document
-        place = click.style(f"{document.path}:{chunk.start_line}-{chunk.end_line}", bold=True)
-        about = " ".join(part for part in (chunk.kind, chunk.title) if part)
+        place = click.style(f"{on_one_line(document.path)}:{chunk.start_line}-{chunk.end_line}", bold=True)
+        about = " ".join(on_one_line(part) for part in (chunk.kind, chunk.title) if part)
         click.echo(f"{number}. {place}  {about}  [{document.collection}] {hit.score:.2f}")
         for line in hit.snippet.splitlines():
             click.echo(f"     {line}")

@@ -17,6 +17,7 @@ _POOL = 120  # candidates from each index; the same for every page, so that page
 _POOL_OF_COPIES = 8 * _POOL
 _RERANKED = 50  # of the fused candidates, how many are looked at closely
 _PER_DOCUMENT = 5  # hits of one document before its others step back
+_END = "Only the best {} passages are ranked, and these were the last of them: narrow the query or the filters."
 _ALPHA = {"symbol": 0.25, "path": 0.2, "error": 0.35, "code": 0.4, "words": 0.6}
 
 
@@ -26,6 +27,7 @@ class Candidates:
 
     lexical: Sequence[Scored] = ()
     cosines: Mapping[int, float] = field(default_factory=dict)
+    cut: bool = False  # an index may have found more
     notes: tuple[str, ...] = ()
 
 
@@ -56,11 +58,12 @@ class Engine:
         why = _explanations(page, fused, asked, found) if query.explain else {}
         if query.explain:
             self._count_copies(why, fused)
+        more = len(ranked) > query.offset + query.limit
         return Page(
             hits=tuple(_show(one, asked, why.get(one.stored.id, {})) for one in page),
-            more=len(ranked) > query.offset + query.limit,
+            more=more,
             state=state,
-            notes=found.notes,
+            notes=(*found.notes, _END.format(len(ranked))) if found.cut and not more else found.notes,
         )
 
     def _candidates(self, query: Query, asked: Understood) -> tuple[Candidates, dict[int, float], list[int]]:
@@ -93,25 +96,26 @@ class Engine:
 
     def _look_up(self, query: Query, asked: Understood, pool: int) -> Candidates:
         if query.exact:
-            return Candidates(lexical=self._literal(query, asked, pool))
+            return _by_words(self._literal(query, asked, pool), pool)
         if asked.quoted:
-            return Candidates(lexical=self._phrases(query, asked, pool))
+            return _by_words(self._phrases(query, asked, pool), pool)
         alpha = query.alpha
         lexical = self._store.lexical(asked.terms, query.filters, pool) if alpha != 1.0 else ()
         if alpha == 0.0:
-            return Candidates(lexical=lexical)
+            return _by_words(lexical, pool)
         if self._embedder is None:
-            return Candidates(lexical=lexical, notes=("keywords only: no embedder is set",))
+            return _by_words(lexical, pool, "keywords only: no embedder is set")
         vector = self._embedder.embed_queries([query.text])[0]
         if not vector.any():
-            return Candidates(lexical=lexical)
+            return _by_words(lexical, pool)
         floor = self._embedder.similarity_floor
         matched = [one.chunk_id for one in lexical]
         nearest = {one.chunk_id: one.score for one in self._store.nearest(vector, query.filters, pool)}
         unseen = self._store.cosines(vector, [chunk_id for chunk_id in matched if chunk_id not in nearest])
         known = set(matched)
         relevant = {chunk_id: score for chunk_id, score in nearest.items() if chunk_id in known or score >= floor}
-        return Candidates(lexical=lexical, cosines={**unseen, **relevant})
+        cut = len(lexical) >= pool or (len(nearest) >= pool and min(nearest.values()) >= floor)
+        return Candidates(lexical=lexical, cosines={**unseen, **relevant}, cut=cut)
 
     def _phrases(self, query: Query, asked: Understood, pool: int) -> Sequence[Scored]:
         """Passages that hold every quoted phrase, by the whole query's score, else by the phrase's own."""
@@ -161,6 +165,10 @@ class Engine:
         close, rest = ranked[:_RERANKED], ranked[_RERANKED:]
         close.sort(key=lambda one: (-one.score, one.stored.id))
         return _scale(_arrange(close, rest))
+
+
+def _by_words(lexical: Sequence[Scored], pool: int, *notes: str) -> Candidates:
+    return Candidates(lexical=lexical, cut=len(lexical) >= pool, notes=notes)
 
 
 def _explanations(

@@ -15,6 +15,7 @@ from refdesk.model import (
     Document,
     EmbedderIdentity,
     FileState,
+    Filterable,
     Filters,
     Finding,
     Reference,
@@ -189,6 +190,9 @@ class LocalStore:
     def facet_values(self, key: str, filters: Filters) -> dict[str, int]:
         ask = self._ask(filters)
         return lexical_query.facet_values(ask, key) if ask else {}
+
+    def values(self, of: Filterable) -> dict[str, int]:
+        return self._read(lambda db: reads.values(db, of))
 
     def facets(self, collection: str) -> dict[str, dict[str, int]]:
         return self._read(lambda db: reads.facets(db, collection))

@@ -14,6 +14,7 @@ from refdesk.model import (
     Collection,
     Document,
     FileState,
+    Filterable,
     Reference,
     Skipped,
     Stats,
@@ -147,6 +148,13 @@ def unembedded(db: sqlite3.Connection, collection_name: str, limit: int) -> list
         (collection_name, collection_name, limit),
     )
     return [row[0] for row in found]
+
+
+def values(db: sqlite3.Connection, of: Filterable) -> dict[str, int]:
+    """How many chunks have each value."""
+    column = {"kind": "c.kind", "language": "c.language", "extension": "d.extension"}[of]
+    counted = f"SELECT {column}, count(*) FROM chunks c JOIN documents d ON d.id = c.document GROUP BY 1 ORDER BY 1"
+    return dict(db.execute(counted).fetchall())
 
 
 def facets(db: sqlite3.Connection, collection_name: str) -> dict[str, dict[str, int]]:

@@ -127,6 +127,18 @@ def test_pages_fit_together(library: Desk) -> None:
     assert len(set(paged)) == len(paged)
 
 
+def test_the_last_page_of_many_says_that_there_are_more(desk: Desk, tree: Tree) -> None:
+    desk.index(tree({f"f{n}.py": f"def parcel{n}():\n    return ship({n})\n" for n in range(300)}), "code", name="many")
+    first = desk.search(Query(text="ship parcel", limit=100))
+    assert (len(first.hits), first.more, first.notes) == (100, True, ())
+    last = desk.search(Query(text="ship parcel", limit=100, offset=200))
+    assert not last.more and "Only the best" in last.notes[0]
+    beyond = desk.search(Query(text="ship parcel", limit=100, offset=400))
+    assert (beyond.hits, beyond.notes) == ((), last.notes)
+    few = desk.search(Query(text="ship parcel", limit=100, filters=Filters(paths=("f2?.py",))))
+    assert (len(few.hits), few.more, few.notes) == (10, False, ())
+
+
 def test_the_same_text_in_two_collections_is_one_hit(library: Desk, tree: Tree) -> None:
     library.index(tree({}), "code", name="copy")
     hits = library.search(Query(text="handle_login", explain=True)).hits
