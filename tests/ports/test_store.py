@@ -433,13 +433,16 @@ def test_symbols_and_references_are_found_by_name(store: Store) -> None:
     foo = Symbol(name="foo", qualified="A.foo", kind="method", start_line=1, end_line=2, signature="foo()")
     other = Symbol(name="foo", qualified="B.foo", kind="method", start_line=3, end_line=4)
     call = Reference(kind="calls", source="A.foo", target="bar", line=2, receiver="self", alias="b")
-    store.apply(batch(write("d", ["x"], symbols=(foo, other), references=(call,))))
+    base = Reference(kind="inherits", source="B", target="bar", line=3)
+    store.apply(batch(write("d", ["x"], symbols=(foo, other), references=(call, base))))
     assert [s for _, s in store.symbols_named("foo")] == [foo, other]
     assert [s for _, s in store.symbols_named("B.foo", "code")] == [other]
     assert store.symbols_named("foo", "none") == store.symbols_named("oo") == []
-    assert [(d.id, r) for d, r in store.references_to("bar")] == [("d", call)]
+    assert [(d.id, r) for d, r in store.references_to("bar")] == [("d", call), ("d", base)]
+    assert [r for _, r in store.references_to("bar", kinds=("imports", "inherits"))] == [base]
     assert store.symbols_of("d") == [foo, other]
-    assert store.references_of("d") == [call]
+    assert store.references_of("d") == [call, base]
+    assert store.references_of("d", ("calls",)) == [call]
     assert store.stats("code").symbols == 2
     store.apply(batch(write("d", ["x"])))
     assert store.symbols_of("d") == store.references_of("d") == []

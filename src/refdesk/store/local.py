@@ -19,6 +19,7 @@ from refdesk.model import (
     Filters,
     Finding,
     Reference,
+    RelationKind,
     Scored,
     Skipped,
     Stats,
@@ -216,11 +217,13 @@ class LocalStore:
     def symbols_of(self, document_id: str) -> list[Symbol]:
         return self._read(lambda db: reads.symbols_of(db, document_id))
 
-    def references_to(self, name: str, collection: str = "") -> list[tuple[Document, Reference]]:
-        return self._read(lambda db: reads.references_to(db, name, collection))
+    def references_to(
+        self, name: str, collection: str = "", kinds: Sequence[RelationKind] = ()
+    ) -> list[tuple[Document, Reference]]:
+        return self._read(lambda db: reads.references_to(db, name, collection, kinds))
 
-    def references_of(self, document_id: str) -> list[Reference]:
-        return self._read(lambda db: reads.references_of(db, document_id))
+    def references_of(self, document_id: str, kinds: Sequence[RelationKind] = ()) -> list[Reference]:
+        return self._read(lambda db: reads.references_of(db, document_id, kinds))
 
     # keeping
 

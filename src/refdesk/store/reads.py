@@ -16,6 +16,7 @@ from refdesk.model import (
     FileState,
     Filterable,
     Reference,
+    RelationKind,
     Skipped,
     Stats,
     StoredChunk,
@@ -214,25 +215,35 @@ def symbols_of(db: sqlite3.Connection, document_id: str) -> list[Symbol]:
     return [_symbol(row) for row in found]
 
 
-def references_to(db: sqlite3.Connection, name: str, collection_name: str) -> list[tuple[Document, Reference]]:
-    """Uses of that name."""
+def references_to(
+    db: sqlite3.Connection, name: str, collection_name: str, kinds: Sequence[RelationKind] = ()
+) -> list[tuple[Document, Reference]]:
+    """Uses of that name, of those kinds where some are given."""
     found = db.execute(
         "SELECT " + rows.DOCUMENT + ", " + _REFERENCE + " FROM refs r JOIN documents d ON d.id = r.document"
         " JOIN collections n ON n.id = d.collection WHERE r.target = ? AND ? IN ('', n.name)"
-        " ORDER BY n.name, d.path, d.id, r.position",
-        (rows.storable(name), collection_name),
+        + _of_kinds(kinds)
+        + " ORDER BY n.name, d.path, d.id, r.position",
+        (rows.storable(name), collection_name, *kinds),
     )
     return [(owner, _reference(row)) for owner, row in _with_owners(found)]
 
 
-def references_of(db: sqlite3.Connection, document_id: str) -> list[Reference]:
-    """The names that the document uses, in order."""
+def references_of(db: sqlite3.Connection, document_id: str, kinds: Sequence[RelationKind] = ()) -> list[Reference]:
+    """The names that the document uses, in order, of those kinds where some are given."""
     found = db.execute(
-        "SELECT " + _REFERENCE + " FROM refs r WHERE document = (SELECT id FROM documents WHERE ulid = ?)"
-        " ORDER BY position",
-        (document_id,),
+        "SELECT "
+        + _REFERENCE
+        + " FROM refs r WHERE document = (SELECT id FROM documents WHERE ulid = ?)"
+        + _of_kinds(kinds)
+        + " ORDER BY position",
+        (document_id, *kinds),
     )
     return [_reference(row) for row in found]
+
+
+def _of_kinds(kinds: Sequence[RelationKind]) -> str:
+    return f" AND r.kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
 
 
 def _with_owners(found: Iterable[Sequence[Any]]) -> Iterator[tuple[Document, Sequence[Any]]]:
