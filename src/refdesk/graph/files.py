@@ -25,6 +25,11 @@ class File:
         return self._store.references_of(self.document.id)
 
     @cached_property
+    def declared(self) -> list[Reference]:
+        """What the file imports and what its types are declared to be: a small part of its references."""
+        return self._store.references_of(self.document.id, ("imports", "inherits", "conforms"))
+
+    @cached_property
     def by_qualified(self) -> dict[str, Symbol]:
         found: dict[str, Symbol] = {}
         for symbol in self.symbols:
@@ -35,7 +40,7 @@ class File:
     def imports(self) -> dict[str, list[tuple[str, str]]]:
         """Local name → the modules and names it may mean; "" as a name is the module itself."""
         found: dict[str, list[tuple[str, str]]] = {}
-        for ref in self.references:
+        for ref in self.declared:
             if ref.kind != "imports":
                 continue
             if not self._is_whole_module(ref):
@@ -55,14 +60,14 @@ class File:
     def base_references(self) -> dict[str, list[Reference]]:
         """What each type of the file is declared to be, as it is named there."""
         found: dict[str, list[Reference]] = {}
-        for ref in self.references:
-            if ref.kind in ("inherits", "conforms"):
+        for ref in self.declared:
+            if ref.kind != "imports":
                 found.setdefault(ref.source, []).append(ref)
         return found
 
     @cached_property
     def starred(self) -> list[str]:
-        return [ref.receiver or ref.target for ref in self.references if ref.kind == "imports" and ref.target == "*"]
+        return [ref.receiver or ref.target for ref in self.declared if ref.kind == "imports" and ref.target == "*"]
 
     @cached_property
     def lines(self) -> list[str]:

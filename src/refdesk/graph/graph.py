@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from refdesk.graph.candidates import Resolved
 from refdesk.graph.files import File
 from refdesk.graph.languages import CALLABLES, EXTENSIONS, IMPORTING, TYPES, family, is_test
-from refdesk.graph.resolve import Resolved, Resolver
+from refdesk.graph.resolve import Resolver
 from refdesk.model import Document, Reference, RelationKind, Symbol
 from refdesk.ports import Store
 
 SURE = 0.5  # edges below are left out
 ALL = 1_000_000
-_TRIED = 20  # uses of a name that are looked at for each one that is wanted
+_TRIED = 5  # uses of a name that are looked at for each one that is wanted
 _ENTRIES = frozenset(["main", "index", "lib", "__main__", "__init__", "app", "cli", "mod", "server"])
 _MOST_FILES = 20_000
 _SUBTYPING: tuple[RelationKind, ...] = ("inherits", "conforms")
@@ -60,11 +61,11 @@ class Graph:
         self._collection = collection
         self._files: dict[str, File] = {}
         self._symbols: dict[str, list[tuple[Document, Symbol]]] = {}
-        self._references: dict[str, list[tuple[Document, Reference]]] = {}
+        self._references: dict[tuple[str, tuple[RelationKind, ...]], list[tuple[Document, Reference]]] = {}
         self._supers: dict[str, set[str]] = {}
         known = store.collection(collection)
         root = known.root.rstrip("/").rpartition("/")[2] if known else ""
-        self._resolver = Resolver(self._named, self.file, self._supertype_names, self._used, root)
+        self._resolver = Resolver(self._named, self.file, self._supertype_names, self._imported, root)
 
     # --- looking up --------------------------------------------------------------------------------
 
@@ -105,10 +106,13 @@ class Graph:
             self._symbols[name] = self._store.symbols_named(name, self._collection)
         return self._symbols[name]
 
-    def _used(self, name: str) -> list[tuple[Document, Reference]]:
-        if name not in self._references:
-            self._references[name] = self._store.references_to(name, self._collection)
-        return self._references[name]
+    def _used(self, name: str, kinds: tuple[RelationKind, ...]) -> list[tuple[Document, Reference]]:
+        if (name, kinds) not in self._references:
+            self._references[name, kinds] = self._store.references_to(name, self._collection, kinds)
+        return self._references[name, kinds]
+
+    def _imported(self, name: str) -> list[tuple[Document, Reference]]:
+        return self._used(name, ("imports",))
 
     # --- edges into a symbol -------------------------------------------------------------------------
     # Each takes how many are wanted: where a name is used often, no more is looked at than is shown.
@@ -146,11 +150,11 @@ class Graph:
             if member.name == name and member.id != node.id
         ]
 
-    def _into(self, node: Node, kinds: Iterable[RelationKind], most: int) -> list[Edge]:
+    def _into(self, node: Node, kinds: tuple[RelationKind, ...], most: int) -> list[Edge]:
         """The edges in the order of their files, those of tests last."""
         found: dict[tuple[str, str, int], Edge] = {}
         sources: set[str] = set()
-        for document, ref in self._seen_from(node, frozenset(kinds), most):
+        for document, ref in self._seen_from(node, kinds, most):
             for one in self.meant(document, ref):
                 if one.confidence >= SURE and _is_same(one, node):
                     edge = Edge(self.owner(document, ref), node, ref.kind, ref.line, one.confidence)
@@ -161,30 +165,28 @@ class Graph:
                 break
         return sorted(found.values(), key=lambda edge: (is_test(edge.source.path), edge.source.path, edge.line))
 
-    def _seen_from(self, node: Node, kinds: frozenset[RelationKind], most: int) -> list[tuple[Document, Reference]]:
+    def _seen_from(self, node: Node, kinds: tuple[RelationKind, ...], most: int) -> list[tuple[Document, Reference]]:
         """The uses of the name that can mean the symbol by where they stand; its own folder first, tests last."""
         kin = family(node.language)
-        uses = [use for use in self._used_as(node) if use[0].content_type in kin]
-        if node.language in IMPORTING and "." not in node.qualified:
-            bound = {document.id for document, ref in uses if ref.kind == "imports"}
-            bound |= {document.id for document, _ in self._used("*")} | {node.document_id}
-            bound |= {document.id for document, ref in self._used("default") if ref.alias == node.name}
+        uses = [use for use in self._used_as(node, kinds) if use[0].content_type in kin]
+        if node.language in IMPORTING and "." not in node.qualified and kinds != ("imports",):
+            bound = {document.id for document, _ in (*self._imported(node.name), *self._imported("*"))}
+            bound |= {document.id for document, ref in self._imported("default") if ref.alias == node.name}
+            bound.add(node.document_id)
             uses = [use for use in uses if use[1].receiver or use[0].id in bound]
-        uses = [use for use in uses if use[1].kind in kinds]
         if most < ALL:
             folder = node.path.rpartition("/")[0]
             uses.sort(key=lambda use: (is_test(use[0].path), not use[0].path.startswith(folder)))
             uses = uses[: most * _TRIED]
         return uses
 
-    def _used_as(self, node: Node) -> list[tuple[Document, Reference]]:
+    def _used_as(self, node: Node, kinds: tuple[RelationKind, ...]) -> list[tuple[Document, Reference]]:
         """The uses of the symbol's name, also behind the aliases that imports give it."""
-        uses = list(self._used(node.name))
-        aliases = {ref.alias for _, ref in uses if ref.kind == "imports" and ref.alias and ref.alias != node.name}
-        for alias in aliases:
-            uses += self._used(alias)
+        uses = list(self._used(node.name, kinds))
+        for alias in sorted({ref.alias for _, ref in self._imported(node.name)} - {"", node.name}):
+            uses += [(document, ref) for document, ref in self._used(alias, kinds)]
         if node.kind in ("constructor", "initializer") or node.name in ("__init__", "init", "constructor"):
-            uses += self._used(node.qualified.rpartition(".")[0].rpartition(".")[2])
+            uses += self._used(node.qualified.rpartition(".")[0].rpartition(".")[2], kinds)
         return uses
 
     def meant(self, document: Document, ref: Reference) -> list[Resolved]:

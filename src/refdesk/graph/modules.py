@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from pathlib import PurePosixPath
+from functools import lru_cache
 
 from refdesk.graph import crates
 
@@ -34,17 +34,35 @@ def is_inside(path: str, module: str, importer: str, root: str = "") -> bool:
     return bool(wanted) and any(there[at : at + len(wanted)] == wanted for at in range(len(there)))
 
 
+def last_part(module: str, importer: str) -> str:
+    """What every path of a file has in it that the module can mean; "" where nothing has to be."""
+    wanted = _absolute(module, importer) if not importer.endswith(".rs") else []
+    return wanted[-1] if wanted else ""
+
+
+def is_index(name: str) -> bool:
+    """Whether a file of that name stands for its folder."""
+    return name.partition(".")[0] in _INDEX
+
+
+@lru_cache(maxsize=65_536)
 def _parts_of(path: str, root: str) -> list[str]:
-    pure = PurePosixPath(path)
-    parts = [*pure.parent.parts, pure.name.partition(".")[0]]
-    inner = parts[:-1] if parts[-1] in _INDEX else parts
+    *folders, name = path.split("/")
+    stem = name.partition(".")[0]
+    parts = [*folders, stem]
+    inner = folders if stem in _INDEX else parts
     return [root, *inner] if root else inner or parts
 
 
 def _absolute(module: str, importer: str) -> list[str]:
     """The module's path parts; a relative one starts from the importing file's folder."""
+    return _from_folder(module, importer.rpartition("/")[0])
+
+
+@lru_cache(maxsize=65_536)
+def _from_folder(module: str, folder_path: str) -> list[str]:
     text = module.strip("\"'`<> ")
-    folder = list(PurePosixPath(importer).parent.parts)
+    folder = folder_path.split("/") if folder_path else []
     if re.match(r"\.+[^./]|\.+$", text):  # Python: .model, ..pkg.sub
         dots = len(text) - len(text.lstrip("."))
         base = folder[: len(folder) - (dots - 1)] if dots > 1 else folder

@@ -1,0 +1,189 @@
+"""Whose method is called, by what the text says of the receiver's type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from refdesk.app import open_desk
+from refdesk.graph import Graph
+from refdesk.graph.receivers import alias_of, looped_over, returned_calls, types_of
+from refdesk.settings import Settings
+
+FILES = {
+    "kit/wire.py": """class Connection:
+    def channel(self): ...
+    def limit(self): ...
+""",
+    "kit/shapes.py": """from typing import Protocol
+
+
+class Shape(Protocol):
+    def area(self): ...
+
+
+class Round:
+    def area(self): ...
+
+
+Any_shape = Round | Shape
+
+
+def create(kind) -> type[Shape]:
+    class Shape:
+        def area(self): ...
+
+    return Shape
+
+
+Square = create("square")
+
+
+def extend(shape):
+    return create(shape)
+""",
+    "kit/uses.py": """from __future__ import annotations
+
+from typing import Optional, Union
+
+import amqp
+from foreign import Connection
+
+from kit import shapes
+from kit.shapes import Any_shape, Round, Shape
+from kit.wire import Connection as Wire
+
+
+def of_the_imported(connection: Connection):
+    connection.channel()
+
+
+def of_the_alias(wire: Wire):
+    wire.channel()
+
+
+def of_a_union(shape: Optional[Union[str, Round]]):
+    shape.area()
+
+
+def of_an_alias(shape: Any_shape):
+    shape.area()
+
+
+def of_a_made_class():
+    shapes.Square().area()
+
+
+def of_a_local_class():
+    Special = shapes.extend(shapes.Square)
+    special = Special()
+    special.area()
+
+
+def of_a_loop(found: list[Round]):
+    for one in found:
+        one.area()
+
+
+def of_a_callback(make: Callable[[Round], None]):
+    make.area()
+
+
+def of_a_query(session):
+    session.query(amqp).limit()
+
+
+class Maker:
+    part = Round
+
+    def build(self):
+        return self.part().area()
+
+    @classmethod
+    def load(cls):
+        made = cls.__new__(cls)
+        return made.build()
+
+
+def bound(self: Maker):
+    return self.build()
+""",
+    "kit/amqp_wire.py": """import amqp
+
+
+class Connection(amqp.Connection):
+    pass
+
+
+def of_its_own(connection):
+    return connection.channel()
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
+    root: Path = tmp_path_factory.mktemp("types")
+    for name, text in FILES.items():
+        (root / "code" / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / "code" / name).write_text(text)
+    with open_desk(Settings(library=root / "library", embedder="none", workers=1)) as desk:
+        desk.index(root / "code", "code", name="code")
+        yield Graph(desk.store, "code")
+
+
+def callers(graph: Graph, path: str, name: str) -> set[str]:
+    node = next(one for one in graph.find(name) if one.path == path and one.qualified == name)
+    return {edge.source.qualified for edge in graph.callers(node)}
+
+
+def test_a_type_is_what_the_file_imports_by_its_name(graph: Graph) -> None:
+    assert callers(graph, "kit/wire.py", "Connection.channel") == {"of_the_alias"}
+
+
+def test_what_a_foreign_call_gives_is_not_guessed(graph: Graph) -> None:
+    assert callers(graph, "kit/wire.py", "Connection.limit") == set()
+
+
+def test_unions_aliases_loops_and_members_that_are_classes(graph: Graph) -> None:
+    assert callers(graph, "kit/shapes.py", "Round.area") == {"of_a_union", "of_an_alias", "of_a_loop", "Maker.build"}
+
+
+def test_a_class_that_a_function_gives_is_of_the_type_that_it_declares(graph: Graph) -> None:
+    given = {"of_an_alias", "of_a_made_class", "of_a_local_class"}
+    assert callers(graph, "kit/shapes.py", "Shape.area") == given
+    assert callers(graph, "kit/shapes.py", "create.Shape.area") == set()
+
+
+def test_self_outside_of_a_class_is_what_it_is_annotated_with(graph: Graph) -> None:
+    assert callers(graph, "kit/uses.py", "Maker.build") == {"Maker.load", "bound"}
+
+
+@pytest.mark.parametrize(
+    ("text", "language", "found"),
+    [
+        ("def f(one: 'Union[a.First, Second]' = None):", "python", {"a.First", "Second"}),
+        ("def f(one: Callable[[First], Second]):", "python", set()),
+        ("if one: First(2)", "python", set()),
+        ("let one: (any First)? = nil", "swift", {"First"}),
+        ("fn f(one: &mut Vec<First>, other: Second)", "rust", {"First"}),
+        ("run(one: First | Second, other: Third)", "typescript", {"First", "Second"}),
+        ("one: (it: First) => Second", "typescript", set()),
+        ("func f(one *pkg.First) {", "go", {"pkg.First"}),
+    ],
+)
+def test_types_of_a_variable(text: str, language: str, found: set[str]) -> None:
+    assert {name.removeprefix("pkg.") for name in types_of("one", text, language)} == {
+        name.removeprefix("pkg.") for name in found
+    }
+
+
+def test_loops_returns_and_aliases_as_they_are_written() -> None:
+    assert looped_over("one", "for key, one in enumerate(self.all):") == ["self.all"]
+    assert looped_over("one", "for (const one of this.all) {") == ["this.all"]
+    assert looped_over("one", "for one in make(2):") == []
+    assert returned_calls("    return make(\n        1,\n    )\n    return other(1).part\n") == {"make"}
+    assert alias_of("Part", "    Part = kit.Round if fast else Square\n") == {"kit.Round", "Square"}
+    assert alias_of("Part", "    Part = Round(2)\n") == set()
