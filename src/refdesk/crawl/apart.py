@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import os
 import signal
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
@@ -20,6 +21,7 @@ from refdesk.settings import Settings
 
 OpenDesk = Callable[[Settings], AbstractContextManager[Desk]]
 _ENDS_WITHIN_S = 30.0
+_NICENESS = 5  # a request that could go out must not wait for pages being indexed
 
 
 class Apart:
@@ -42,8 +44,13 @@ class Apart:
             return
         if kind is not None:
             self._process.kill()  # safe at any moment: what it did not finish is done again
-        self._pipe.close()
+        self.leave()
         self._process.join(_ENDS_WITHIN_S)
+
+    def leave(self) -> None:
+        """Nothing more is asked of the process: it may end."""
+        if self._pipe is not None:
+            self._pipe.close()
 
     def keep_some(self) -> Kept | None:
         """What the process indexed of the pages that wait; None when none does."""
@@ -70,6 +77,8 @@ class Apart:
 def _serve(pipe: Connection, open_desk: OpenDesk, settings: Settings, file: Path, collection: Collection) -> None:
     """Indexes when asked, until nobody asks any more; a failure is the answer to whoever asked."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us decides when we end
+    if hasattr(os, "nice"):
+        os.nice(_NICENESS)
     with contextlib.suppress(EOFError, OSError):
         try:
             with open_desk(settings) as desk, closing(CrawlState(file, collection.id)) as state:

@@ -27,6 +27,7 @@ logger = logging.getLogger(__name__)
 Render = Callable[[str], Awaitable[str]]
 _STEPS_TO_SEND = 6  # of the event loop, from a free connection to a request on it
 _KEEP_PAGES, _KEEP_BYTES = 50, 1_000_000  # so much waits before it is indexed
+_KEEP_LAST = 10  # when few are left, so that little is to be done after the last came
 
 
 class Crawler:
@@ -233,7 +234,7 @@ class Crawler:
         """Indexes what was fetched whenever enough of it waits, and all of it at the end."""
         elsewhere: KeepSome | None = None
         while True:
-            if self._waiting_pages >= _KEEP_PAGES or self._waiting_bytes >= _KEEP_BYTES or not self._fetching:
+            if self._is_enough(elsewhere is not None) or not self._fetching:
                 if self._fetching:
                     elsewhere = self._elsewhere  # a small site is indexed here: another process starts too slowly
                 self._waiting_pages = self._waiting_bytes = 0
@@ -244,6 +245,12 @@ class Crawler:
                     return
             else:
                 await self._changed.wait()
+
+    def _is_enough(self, begun: bool) -> bool:
+        """Whether it is worth to index what waits now."""
+        near_end = begun and len(self._frontier) < _KEEP_PAGES
+        most = _KEEP_LAST if near_end else _KEEP_PAGES
+        return self._waiting_pages >= most or self._waiting_bytes >= _KEEP_BYTES
 
 
 def _body(entry: Entry, answer: Answer) -> Body:

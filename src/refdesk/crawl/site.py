@@ -104,9 +104,11 @@ async def _crawl(
             elsewhere=stack.enter_context(apart).keep_some if apart else None,
         )  # fmt: skip
         await crawler.run()
-    _refuse_nothing(options.start, state, report)
-    settle(state, keeper)
-    state.finish()
+        if apart is not None:
+            apart.leave()
+        _refuse_nothing(options.start, state, report)
+        settle(state, keeper)
+        state.finish()
 
 
 def _client(settings: Settings) -> SiteClient:

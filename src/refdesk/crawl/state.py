@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from refdesk.errors import LibraryTooNew
+from refdesk.crawl.tables import prepare
 from refdesk.model import Skipped
 
 PageState = Literal[
@@ -30,26 +30,15 @@ PageState = Literal[
     "left",  # beyond the limits of depth or number
 ]
 CRAWL_FILE = "crawl.db"  # in the library's folder
-_FORMAT = 1
-_SCHEMA = """
-CREATE TABLE crawls (
-    collection TEXT PRIMARY KEY, start TEXT NOT NULL, round INTEGER NOT NULL, unfinished INTEGER NOT NULL,
-    seeded INTEGER NOT NULL DEFAULT 0, robots TEXT, robots_at REAL NOT NULL DEFAULT 0,
-    full_url TEXT NOT NULL DEFAULT '', full_text TEXT NOT NULL DEFAULT ''
-);
-CREATE TABLE pages (
-    collection TEXT NOT NULL, url TEXT NOT NULL, round INTEGER NOT NULL, state TEXT NOT NULL, depth INTEGER NOT NULL,
-    late INTEGER NOT NULL DEFAULT 0, hops INTEGER NOT NULL DEFAULT 0, status INTEGER NOT NULL DEFAULT 0,
-    reason TEXT NOT NULL DEFAULT '', target TEXT NOT NULL DEFAULT '', etag TEXT NOT NULL DEFAULT '',
-    last_modified TEXT NOT NULL DEFAULT '', hash TEXT NOT NULL DEFAULT '', content_type TEXT NOT NULL DEFAULT '',
-    charset TEXT NOT NULL DEFAULT '', headers TEXT NOT NULL DEFAULT '{}', body BLOB,
-    asked_at INTEGER NOT NULL DEFAULT 0,
-    PRIMARY KEY (collection, url)
-);
-CREATE INDEX pages_by_state ON pages (collection, state);
-CREATE INDEX pages_by_url ON pages (url);
-"""
 _ENTRY = "url, depth, late, hops, etag, last_modified"
+_NOTED = "UPDATE pages SET state = ?, status = ?, reason = ?, target = ?, asked_at = ? WHERE collection = ? AND url = ?"
+_HELD = (
+    "UPDATE pages SET state = ?, status = 200, reason = '', target = ?, etag = ?, last_modified = ?, hash = ?,"
+    " content_type = ?, charset = ?, headers = ?, asked_at = ? WHERE collection = ? AND url = ?"
+)
+_KEEP_BODY = "INSERT OR REPLACE INTO bodies (collection, url, data) VALUES (?, ?, ?)"
+_NO_BODY = "DELETE FROM bodies WHERE collection = ? AND url = ?"
+_RELEASED_AT_ONCE = 20  # another process writes to the file, and waits meanwhile
 _ROBOTS_FRESH_S = 24 * 3600
 _MOST_HOPS = 10
 _TOLD = ("link", "x-robots-tag", "etag", "last-modified")
@@ -107,25 +96,10 @@ class CrawlState:
         self._db = sqlite3.connect(file, timeout=30.0, isolation_level=None, check_same_thread=False)
         self._round = 0
         try:
-            self._prepare()
+            prepare(self._db)
         except BaseException:
             self._db.close()
             raise
-
-    def _prepare(self) -> None:
-        self._db.execute("PRAGMA auto_vacuum = INCREMENTAL")
-        self._db.execute("PRAGMA journal_mode = WAL")
-        self._db.execute("PRAGMA synchronous = NORMAL")
-        self._db.execute("PRAGMA wal_autocheckpoint = 8000")  # bodies pass through: fewer, larger write-backs
-        self._db.execute("BEGIN IMMEDIATE")
-        found = self._db.execute("PRAGMA user_version").fetchone()[0]
-        if found == 0:
-            for statement in _SCHEMA.strip().removesuffix(";").split(";\n"):
-                self._db.execute(statement)
-            self._db.execute(f"PRAGMA user_version = {_FORMAT}")
-        self._db.execute("COMMIT")
-        if found > _FORMAT:
-            raise LibraryTooNew("crawl.db was written by a newer RefDesk.", "Update RefDesk.")
 
     def close(self) -> None:
         with self._mutex:
@@ -138,6 +112,7 @@ class CrawlState:
         kept = set(collections)
         gone = [row for row in self._rows("SELECT collection FROM crawls") if row[0] not in kept]
         self._many("DELETE FROM pages WHERE collection = ?", gone)
+        self._many("DELETE FROM bodies WHERE collection = ?", gone)
         self._many("DELETE FROM crawls WHERE collection = ?", gone)
 
     def begin(self, start: str) -> bool:
@@ -159,16 +134,17 @@ class CrawlState:
         self._run("UPDATE crawls SET seeded = 0, robots = NULL WHERE collection = ?", self._collection)
         self._run(
             "UPDATE pages SET round = ?, late = max(late, state IN ('alias', 'duplicate')), state = 'queued', hops = 0,"
-            " status = 0, reason = '', target = '', body = NULL WHERE collection = ?",
+            " status = 0, reason = '', target = '' WHERE collection = ?",
             self._round,
             self._collection,
         )
+        self._run("DELETE FROM bodies WHERE collection = ?", self._collection)
         return False
 
     def finish(self) -> None:
         """The round is done: the next one starts over."""
         self._run("UPDATE crawls SET unfinished = 0, full_text = '' WHERE collection = ?", self._collection)
-        self._run("UPDATE pages SET body = NULL WHERE collection = ? AND body IS NOT NULL", self._collection)
+        self._run("DELETE FROM bodies WHERE collection = ?", self._collection)
         self._rows("PRAGMA incremental_vacuum")
         self._rows("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -239,11 +215,8 @@ class CrawlState:
 
     def note(self, url: str, state: PageState, *, status: int = 0, reason: str = "", target: str = "") -> None:
         """Sets what became of a page that has no body to keep."""
-        self._run(
-            "UPDATE pages SET state = ?, status = ?, reason = ?, target = ?, asked_at = ?, body = NULL"
-            " WHERE collection = ? AND url = ?",
-            state, status, reason, target, int(time.time()), self._collection, url,
-        )  # fmt: skip
+        values = (state, status, reason, target, int(time.time()), self._collection, url)
+        self._together((_NOTED, values), (_NO_BODY, (self._collection, url)))
 
     def put_off(self, entry: Entry) -> None:
         """Keeps the depth of a page that was found again by a shorter way."""
@@ -253,12 +226,11 @@ class CrawlState:
     def hold(self, body: Body, state: PageState, headers: Mapping[str, str]) -> None:
         """Keeps a page with its body and what its server said of it."""
         told = json.dumps({key: headers[key] for key in _TOLD if key in headers})
-        self._run(
-            "UPDATE pages SET state = ?, status = 200, reason = '', target = ?, etag = ?, last_modified = ?, hash = ?,"
-            " content_type = ?, charset = ?, headers = ?, body = ?, asked_at = ? WHERE collection = ? AND url = ?",
+        values = (
             state, body.target, headers.get("etag", ""), body.last_modified, body.hash, body.content_type,
-            body.charset, told, body.data, int(time.time()), self._collection, body.url,
+            body.charset, told, int(time.time()), self._collection, body.url,
         )  # fmt: skip
+        self._together((_HELD, values), (_KEEP_BODY, (self._collection, body.url, body.data)))
 
     def decide(self, url: str, state: PageState, target: str = "") -> None:
         """Sets what becomes of a page whose body is held."""
@@ -277,17 +249,20 @@ class CrawlState:
     def bodies(self, state: PageState, limit: int) -> list[Body]:
         """The first pages of a state whose bodies are here."""
         query = (
-            "SELECT url, target, hash, body, content_type, charset, last_modified FROM pages"
-            " WHERE collection = ? AND state = ? AND body IS NOT NULL ORDER BY asked_at, rowid LIMIT ?"
+            "SELECT url, target, hash, data, content_type, charset, last_modified"
+            " FROM pages JOIN bodies USING (collection, url)"
+            " WHERE collection = ? AND state = ? ORDER BY asked_at, pages.rowid LIMIT ?"
         )
         return [Body(*row) for row in self._rows(query, self._collection, state, limit)]
 
     def release(self, results: Iterable[tuple[str, PageState, str]]) -> None:
         """Sets state and reason of pages whose bodies are no longer needed."""
-        self._many(
-            "UPDATE pages SET state = ?, reason = ?, body = NULL WHERE collection = ? AND url = ?",
-            [(state, reason, self._collection, url) for url, state, reason in results],
-        )
+        done = list(results)
+        for start in range(0, len(done), _RELEASED_AT_ONCE):
+            some = done[start : start + _RELEASED_AT_ONCE]
+            update = "UPDATE pages SET state = ?, reason = ? WHERE collection = ? AND url = ?"
+            updates = [(update, (state, reason, self._collection, url)) for url, state, reason in some]
+            self._together(*updates, *((_NO_BODY, (self._collection, url)) for url, _, _ in some))
 
     def counts(self) -> dict[str, int]:
         """How many pages are in each state."""
@@ -310,6 +285,18 @@ class CrawlState:
     def _run(self, query: str, *values: Any) -> None:
         with self._mutex:
             self._db.execute(query, values)
+
+    def _together(self, *statements: tuple[str, tuple[Any, ...]]) -> None:
+        """Runs statements so that all of them happen or none."""
+        with self._mutex:
+            self._db.execute("BEGIN IMMEDIATE")
+            try:
+                for query, values in statements:
+                    self._db.execute(query, values)
+            except BaseException:
+                self._db.execute("ROLLBACK")
+                raise
+            self._db.execute("COMMIT")
 
     def _many(self, query: str, values: list[Any]) -> None:
         if values:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -134,3 +136,23 @@ def test_collections_that_are_no_more_are_forgotten(opened: Open) -> None:
     frontier(state).found([ROOT + "a"], 1)
     state.forget_all_but(["other"])
     assert state.states() == {}
+
+
+def test_a_file_of_the_first_format_is_read(tmp_path: Path) -> None:
+    """There the bodies were in the rows of the pages."""
+    file = tmp_path / "crawl.db"
+    state = CrawlState(file, "01ABC")
+    state.begin(ROOT)
+    frontier(state).found([ROOT + "a", ROOT + "b"], 1)
+    state.hold(body("a", b"<p>x</p>"), "fetched", {})
+    state.close()
+    with closing(sqlite3.connect(file)) as db:
+        db.executescript(
+            "ALTER TABLE pages ADD COLUMN body BLOB; UPDATE pages SET body = (SELECT data FROM bodies WHERE"
+            " bodies.url = pages.url); DROP TABLE bodies; PRAGMA user_version = 1"
+        )
+    again = CrawlState(file, "01ABC")
+    assert again.begin(ROOT) is True
+    assert [(one.url, one.data) for one in again.bodies("fetched", 5)] == [(ROOT + "a", b"<p>x</p>")]
+    assert names(frontier(again)) == ["b"]
+    again.close()
