@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
-import os
 import signal
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
@@ -21,7 +20,6 @@ from refdesk.settings import Settings
 
 OpenDesk = Callable[[Settings], AbstractContextManager[Desk]]
 _ENDS_WITHIN_S = 30.0
-_NICENESS = 5  # a request that could go out must not wait for pages being indexed
 
 
 class Apart:
@@ -77,8 +75,6 @@ class Apart:
 def _serve(pipe: Connection, open_desk: OpenDesk, settings: Settings, file: Path, collection: Collection) -> None:
     """Indexes when asked, until nobody asks any more; a failure is the answer to whoever asked."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us decides when we end
-    if hasattr(os, "nice"):
-        os.nice(_NICENESS)
     with contextlib.suppress(EOFError, OSError):
         try:
             with open_desk(settings) as desk, closing(CrawlState(file, collection.id)) as state:

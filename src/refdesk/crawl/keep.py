@@ -32,7 +32,7 @@ KeepSome = Callable[[], Kept | None]
 
 
 def keep_some(desk: Desk, collection: Collection, state: CrawlState) -> Kept | None:
-    """Indexes the pages that wait longest; None when none waits."""
+    """Indexes the pages that wait longest; None when none waits.  They wait until they are released."""
     waiting = _first(state.bodies("fetched", _BATCH_PAGES))
     if not waiting:
         return None
@@ -43,7 +43,6 @@ def keep_some(desk: Desk, collection: Collection, state: CrawlState) -> Kept | N
     for content in contents:
         reason = errors.get(content.path)
         results.append((content.uri, "stored", "") if reason is None else (content.uri, "skipped", reason))
-    state.release(results)
     return Kept(
         results=tuple(results),
         written=done.written,
@@ -70,6 +69,7 @@ class Keeper:
         done = elsewhere() if elsewhere is not None else keep_some(self._desk, self._collection, self._state)
         if done is None:
             return 0
+        self._state.release(done.results)
         for url, state, _ in done.results:
             (self.kept.add if state == "stored" else self.kept.discard)(url)
         self._report.written += done.written

@@ -38,7 +38,7 @@ _HELD = (
 )
 _KEEP_BODY = "INSERT OR REPLACE INTO bodies (collection, url, data) VALUES (?, ?, ?)"
 _NO_BODY = "DELETE FROM bodies WHERE collection = ? AND url = ?"
-_RELEASED_AT_ONCE = 20  # another process writes to the file, and waits meanwhile
+_RELEASED_AT_ONCE = 10  # a page that was fetched meanwhile waits to be held
 _ROBOTS_FRESH_S = 24 * 3600
 _MOST_HOPS = 10
 _TOLD = ("link", "x-robots-tag", "etag", "last-modified")
