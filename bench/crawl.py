@@ -3,8 +3,9 @@
 python -m bench.crawl [--latency-ms 0 20] [--rounds 3] [--concurrency 1] [--embedder static] [--site FOLDER]
 
 The site is Django's documentation, built by Sphinx once and kept in the cache, served from memory by a process of its
-own that answers each request after --latency-ms.  wget has one connection, so the crawl gets one too: the other
-concurrencies are there to be seen.  wget writes files; the crawl parses, cuts, embeds and indexes every page.
+own that answers each request after --latency-ms.  wget has one connection, so the crawl gets one too; with more, wget2
+gets as many threads, where it is installed.  wget writes files; the crawl parses, cuts, embeds and indexes every page.
+"Until fetched" is the time in which the crawl does what wget does: all pages are on the disk, their links followed.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import resource
 import shutil
 import statistics
 import subprocess
@@ -109,9 +111,10 @@ def served(folder: Path, latency_ms: float) -> Iterator[str]:
         server.stdout.close()
 
 
-def wget(root: str, folder: Path) -> tuple[int, float]:
-    """How many pages wget fetched, and in how many seconds."""
-    command = ["wget", "--quiet", "--recursive", "--level=inf", "--accept=html", "--no-host-directories"]
+def wget(root: str, folder: Path, concurrency: int) -> tuple[int, float]:
+    """How many pages wget, or wget2 on several connections, fetched, and in how many seconds."""
+    program = ["wget"] if concurrency == 1 else ["wget2", f"--max-threads={concurrency}", "--robots=off"]
+    command = [*program, "--quiet", "--recursive", "--level=inf", "--accept=html", "--no-host-directories"]
     started = time.perf_counter()
     subprocess.run([*command, f"--directory-prefix={folder}", root], check=False)
     took = time.perf_counter() - started
@@ -130,23 +133,34 @@ def refdesk(root: str, library: Path, concurrency: int, embedder: str) -> tuple[
 
 
 def measure(site: Path, latency_ms: float, rounds: int, concurrency: int, embedder: str) -> dict[str, Any]:
-    """Pages per second of both, in turn, and the median of the rounds' ratios."""
-    found: dict[str, Any] = {"latency_ms": latency_ms, "concurrency": concurrency, "wget": [], "crawl": [], "fetch": []}
+    """Pages per second of both, in turn, the median of the rounds' ratios, and processor time a page."""
+    sides: dict[str, list[float]] = {"wget": [], "crawl": [], "fetch": []}
+    cpu: dict[str, list[float]] = {"wget": [], "crawl": []}
+    found: dict[str, Any] = {"latency_ms": latency_ms, "concurrency": concurrency, **sides}
     with served(site, latency_ms) as root:
         for number in range(rounds):
             with tempfile.TemporaryDirectory() as folder:
                 for side in ("wget", "crawl")[:: 1 if number % 2 == 0 else -1]:
+                    before = _children_cpu_s()
                     if side == "wget":
-                        pages, took = wget(root, Path(folder, "wget"))
+                        pages, took = wget(root, Path(folder, "wget"), concurrency)
                     else:
                         pages, took, report = refdesk(root, Path(folder, "library"), concurrency, embedder)
-                        found["fetch"].append(pages / report["fetch_seconds"])
+                        sides["fetch"].append(pages / report["fetch_seconds"])
                         found["pages"], found["chunks"] = pages, report["chunks"]
-                    found[side].append(pages / took)
+                    sides[side].append(pages / took)
+                    cpu[side].append((_children_cpu_s() - before) / pages * 1000)
                     found[f"{side}_pages"] = pages
     for side in ("crawl", "fetch"):
-        found[f"{side}_ratio"] = statistics.median(a / b for a, b in zip(found[side], found["wget"], strict=True))
+        found[f"{side}_ratio"] = statistics.median(a / b for a, b in zip(sides[side], sides["wget"], strict=True))
+    for side in cpu:
+        found[f"{side}_cpu_ms"] = statistics.median(cpu[side])
     return found
+
+
+def _children_cpu_s() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def main() -> None:
@@ -163,6 +177,8 @@ def main() -> None:
     if given.serve:
         asyncio.run(_serve(given.serve, given.latency_ms[0] / 1000))
         return
+    if max(given.concurrency) > 1 and shutil.which("wget2") is None:
+        sys.exit("More than one connection is measured against wget2: install it.")
     site = given.site or built_site(given.cache)
     results = [
         measure(site, latency, given.rounds, concurrency, given.embedder)
@@ -171,10 +187,20 @@ def main() -> None:
     ]
     rows = [
         (f"{one['latency_ms']:g} ms", str(one["concurrency"]), f"{statistics.median(one['wget']):.1f}",
-         f"{statistics.median(one['crawl']):.1f}", f"{one['crawl_ratio']:.2f}", f"{one['fetch_ratio']:.2f}")
+         f"{statistics.median(one['crawl']):.1f}", f"{one['crawl_ratio']:.2f}", f"{one['fetch_ratio']:.2f}",
+         f"{one['wget_cpu_ms']:.1f}", f"{one['crawl_cpu_ms']:.1f}")
         for one in results
     ]  # fmt: skip
-    head = ("latency", "connections", "wget pages/s", "crawl pages/s", "ratio", "ratio until fetched")
+    head = (
+        "latency",
+        "connections",
+        "wget pages/s",
+        "crawl pages/s",
+        "ratio",
+        "until fetched",
+        "wget cpu ms",
+        "crawl cpu ms",
+    )
     print(show(f"Crawl of {results[0]['pages']} pages", head, rows))
     print(keep("crawl", {"results": results}, given.json))
 
