@@ -1,6 +1,6 @@
 """How good are the answers?  Known-item sets through the real engine, for keywords, vectors and hybrid.
 
-python -m bench.quality [--sets python code docs] [--embedder static|wordllama|none] [--json FILE]
+python -m bench.quality [--sets python code docs] [--embedder static|wordllama|none] [--precise] [--json FILE]
 python -m bench.quality --tune          tries the engine's constants on packages that are not reported
 """
 
@@ -50,13 +50,14 @@ def indexed(known: KnownItems, embedder: str, libraries: Path | None = None) -> 
             yield desk
 
 
-def rankers(desk: Desk, *, sweep: bool) -> dict[str, Ranker]:
+def rankers(desk: Desk, *, sweep: bool, precise: bool = False) -> dict[str, Ranker]:
     """The ways to rank: each index by itself, then the engine by keywords, by vectors and as it comes."""
 
-    remembering = Engine(*remembered(desk.store, desk.embedder))  # the looks-up are the same for every alpha
+    memory = remembered(desk.store, desk.embedder)  # the looks-up are the same for every alpha
+    remembering = Engine(*memory)
 
-    def engine(alpha: float | None) -> Ranker:
-        return lambda text: [hit.stored for hit in remembering.search(Query(text=text, alpha=alpha)).hits]
+    def engine(alpha: float | None, own: Engine = remembering) -> Ranker:
+        return lambda text: [hit.stored for hit in own.search(Query(text=text, alpha=alpha)).hits]
 
     found: dict[str, Ranker] = {"bm25 index": lambda text: _bm25(desk, text)}
     if desk.embedder is not None:
@@ -65,6 +66,10 @@ def rankers(desk: Desk, *, sweep: bool) -> dict[str, Ranker]:
     if desk.embedder is not None:
         found["vectors"] = engine(1.0)
         found["hybrid"] = engine(None)
+        if precise:
+            from refdesk_precise import PreciseModel
+
+            found["precise"] = engine(None, Engine(*memory, PreciseModel()))
         if sweep:
             found |= {f"alpha {alpha}": engine(alpha) for alpha in ALPHAS}
     return found
@@ -101,13 +106,16 @@ def score(name: str, ranker: Ranker, items: Sequence[Asked]) -> Score:
     )
 
 
-def measure(known: KnownItems, embedder: str, libraries: Path | None = None, *, sweep: bool) -> dict[str, Any]:
+def measure(
+    known: KnownItems, embedder: str, libraries: Path | None = None, *, sweep: bool, precise: bool = False
+) -> dict[str, Any]:
     """Every ranker on a set's reported half."""
     started = time.perf_counter()
     with indexed(known, embedder, libraries) as desk:
         stats = desk.store.stats()
         built = time.perf_counter() - started
-        scores = [score(name, ranker, known.report) for name, ranker in rankers(desk, sweep=sweep).items()]
+        ways = rankers(desk, sweep=sweep, precise=precise)
+        scores = [score(name, ranker, known.report) for name, ranker in ways.items()]
     return {
         "set": known.name,
         "embedder": embedder,
@@ -132,6 +140,11 @@ def fusion_rows(result: dict[str, Any]) -> list[tables.Row]:
         sides = f"NDCG@10 {hybrid.ndcg.mean:.3f} against {by_name[name].ndcg.mean:.3f}"
         note = f"{sides}, 95% {gain.low:+.3f} to {gain.high:+.3f}"
         rows.append(tables.Row(f"{result['set']}: hybrid over {name}", gain.mean, "", 1e-9, at_least=True, note=note))
+    if "precise" in by_name:
+        gain = metrics.difference(by_name["precise"].by_query, hybrid.by_query)
+        sides = f"NDCG@10 {by_name['precise'].ndcg.mean:.3f} against {hybrid.ndcg.mean:.3f}"
+        note = f"{sides}, 95% {gain.low:+.3f} to {gain.high:+.3f}"
+        rows.append(tables.Row(f"{result['set']}: precise over hybrid", gain.mean, "", 1e-9, at_least=True, note=note))
     return rows
 
 
@@ -155,6 +168,7 @@ def main() -> None:
     options.add_argument("--sets", nargs="*", default=[*sets.NAMES, "authored"], choices=[*sets.NAMES, "authored"])
     options.add_argument("--embedder", default="static", choices=["static", "wordllama", "none"])
     options.add_argument("--no-sweep", action="store_true", help="leave the fixed alphas out")
+    options.add_argument("--precise", action="store_true", help="the precise mode too")
     options.add_argument("--tune", action="store_true", help="try the engine's constants on the tuning half")
     options.add_argument(
         "--libraries", type=Path, help="where the indexed sets are kept for the next run, to save time"
@@ -171,7 +185,7 @@ def main() -> None:
     results = []
     for name in given.sets:
         known = authored.known_items(given.cache) if name == "authored" else sets.known_items(name, given.cache)
-        results.append(measure(known, given.embedder, given.libraries, sweep=not given.no_sweep))
+        results.append(measure(known, given.embedder, given.libraries, sweep=not given.no_sweep, precise=given.precise))
         print(show(results[-1]), flush=True)
     rows = [row for result in results for row in fusion_rows(result)]
     print(tables.show_rows("fusion", rows))

@@ -12,7 +12,7 @@ from refdesk.desk import Desk, Parts
 from refdesk.errors import InvalidUri, LoadFailed, ParseFailed, SettingsError
 from refdesk.ingest import ParsePool
 from refdesk.model import CollectionKind, Content, FileState, Found, Skipped
-from refdesk.ports import Embedder, Parser, Source, Store
+from refdesk.ports import Embedder, Judge, Parser, Source, Store
 from refdesk.settings import Settings
 
 if TYPE_CHECKING:
@@ -71,6 +71,16 @@ def _embedder(settings: Settings) -> Embedder | None:
     if settings.embedder not in EMBEDDERS:
         raise SettingsError(f"There is no embedder {settings.embedder!r}.", f"Take one of {', '.join(EMBEDDERS)}.")
     return EMBEDDERS[settings.embedder](settings)
+
+
+def _judge(settings: Settings) -> Judge | None:
+    """The precise mode's model, from whichever package offers one."""
+    from importlib.metadata import entry_points
+
+    for point in entry_points(group="refdesk.precise"):
+        judge: Judge = point.load()()
+        return judge
+    return None
 
 
 def _store(settings: Settings) -> Store:
@@ -189,7 +199,15 @@ def _facts(root: Path, kind: CollectionKind) -> dict[str, str]:
 
 
 PARTS = Parts(
-    store=_store, embedder=_embedder, parser=_parser, pool=_pool, folder=_folder, load=_load, why=_why, facts=_facts
+    store=_store,
+    embedder=_embedder,
+    judge=_judge,
+    parser=_parser,
+    pool=_pool,
+    folder=_folder,
+    load=_load,
+    why=_why,
+    facts=_facts,
 )
 
 

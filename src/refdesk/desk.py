@@ -26,7 +26,7 @@ from refdesk.model import (
     SearchDefaults,
     Skipped,
 )
-from refdesk.ports import Embedder, Parser, Source, Store
+from refdesk.ports import Embedder, Judge, Parser, Source, Store
 from refdesk.search.engine import Engine
 from refdesk.settings import Settings
 
@@ -53,12 +53,16 @@ class Parts:
 
     store: Callable[[Settings], Store]
     embedder: Callable[[Settings], Embedder | None]
+    judge: Callable[[Settings], Judge | None]
     parser: Callable[[Path | None, CollectionKind], Parser]
     pool: Callable[[Parser, Embedder | None, int], ParsePool]
     folder: Folder
     load: Callable[[str, Sequence[Path], Settings], Iterator[Content | Skipped]]
     why: Callable[[Path, str, int], Found | Skipped]
     facts: Callable[[Path, CollectionKind], Mapping[str, str]]  # what is kept with a folder's collection
+
+
+_NOT_PRECISE = "ranked without the precise mode: it is not installed; pip install 'refdesk[precise]'"
 
 
 class Desk:
@@ -82,7 +86,10 @@ class Desk:
 
     @cached_property
     def engine(self) -> Engine:
-        return Engine(self.store, self.embedder)
+        if not self.settings.precise:
+            return Engine(self.store, self.embedder)
+        judge = self._parts.judge(self.settings)
+        return Engine(self.store, self.embedder, judge, () if judge else (_NOT_PRECISE,))
 
     def close(self) -> None:
         if "store" in self.__dict__:

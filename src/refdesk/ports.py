@@ -1,4 +1,4 @@
-"""What can be swapped?  Source, Parser, Embedder, Store, Llm."""
+"""What can be swapped?  Source, Parser, Embedder, Judge, Store, Llm."""
 
 from __future__ import annotations
 
@@ -70,6 +70,16 @@ class Embedder(Protocol):
         """One L2-normalised row per text; a zero row for a text without meaning."""
 
     def embed_queries(self, texts: Sequence[str]) -> Vector: ...
+
+
+class Judge(Protocol):
+    """Which of the best hits answers, by a slower and closer look."""
+
+    @property
+    def name(self) -> str: ...
+
+    def judge(self, query: str, passages: Sequence[StoredChunk]) -> Sequence[float]:
+        """A number for each passage, the higher the better; EmbeddingError when it can't be had."""
 
 
 class Store(Protocol):

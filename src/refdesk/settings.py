@@ -31,6 +31,8 @@ class Settings:
     embedder_passage_prefix: str = ""
     embedder_key: str = field(default="", repr=False)
 
+    precise: bool = False  # reorder the best hits by a transformer, in tens of milliseconds; needs refdesk[precise]
+
     # limits
     max_file_bytes: int = 8_000_000  # a larger file is skipped with a reason
     max_fetch_bytes: int = 20_000_000
@@ -151,6 +153,9 @@ def _refuse_unknown(values: Mapping[str, Any], where: str) -> None:
         raise SettingsError(f"Unknown setting in {where}: {', '.join(unknown)}.", f"Known: {', '.join(sorted(known))}.")
 
 
+_SAID = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+
+
 def _coerce(key: str, value: Any, kind: Any) -> Any:
     try:
         if kind is Path:
@@ -158,10 +163,12 @@ def _coerce(key: str, value: Any, kind: Any) -> Any:
         if get_origin(kind) is tuple and get_args(kind)[0] is str:
             items = value.split(",") if isinstance(value, str) else value
             return tuple(str(item).strip() for item in items if str(item).strip())
+        if kind is bool and not isinstance(value, bool):
+            return _SAID[str(value).strip().lower()]
         if kind in (int, float) and isinstance(value, bool):
             raise ValueError(f"{value} is not a number")
         return kind(value)
-    except (TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError) as error:
         raise SettingsError(
             f"Setting {key} is {value!r}: {error}.", f"It takes {getattr(kind, '__name__', kind)}."
         ) from error

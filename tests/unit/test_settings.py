@@ -53,3 +53,13 @@ def test_secrets_are_not_shown(tmp_path: Path) -> None:
     settings = load({}, {"REFDESK_AUTH_TOKEN": "hush", "OPENAI_API_KEY": "hush"}, tmp_path)
     assert settings.auth_token == "hush"
     assert "hush" not in repr(settings)
+
+
+@pytest.mark.parametrize(("said", "meant"), [("true", True), ("1", True), ("off", False), ("False", False)])
+def test_a_switch_is_read_as_it_is_meant(tmp_path: Path, said: str, meant: bool) -> None:
+    assert load({}, {"REFDESK_PRECISE": said}, tmp_path).precise is meant
+
+
+def test_a_switch_that_is_neither_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="precise"):
+        load({}, {"REFDESK_PRECISE": "maybe"}, tmp_path)

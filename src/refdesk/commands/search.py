@@ -27,6 +27,7 @@ from refdesk.model import Filterable, Filters, Hit, Page, Query
 @click.option("--kind", "kinds", multiple=True, help="function, method, class, section, …")
 @click.option("--meta", multiple=True, metavar="KEY=VALUE")
 @click.option("--exact", is_flag=True, help="Hits contain the query to the letter, punctuation and all.")
+@click.option("--precise", is_flag=True, help="Read the best hits closely; needs refdesk[precise].")
 @click.option("--explain", is_flag=True, help="Say why each hit ranks where it does.")
 @json_option
 @click.pass_context
@@ -44,7 +45,7 @@ def search(context: click.Context, /, query: str, as_json: bool, **options: Any)
         exact=options["exact"],
         explain=options["explain"],
     )
-    with desk_from(context) as desk:
+    with desk_from(context, precise=options["precise"] or None) as desk:
         page = desk.search(asked)
         is_empty = not page.hits and not desk.store.collections()
         if not page.hits and not is_empty:

@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from refdesk.errors import EmbeddingError
 from refdesk.model import Hit, Page, Query, Scored, StoredChunk
-from refdesk.ports import Embedder, Store
-from refdesk.search import fuse
+from refdesk.ports import Embedder, Judge, Store
+from refdesk.search import fuse, precise
 from refdesk.search.rerank import signals
 from refdesk.search.snippets import snippet
 from refdesk.search.understand import Understood, understand
@@ -19,6 +20,7 @@ _RERANKED = 50  # of the fused candidates, how many are looked at closely
 _PER_DOCUMENT = 5  # hits of one document before its others step back
 _END = "Only the best {} passages are ranked, and these were the last of them: narrow the query or the filters."
 _ALPHA = {"symbol": 0.25, "path": 0.2, "error": 0.35, "code": 0.4, "words": 0.6}
+_JUDGED = frozenset({"words", "error", "code"})  # a name or a path needs no reading: where it is defined is the answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +41,19 @@ class Ranked:
     score: float
     signals: dict[str, float] = field(default_factory=dict)
     collapsed: int = 0  # twins that this one stands for
+    judged: str = ""  # its rank before and what the judge gave, where one was asked
 
 
 class Engine:
-    """Searches one store with one embedder, or without any."""
+    """Searches one store with one embedder, or without any, and with a judge if there is one."""
 
-    def __init__(self, store: Store, embedder: Embedder | None) -> None:
+    def __init__(
+        self, store: Store, embedder: Embedder | None, judge: Judge | None = None, notes: tuple[str, ...] = ()
+    ) -> None:
         self._store = store
         self._embedder = embedder
+        self._judge = judge
+        self._notes = notes  # what is to be said with every page
 
     def search(self, query: Query) -> Page:
         """The page of hits that the query asks for."""
@@ -54,16 +61,18 @@ class Engine:
         asked = understand(query.text)
         found, fused, window = self._candidates(query, asked)
         ranked = self._rerank(window[: max(_RERANKED, 2 * (query.offset + query.limit))], fused, asked)
+        ranked, notes = self._judged(query, asked, ranked)
         page = ranked[query.offset : query.offset + query.limit]
         why = _explanations(page, fused, asked, found) if query.explain else {}
         if query.explain:
             self._count_copies(why, fused)
         more = len(ranked) > query.offset + query.limit
+        ended = (_END.format(len(ranked)),) if found.cut and not more else ()
         return Page(
             hits=tuple(_show(one, asked, why.get(one.stored.id, {})) for one in page),
             more=more,
             state=state,
-            notes=(*found.notes, _END.format(len(ranked))) if found.cut and not more else found.notes,
+            notes=(*found.notes, *ended, *notes),
         )
 
     def _candidates(self, query: Query, asked: Understood) -> tuple[Candidates, dict[int, float], list[int]]:
@@ -166,6 +175,23 @@ class Engine:
         close.sort(key=lambda one: (-one.score, one.stored.id))
         return _scale(_arrange(close, rest))
 
+    def _judged(self, query: Query, asked: Understood, ranked: list[Ranked]) -> tuple[list[Ranked], tuple[str, ...]]:
+        """The best hits in the order that the judge gives them, their scores dealt out anew; and what is to be said."""
+        if self._judge is None or query.exact or asked.kind not in _JUDGED:
+            return ranked, self._notes
+        best, rest = ranked[: precise.DEPTH], ranked[precise.DEPTH :]
+        try:
+            given = self._judge.judge(query.text, [one.stored for one in best])
+        except EmbeddingError as error:
+            return ranked, (*self._notes, f"ranked without the precise mode: {error}")
+        scores = [one.score for one in best]
+        for place, (one, number) in enumerate(zip(best, given, strict=True), 1):
+            one.judged = f"from rank {place}, {number:.3f}"
+        best = [best[place] for place in precise.order(scores, given)]
+        for one, score in zip(best, scores, strict=True):
+            one.score = score
+        return [*best, *rest], self._notes
+
 
 def _by_words(lexical: Sequence[Scored], pool: int, *notes: str) -> Candidates:
     return Candidates(lexical=lexical, cut=len(lexical) >= pool, notes=notes)
@@ -187,6 +213,8 @@ def _explanations(
             if one.stored.id in ranks:
                 said[name] = ranks[one.stored.id]
         said |= {name: round(value, 3) for name, value in one.signals.items()}
+        if one.judged:
+            said["precise"] = one.judged
         if one.collapsed:
             said["collapsed"] = one.collapsed
     return why

@@ -1,0 +1,5 @@
+"""RefDesk's precise mode."""
+
+from refdesk_precise.model import PreciseModel
+
+__all__ = ["PreciseModel"]
