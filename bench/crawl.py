@@ -3,8 +3,8 @@
 python -m bench.crawl [--latency-ms 0 20] [--rounds 3] [--concurrency 1] [--embedder static] [--site FOLDER]
 
 The site is Django's documentation, built by Sphinx once and kept in the cache, served from memory by a process of its
-own that answers each request after --latency-ms.  wget has one connection, so the crawl gets one too; with more, wget2
-gets as many threads, where it is installed.  wget writes files; the crawl parses, cuts, embeds and indexes every page.
+own that answers each request after --latency-ms.  wget has one connection, so the crawl gets one too: the other
+concurrencies are there to be seen.  wget writes files; the crawl parses, cuts, embeds and indexes every page.
 "Until fetched" is the time in which the crawl does what wget does: all pages are on the disk, their links followed.
 """
 
@@ -111,10 +111,9 @@ def served(folder: Path, latency_ms: float) -> Iterator[str]:
         server.stdout.close()
 
 
-def wget(root: str, folder: Path, concurrency: int) -> tuple[int, float]:
-    """How many pages wget, or wget2 on several connections, fetched, and in how many seconds."""
-    program = ["wget"] if concurrency == 1 else ["wget2", f"--max-threads={concurrency}", "--robots=off"]
-    command = [*program, "--quiet", "--recursive", "--level=inf", "--accept=html", "--no-host-directories"]
+def wget(root: str, folder: Path) -> tuple[int, float]:
+    """How many pages wget fetched, and in how many seconds."""
+    command = ["wget", "--quiet", "--recursive", "--level=inf", "--accept=html", "--no-host-directories"]
     started = time.perf_counter()
     subprocess.run([*command, f"--directory-prefix={folder}", root], check=False)
     took = time.perf_counter() - started
@@ -143,7 +142,7 @@ def measure(site: Path, latency_ms: float, rounds: int, concurrency: int, embedd
                 for side in ("wget", "crawl")[:: 1 if number % 2 == 0 else -1]:
                     before = _children_cpu_s()
                     if side == "wget":
-                        pages, took = wget(root, Path(folder, "wget"), concurrency)
+                        pages, took = wget(root, Path(folder, "wget"))
                     else:
                         pages, took, report = refdesk(root, Path(folder, "library"), concurrency, embedder)
                         sides["fetch"].append(pages / report["fetch_seconds"])
@@ -177,8 +176,6 @@ def main() -> None:
     if given.serve:
         asyncio.run(_serve(given.serve, given.latency_ms[0] / 1000))
         return
-    if max(given.concurrency) > 1 and shutil.which("wget2") is None:
-        sys.exit("More than one connection is measured against wget2: install it.")
     site = given.site or built_site(given.cache)
     results = [
         measure(site, latency, given.rounds, concurrency, given.embedder)

@@ -145,7 +145,8 @@ class CrawlState:
         """The round is done: the next one starts over."""
         self._run("UPDATE crawls SET unfinished = 0, full_text = '' WHERE collection = ?", self._collection)
         self._run("DELETE FROM bodies WHERE collection = ?", self._collection)
-        self._rows("PRAGMA incremental_vacuum")
+        with self._mutex:
+            self._db.executescript("PRAGMA incremental_vacuum")  # execute() would free a single page
         self._rows("PRAGMA wal_checkpoint(TRUNCATE)")
 
     @property

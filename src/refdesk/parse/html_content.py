@@ -55,7 +55,9 @@ _SURROUNDING = re.compile(
 )
 
 _FOUND_NOTHING = re.compile(r"(?<!\S)search-results(?!\S)")  # a heading in it is not the page's
-_IN_CODE = re.compile(r"copy|clipboard|button|sr-only|visually-?hidden")  # other names there are those of tokens
+_CONTENT = frozenset({"pre", "h1", "h2", "h3", "h4", "h5", "h6"})  # names in it are those of tokens and references
+_A_TOOL = re.compile(r"copy|clipboard|button|sr-only|visually-?hidden")
+_NAMED_BY_TITLE = frozenset({"section", "span", "a", "p", "li", "dl", "dd", "tr", "td"})  # their ids are slugs
 _NEVER_SURROUNDING = frozenset({
     "html", "body", "main", "article", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "code", "dt",
 })  # fmt: skip
@@ -92,22 +94,25 @@ def _drop_surroundings(page: LexborHTMLParser) -> None:
             node.decompose()
     for node in page.css("[class], [id]"):
         attributes = node.attributes
-        if not _surrounds(attributes.get("class") or "") and not _surrounds(attributes.get("id") or ""):
+        classes = attributes.get("class") or ""
+        named = node.tag not in _NAMED_BY_TITLE and "section" not in classes
+        if not _surrounds(classes) and not (named and _surrounds(attributes.get("id") or "")):
             continue
-        if node.tag in _NEVER_SURROUNDING or (_is_in_code(node) and not _IN_CODE.search(attributes.get("class") or "")):
+        if node.tag in _NEVER_SURROUNDING or (_is_content(node) and not _A_TOOL.search(classes)):
             continue
-        if node.css_first("h1") is None or _FOUND_NOTHING.search(attributes.get("class") or ""):
+        if node.css_first("h1") is None or _FOUND_NOTHING.search(classes):
             node.decompose()
     for node in page.css("body > header, body > div > header"):
         if node.css_first("h1") is None:
             node.decompose()
 
 
-def _is_in_code(node: LexborNode) -> bool:
+def _is_content(node: LexborNode) -> bool:
+    """Whether the element is a part of a heading or of code."""
     above = node.parent
-    while above is not None and above.tag not in ("pre", "body"):
+    while above is not None and above.tag not in _CONTENT:
         above = above.parent
-    return above is not None and above.tag == "pre"
+    return above is not None
 
 
 @lru_cache(maxsize=8192)

@@ -52,13 +52,16 @@ def _best_cut(lines: list[str], sizes: list[int]) -> int:
     """How many lines to take: up to the last heading in the second half, else paragraph, outside of code."""
     heading = blank = 0
     fence = ""
+    after_heading = False  # a heading right below another one is no place to cut
     taken, half = 0, sum(sizes) // 2
     for number, line in enumerate(lines):
         if taken > half and not fence:
             if _HEADING.match(line):
-                heading = number
+                heading = heading if after_heading else number
             elif not line.strip():
                 blank = number + 1
+        if line.strip():
+            after_heading = not fence and _HEADING.match(line) is not None
         marked = _FENCE.match(line)
         if marked and not fence:
             fence = marked[1]

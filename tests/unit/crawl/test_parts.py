@@ -24,6 +24,14 @@ def test_cuts_are_before_headings_and_outside_of_code() -> None:
     assert all(count(part) <= WHOLE_TOKENS for part in parts)
 
 
+def test_headings_stay_with_what_they_head() -> None:
+    words = "Some words here that fill a line of the page.\n" * 300
+    text = "".join(f"## Section {n}\n\n### `method()`\n\n{words}\n" for n in range(20))
+    parts = parts_of(text)
+    assert len(parts) > 2 and "".join(parts) == text
+    assert all(part.startswith("## Section") for part in parts)
+
+
 def test_one_endless_line_is_cut_too() -> None:
     text = "a1 " * 60_000
     parts = parts_of(text)

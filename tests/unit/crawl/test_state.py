@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -156,3 +157,14 @@ def test_a_file_of_the_first_format_is_read(tmp_path: Path) -> None:
     assert [(one.url, one.data) for one in again.bodies("fetched", 5)] == [(ROOT + "a", b"<p>x</p>")]
     assert names(frontier(again)) == ["b"]
     again.close()
+
+
+def test_a_finished_crawl_leaves_a_small_file(tmp_path: Path, opened: Open) -> None:
+    state = opened()
+    state.begin(ROOT)
+    frontier(state).found([ROOT + str(number) for number in range(40)], 1)
+    for number in range(40):
+        state.hold(replace(body(str(number)), data=bytes(100_000)), "fetched", {})
+    state.release((ROOT + str(number), "stored", "") for number in range(40))
+    state.finish()
+    assert (tmp_path / "crawl.db").stat().st_size < 200_000
