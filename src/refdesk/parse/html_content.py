@@ -21,11 +21,12 @@ _KNOWN = (
     "article.bd-article",
     ".sl-markdown-content",
     "article.markdown-body",
-    "#content > main",
+    "#content > main, #mdbook-content > main",
     "body.class-declaration-page main, body.package-declaration-page main, body.module-declaration-page main",
     "div.rst-content",
 )
 _USUAL = ("main article", "main", "[role=main]", "article", "#main-content", "#content", "#main")
+_MAIN = ("main article", "main", "[role=main]")  # with a title of its own it is the content, however short
 _NEVER = (
     "script, style, noscript, template, iframe, object, embed, canvas, svg, form, button, input, select, textarea, "
     "dialog, nav, footer, link, meta, audio, video, map, "
@@ -71,7 +72,7 @@ def main_content(page: LexborHTMLParser) -> LexborNode | None:
     _drop_surroundings(page)
     for selector in _KNOWN:
         found = page.css_first(selector)
-        if found is not None and len(_text(found)) > 40:
+        if found is not None and (len(_text(found)) > 40 or found.css_first("h1") is not None):
             return found
     whole = len(_text(body))
     if not whole:
@@ -79,7 +80,10 @@ def main_content(page: LexborHTMLParser) -> LexborNode | None:
     for selector in _USUAL:
         candidates = page.css(selector)
         # Several articles are a list of posts: what holds them all is the content.
-        if len(candidates) == 1 and len(_text(candidates[0])) * 4 > whole:
+        if len(candidates) != 1:
+            continue
+        titled = selector in _MAIN and candidates[0].css_first("h1") is not None
+        if titled or len(_text(candidates[0])) * 4 > whole:
             return candidates[0]
     return _densest(body)
 

@@ -69,6 +69,12 @@ def test_mdbook() -> None:
     assert page.markdown == "# Intro\n\nWords.\n\n```rust\nfn main() {}\n```\n"
 
 
+def test_a_short_page_is_told_from_its_surroundings() -> None:
+    around = "<p>Press the left or the right key to go to the page before or behind this one.</p>" * 9
+    page = extract(f"<body><div>{around}</div><main><h1>Short</h1><ul><li>one</li></ul></main></body>")
+    assert page.markdown == "# Short\n\n- one\n"
+
+
 def test_a_page_without_landmarks() -> None:
     words = "This paragraph holds the words that people came to read on this page. " * 4
     html = (
