@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,8 @@ from refdesk.tokens import count
 from tests.contracts.conftest import Client
 from tests.e2e.docsite.server import Reply, Site, page
 from tests.mcp_client.http import HttpClient, HttpServer
-from tests.mcp_client.stdio import StdioClient
+from tests.mcp_client.stdio import StdioClient, environment
+from tests.unit.parse.test_office import pdf
 
 READ_ON = 'Use qurio_read_page(url="...") to read the full content of any result.'
 TOOLS = ["qurio_search", "qurio_list_sources", "qurio_list_pages", "qurio_read_page"]
@@ -266,6 +268,32 @@ def test_correlation_ids_go_through(shelf: Shelf, tmp_path: Path) -> None:
     lines = [json.loads(line) for line in raw.log if line.startswith("{")]
     of_calls = [line for line in lines if "qurio_search" in line["message"]]
     assert list(dict.fromkeys(line["correlation_id"] for line in of_calls)) == ["trace-1", "trace-2", made]
+
+
+def test_a_folder_of_files_is_a_source(tmp_path: Path) -> None:
+    pytest.importorskip("pypdf")
+    folder, library = tmp_path / "papers", tmp_path / "library"
+    (folder / "sub").mkdir(parents=True)
+    html = page("Fish", "<nav>Menu</nav><h1>Fish</h1><p>Saved from the web: the oarfish swims upright.</p>").body
+    (folder / "sub" / "saved page.html").write_bytes(html)
+    (folder / "report.pdf").write_bytes(pdf(["The anglerfish is fed twice a day."]))
+    minutes = pytest.importorskip("docx").Document()
+    minutes.add_paragraph("We bought a lantern.")
+    minutes.save(folder / "minutes.docx")
+    refdesk = [sys.executable, "-m", "refdesk", "--library", str(library), "--embedder", "none"]
+    index = [*refdesk, "index", str(folder), "--kind", "files", "--name", "papers"]
+    subprocess.run(index, env=environment(), check=True, capture_output=True)
+    with StdioClient([*refdesk, "serve", "--toolsets", "pages"]) as raw:
+        raw.initialize()
+        client = Client(raw)
+        source = re.findall(r"ID: (\w+), Name: papers, Type: files", client.text("qurio_list_sources"))[0]
+        urls = re.findall(r"URL: (file:\S+)", client.text("qurio_list_pages", source_id=source))
+        assert len(urls) == 3
+        said = " ".join(client.text("qurio_read_page", url=url) for url in urls)
+        for words in ("# Fish", "oarfish swims upright", "anglerfish is fed twice a day", "We bought a lantern"):
+            assert words in said
+        assert "Menu" not in said
+        assert "report.pdf" in client.text("qurio_search", query="anglerfish", alpha=0)
 
 
 def test_the_same_over_http(client: Client, shelf: Shelf) -> None:

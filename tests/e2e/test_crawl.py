@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -201,6 +202,15 @@ def test_robots_that_fail_stop_the_crawl(desk: Desk, plain: Site) -> None:
     with pytest.raises(LoadFailed, match="status 503"):
         go(desk, plain)
     assert set(plain.asked) == {"/robots.txt"}
+
+
+def test_requests_are_as_far_apart_as_the_site_asks(desk: Desk, plain: Site) -> None:
+    plain.routes["/robots.txt"] = Reply(b"User-agent: *\nCrawl-delay: 0.2\n", content_type="text/plain")
+    asked: list[float] = []
+    plain.on_request = lambda path: asked.append(time.monotonic())
+    go(desk, plain, depth=3, concurrency=4)
+    assert len(asked) >= 7  # robots.txt, the site's lists and the pages
+    assert asked[-1] - asked[1] >= 0.2 * (len(asked) - 2) - 0.1  # the first of them may have come late
 
 
 def test_a_site_that_asks_to_be_left_alone_is(desk: Desk, plain: Site) -> None:

@@ -130,6 +130,17 @@ def test_a_page_that_only_redirects() -> None:
         HtmlParser().parse(html, "old.html", Chunking(), "https://x.org/old.html")
 
 
+def test_author_and_dates_are_kept() -> None:
+    head = (
+        "<meta name='author' content='Ada'><meta property='article:published_time' content='2024-05-06'>"
+        "<meta property='article:modified_time' content='2025-01-02'>"
+    )
+    page = extract(f"<html lang='en'><head>{head}</head><body><main><h1>T</h1><p>x</p></main></body></html>")
+    assert page.metadata == {"author": "Ada", "published": "2024-05-06", "modified": "2025-01-02", "lang": "en"}
+    page = extract("<body><main><h1>T</h1><time datetime='2023-01-01'>long ago</time></main></body>")
+    assert page.metadata["published"] == "2023-01-01"
+
+
 def test_a_page_without_a_title_takes_its_first_heading() -> None:
     page = extract("<title>T - Site</title><main><h2>Path</h2><pre># no heading</pre></main>")
     assert (page.title, page.markdown) == ("Path", "# Path\n\n```\n# no heading\n```\n")
