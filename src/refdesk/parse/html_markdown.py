@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from refdesk.parse.html_inline import MAX_DEPTH, code_span, code_text, inline, inline_of, squeeze, tidy
 from refdesk.parse.html_table import is_layout, table_rows
 
 if TYPE_CHECKING:
@@ -35,13 +36,7 @@ _ADMONITION_KIND = re.compile(
 )
 _SIGNATURE = re.compile(r"\b(?:sig|sig-object|member-signature|type-signature|method-signature|py-sig|tsd-signature)\b")
 _PDOC_SIGNATURE = re.compile(r"^attr (?:class|function|variable)\b")
-_MARKS = frozenset({"¶", "#", "🔗", "§", "\uf0c1", "Link", "Permalink", "\u200b", "Read more"})
 _STARTS = re.compile(r"^(?:#{1,6}\s|>|```|~~~|[-+*]\s|(\d+)[.)]\s|={3,}\s*$|-{3,}\s*$)")
-_SPACES = re.compile(r" {2,}")
-_TICKS = re.compile(r"`+")
-_MARK_OF = {"strong": "**", "b": "**", "em": "*", "i": "*", "del": "~~", "s": "~~"}
-_SPACE = re.compile(r"[ \t\r\n\f\u00a0]+")
-_MAX_DEPTH = 150
 _NEAR = 8  # how far up a code block's language may be written
 
 
@@ -60,8 +55,8 @@ class _Writer:
 
     def blocks(self, node: LexborNode, depth: int) -> list[str]:
         """The blocks of an element's children; runs of inline children are paragraphs."""
-        if depth > _MAX_DEPTH:
-            text = _squeeze(node.text(deep=True))
+        if depth > MAX_DEPTH:
+            text = squeeze(node.text(deep=True))
             return [text] if text else []
         found: list[str] = []
         run: list[LexborNode] = []
@@ -113,17 +108,17 @@ class _Writer:
         self._level = level
         self.title = self.title or (text if level == 1 else "")
         is_code = "code-header" in (node.attributes.get("class") or "")
-        return [f"{'#' * level} {_code_span(_signature(node)) if is_code else text}"]
+        return [f"{'#' * level} {code_span(_signature(node)) if is_code else text}"]
 
     def _member(self, node: LexborNode) -> list[str]:
         """A signature of pdoc as a heading: those of a class below the class."""
         parent = node.parent
         inner = parent is not None and "classattr" in (parent.attributes.get("class") or "")
         self._level = 3 if inner else 2
-        return [f"{'#' * self._level} {_code_span(_signature(node))}"]
+        return [f"{'#' * self._level} {code_span(_signature(node))}"]
 
     def _pre(self, node: LexborNode, depth: int) -> list[str]:
-        code = _code_text(node).strip("\n").rstrip()
+        code = code_text(node).strip("\n").rstrip()
         return [_fence(code, _language(node))] if code.strip() else []
 
     def _list(self, node: LexborNode, depth: int) -> list[str]:
@@ -198,13 +193,8 @@ class _Writer:
         return _written_table(node)
 
 
-def inline(node: LexborNode) -> str:
-    """An element's text with emphasis and code marked, on one line unless it breaks."""
-    return _tidy("".join([_inline(child, 0) for child in node.iter(include_text=True)]))
-
-
 def _paragraph(run: list[LexborNode]) -> list[str]:
-    text = _tidy("".join([_inline(node, 0) for node in run]))
+    text = tidy("".join([inline_of(node, 0) for node in run]))
     if len(text) < 4 and not any(char.isalnum() for char in text):
         return []
     return ["\n".join([_STARTS.sub(_escaped, line) for line in text.split("\n")])]
@@ -214,75 +204,6 @@ def _escaped(start: re.Match[str]) -> str:
     """What would begin another block, made to read as text."""
     at = start.end(1) if start[1] else 0
     return f"{start[0][:at]}\\{start[0][at:]}"
-
-
-def _inline(node: LexborNode, depth: int) -> str:
-    tag = node.tag
-    if tag == "-text":
-        return _SPACE.sub(" ", node.text_content or "")
-    if tag == "br":
-        return "\n"
-    if tag == "img":
-        alt = _squeeze(node.attributes.get("alt") or "")
-        return f"[image: {alt}]" if len(alt) > 2 and not re.search(r"\.\w{3,4}$", alt) else ""
-    if node.is_comment_node or tag in ("rp", "rt", "wbr"):
-        return ""
-    formula = node.css_first("annotation[encoding='application/x-tex']") if tag in ("span", "math") else None
-    if formula is not None:
-        return f"${_squeeze(formula.text(deep=True))}$"
-    if tag in ("code", "tt", "kbd", "samp"):
-        return _code_span(_SPACE.sub(" ", _code_text(node)))
-    if depth > _MAX_DEPTH:
-        return _squeeze(node.text(deep=True))
-    inner = "".join([_inline(child, depth + 1) for child in node.iter(include_text=True)])
-    if tag == "a" and (inner.strip() in _MARKS or not inner.strip()):
-        return ""
-    mark = _MARK_OF.get(tag or "", "")
-    return _marked(inner, mark) if mark else inner
-
-
-def _marked(inner: str, mark: str) -> str:
-    core = inner.strip()
-    if not core or "\n" in core or core.startswith(mark):
-        return inner
-    start = inner[: len(inner) - len(inner.lstrip())]
-    return f"{start}{mark}{core}{mark}{inner[len(inner.rstrip()) :]}"
-
-
-def _code_span(text: str) -> str:
-    core = text.strip()
-    if not core:
-        return text
-    if "`" not in core:
-        return f"`{core}`"
-    ticks = "`" * (max(len(run) for run in _TICKS.findall(core)) + 1)
-    pad = " " if core.startswith("`") or core.endswith("`") else ""
-    return f"{ticks}{pad}{core}{pad}{ticks}"
-
-
-def _tidy(text: str) -> str:
-    if text.isspace():
-        return ""
-    if "  " in text:
-        text = _SPACES.sub(" ", text)
-    if "\n" not in text:
-        return text.strip()
-    return "\n".join([line for line in (line.strip() for line in text.split("\n")) if line])
-
-
-def _squeeze(text: str) -> str:
-    return _SPACE.sub(" ", text).strip()
-
-
-def _code_text(node: LexborNode) -> str:
-    """The characters of code as they stand, breaks as line ends."""
-    parts: list[str] = []
-    for child in node.traverse(include_text=True):
-        if child.tag == "-text":
-            parts.append(child.text_content or "")
-        elif child.tag == "br" or (child.tag in ("div", "code") and parts and not parts[-1].endswith("\n")):
-            parts.append("\n")
-    return "".join(parts).replace("\r\n", "\n").replace("\u00a0", " ")
 
 
 def _fence(code: str, language: str) -> str:
@@ -310,11 +231,11 @@ def _language(node: LexborNode) -> str:
 
 
 def _one_line(node: LexborNode) -> str:
-    return _squeeze(_code_text(node))
+    return squeeze(code_text(node))
 
 
 def _signature_lines(node: LexborNode) -> str:
-    return "\n".join(line.rstrip() for line in _code_text(node).strip().split("\n"))
+    return "\n".join(line.rstrip() for line in code_text(node).strip().split("\n"))
 
 
 def _signature(node: LexborNode) -> str:
@@ -394,9 +315,9 @@ def _cell(cell: LexborNode | None) -> str:
         return ""
     parts: list[str] = []
     for child in cell.iter(include_text=True):
-        text = _code_span(_squeeze(child.text(deep=True))) if child.tag == "pre" else _inline(child, 0)
+        text = code_span(squeeze(child.text(deep=True))) if child.tag == "pre" else inline_of(child, 0)
         parts.append(text if child.tag in _INLINE else f" {text} ")
-    return _squeeze("".join(parts)).replace("|", "\\|")
+    return squeeze("".join(parts)).replace("|", "\\|")
 
 
 def _indented(mark: str, text: str) -> str:

@@ -1,0 +1,102 @@
+"""How does text within a line read as markdown?"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborNode
+
+_SPACES = re.compile(r" {2,}")
+_TICKS = re.compile(r"`+")
+_MARK_OF = {"strong": "**", "b": "**", "em": "*", "i": "*", "del": "~~", "s": "~~"}
+_SPACE = re.compile(r"[ \t\r\n\f\u00a0]+")
+_MARKS = frozenset({"¶", "#", "🔗", "§", "\uf0c1", "Link", "Permalink", "\u200b", "Read more"})
+_FORMULA = re.compile(r"katex|math", re.IGNORECASE)
+MAX_DEPTH = 150  # of elements within elements; what is deeper is read as text
+
+
+def inline(node: LexborNode) -> str:
+    """An element's text with emphasis and code marked, on one line unless it breaks."""
+    return tidy("".join([inline_of(child, 0) for child in node.iter(include_text=True)]))
+
+
+def inline_of(node: LexborNode, depth: int) -> str:
+    """One node's text with emphasis and code marked, spaces as they come."""
+    tag = node.tag
+    if tag == "-text":
+        return _SPACE.sub(" ", node.text_content or "")
+    if tag == "br":
+        return "\n"
+    if tag == "img":
+        alt = squeeze(node.attributes.get("alt") or "")
+        return f"[image: {alt}]" if len(alt) > 2 and not re.search(r"\.\w{3,4}$", alt) else ""
+    if node.is_comment_node or tag in ("rp", "rt", "wbr"):
+        return ""
+    formula = _formula(node) if tag in ("span", "math") else None
+    if formula is not None:
+        return f"${squeeze(formula.text(deep=True))}$"
+    if tag in ("code", "tt", "kbd", "samp"):
+        return code_span(_SPACE.sub(" ", code_text(node)))
+    if depth > MAX_DEPTH:
+        return squeeze(node.text(deep=True))
+    inner = "".join([inline_of(child, depth + 1) for child in node.iter(include_text=True)])
+    if tag == "a" and (inner.strip() in _MARKS or not inner.strip()):
+        return ""
+    mark = _MARK_OF.get(tag or "", "")
+    return _marked(inner, mark) if mark else inner
+
+
+def _formula(node: LexborNode) -> LexborNode | None:
+    """The source of a formula, which stands beside how it is shown."""
+    if node.tag == "span" and not _FORMULA.search(node.attributes.get("class") or ""):
+        return None
+    return node.css_first("annotation[encoding='application/x-tex']")
+
+
+def _marked(inner: str, mark: str) -> str:
+    core = inner.strip()
+    if not core or "\n" in core or core.startswith(mark):
+        return inner
+    start = inner[: len(inner) - len(inner.lstrip())]
+    return f"{start}{mark}{core}{mark}{inner[len(inner.rstrip()) :]}"
+
+
+def code_span(text: str) -> str:
+    """The text as code within a line."""
+    core = text.strip()
+    if not core:
+        return text
+    if "`" not in core:
+        return f"`{core}`"
+    ticks = "`" * (max(len(run) for run in _TICKS.findall(core)) + 1)
+    pad = " " if core.startswith("`") or core.endswith("`") else ""
+    return f"{ticks}{pad}{core}{pad}{ticks}"
+
+
+def tidy(text: str) -> str:
+    """The text without needless spaces and empty lines."""
+    if text.isspace():
+        return ""
+    if "  " in text:
+        text = _SPACES.sub(" ", text)
+    if "\n" not in text:
+        return text.strip()
+    return "\n".join([line for line in (line.strip() for line in text.split("\n")) if line])
+
+
+def squeeze(text: str) -> str:
+    """The text on one line."""
+    return _SPACE.sub(" ", text).strip()
+
+
+def code_text(node: LexborNode) -> str:
+    """The characters of code as they stand, breaks as line ends."""
+    parts: list[str] = []
+    for child in node.traverse(include_text=True):
+        if child.tag == "-text":
+            parts.append(child.text_content or "")
+        elif child.tag == "br" or (child.tag in ("div", "code") and parts and not parts[-1].endswith("\n")):
+            parts.append("\n")
+    return "".join(parts).replace("\r\n", "\n").replace("\u00a0", " ")
