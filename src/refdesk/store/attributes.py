@@ -13,7 +13,8 @@ from refdesk.store import rows
 from refdesk.store.filters import Scope, satisfies
 
 _CODED = ("kind", "type", "language", "extension", "metadata")
-_COLUMNS = ("id", "document", "collection", *_CODED)
+_WIDE = ("id", "document", "text")
+_COLUMNS = (*_WIDE, "collection", *_CODED)
 Mask = NDArray[np.bool_]
 
 
@@ -23,11 +24,12 @@ class Attributes:
     def __init__(self) -> None:
         self._count = 0
         self._columns: dict[str, NDArray[Any]] = {
-            name: np.empty(64, np.int64 if name in _COLUMNS[:2] else np.int32) for name in _COLUMNS
+            name: np.empty(64, np.int64 if name in _WIDE else np.int32) for name in _COLUMNS
         }
         self._values: dict[str, list[str]] = {name: [] for name in _CODED}
         self._codes: dict[str, dict[str, int]] | None = None  # of the values, once some are added
         self._by_id: NDArray[np.int64] | None = None  # slots in the order of their ids
+        self._in_order = False
 
     def __len__(self) -> int:
         return self._count
@@ -42,25 +44,34 @@ class Attributes:
         """Where those of the chunks are that are here."""
         if not self._count:
             return np.empty(0, np.int64)
+        wanted = np.array(chunk_ids, np.int64)
         if self._by_id is None:
             self._by_id = np.argsort(self.ids, kind="stable")
-        wanted = np.array(chunk_ids, np.int64)
-        places = np.searchsorted(self.ids, wanted, sorter=self._by_id)
-        found = self._by_id[np.minimum(places, self._count - 1)]
+            self._in_order = bool((self._by_id[1:] > self._by_id[:-1]).all())
+        if self._in_order:
+            found = np.minimum(np.searchsorted(self.ids, wanted), self._count - 1)
+        else:
+            places = np.searchsorted(self.ids, wanted, sorter=self._by_id)
+            found = self._by_id[np.minimum(places, self._count - 1)]
         here: NDArray[np.int64] = found[self.ids[found] == wanted]
         return here
+
+    def texts(self, chunk_ids: Sequence[int]) -> dict[int, int]:
+        """The texts of those of the chunks that are here."""
+        slots = self.slots(chunk_ids)
+        return dict(zip(self.ids[slots].tolist(), self._columns["text"][slots].tolist(), strict=True))
 
     # changing
 
     def add(self, found: Sequence[Sequence[Any]]) -> None:
-        """Appends rows of id, document, collection, kind, type, language, extension and the two metadata."""
+        """Appends rows of id, document, text, collection, kind, type, language, extension and the two metadata."""
         start, end = self._count, self._count + len(found)
         self._grow(end)
         self._by_id = None
-        for place, name in enumerate(("id", "document", "collection", "kind", "type", "language", "extension")):
+        for place, name in enumerate(_COLUMNS[:-1]):
             values = [row[place] for row in found]
             self._columns[name][start:end] = [self._code(name, v) for v in values] if name in _CODED else values
-        self._columns["metadata"][start:end] = [self._code("metadata", _merged(row[7], row[8])) for row in found]
+        self._columns["metadata"][start:end] = [self._code("metadata", _merged(row[8], row[9])) for row in found]
         self._count = end
 
     def remove(self, chunk_ids: Sequence[int]) -> Iterator[int]:

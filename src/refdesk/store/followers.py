@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -181,6 +181,14 @@ class Followers:
                     if free:
                         self.save_vectors()
         return index
+
+    def texts(self, chunk_ids: Sequence[int]) -> dict[int, int]:
+        """The texts of those of the chunks that the vector index holds, if it is in use."""
+        index = self._vectors
+        if index is None:
+            return {}
+        with index.mutex:
+            return index.texts(chunk_ids)
 
     def _vector_index(self) -> VectorIndex:
         with self._mutex:

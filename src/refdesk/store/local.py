@@ -143,7 +143,9 @@ class LocalStore:
         return self._read(lambda db: reads.chunks_of(db, document_id))
 
     def same_text(self, chunk_ids: Sequence[int]) -> dict[int, int]:
-        return self._read(lambda db: reads.same_text(db, chunk_ids))
+        known = self._followers.texts(chunk_ids)
+        rest = [chunk_id for chunk_id in chunk_ids if chunk_id not in known]
+        return known | self._read(lambda db: reads.same_text(db, rest)) if rest else known
 
     def chunks(self, chunk_ids: Sequence[int]) -> dict[int, StoredChunk]:
         return self._read(lambda db: reads.chunks(db, chunk_ids))

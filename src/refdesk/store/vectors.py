@@ -24,13 +24,13 @@ from refdesk.store.table import Table
 
 _log = logging.getLogger(__name__)
 
-VERSION = 2
+VERSION = 3
 EXACT_UP_TO = 20_000  # vectors; below, exact takes about a millisecond, and codes would hardly be asked
 _RECALIBRATE_AT = 4  # times the size that the codes were calibrated at
 _ASIDE, _ASIDE_SHARE = 1000, 0.05  # changes, or share of the whole, that are kept beside it
 _SLICE = 4000
 _SELECT = """
-SELECT c.id, c.document, d.collection, c.kind, c.type, c.language, d.extension, d.metadata, c.metadata, v.data
+SELECT c.id, c.document, c.text, d.collection, c.kind, c.type, c.language, d.extension, d.metadata, c.metadata, v.data
 FROM chunks c JOIN documents d ON d.id = c.document JOIN vectors v ON v.id = c.vector
 """
 
@@ -82,6 +82,13 @@ class VectorIndex:
         settled = [chunk_id for chunk_id in chunk_ids if chunk_id not in self._gone]
         found = self._base.cosines(vector, settled)
         return found | self._fresh.cosines(vector, chunk_ids) if self._fresh else found
+
+    def texts(self, chunk_ids: Sequence[int]) -> dict[int, int]:
+        """The texts of those of the chunks that are here; a chunk keeps its text."""
+        found: dict[int, int] = {}
+        for table in self._tables():
+            found |= table.attributes.texts(chunk_ids)
+        return found
 
     # following the record
 
