@@ -78,12 +78,14 @@ def _warm(desk: Desk, count: int) -> tuple[dict[str, Asked], dict[str, Any]]:
 
 
 def _each(sides: dict[str, Callable[[str], object]], texts: Sequence[str]) -> dict[str, list[tuple[float, float]]]:
-    """Milliseconds (wall, processor) of every side for every query, the sides in turn; the first ones only warm up."""
+    """Milliseconds (wall, processor) of every side for every query; the first ones only warm up.
+
+    The order is drawn anew for each query, so that no side always finds the caches as the same other one left them.
+    """
     times: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}
-    names = list(sides)
-    for number, text in enumerate(texts):
-        for shift in range(len(names)):
-            name = names[(number + shift) % len(names)]
+    generator = random.Random(13)
+    for text in texts:
+        for name in generator.sample(list(sides), len(sides)):
             started, used = time.perf_counter(), time.process_time()
             sides[name](text)
             times[name].append(((time.perf_counter() - started) * 1e3, (time.process_time() - used) * 1e3))
