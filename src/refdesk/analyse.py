@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TypeVar
 
 import Stemmer
@@ -58,6 +59,7 @@ def parts(word: str) -> list[str]:
     return [part.lower() for part in _PARTS.findall(word)]
 
 
+@lru_cache(maxsize=20_000)
 def _terms_of(word: str) -> tuple[str, ...]:
     if _CJK_RUN.match(word):
         # Each character, then the pair it begins: so that a part of a run is a phrase of the run's terms.

@@ -34,6 +34,10 @@ class Pieces:
 
     def __init__(self, vocabulary: Iterable[str]) -> None:
         self._ids = {piece: number for number, piece in enumerate(vocabulary)}
+        self._longest: dict[str, int] = {}  # by how a piece begins: no longer one need be looked for
+        for piece in self._ids:
+            begin = piece[:3] if piece.startswith("##") else piece[:1]
+            self._longest[begin] = max(len(piece), self._longest.get(begin, 0))
         # No word goes over a blank, or in ASCII over anything but a name: runs are spelt once and remembered.
         self._names: _Spelt[bytes] = _Spelt(lambda name: self._spell(name.decode()))
         self._runs: _Spelt[str] = _Spelt(self._spell)
@@ -58,14 +62,13 @@ class Pieces:
         found: list[int] = []
         start = 0
         while start < len(word):
-            end = min(len(word), start + _LONGEST)
-            while end > start:
-                part = self._ids.get(word[start:end] if start == 0 else "##" + word[start:end])
-                if part is not None:
-                    found.append(part)
-                    break
+            rest = word[start : start + _LONGEST] if start == 0 else f"##{word[start : start + _LONGEST]}"
+            end = min(len(rest), self._longest.get(rest[:1] if start == 0 else rest[:3], 0))
+            while end and rest[:end] not in self._ids:
                 end -= 1
-            start = max(end, start + 1)
+            if end:
+                found.append(self._ids[rest[:end]])
+            start += max(end if start == 0 else end - 2, 1)
         return found
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import queue
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 from refdesk.model import Chunking, Content, Skipped
-from refdesk.parse.worker import STALLED_S, Worker, prepare_one
+from refdesk.parse.worker import STALLED_S, Worker, prepare_one, unpacked
 from refdesk.ports import Embedder, Parser
 from refdesk.prepare import Missing, Prepared
 
@@ -18,6 +18,7 @@ Answer = tuple[Content, Prepared | Skipped]
 _INLINE_BYTES = 1_500_000  # less than this is parsed sooner than a worker starts
 _GROUP_BYTES = 200_000
 _GROUP_FILES = 32
+_AHEAD = 6  # groups for each worker that may be under way while a batch is written
 _FATAL = f"the parser crashed on it or took over {STALLED_S:.0f} s"
 
 
@@ -47,15 +48,15 @@ class Pool:
         workers = [Worker(self._parser, self._embedder) for _ in range(self._count)]
         for worker in workers:
             idle.put(worker)
-        waiting: deque[Future[list[Answer]]] = deque()
+        waiting: deque[Future[Callable[[], list[Answer]]]] = deque()
         threads = ThreadPoolExecutor(self._count, thread_name_prefix="parse")
         try:
             for group in groups:
                 waiting.append(threads.submit(_parse_by, idle, group, chunking, missing))
-                while len(waiting) > 2 * self._count:
-                    yield from waiting.popleft().result()
+                while len(waiting) > _AHEAD * self._count:
+                    yield from waiting.popleft().result()()
             while waiting:
-                yield from waiting.popleft().result()
+                yield from waiting.popleft().result()()
         finally:
             for future in waiting:
                 future.cancel()
@@ -84,16 +85,17 @@ def _chain(first: Sequence[Content], rest: Iterable[Sequence[Content]]) -> Itera
 
 def _parse_by(
     idle: queue.SimpleQueue[Worker], group: Sequence[Content], chunking: Chunking, missing: Missing
-) -> list[Answer]:
+) -> Callable[[], list[Answer]]:
+    """Has the group parsed, and returns how to unpack it: the worker need not wait for that."""
     worker = idle.get()
     try:
         found = worker.prepare(group, chunking, missing)
         if found is not None:
-            return list(zip(group, found, strict=True))
+            return lambda: list(zip(group, unpacked(found), strict=True))
         answers: list[Answer] = []
         for content in group:  # one of them killed the worker: find out which, keep the others
             alone = worker.prepare([content], chunking, missing)
-            answers.append((content, alone[0] if alone else Skipped(path=content.path, reason=_FATAL)))
-        return answers
+            answers.append((content, unpacked(alone)[0] if alone else Skipped(path=content.path, reason=_FATAL)))
+        return lambda: answers
     finally:
         idle.put(worker)

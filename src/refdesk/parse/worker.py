@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import multiprocessing
+import pickle
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -49,17 +50,13 @@ class Worker:
             self._process.start()
         theirs.close()
 
-    def prepare(
-        self, group: Sequence[Content], chunking: Chunking, missing: Missing
-    ) -> list[Prepared | Skipped] | None:
-        """What the process found, or None when it died or stalled; a new one stands ready then."""
+    def prepare(self, group: Sequence[Content], chunking: Chunking, missing: Missing) -> bytes | None:
+        """What the process found, packed, or None when it died or stalled; a new one stands ready then."""
         try:
             self._pipe.send((group, chunking))
             if self._embedder is not None:
-                self._pipe.send(missing(self._receive()))
-            found, keys, rows = self._receive()
-            vectors = dict(zip(keys, rows, strict=True))
-            return [_unpacked(one, vectors) for one in found]
+                self._pipe.send(missing(_loaded(self._receive())))
+            return self._receive()
         except (OSError, EOFError):
             pass
         if not self._stopped:
@@ -67,10 +64,10 @@ class Worker:
             self._start()
         return None
 
-    def _receive(self) -> Any:
+    def _receive(self) -> bytes:
         if not self._pipe.poll(STALLED_S):
             raise EOFError
-        return self._pipe.recv()
+        return self._pipe.recv_bytes()
 
     def stop(self) -> None:
         self._stopped = True
@@ -156,6 +153,17 @@ def _packed(one: Prepared | Skipped) -> Any:
         one.vector_keys,
         one.terms,
     )
+
+
+def _loaded(packed: bytes) -> Any:
+    return pickle.loads(packed)  # noqa: S301 - as Connection.recv does it: what our own child sent
+
+
+def unpacked(packed: bytes) -> list[Prepared | Skipped]:
+    """What a worker sent."""
+    found, keys, rows = _loaded(packed)
+    vectors = dict(zip(keys, rows, strict=True))
+    return [_unpacked(one, vectors) for one in found]
 
 
 def _unpacked(sent: Any, vectors: Mapping[bytes, Any]) -> Prepared | Skipped:

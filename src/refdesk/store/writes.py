@@ -44,6 +44,8 @@ _DROP_LOOSE_BLOBS = """
 DELETE FROM blobs WHERE id IN (SELECT value FROM json_each(?))
     AND NOT EXISTS (SELECT 1 FROM documents WHERE documents.raw = blobs.id)
 """
+_KNOWN_KEYS = "SELECT key FROM vectors WHERE key IN"
+_ASKED = 500  # of the values that a statement may bind
 _DROP_LOOSE_VECTORS = "DELETE FROM vectors WHERE NOT EXISTS (SELECT 1 FROM chunks WHERE chunks.vector = vectors.id)"
 
 
@@ -152,8 +154,13 @@ def _dimension(db: sqlite3.Connection) -> int:
 
 def missing_vectors(db: sqlite3.Connection, keys: Iterable[bytes]) -> set[bytes]:
     """Those of the keys that no vector is kept under."""
-    find = "SELECT 1 FROM vectors WHERE key = ?"
-    return {key for key in keys if key and db.execute(find, (key,)).fetchone() is None}
+    wanted = list({key for key in keys if key})
+    missing = set(wanted)
+    for start in range(0, len(wanted), _ASKED):  # together: each statement may have to wait for its turn to run
+        some = wanted[start : start + _ASKED]
+        places = ",".join("?" * len(some))
+        missing.difference_update(key for (key,) in db.execute(f"{_KNOWN_KEYS} ({places})", some))
+    return missing
 
 
 def _write_document(change: Change, collection: int, write: DocumentWrite) -> None:
