@@ -23,11 +23,14 @@ CHUNK = (
 _decode = json.JSONDecoder().raw_decode  # what dump() wrote has no blanks around it, which json.loads looks for
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
+
+
 def dump(value: Mapping[str, Any] | Sequence[str]) -> str:
     """The value as canonical JSON: equal values give equal text."""
     if not value:
         return "{}" if isinstance(value, Mapping) else "[]"
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return _encode(value)
 
 
 def load_map(text: str) -> dict[str, Any]:

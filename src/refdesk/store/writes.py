@@ -1,12 +1,15 @@
 """What does a batch change in the record?  Functions over an open write transaction."""
 
+# ruff: noqa: S608 - statements are put together from constants; values are bound
+
 from __future__ import annotations
 
 import json
 import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from itertools import count
 from typing import Any
 
 from refdesk.errors import CollectionExists, CollectionNotFound, DocumentNotFound, InvalidInput, StoreError
@@ -25,16 +28,15 @@ ON CONFLICT (ulid) DO UPDATE SET (collection, uri, path, extension, title, conte
     modified_ns, metadata, created_at, updated_at, raw) = (excluded.collection, excluded.uri, excluded.path,
     excluded.extension, excluded.title, excluded.content_type, excluded.content_hash, excluded.size,
     excluded.modified_ns, excluded.metadata, excluded.created_at, excluded.updated_at, excluded.raw)
+RETURNING id, metadata
 """
 _PUT_CHUNK = """
 INSERT INTO chunks (id, document, position, text, vector, digest, key, kind, type, language, start_line, end_line,
                     tokens, title, breadcrumb, symbols, signature, doc_comment, metadata)
-VALUES (?, ?, ?, (SELECT id FROM texts WHERE hash = ?), (SELECT id FROM vectors WHERE key = ?),
-        ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 """
 _MOVE_CHUNK = """
-UPDATE chunks SET position = ?, start_line = ?, end_line = ?, tokens = ?,
-                  vector = (SELECT id FROM vectors WHERE key = ?) WHERE id = ?
+UPDATE chunks SET position = ?, start_line = ?, end_line = ?, tokens = ?, vector = ? WHERE id = ?
 """
 _DROP_LOOSE_TEXTS = """
 DELETE FROM texts WHERE id IN (SELECT value FROM json_each(?))
@@ -44,7 +46,6 @@ _DROP_LOOSE_BLOBS = """
 DELETE FROM blobs WHERE id IN (SELECT value FROM json_each(?))
     AND NOT EXISTS (SELECT 1 FROM documents WHERE documents.raw = blobs.id)
 """
-_KNOWN_KEYS = "SELECT key FROM vectors WHERE key IN"
 _ASKED = 500  # of the values that a statement may bind
 _DROP_LOOSE_VECTORS = "DELETE FROM vectors WHERE NOT EXISTS (SELECT 1 FROM chunks WHERE chunks.vector = vectors.id)"
 
@@ -104,27 +105,46 @@ def apply(db: sqlite3.Connection, batch: Batch) -> Change:
     """Makes the batch's changes and returns what they touched."""
     collection = collection_row(db, batch.collection)
     change = Change(db)
-    _put_vectors(db, batch)
+    vectors = _put_vectors(db, batch)
     for document_id in batch.removes:
         _remove_document(change, document_id)
     for document in batch.touches:
         _touch_document(change, collection, document)
     for write in batch.writes:
-        _write_document(change, collection, write)
+        _write_document(change, collection, write, vectors)
     change.finish()
     return change
 
 
-def _put_vectors(db: sqlite3.Connection, batch: Batch) -> None:
+def _put_vectors(db: sqlite3.Connection, batch: Batch) -> dict[bytes, int]:
+    """Keeps the batch's vectors and returns the rows of all that it names."""
+    kept = _ids(db, "vectors", "key", {key for write in batch.writes for key in write.vector_keys if key})
     if batch.vectors:
         _refuse_other_dimensions(db, batch)
-        packed = _pack_vectors(list(batch.vectors.values()))
-        db.executemany(
-            "INSERT OR IGNORE INTO vectors (key, data) VALUES (?, ?)", zip(batch.vectors, packed, strict=True)
-        )
-    wanted = {key for write in batch.writes for key in write.vector_keys if key} - batch.vectors.keys()
-    if missing_vectors(db, wanted):
+        kept |= _ids(db, "vectors", "key", batch.vectors.keys())
+        new = [key for key in batch.vectors if key not in kept]
+        first = _next_id(db, "vectors")
+        packed = _pack_vectors([batch.vectors[key] for key in new])
+        db.executemany("INSERT INTO vectors (id, key, data) VALUES (?, ?, ?)", zip(count(first), new, packed))
+        kept |= dict(zip(new, count(first)))
+    if any(key and key not in kept for write in batch.writes for key in write.vector_keys):
         raise StoreError("The batch names vectors that the library does not hold.", "Embed the texts again and retry.")
+    return kept
+
+
+def _ids(db: sqlite3.Connection, table: str, column: str, keys: Iterable[bytes]) -> dict[bytes, int]:
+    """The rows of those of the keys that the table holds."""
+    found: dict[bytes, int] = {}
+    wanted = list(keys)
+    for start in range(0, len(wanted), _ASKED):  # together: each statement may have to wait for its turn to run
+        some = wanted[start : start + _ASKED]
+        places = ",".join("?" * len(some))
+        found.update(db.execute(f"SELECT {column}, id FROM {table} WHERE {column} IN ({places})", some))
+    return found
+
+
+def _next_id(db: sqlite3.Connection, table: str) -> int:
+    return int(db.execute(f"SELECT coalesce(max(id), 0) + 1 FROM {table}").fetchone()[0])
 
 
 def _refuse_other_dimensions(db: sqlite3.Connection, batch: Batch) -> None:
@@ -141,6 +161,8 @@ def _pack_vectors(vectors: Sequence[Vector]) -> list[bytes]:
     """Each vector in half precision."""
     import numpy as np
 
+    if not vectors:
+        return []
     return [row.tobytes() for row in np.stack(vectors).astype("<f2")]
 
 
@@ -154,16 +176,11 @@ def _dimension(db: sqlite3.Connection) -> int:
 
 def missing_vectors(db: sqlite3.Connection, keys: Iterable[bytes]) -> set[bytes]:
     """Those of the keys that no vector is kept under."""
-    wanted = list({key for key in keys if key})
-    missing = set(wanted)
-    for start in range(0, len(wanted), _ASKED):  # together: each statement may have to wait for its turn to run
-        some = wanted[start : start + _ASKED]
-        places = ",".join("?" * len(some))
-        missing.difference_update(key for (key,) in db.execute(f"{_KNOWN_KEYS} ({places})", some))
-    return missing
+    wanted = {key for key in keys if key}
+    return wanted - _ids(db, "vectors", "key", wanted).keys()
 
 
-def _write_document(change: Change, collection: int, write: DocumentWrite) -> None:
+def _write_document(change: Change, collection: int, write: DocumentWrite, vectors: Mapping[bytes, int]) -> None:
     if len(write.vector_keys) != len(write.chunks):
         raise InvalidInput(f"{len(write.chunks)} chunks came with {len(write.vector_keys)} vector keys.")
     db = change.db
@@ -173,15 +190,16 @@ def _write_document(change: Change, collection: int, write: DocumentWrite) -> No
     raw_key, packed = rows.pack(write.raw)
     db.execute("INSERT OR IGNORE INTO blobs (hash, data) VALUES (?, ?)", (raw_key, packed))
     values = _document_values(collection, write.document)
-    db.execute(_PUT_DOCUMENT, (*values, raw_key))
-    document, metadata = db.execute(
-        "SELECT id, metadata FROM documents WHERE ulid = ?", (write.document.id,)
-    ).fetchone()
+    document, metadata = db.execute(_PUT_DOCUMENT, (*values, raw_key)).fetchone()
     relabelled = before is not None and before[1:4] != (collection, rows.storable(write.document.path), metadata)
     if before is not None:
         change.loosened_blob(before[4])
-    _replace_chunks(change, document, write, relabelled)
-    _replace_graph(db, document, write)
+    kept = _chunks_by_digest(db, document) if before is not None else {}
+    _replace_chunks(change, document, write, relabelled, kept, vectors)
+    if before is not None:
+        db.execute("DELETE FROM symbols WHERE document = ?", (document,))
+        db.execute("DELETE FROM refs WHERE document = ?", (document,))
+    _put_graph(db, document, write)
 
 
 def _document_values(collection: int, document: Document) -> tuple[Any, ...]:
@@ -193,40 +211,58 @@ def _document_values(collection: int, document: Document) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _replace_chunks(change: Change, document: int, write: DocumentWrite, relabelled: bool) -> None:
-    kept = _chunks_by_digest(change.db, document)
-    texts, added, moved = [], [], []
-    for position, (chunk, vector_key) in enumerate(zip(write.chunks, write.vector_keys, strict=True)):
-        text = rows.storable(chunk.text)
-        text_key = rows.content_key(text.encode())
+def _replace_chunks(
+    change: Change,
+    document: int,
+    write: DocumentWrite,
+    relabelled: bool,
+    kept: Mapping[bytes, list[tuple[Any, ...]]],
+    vectors: Mapping[bytes, int],
+) -> None:
+    added, moved = [], []
+    texts = [rows.storable(chunk.text) for chunk in write.chunks]
+    text_keys = [rows.content_key(text.encode()) for text in texts]
+    text_ids = _put_texts(change.db, dict(zip(text_keys, texts, strict=True)))
+    chunks = zip(write.chunks, write.vector_keys, text_keys, strict=True)
+    for position, (chunk, vector_key, text_key) in enumerate(chunks):
         digest = rows.digest(chunk, text_key)
         same = kept[digest].pop() if kept.get(digest) else None
         place = (position, chunk.start_line, chunk.end_line, chunk.tokens)
+        vector = vectors[vector_key] if vector_key else None
         if same is None:
             chunk_id = change.next_id()
             change.touched(chunk_id, _BOTH)
             if write.terms:
                 change.terms[chunk_id] = write.terms[position]
-            texts.append((text_key, text))
-            added.append(_chunk_values(chunk_id, document, position, text_key, vector_key, digest, chunk))
+            added.append(_chunk_values(chunk_id, document, position, text_ids[text_key], vector, digest, chunk))
             continue
         chunk_id, _, *old_place, old_vector = same
-        revectored = (old_vector or b"") != vector_key
         change.touched(chunk_id, _BOTH) if relabelled else None
-        change.touched(chunk_id, VECTORS) if revectored else None
-        if revectored or tuple(old_place) != place:
-            moved.append((*place, vector_key or None, chunk_id))
+        change.touched(chunk_id, VECTORS) if old_vector != vector else None
+        if old_vector != vector or tuple(old_place) != place:
+            moved.append((*place, vector, chunk_id))
     change.remove_chunks(row[:2] for left in kept.values() for row in left)
-    change.db.executemany("INSERT OR IGNORE INTO texts (hash, text) VALUES (?, ?)", texts)
     change.db.executemany(_PUT_CHUNK, added)
     change.db.executemany(_MOVE_CHUNK, moved)
+
+
+def _put_texts(db: sqlite3.Connection, texts: Mapping[bytes, str]) -> dict[bytes, int]:
+    """Keeps the texts and returns their rows."""
+    known = _ids(db, "texts", "hash", texts)
+    new = [key for key in texts if key not in known]
+    first = _next_id(db, "texts")
+    db.executemany(
+        "INSERT INTO texts (id, hash, text) VALUES (?, ?, ?)",
+        [(first + i, key, texts[key]) for i, key in enumerate(new)],
+    )
+    return known | dict(zip(new, count(first)))
 
 
 def _chunks_by_digest(db: sqlite3.Connection, document: int) -> dict[bytes, list[tuple[Any, ...]]]:
     found: dict[bytes, list[tuple[Any, ...]]] = defaultdict(list)
     rows_of = db.execute(
-        "SELECT c.digest, c.id, c.text, c.position, c.start_line, c.end_line, c.tokens, v.key"
-        " FROM chunks c LEFT JOIN vectors v ON v.id = c.vector WHERE c.document = ? ORDER BY c.position DESC",
+        "SELECT digest, id, text, position, start_line, end_line, tokens, vector"
+        " FROM chunks WHERE document = ? ORDER BY position DESC",
         (document,),
     )
     for digest, *row in rows_of:
@@ -235,19 +271,17 @@ def _chunks_by_digest(db: sqlite3.Connection, document: int) -> dict[bytes, list
 
 
 def _chunk_values(
-    chunk_id: int, document: int, position: int, text_key: bytes, vector_key: bytes, digest: bytes, chunk: Chunk
+    chunk_id: int, document: int, position: int, text: int, vector: int | None, digest: bytes, chunk: Chunk
 ) -> tuple[Any, ...]:
     return (
-        chunk_id, document, position, text_key, vector_key or None, digest, rows.storable(chunk.key), chunk.kind,
+        chunk_id, document, position, text, vector, digest, rows.storable(chunk.key), chunk.kind,
         chunk.type, chunk.language, chunk.start_line, chunk.end_line, chunk.tokens, rows.storable(chunk.title),
         rows.storable(rows.dump(chunk.breadcrumb)), rows.storable(rows.dump(chunk.symbols)),
         rows.storable(chunk.signature), rows.storable(chunk.doc_comment), rows.storable(rows.dump(chunk.metadata)),
     )  # fmt: skip
 
 
-def _replace_graph(db: sqlite3.Connection, document: int, write: DocumentWrite) -> None:
-    db.execute("DELETE FROM symbols WHERE document = ?", (document,))
-    db.execute("DELETE FROM refs WHERE document = ?", (document,))
+def _put_graph(db: sqlite3.Connection, document: int, write: DocumentWrite) -> None:
     clean = rows.storable
     db.executemany(
         "INSERT INTO symbols VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
