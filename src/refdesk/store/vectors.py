@@ -101,7 +101,7 @@ class VectorIndex:
         sample = _sample(db)
         self._dimension = sample.shape[1]
         codes = None
-        if count > EXACT_UP_TO and turbovec_takes(self._dimension):
+        if count > EXACT_UP_TO and len(sample) > 1 and turbovec_takes(self._dimension):
             codes = Codes.calibrated(sample)
             self._calibrated_at = count
         self._base = Table(Engine(Rows.empty(self._dimension, count), codes))
