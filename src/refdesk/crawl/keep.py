@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
@@ -12,7 +12,9 @@ from refdesk.crawl.urls import path_of
 from refdesk.desk import Desk
 from refdesk.model import Batch, Collection, Content
 
-_BATCH_PAGES, _BATCH_BYTES = 400, 8_000_000  # what waits is parsed by as many processes as it is worth
+_BATCH_PAGES, _BATCH_BYTES = 2_000, 32_000_000
+_FEW_BYTES = 1_400_000  # parsed here, sooner than other processes start to do it
+_MANY_BYTES = 6_000_000  # worth that others are started
 _REMOVED_AT_ONCE = 500
 
 
@@ -33,7 +35,8 @@ KeepSome = Callable[[], Kept | None]
 
 def keep_some(desk: Desk, collection: Collection, state: CrawlState) -> Kept | None:
     """Indexes the pages that wait longest; None when none waits.  They wait until they are released."""
-    waiting = _first(state.bodies("fetched", _BATCH_PAGES))
+    many = state.waiting_bytes("fetched") >= _MANY_BYTES
+    waiting = state.bodies("fetched", _BATCH_PAGES, _BATCH_BYTES if many else _FEW_BYTES)
     if not waiting:
         return None
     contents = [_content(one) for one in waiting]
@@ -97,17 +100,6 @@ class Keeper:
         """The text that the library has for a page, "" for none."""
         found = self._desk.store.document_by_uri(url, self._collection.name)
         return self._desk.store.raw(found.id) if found is not None else ""
-
-
-def _first(bodies: Sequence[Body]) -> list[Body]:
-    chosen: list[Body] = []
-    size = 0
-    for one in bodies:
-        size += len(one.data)
-        if chosen and size > _BATCH_BYTES:
-            break
-        chosen.append(one)
-    return chosen
 
 
 def _content(body: Body) -> Content:

@@ -247,14 +247,30 @@ class CrawlState:
             found.append((Entry(*entry), body, json.loads(headers)))
         return found
 
-    def bodies(self, state: PageState, limit: int) -> list[Body]:
-        """The first pages of a state whose bodies are here."""
+    def waiting_bytes(self, state: PageState) -> int:
+        """How large the bodies of the pages of a state are together."""
         query = (
-            "SELECT url, target, hash, data, content_type, charset, last_modified"
-            " FROM pages JOIN bodies USING (collection, url)"
-            " WHERE collection = ? AND state = ? ORDER BY asked_at, pages.rowid LIMIT ?"
+            "SELECT coalesce(sum(length(data)), 0) FROM pages JOIN bodies USING (collection, url)"
+            " WHERE collection = ? AND state = ?"
         )
-        return [Body(*row) for row in self._rows(query, self._collection, state, limit)]
+        return int(self._rows(query, self._collection, state)[0][0])
+
+    def bodies(self, state: PageState, limit: int, most_bytes: int = _ALL) -> list[Body]:
+        """The first pages of a state whose bodies are here: at least one, and no more than so large together."""
+        query = (
+            "SELECT url, target, hash, content_type, charset, last_modified FROM pages JOIN bodies"
+            " USING (collection, url) WHERE collection = ? AND state = ? ORDER BY asked_at, pages.rowid LIMIT ?"
+        )
+        found: list[Body] = []
+        size = 0
+        for url, target, digest, content_type, charset, modified in self._rows(query, self._collection, state, limit):
+            # One by one: they would all be sorted together otherwise, however large they are.
+            data = self._rows("SELECT data FROM bodies WHERE collection = ? AND url = ?", self._collection, url)[0][0]
+            size += len(data)
+            if found and 0 <= most_bytes < size:
+                break
+            found.append(Body(url, target, digest, data, content_type, charset, modified))
+        return found
 
     def release(self, results: Iterable[tuple[str, PageState, str]]) -> None:
         """Sets state and reason of pages whose bodies are no longer needed."""

@@ -168,3 +168,14 @@ def test_a_finished_crawl_leaves_a_small_file(tmp_path: Path, opened: Open) -> N
     state.release((ROOT + str(number), "stored", "") for number in range(40))
     state.finish()
     assert (tmp_path / "crawl.db").stat().st_size < 200_000
+
+
+def test_bodies_come_by_size(opened: Open) -> None:
+    state = opened()
+    state.begin(ROOT)
+    frontier(state).found([ROOT + str(number) for number in range(4)], 1)
+    for number in range(4):
+        state.hold(body(str(number), b"x" * 10), "fetched", {})
+    assert state.waiting_bytes("fetched") == 40 and state.waiting_bytes("alias") == 0
+    assert [len(state.bodies("fetched", 10, most)) for most in (0, 9, 10, 25, 40)] == [1, 1, 1, 2, 4]
+    assert len(state.bodies("fetched", 3)) == 3
