@@ -128,7 +128,7 @@ def compare(graph: Graph, truth: Truth, nodes: list[Node], want: str) -> dict[st
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--package", nargs="*", default=PACKAGES)
-    parser.add_argument("--symbols", type=int, default=200)
+    parser.add_argument("--symbols", type=int, default=100)
     parser.add_argument("--differences", type=int, default=0, help="how many differences to print of each kind")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()

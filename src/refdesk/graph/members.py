@@ -257,6 +257,8 @@ class Members:
                 found = found or types_of(held, of_type if "." in looped else around)
             if language in languages.IMPLICIT_SELF:
                 found = found or types_of(last, of_type)
+            for outer in file.functions_around(ref.source) if not found else ():
+                found = found or types_of(last, file.text(outer.start_line, outer.end_line))
             return found or types_of(last, file.top_lines(last))
         found = types_of(last, of_type) or self._of_member(receiver, last)
         for variable in receivers.handed_from(last, of_type) if not found else ():

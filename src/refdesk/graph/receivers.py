@@ -20,7 +20,7 @@ _ANNOTATION = 200  # characters
 _ARGUMENTS = 4_000  # characters
 _ASSIGNED = re.compile(r"\s*(?::=|=)\s*" + _WORDS + _TYPE + r"\s*(?:[({]|::new|\.new|\.shared|\.\w+\()")
 _ALIAS = re.compile(r"[ \t]*=[ \t]*((?:[A-Za-z_]\w*\.)*[A-Z]\w*[ \t]*(?:(?=\n|$)|\[|\||if\b|or\b)[^\n]*)")
-_TRAILING = re.compile(r"\s+\*?(?:\w+\.)?" + _TYPE + r"\b")
+_TRAILING = re.compile(r"[ \t]+(?:\[\]|\*)*((?:\w+\.)?[A-Za-z_]\w*)")  # Go's own types may begin with a small letter
 _OPENED = re.compile(r"\bwith\s+" + _TYPE + r"\([^\n]*\)\s+as\s+$")
 _DECLARED = re.compile(r"\b(?:const\s+)?" + _TYPE + r"(?:<[^<>;]*>)?[\s*&]+$")
 _DECLARED_TAIL = re.compile(r"\s*(?:[=;,)\[({:]|in\b)")

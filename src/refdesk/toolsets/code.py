@@ -326,6 +326,9 @@ def _owners(hits: Sequence[Hit]) -> set[str]:
 
 def _statistics(report: Report, folder: Path, desk: Desk) -> Json:
     stats = desk.store.stats(report.collection)
+    empty = [one for one in report.errors if one.reason.startswith("empty file")]  # nothing went wrong with these
+    errors = [one for one in report.errors if one not in empty]
+    skipped = [*report.skipped, *empty]
     return {
         "path": str(folder),
         "collection": report.collection,
@@ -337,9 +340,9 @@ def _statistics(report: Report, folder: Path, desk: Desk) -> Json:
         "unchanged": report.unchanged,
         "moved": report.moved,
         "removed": report.removed,
-        "skipped": len(report.skipped),
-        "skipped_files": [{"path": one.path, "reason": one.reason} for one in report.skipped[:_LISTED]],
-        "errors": [{"path": one.path, "reason": one.reason} for one in report.errors[:_LISTED]],
+        "skipped": len(skipped),
+        "skipped_files": [{"path": one.path, "reason": one.reason} for one in skipped[:_LISTED]],
+        "errors": [{"path": one.path, "reason": one.reason} for one in errors[:_LISTED]],
         "seconds": round(report.seconds, 3),
     }
 
