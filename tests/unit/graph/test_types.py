@@ -16,6 +16,7 @@ FILES = {
     "kit/wire.py": """class Connection:
     def channel(self): ...
     def limit(self): ...
+    def isoweekday(self): ...
 """,
     "kit/shapes.py": """from typing import Protocol
 
@@ -49,6 +50,7 @@ def extend(shape):
 from typing import Optional, Union
 
 import amqp
+from datetime import datetime
 from foreign import Connection
 
 from kit import shapes
@@ -96,6 +98,17 @@ def of_a_closure(shape: Round):
 
 def of_a_callback(make: Callable[[Round], None]):
     make.area()
+
+
+def of_a_foreign_type(at: datetime, other: "Optional[datetime]"):
+    at.isoweekday()
+    other.isoweekday()
+    made = amqp.connect()
+    made.isoweekday()
+
+
+def of_who_knows(at):
+    at.isoweekday()
 
 
 def of_a_query(session):
@@ -152,6 +165,7 @@ def test_a_type_is_what_the_file_imports_by_its_name(graph: Graph) -> None:
 
 def test_what_a_foreign_call_gives_is_not_guessed(graph: Graph) -> None:
     assert callers(graph, "kit/wire.py", "Connection.limit") == set()
+    assert callers(graph, "kit/wire.py", "Connection.isoweekday") == {"of_who_knows"}
 
 
 def test_unions_aliases_loops_and_members_that_are_classes(graph: Graph) -> None:
