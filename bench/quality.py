@@ -1,12 +1,14 @@
 """How good are the answers?  Known-item sets through the real engine, for keywords, vectors and hybrid.
 
 python -m bench.quality [--sets python code docs] [--embedder static|wordllama|none] [--precise] [--json FILE]
+python -m bench.quality --weights FILE   ranks with other weights of the second stage too
 python -m bench.quality --tune          tries the engine's constants on packages that are not reported
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +23,7 @@ from bench.sets import Asked, KnownItems
 from refdesk.app import open_desk
 from refdesk.desk import Desk
 from refdesk.model import Filters, Query, StoredChunk
+from refdesk.search import rerank
 from refdesk.search.engine import Engine
 from refdesk.search.understand import understand
 from refdesk.settings import Settings
@@ -50,7 +53,18 @@ def indexed(known: KnownItems, embedder: str, libraries: Path | None = None) -> 
             yield desk
 
 
-def rankers(desk: Desk, *, sweep: bool, precise: bool = False) -> dict[str, Ranker]:
+@contextmanager
+def weighed(file: Path) -> Iterator[None]:
+    """The second stage with the weights of a file."""
+    other = rerank.Weights(**json.loads(file.read_text(encoding="utf-8")))
+    shipped, rerank.weights = rerank.weights, lambda: other  # type: ignore[assignment]
+    try:
+        yield
+    finally:
+        rerank.weights = shipped
+
+
+def rankers(desk: Desk, *, sweep: bool, precise: bool = False, weights: Path | None = None) -> dict[str, Ranker]:
     """The ways to rank: each index by itself, then the engine by keywords, by vectors and as it comes."""
 
     memory = remembered(desk.store, desk.embedder)  # the looks-up are the same for every alpha
@@ -70,9 +84,16 @@ def rankers(desk: Desk, *, sweep: bool, precise: bool = False) -> dict[str, Rank
             from refdesk_precise import PreciseModel
 
             found["precise"] = engine(None, Engine(*memory, PreciseModel()))
+        if weights is not None:
+            found[weights.stem] = lambda text: _with_weights(weights, found["hybrid"], text)
         if sweep:
             found |= {f"alpha {alpha}": engine(alpha) for alpha in ALPHAS}
     return found
+
+
+def _with_weights(file: Path, ranker: Ranker, text: str) -> Sequence[StoredChunk]:
+    with weighed(file):
+        return ranker(text)
 
 
 def _bm25(desk: Desk, text: str) -> list[StoredChunk]:
@@ -107,14 +128,20 @@ def score(name: str, ranker: Ranker, items: Sequence[Asked]) -> Score:
 
 
 def measure(
-    known: KnownItems, embedder: str, libraries: Path | None = None, *, sweep: bool, precise: bool = False
+    known: KnownItems,
+    embedder: str,
+    libraries: Path | None = None,
+    *,
+    sweep: bool,
+    precise: bool = False,
+    weights: Path | None = None,
 ) -> dict[str, Any]:
     """Every ranker on a set's reported half."""
     started = time.perf_counter()
     with indexed(known, embedder, libraries) as desk:
         stats = desk.store.stats()
         built = time.perf_counter() - started
-        ways = rankers(desk, sweep=sweep, precise=precise)
+        ways = rankers(desk, sweep=sweep, precise=precise, weights=weights)
         scores = [score(name, ranker, known.report) for name, ranker in ways.items()]
     return {
         "set": known.name,
@@ -135,7 +162,8 @@ def fusion_rows(result: dict[str, Any]) -> list[tables.Row]:
         return []
     hybrid = by_name["hybrid"]
     rows = []
-    for name in ("keywords", "vectors", "bm25 index", "vector index"):
+    others = [name for name in by_name if name != "hybrid" and not name.startswith("alpha ")]
+    for name in others:
         gain = metrics.difference(hybrid.by_query, by_name[name].by_query)
         sides = f"NDCG@10 {hybrid.ndcg.mean:.3f} against {by_name[name].ndcg.mean:.3f}"
         note = f"{sides}, 95% {gain.low:+.3f} to {gain.high:+.3f}"
@@ -169,6 +197,7 @@ def main() -> None:
     options.add_argument("--embedder", default="static", choices=["static", "wordllama", "none"])
     options.add_argument("--no-sweep", action="store_true", help="leave the fixed alphas out")
     options.add_argument("--precise", action="store_true", help="the precise mode too")
+    options.add_argument("--weights", type=Path, help="other weights of the second stage, to compare with")
     options.add_argument("--tune", action="store_true", help="try the engine's constants on the tuning half")
     options.add_argument(
         "--libraries", type=Path, help="where the indexed sets are kept for the next run, to save time"
@@ -185,7 +214,8 @@ def main() -> None:
     results = []
     for name in given.sets:
         known = authored.known_items(given.cache) if name == "authored" else sets.known_items(name, given.cache)
-        results.append(measure(known, given.embedder, given.libraries, sweep=not given.no_sweep, precise=given.precise))
+        ways = {"sweep": not given.no_sweep, "precise": given.precise, "weights": given.weights}
+        results.append(measure(known, given.embedder, given.libraries, **ways))
         print(show(results[-1]), flush=True)
     rows = [row for result in results for row in fusion_rows(result)]
     print(tables.show_rows("fusion", rows))

@@ -21,7 +21,7 @@ from bench.sets import Asked
 from refdesk import analyse
 from refdesk.desk import Desk
 from refdesk.model import Filters, StoredChunk
-from refdesk.search import engine, rerank
+from refdesk.search import engine, features, rerank
 from refdesk.search.understand import Understood, understand
 from refdesk.store import lexical_query
 
@@ -58,9 +58,8 @@ class Way:
 
 def now() -> Way:
     """The engine's own constants."""
-    alphas = getattr(engine, "_ALPHA", {})
     return Way(
-        alpha=alphas.get("words", 0.5),
+        alpha=rerank.weights().blend["words"],
         reranked=getattr(engine, "_RERANKED", 60),
         per_document=getattr(engine, "_PER_DOCUMENT", 3),
     )
@@ -127,7 +126,7 @@ def gather(desk: Desk, item: Asked) -> Candidates | None:
 
 
 def _signals(stored: StoredChunk, asked: Understood, rarity: dict[str, float]) -> list[float]:
-    own = rerank.signals(stored, asked)
+    own = rerank.gains([features.passage(stored, asked)], with_words=False)[0]
     chunk = stored.chunk
     texts = (" ".join((*chunk.breadcrumb[-2:], chunk.title, *chunk.symbols[:8])), stored.document.path, chunk.text)
     return [float(own.get(name, 0.0)) for name in SIGNALS] + [_share(text, asked.terms, rarity) for text in texts]

@@ -290,6 +290,7 @@ class Page:
     more: bool
     state: int  # the record's sequence the page was computed at
     notes: tuple[str, ...] = ()  # fallbacks and omissions: "keywords only: no embedder"
+    confidence: float | None = None  # that something relevant was found, 0..1; None where it is not judged
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

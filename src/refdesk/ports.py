@@ -82,6 +82,13 @@ class Judge(Protocol):
         """A number for each passage, the higher the better; EmbeddingError when it can't be had."""
 
 
+class WordMatching(Protocol):
+    """What an embedder may offer besides: single words compared by meaning."""
+
+    def match_words(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+        """How well each text's words meet the query's, from about 0 to 1 where all of them stand there."""
+
+
 class Store(Protocol):
     """Where it is kept.  No SQL shows, ids are opaque, filters are data."""
 

@@ -52,7 +52,13 @@ def search(context: click.Context, /, query: str, as_json: bool, **options: Any)
             page = replace(page, notes=(*page.notes, *_unknown(desk, asked.filters)))
     if as_json:
         print_json(
-            {"query": query, "hits": [hit_json(hit) for hit in page.hits], "more": page.more, "notes": page.notes}
+            {
+                "query": query,
+                "hits": [hit_json(hit) for hit in page.hits],
+                "more": page.more,
+                "notes": page.notes,
+                "confidence": page.confidence,
+            }
         )
     else:
         _show(page)

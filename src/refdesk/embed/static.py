@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from refdesk.embed.pieces import Pieces
 from refdesk.embed.rows import normalised
+from refdesk.embed.words import WordMatcher
 from refdesk.errors import EmbeddingError
 from refdesk.model import EmbedderIdentity
 
@@ -51,6 +52,10 @@ class StaticEmbedder:
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The same for queries, in which other pieces matter."""
         return self._embed(texts, _QUERY)
+
+    def match_words(self, query: str, texts: Sequence[str]) -> list[float]:
+        """How well each text's words meet the query's, from about 0 to 1 where all of them stand there."""
+        return self._matcher.match(query, texts)
 
     def _embed(self, texts: Sequence[str], side: int) -> NDArray[np.float32]:
         sums = np.zeros((len(texts), self.identity.dimension), np.float32)
@@ -91,6 +96,11 @@ class StaticEmbedder:
         known = (self._pairs[places] == pairs) & (owners[:-1] == owners[1:])
         units = np.concatenate([pieces, len(self._pieces) + places[known]])
         return np.concatenate([owners, owners[:-1][known]]), units
+
+    @cached_property
+    def _matcher(self) -> WordMatcher:
+        many = len(self._pieces)
+        return WordMatcher(self._pieces.ids, self._rows[:many], self._scales[:many, _QUERY])
 
     @cached_property
     def _pieces(self) -> Pieces:

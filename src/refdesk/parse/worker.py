@@ -70,10 +70,8 @@ class Worker:
         return self._pipe.recv_bytes()
 
     def stop(self) -> None:
-        """Ends the process, if it has not been ended."""
-        if not self._stopped:
-            self._stopped = True
-            self._end()
+        self._stopped = True
+        self._end()
 
     def _end(self) -> None:
         self._process.kill()

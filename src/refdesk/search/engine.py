@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
 from refdesk.errors import EmbeddingError
 from refdesk.model import Hit, Page, Query, Scored, StoredChunk
-from refdesk.ports import Embedder, Judge, Store
-from refdesk.search import fuse, precise
-from refdesk.search.rerank import signals
+from refdesk.ports import Embedder, Judge, Store, WordMatching
+from refdesk.search import confidence, fuse, precise, rerank
 from refdesk.search.snippets import snippet
 from refdesk.search.understand import Understood, understand
 
 _POOL = 120  # candidates from each index; the same for every page, so that pages fit together
 _POOL_OF_COPIES = 8 * _POOL
 _RERANKED = 50  # of the fused candidates, how many are looked at closely
+_NOTHING = "nothing relevant was found; a search by keywords alone shows what shares a word with the query"
 _PER_DOCUMENT = 5  # hits of one document before its others step back
 _END = "Only the best {} passages are ranked, and these were the last of them: narrow the query or the filters."
-_ALPHA = {"symbol": 0.25, "path": 0.2, "error": 0.35, "code": 0.4, "words": 0.6}
 _JUDGED = frozenset({"words", "error", "code"})  # a name or a path needs no reading: where it is defined is the answer
 
 
@@ -30,6 +30,7 @@ class Candidates:
     lexical: Sequence[Scored] = ()
     cosines: Mapping[int, float] = field(default_factory=dict)
     cut: bool = False  # an index may have found more
+    nearest: tuple[float, ...] = ()  # the highest cosines, best first
     notes: tuple[str, ...] = ()
 
 
@@ -38,8 +39,10 @@ class Ranked:
     """A candidate on its way up."""
 
     stored: StoredChunk
-    score: float
+    fused: float  # both indexes' scores in one
+    score: float = 0.0
     signals: dict[str, float] = field(default_factory=dict)
+    words: float = 0.0  # how well its words meet the query's
     collapsed: int = 0  # twins that this one stands for
     judged: str = ""  # its rank before and what the judge gave, where one was asked
 
@@ -60,10 +63,14 @@ class Engine:
         state = self._store.sequence()
         asked = understand(query.text)
         found, fused, window = self._candidates(query, asked)
-        ranked = self._rerank(window[: max(_RERANKED, 2 * (query.offset + query.limit))], fused, asked)
+        window = window[: max(_RERANKED, 2 * (query.offset + query.limit))]
+        ranked = self._rerank(query, asked, found, fused, window)
+        sure = self._confidence(query, asked, found, ranked)
+        if sure is not None and sure < confidence.judgement().floor:
+            return Page(hits=(), more=False, state=state, notes=(*found.notes, _NOTHING), confidence=sure)
         ranked, notes = self._judged(query, asked, ranked)
         page = ranked[query.offset : query.offset + query.limit]
-        why = _explanations(page, fused, asked, found) if query.explain else {}
+        why = _explanations(page, asked, found) if query.explain else {}
         if query.explain:
             self._count_copies(why, fused)
         more = len(ranked) > query.offset + query.limit
@@ -73,6 +80,7 @@ class Engine:
             more=more,
             state=state,
             notes=(*found.notes, *ended, *notes),
+            confidence=sure,
         )
 
     def _candidates(self, query: Query, asked: Understood) -> tuple[Candidates, dict[int, float], list[int]]:
@@ -82,7 +90,7 @@ class Engine:
         """
         for pool in (_POOL, _POOL_OF_COPIES):
             found = self._look_up(query, asked, pool)
-            fused = self._fuse(query, asked, found)
+            fused = _fuse(query, found, rerank.weights().window[asked.kind])
             window = self._first_of_each_text(fuse.order(fused))
             if len(window) > len(fused) // 2 or len(fused) < _POOL:
                 break
@@ -124,7 +132,8 @@ class Engine:
         known = set(matched)
         relevant = {chunk_id: score for chunk_id, score in nearest.items() if chunk_id in known or score >= floor}
         cut = len(lexical) >= pool or (len(nearest) >= pool and min(nearest.values()) >= floor)
-        return Candidates(lexical=lexical, cosines={**unseen, **relevant}, cut=cut)
+        highest = tuple(sorted(nearest.values(), reverse=True)[: confidence.COMPARED])
+        return Candidates(lexical=lexical, cosines={**unseen, **relevant}, cut=cut, nearest=highest)
 
     def _phrases(self, query: Query, asked: Understood, pool: int) -> Sequence[Scored]:
         """Passages that hold every quoted phrase, by the whole query's score, else by the phrase's own."""
@@ -148,31 +157,21 @@ class Engine:
             one for one in candidates if one.chunk_id in stored and wanted in _squeeze(stored[one.chunk_id].chunk.text)
         ][:pool]
 
-    def _fuse(self, query: Query, asked: Understood, found: Candidates) -> dict[int, float]:
-        words = {one.chunk_id: one.score for one in found.lexical}
-        if not found.cosines:
-            return fuse.normalise_bm25(words)
-        if not words:
-            return fuse.normalise_cosine(found.cosines)
-        alpha = _ALPHA[asked.kind] if query.alpha is None else query.alpha
-        if query.fusion == "rank":
-            nearest = [Scored(chunk_id, found.cosines[chunk_id]) for chunk_id in fuse.order(found.cosines)]
-            return fuse.reciprocal_rank([(1 - alpha, found.lexical), (alpha, nearest)])
-        return fuse.convex(alpha, words, found.cosines)
-
-    def _rerank(self, window: Sequence[int], fused: Mapping[int, float], asked: Understood) -> list[Ranked]:
+    def _rerank(
+        self, query: Query, asked: Understood, found: Candidates, fused: Mapping[int, float], window: Sequence[int]
+    ) -> list[Ranked]:
         stored = self._store.chunks(window)
-        ranked = []
-        for position, chunk_id in enumerate(window):
-            if chunk_id not in stored:
-                continue  # removed by another process since the indexes were read
-            one = Ranked(stored[chunk_id], fused[chunk_id])
-            if position < _RERANKED:
-                one.signals = signals(one.stored, asked)
-                one.score += sum(one.signals.values())
-            ranked.append(one)
-        close, rest = ranked[:_RERANKED], ranked[_RERANKED:]
+        there = [chunk_id for chunk_id in window if chunk_id in stored]  # not removed by another process since then
+        blend = _fuse(query, found, rerank.weights().blend[asked.kind])
+        close = [Ranked(stored[chunk_id], blend[chunk_id]) for chunk_id in there[:_RERANKED]]
+        matcher = self._matcher if found.cosines else None
+        known = rerank.values([one.stored for one in close], [one.fused for one in close], asked, query.text, matcher)
+        added = rerank.gains(known, with_words=matcher is not None)
+        for one, values, gains in zip(close, known, added, strict=True):
+            one.words, one.signals = values.get("words", values.get("prose words", 0.0)), gains
+            one.score = one.fused + sum(gains.values())
         close.sort(key=lambda one: (-one.score, one.stored.id))
+        rest = [Ranked(stored[chunk_id], fused[chunk_id], fused[chunk_id]) for chunk_id in there[_RERANKED:]]
         return _scale(_arrange(close, rest))
 
     def _judged(self, query: Query, asked: Understood, ranked: list[Ranked]) -> tuple[list[Ranked], tuple[str, ...]]:
@@ -192,14 +191,49 @@ class Engine:
             one.score = score
         return [*best, *rest], self._notes
 
+    def _confidence(self, query: Query, asked: Understood, found: Candidates, ranked: Sequence[Ranked]) -> float | None:
+        """That something relevant was found; None where it can't be judged: by words or meaning alone, among few."""
+        both = query.alpha != 1.0 and found.cosines and self._matcher is not None
+        if not both or len(found.nearest) < confidence.COMPARED or not confidence.is_judged(asked):
+            return None
+        return confidence.confidence(self._evidence(asked, found, ranked))
+
+    def _evidence(self, asked: Understood, found: Candidates, ranked: Sequence[Ranked]) -> dict[str, float]:
+        """What speaks for there being an answer."""
+        best = ranked[: confidence.LOOKED_AT]
+        frequency = self._store.document_frequency(asked.terms)
+        lexical = [one.chunk_id for one in found.lexical]
+        return {
+            **confidence.nearness(found.nearest),
+            "words": max((one.words for one in best), default=0.0),
+            "agreement": confidence.agreement(lexical, fuse.order(found.cosines)),
+            **confidence.weigh([one.stored for one in best], asked.terms, frequency),
+        }
+
+    @property
+    def _matcher(self) -> WordMatching | None:
+        return cast(WordMatching, self._embedder) if hasattr(self._embedder, "match_words") else None
+
 
 def _by_words(lexical: Sequence[Scored], pool: int, *notes: str) -> Candidates:
     return Candidates(lexical=lexical, cut=len(lexical) >= pool, notes=notes)
 
 
-def _explanations(
-    page: Sequence[Ranked], fused: Mapping[int, float], asked: Understood, found: Candidates
-) -> dict[int, dict[str, float | str]]:
+def _fuse(query: Query, found: Candidates, alpha: float) -> dict[int, float]:
+    """Both rankings in one, with this share of meaning unless the query names its own."""
+    words = {one.chunk_id: one.score for one in found.lexical}
+    if not found.cosines:
+        return fuse.normalise_bm25(words)
+    if not words:
+        return fuse.normalise_cosine(found.cosines)
+    alpha = alpha if query.alpha is None else query.alpha
+    if query.fusion == "rank":
+        nearest = [Scored(chunk_id, found.cosines[chunk_id]) for chunk_id in fuse.order(found.cosines)]
+        return fuse.reciprocal_rank([(1 - alpha, found.lexical), (alpha, nearest)])
+    return fuse.convex(alpha, words, found.cosines)
+
+
+def _explanations(page: Sequence[Ranked], asked: Understood, found: Candidates) -> dict[int, dict[str, float | str]]:
     """For each hit: the kind of query, its place in both rankings, what they gave together and what was added."""
     bm25 = {one.chunk_id: f"rank {rank}, {one.score:.3f}" for rank, one in enumerate(found.lexical, 1)}
     cosine = {
@@ -208,7 +242,7 @@ def _explanations(
     }
     why: dict[int, dict[str, float | str]] = {}
     for one in page:
-        said = why[one.stored.id] = {"query": asked.kind, "fused": round(fused[one.stored.id], 4)}
+        said = why[one.stored.id] = {"query": asked.kind, "fused": round(one.fused, 4)}
         for name, ranks in (("keywords", bm25), ("meaning", cosine)):
             if one.stored.id in ranks:
                 said[name] = ranks[one.stored.id]

@@ -131,16 +131,18 @@ class Code:
             limit=arguments.get("limit", 20),
             alpha=arguments.get("semantic_weight", 0.7),
         )
-        hits: Sequence[Hit] = self._desk.engine.search(query).hits
+        page = self._desk.engine.search(query)
+        hits: Sequence[Hit] = page.hits
         extra: Json = {}
         if arguments.get("expand_query"):
             words, who = assist.expand(text, hits, self._desk.store, self._llm_for(context))
-            hits = self._desk.engine.search(replace(query, text=" ".join([text, *words]))).hits
+            page = self._desk.engine.search(replace(query, text=" ".join([text, *words])))
+            hits = page.hits
             extra |= {"expanded_with": words, "answered_by": who}
         if arguments.get("synthesize"):
             summary, follow_ups, who = assist.summarise(text, hits, self._llm_for(context))
             extra |= {"summary": summary, "follow_ups": follow_ups, "answered_by": who}
-        return self._answer(arguments, context, collection, hits, refreshed, extra)
+        return self._answer(arguments, context, collection, hits, refreshed, extra, page.notes)
 
     def search_docs(self, arguments: Json, context: CallContext) -> ToolAnswer:
         """Passages of the repository's documentation: prose files and doc comments."""
@@ -225,6 +227,7 @@ class Code:
         hits: Sequence[Hit],
         refreshed: Refreshed,
         extra: Json,
+        notes: Sequence[str] = (),
     ) -> ToolAnswer:
         stale = stale_hits(collection.root, hits)
         results = [result(hit, stale) for hit in hits]
@@ -241,6 +244,8 @@ class Code:
         if not hits:
             body["hint"] = self._hint(collection, arguments)
         meta: Json = {"refdesk/refreshed": refreshed.indexed}
+        if notes:
+            meta["refdesk/notes"] = list(notes)
         if refreshed.note:
             meta["refdesk/freshness"] = refreshed.note
         if refreshed.pending:
@@ -326,9 +331,6 @@ def _owners(hits: Sequence[Hit]) -> set[str]:
 
 def _statistics(report: Report, folder: Path, desk: Desk) -> Json:
     stats = desk.store.stats(report.collection)
-    empty = [one for one in report.errors if one.reason.startswith("empty file")]  # nothing went wrong with these
-    errors = [one for one in report.errors if one not in empty]
-    skipped = [*report.skipped, *empty]
     return {
         "path": str(folder),
         "collection": report.collection,
@@ -340,9 +342,9 @@ def _statistics(report: Report, folder: Path, desk: Desk) -> Json:
         "unchanged": report.unchanged,
         "moved": report.moved,
         "removed": report.removed,
-        "skipped": len(skipped),
-        "skipped_files": [{"path": one.path, "reason": one.reason} for one in skipped[:_LISTED]],
-        "errors": [{"path": one.path, "reason": one.reason} for one in errors[:_LISTED]],
+        "skipped": len(report.skipped),
+        "skipped_files": [{"path": one.path, "reason": one.reason} for one in report.skipped[:_LISTED]],
+        "errors": [{"path": one.path, "reason": one.reason} for one in report.errors[:_LISTED]],
         "seconds": round(report.seconds, 3),
     }
 

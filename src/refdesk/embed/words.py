@@ -1,0 +1,60 @@
+"""How well do a text's words meet a query's?  The static model's pieces, compared one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+_MOST_ASKED = 32  # of a query's pieces
+_MOST_READ = 160  # of a text's pieces
+_REMEMBERED = 5_000  # texts whose pieces are kept: 2 MB at most
+
+
+class WordMatcher:
+    """For each piece of a query the nearest piece of a text, averaged by how much the piece counts in a query.
+
+    Products of int8 numbers are whole and add up to less than 2**24, so float32 adds them exactly in any order.
+    """
+
+    def __init__(self, ids: Callable[[str], bytes], rows: NDArray[np.int8], weights: NDArray[np.float32]) -> None:
+        self._rows = rows  # of the pieces
+        self._weights = weights  # of the pieces in a query
+        self._lengths = np.zeros(len(rows), np.float32)  # of the rows; 0 where not yet needed
+        self._read = lru_cache(_REMEMBERED)(lambda text: np.frombuffer(ids(text)[: 2 * _MOST_READ], np.uint16))
+
+    def match(self, query: str, texts: Sequence[str]) -> list[float]:
+        """For each text 1 where it has all of the query's pieces, about 0 where it has nothing like them."""
+        asked = np.unique(self._read(query)[:_MOST_ASKED]).astype(np.int64)
+        read = [self._read(text) for text in texts]
+        if not asked.size or not any(map(len, read)):
+            return [0.0] * len(texts)
+        cosines = self._cosines(asked, np.concatenate(read))
+        met = np.zeros((len(texts), len(asked)), np.float32)
+        start = 0
+        for row, one in enumerate(read):
+            if len(one):
+                np.maximum.reduce(cosines[start : start + len(one)], axis=0, out=met[row])
+            start += len(one)
+        counts = (self._weights[asked] * self._measured(asked)).astype(np.float64)
+        shares = counts / counts.sum() if counts.sum() > 0 else counts
+        return [round(float(one), 6) for one in (met * shares).sum(axis=1)]
+
+    def _cosines(self, asked: NDArray[np.int64], read: NDArray[np.uint16]) -> NDArray[np.float32]:
+        """A row for each piece read, a column for each asked; each different piece is compared once."""
+        places = np.zeros(len(self._rows), np.int32)
+        places[read] = 1
+        different = np.flatnonzero(places)
+        places[different] = np.arange(len(different))
+        products = self._rows[different].astype(np.float32) @ self._rows[asked].astype(np.float32).T
+        cosines = products / (self._measured(different)[:, None] * self._measured(asked)[None, :])
+        return np.asarray(cosines[places[read]], np.float32)
+
+    def _measured(self, pieces: NDArray[np.int64]) -> NDArray[np.float32]:
+        new = pieces[self._lengths[pieces] == 0.0]
+        if new.size:
+            rows = self._rows[new].astype(np.float32)
+            self._lengths[new] = np.maximum(np.sqrt((rows * rows).sum(axis=1)), 1e-6)
+        return self._lengths[pieces]

@@ -1,0 +1,173 @@
+"""What is known of a candidate besides its scores?  Values from 0 to 1, whatever they will weigh."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+
+from refdesk import analyse
+from refdesk.model import StoredChunk
+from refdesk.search.understand import Understood
+
+_TEST_PATH = re.compile(
+    r"(?:^|/)(?:tests?|testing|__tests__|spec|specs|fixtures|testdata|mocks?)(?:/|$)|(?:^|/)(?:test_[^/]*|conftest\.py$)|[._-](?:test|spec)s?\.[^/]+$|Tests?\.\w+$"
+)
+_GENERATED_PATH = re.compile(
+    r"(?:^|/)(?:generated|gen|dist|build|vendor|third_party)(?:/|$)|[._]pb2?\.|\.g\.\w+$|_generated\."
+)
+_EXAMPLE_PATH = re.compile(r"(?:^|/)(?:examples?|samples?|demos?|bench(?:marks?)?)(?:/|$)")
+_FUNCTIONS = frozenset({"function", "method", "constructor", "macro"})
+_TYPES = frozenset(
+    {"class", "struct", "interface", "enum", "trait", "impl", "protocol", "extension", "actor", "type", "record"}
+)
+_VALUES = frozenset({"constant", "constants", "variable", "property", "properties", "field"})
+_USUAL_TOKENS = 100
+
+_PROSE = frozenset({"section", "preamble", "page", "paragraph", "file"})
+
+WORDS = ("words", "heading words", "path words")  # need an embedder that compares single words
+BY_TEXT = ("title", "path", "length", "neighbours", *WORDS)  # weigh in prose what they do not in code
+NAMES = (
+    "definition",
+    "named",
+    "spelt name",
+    "title",
+    "path",
+    "file",
+    "phrase",
+    "test",
+    "generated",
+    "example",
+    "outline",
+    "imports",
+    "function",
+    "type",
+    "value",
+    "length",
+    "neighbours",
+    *WORDS,
+    *(f"prose {name}" for name in BY_TEXT),
+)
+
+
+def passage(stored: StoredChunk, asked: Understood) -> dict[str, float]:
+    """What the passage is, where it stands, and what of the query its names and headings hold; zeros are left out."""
+    chunk, path = stored.chunk, stored.document.path
+    found = {
+        **_definition(stored, asked),
+        "title": _share(asked.terms, " ".join((*chunk.breadcrumb[-2:], chunk.title, *chunk.symbols[:8]))),
+        "path": _share(asked.terms, path),
+        "file": float(asked.kind == "path" and _same_file(asked, path)),
+        "phrase": _phrase(stored, asked),
+        "outline": float(chunk.kind == "outline"),
+        "imports": float(chunk.kind == "imports"),
+        "function": float(chunk.kind in _FUNCTIONS),
+        "type": float(chunk.kind in _TYPES),
+        "value": float(chunk.kind in _VALUES),
+        "length": max(-1.0, min(1.0, math.log((chunk.tokens + 1) / _USUAL_TOKENS) / 3)),
+        **_place(path, asked),
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+def texts(passages: Sequence[StoredChunk]) -> list[str]:
+    """What is compared word by word: all the texts, then all the headings, then all the paths."""
+    chunks = [one.chunk for one in passages]
+    heads = [" ".join((*one.breadcrumb[-2:], one.title, *one.symbols[:8], one.signature)) for one in chunks]
+    return [*(one.text for one in chunks), *heads, *(one.document.path for one in passages)]
+
+
+def by_text(stored: StoredChunk, values: dict[str, float]) -> dict[str, float]:
+    """The values under the names that they have in prose, if the passage is prose."""
+    if stored.chunk.kind not in _PROSE:
+        return values
+    return {f"prose {name}" if name in BY_TEXT else name: value for name, value in values.items()}
+
+
+def neighbours(passages: Sequence[StoredChunk], scores: Sequence[float]) -> list[float]:
+    """For each passage the best score of another one of its document."""
+    best: dict[str, list[float]] = {}
+    for one, score in zip(passages, scores, strict=True):
+        best.setdefault(one.document.id, []).append(score)
+    ordered = {document: sorted(own, reverse=True)[:2] for document, own in best.items()}
+    found = []
+    for one, score in zip(passages, scores, strict=True):
+        first, *second = ordered[one.document.id]
+        found.append(max(0.0, first if score < first else second[0] if second else 0.0))
+    return found
+
+
+def _definition(stored: StoredChunk, asked: Understood) -> dict[str, float]:
+    """Whether the passage defines the symbol that is asked for, one named on the way, or one that the words spell."""
+    defined = {_name_of(symbol) for symbol in stored.chunk.symbols}
+    if not defined:
+        return {}
+    for position, name in enumerate(reversed(asked.names)):
+        if name in defined:
+            whole = len(defined) == 1 or name == _name_of(stored.chunk.title)
+            is_meant = asked.kind == "symbol" and position == 0
+            return {"definition" if is_meant else "named": 1.0 if whole else 0.6}
+    return {"spelt name": float(not defined.isdisjoint(_spelt_names(asked.words)))}
+
+
+@lru_cache(maxsize=64)
+def _spelt_names(words: tuple[str, ...]) -> frozenset[str]:
+    """What neighbouring words of a query may spell: two of them, or three."""
+    return frozenset(
+        "".join(words[start : start + length]) for length in (3, 2) for start in range(len(words) - length + 1)
+    )
+
+
+def _share(terms: tuple[str, ...], text: str) -> float:
+    if not terms:
+        return 0.0
+    return len(_terms_in(text).intersection(terms)) / len(terms)
+
+
+@lru_cache(maxsize=50_000)
+def _terms_in(text: str) -> frozenset[str]:
+    return frozenset(analyse.terms(text))
+
+
+@lru_cache(maxsize=50_000)
+def _name_of(symbol: str) -> str:
+    """The joined form of a symbol's own name: that of `Foo.handle_login` is `handlelogin`."""
+    return "".join(analyse.names(symbol.rpartition(".")[2]))
+
+
+def _same_file(asked: Understood, path: str) -> bool:
+    wanted = "".join(asked.words)
+    return "".join(analyse.names(path)).endswith(wanted)
+
+
+def _phrase(stored: StoredChunk, asked: Understood) -> float:
+    if not asked.quoted:
+        return 0.0
+    there = _spaced(stored.chunk.text)
+    return sum(_spaced(phrase) in there for phrase in asked.quoted) / len(asked.quoted)
+
+
+def _spaced(text: str) -> str:
+    return f" {' '.join(analyse.terms(text))} "
+
+
+def _place(path: str, asked: Understood) -> dict[str, float]:
+    named = _places_in(path)
+    if not named:
+        return {}
+    wants_tests = "test" in asked.terms or "spec" in asked.terms
+    wants_examples = "exampl" in asked.terms or "sampl" in asked.terms or "demo" in asked.terms
+    return {
+        "test": float(not wants_tests and "test" in named),
+        "generated": float("generated" in named),
+        "example": float(not wants_examples and "example" in named),
+    }
+
+
+@lru_cache(maxsize=50_000)
+def _places_in(path: str) -> frozenset[str]:
+    """Which kinds of place the path names."""
+    patterns = {"test": _TEST_PATH, "generated": _GENERATED_PATH, "example": _EXAMPLE_PATH}
+    return frozenset(name for name, pattern in patterns.items() if pattern.search(path))

@@ -1,0 +1,80 @@
+"""The learned second stage: what it must keep to, whatever was learned."""
+
+from __future__ import annotations
+
+import pytest
+
+from refdesk.desk import Desk
+from refdesk.model import Query
+from refdesk.search import features, rerank
+from refdesk.search.engine import Engine
+from tests.conftest import Tree
+
+FILES = {
+    "src/store.py": "class PageStore:\n    def flush_pages(self):\n        return self.write(self.pages)\n",
+    "src/use.py": "def run(store):\n    store.flush_pages()\n    return 'flush_pages flush_pages'\n",
+    "tests/test_store.py": "def test_flush_pages():\n    assert PageStore().flush_pages() == 1\n",
+    "gen/store.py": "def flush_pages_stub(self):\n    return self.write(self.pages)\n",
+    "docs/store.md": "# Store\n\n## Flushing pages\n\nCall flush_pages to write all pages of the store to disk.\n",
+}
+
+
+@pytest.fixture
+def library(desk: Desk, tree: Tree) -> Desk:
+    desk.index(tree(FILES), "code", name="code")
+    return desk
+
+
+@pytest.mark.parametrize("alpha", [None, 0.0, 0.5, 1.0])
+def test_the_definition_of_a_symbol_is_first_whatever_the_blend(library: Desk, alpha: float | None) -> None:
+    best = library.search(Query(text="flush_pages", alpha=alpha)).hits[0]
+    assert best.stored.document.path == "src/store.py"
+    assert "definition" in library.search(Query(text="flush_pages", alpha=alpha, explain=True)).hits[0].explanation
+
+
+def test_tests_and_generated_code_stand_behind(library: Desk) -> None:
+    found = [hit.stored.document.path for hit in library.search(Query(text="flush the pages of the store")).hits]
+    assert found.index("src/store.py") < found.index("tests/test_store.py")
+    assert found.index("src/store.py") < found.index("gen/store.py")
+
+
+@pytest.mark.parametrize("alpha", [None, 0.0, 0.7])
+def test_what_is_explained_adds_up(library: Desk, alpha: float | None) -> None:
+    hits = library.search(Query(text="write pages", alpha=alpha, explain=True)).hits
+    assert len(hits) > 2
+    totals = []
+    for hit in hits:
+        told = {name: value for name, value in hit.explanation.items() if isinstance(value, float)}
+        totals.append(told.pop("fused") + sum(value for name, value in told.items() if name in features.NAMES))
+    assert totals == sorted(totals, reverse=True)
+    assert ("words" in hits[0].explanation or "prose words" in hits[0].explanation) == (alpha != 0.0)
+
+
+def test_single_words_need_an_embedder_that_compares_them(library: Desk) -> None:
+    class Plain:
+        identity = library.embedder.identity if library.embedder else None
+        similarity_floor = 0.3
+
+        def embed_queries(self, texts: list[str]) -> object:
+            assert library.embedder is not None
+            return library.embedder.embed_queries(texts)
+
+    hit = Engine(library.store, Plain()).search(Query(text="write the pages", explain=True)).hits[0]  # type: ignore[arg-type]
+    assert not set(features.WORDS) & set(hit.explanation)
+    assert "meaning" in hit.explanation
+
+
+@pytest.mark.parametrize("weights", [rerank.weights().with_words, rerank.weights().without_words])
+def test_signs_are_as_they_must_be(weights: dict[str, float]) -> None:
+    assert set(weights) <= set(features.NAMES)
+    assert all(weights[name] < 0 for name in ("test", "generated", "example", "outline"))
+    assert all(weights[name] > 0 for name in ("definition", "named", "file", "phrase"))
+    assert weights["definition"] > weights["named"]
+    others = (*features.WORDS, "title", "path", "neighbours")
+    assert all(weights.get(prefix + name, 0.0) >= 0 for name in others for prefix in ("", "prose "))
+
+
+def test_every_kind_of_query_has_its_blend() -> None:
+    kinds = {"symbol", "path", "error", "code", "words"}
+    assert set(rerank.weights().window) == set(rerank.weights().blend) == kinds
+    assert all(0 <= share <= 1 for share in rerank.weights().blend.values())

@@ -1,0 +1,101 @@
+"""Runs the engine over the training libraries and keeps what it knows of each query's candidates.
+
+    python training/collect.py --out FOLDER [--sets whole python code docs tune-python tune-code tune-docs]
+
+Libraries and sets are kept in FOLDER, as is NAME.pkl for each set, so a stopped run goes on where it was.  The sets
+named tune-… are the halves of bench.quality's sets that are never reported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import pickle
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+import queries
+from judged import Found
+
+from bench import corpora, sets
+from bench.quality import indexed
+from bench.sets import Asked, KnownItems
+from refdesk.desk import Desk
+from refdesk.model import Query
+from refdesk.search import engine, features, fuse, rerank
+from refdesk.search.understand import understand
+
+NAMES = ("whole", "python", "code", "docs", "tune-python", "tune-code", "tune-docs")
+# Every share of meaning the candidates may be chosen with; what any of them chooses is kept.
+SHARES = (0.2, 0.4, 0.6, 0.7, 0.8)
+
+
+def collect(desk: Desk, item: Asked, name: str) -> Found | None:
+    """What the engine finds for one query."""
+    asked = understand(item.query)
+    query = Query(text=item.query)
+    found = desk.engine._look_up(query, asked, engine._POOL)
+    words = {one.chunk_id: one.score for one in found.lexical}
+    every = list(words.keys() | found.cosines.keys())
+    if not every:
+        return None
+    ids: dict[int, None] = {}
+    for share in SHARES:
+        ordered = fuse.order(engine._fuse(query, found, share))
+        ids.update(dict.fromkeys(desk.engine._first_of_each_text(ordered)[: engine._RERANKED]))
+    kept = list(ids)
+    stored = desk.store.chunks(every)
+    passages = [stored[one] for one in kept]
+    known = rerank.values(passages, [0.0] * len(kept), asked, item.query, desk.engine._matcher)
+    top = max(words.values(), default=1.0)
+    return Found(
+        query=item.query,
+        kind=asked.kind,
+        package=item.package,
+        set=name,
+        bm25=np.array([words.get(one, 0.0) / top for one in kept]),
+        cosine=np.array([min(1.0, max(0.0, found.cosines.get(one, 0.0))) for one in kept]),
+        values=np.array([[own.get(one, 0.0) for one in features.NAMES] for own in known]),
+        right=np.array([item.is_met_by(one) for one in passages]),
+        document=_numbered([one.document.id for one in passages]),
+        passage=_numbered([f"{one.document.id}#{engine._unsplit(one.chunk.key)}" for one in passages]),
+        pool_right=any(item.is_met_by(stored[one]) for one in every if one in stored),
+    )
+
+
+def _numbered(names: list[str]) -> np.ndarray:
+    numbers = {name: at for at, name in enumerate(dict.fromkeys(names))}
+    return np.array([numbers[name] for name in names])
+
+
+def known_items(name: str, out: Path) -> KnownItems:
+    """A training set, or the half of a reported one that is for tuning."""
+    if name.startswith("tune-"):
+        return sets.known_items(name.removeprefix("tune-"), corpora.DEFAULT_CACHE)
+    return queries.known_items(name, corpora.DEFAULT_CACHE, out / "sets")
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--out", type=Path, required=True)
+    arguments.add_argument("--sets", nargs="*", default=NAMES)
+    options = arguments.parse_args()
+    for name in options.sets:
+        file = options.out / f"{name}.pkl"
+        if file.is_file():
+            continue
+        started = time.perf_counter()
+        known = known_items(name, options.out)
+        libraries = options.out / ("tuning" if name.startswith("tune-") else "libraries")
+        with indexed(known, "static", libraries) as desk:
+            found = [one for item in known.tune if (one := collect(desk, item, name)) is not None]
+        file.write_bytes(pickle.dumps(found))
+        print(f"{name}: {len(found)} queries in {time.perf_counter() - started:.0f} s", flush=True)
+
+
+if __name__ == "__main__":
+    main()
