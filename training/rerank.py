@@ -265,7 +265,7 @@ def main() -> None:
             )
     if options.trees:
         show("trees", trees(kept))
-    full, short = (learn(kept, names, rounds=2, steps=300) for names in (every, plain))
+    full, short = (learn(kept, names, rounds=2, steps=200) for names in (every, plain))
     show("learned from all, on all", judged(kept, [scores(one, full) for one in kept]))
     written = {
         "version": 1,
