@@ -336,6 +336,36 @@ def test_database_error_on_a_damaged_library(tmp_path: Path, serve: Serve) -> No
     assert code(client.error("rag_list_collections")) == "DATABASE_ERROR"
 
 
+FULL_DISK = """
+import resource, runpy, signal, sys
+most = int(sys.argv.pop(1))
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # a write over the limit fails as on a full disk
+resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+runpy.run_module("refdesk", run_name="__main__")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no such limits there")
+def test_database_error_on_a_full_disk_and_nothing_is_lost(tmp_path: Path, serve: Serve) -> None:
+    library = tmp_path / "library"
+    large = "data:," + "%20".join(f"word{number}%20is%20written" for number in range(30_000))
+    first = serve(library, "--toolsets", "rag")
+    first.json("rag_create_collection", name="notes", description="Small notes")
+    first.json("rag_ingest", uri="data:,The%20marimba%20is%20in%20tune.", collection="notes")
+    room = max(file.stat().st_size for file in library.rglob("*") if file.is_file()) + 200_000
+    command = [sys.executable, "-c", FULL_DISK, str(room), "--library", str(library), "serve", "--toolsets", "rag"]
+    with StdioClient(command) as raw:
+        raw.initialize()
+        client = Client(raw)
+        assert code(client.error("rag_ingest", uri=large, collection="notes")) == "DATABASE_ERROR"
+        found = client.json("rag_search", query="marimba", collection="notes")["results"]
+        assert [one["content"] for one in found] == ["The marimba is in tune."]
+    after = serve(library, "--toolsets", "rag")
+    assert after.json("rag_stats", collection="notes")["documents"] == 1
+    assert after.json("rag_ingest", uri=large, collection="notes")["chunks_created"] > 10
+    assert after.json("rag_search", query="word29999", collection="notes")["results"]
+
+
 @pytest.fixture
 def loopback(tmp_path: Path) -> Iterator[str]:
     class Page(BaseHTTPRequestHandler):

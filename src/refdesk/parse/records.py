@@ -192,4 +192,5 @@ def _parts(text: str, limits: Limits) -> list[tuple[int, str]]:
         at += len(line) + 1
     if begin < len(text):
         parts.append((begin, text[begin:]))
-    return [(offset, part) for offset, part in parts if part.strip()]
+    trimmed = ((offset, *_without_blank_lines(part)) for offset, part in parts)
+    return [(offset + lead, part) for offset, lead, part in trimmed if part]

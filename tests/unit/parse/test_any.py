@@ -92,10 +92,10 @@ def test_notebooks() -> None:
     ],
 )
 def test_what_can_not_be_read_says_why(data: bytes, path: str, reason: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(ParseFailed, match=reason):
         read(data, path)
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
 
 
 def test_notes_of_decoding_are_kept() -> None:
@@ -144,10 +144,10 @@ def test_a_docs_corpus_keeps_plain_files_whole() -> None:
 
 def test_large_files_take_seconds() -> None:
     text = "".join(f"## Section {n}\n\nSome words about {n}.\n\n```py\nx = {n}\n```\n\n" for n in range(40_000))
-    start = time.perf_counter()
+    start = time.process_time()
     parsed = read(text, "a.md")
     assert len(parsed.chunks) > 4_000
-    assert time.perf_counter() - start < 30
+    assert time.process_time() - start < 30
 
 
 def test_nothing_heavy_is_loaded_before_it_is_needed() -> None:

@@ -184,9 +184,9 @@ def test_pages_without_text_say_so(html: str) -> None:
     ids=range(15),
 )
 def test_hostile_pages_are_survived(html: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     extract(html, "http://x.org/")
-    assert time.perf_counter() - start < 15
+    assert time.process_time() - start < 15
 
 
 PARTS = [

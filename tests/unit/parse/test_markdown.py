@@ -286,10 +286,10 @@ def test_hostile_nesting_is_survived(text: str) -> None:
 
 def test_what_would_take_minutes_is_read_without_its_headings() -> None:
     text = "> " * 50 + "a\n" + "a\n" * 60_000
-    start = time.perf_counter()
+    start = time.process_time()
     parsed = read(text, NO_RULES)
     assert parsed.notes == ("too intricate: read without its headings",)
-    assert time.perf_counter() - start < 30
+    assert time.process_time() - start < 30
     assert_sound(text, parsed, cut_lines=True)
 
 

@@ -134,9 +134,9 @@ def test_json_lines() -> None:
     ids=range(12),
 )
 def test_hostile_records_are_survived(kind: str, text: str) -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     parsed = read(text, kind, Chunking())
-    assert time.perf_counter() - start < 10
+    assert time.process_time() - start < 10
     assert_sound(text, parsed)
 
 

@@ -82,9 +82,9 @@ def test_a_search_looks_at_what_is_left() -> None:
 
 def test_a_long_transcript_is_redacted_quickly() -> None:
     chat = "Customer: my order 1234567 a.b-c_d@@ 1.2.3.4.5 aaaaaaaaaaaaaaaaaaaaaaaaaaaa 0000 0000 0000\n" * 3000
-    started = time.perf_counter()
+    started = time.process_time()
     redact(chat)
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
 
 
 def test_named_speakers_become_their_roles() -> None:

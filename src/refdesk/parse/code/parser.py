@@ -41,7 +41,7 @@ class CodeParser:
             content_type=language,
             text=text,
             chunks=writer.write(segments),
-            symbols=tuple(_symbol(d) for d in defined if d.kind != "test"),
+            symbols=tuple(_symbol(d) for d in defined if d.kind != "test" and d.name),
             references=references(found, defined, data, row),
             notes=_notes(tree, found, text),
         )

@@ -81,9 +81,9 @@ def test_overlap_repeats_the_end_of_the_part_before() -> None:
 
 def test_a_generated_file_of_two_megabytes_takes_seconds() -> None:
     text = "".join(f"def function_{n}(a, b):\n    return other_{n}(a, key=b.c[{n}])\n\n\n" for n in range(30_000))
-    started = time.perf_counter()
+    started = time.process_time()
     assert len(parse(text).symbols) == 30_000
-    assert time.perf_counter() - started < 20
+    assert time.process_time() - started < 20
 
 
 def test_importing_loads_no_grammar() -> None:
