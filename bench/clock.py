@@ -76,7 +76,7 @@ class _Peaks(threading.Thread):
 
     def run(self) -> None:
         number = 0
-        while not self._ended.wait(0.05):
+        while not self._ended.wait(0.2):  # seldom: looking takes from what is measured
             pids = _tree(self._pid)
             self.rss = max(self.rss, sum(map(_rss, pids)))
             if number % 10 == 0:  # dear: the kernel walks all pages

@@ -72,6 +72,10 @@ class Report:
     seconds: float = 0.0
     document_ids: list[str] = field(default_factory=list)
 
+    def leave_out(self, one: Skipped) -> None:
+        """Takes note of what is not indexed: nothing to read there, or an error."""
+        (self.errors if one.failed else self.skipped).append(one)
+
     def join(self, other: Report) -> None:
         """Adds what another run did."""
         for name in self.__dataclass_fields__:
@@ -162,7 +166,7 @@ class Writer:
                 try:
                     content = source.read(one)
                 except (LoadFailed, ParseFailed) as error:
-                    report.errors.append(Skipped(path=one.path, reason=error.message))
+                    report.leave_out(Skipped(path=one.path, reason=error.message, failed=isinstance(error, LoadFailed)))
                     if isinstance(error, ParseFailed):
                         self._drop_unreadable(collection, self._known(states.get(one.path)), report)
                     continue
@@ -206,7 +210,7 @@ class Writer:
         vectors: dict[bytes, Vector] = {}
         for content, found in self._pool.parse_all(contents, collection.chunking, self._store.missing_vectors):
             if isinstance(found, Skipped):
-                report.errors.append(found)
+                report.leave_out(found)
                 reject(content)
                 self._drop_unreadable(collection, known.get(content.uri), report)
                 continue

@@ -168,6 +168,7 @@ class Skipped:
 
     path: str
     reason: str
+    failed: bool = field(default=False, compare=False)  # it should have been
 
 
 @dataclass(frozen=True, slots=True)

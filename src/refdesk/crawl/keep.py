@@ -41,7 +41,7 @@ def keep_some(desk: Desk, collection: Collection, state: CrawlState) -> Kept | N
         return None
     contents = [_content(one) for one in waiting]
     done = desk.add(collection, contents)
-    errors = {one.path: one.reason for one in done.errors}
+    errors = {one.path: one.reason for one in (*done.errors, *done.skipped)}
     results: list[tuple[str, PageState, str]] = []
     for content in contents:
         reason = errors.get(content.path)

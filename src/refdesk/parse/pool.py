@@ -95,7 +95,9 @@ def _parse_by(
         answers: list[Answer] = []
         for content in group:  # one of them killed the worker: find out which, keep the others
             alone = worker.prepare([content], chunking, missing)
-            answers.append((content, unpacked(alone)[0] if alone else Skipped(path=content.path, reason=_FATAL)))
+            answers.append(
+                (content, unpacked(alone)[0] if alone else Skipped(path=content.path, reason=_FATAL, failed=True))
+            )
         return lambda: answers
     finally:
         idle.put(worker)

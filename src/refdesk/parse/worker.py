@@ -30,7 +30,9 @@ def prepare_one(parser: Parser, content: Content, chunking: Chunking) -> Prepare
     except ParseFailed as error:
         return Skipped(path=content.path, reason=str(error))
     except (RecursionError, MemoryError, ValueError, LookupError, ArithmeticError, TypeError, AttributeError) as error:
-        return Skipped(path=content.path, reason=f"the parser failed: {type(error).__name__}: {error}"[:300])
+        return Skipped(
+            path=content.path, reason=f"the parser failed: {type(error).__name__}: {error}"[:300], failed=True
+        )
 
 
 class Worker:
