@@ -16,6 +16,7 @@ from refdesk.crawl.state import CrawlState
 from refdesk.desk import Desk
 from refdesk.errors import RefdeskError, StoreError
 from refdesk.model import Collection
+from refdesk.parse.worker import main_not_rerun
 from refdesk.settings import Settings
 
 OpenDesk = Callable[[Settings], AbstractContextManager[Desk]]
@@ -67,7 +68,8 @@ class Apart:
         self._pipe, theirs = context.Pipe()
         given = (theirs, self._open_desk, self._settings, self._file, self._collection)
         self._process = context.Process(target=_serve, args=given)
-        self._process.start()
+        with main_not_rerun():
+            self._process.start()
         theirs.close()
         return self._pipe
 

@@ -48,7 +48,7 @@ class Worker:
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs, self._parser, self._embedder), daemon=True)
-        with _main_not_rerun():
+        with main_not_rerun():
             self._process.start()
         theirs.close()
 
@@ -86,7 +86,7 @@ _main_lock = threading.Lock()
 
 
 @contextlib.contextmanager
-def _main_not_rerun() -> Iterator[None]:
+def main_not_rerun() -> Iterator[None]:
     """Keeps multiprocessing from importing the caller's main module in the child, which has no need of it."""
     main: Any = sys.modules.get("__main__")
     with _main_lock:
