@@ -117,7 +117,11 @@ def _watch(desk: Desk, root: Path, name: str, kind: CollectionKind) -> None:
 
 def report_json(report: Report) -> dict[str, Any]:
     """The report as JSON: counts, and each file left out with its reason."""
-    return {**asdict(report), "seconds": round(report.seconds, 3)}
+    left_out = {
+        name: [{"path": one.path, "reason": one.reason} for one in getattr(report, name)]
+        for name in ("skipped", "errors")
+    }
+    return {**asdict(report), **left_out, "seconds": round(report.seconds, 3)}
 
 
 def _show(report: Report, as_json: bool) -> None:
@@ -129,10 +133,14 @@ def _show(report: Report, as_json: bool) -> None:
         f" {report.moved} moved, {report.removed} removed; {report.chunks} chunks ({report.embedded} embedded),"
         f" {report.symbols} symbols in {report.seconds:.1f} s"
     )
-    for title, left_out in (("not readable", report.errors), ("skipped", report.skipped)):
+    ignored = [one for one in report.skipped if one.reason.startswith("ignored by ")]
+    others = [one for one in report.skipped if one not in ignored]
+    for title, left_out in (("not readable", report.errors), ("skipped", others)):
         if left_out:
             click.echo(f"{len(left_out)} {title}:", err=True)
             for one in left_out[:_SHOWN]:
                 click.echo(f"  {one.path}: {one.reason}", err=True)
             if len(left_out) > _SHOWN:
                 click.echo(f"  … and {len(left_out) - _SHOWN} more: --json lists them", err=True)
+    if ignored:
+        click.echo(f"{len(ignored)} left out by ignore files: --json lists them, `refdesk status` explains", err=True)
