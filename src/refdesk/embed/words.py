@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
 _MOST_ASKED = 32  # of a query's pieces
 _MOST_READ = 160  # of a text's pieces
+_LIKELY_ENOUGH = 1_200  # characters
 _REMEMBERED = 5_000  # texts whose pieces are kept: 2 MB at most
 
 
@@ -23,7 +25,17 @@ class WordMatcher:
         self._rows = rows  # of the pieces
         self._weights = weights  # of the pieces in a query
         self._lengths = np.zeros(len(rows), np.float32)  # of the rows; 0 where not yet needed
-        self._read = lru_cache(_REMEMBERED)(lambda text: np.frombuffer(ids(text)[: 2 * _MOST_READ], np.uint16))
+        self._ids = ids
+        self._read = lru_cache(_REMEMBERED)(self._spelt)
+
+    def _spelt(self, text: str) -> NDArray[np.uint16]:
+        """The text's first pieces; of a long text no more is spelt than they are likely to take."""
+        found = b""
+        if len(text) > _LIKELY_ENOUGH and (end := text.rfind(" ", 0, _LIKELY_ENOUGH)) > 0:
+            found = self._ids(text[:end])
+        if len(found) < 2 * _MOST_READ:
+            found = self._ids(text)
+        return np.frombuffer(found[: 2 * _MOST_READ], np.uint16)
 
     def match(self, query: str, texts: Sequence[str]) -> list[float]:
         """For each text 1 where it has all of the query's pieces, about 0 where it has nothing like them."""
@@ -32,25 +44,24 @@ class WordMatcher:
         if not asked.size or not any(map(len, read)):
             return [0.0] * len(texts)
         cosines = self._cosines(asked, np.concatenate(read))
+        lengths = [len(one) for one in read]
+        filled = [place for place, length in enumerate(lengths) if length]
+        starts = [start for start, length in zip(accumulate(lengths, initial=0), lengths, strict=False) if length]
         met = np.zeros((len(texts), len(asked)), np.float32)
-        start = 0
-        for row, one in enumerate(read):
-            if len(one):
-                np.maximum.reduce(cosines[start : start + len(one)], axis=0, out=met[row])
-            start += len(one)
+        met[filled] = np.maximum.reduceat(cosines, starts, axis=1).T
         counts = (self._weights[asked] * self._measured(asked)).astype(np.float64)
         shares = counts / counts.sum() if counts.sum() > 0 else counts
         return [round(float(one), 6) for one in (met * shares).sum(axis=1)]
 
     def _cosines(self, asked: NDArray[np.int64], read: NDArray[np.uint16]) -> NDArray[np.float32]:
-        """A row for each piece read, a column for each asked; each different piece is compared once."""
+        """A row for each piece asked, a column for each read; each different piece is compared once."""
         places = np.zeros(len(self._rows), np.int32)
         places[read] = 1
         different = np.flatnonzero(places)
         places[different] = np.arange(len(different))
-        products = self._rows[different].astype(np.float32) @ self._rows[asked].astype(np.float32).T
-        cosines = products / (self._measured(different)[:, None] * self._measured(asked)[None, :])
-        return np.asarray(cosines[places[read]], np.float32)
+        products = self._rows[asked].astype(np.float32) @ self._rows[different].astype(np.float32).T
+        cosines = products / (self._measured(asked)[:, None] * self._measured(different)[None, :])
+        return np.asarray(np.take(cosines, places[read], axis=1), np.float32)
 
     def _measured(self, pieces: NDArray[np.int64]) -> NDArray[np.float32]:
         new = pieces[self._lengths[pieces] == 0.0]
