@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import tomllib
 from collections.abc import Mapping
@@ -167,8 +168,16 @@ def _coerce(key: str, value: Any, kind: Any) -> Any:
             return _SAID[str(value).strip().lower()]
         if kind in (int, float) and isinstance(value, bool):
             raise ValueError(f"{value} is not a number")
+        if kind in (int, float):
+            return _number(kind(value))
         return kind(value)
     except (KeyError, TypeError, ValueError) as error:
         raise SettingsError(
             f"Setting {key} is {value!r}: {error}.", f"It takes {getattr(kind, '__name__', kind)}."
         ) from error
+
+
+def _number(value: float) -> float:
+    if not 0 <= value < math.inf:
+        raise ValueError("it must be 0 or more")
+    return value

@@ -63,3 +63,9 @@ def test_a_switch_is_read_as_it_is_meant(tmp_path: Path, said: str, meant: bool)
 def test_a_switch_that_is_neither_is_refused(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="precise"):
         load({}, {"REFDESK_PRECISE": "maybe"}, tmp_path)
+
+
+@pytest.mark.parametrize("value", ["-1", "nan", "inf"])
+def test_a_limit_is_a_number_that_can_be(tmp_path: Path, value: str) -> None:
+    with pytest.raises(SettingsError, match=r"lock_timeout_s is '.*': it must be 0 or more"):
+        load(environ={"REFDESK_LOCK_TIMEOUT_S": value}, cwd=tmp_path)
