@@ -22,7 +22,10 @@ from refdesk.app import open_desk
 from refdesk.graph import Graph, Node
 from refdesk.settings import Settings
 
-PACKAGES = ("marshmallow", "tenacity", "structlog", "lark", "kombu", "jsonschema")
+PACKAGES = (
+    "marshmallow", "tenacity", "structlog", "lark", "kombu", "jsonschema",
+    "arrow", "nox", "websockets", "fabric", "luigi",
+)  # fmt: skip
 FLOOR = 0.9
 
 
@@ -79,7 +82,7 @@ def sample(graph: Graph, names: list[str], kinds: tuple[str, ...], count: int) -
         node.id: node
         for name in names
         for node in graph.find(name)
-        if node.kind in kinds and not node.name.startswith("__")
+        if node.kind in kinds and node.language == "python" and not node.name.startswith("__")
     }
     return list(found.values())[:count]
 
@@ -128,7 +131,7 @@ def compare(graph: Graph, truth: Truth, nodes: list[Node], want: str) -> dict[st
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--package", nargs="*", default=PACKAGES)
-    parser.add_argument("--symbols", type=int, default=200)
+    parser.add_argument("--symbols", type=int, default=100)
     parser.add_argument("--differences", type=int, default=0, help="how many differences to print of each kind")
     parser.add_argument("--json", type=Path)
     given = parser.parse_args()

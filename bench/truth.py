@@ -113,7 +113,10 @@ class Jedi:
     def meant(self, place: Place) -> set[tuple[Path, int]]:
         if place.path not in self._scripts:
             self._scripts[place.path] = self._jedi.Script(path=place.path, project=self._project)
-        found = self._scripts[place.path].goto(place.line, place.column, follow_imports=True)
+        try:
+            found = self._scripts[place.path].goto(place.line, place.column, follow_imports=True)
+        except Exception:  # jedi fails on some code in many ways; then it can't tell
+            return set()
         return {(Path(one.module_path), one.line) for one in found if one.module_path and one.line}
 
 

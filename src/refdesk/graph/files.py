@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property
 
-from refdesk.graph.languages import TYPES
+from refdesk.graph.languages import CALLABLES, TYPES
 from refdesk.model import Document, Reference, Symbol
 from refdesk.ports import Store
 
@@ -79,6 +79,12 @@ class File:
     def top_lines(self, name: str) -> str:
         """The lines that name something outside of any block: variables of the module."""
         return "\n".join(line for line in self.lines if line[:1].strip() and name in line)
+
+    def functions_around(self, qualified: str) -> list[Symbol]:
+        """The functions that a symbol is defined in, innermost first: their variables are seen in it."""
+        parts = qualified.split(".")[:-1]
+        around = [self.by_qualified.get(".".join(parts[:size])) for size in range(len(parts), 0, -1)]
+        return [one for one in around if one is not None and one.kind in CALLABLES]
 
     def enclosing_type(self, qualified: str) -> str:
         """The qualified name of the innermost type around a symbol, or of the symbol if it is one; "" for none."""

@@ -218,7 +218,8 @@ class Graph:
             for (place, owner), count in holders.items()
             if methods and count == len(methods) and owner
             for one in self.find(owner)
-            if one.kind not in ("interface", "method") and one.id != node.id and one.language == node.language
+            if one.kind in TYPES and one.kind != "interface" and one.qualified == owner
+            if one.id != node.id and one.language == node.language
             if place in (one.path, one.path.rpartition("/")[0])
             if "Protocol" not in self._supertype_names(one.name)
         ]

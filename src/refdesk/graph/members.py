@@ -24,6 +24,9 @@ from refdesk.model import Document, Reference, Symbol
 _GENERATIONS = 6
 _HEAD_LINES = 60  # of a signature that was too long to keep
 _MAKES_OWN = frozenset(["cls", "cls.__new__", "self.__class__", "object.__new__", "super().__new__"])
+_BUILTIN_TYPES = frozenset(
+    ["bool", "bytearray", "bytes", "dict", "float", "frozenset", "int", "list", "open", "set", "str"]
+)
 _NO_KIN = frozenset(["object", "Protocol", "ABC", "Generic", "Exception", "Object", "NSObject"])
 
 
@@ -81,8 +84,8 @@ class Members:
         types = self._types_of_receiver(file, ref, receiver, last)
         if types:
             return self._of_types(file, types, candidates)
-        if ref.receiver.endswith("()"):
-            return []  # what a function gives that does not say it
+        if ref.receiver.endswith("()") or self._is_foreign(file, ref, receiver, last):
+            return []  # what a function gives that does not say it, or what is known to be of no use here
         return self._by_name_alone(file, last, candidates)
 
     def own(self, file: File, source: str, candidates: Candidates) -> list[Resolved]:
@@ -257,6 +260,8 @@ class Members:
                 found = found or types_of(held, of_type if "." in looped else around)
             if language in languages.IMPLICIT_SELF:
                 found = found or types_of(last, of_type)
+            for outer in file.functions_around(ref.source) if not found else ():
+                found = found or types_of(last, file.text(outer.start_line, outer.end_line))
             return found or types_of(last, file.top_lines(last))
         found = types_of(last, of_type) or self._of_member(receiver, last)
         for variable in receivers.handed_from(last, of_type) if not found else ():
@@ -325,6 +330,27 @@ class Members:
         return found
 
     # --- without a type ------------------------------------------------------------------------------
+
+    def _is_foreign(self, file: File, ref: Reference, receiver: str, last: str) -> bool:
+        """Whether a Python variable is surely of a type from elsewhere: `at: datetime`, `self.sock = socket()`."""
+        if file.document.content_type != "python":
+            return False
+        if "." in receiver:
+            owner = file.by_qualified.get(file.enclosing_type(ref.source))
+            places = [owner] if owner and receiver.partition(".")[0] in languages.SELF else []
+        else:
+            places = [one for one in (file.by_qualified.get(ref.source), *file.functions_around(ref.source)) if one]
+        for place in places:
+            if written := receivers.origins(last, file.text(place.start_line, place.end_line)):
+                return all(self._is_outside(file, ref.source, one) for one in written)
+        return False
+
+    def _is_outside(self, file: File, source: str, name: str) -> bool:
+        if name in _BUILTIN_TYPES:
+            return True
+        before, _, last = name.rpartition(".")
+        is_bound = name.partition(".")[0] in file.imports
+        return is_bound and not self._names.resolve(file.document, Reference("references", source, last, 0, before))
 
     def _by_name_alone(self, file: File, last: str, candidates: Candidates) -> list[Resolved]:
         """A method that only one family of types has, or whose type is called like the variable."""

@@ -20,11 +20,13 @@ _ANNOTATION = 200  # characters
 _ARGUMENTS = 4_000  # characters
 _ASSIGNED = re.compile(r"\s*(?::=|=)\s*" + _WORDS + _TYPE + r"\s*(?:[({]|::new|\.new|\.shared|\.\w+\()")
 _ALIAS = re.compile(r"[ \t]*=[ \t]*((?:[A-Za-z_]\w*\.)*[A-Z]\w*[ \t]*(?:(?=\n|$)|\[|\||if\b|or\b)[^\n]*)")
-_TRAILING = re.compile(r"\s+\*?(?:\w+\.)?" + _TYPE + r"\b")
+_TRAILING = re.compile(r"[ \t]+(?:\[\]|\*)*((?:\w+\.)?[A-Za-z_]\w*)")  # Go's own types may begin with a small letter
 _OPENED = re.compile(r"\bwith\s+" + _TYPE + r"\([^\n]*\)\s+as\s+$")
 _DECLARED = re.compile(r"\b(?:const\s+)?" + _TYPE + r"(?:<[^<>;]*>)?[\s*&]+$")
 _DECLARED_TAIL = re.compile(r"\s*(?:[=;,)\[({:]|in\b)")
 _MADE = re.compile(r"(?:\s*,\s*\w+)?\s*(?::=|=)\s*" + _WORDS + r"((?:[A-Za-z_]\w*(?:\.|::))*[a-z_]\w*)\(")
+_MADE_BY_ANY = re.compile(r"\s*=\s*(?:await\s+)?((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)\(")
+_DOTTED = re.compile(r"[A-Za-z_][\w.]*")
 _RETURNED = re.compile(
     r"(?:->\s*|\)\s*:\s*|\)\s+\(?)" + _WRAPPED + r"(?:Result<|Option<|Promise<|Awaitable\[)*" + _WRAPPED + _TYPE
 )
@@ -75,22 +77,35 @@ def _named(found: Iterable[str]) -> set[str]:
 
 def _annotated(text: str, at: int) -> set[str]:
     """The types of an annotation that begins with a colon: of `: Optional[Union[A, B]] = None`, A and B."""
+    return {match[1] for match in _TYPE_NAME.finditer(_annotation(text, at))}
+
+
+def _annotation(text: str, at: int) -> str:
+    """What is written behind a colon, up to the next name or value; "" for a function's type and what is a call."""
     colon = _COLON.match(text, at)
     if colon is None:
-        return set()
+        return ""
     depth, end = 0, min(len(text), colon.end() + _ANNOTATION)
     for number in range(colon.end(), end):
         character = text[number]
         depth += _BRACKETS.get(character, _ANGLES.get(character, 0))
         if text.startswith("=>", number):
-            return set()
+            return ""
         if depth < 0 or (depth == 0 and character in ",=\n;{"):
             end = number
             break
     written = text[colon.end() : end]
-    if _NO_ANNOTATION.match(written):
-        return set()
-    return {match[1] for match in _TYPE_NAME.finditer(written)}
+    return "" if _NO_ANNOTATION.match(written) else written
+
+
+def origins(name: str, text: str) -> set[str]:
+    """What a Python variable is annotated with or made by, in any case: datetime, socket.socket."""
+    found: set[str] = set()
+    for _, end in _places(name, text):
+        found.update(_DOTTED.findall(_annotation(text, end)))
+        if match := _MADE_BY_ANY.match(text, end):
+            found.add(match[1])
+    return {one for one in found if one.rpartition(".")[2] not in _NO_TYPES}
 
 
 def made_by(name: str, text: str) -> set[str]:

@@ -34,18 +34,26 @@ class Pool:
         """Each content with what was found in it, or with why it is left out, in the order given."""
         groups = _grouped(contents)
         inline = 0
-        for group in groups:
-            if self._count < 2 or inline + sum(len(one.data) for one in group) <= _INLINE_BYTES:
-                inline += sum(len(one.data) for one in group)
-                yield from ((content, prepare_one(self._parser, content, chunking)) for content in group)
-            else:
-                yield from self._in_workers(_chain(group, groups), chunking, missing)
+        workers: list[Worker] = []
+        try:
+            for group in groups:
+                size = sum(len(one.data) for one in group)
+                if self._count < 2 or inline + size <= _INLINE_BYTES:
+                    inline += size
+                    yield from ((content, prepare_one(self._parser, content, chunking)) for content in group)
+                else:
+                    yield from self._in_workers(workers, _chain(group, groups), chunking, missing)
+                if self._count > 1 and not workers and inline > _INLINE_BYTES // 2:  # they come up meanwhile
+                    workers = [Worker(self._parser, self._embedder) for _ in range(self._count)]
+        finally:
+            for worker in workers:
+                worker.stop()
 
     def _in_workers(
-        self, groups: Iterable[Sequence[Content]], chunking: Chunking, missing: Missing
+        self, workers: list[Worker], groups: Iterable[Sequence[Content]], chunking: Chunking, missing: Missing
     ) -> Iterator[Answer]:
         idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
-        workers = [Worker(self._parser, self._embedder) for _ in range(self._count)]
+        workers += [Worker(self._parser, self._embedder) for _ in range(self._count - len(workers))]
         for worker in workers:
             idle.put(worker)
         waiting: deque[Future[Callable[[], list[Answer]]]] = deque()

@@ -72,8 +72,10 @@ class Worker:
         return self._pipe.recv_bytes()
 
     def stop(self) -> None:
-        self._stopped = True
-        self._end()
+        """Ends the process, if it has not been ended."""
+        if not self._stopped:
+            self._stopped = True
+            self._end()
 
     def _end(self) -> None:
         self._process.kill()

@@ -19,6 +19,7 @@ Focus = Literal["architecture", "dependencies", "patterns", "flow"]
 Step = Callable[[Graph, Node, int], Iterable[tuple[Edge, bool]]]  # an edge, and whether it leads forward
 
 _SEEDS = 6
+_FEW_SEEDS = 3  # fewer tell little of how a codebase is built
 _LOOKED_AT = 4  # hits for each one that is wanted
 _TELLING = TYPES | CALLABLES  # not fields, cases and constants
 _BREADTH = 12  # new nodes from one node
@@ -69,6 +70,7 @@ def _seeds(
 ) -> list[Node]:
     """The definitions the question names; where it names none that exist, those of the best hits."""
     found = graph.find(asked.name) if asked.name else []
+    found = [node for node in found if node.kind in _TELLING] or found  # not the fields of that name
     if asked.name and not found:
         answer.note(f"No definition of {asked.name} was found; the answer starts from what search finds.")
     if not found:
@@ -78,9 +80,9 @@ def _seeds(
         by_search.sort(key=lambda node: is_test(node.path))
         found = [*named[:_SEEDS], *by_search[:_SEEDS]]
         answer.intent = "general"  # a caller tree of something else would mislead
-    if not found and focus == "architecture":
-        answer.note("Nothing matches the question's words; the answer starts from the entry files.")
-        found = graph.entry_files()[:_SEEDS]
+    if focus == "architecture" and len(found) < _FEW_SEEDS and answer.intent == "general":
+        answer.note("Little matches the question's words; the answer starts from the entry files.")
+        found = [*graph.entry_files()[:_SEEDS], *found]
     if focus == "dependencies" and answer.intent == "general":  # told by files
         found = [graph.file_node(node) for node in found]
     started = [node for node in found[: 3 * _SEEDS] if answer.start(node)]
@@ -159,8 +161,14 @@ def _users(graph: Graph, node: Node, most: int) -> Iterable[tuple[Edge, bool]]:
 
 
 def _contained(graph: Graph, node: Node, most: int) -> Iterable[tuple[Edge, bool]]:
-    for member in graph.members(node)[:most]:
+    telling = sorted(graph.members(node), key=lambda one: (_rank(one), one.name.startswith("_")))
+    for member in telling[:most]:
         yield Edge(node, member, "contains", member.start_line, 1.0), True
+
+
+def _rank(node: Node) -> int:
+    """Types before functions before the rest."""
+    return 0 if node.kind in TYPES else 1 if node.kind in CALLABLES else 2
 
 
 def _container(graph: Graph, node: Node, most: int) -> Iterable[tuple[Edge, bool]]:

@@ -110,6 +110,8 @@ def summary(answer: Answer, findings: list[Finding]) -> str:
         return f"{named} {'stands' if len(starts) == 1 else 'stand'} alone: nothing related was found."
     if answer.intent == "users":
         return _counted(near, starts[0], "is used from", "place", answer, findings)
+    if answer.intent == "callees":
+        return _counted(near, starts[0], "calls", "definition", answer, findings)
     if answer.intent == "implementations" and is_direct:
         return _counted(near, starts[0], "is implemented by", "conforming type", answer, findings)
     sentences = [f"The question leads to {named}."]
@@ -152,6 +154,7 @@ def mermaid(relations: list[Relation], names: Mapping[str, str]) -> str:
     for one in relations:
         for node in (one.source, one.target):
             label = re.sub(r"[^\w.<>/ -]", " ", node.qualified or node.path)
+            label = label.replace("<", "#lt;").replace(">", "#gt;")  # else they are read as markup
             lines[f'  {names[node.id]}["{label}"]'] = None
         lines[f"  {names[one.source.id]} -->|{one.kind}| {names[one.target.id]}"] = None
     return "\n".join(lines)

@@ -31,7 +31,7 @@ _SHARE = 0.05  # or this share of it, if that is more
 _LITTLE_BYTES = 16_000_000  # of free disk space
 # A commit of the full-text index takes as long for one chunk as for hundreds, so changes are gathered for it.
 _LITTLE = 200  # changes that are left to whoever searches next
-_AT_ONCE = 8000  # changes in a long stretch of writing
+_AT_ONCE = 16_000  # changes in a long stretch of writing
 _IDLE_S = 2.0  # after which a little is written too, for readers who can't write
 _PATIENCE_S = 2.0  # how long a reader waits for what was written before the writer at work came
 _LOOK_S = 0.02

@@ -16,6 +16,7 @@ FILES = {
     "kit/wire.py": """class Connection:
     def channel(self): ...
     def limit(self): ...
+    def isoweekday(self): ...
 """,
     "kit/shapes.py": """from typing import Protocol
 
@@ -49,6 +50,7 @@ def extend(shape):
 from typing import Optional, Union
 
 import amqp
+from datetime import datetime
 from foreign import Connection
 
 from kit import shapes
@@ -87,8 +89,26 @@ def of_a_loop(found: list[Round]):
         one.area()
 
 
+def of_a_closure(shape: Round):
+    def inner():
+        shape.area()
+
+    return inner
+
+
 def of_a_callback(make: Callable[[Round], None]):
     make.area()
+
+
+def of_a_foreign_type(at: datetime, other: "Optional[datetime]"):
+    at.isoweekday()
+    other.isoweekday()
+    made = amqp.connect()
+    made.isoweekday()
+
+
+def of_who_knows(at):
+    at.isoweekday()
 
 
 def of_a_query(session):
@@ -145,10 +165,12 @@ def test_a_type_is_what_the_file_imports_by_its_name(graph: Graph) -> None:
 
 def test_what_a_foreign_call_gives_is_not_guessed(graph: Graph) -> None:
     assert callers(graph, "kit/wire.py", "Connection.limit") == set()
+    assert callers(graph, "kit/wire.py", "Connection.isoweekday") == {"of_who_knows"}
 
 
 def test_unions_aliases_loops_and_members_that_are_classes(graph: Graph) -> None:
-    assert callers(graph, "kit/shapes.py", "Round.area") == {"of_a_union", "of_an_alias", "of_a_loop", "Maker.build"}
+    told = {"of_a_union", "of_an_alias", "of_a_loop", "of_a_closure.inner", "Maker.build"}
+    assert callers(graph, "kit/shapes.py", "Round.area") == told
 
 
 def test_a_class_that_a_function_gives_is_of_the_type_that_it_declares(graph: Graph) -> None:

@@ -128,6 +128,27 @@ def test_architecture_without_a_match_starts_from_entry_files(asked: Asked) -> N
     assert answer.sections["codebase"][0].startswith("app: 4 files")
 
 
+def test_architecture_with_one_match_starts_from_entry_files_too(asked: Asked) -> None:
+    answer = ask(asked, "make_noise", 1, "architecture")
+    assert next(iter(answer.findings.values())).node.name == "main.py"
+    assert "make_noise" in {one.node.name for one in answer.findings.values()}
+
+
+def test_what_is_called_is_counted(asked: Asked) -> None:
+    assert "Till.ring [app/till.py:" in (said := told(ask(asked, "what does Till.ring call", 1), 8_000)["summary"])
+    assert "calls 1 definition: make_noise [app/till.py:" in said
+
+
+def test_angle_brackets_are_no_markup_in_a_drawing() -> None:
+    from refdesk.graph import Node
+    from refdesk.research.answer import Relation
+    from refdesk.research.tell import mermaid
+
+    ends = [Node("a.rs", name, "impl", 1, 2) for name in ("Draw<T>", 'say("hi")')]
+    drawn = mermaid([Relation(ends[0], ends[1], "calls", 1, 1.0)], {"a.rs:Draw<T>": "n0", 'a.rs:say("hi")': "n1"})
+    assert drawn.split("\n")[1:3] == ['  n0["Draw#lt;T#gt;"]', '  n1["say  hi  "]']
+
+
 def test_links_only_where_they_are_asked_for(asked: Asked) -> None:
     from refdesk.model import Query
 

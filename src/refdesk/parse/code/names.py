@@ -62,7 +62,7 @@ def without_groups(text: str) -> str:
 
 def signature(text: str) -> str:
     """A definition's head on one line."""
-    one_line = _TAIL.sub("", _BLANKS.sub(" ", text)).strip()
+    one_line = _TAIL.sub("", " ".join(text.split())).strip()
     one_line = one_line.replace("( ", "(").replace(" )", ")").replace(",)", ")")
     if len(one_line) > MAX_SIGNATURE:
         one_line = one_line[:MAX_SIGNATURE].rsplit(" ", 1)[0] + " …"

@@ -21,7 +21,7 @@ _TRIED_BYTES = 8_000
 _TRIED_FROM = 32_000
 _TRIED_SECONDS = 0.1  # a hundred times what code takes
 _TRIED_ERRORS = 150  # code that is cut off there has a few, other text has hundreds
-_LONG_LINE = re.compile(rb"[^\n]{20000}")  # an unclosed quote is looked for along the whole line, again and again
+_LONG_LINE = 20_000  # an unclosed quote is looked for along the whole line, again and again
 _MAX_DEPTH = 1_500  # of brackets and of nodes; a query's time grows with the square of the depth
 _MAX_LEVELS = 200  # of indentation; more than 500 overflow the state of Python's scanner, which ends the process
 _FAR_IN = re.compile(rb"\n[ \t]{200}")
@@ -65,7 +65,7 @@ def parse(data: bytes, grammar_name: str) -> Tree | None:
         parser = parsers[grammar_name] = Parser(language)
     if len(data) < _TRIED_FROM:
         return parser.parse(data)
-    if _LONG_LINE.search(data) is not None or not _is_code(parser, data[:_TRIED_BYTES], language):
+    if max(map(len, data.split(b"\n"))) > _LONG_LINE or not _is_code(parser, data[:_TRIED_BYTES], language):
         return None
     tree = parser.parse(data)
     return None if _is_deep(tree) else tree
@@ -103,7 +103,12 @@ def _is_code(parser: Parser, start: bytes, language: Language) -> bool:
         return False
     if not tree.root_node.has_error:
         return True
-    return len(QueryCursor(Query(language, "(ERROR) @error")).captures(tree.root_node).get("error", ())) < _TRIED_ERRORS
+    return len(QueryCursor(_errors(language)).captures(tree.root_node).get("error", ())) < _TRIED_ERRORS
+
+
+@cache
+def _errors(language: Language) -> Query:
+    return Query(language, "(ERROR) @error")
 
 
 def _is_indented_deep(data: bytes) -> bool:
