@@ -18,7 +18,7 @@ Answer = tuple[Content, Prepared | Skipped]
 _INLINE_BYTES = 1_500_000  # less than this is parsed sooner than a worker starts
 _GROUP_BYTES = 200_000
 _GROUP_FILES = 32
-_AHEAD = 6  # groups for each worker that may be under way while a batch is written
+_AHEAD = 4  # groups for each worker that may be under way while a batch is written
 _FATAL = f"the parser crashed on it or took over {STALLED_S:.0f} s"
 
 
