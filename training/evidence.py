@@ -2,8 +2,8 @@
 
     python training/evidence.py --out FOLDER
 
-Each library of collect.py is asked its own queries and everyday questions of foreign_tuning.txt, as a whole and one
-package at a time; a package is also asked what another one of its set is.
+Each library of collect.py is asked its own queries, those written by hand first, and everyday questions of
+foreign_tuning.txt, as a whole and one package at a time; a package is also asked what another one of its set is.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ import json
 import random
 import sys
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+import yaml
 from collect import known_items
 
 from bench.quality import indexed
@@ -27,9 +29,9 @@ from refdesk.search.engine import Engine
 from refdesk.search.understand import understand
 
 HERE = Path(__file__).parent
-NAMES = ("tune-python", "tune-code", "tune-docs", "whole")
-SAMPLE = 300
-SMALL = 120
+NAMES = ("tune-python", "tune-code", "tune-docs", "whole", "python", "code", "docs")
+SAMPLE = 500
+SMALL = 200
 
 
 def ask(asking: Engine, text: str, filters: Filters = Filters()) -> dict[str, float] | None:  # noqa: B008
@@ -39,6 +41,8 @@ def ask(asking: Engine, text: str, filters: Filters = Filters()) -> dict[str, fl
         return None
     query = Query(text=text, filters=filters)
     found, fused, window = asking._candidates(query, asked)
+    if len(found.nearest) < confidence.COMPARED or not found.cosines:
+        return None
     ranked = asking._rerank(query, asked, found, fused, window[: engine._RERANKED])
     return asking._evidence(asked, found, ranked)
 
@@ -47,7 +51,9 @@ def rows(asking: Engine, name: str, items: Sequence[Asked], foreign: Sequence[st
     """One row a query: where it was asked, whether an answer is there, and the evidence."""
     pick = random.Random(name)
     packages = sorted({one.package for one in items})
-    own = pick.sample(list(items), min(SAMPLE, len(items)))
+    written = by_hand()
+    judged = [one for one in items if confidence.is_judged(understand(one.query))]
+    own = sorted(pick.sample(judged, len(judged)), key=lambda one: one.query not in written)[:SAMPLE]
     asked = [("whole library", "relevant", one.query, "") for one in own]
     asked += [("whole library", "everyday", text, "") for text in foreign]
     for one in own[:SMALL]:
@@ -59,7 +65,17 @@ def rows(asking: Engine, name: str, items: Sequence[Asked], foreign: Sequence[st
         filters = Filters(paths=(package,)) if package else Filters()
         evidence = ask(asking, text, filters)
         if evidence is not None:
-            yield {"set": name, "where": where, "what": what, "query": text, "evidence": evidence}
+            yield {
+                "set": name, "where": where, "what": what, "query": text, "written": text in written,
+                "evidence": evidence,
+            }  # fmt: skip
+
+
+@cache
+def by_hand() -> frozenset[str]:
+    """The questions that somebody wrote."""
+    read = yaml.safe_load((HERE / "second_stage.yaml").read_text(encoding="utf-8"))
+    return frozenset(one["ask"] for own in read.values() for one in own)
 
 
 def main() -> None:

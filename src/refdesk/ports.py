@@ -138,6 +138,9 @@ class Store(Protocol):
 
     def cosines(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, float]: ...
     def document_frequency(self, terms: Sequence[str]) -> dict[str, int]: ...
+    def passages(self) -> int:
+        """Among how many chunks terms are counted."""
+
     def similar_terms(self, term: str, limit: int) -> list[str]: ...
     def values(self, of: Filterable) -> dict[str, int]:
         """How many chunks have each value of what filters can ask for."""

@@ -270,6 +270,7 @@ def test_frequency_and_similar_terms(store: Store) -> None:
     store.apply(batch(write("a", ["transaction log", "transaction"]), write("b", ["translate", "transport"])))
     transaction = terms("transaction")[0]
     assert store.document_frequency([transaction, "zzz"]) == {transaction: 2, "zzz": 0}
+    assert store.passages() == 4
     assert transaction in store.similar_terms(terms("transction")[0], 5)
     assert len(store.similar_terms("tran", 1)) == 1
     assert store.similar_terms("", 5) == store.similar_terms("qqqq", 5) == []

@@ -15,10 +15,9 @@ from refdesk.search.understand import Understood
 
 _FILE = Path(__file__).parent / "confidence.json"
 LOOKED_AT = 5  # of the best hits
-_MANY = 100_000  # a term counts as if the library were this large, so that small ones are judged alike
-_FIRST = 10
+_MANY = 100_000  # terms count as if the library were this large, so that small ones are judged alike
 COMPARED = 50  # of the nearest passages; where there are fewer, nothing is judged
-NAMES = ("similarity", "contrast", "covered", "rarest", "known", "words", "agreement")
+NAMES = ("similarity", "contrast", "covered", "usual", "least usual", "words")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,23 +55,23 @@ def nearness(nearest: Sequence[float]) -> dict[str, float]:
     return {"similarity": nearest[0], "contrast": nearest[0] - sum(nearest) / len(nearest)}
 
 
-def weigh(best: Sequence[StoredChunk], terms: Sequence[str], frequency: Mapping[str, int]) -> dict[str, float]:
-    """How much of the query, by how telling its terms are, one of the best hits holds, and the library at all."""
+def covered(best: Sequence[StoredChunk], terms: Sequence[str], frequency: Mapping[str, int]) -> dict[str, float]:
+    """How much of the query, by how telling its terms are, one of the best hits holds."""
     telling = {term: math.log(1 + _MANY / (frequency.get(term, 0) + 0.5)) for term in terms}
     total = sum(telling.values()) or 1.0
     held = [telling.keys() & _terms_of(one) for one in best[:LOOKED_AT]]
-    rarest = max(telling, key=lambda term: telling[term], default="")
-    return {
-        "covered": max((sum(telling[term] for term in own) / total for own in held), default=0.0),
-        "rarest": float(any(rarest in own for own in held)),
-        "known": sum(weight for term, weight in telling.items() if frequency.get(term)) / total,
-    }
+    return {"covered": max((sum(telling[term] for term in own) / total for own in held), default=0.0)}
 
 
-def agreement(lexical: Sequence[int], nearest: Sequence[int]) -> float:
-    """The share of the first by meaning that are among the first by words."""
-    first = nearest[:_FIRST]
-    return len(set(lexical[:_FIRST]).intersection(first)) / len(first) if first else 0.0
+def usual(terms: Sequence[str], frequency: Mapping[str, int], passages: int) -> dict[str, float]:
+    """How usual the query's terms are in the library, and the less usual half of them: is it what it is about?"""
+    each = sorted(math.log1p(frequency.get(term, 0) * _MANY / max(1, passages)) / 10 for term in terms)
+    least = each[: max(1, len(each) // 2)]
+    return {"usual": _mean(each), "least usual": _mean(least)}
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
 
 
 def _terms_of(stored: StoredChunk) -> frozenset[str]:

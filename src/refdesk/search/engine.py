@@ -202,12 +202,11 @@ class Engine:
         """What speaks for there being an answer."""
         best = ranked[: confidence.LOOKED_AT]
         frequency = self._store.document_frequency(asked.terms)
-        lexical = [one.chunk_id for one in found.lexical]
         return {
             **confidence.nearness(found.nearest),
             "words": max((one.words for one in best), default=0.0),
-            "agreement": confidence.agreement(lexical, fuse.order(found.cosines)),
-            **confidence.weigh([one.stored for one in best], asked.terms, frequency),
+            **confidence.covered([one.stored for one in best], asked.terms, frequency),
+            **confidence.usual(asked.terms, frequency, self._store.passages()),
         }
 
     @property

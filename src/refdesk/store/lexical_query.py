@@ -170,6 +170,11 @@ def document_frequency(searcher: tantivy.Searcher, terms: Sequence[str]) -> dict
     return {term: max(searcher.doc_freq(field, storable(term)) for field in BOOSTS) for term in dict.fromkeys(terms)}
 
 
+def passages(searcher: tantivy.Searcher) -> int:
+    """How many chunks there are: one document is the mark of how far the index has come."""
+    return max(0, searcher.num_docs - 1)
+
+
 def similar_terms(searcher: tantivy.Searcher, term: str, limit: int) -> list[str]:
     """Terms of the library that the term may have been meant as: few edits away, or beginning with it."""
     term = storable(term)

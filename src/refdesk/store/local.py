@@ -186,6 +186,10 @@ class LocalStore:
         ask = self._ask(Filters())
         return lexical_query.document_frequency(ask.searcher, terms) if ask else dict.fromkeys(terms, 0)
 
+    def passages(self) -> int:
+        ask = self._ask(Filters())
+        return lexical_query.passages(ask.searcher) if ask else 0
+
     def similar_terms(self, term: str, limit: int) -> list[str]:
         ask = self._ask(Filters())
         return lexical_query.similar_terms(ask.searcher, term, limit) if ask else []

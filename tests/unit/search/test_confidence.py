@@ -74,6 +74,13 @@ def test_nothing_is_judged_among_few(desk: Desk, tree: Tree) -> None:
     assert page.confidence is None
 
 
+def test_the_same_share_of_passages_is_as_usual_in_small_and_large_libraries() -> None:
+    small = confidence.usual(("lock", "file"), {"lock": 3, "file": 40}, 1_000)
+    assert small == pytest.approx(confidence.usual(("lock", "file"), {"lock": 300, "file": 4_000}, 100_000))
+    assert 0 < small["least usual"] < small["usual"]
+    assert confidence.usual(("duck",), {}, 1_000) == confidence.usual((), {}, 0) == {"usual": 0, "least usual": 0}
+
+
 def test_more_evidence_is_more_confidence() -> None:
     weak = dict.fromkeys(confidence.NAMES, 0.2)
     for name in confidence.NAMES:
