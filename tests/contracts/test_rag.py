@@ -246,6 +246,51 @@ def test_names_and_ids_are_completed(client: Client, work: Path) -> None:
     assert complete("rag://documents/{id}", "id", added["doc_id"][:5]) == [added["doc_id"]]
 
 
+def test_every_id_is_completed_and_counted(client: Client, work: Path) -> None:
+    for number in range(1100):
+        (work / f"{number}.txt").write_text(f"note {number}")
+    client.json("rag_ingest", uri=work.as_uri(), collection="code")
+    last = client.json("rag_list_documents", collection="code", limit=1, offset=1100)["documents"][0]["id"]
+
+    def complete(value: str) -> dict[str, Any]:
+        argument = {"name": "id", "value": value}
+        ref = {"type": "ref/resource", "uri": "rag://documents/{id}"}
+        answer = client.raw.request("completion/complete", {"ref": ref, "argument": argument})
+        completion: dict[str, Any] = answer["result"]["completion"]
+        return completion
+
+    assert last in complete(last[:25].lower())["values"]
+    everything = complete("")
+    assert (len(everything["values"]), everything["total"], everything["hasMore"]) == (100, 1101, True)
+
+
+def test_who_follows_a_document_is_told_when_its_folder_is_ingested_again(client: Client, work: Path) -> None:
+    for name in ("a.md", "b.md", "c.md"):
+        (work / name).write_text(f"# {name}\n")
+    client.json("rag_ingest", uri=work.as_uri(), collection="code")
+    listed = client.json("rag_list_documents", collection="code")["documents"]
+    ids = {Path(one["source_uri"]).name: one["id"] for one in listed}
+    for one in ids.values():
+        client.raw.request("resources/subscribe", {"uri": f"rag://documents/{one}"})
+    (work / "b.md").write_text("# b, changed\n")
+    (work / "c.md").write_text("# c, changed\n")
+    client.json("rag_ingest", uri=work.as_uri(), collection="code")
+    told = {client.raw.notification("notifications/resources/updated")["params"]["uri"] for _ in range(2)}
+    assert told == {f"rag://documents/{ids[name]}" for name in ("b.md", "c.md")}
+
+
+@pytest.mark.parametrize("offset", ["-1", "x", "\u00b2", ""])
+def test_a_bad_page_of_a_collection_is_a_bad_argument(client: Client, offset: str) -> None:
+    answer = client.raw.request("resources/read", {"uri": f"rag://collections/code?offset={offset}"})
+    assert answer["error"]["code"] == -32602
+    assert "offset" in answer["error"]["message"]
+
+
+def test_an_offset_beyond_all_documents_is_an_empty_page(client: Client) -> None:
+    listed = client.json("rag_list_documents", collection="code", offset=10**30)
+    assert (listed["documents"], listed["count"]) == ([], 0)
+
+
 def test_subscribers_are_told(client: Client, work: Path) -> None:
     client.raw.request("resources/subscribe", {"uri": "rag://collections/code"})
     ingest(client, work / "lib.rs")

@@ -11,7 +11,7 @@ from mcp.server.context import HandlerResult
 from mcp.shared.exceptions import MCPError
 from mcp.shared.uri_template import UriTemplate
 
-from refdesk.errors import Cancelled, NotFound, RefdeskError
+from refdesk.errors import Cancelled, InvalidInput, NotFound, RefdeskError
 from refdesk.server.asking import input_required
 from refdesk.server.audience import SUBSCRIPTIONS
 from refdesk.server.call import InputNeeded, ServerCall
@@ -104,6 +104,8 @@ class Reading:
             return await self._hub.run(partial(work, call), call, self._hub.calls)
         except (NotFound, Cancelled):
             raise
+        except InvalidInput as error:
+            raise MCPError(INVALID_PARAMS, str(error)) from error
         except RefdeskError as error:
             raise MCPError(INTERNAL_ERROR, str(error), {"correlationId": call.correlation_id}) from error
         except MCPError:

@@ -127,6 +127,9 @@ class LocalStore:
     def count_documents(self, collection: str) -> int:
         return self._read(lambda db: reads.count_documents(db, collection))
 
+    def document_ids(self, prefix: str) -> list[str]:
+        return self._read(lambda db: reads.document_ids(db, prefix))
+
     def document(self, document_id: str) -> Document | None:
         return self._read(lambda db: reads.document(db, document_id))
 

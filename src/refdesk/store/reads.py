@@ -25,6 +25,7 @@ from refdesk.model import (
 )
 from refdesk.store import rows
 
+_LARGEST = 2**63 - 1  # that the record can count to
 _FROM_DOCUMENTS = " FROM documents d JOIN collections n ON n.id = d.collection "
 _SELECT_DOCUMENT = "SELECT " + rows.DOCUMENT + _FROM_DOCUMENTS
 _SELECT_CHUNK = "SELECT " + rows.CHUNK + " FROM chunks c JOIN texts t ON t.id = c.text "
@@ -75,6 +76,7 @@ def documents(db: sqlite3.Connection, name: str, limit: int, offset: int) -> lis
     """A page of the collection's documents by path, or of all when no name is given."""
     within = "WHERE d.collection = (SELECT id FROM collections WHERE name = ?) ORDER BY d.path, d.id "
     order = within if name else "ORDER BY n.name, d.path, d.id "
+    offset = min(offset, _LARGEST)
     bound = (name, limit, offset) if name else (limit, offset)
     return [rows.document_from(row) for row in db.execute(_SELECT_DOCUMENT + order + "LIMIT ? OFFSET ?", bound)]
 
@@ -83,6 +85,13 @@ def count_documents(db: sqlite3.Connection, name: str) -> int:
     """How many documents the collection has, or all when no name is given."""
     found = db.execute("SELECT count(*)" + _FROM_DOCUMENTS + "WHERE ? IN ('', n.name)", (name,))
     return int(found.fetchone()[0])
+
+
+def document_ids(db: sqlite3.Connection, prefix: str) -> list[str]:
+    """The ids of all documents that begin so, oldest first."""
+    start = rows.storable(prefix)
+    within = "SELECT ulid FROM documents WHERE ulid >= ? AND ulid < ? || '~' ORDER BY ulid"
+    return [ulid for (ulid,) in db.execute(within, (start, start))]
 
 
 def document(db: sqlite3.Connection, document_id: str) -> Document | None:

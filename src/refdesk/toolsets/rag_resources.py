@@ -15,7 +15,6 @@ from refdesk.toolsets.contract import CallContext, Resource, ResourceContents, R
 
 _MIME = "application/json"
 _PAGE = 200  # documents in one reading of a collection
-_COMPLETIONS = 100
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
@@ -49,14 +48,10 @@ def templates(desk: Desk) -> tuple[ResourceTemplate, ...]:
     """A collection by name, its further pages, and a document by id."""
 
     def names(typed: str, settled: Mapping[str, str]) -> Sequence[str]:
-        return [one.name for one in desk.store.collections() if one.name.startswith(typed)][:_COMPLETIONS]
+        return [one.name for one in desk.store.collections() if one.name.startswith(typed)]
 
     def ids(typed: str, settled: Mapping[str, str]) -> Sequence[str]:
-        found: list[str] = []
-        for collection in desk.store.collections():
-            listed = desk.store.documents(collection.name, 1000, 0)
-            found += [one.id for one in listed if one.id.startswith(typed.upper())]
-        return found[:_COMPLETIONS]
+        return desk.store.document_ids(typed.upper())
 
     def collection(values: Mapping[str, str], context: CallContext) -> ResourceContents:
         uri = f"rag://collections/{values['name']}"
@@ -64,7 +59,7 @@ def templates(desk: Desk) -> tuple[ResourceTemplate, ...]:
 
     def page(values: Mapping[str, str], context: CallContext) -> ResourceContents:
         offset = values.get("offset", "0")
-        if not offset.isdigit():
+        if not (offset.isascii() and offset.isdigit()):
             raise InvalidInput(f"offset {offset!r} is not a number.", "Use the address in next.")
         uri = f"rag://collections/{values['name']}?offset={offset}"
         return _contents(uri, _collection(desk, values["name"], int(offset)))
