@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from refdesk.errors import CollectionExists, CollectionNotFound, EmbedderMismatch, InvalidInput, NotFound, SettingsError
 from refdesk.ids import checked_name, name_from, new_id
-from refdesk.ingest import ParsePool, Progress, Report, Writer, embed_rest, reembed
+from refdesk.ingest import ParsePool, Progress, Report, Writer, attached_before, embed_rest, reembed
 from refdesk.model import (
     Batch,
     Chunking,
@@ -139,9 +139,11 @@ class Desk:
 
     def create_collection(self, name: str, kind: CollectionKind = "files", *, description: str = "") -> Collection:
         """A new, empty collection; CollectionExists when the name is taken."""
-        if self.store.collection(checked_name(name)) is not None:
-            raise CollectionExists(f"Collection already exists: {name}.", "Use it, or choose another name.")
-        return self.ensure_collection(name, kind, description=description)
+        checked_name(name)
+        with self.store.writing():  # two who ask at once must not both be told that it is theirs
+            if self.store.collection(name) is not None:
+                raise CollectionExists(f"Collection already exists: {name}.", "Use it, or choose another name.")
+            return self.ensure_collection(name, kind, description=description)
 
     def configure(self, name: str, *, description: str | None = None, **options: Any) -> Collection:
         """The collection with some of its chunking and search settings changed."""
@@ -215,24 +217,21 @@ class Desk:
         collection_name: str,
         *,
         content_type: str = "",
-        metadata: Mapping[str, str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
         roots: Sequence[Path] = (),
         progress: Progress | None = None,
     ) -> Report:
         """Adds what a file:, https: or data: URI names; a folder's files with it."""
         collection = self.collection(collection_name)
-        writer = self._writer(self._parts.parser(None, collection.kind), progress)
         report = Report(collection=collection.name)
-        for group in _groups(self._parts.load(uri, roots, self.settings), _GROUP_BYTES):
-            contents = [
-                replace(
-                    one,
-                    content_type=content_type or one.content_type,
-                    metadata={**one.metadata, **(metadata or {})},
-                )
-                for one in group
-                if isinstance(one, Content)
-            ]
+        told = progress or Progress()
+        of_group = Progress(cancelled=told.cancelled)
+        parser = self._parts.parser(None, collection.kind)
+        writer = self._writer(parser, of_group)
+        for group, is_last in _groups(self._parts.load(uri, roots, self.settings), _GROUP_BYTES):
+            of_group.report = _following(told, report.files, is_last)
+            named = [_with(one, content_type, metadata or {}) for one in group if isinstance(one, Content)]
+            contents = [replace(one, attached=attached_before(self.store, parser, collection, one)) for one in named]
             report.join(writer.add(collection, contents))
             report.skipped += [one for one in group if isinstance(one, Skipped)]
         return report
@@ -324,16 +323,30 @@ class Desk:
             )
 
 
-def _groups(loaded: Iterable[Content | Skipped], most: int) -> Iterator[list[Content | Skipped]]:
-    """Lists of at most so many bytes, or of one content that is larger: what is held in memory at a time."""
+def _with(content: Content, content_type: str, metadata: Mapping[str, Any]) -> Content:
+    return replace(
+        content, content_type=content_type or content.content_type, metadata={**content.metadata, **metadata}
+    )
+
+
+def _following(progress: Progress, before: int, is_last: bool) -> Callable[[int, int, str], None]:
+    """Reports a group of contents after others; how many there are in all is known when the last group comes."""
+    return lambda done, total, what: progress.report(before + done, before + total if is_last else 0, what)
+
+
+def _groups(loaded: Iterable[Content | Skipped], most: int) -> Iterator[tuple[list[Content | Skipped], bool]]:
+    """Lists of at most so many bytes, or of one content that is larger: what is held in memory at a time.
+
+    With each comes whether it is the last.
+    """
     group: list[Content | Skipped] = []
     size = 0
     for one in loaded:
         more = len(one.data) if isinstance(one, Content) else 0
         if group and size + more > most:
-            yield group
+            yield group, False
             group, size = [], 0
         group.append(one)
         size += more
     if group:
-        yield group
+        yield group, True

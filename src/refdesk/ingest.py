@@ -20,10 +20,11 @@ from refdesk.model import (
     DocumentWrite,
     FileState,
     Found,
+    Metadata,
     Skipped,
     Vector,
 )
-from refdesk.ports import Embedder, Source, Store
+from refdesk.ports import Embedder, Parser, Source, Store
 from refdesk.prepare import Missing, Prepared, embed_missing, vector_keys
 
 _BATCH_CHUNKS = 2_000  # a transaction's size: large enough to be fast, small enough to lose little and hold little
@@ -71,6 +72,7 @@ class Report:
     errors: list[Skipped] = field(default_factory=list)
     seconds: float = 0.0
     document_ids: list[str] = field(default_factory=list)
+    written_ids: list[str] = field(default_factory=list)
 
     def leave_out(self, one: Skipped) -> None:
         """Takes note of what is not indexed: nothing to read there, or an error."""
@@ -126,9 +128,16 @@ class Writer:
             known = {one.uri: self._store.document_by_uri(one.uri, collection.name) for one in contents}
             fresh = [one for one in contents if not self._same(one, known[one.uri], report)]
             self._progress.step(report.unchanged, len(contents), contents[0].path if contents else "")
-            self._write(collection, fresh, {uri: doc for uri, doc in known.items() if doc}, report)
+            self._write(collection, self._told(fresh, report), {uri: doc for uri, doc in known.items() if doc}, report)
+            self._progress.report(len(contents), len(contents), "done")
         report.seconds = time.perf_counter() - started
         return report
+
+    def _told(self, contents: Sequence[Content], report: Report) -> Iterator[Content]:
+        unchanged = report.unchanged
+        for number, one in enumerate(contents):
+            self._progress.step(unchanged + number, report.files, one.path)
+            yield one
 
     def _same(self, content: Content, known: Document | None, report: Report) -> bool:
         if known is None or known.content_hash != content_hash(content) or not _same_facts(content, known):
@@ -246,7 +255,9 @@ class Writer:
         report.chunks += sum(len(write.chunks) for write in writes)
         report.symbols += sum(len(write.symbols) for write in writes)
         report.references += sum(len(write.references) for write in writes)
-        report.document_ids += [write.document.id for write in writes]
+        ids = [write.document.id for write in writes]
+        report.document_ids += ids
+        report.written_ids += ids
 
     def _remove(self, collection: Collection, gone: Mapping[str, FileState], report: Report) -> None:
         ids = [state.document_id for state in gone.values()]
@@ -328,6 +339,21 @@ def _same_facts(content: Content, known: Document) -> bool:
     return same_type and all(known.metadata.get(key) == value for key, value in content.metadata.items())
 
 
+def attached_before(store: Store, parser: Parser, collection: Collection, content: Content) -> Metadata:
+    """The metadata that was given with the document, when it is about to change: what its own text did not say."""
+    known = store.document_by_uri(content.uri, collection.name)
+    if known is None or not known.metadata:
+        return {}
+    if known.content_hash == content_hash(content) and _same_facts(content, known):
+        return {}
+    before = replace(content, data=store.raw(known.id).encode(), content_type=known.content_type, charset="utf-8")
+    try:
+        own = parser.parse(before, collection.chunking).metadata
+    except ParseFailed:
+        own = {}
+    return {key: value for key, value in known.metadata.items() if key not in own or own[key] != value}
+
+
 def _is_same_file(document: Document, content: Content) -> bool:
     """Whether only the file's time changed; a moved one is read again, for its place decides how it is cut."""
     return document.path == content.path and document.content_hash == content_hash(content)
@@ -354,7 +380,7 @@ def _document_write(
         content_hash=content_hash(content),
         size=len(content.data),
         modified_ns=content.modified_ns,
-        metadata={**parsed.metadata, **content.metadata},
+        metadata={**content.attached, **parsed.metadata, **content.metadata},
         created_at=known.created_at if known else now,
         updated_at=now,
     )

@@ -151,6 +151,7 @@ class Content:
     charset: str = ""
     modified_ns: int = 0
     metadata: Metadata = field(default_factory=dict)
+    attached: Metadata = field(default_factory=dict)  # given earlier; what the text says now goes before it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
 from refdesk.desk import Desk
-from refdesk.errors import Cancelled, CollectionNotFound, EmbedderMismatch, InvalidInput
+from refdesk.errors import Cancelled, CollectionExists, CollectionNotFound, EmbedderMismatch, InvalidInput
 from refdesk.ingest import Progress
 from refdesk.model import EmbedderIdentity, Query
 from tests.conftest import Tree
@@ -168,6 +170,58 @@ def test_a_file_uri_is_updated_in_place(desk: Desk, tmp_path: Path) -> None:
     assert created.created_at == updated.created_at
     assert found(desk, "contrabass") == ["note.md"]
     assert found(desk, "cello") == []
+
+
+def test_metadata_that_was_attached_outlives_a_change_of_the_text(desk: Desk, tmp_path: Path) -> None:
+    desk.create_collection("notes")
+    note = tmp_path / "note.md"
+    note.write_text("---\nowner: ann\nmood: calm\n---\n# Harp\n\nStrings.\n")
+    added = desk.ingest(note.as_uri(), "notes", metadata={"team": "blue", "rank": 3}, roots=[tmp_path])
+    note.write_text("---\nmood: wild\n---\n# Harp\n\nMore strings.\n")
+    desk.ingest(note.as_uri(), "notes", roots=[tmp_path])
+    changed = desk.store.document(added.document_ids[0])
+    assert changed is not None
+    assert changed.metadata == {"mood": "wild", "team": "blue", "rank": 3}  # owner was said by the text alone
+    desk.ingest(note.as_uri(), "notes", metadata={"team": "red"}, roots=[tmp_path])
+    again = desk.store.document(added.document_ids[0])
+    assert again is not None
+    assert again.metadata == {"mood": "wild", "team": "red", "rank": 3}
+
+
+def test_ingesting_a_folder_reports_each_file_and_stops_when_told(
+    desk: Desk, tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tree(FILES)
+    monkeypatch.setattr("refdesk.desk._GROUP_BYTES", 350)  # a few files in each group
+    desk.create_collection("all")
+    told: list[tuple[int, int]] = []
+    desk.ingest(
+        root.as_uri(), "all", roots=[root], progress=Progress(lambda done, total, _: told.append((done, total)))
+    )
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert {done for done, _ in told} == set(range(13))
+    assert told[-1] == (12, 12)
+    assert {total for _, total in told} == {0, 12}
+    desk.create_collection("some")
+    steps: list[int] = []
+    until = Progress(lambda done, total, _: steps.append(done), cancelled=lambda: len(steps) > 6)
+    with pytest.raises(Cancelled):
+        desk.ingest(root.as_uri(), "some", roots=[root], progress=until)
+    assert 0 < desk.store.count_documents("some") < 12
+
+
+def test_of_many_who_create_a_collection_one_does(desk: Desk) -> None:
+    def create(_: int) -> bool:
+        start.wait()
+        try:
+            desk.create_collection("notes")
+        except CollectionExists:
+            return False
+        return True
+
+    start = Barrier(8)
+    with ThreadPoolExecutor(8) as threads:
+        assert sum(threads.map(create, range(8))) == 1
 
 
 def test_an_unknown_collection_is_named(desk: Desk) -> None:

@@ -121,7 +121,8 @@ def report_json(report: Report) -> dict[str, Any]:
         name: [{"path": one.path, "reason": one.reason} for one in getattr(report, name)]
         for name in ("skipped", "errors")
     }
-    return {**asdict(report), **left_out, "seconds": round(report.seconds, 3)}
+    shown = {key: value for key, value in asdict(report).items() if key != "written_ids"}
+    return {**shown, **left_out, "seconds": round(report.seconds, 3)}
 
 
 def _show(report: Report, as_json: bool) -> None:

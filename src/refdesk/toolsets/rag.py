@@ -204,8 +204,9 @@ class _Rag:
         meta: Json = {"refdesk/documents": len(report.document_ids), "refdesk/unchanged": report.unchanged}
         if left_out := [*report.errors, *report.skipped]:
             meta["refdesk/skipped"] = [f"{one.path}: {one.reason}" for one in left_out[:50]]
-        changed = (f"rag://collections/{name}", "rag://collections", f"rag://documents/{report.document_ids[0]}")
-        return _and_tell(ToolAnswer.of_json(answer, meta=meta), changed if report.written else ())
+        documents = (f"rag://documents/{one}" for one in report.written_ids)
+        changed = (f"rag://collections/{name}", "rag://collections", *documents) if report.written else ()
+        return _and_tell(ToolAnswer.of_json(answer, meta=meta), changed)
 
     def delete(self, arguments: Json, context: CallContext) -> ToolAnswer:
         document = self._desk.store.document(arguments["doc_id"])
