@@ -298,7 +298,8 @@ class Desk:
         pool = self._parts.pool(parser, self.embedder, self.settings.workers)
         if self.embedder is not None:
             self.store.set_embedder_identity(self.embedder.identity)  # checked before: it is this or none yet
-        return Writer(self.store, pool, self.embedder, progress or Progress())
+        is_slow = self.settings.embedder in ("remote", "onnx")
+        return Writer(self.store, pool, self.embedder, progress or Progress(), is_slow=is_slow)
 
     def _name_for(self, folder: Path, kind: CollectionKind) -> str:
         """The name the folder's collection has, else one made from the folder's own, made unique."""

@@ -30,6 +30,7 @@ from refdesk.prepare import Missing, Prepared, embed_missing, vector_keys
 _BATCH_CHUNKS = 2_000  # a transaction's size: large enough to be fast, small enough to lose little and hold little
 _BATCH_BYTES = 8_000_000
 _BATCH_DOCUMENTS = 200
+_LONG_BYTES = 200_000  # parsed and embedded in less than a second
 
 
 class ParsePool(Protocol):
@@ -88,7 +89,16 @@ class Report:
 class Writer:
     """Brings contents into one collection of a store."""
 
-    def __init__(self, store: Store, pool: ParsePool, embedder: Embedder | None, progress: Progress) -> None:
+    def __init__(
+        self,
+        store: Store,
+        pool: ParsePool,
+        embedder: Embedder | None,
+        progress: Progress,
+        *,
+        is_slow: bool = False,  # the embedder may take seconds for a few texts
+    ) -> None:
+        self._is_slow = is_slow
         self._store = store
         self._pool = pool
         self._embedder = embedder
@@ -103,7 +113,7 @@ class Writer:
         """
         started = time.perf_counter()
         report = Report(collection=collection.name)
-        with self._store.writing():
+        with self._store.writing(is_long=True):
             states = self._store.file_states(collection.name)
             found, report.skipped = _split(self._walk(source, only))
             report.files = len(found)
@@ -122,7 +132,8 @@ class Writer:
         """Adds or updates single contents; one that is kept already, unchanged, is left alone."""
         started = time.perf_counter()
         report = Report(collection=collection.name, files=len(contents))
-        with self._store.writing():
+        is_long = self._is_slow or sum(len(one.data) for one in contents) > _LONG_BYTES
+        with self._store.writing(is_long=is_long):
             if self._store.collection(collection.name) is None:
                 raise CollectionNotFound(f"Collection not found: {collection.name}.", "Create it first.")
             known = {one.uri: self._store.document_by_uri(one.uri, collection.name) for one in contents}
@@ -276,7 +287,7 @@ def reembed(store: Store, embedder: Embedder, progress: Progress) -> int:
 
     A run that is killed leaves chunks without vectors, which the next one, or the next index run, embeds.
     """
-    with store.writing():
+    with store.writing(is_long=True):
         store.set_embedder_identity(embedder.identity)
         return sum(embed_rest(store, embedder, one.name, progress) for one in store.collections())
 

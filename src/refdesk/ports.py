@@ -107,8 +107,11 @@ class Store(Protocol):
         """Ids of documents with chunks that have no vector."""
 
     def missing_vectors(self, keys: Iterable[bytes]) -> set[bytes]: ...
-    def writing(self, wait: bool = True) -> AbstractContextManager[None]:
-        """A stretch of batches: other writers wait at its door, readers do not; each batch is one transaction."""
+    def writing(self, wait: bool = True, is_long: bool = False) -> AbstractContextManager[None]:
+        """A stretch of batches: other writers wait at its door, readers do not; each batch is one transaction.
+
+        One that may take seconds before its first batch says so: what earlier ones left to do is done before it.
+        """
 
     # documents
     def file_states(self, collection: str) -> dict[str, FileState]: ...

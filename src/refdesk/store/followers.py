@@ -51,7 +51,9 @@ class Followers:
         self._owed = 0  # changes that this process left out of the full-text index
         self._owed_most = _LITTLE
         self._terms: dict[int, str] = {}  # of some of them
-        self._timer: threading.Timer | None = None
+        self._idle: threading.Thread | None = None  # waits to write what is owed
+        self._idle_mutex = threading.Lock()
+        self._closing = threading.Event()
 
     # full text
 
@@ -96,6 +98,16 @@ class Followers:
             self.write_lexical()
             self._owed_most = _AT_ONCE  # the first time soon: it brings what earlier stretches left
 
+    def settle_lexical(self) -> None:
+        """Makes the changes that were left to the next query, which can't while the gate is held for long."""
+        if self._lexical.is_writing:
+            return
+        with self._mutex:
+            self._lexical.reload()
+            todo = self._lexical_todo()
+        if todo:
+            self.write_lexical()
+
     def _write_owed(self) -> None:
         if self._owed:
             with contextlib.suppress(RefdeskError), self._gate.held_if_free() as free:
@@ -103,10 +115,18 @@ class Followers:
                     self.write_lexical()
 
     def _write_owed_later(self) -> None:
-        if self._timer is None or not self._timer.is_alive():
-            self._timer = threading.Timer(_IDLE_S, self._write_owed)
-            self._timer.daemon = True
-            self._timer.start()
+        with self._idle_mutex:
+            if self._idle is None:
+                self._idle = threading.Thread(target=self._write_when_idle, daemon=True)
+                self._idle.start()
+
+    def _write_when_idle(self) -> None:
+        while not self._closing.wait(_IDLE_S):
+            self._write_owed()
+            with self._idle_mutex:
+                if not self._owed:
+                    self._idle = None
+                    return
 
     def _lexical_todo(self) -> list[int] | None:
         """The chunks that the loaded index lacks; None when it must be built."""
@@ -295,9 +315,9 @@ class Followers:
 
     def close(self) -> None:
         """Lets go of every file."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer.join()
+        self._closing.set()
+        if (idle := self._idle) is not None:
+            idle.join()
         self._write_owed()
         self._lexical.close()
         with self._mutex:

@@ -101,9 +101,11 @@ class LocalStore:
         return self._read(lambda db: writes.missing_vectors(db, keys))
 
     @contextmanager
-    def writing(self, wait: bool = True) -> Iterator[None]:
+    def writing(self, wait: bool = True, is_long: bool = False) -> Iterator[None]:
         self._record.refuse_read_only()
         with self._gate.held(wait):
+            if is_long:
+                self._followers.settle_lexical()
             yield
 
     def _end_stretch(self) -> None:

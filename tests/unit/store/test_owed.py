@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import time
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -37,6 +39,14 @@ def _found(store: LocalStore, term: str) -> int:
     return len(store.lexical([term], Filters(), 10))
 
 
+def _wait_until_written(store: LocalStore) -> None:
+    for _ in range(3000):
+        if _on_disk(store) == store.sequence():
+            break
+        time.sleep(0.01)
+    assert _on_disk(store) == store.sequence()
+
+
 def test_a_little_is_left_to_the_next_query(store: LocalStore) -> None:
     before = _on_disk(store)
     store.apply(batch(write("a", ["alpha more"])))
@@ -54,6 +64,17 @@ def test_another_process_finds_what_a_killed_one_left(store: LocalStore) -> None
     store.close()
 
 
+def test_a_long_stretch_first_does_what_is_left(store: LocalStore) -> None:
+    store.apply(batch(write("a", ["alpha more"])))
+    other = LocalStore(store.folder, lock_timeout_s=5)
+    with other.writing(is_long=True):
+        reader = LocalStore(store.folder, lock_timeout_s=5)
+        assert (_found(reader, "alpha"), _on_disk(store)) == (2, store.sequence())
+        reader.close()
+    other.close()
+    store.close()
+
+
 def test_much_is_written_at_the_end_of_its_stretch(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(followers, "_LITTLE", 3)
     with store.writing():
@@ -66,11 +87,28 @@ def test_much_is_written_at_the_end_of_its_stretch(store: LocalStore, monkeypatc
 def test_a_little_is_written_when_nobody_asks(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(followers, "_IDLE_S", 0.01)
     store.apply(batch(write("a", ["alpha more"])))
-    for _ in range(3000):
-        if _on_disk(store) == store.sequence():
-            break
-        time.sleep(0.01)
-    assert _on_disk(store) == store.sequence()
+    _wait_until_written(store)
+    store.close()
+
+
+def test_a_little_is_written_once_the_gate_is_free(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(followers, "_IDLE_S", 0.2)
+    tried = Event()
+    look = store._gate.held_if_free
+
+    def noted() -> AbstractContextManager[bool]:
+        tried.set()
+        return look()
+
+    other = LocalStore(store.folder, lock_timeout_s=5)
+    store.apply(batch(write("a", ["alpha more"])))
+    with other.writing():
+        monkeypatch.setattr(store._gate, "held_if_free", noted)
+        tried.wait(10)
+        tried.clear()
+        tried.wait(10)  # the first attempt has ended, in vain
+    _wait_until_written(store)
+    other.close()
     store.close()
 
 
