@@ -141,6 +141,7 @@ def test_every_failure_is_one_line_and_a_documented_code(
     done = run(tmp_path / "library", *arguments, code=code)
     assert says in done.stderr
     assert done.stdout == ""
+    assert json.loads(run(tmp_path / "library", "collections", "--json").stdout) == []
 
 
 def test_without_an_embedder_answers_say_so(tmp_path: Path, shop: Path) -> None:

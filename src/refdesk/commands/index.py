@@ -81,16 +81,18 @@ def ingest(
     with desk_from(context, allow_hosts=allow_host) as desk:
         is_new = desk.store.collection(collection) is None
         desk.ensure_collection(collection, "files")
-        with progress_on_stderr("adding") as progress:
-            report = desk.ingest(
-                uri,
-                collection,
-                content_type=content_type,
-                metadata=metadata,
-                roots=[Path("/")],
-                progress=progress,
-            )
-            if not report.document_ids and is_new:
+        try:
+            with progress_on_stderr("adding") as progress:
+                report = desk.ingest(
+                    uri,
+                    collection,
+                    content_type=content_type,
+                    metadata=metadata,
+                    roots=[Path("/")],
+                    progress=progress,
+                )
+        finally:
+            if is_new and not desk.store.count_documents(collection):
                 desk.store.remove_collection(collection)  # nothing came of it
         _show(report, as_json)
         if not report.document_ids:

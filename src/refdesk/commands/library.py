@@ -101,7 +101,8 @@ def configure(context: click.Context, /, name: str, description: str | None, **o
     given = {key: value for key, value in options.items() if value is not None}
     with desk_from(context) as desk:
         changed = desk.configure(name, description=description, **given)
-    click.echo(f"{changed.name}: {changed.chunking}, {changed.search}")
+    values = {**asdict(changed.chunking), **asdict(changed.search)}
+    click.echo(f"{changed.name}: " + ", ".join(f"{key}={value}" for key, value in values.items()))
 
 
 @click.command()
