@@ -145,6 +145,20 @@ def test_data_uris_plain_and_base64(client: Client) -> None:
     assert client.json("rag_search", query="Grüße", hybrid=False)["results"][0]["source"] == coded["doc_id"]
 
 
+def test_near_duplicates_are_one_result_unless_the_query_tells_them_apart(client: Client) -> None:
+    rule = "Every jar of marmalade must be labelled with its batch number and its date before it leaves kitchen"
+    for number in range(5):
+        client.json("rag_ingest", uri=f"data:,{rule} {number}.", collection="code")
+    client.json("rag_ingest", uri="data:,Marmalade is made of oranges.", collection="code")
+    result = client.result("rag_search", query="labelled marmalade", top_k=2)
+    contents = [one["content"] for one in result["structuredContent"]["results"]]
+    assert [text[:9] for text in contents] == ["Every jar", "Marmalade"]
+    assert result["_meta"]["refdesk/near_duplicates"].startswith("4 results")
+    named = client.json("rag_search", query="labelled marmalade kitchen 3", top_k=2)["results"]
+    assert named[0]["content"].endswith("kitchen 3.")
+    assert named[1]["content"].startswith("Every jar")
+
+
 def test_metadata_is_kept_as_given(client: Client, work: Path) -> None:
     metadata = {"team": "core", "priority": 3, "tags": ["a", "b"], "draft": False}
     added = ingest(client, work / "lib.rs", metadata=metadata)

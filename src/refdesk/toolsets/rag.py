@@ -14,8 +14,10 @@ from refdesk.model import Batch, Filters, Hit, Query
 from refdesk.toolsets import rag_schemas as schemas
 from refdesk.toolsets.contract import CallContext, CodedErrors, Json, Tool, ToolAnswer, ToolHints, Toolset
 from refdesk.toolsets.icons import icon
+from refdesk.toolsets.rag_near import without_near_duplicates
 from refdesk.toolsets.rag_resources import resources, templates
 
+_SPARE = 10  # further hits, for those that are nearly the same as a better one
 # The first class an error belongs to decides its code.
 _CODES: tuple[tuple[type[errors.RefdeskError], str], ...] = (
     (errors.CollectionNotFound, "COLLECTION_NOT_FOUND"),
@@ -150,11 +152,16 @@ class _Rag:
         top_k = arguments.get("top_k", chosen.top_k if chosen else 10)
         hybrid = arguments.get("hybrid", chosen.hybrid if chosen else True)
         alpha = chosen.hybrid_alpha if chosen and chosen.hybrid_alpha != 0.5 else None
-        query = Query(text=text, filters=Filters(collections=(name,) if name else ()), limit=top_k, alpha=alpha)
+        query = Query(
+            text=text, filters=Filters(collections=(name,) if name else ()), limit=top_k + _SPARE, alpha=alpha
+        )
         hits, notes = self._hybrid(query) if hybrid else self._keywords(query)
-        kept, left_out = _within(hits, self._desk.settings.rag_answer_tokens)
+        distinct, collapsed = without_near_duplicates(hits, text)
+        kept, left_out = _within(distinct[:top_k], self._desk.settings.rag_answer_tokens)
         results = [_result(rank, hit) for rank, hit in enumerate(kept, 1)]
         meta: Json = {"refdesk/notes": list(notes)} if notes else {}
+        if collapsed:
+            meta["refdesk/near_duplicates"] = f"{collapsed} results nearly the same as a better one are left out"
         if left_out:
             meta["refdesk/left_out"] = f"{left_out} more results do not fit the answer's budget of tokens"
         return ToolAnswer.of_json({"query": text, "total_results": len(results), "results": results}, meta=meta)
