@@ -162,7 +162,7 @@ def fusion_rows(result: dict[str, Any]) -> list[tables.Row]:
         return []
     hybrid = by_name["hybrid"]
     rows = []
-    others = [name for name in by_name if name != "hybrid" and not name.startswith("alpha ")]
+    others = [name for name in by_name if name not in ("hybrid", "precise") and not name.startswith("alpha ")]
     for name in others:
         gain = metrics.difference(hybrid.by_query, by_name[name].by_query)
         sides = f"NDCG@10 {hybrid.ndcg.mean:.3f} against {by_name[name].ndcg.mean:.3f}"

@@ -171,7 +171,7 @@ def document_frequency(searcher: tantivy.Searcher, terms: Sequence[str]) -> dict
 
 
 def passages(searcher: tantivy.Searcher) -> int:
-    """How many chunks there are: one document is the mark of how far the index has come."""
+    """How many chunks there are, or a few more: commits leave marks, of which one is taken off."""
     return max(0, searcher.num_docs - 1)
 
 
