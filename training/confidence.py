@@ -98,9 +98,9 @@ def main() -> None:
     values = np.array([[row["evidence"][name] for name in NAMES] for row in rows])
     weight = balanced(rows)
     tell("by folds", rows, crossed(rows, values, right, weight), right)
-    for at, name in enumerate(NAMES):
-        others = np.delete(values, at, axis=1)
-        tell(f"without {name}", rows, crossed(rows, others, right, weight), right)
+    for names in (*((name,) for name in NAMES), ("usual", "least usual")):
+        others = np.delete(values, [NAMES.index(name) for name in names], axis=1)
+        tell(f"without {' and '.join(names)}", rows, crossed(rows, others, right, weight), right)
     learned = fit(values, right, weight)
     total = values @ learned[:-1] + learned[-1]
     tell("learned from all", rows, total, right)
