@@ -125,9 +125,16 @@ def by_content(text: str, signs_asked: int = 1) -> str:
     restructured = _rst_signs(text)
     if restructured >= _SURE and restructured > signs - 1:
         return "rst"
-    if signs >= signs_asked or re.match(r"---\n(?:[\w-]+:.*\n)+---\n", head):
+    if re.match(r"---\n(?:[\w-]+:.*\n)+---\n", head):
         return "markdown"
-    return "plain_text"
+    if signs < _SURE:
+        from refdesk.parse.guess import is_yaml, language_of
+
+        if is_yaml(text if len(text) <= _LOOK else head[: head.rfind("\n") + 1]):
+            return "yaml"
+        if language := language_of(head):
+            return language
+    return "markdown" if signs >= signs_asked else "plain_text"
 
 
 def _rst_signs(text: str) -> int:

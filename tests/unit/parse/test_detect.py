@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import time
+from pathlib import Path
+
 import pytest
 
 from refdesk.parse.detect import by_content, by_name, detect, display_name
@@ -42,6 +45,55 @@ def test_by_name(path: str, kind: str) -> None:
 )
 def test_by_content(text: str, kind: str) -> None:
     assert by_content(text) == kind
+
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "code"
+
+
+@pytest.mark.parametrize("suffix", ["rs", "py", "ts", "js", "go", "java", "cpp"])
+def test_code_without_a_name_is_known_by_its_signs(suffix: str) -> None:
+    (file,) = FIXTURES.glob(f"*.{suffix}")
+    text = file.read_text("utf-8")
+    assert by_content(text) == by_name(file.name)
+    assert by_content(text[: len(text) // 2]) == by_name(file.name)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ('fn main() {\n    println!("Hello");\n}\n', "rust"),
+        ("def f(a):\n    return a\n", "python"),
+        ("interface A {\n  name: string;\n}\n", "typescript"),
+        ("const a = (b) => b + 1;\n", "javascript"),
+        ('package main\n\nfunc main() {\n\tprintln("x")\n}\n', "go"),
+        ("public class A {\n  public static void main(String[] a) {}\n}\n", "java"),
+        ("#include <vector>\nstd::vector<int> a;\n", "cpp"),
+        ('#include <stdio.h>\nint main(void) { printf("x"); return 0; }\n', "c"),
+        ("name: refdesk\non: [push]\njobs:\n  test:\n    runs-on: ubuntu\n", "yaml"),
+        ("# a comment\n- one: 1\n  two: 2\n- one: 3\n", "yaml"),
+        ("Customer: my order is late\nAgent: let me look\n", "plain_text"),
+        ("- bread\n- milk\n- eggs\n", "plain_text"),
+        ("We import goods from abroad, let us say tea.\nThe class of 1990 met: all of them came.\n", "plain_text"),
+        ("# How to\n\n```python\nimport os\n\ndef f():\n    return os.name\n```\n", "markdown"),
+    ],
+)
+def test_texts_without_a_name(text: str, kind: str) -> None:
+    assert by_content(text) == kind
+
+
+def test_blank_lines_and_brackets_without_end_take_no_time() -> None:
+    for text in ("\n" * 8_000, " " * 8_000, "a::" * 3_000, "(" * 8_000, "x: " * 3_000, "#[" * 4_000):
+        began = time.process_time()
+        by_content(text)
+        assert time.process_time() - began < 5
+
+
+def test_prose_is_not_taken_for_code() -> None:
+    for file in (FIXTURES.parent / "conversations").glob("*.yaml"):
+        if file.stem == "split":  # says which are for what
+            continue
+        words = "\n".join(line.strip(" -|") for line in file.read_text("utf-8").splitlines() if " " in line.strip())
+        assert by_content(words) in ("plain_text", "markdown"), file.name
 
 
 def test_what_is_declared_comes_first_unless_it_says_nothing() -> None:
