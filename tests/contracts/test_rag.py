@@ -12,6 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -157,6 +158,28 @@ def test_near_duplicates_are_one_result_unless_the_query_tells_them_apart(client
     named = client.json("rag_search", query="labelled marmalade kitchen 3", top_k=2)["results"]
     assert named[0]["content"].endswith("kitchen 3.")
     assert named[1]["content"].startswith("Every jar")
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        (RUST, "rust"),
+        ("def f(a):\n    return a\n", "python"),
+        ("interface A {\n  name: string;\n}\n", "typescript"),
+        ("const a = (b) => b + 1;\n", "javascript"),
+        ("package main\n\nfunc main() {}\n", "go"),
+        ("public class A {\n  public static void main(String[] a) {}\n}\n", "java"),
+        ("#include <vector>\nstd::vector<int> a;\n", "cpp"),
+        ("# Title\n\nSome words.\n", "markdown"),
+        ("<!doctype html><title>T</title><p>Some words.", "html"),
+        ('{"a": [1, 2]}', "json"),
+        ("name: a\njobs:\n  test: b\n", "yaml"),
+        ("Just some words.", "plain_text"),
+    ],
+)
+def test_every_content_type_is_known_by_content_alone(client: Client, text: str, kind: str) -> None:
+    answer = client.json("rag_ingest", uri=f"data:,{quote(text)}", collection="code")
+    assert answer["content_type"] == kind
 
 
 def test_metadata_is_kept_as_given(client: Client, work: Path) -> None:

@@ -60,7 +60,7 @@ def read_data_uri(uri: str, max_bytes: int) -> Content:
     digest = hashlib.sha256(data).hexdigest()
     return Content(
         uri=uri if len(uri) <= _LONGEST_URI else f"data:{media_type or 'text/plain'};sha256={digest}",
-        path=f"data-{digest[:12]}{ending_of(media_type or 'text/plain')}",
+        path=f"data-{digest[:12]}{ending_of(media_type) if media_type else ''}",
         data=data,
         content_type="" if media_type in ("", "text/plain", "application/octet-stream") else media_type,
         charset=charset,
