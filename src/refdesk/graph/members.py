@@ -158,10 +158,13 @@ class Members:
         ]
         if here and file.document.content_type in languages.WHOLE:  # connection is this file's Connection, no other's
             return all_of(self._along_bases(here, candidates), FAIR)
-        alike = [one for one in candidates.members if len(word) > 2 and container(one[1]).lower().endswith(word)]
+        members = candidates.members
+        if not languages.is_for_tests(file.document.path):
+            members = [one for one in members if not languages.stands_in(one[0].path, container(one[1]))]
+        alike = [one for one in members if len(word) > 2 and container(one[1]).lower().endswith(word)]
         if alike:
             return shared(alike, FAIR)
-        telling = [one for one in candidates.members if one[1].name not in languages.COMMON]
+        telling = [one for one in members if one[1].name not in languages.COMMON]
         first = self._first_of_kin(telling)
         return all_of(first, GUESS) if first else shared(telling, GUESS)
 
