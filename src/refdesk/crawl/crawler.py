@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 import anyio.to_thread
 
-from refdesk.crawl.client import Answer, SiteClient
+from refdesk.crawl.client import Answer, Asked, SiteClient
 from refdesk.crawl.frontier import Frontier
 from refdesk.crawl.judge import Outcome, judge, judge_page
 from refdesk.crawl.keep import Keeper, KeepSome
@@ -20,12 +20,11 @@ from refdesk.crawl.pace import MOST_PAUSE_S, Pace, backoff
 from refdesk.crawl.report import CrawlReport
 from refdesk.crawl.state import Body, CrawlState, Entry, PageState
 from refdesk.crawl.urls import twins
-from refdesk.errors import InvalidUri, LoadFailed
+from refdesk.errors import InvalidUri, LoadFailed, RefdeskError
 from refdesk.ingest import Progress
 
 logger = logging.getLogger(__name__)
 Render = Callable[[str], Awaitable[str]]
-_STEPS_TO_SEND = 6  # of the event loop, from a free connection to a request on it
 _KEEP_PAGES, _KEEP_BYTES = 50, 1_000_000  # so much waits before it is indexed
 _KEEP_LAST = 10  # when few are left, so that little is to be done after the last came
 
@@ -63,7 +62,7 @@ class Crawler:
         counts = state.counts()
         self._good = counts.get("fetched", 0) + counts.get("stored", 0)
         self._done = sum(counts.values()) - len(frontier)
-        self._active = self._active_early = self._on_wire = 0
+        self._active = self._active_early = 0
         self._changed = anyio.Event()
         self._waiting_pages = self._waiting_bytes = 0
         self._fetching = True
@@ -75,30 +74,66 @@ class Crawler:
             tasks.start_soon(self._keep)
             await self._catch_up()
             async with anyio.create_task_group() as requests:
-                while entry := await self._next():
-                    self._active += 1
-                    self._on_wire += 1
-                    self._active_early += not entry.late
-                    requests.start_soon(self._visit, entry)
+                for _ in range(self._options.concurrency):
+                    requests.start_soon(self._fetch)
             self._fetching = False
             self._report.fetch_seconds = time.perf_counter() - started
             self._tell()
         if self._good >= self._options.max_pages:
             self._frontier.leave_rest()
 
-    async def _next(self) -> Entry | None:
-        """The next page, when there is room for a request and it is its turn; None at the end."""
+    async def _fetch(self) -> None:
+        """One request after the other, each sent before the answer to the one before it is looked at."""
+        upcoming: tuple[Entry, Asked] | None = None
+        while upcoming or (upcoming := await self._next()):
+            entry, asked = upcoming
+            answer = await asked
+            upcoming = None
+            digest = ""
+            if isinstance(answer, Answer) and answer.status == 200 and not answer.unread:
+                digest = self._note_answer(entry, answer)
+                upcoming = self._at_once()
+            try:
+                await self._judge(entry, answer, digest)
+            finally:
+                self._leave(entry)
+
+    async def _next(self) -> tuple[Entry, Asked] | None:
+        """The next page and its answer to come, when there is room for a request and it is its turn; None: the end."""
         while True:
+            if (entry := self._take()) is not None:
+                await self._pace.turn()
+                return entry, self._ask(entry)
             room = self._options.max_pages - self._good
-            if self._on_wire < self._options.concurrency and self._active < room:
-                entry = self._frontier.next(early_under_way=self._active_early > 0)
-                if entry is not None:
-                    await self._pace.turn()
-                    return entry
             if not self._active and (room <= 0 or not len(self._frontier)):
                 return None
             with anyio.move_on_after(self._frontier.wait_s() if room > 0 else None):
                 await self._changed.wait()
+
+    def _at_once(self) -> tuple[Entry, Asked] | None:
+        """The next page and its answer to come, if one may be asked for this very moment."""
+        if not self._pace.is_due or (entry := self._take()) is None:
+            return None
+        self._pace.take()
+        return entry, self._ask(entry)
+
+    def _take(self) -> Entry | None:
+        """A page to be asked for, if there is room for it; what only repeats another is done with on the way."""
+        while self._active < self._options.max_pages - self._good:
+            entry = self._frontier.next(early_under_way=self._active_early > 0)
+            if entry is None:
+                return None
+            self._active += 1
+            self._active_early += not entry.late
+            if not self._repeats_page(entry):
+                return entry
+            self._leave(entry)
+        return None
+
+    def _leave(self, entry: Entry) -> None:
+        self._active -= 1
+        self._active_early -= not entry.late
+        self._tell()
 
     def _tell(self) -> None:
         changed, self._changed = self._changed, anyio.Event()
@@ -111,30 +146,15 @@ class Crawler:
                 url=body.url, status=200, data=body.data, content_type=body.content_type, charset=body.charset,
                 headers=headers,
             )  # fmt: skip
-            await self._judge(entry, answer)
+            await self._judge(entry, answer, body.hash)
 
-    async def _visit(self, entry: Entry) -> None:
-        on_wire = 1
-        try:
-            if self._repeats_page(entry):
-                return
-            answer = await self._ask(entry)
-            if isinstance(answer, Answer) and answer.status == 200 and not answer.unread:
-                self._state.hold(_body(entry, answer), "answered", answer.headers)
-                self._on_wire, on_wire = self._on_wire - 1, 0
-                await self._let_others_go()
-            await self._judge(entry, answer)
-        finally:
-            self._on_wire -= on_wire
-            self._active -= 1
-            self._active_early -= not entry.late
-            self._tell()
-
-    async def _let_others_go(self) -> None:
-        """The next request goes out before this answer is looked at: the site works while we do."""
-        self._tell()
-        for _ in range(_STEPS_TO_SEND):
-            await anyio.sleep(0)
+    def _note_answer(self, entry: Entry, answer: Answer) -> str:
+        """Writes down what came, before anything else is asked for; returns the digest of the bytes."""
+        digest = hashlib.blake2b(answer.data, digest_size=16).hexdigest()
+        modified = answer.headers.get("last-modified", "")
+        body = Body(entry.url, "", digest, answer.data, answer.content_type, answer.charset, modified)
+        self._state.hold(body, "answered", answer.headers)
+        return digest
 
     def _repeats_page(self, entry: Entry) -> bool:
         """Whether a text of llms.txt is another page's, which is there already."""
@@ -147,21 +167,16 @@ class Crawler:
             self._finished(entry)
         return bool(twin)
 
-    async def _ask(self, entry: Entry) -> Answer | Outcome:
+    def _ask(self, entry: Entry) -> Asked:
         known = entry.url in self._keeper.kept
         self._report.asked += 1
-        try:
-            return await self._client.ask(
-                entry.url, etag=entry.etag if known else "", last_modified=entry.last_modified if known else ""
-            )
-        except LoadFailed as error:
-            return Outcome(state="failed", reason=str(error), passing=True)
-        except InvalidUri as error:
-            return Outcome(state="skipped", reason=str(error))
+        return self._client.begin(
+            entry.url, etag=entry.etag if known else "", last_modified=entry.last_modified if known else ""
+        )
 
-    async def _judge(self, entry: Entry, answer: Answer | Outcome) -> None:
-        if isinstance(answer, Outcome):
-            self._apply(entry, Answer(url=entry.url, status=0), answer)
+    async def _judge(self, entry: Entry, answer: Answer | RefdeskError, digest: str) -> None:
+        if isinstance(answer, RefdeskError):
+            self._apply(entry, Answer(url=entry.url, status=0), _why_unanswered(answer), "")
             return
         try:
             outcome = judge(entry.url, answer, self._scope, entry.hops)
@@ -169,23 +184,24 @@ class Crawler:
             logger.exception("%s can't be looked at", entry.url)
             outcome = Outcome(state="failed", reason=f"can't be looked at: {type(error).__name__}: {error}"[:300])
         if outcome.state == "scripts" and self._render is not None:
-            answer, outcome = await self._rendered(entry, answer, outcome)
-        self._apply(entry, answer, outcome)
+            answer, outcome, digest = await self._rendered(entry, answer, outcome, digest)
+        self._apply(entry, answer, outcome, digest)
 
-    async def _rendered(self, entry: Entry, answer: Answer, outcome: Outcome) -> tuple[Answer, Outcome]:
+    async def _rendered(
+        self, entry: Entry, answer: Answer, outcome: Outcome, digest: str
+    ) -> tuple[Answer, Outcome, str]:
         """The page as a browser shows it, where that is more than nothing."""
         assert self._render is not None
         try:
             html = await self._render(entry.url)
         except LoadFailed as error:
-            return answer, Outcome(state="failed", reason=str(error), links=outcome.links)
+            return answer, Outcome(state="failed", reason=str(error), links=outcome.links), digest
         self._report.rendered += 1
         shown = judge_page(entry.url, look(html, entry.url, answer.headers), self._scope, entry.hops)
         told = Answer(url=answer.url, status=200, data=html.encode(), content_type="text/html", charset="utf-8")
-        self._state.hold(_body(entry, told), "answered", {})
-        return told, shown
+        return told, shown, self._note_answer(entry, told)
 
-    def _apply(self, entry: Entry, answer: Answer, outcome: Outcome) -> None:
+    def _apply(self, entry: Entry, answer: Answer, outcome: Outcome, digest: str) -> None:
         if outcome.pause_s > MOST_PAUSE_S:
             raise LoadFailed(
                 f"The site asks to be left alone for {outcome.pause_s:.0f} s ({entry.url}: {outcome.reason}).",
@@ -201,7 +217,7 @@ class Crawler:
             self._frontier.found([outcome.target], entry.depth, hops=entry.hops + 1)
         self._frontier.found(outcome.links, entry.depth + 1)
         if outcome.state in ("fetched", "alias"):
-            self._hold(entry, answer, outcome)
+            self._hold(entry, answer, outcome, digest)
         else:
             if outcome.state == "stored":
                 self._good += 1
@@ -212,9 +228,8 @@ class Crawler:
             )
         self._finished(entry)
 
-    def _hold(self, entry: Entry, answer: Answer, outcome: Outcome) -> None:
+    def _hold(self, entry: Entry, answer: Answer, outcome: Outcome, digest: str) -> None:
         """Keeps the body: to be indexed, or until it is known whether another page stands for it."""
-        digest = _digest(answer.data)
         state: PageState = outcome.state
         target = outcome.target
         if state == "fetched" and (twin := self._hashes.get(digest, entry.url)) != entry.url:
@@ -253,10 +268,6 @@ class Crawler:
         return self._waiting_pages >= most or self._waiting_bytes >= _KEEP_BYTES
 
 
-def _body(entry: Entry, answer: Answer) -> Body:
-    modified = answer.headers.get("last-modified", "")
-    return Body(entry.url, "", _digest(answer.data), answer.data, answer.content_type, answer.charset, modified)
-
-
-def _digest(data: bytes) -> str:
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
+def _why_unanswered(error: RefdeskError) -> Outcome:
+    is_refused = isinstance(error, InvalidUri)
+    return Outcome(state="skipped" if is_refused else "failed", reason=str(error), passing=not is_refused)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from refdesk.crawl.client import Answer
-from refdesk.crawl.look import Looked, look
+from refdesk.crawl.look import Looked, look_at
 from refdesk.crawl.options import Scope
 from refdesk.crawl.pace import retry_after
 from refdesk.crawl.rules import links_in_markdown
 from refdesk.crawl.state import PageState
 from refdesk.crawl.urls import clean
 from refdesk.errors import ParseFailed
-from refdesk.parse.decode import decode
 
 _GONE = (404, 410)
 _PASSING = frozenset((408, 425, 429, 500, 502, 503, 504, 507, 509, 520, 521, 522, 523, 524))
@@ -49,10 +48,10 @@ def judge(url: str, answer: Answer, scope: Scope, hops: int = 0) -> Outcome:
     if not answer.is_html:
         return _text(url, answer)
     try:
-        html = decode(answer.data, answer.charset).text
+        looked = look_at(answer.data, answer.charset, url, answer.headers)
     except ParseFailed as error:
         return Outcome(state="skipped", reason=error.message)
-    return judge_page(url, look(html, url, answer.headers), scope, hops)
+    return judge_page(url, looked, scope, hops)
 
 
 def judge_page(url: str, looked: Looked, scope: Scope, hops: int = 0) -> Outcome:

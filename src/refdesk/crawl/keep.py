@@ -69,6 +69,7 @@ class Keeper:
 
     def keep_some(self, elsewhere: KeepSome | None = None) -> int:
         """Indexes the pages that wait longest, here or elsewhere; how many there were."""
+        self._state.flush()
         done = elsewhere() if elsewhere is not None else keep_some(self._desk, self._collection, self._state)
         if done is None:
             return 0

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from refdesk.crawl.glance import Glanced, glance
 from refdesk.crawl.rules import AGENT
 from refdesk.crawl.urls import clean
+from refdesk.parse.decode import decode
 from refdesk.parse.html_depth import is_too_deep
 
 if TYPE_CHECKING:
@@ -34,6 +36,28 @@ class Looked:
     may_keep: bool = True
     may_follow: bool = True
     needs_scripts: bool = False  # what is to be read there is made by scripts
+
+
+def look_at(data: bytes, charset: str, url: str, headers: Mapping[str, str]) -> Looked:
+    """What the fetched page says; its tree is built only where a glance can't tell."""
+    if charset in ("utf-8", "utf8") and (glanced := glance(data, _FEW_WORDS)) is not None:
+        return _of_plain(glanced, url, headers)
+    return look(decode(data, charset).text, url, headers)
+
+
+def _of_plain(glanced: Glanced, url: str, headers: Mapping[str, str]) -> Looked:
+    from selectolax.lexbor import LexborHTMLParser
+
+    head = LexborHTMLParser(glanced.head)
+    base = _base(head, url)
+    keep, follow = _directives(head, headers)
+    return Looked(
+        links=_cleaned(glanced.hrefs, base) if follow else (),
+        canonical=_canonical(head, base, headers),
+        onward=_onward(head, base),
+        may_keep=keep,
+        may_follow=follow,
+    )
 
 
 def look(html: str, url: str, headers: Mapping[str, str]) -> Looked:
@@ -67,12 +91,13 @@ def _base(page: LexborHTMLParser, url: str) -> str:
 
 
 def _links(page: LexborHTMLParser, base: str) -> tuple[str, ...]:
-    found: dict[str, None] = {}
-    for anchor in page.css("a[href], area[href]"):
-        href = (anchor.attributes.get("href") or "").partition("#")[0]
-        if href and (address := clean(href, base)):
-            found[address] = None
-    return tuple(found)
+    return _cleaned((anchor.attributes.get("href") or "" for anchor in page.css("a[href], area[href]")), base)
+
+
+def _cleaned(hrefs: Iterable[str], base: str) -> tuple[str, ...]:
+    """The addresses, each once, in order."""
+    written = dict.fromkeys(href.partition("#")[0] for href in hrefs)
+    return tuple(dict.fromkeys(address for one in written if one and (address := clean(one, base))))
 
 
 def _canonical(page: LexborHTMLParser, base: str, headers: Mapping[str, str]) -> str:

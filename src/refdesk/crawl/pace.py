@@ -29,11 +29,20 @@ class Pace:
 
     async def turn(self) -> None:
         """Returns when it is this request's turn."""
+        if wait_s := self.take():
+            await self._sleep(wait_s)
+
+    @property
+    def is_due(self) -> bool:
+        """Whether a request may go out at once."""
+        return self._clock() >= self._next
+
+    def take(self) -> float:
+        """Takes the next turn, and tells how long it is until then."""
         now = self._clock()
         start = max(now, self._next)
         self._next = start + self.delay_s
-        if start > now:
-            await self._sleep(start - now)
+        return start - now
 
     def pause(self, seconds: float) -> None:
         """Nothing more goes out for so long, a minute at most."""

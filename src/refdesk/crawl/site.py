@@ -116,7 +116,6 @@ def _client(settings: Settings) -> SiteClient:
         allow_hosts=settings.allow_hosts,
         max_bytes=settings.max_fetch_bytes,
         timeout_s=settings.fetch_timeout_s,
-        http2=True,
     )
 
 

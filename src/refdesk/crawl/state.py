@@ -29,12 +29,17 @@ PageState = Literal[
     "failed",  # could not be had; tried again by the next run
     "left",  # beyond the limits of depth or number
 ]
+_Statement = tuple[str, tuple[Any, ...]]
 CRAWL_FILE = "crawl.db"  # in the library's folder
 _ENTRY = "url, depth, late, hops, etag, last_modified"
 _NOTED = "UPDATE pages SET state = ?, status = ?, reason = ?, target = ?, asked_at = ? WHERE collection = ? AND url = ?"
 _HELD = (
     "UPDATE pages SET state = ?, status = 200, reason = '', target = ?, etag = ?, last_modified = ?, hash = ?,"
     " content_type = ?, charset = ?, headers = ?, asked_at = ? WHERE collection = ? AND url = ?"
+)
+_ADDED = (
+    "INSERT OR IGNORE INTO pages (collection, url, round, state, depth, late, hops, reason)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _KEEP_BODY = "INSERT OR REPLACE INTO bodies (collection, url, data) VALUES (?, ?, ?)"
 _NO_BODY = "DELETE FROM bodies WHERE collection = ? AND url = ?"
@@ -95,6 +100,7 @@ class CrawlState:
         self._mutex = threading.Lock()
         self._db = sqlite3.connect(file, timeout=30.0, isolation_level=None, check_same_thread=False)
         self._round = 0
+        self._later: list[_Statement] = []
         try:
             prepare(self._db)
         except BaseException:
@@ -103,7 +109,15 @@ class CrawlState:
 
     def close(self) -> None:
         with self._mutex:
-            self._db.close()
+            try:
+                self._write()
+            finally:
+                self._db.close()
+
+    def flush(self) -> None:
+        """Writes what was put off, for others to see."""
+        with self._mutex:
+            self._write()
 
     # --- rounds ------------------------------------------------------------------------------------
 
@@ -111,9 +125,8 @@ class CrawlState:
         """Drops what is known of collections that are no more."""
         kept = set(collections)
         gone = [row for row in self._rows("SELECT collection FROM crawls") if row[0] not in kept]
-        self._many("DELETE FROM pages WHERE collection = ?", gone)
-        self._many("DELETE FROM bodies WHERE collection = ?", gone)
-        self._many("DELETE FROM crawls WHERE collection = ?", gone)
+        tables = ("pages", "bodies", "crawls")
+        self._together(*((f"DELETE FROM {table} WHERE collection = ?", one) for table in tables for one in gone))  # noqa: S608
 
     def begin(self, start: str) -> bool:
         """Goes on with the round that was not finished, or starts a new one; whether it goes on."""
@@ -146,6 +159,7 @@ class CrawlState:
         self._run("UPDATE crawls SET unfinished = 0, full_text = '' WHERE collection = ?", self._collection)
         self._run("DELETE FROM bodies WHERE collection = ?", self._collection)
         with self._mutex:
+            self._write()
             self._db.executescript("PRAGMA incremental_vacuum")  # execute() would free a single page
         self._rows("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -180,11 +194,9 @@ class CrawlState:
 
     def add(self, entries: Iterable[Entry], state: PageState = "queued", reason: str = "") -> None:
         """Makes new pages known; those known already stay as they are."""
-        self._many(
-            "INSERT OR IGNORE INTO pages (collection, url, round, state, depth, late, hops, reason)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-            [(self._collection, one.url, self._round, state, one.depth, one.late, one.hops, reason) for one in entries],
-        )
+        for one in entries:
+            values = (self._collection, one.url, self._round, state, one.depth, one.late, one.hops, reason)
+            self._put_off((_ADDED, values))
 
     def queued(self) -> list[Entry]:
         """The pages still to be asked for."""
@@ -217,12 +229,12 @@ class CrawlState:
     def note(self, url: str, state: PageState, *, status: int = 0, reason: str = "", target: str = "") -> None:
         """Sets what became of a page that has no body to keep."""
         values = (state, status, reason, target, int(time.time()), self._collection, url)
-        self._together((_NOTED, values), (_NO_BODY, (self._collection, url)))
+        self._put_off((_NOTED, values), (_NO_BODY, (self._collection, url)))
 
     def put_off(self, entry: Entry) -> None:
         """Keeps the depth of a page that was found again by a shorter way."""
         query = "UPDATE pages SET state = 'queued', depth = ? WHERE collection = ? AND url = ?"
-        self._run(query, entry.depth, self._collection, entry.url)
+        self._put_off((query, (entry.depth, self._collection, entry.url)))
 
     def hold(self, body: Body, state: PageState, headers: Mapping[str, str]) -> None:
         """Keeps a page with its body and what its server said of it."""
@@ -236,7 +248,7 @@ class CrawlState:
     def decide(self, url: str, state: PageState, target: str = "") -> None:
         """Sets what becomes of a page whose body is held."""
         query = "UPDATE pages SET state = ?, reason = '', target = ? WHERE collection = ? AND url = ?"
-        self._run(query, state, target, self._collection, url)
+        self._put_off((query, (state, target, self._collection, url)))
 
     def answered(self) -> list[tuple[Entry, Body, dict[str, str]]]:
         """The pages that were fetched but not looked at, with their headers."""
@@ -297,27 +309,32 @@ class CrawlState:
 
     def _rows(self, query: str, *values: Any) -> list[Any]:
         with self._mutex:
+            self._write()
             return self._db.execute(query, values).fetchall()
 
     def _run(self, query: str, *values: Any) -> None:
-        with self._mutex:
-            self._db.execute(query, values)
+        self._together((query, values))
 
-    def _together(self, *statements: tuple[str, tuple[Any, ...]]) -> None:
-        """Runs statements so that all of them happen or none."""
+    def _put_off(self, *statements: _Statement) -> None:
+        """Has statements run with the next that can't wait: a page then costs one transaction."""
         with self._mutex:
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                for query, values in statements:
-                    self._db.execute(query, values)
-            except BaseException:
-                self._db.execute("ROLLBACK")
-                raise
-            self._db.execute("COMMIT")
+            self._later += statements
 
-    def _many(self, query: str, values: list[Any]) -> None:
-        if values:
-            with self._mutex:
-                self._db.execute("BEGIN IMMEDIATE")
-                self._db.executemany(query, values)
-                self._db.execute("COMMIT")
+    def _together(self, *statements: _Statement) -> None:
+        """Runs statements now, so that all of them happen or none."""
+        with self._mutex:
+            self._later += statements
+            self._write()
+
+    def _write(self) -> None:
+        if not self._later:
+            return
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            for query, values in self._later:
+                self._db.execute(query, values)
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+        self._later = []

@@ -39,7 +39,7 @@ def _joined(url: str, base: str) -> str:
     """What urljoin gives, sooner for the plain relative addresses that most links are."""
     if _PLAIN.fullmatch(url):
         return f"{base[: base.rindex('/', 0, _path_end(base)) + 1]}{url}"
-    return urljoin(base, url)
+    return url if url.startswith(("https://", "http://")) else urljoin(base, url)
 
 
 def _path_end(url: str) -> int:

@@ -16,7 +16,8 @@ import httpx
 
 from refdesk import __version__
 from refdesk.errors import InvalidUri, LoadFailed, TooLarge
-from refdesk.sources.addresses import AddressGuard, GuardedBackend, Resolve, resolve_by_system
+from refdesk.sources.addresses import AddressGuard, Resolve, resolve_by_system
+from refdesk.sources.dial import GuardedBackend
 from refdesk.sources.inflate import ACCEPTED, Inflater
 from refdesk.sources.sniff import why_binary
 
@@ -111,20 +112,7 @@ class WebClient:
 
     def checked(self, url: str, came_from: httpx.URL | None = None) -> httpx.URL:
         """The URL, when its form is one that may be fetched; its address is vetted when it is dialled."""
-        try:
-            target = httpx.URL(url) if came_from is None else came_from.join(url)
-        except (httpx.InvalidURL, ValueError) as error:
-            raise InvalidUri(f"The URL can't be read: {error}.", _EXAMPLE) from error
-        if target.scheme not in ("http", "https"):
-            raise InvalidUri(f"{target.scheme or 'Nothing'}: is not fetched; only https: and http: are.", _EXAMPLE)
-        if not target.host or not 0 < _port(target) < 65536:
-            raise InvalidUri(f"{shown(target)} names no host or no port that exists.", _EXAMPLE)
-        allowed = self.guard.is_allowed(_host(target), _port(target))
-        if target.userinfo and not allowed:
-            raise InvalidUri(f"{shown(target)} was given with a name or password.", "Leave them out.")
-        if came_from is not None and came_from.scheme == "https" and target.scheme == "http" and not allowed:
-            raise InvalidUri(f"{shown(came_from)} redirects from https to plain http: {shown(target)}.")
-        return target.copy_with(fragment=None)
+        return checked(self.guard, url, came_from)
 
     async def _request(self, target: httpx.URL, conditions: Mapping[str, str]) -> Fetched | str:
         """The answer of one URL, or where it redirects to."""
@@ -225,6 +213,24 @@ def fetch(
         ssl_context=ssl_context,
     )
     return anyio.run(ask)
+
+
+def checked(guard: AddressGuard, url: str, came_from: httpx.URL | None = None) -> httpx.URL:
+    """The URL, when its form is one that may be fetched; its address is vetted when it is dialled."""
+    try:
+        target = httpx.URL(url) if came_from is None else came_from.join(url)
+    except (httpx.InvalidURL, ValueError) as error:
+        raise InvalidUri(f"The URL can't be read: {error}.", _EXAMPLE) from error
+    if target.scheme not in ("http", "https"):
+        raise InvalidUri(f"{target.scheme or 'Nothing'}: is not fetched; only https: and http: are.", _EXAMPLE)
+    if not target.host or not 0 < _port(target) < 65536:
+        raise InvalidUri(f"{shown(target)} names no host or no port that exists.", _EXAMPLE)
+    allowed = guard.is_allowed(_host(target), _port(target))
+    if target.userinfo and not allowed:
+        raise InvalidUri(f"{shown(target)} was given with a name or password.", "Leave them out.")
+    if came_from is not None and came_from.scheme == "https" and target.scheme == "http" and not allowed:
+        raise InvalidUri(f"{shown(came_from)} redirects from https to plain http: {shown(target)}.")
+    return target.copy_with(fragment=None)
 
 
 def trusted_roots() -> ssl.SSLContext:

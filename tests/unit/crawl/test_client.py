@@ -28,7 +28,7 @@ def site() -> Iterator[Site]:
 
 def ask(url: str, *, allow: str = "127.0.0.1", max_bytes: int = 10_000, any_type: bool = False) -> Answer:
     async def once() -> Answer:
-        async with SiteClient(allow_hosts=(allow,), max_bytes=max_bytes, timeout_s=5, http2=True) as client:
+        async with SiteClient(allow_hosts=(allow,), max_bytes=max_bytes, timeout_s=5) as client:
             return await client.ask(url, any_type=any_type)
 
     return anyio.run(once)
@@ -143,8 +143,7 @@ def test_http_2_over_one_connection(tmp_path: Path) -> None:
                 allow_hosts=("localhost",),
                 max_bytes=1000,
                 timeout_s=10,
-                http2=True,
-                ssl_context=ssl.create_default_context(cafile=str(cert)),
+                cafile=str(cert),
                 resolve=lambda host, port: ["127.0.0.1"],
             )
             async with client:
