@@ -14,6 +14,7 @@ _WIDE = re.compile(rf"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[{_CJK}]|(?:(?![{_CJK}
 # Every byte that is in no name becomes a blank: the names of an ASCII text are then what stands between blanks.
 _NAMES = bytes(code if code < 128 and (chr(code).isalnum() or chr(code) == "_") else 32 for code in range(256))
 _LONGEST = 24
+_PART = "##"
 _REMEMBERED = 200_000  # spellings, of runs up to:
 _SHORT = 64
 
@@ -34,11 +35,12 @@ class Pieces:
 
     def __init__(self, vocabulary: Iterable[str]) -> None:
         self._ids = {piece: number for number, piece in enumerate(vocabulary)}
-        self._longest: dict[str, int] = {}  # by how a piece begins: no longer one need be looked for
+        lengths: dict[str, set[int]] = {}  # of pieces, by the two letters that they begin with
         for piece in self._ids:
-            begin = piece[:3] if piece.startswith("##") else piece[:1]
-            self._longest[begin] = max(len(piece), self._longest.get(begin, 0))
+            lengths.setdefault(piece[: len(_PART) + 2 if piece.startswith(_PART) else 2], set()).add(len(piece))
+        self._lengths = {begin: sorted(known, reverse=True) for begin, known in lengths.items()}
         # No word goes over a blank, or in ASCII over anything but a name: runs are spelt once and remembered.
+        self._words: _Spelt[str] = _Spelt(lambda word: array("H", self._parts(word)).tobytes())
         self._names: _Spelt[bytes] = _Spelt(lambda name: self._spell(name.decode()))
         self._runs: _Spelt[str] = _Spelt(self._spell)
 
@@ -52,24 +54,28 @@ class Pieces:
         return self._runs.joined(text.split())
 
     def _spell(self, run: str) -> bytes:
-        found = array("H", [part for word in words(run) for part in self._parts(word.lower())])
-        return found.tobytes()
+        return self._words.joined([word.lower() for word in words(run)])
 
     def _parts(self, word: str) -> list[int]:
         whole = self._ids.get(word)
         if whole is not None:
             return [whole]
         found: list[int] = []
-        start = 0
+        start, mark = 0, ""
         while start < len(word):
-            rest = word[start : start + _LONGEST] if start == 0 else f"##{word[start : start + _LONGEST]}"
-            end = min(len(rest), self._longest.get(rest[:1] if start == 0 else rest[:3], 0))
-            while end and rest[:end] not in self._ids:
-                end -= 1
-            if end:
-                found.append(self._ids[rest[:end]])
-            start += max(end if start == 0 else end - 2, 1)
+            piece = self._longest(mark + word[start : start + _LONGEST], len(mark))
+            if piece:
+                found.append(self._ids[piece])
+            start += max(len(piece) - len(mark), 1)
+            mark = _PART
         return found
+
+    def _longest(self, rest: str, mark: int) -> str:
+        """The longest piece that this begins with, behind a mark of that length."""
+        for length in self._lengths.get(rest[: mark + 2], ()):
+            if (piece := rest[:length]) in self._ids:
+                return piece
+        return rest[: mark + 1] if rest[: mark + 1] in self._ids else ""
 
 
 class _Spelt(dict[T, bytes]):

@@ -30,6 +30,7 @@ from refdesk.store import doctor, lexical_query, literal, reads, writes
 from refdesk.store.filters import Scope, Scopes
 from refdesk.store.followers import Followers
 from refdesk.store.gate import Gate
+from refdesk.store.owners import Owners
 from refdesk.store.record import Record, sequence
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class LocalStore:
         self._gate = Gate(folder, lock_timeout_s, self._end_stretch, self.sequence)
         self._followers = Followers(folder, self._record, self._gate)
         self._scopes = Scopes()
+        self._owners = Owners()
         self._removed = 0
 
     def _read(self, ask: Callable[[sqlite3.Connection], T]) -> T:
@@ -153,16 +155,18 @@ class LocalStore:
         return known | self._read(lambda db: reads.same_text(db, rest)) if rest else known
 
     def chunks(self, chunk_ids: Sequence[int]) -> dict[int, StoredChunk]:
-        return self._read(lambda db: reads.chunks(db, chunk_ids))
+        with self._record.reading() as db:
+            seq = sequence(db)
+            return reads.chunks(db, chunk_ids, lambda db, rows: self._owners.find(db, seq, rows))
 
     # searching
 
     def sequence(self) -> int:
         return self._read(sequence)
 
-    def lexical(self, terms: Sequence[str], filters: Filters, limit: int) -> list[Scored]:
+    def lexical(self, terms: Sequence[str], filters: Filters, limit: int, *, by_number: bool = True) -> list[Scored]:
         ask = self._ask(filters)
-        return lexical_query.lexical(ask, terms, limit) if ask else []
+        return lexical_query.lexical(ask, terms, limit, by_number=by_number) if ask else []
 
     def phrase(self, words: Sequence[str], filters: Filters, limit: int) -> list[Scored]:
         ask = self._ask(filters)
