@@ -36,7 +36,8 @@ def joined(text: str) -> str:
 
 def names(text: str) -> list[str]:
     """The joined form of each word: `handleLogin`, `handle_login` and `HandleLogin` are all `handlelogin`."""
-    return [word.replace("_", "").lower()[:_MAX_TERM] for word in _WORD.findall(fold(text)) if word.strip("_")]
+    words = map(bytes.decode, runs(text)) if text.isascii() else _WORD.findall(fold(text))
+    return [name for word in words if (name := word.replace("_", "").lower()[:_MAX_TERM])]
 
 
 def fold(text: str) -> str:
