@@ -255,7 +255,8 @@ class Query:
     explain: bool = False
 
 
-class Scored(NamedTuple):  # every search makes hundreds
+@dataclass(frozen=True, slots=True)
+class Scored:
     """A chunk found by one index, with that index's own score."""
 
     chunk_id: int

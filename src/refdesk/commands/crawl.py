@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import sys
+from contextlib import AbstractContextManager
 from dataclasses import asdict
+from typing import TYPE_CHECKING
 
 import click
 
-from refdesk.app import open_desk
-from refdesk.commands.desk import desk_from, json_option, print_json, progress_on_stderr
+from refdesk.commands.desk import json_option, print_json, settings_from, told_on_stderr
 from refdesk.crawl.options import crawl_options
-from refdesk.crawl.report import CrawlReport
-from refdesk.crawl.site import crawl as crawl_site
-from refdesk.model import Skipped
+from refdesk.crawl.site import crawl_into
+
+if TYPE_CHECKING:
+    from refdesk.crawl.report import CrawlReport
+    from refdesk.desk import Desk
+    from refdesk.model import Skipped
+    from refdesk.settings import Settings
 
 _SHOWN = 20
 
@@ -49,10 +54,12 @@ def crawl(
         url, excludes=exclude, depth=depth, max_pages=max_pages, delay_s=delay, concurrency=concurrency, browser=browser
     )
     try:
-        with desk_from(context, allow_hosts=allow_host) as desk, progress_on_stderr("crawling") as progress:
-            report = crawl_site(
-                desk, options, name=name, description=description, progress=progress, open_desk=open_desk
-            )
+        settings = settings_from(context, allow_hosts=allow_host)
+        with told_on_stderr("crawling") as tell:
+            report = crawl_into(
+                open_desk, settings, options, name=name, description=description, tell=tell,
+                open_another=open_desk,
+            )  # fmt: skip
     except KeyboardInterrupt:
         click.echo("Stopped. What was fetched is kept: run the same command to go on.", err=True)
         sys.exit(130)
@@ -60,6 +67,13 @@ def crawl(
         print_json({**asdict(report), "seconds": round(report.seconds, 3)})
     else:
         _show(report)
+
+
+def open_desk(settings: Settings) -> AbstractContextManager[Desk]:
+    """The library the settings name; what it needs is imported only now, when the site is being asked already."""
+    from refdesk.app import open_desk as opened
+
+    return opened(settings)
 
 
 def _show(report: CrawlReport) -> None:

@@ -5,18 +5,20 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from refdesk.app import open_desk
-from refdesk.desk import Desk
-from refdesk.ingest import Progress
 from refdesk.settings import Settings, load
 
+if TYPE_CHECKING:
+    from refdesk.desk import Desk
+    from refdesk.ingest import Progress
+
 _LINE_EVERY_S = 3.0
+Tell = Callable[[int, int, str], None]  # how much is done, of how much, and what is looked at
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print only JSON on stdout.")
 
@@ -30,6 +32,8 @@ def settings_from(context: click.Context, **more: Any) -> Settings:
 @contextmanager
 def desk_from(context: click.Context, **more: Any) -> Iterator[Desk]:
     """The desk that the program's flags name."""
+    from refdesk.app import open_desk
+
     with open_desk(settings_from(context, **more)) as desk:
         yield desk
 
@@ -46,7 +50,7 @@ def on_one_line(text: str) -> str:
 
 
 @contextmanager
-def progress_on_stderr(what: str) -> Iterator[Progress]:
+def told_on_stderr(what: str) -> Iterator[Tell]:
     """A bar where stderr is a terminal, a line every few seconds where it is not."""
     if sys.stderr.isatty():
         from rich.console import Console
@@ -56,10 +60,8 @@ def progress_on_stderr(what: str) -> Iterator[Progress]:
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
         with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task(what, total=None)
-            yield Progress(
-                report=lambda done, total, at: bar.update(
-                    task, completed=done, total=total or None, description=f"{what} {at[-40:]}"
-                )
+            yield lambda done, total, at: bar.update(
+                task, completed=done, total=total or None, description=f"{what} {at[-40:]}"
             )
         return
     last = time.monotonic()
@@ -70,4 +72,13 @@ def progress_on_stderr(what: str) -> Iterator[Progress]:
             last = time.monotonic()
             click.echo(f"{what}: {done}{f' of {total}' if total else ''} {at}", err=True)
 
-    yield Progress(report=line)
+    yield line
+
+
+@contextmanager
+def progress_on_stderr(what: str) -> Iterator[Progress]:
+    """The same for work that can be cancelled."""
+    from refdesk.ingest import Progress
+
+    with told_on_stderr(what) as tell:
+        yield Progress(report=tell)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing
+import os
 import signal
 from collections.abc import Callable
 from contextlib import AbstractContextManager, closing
@@ -21,10 +22,11 @@ from refdesk.settings import Settings
 
 OpenDesk = Callable[[Settings], AbstractContextManager[Desk]]
 _ENDS_WITHIN_S = 30.0
+_NICENESS = 5  # fetching comes first: it waits for others, indexing for nobody
 
 
 class Apart:
-    """A process with a desk of its own, started when it is first needed; it ends with this one."""
+    """A process with a desk of its own, once it is started; it ends with this one."""
 
     def __init__(self, open_desk: OpenDesk, settings: Settings, file: Path, collection: Collection) -> None:
         self._open_desk = open_desk
@@ -39,31 +41,35 @@ class Apart:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._pipe is None:
-            return
-        if kind is not None:
-            self._process.kill()  # safe at any moment: what it did not finish is done again
-        self.leave()
-        self._process.join(_ENDS_WITHIN_S)
+        if self._pipe is not None:
+            self._pipe.close()
+            self._process.join(_ENDS_WITHIN_S)
 
     def leave(self) -> None:
         """Nothing more is asked of the process: it may end."""
         if self._pipe is not None:
             self._pipe.close()
 
+    def kill(self) -> None:
+        """Ends the process, which is safe at any moment: what it did not finish is done again."""
+        if self._pipe is not None:
+            self._process.kill()
+            self._process.join(_ENDS_WITHIN_S)
+
     def keep_some(self) -> Kept | None:
         """What the process indexed of the pages that wait; None when none does."""
+        assert self._pipe is not None, "it was not started"
         try:
-            pipe = self._pipe or self._start()
-            pipe.send(True)
-            answer = pipe.recv()
+            self._pipe.send(True)
+            answer = self._pipe.recv()
         except (EOFError, OSError) as error:
             raise StoreError("The process that indexes ended by itself.", "Crawl again to go on.") from error
         if isinstance(answer, Exception):
             raise answer
         return answer if isinstance(answer, Kept) else None
 
-    def _start(self) -> Connection:
+    def start(self) -> None:
+        """Starts the process: it comes up while others work."""
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         given = (theirs, self._open_desk, self._settings, self._file, self._collection)
@@ -71,12 +77,13 @@ class Apart:
         with main_not_rerun():
             self._process.start()
         theirs.close()
-        return self._pipe
 
 
 def _serve(pipe: Connection, open_desk: OpenDesk, settings: Settings, file: Path, collection: Collection) -> None:
     """Indexes when asked, until nobody asks any more; a failure is the answer to whoever asked."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us decides when we end
+    if hasattr(os, "nice"):
+        os.nice(_NICENESS)
     with contextlib.suppress(EOFError, OSError):
         try:
             with open_desk(settings) as desk, closing(CrawlState(file, collection.id)) as state:
@@ -84,3 +91,4 @@ def _serve(pipe: Connection, open_desk: OpenDesk, settings: Settings, file: Path
                     pipe.send(keep_some(desk, collection, state))
         except (RefdeskError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:
             pipe.send(error)
+    os._exit(0)  # all is closed: to take the interpreter apart piece by piece would only take time

@@ -38,7 +38,9 @@ _READABLE = frozenset(
 )  # fmt: skip
 _NOT_PAGES = frozenset({"text/css", "text/javascript", "text/calendar", "text/vcard", "text/xml"})  # feeds are xml
 _VETTED_S = 60.0  # so long a name is taken to have the addresses that were vetted
-_PLAIN_SITE = re.compile(r"(https?)://([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(?::([0-9]{1,4}))?")  # needs no second look
+_PLAIN_SITE = re.compile(
+    r"(https?)://([a-z0-9](?:[a-z0-9.-]*[a-z0-9])?)(?::([1-9][0-9]{0,4}))?"
+)  # needs no second look
 _PLAIN_PATH = re.compile(r"/[\w~/%?=&;:@!$'()*+,-]*(?:\.[\w~%?=&;:@!$'()*+,-][\w~/%?=&;:@!$'()*+,-]*)*", re.ASCII)
 _ACCEPT = "text/html, application/xhtml+xml, text/markdown, text/plain;q=0.9, */*;q=0.5"
 
@@ -165,7 +167,7 @@ class SiteClient:
         where, path = url[:start], url[start:]
         if start > 0 and _PLAIN_PATH.fullmatch(path):
             site = self._sites.get(where)
-            if site is None and (plain := _PLAIN_SITE.fullmatch(where)):
+            if site is None and (plain := _PLAIN_SITE.fullmatch(where)) and int(plain[3] or 80) < 65536:
                 site = self._sites[where] = _Site(plain[2], int(plain[3] or _PORTS[plain[1]]))
             if site is not None:
                 return _Target(url, site)

@@ -10,10 +10,11 @@ from collections.abc import Awaitable, Callable
 import anyio
 import anyio.to_thread
 
+from refdesk.crawl.apart import Apart
 from refdesk.crawl.client import Answer, Asked, SiteClient
 from refdesk.crawl.frontier import Frontier
 from refdesk.crawl.judge import Outcome, judge, judge_page
-from refdesk.crawl.keep import Keeper, KeepSome
+from refdesk.crawl.keep import Keeper
 from refdesk.crawl.look import look
 from refdesk.crawl.options import Scope
 from refdesk.crawl.pace import MOST_PAUSE_S, Pace, backoff
@@ -25,8 +26,9 @@ from refdesk.ingest import Progress
 
 logger = logging.getLogger(__name__)
 Render = Callable[[str], Awaitable[str]]
-_KEEP_PAGES, _KEEP_BYTES = 50, 1_000_000  # so much waits before it is indexed
-_KEEP_LAST = 10  # when few are left, so that little is to be done after the last came
+_KEEP_PAGES, _KEEP_BYTES = 50, 1_000_000  # so much waits before it is indexed here
+_KEEP_APART = 8  # pages that wait before another process indexes them
+_MANY_PAGES = 40  # worth another process: a small site is indexed here before that is there
 
 
 class Crawler:
@@ -44,7 +46,7 @@ class Crawler:
         report: CrawlReport,
         progress: Progress,
         render: Render | None = None,
-        elsewhere: KeepSome | None = None,
+        apart: Apart | None = None,
     ) -> None:
         self._client = client
         self._scope = scope
@@ -56,7 +58,7 @@ class Crawler:
         self._report = report
         self._progress = progress
         self._render = render
-        self._elsewhere = elsewhere
+        self._apart = apart
         self._hash_before = state.hash_by_url()
         self._hashes = state.hashes()  # which page has these bytes
         counts = state.counts()
@@ -153,7 +155,7 @@ class Crawler:
         digest = hashlib.blake2b(answer.data, digest_size=16).hexdigest()
         modified = answer.headers.get("last-modified", "")
         body = Body(entry.url, "", digest, answer.data, answer.content_type, answer.charset, modified)
-        self._state.hold(body, "answered", answer.headers)
+        self._state.hold(body, "answered", answer.headers, entry)
         return digest
 
     def _repeats_page(self, entry: Entry) -> bool:
@@ -226,6 +228,7 @@ class Crawler:
             self._state.note(
                 entry.url, outcome.state, status=answer.status, reason=outcome.reason, target=outcome.target
             )
+            self._state.flush()
         self._finished(entry)
 
     def _hold(self, entry: Entry, answer: Answer, outcome: Outcome, digest: str) -> None:
@@ -247,25 +250,31 @@ class Crawler:
 
     async def _keep(self) -> None:
         """Indexes what was fetched whenever enough of it waits, and all of it at the end."""
-        elsewhere: KeepSome | None = None
+        begun = False
         while True:
-            if self._is_enough(elsewhere is not None) or not self._fetching:
-                if self._fetching:
-                    elsewhere = self._elsewhere  # a small site is indexed here: another process starts too slowly
-                self._waiting_pages = self._waiting_bytes = 0
-                # Another process need not be waited for when all is to end: it is ended too.
-                apart = elsewhere is not None
-                kept = await anyio.to_thread.run_sync(self._keeper.keep_some, elsewhere, abandon_on_cancel=apart)
-                if not kept and not self._fetching:
-                    return
-            else:
+            if (
+                not begun
+                and self._fetching
+                and self._apart is not None
+                and self._done + len(self._frontier) > _MANY_PAGES
+            ):
+                begun = True
+                await anyio.to_thread.run_sync(self._apart.start)
+            if not self._is_enough(begun) and self._fetching:
                 await self._changed.wait()
+                continue
+            self._waiting_pages = self._waiting_bytes = 0
+            elsewhere = self._apart.keep_some if self._apart is not None and begun else None
+            # Another process need not be waited for when all is to end: it is ended too.
+            kept = await anyio.to_thread.run_sync(self._keeper.keep_some, elsewhere, abandon_on_cancel=begun)
+            if not kept and not self._fetching:
+                return
 
     def _is_enough(self, begun: bool) -> bool:
-        """Whether it is worth to index what waits now."""
-        near_end = begun and len(self._frontier) < _KEEP_PAGES
-        most = _KEEP_LAST if near_end else _KEEP_PAGES
-        return self._waiting_pages >= most or self._waiting_bytes >= _KEEP_BYTES
+        """Whether it is worth to index what waits now; less when few are to come, so that the end comes soon."""
+        if not begun:
+            return self._waiting_pages >= _KEEP_PAGES or self._waiting_bytes >= _KEEP_BYTES
+        return self._waiting_pages >= max(1, min(_KEEP_APART, len(self._frontier) // 3))
 
 
 def _why_unanswered(error: RefdeskError) -> Outcome:

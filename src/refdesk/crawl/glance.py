@@ -14,6 +14,7 @@ _ODD = frozenset(
     b"base meta link template textarea xmp iframe noembed noframes plaintext frameset".split(),
 )
 _IN_HEAD = frozenset(b"! !doctype html head title meta link script style base noscript".split())
+_TELLING = re.compile(rb"<base|canonical|http-equiv|robots|refdesk", re.IGNORECASE)
 _MOST_HEAD = 100_000
 _ODD_COMMENTS = (b"<!-->", b"<!--->", b"--!>", b"<![")
 _UNREAD_NAMES = frozenset((b"!", b"script", b"style"))
@@ -24,7 +25,7 @@ _ATTRIBUTES = rb"(?:\s++(?!href[\s=])[a-zA-Z_@:][\w@:.-]*+(?:=\"[^\"]*+\"|='[^']
 _ANCHOR = re.compile(
     rb"<(?:a|area)" + _ATTRIBUTES + rb"(?:\s++href=(?:\"([^\"#]*+)[^\"]*+\"|'([^'#]*+)[^']*+')"
     rb"(?:[^<>\"']++|\"[^\"]*+\"|'[^']*+')*+>|\s*+>)"
-    rb"|<(?:a|area)(?=[\s/])(.)",
+    rb"|<(?:a|area)(?=[\s/])(.*+)",  # an odd one: no more is read
     re.DOTALL,
 )
 _UNSEEN_NAMES = frozenset((b"svg", b"noscript"))
@@ -36,7 +37,7 @@ _PIECE = 4096
 class Glanced(NamedTuple):
     """A page's head, which is small, and what its body shows."""
 
-    head: str
+    head: str  # "" when it says nothing to a crawler
     hrefs: tuple[str, ...]  # without fragments
 
 
@@ -52,15 +53,15 @@ def glance(data: bytes, few_words: int) -> Glanced | None:
     bare = _without_unread(body, names)
     if bare is None or not _has_words(bare, names, few_words):
         return None
-    found: dict[bytes, None] = {}
-    for anchor in _ANCHOR.finditer(bare):
-        double, single, odd = anchor.groups()
-        if odd or b"\n" in (double or single or b""):
-            return None
-        found[double or single or b""] = None
-    written = b"\n".join(found)
+    found = _ANCHOR.findall(bare)
+    if found and found[-1][2]:
+        return None
+    hrefs = {double or single: None for double, single, _ in found}
+    written = b"\n".join(hrefs)
+    if written.count(b"\n") >= max(1, len(hrefs)):
+        return None
     try:
-        return Glanced(head.decode(), _hrefs(written.decode()))
+        return Glanced(head.decode() if _TELLING.search(head) else "", _hrefs(written.decode()))
     except (UnicodeDecodeError, _NotPlain):
         return None
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from refdesk.crawl.glance import Glanced, glance
 from refdesk.crawl.rules import AGENT
-from refdesk.crawl.urls import clean
+from refdesk.crawl.urls import clean, clean_all
 from refdesk.parse.decode import decode
 from refdesk.parse.html_depth import is_too_deep
 
@@ -46,13 +46,17 @@ def look_at(data: bytes, charset: str, url: str, headers: Mapping[str, str]) -> 
 
 
 def _of_plain(glanced: Glanced, url: str, headers: Mapping[str, str]) -> Looked:
+    if not glanced.head:
+        keep, follow = _allowed(headers.get("x-robots-tag", ""))
+        links = clean_all(glanced.hrefs, url) if follow else ()
+        return Looked(links=links, canonical=_canonical_told(url, headers), may_keep=keep, may_follow=follow)
     from selectolax.lexbor import LexborHTMLParser
 
     head = LexborHTMLParser(glanced.head)
     base = _base(head, url)
     keep, follow = _directives(head, headers)
     return Looked(
-        links=_cleaned(glanced.hrefs, base) if follow else (),
+        links=clean_all(glanced.hrefs, base) if follow else (),
         canonical=_canonical(head, base, headers),
         onward=_onward(head, base),
         may_keep=keep,
@@ -91,19 +95,17 @@ def _base(page: LexborHTMLParser, url: str) -> str:
 
 
 def _links(page: LexborHTMLParser, base: str) -> tuple[str, ...]:
-    return _cleaned((anchor.attributes.get("href") or "" for anchor in page.css("a[href], area[href]")), base)
-
-
-def _cleaned(hrefs: Iterable[str], base: str) -> tuple[str, ...]:
-    """The addresses, each once, in order."""
-    written = dict.fromkeys(href.partition("#")[0] for href in hrefs)
-    return tuple(dict.fromkeys(address for one in written if one and (address := clean(one, base))))
+    return clean_all((anchor.attributes.get("href") or "" for anchor in page.css("a[href], area[href]")), base)
 
 
 def _canonical(page: LexborHTMLParser, base: str, headers: Mapping[str, str]) -> str:
     given = page.css_first("link[rel=canonical][href]")
     if given is not None:
         return clean(given.attributes.get("href") or "", base)
+    return _canonical_told(base, headers)
+
+
+def _canonical_told(base: str, headers: Mapping[str, str]) -> str:
     told = _LINK_HEADER.search(headers.get("link", ""))
     return clean(told[1], base) if told else ""
 
@@ -122,7 +124,12 @@ def _directives(page: LexborHTMLParser, headers: Mapping[str, str]) -> tuple[boo
     for meta in page.css("meta[name][content]"):
         if (meta.attributes.get("name") or "").lower() in ("robots", AGENT):
             said += "," + (meta.attributes.get("content") or "").lower()
-    words = set(re.split(r"[\s,:]+", said))
+    return _allowed(said)
+
+
+def _allowed(said: str) -> tuple[bool, bool]:
+    """Whether a page may be kept, and followed."""
+    words = set(re.split(r"[\s,:]+", said.lower()))
     return not words & {"noindex", "none"}, not words & {"nofollow", "none"}
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from refdesk.crawl.spool import Spool
 from refdesk.crawl.tables import prepare
 from refdesk.model import Skipped
 
@@ -30,7 +31,6 @@ PageState = Literal[
     "left",  # beyond the limits of depth or number
 ]
 _Statement = tuple[str, tuple[Any, ...]]
-CRAWL_FILE = "crawl.db"  # in the library's folder
 _ENTRY = "url, depth, late, hops, etag, last_modified"
 _NOTED = "UPDATE pages SET state = ?, status = ?, reason = ?, target = ?, asked_at = ? WHERE collection = ? AND url = ?"
 _HELD = (
@@ -41,9 +41,11 @@ _ADDED = (
     "INSERT OR IGNORE INTO pages (collection, url, round, state, depth, late, hops, reason)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 )
-_KEEP_BODY = "INSERT OR REPLACE INTO bodies (collection, url, data) VALUES (?, ?, ?)"
+_KEEP_BODY = "INSERT OR REPLACE INTO bodies (collection, url, data, at, size) VALUES (?, ?, x'', ?, ?)"
+_AGAIN = "UPDATE pages SET state = 'queued' WHERE collection = ? AND url = ?"
 _NO_BODY = "DELETE FROM bodies WHERE collection = ? AND url = ?"
 _RELEASED_AT_ONCE = 10  # a page that was fetched meanwhile waits to be held
+_RESTART_BYTES = 16_000_000  # a file of bodies that are all done with is used anew from here on
 _ROBOTS_FRESH_S = 24 * 3600
 _MOST_HOPS = 10
 _TOLD = ("link", "x-robots-tag", "etag", "last-modified")
@@ -101,6 +103,7 @@ class CrawlState:
         self._db = sqlite3.connect(file, timeout=30.0, isolation_level=None, check_same_thread=False)
         self._round = 0
         self._later: list[_Statement] = []
+        self._spool = Spool(file.with_name(f"{file.stem}-{collection}.bodies"))
         try:
             prepare(self._db)
         except BaseException:
@@ -112,6 +115,7 @@ class CrawlState:
             try:
                 self._write()
             finally:
+                self._spool.close()
                 self._db.close()
 
     def flush(self) -> None:
@@ -141,6 +145,7 @@ class CrawlState:
             self._round,
         )
         if unfinished:
+            self._take_in_answers()
             again = "UPDATE pages SET state = 'queued', hops = 0 WHERE collection = ? AND state IN ('failed', 'left')"
             self._run(again, self._collection)
             return True
@@ -151,13 +156,27 @@ class CrawlState:
             self._round,
             self._collection,
         )
-        self._run("DELETE FROM bodies WHERE collection = ?", self._collection)
+        self._drop_bodies()
         return False
+
+    def _take_in_answers(self) -> None:
+        """Notes the answers that came before a kill and were not noted."""
+        end = "SELECT max(0, coalesce(max(at + size), 0)) FROM bodies WHERE collection = ?"
+        for told, at, size in self._spool.notes(self._rows(end, self._collection)[0][0]):
+            entry = Entry(told["url"], told["depth"], told["late"], told["hops"])
+            if (self.state_of(entry.url) or "queued") == "queued":
+                self.add([entry])
+                self._put_off(*self._held(told, at, size))
+
+    def _drop_bodies(self) -> None:
+        self._run("DELETE FROM bodies WHERE collection = ?", self._collection)
+        with self._mutex:
+            self._spool.remove()
 
     def finish(self) -> None:
         """The round is done: the next one starts over."""
         self._run("UPDATE crawls SET unfinished = 0, full_text = '' WHERE collection = ?", self._collection)
-        self._run("DELETE FROM bodies WHERE collection = ?", self._collection)
+        self._drop_bodies()
         with self._mutex:
             self._write()
             self._db.executescript("PRAGMA incremental_vacuum")  # execute() would free a single page
@@ -236,14 +255,24 @@ class CrawlState:
         query = "UPDATE pages SET state = 'queued', depth = ? WHERE collection = ? AND url = ?"
         self._put_off((query, (entry.depth, self._collection, entry.url)))
 
-    def hold(self, body: Body, state: PageState, headers: Mapping[str, str]) -> None:
-        """Keeps a page with its body and what its server said of it."""
-        told = json.dumps({key: headers[key] for key in _TOLD if key in headers})
+    def hold(self, body: Body, state: PageState, headers: Mapping[str, str], entry: Entry | None = None) -> None:
+        """Keeps a page with its body and what its server said of it: the body now, the rest with what comes next."""
+        entry = entry or Entry(body.url, 0)
+        told = {
+            "url": body.url, "depth": entry.depth, "late": entry.late, "hops": entry.hops, "state": state,
+            "target": body.target, "modified": body.last_modified, "hash": body.hash, "type": body.content_type,
+            "charset": body.charset, "headers": {key: headers[key] for key in _TOLD if key in headers},
+        }  # fmt: skip
+        with self._mutex:
+            at = self._spool.append(told, body.data)
+            self._later += self._held(told, at, len(body.data))
+
+    def _held(self, told: Mapping[str, Any], at: int, size: int) -> tuple[_Statement, ...]:
         values = (
-            state, body.target, headers.get("etag", ""), body.last_modified, body.hash, body.content_type,
-            body.charset, told, int(time.time()), self._collection, body.url,
+            told["state"], told["target"], told["headers"].get("etag", ""), told["modified"], told["hash"],
+            told["type"], told["charset"], json.dumps(told["headers"]), int(time.time()), self._collection, told["url"],
         )  # fmt: skip
-        self._together((_HELD, values), (_KEEP_BODY, (self._collection, body.url, body.data)))
+        return (_HELD, values), (_KEEP_BODY, (self._collection, told["url"], at, size))
 
     def decide(self, url: str, state: PageState, target: str = "") -> None:
         """Sets what becomes of a page whose body is held."""
@@ -262,7 +291,7 @@ class CrawlState:
     def waiting_bytes(self, state: PageState) -> int:
         """How large the bodies of the pages of a state are together."""
         query = (
-            "SELECT coalesce(sum(length(data)), 0) FROM pages JOIN bodies USING (collection, url)"
+            "SELECT coalesce(sum(length(data) + size), 0) FROM pages JOIN bodies USING (collection, url)"
             " WHERE collection = ? AND state = ?"
         )
         return int(self._rows(query, self._collection, state)[0][0])
@@ -276,13 +305,21 @@ class CrawlState:
         found: list[Body] = []
         size = 0
         for url, target, digest, content_type, charset, modified in self._rows(query, self._collection, state, limit):
-            # One by one: they would all be sorted together otherwise, however large they are.
-            data = self._rows("SELECT data FROM bodies WHERE collection = ? AND url = ?", self._collection, url)[0][0]
+            data = self._data(url)
+            if data is None:
+                self._put_off((_AGAIN, (self._collection, url)), (_NO_BODY, (self._collection, url)))
+                continue
             size += len(data)
             if found and 0 <= most_bytes < size:
                 break
             found.append(Body(url, target, digest, data, content_type, charset, modified))
         return found
+
+    def _data(self, url: str) -> bytes | None:
+        query = "SELECT data, at, size FROM bodies WHERE collection = ? AND url = ?"
+        data, at, size = self._rows(query, self._collection, url)[0]
+        with self._mutex:
+            return self._spool.read(at, size) if at >= 0 else data
 
     def release(self, results: Iterable[tuple[str, PageState, str]]) -> None:
         """Sets state and reason of pages whose bodies are no longer needed."""
@@ -292,6 +329,16 @@ class CrawlState:
             update = "UPDATE pages SET state = ?, reason = ? WHERE collection = ? AND url = ?"
             updates = [(update, (state, reason, self._collection, url)) for url, state, reason in some]
             self._together(*updates, *((_NO_BODY, (self._collection, url)) for url, _, _ in some))
+        if self._spool.size > _RESTART_BYTES:
+            self._restart_spool()
+
+    def _restart_spool(self) -> None:
+        """Begins the file of bodies anew when nobody needs any of them."""
+        with self._mutex:
+            self._write()
+            query = "SELECT 1 FROM bodies WHERE collection = ? LIMIT 1"
+            if self._db.execute(query, (self._collection,)).fetchone() is None:
+                self._spool.restart()
 
     def counts(self) -> dict[str, int]:
         """How many pages are in each state."""

@@ -6,7 +6,8 @@ import sqlite3
 
 from refdesk.errors import LibraryTooNew
 
-_FORMAT = 2
+CRAWL_FILE = "crawl.db"  # in the library's folder
+_FORMAT = 3
 _SCHEMA = """
 CREATE TABLE crawls (
     collection TEXT PRIMARY KEY, start TEXT NOT NULL, round INTEGER NOT NULL, unfinished INTEGER NOT NULL,
@@ -25,10 +26,14 @@ CREATE TABLE pages (
 CREATE INDEX pages_by_state ON pages (collection, state);
 CREATE INDEX pages_by_url ON pages (url);
 """
-# Apart from the pages, whose rows are written again with each change of their state.
+# Where in its file a body is; one that an older format kept is in its row.
 _BODIES = (
     "CREATE TABLE bodies (collection TEXT NOT NULL, url TEXT NOT NULL, data BLOB NOT NULL,"
     " PRIMARY KEY (collection, url))"
+)
+_PLACES = (
+    "ALTER TABLE bodies ADD COLUMN at INTEGER NOT NULL DEFAULT -1",
+    "ALTER TABLE bodies ADD COLUMN size INTEGER NOT NULL DEFAULT 0",
 )
 
 
@@ -37,7 +42,6 @@ def prepare(db: sqlite3.Connection) -> None:
     db.execute("PRAGMA auto_vacuum = INCREMENTAL")
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = NORMAL")
-    db.execute("PRAGMA wal_autocheckpoint = 8000")  # bodies pass through: fewer, larger write-backs
     db.execute("BEGIN IMMEDIATE")
     found = db.execute("PRAGMA user_version").fetchone()[0]
     if found == 0:
@@ -48,6 +52,9 @@ def prepare(db: sqlite3.Connection) -> None:
     if found == 1:
         db.execute("INSERT INTO bodies SELECT collection, url, body FROM pages WHERE body IS NOT NULL")
         db.execute("UPDATE pages SET body = NULL")
+    if found < 3:
+        for statement in _PLACES:
+            db.execute(statement)
     if found < _FORMAT:
         db.execute(f"PRAGMA user_version = {_FORMAT}")
     db.execute("COMMIT")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from urllib.parse import quote, urljoin, urlsplit
 
@@ -33,6 +34,17 @@ def clean(url: str, base: str = "") -> str:
         return _cleaned(_joined(url.strip(), base) if base else url.strip())
     except ValueError:
         return ""
+
+
+def clean_all(urls: Iterable[str], base: str) -> tuple[str, ...]:
+    """The addresses that stand on one page, each once, in order; those that lead nowhere else are left out."""
+    folder = base[: base.rindex("/", 0, _path_end(base)) + 1]
+    found: dict[str, None] = {}
+    for url in dict.fromkeys(one.partition("#")[0] for one in urls):
+        if url:
+            found[_cleaned(folder + url) if _PLAIN.fullmatch(url) else clean(url, base)] = None
+    found.pop("", None)
+    return tuple(found)
 
 
 def _joined(url: str, base: str) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from refdesk import errors
-from refdesk.crawl.state import CRAWL_FILE, target_of
+from refdesk.crawl.state import target_of
+from refdesk.crawl.tables import CRAWL_FILE
 from refdesk.crawl.urls import clean
 from refdesk.desk import Desk
 from refdesk.model import Collection, Document, Hit, Page, Query

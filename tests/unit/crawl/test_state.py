@@ -89,7 +89,8 @@ def test_an_answer_that_was_not_looked_at_is_not_lost(opened: Open) -> None:
     state = opened()
     state.begin(ROOT)
     frontier(state).found([ROOT + "a"], 3)
-    state.hold(body("a", b"<p>x</p>"), "answered", {"x-robots-tag": "noindex", "server": "x"})
+    headers = {"x-robots-tag": "noindex", "server": "x"}
+    state.hold(body("a", b"<p>x</p>"), "answered", headers, Entry(ROOT + "a", 3))
     again = opened()
     assert again.begin(ROOT) is True
     assert names(frontier(again)) == []
@@ -149,8 +150,8 @@ def test_a_file_of_the_first_format_is_read(tmp_path: Path) -> None:
     state.close()
     with closing(sqlite3.connect(file)) as db:
         db.executescript(
-            "ALTER TABLE pages ADD COLUMN body BLOB; UPDATE pages SET body = (SELECT data FROM bodies WHERE"
-            " bodies.url = pages.url); DROP TABLE bodies; PRAGMA user_version = 1"
+            "ALTER TABLE pages ADD COLUMN body BLOB; UPDATE pages SET body = CAST('<p>x</p>' AS BLOB)"
+            " WHERE state = 'fetched'; DROP TABLE bodies; PRAGMA user_version = 1"
         )
     again = CrawlState(file, "01ABC")
     assert again.begin(ROOT) is True
