@@ -24,10 +24,10 @@ class MemoStore:
     def sequence(self) -> int:
         return self._sequence
 
-    def lexical(self, terms: Sequence[str], filters: Filters, limit: int) -> list[Scored]:
-        key = ("lexical", tuple(terms), filters, limit)
+    def lexical(self, terms: Sequence[str], filters: Filters, limit: int, *, by_number: bool = True) -> list[Scored]:
+        key = ("lexical", tuple(terms), filters, limit, by_number)
         if key not in self._ranked:
-            self._ranked[key] = self._store.lexical(terms, filters, limit)
+            self._ranked[key] = self._store.lexical(terms, filters, limit, by_number=by_number)
         return self._ranked[key]
 
     def nearest(self, vector: Vector, filters: Filters, limit: int) -> list[Scored]:

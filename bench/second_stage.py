@@ -35,18 +35,18 @@ def main() -> None:
         for item in random.Random(1).sample(known.tune, QUERIES):
             asked = understand(item.query)
             _, fused, window = own._candidates(Query(text=item.query), asked)
-            stored = desk.store.chunks(window[: engine._RERANKED])
+            stored = desk.store.chunks(window[: engine.RERANKED])
             passages = list(stored.values())
             scores = [fused[one.id] for one in passages]
             started = time.process_time()
-            values = rerank.values(passages, scores, asked, item.query, own._matcher)
-            rerank.gains(values, with_words=True)
+            counting = rerank.weighing(with_words=True)
+            rerank.gains(rerank.values(passages, scores, asked, item.query, own._matcher, counting), counting)
             spent.append(1000 * (time.process_time() - started))
     rows = [
         tables.Row("second stage, median", median(spent), "ms", 5.0, note=f"{QUERIES} queries, {given.set} set"),
         tables.Row("second stage, 95th percentile", metrics.percentile(spent, 95), "ms"),
     ]
-    print(tables.show_rows("second stage, processor time of 50 candidates", rows))
+    print(tables.show_rows(f"second stage, processor time of {engine.RERANKED} candidates", rows))
     print("kept in", tables.keep("second_stage", {"rows": [asdict(row) for row in rows]}, given.json))
 
 

@@ -60,7 +60,7 @@ def now() -> Way:
     """The engine's own constants."""
     return Way(
         alpha=rerank.weights().blend["words"],
-        reranked=getattr(engine, "_RERANKED", 60),
+        reranked=engine.RERANKED,
         per_document=getattr(engine, "_PER_DOCUMENT", 3),
     )
 
@@ -126,7 +126,7 @@ def gather(desk: Desk, item: Asked) -> Candidates | None:
 
 
 def _signals(stored: StoredChunk, asked: Understood, rarity: dict[str, float]) -> list[float]:
-    own = rerank.gains([features.passage(stored, asked)], with_words=False)[0]
+    own = rerank.gains([features.passage(stored, asked)], rerank.weighing(with_words=False))[0]
     chunk = stored.chunk
     texts = (" ".join((*chunk.breadcrumb[-2:], chunk.title, *chunk.symbols[:8])), stored.document.path, chunk.text)
     return [float(own.get(name, 0.0)) for name in SIGNALS] + [_share(text, asked.terms, rarity) for text in texts]

@@ -47,7 +47,7 @@ def collect(desk: Desk, item: Asked, name: str) -> Found | None:
     ids: dict[int, None] = {}
     for share in SHARES:
         ordered = fuse.order(engine._fuse(query, found, share))
-        ids.update(dict.fromkeys(desk.engine._first_of_each_text(ordered)[: engine._RERANKED]))
+        ids.update(dict.fromkeys(desk.engine._first_of_each_text(ordered)[: engine.RERANKED]))
     kept = list(ids)
     stored = desk.store.chunks(every)
     passages = [stored[one] for one in kept]

@@ -43,7 +43,7 @@ def ask(asking: Engine, text: str, filters: Filters = Filters()) -> dict[str, fl
     found, fused, window = asking._candidates(query, asked)
     if len(found.nearest) < confidence.COMPARED or not found.cosines:
         return None
-    ranked = asking._rerank(query, asked, found, fused, window[: engine._RERANKED])
+    ranked = asking._rerank(query, asked, found, fused, window[: engine.RERANKED], engine.RERANKED)
     return asking._evidence(asked, found, ranked)
 
 

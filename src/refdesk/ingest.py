@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -228,22 +230,24 @@ class Writer:
         writes: list[DocumentWrite] = []
         chunks = size = 0
         vectors: dict[bytes, Vector] = {}
-        for content, found in self._pool.parse_all(contents, collection.chunking, self._store.missing_vectors):
-            if isinstance(found, Skipped):
-                report.leave_out(found)
-                reject(content)
-                self._drop_unreadable(collection, known.get(content.uri), report)
-                continue
-            write = _document_write(collection, content, found, known.get(content.uri))
-            writes.append(write if self._embedder else replace(write, vector_keys=(b"",) * len(write.chunks)))
-            vectors.update(found.vectors)
-            chunks += len(write.chunks)
-            size += len(content.data)
-            if chunks >= _BATCH_CHUNKS or size >= _BATCH_BYTES:
+        with _collecting_seldom():
+            for content, found in self._pool.parse_all(contents, collection.chunking, self._store.missing_vectors):
+                if isinstance(found, Skipped):
+                    report.leave_out(found)
+                    reject(content)
+                    self._drop_unreadable(collection, known.get(content.uri), report)
+                    continue
+                write = _document_write(collection, content, found, known.get(content.uri))
+                writes.append(write if self._embedder else replace(write, vector_keys=(b"",) * len(write.chunks)))
+                vectors.update(found.vectors)
+                chunks += len(write.chunks)
+                size += len(content.data)
+                if chunks >= _BATCH_CHUNKS or size >= _BATCH_BYTES:
+                    self._apply(collection, writes, vectors, report)
+                    writes, vectors, chunks, size = [], {}, 0, 0
+                    gc.collect(1)
+            if writes:
                 self._apply(collection, writes, vectors, report)
-                writes, vectors, chunks, size = [], {}, 0, 0
-        if writes:
-            self._apply(collection, writes, vectors, report)
 
     def _drop_unreadable(self, collection: Collection, document: Document | None, report: Report) -> None:
         """A file that can't be read any more must not be found with lines it no longer has."""
@@ -275,6 +279,18 @@ class Writer:
         for start in range(0, len(ids), _BATCH_CHUNKS):
             self._store.apply(Batch(collection=collection.name, removes=tuple(ids[start : start + _BATCH_CHUNKS])))
         report.removed += len(ids)
+
+
+@contextmanager
+def _collecting_seldom() -> Iterator[None]:
+    """Leaves the rows of a batch alone, which hold no circles and would be looked through again and again."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def content_hash(content: Content) -> str:

@@ -132,7 +132,9 @@ class Store(Protocol):
     def sequence(self) -> int:
         """Grows with every committed change; equal numbers mean equal answers."""
 
-    def lexical(self, terms: Sequence[str], filters: Filters, limit: int) -> list[Scored]: ...
+    def lexical(self, terms: Sequence[str], filters: Filters, limit: int, *, by_number: bool = True) -> list[Scored]:
+        """Chunks with any of the terms; those with more of them win, unless how many there are is not to count."""
+
     def phrase(self, words: Sequence[str], filters: Filters, limit: int) -> list[Scored]: ...
     def literal(self, text: str, filters: Filters, limit: int) -> list[Scored]:
         """Chunks that contain the text to the letter, found without any term."""

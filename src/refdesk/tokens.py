@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
@@ -25,63 +25,91 @@ def count(text: str) -> int:
 def count_rows(rows: Sequence[str]) -> list[int]:
     """The tokens of each row; rows hold no line feed."""
     text = "\n".join(rows)
-    if len(text) < _FEW or not rows:
+    if len(text) < _FEW or not text:
         return [count(row) for row in rows]
-    return _counted(_kinds(text))
-
-
-# The same as arithmetic on runs of characters of one kind: a fifth of the time.
-
-_TOP = 0x110000  # a character that is none of these is a kind of its own
-_LETTER, _DIGIT, _BLANK, _WIDE, _UNDERSCORE, _RETURN, _NOTHING, _FEED = range(_TOP, _TOP + 8)
-_MANY = 1 << 40
-
-
-def _counted(kinds: NDArray[np.int32]) -> list[int]:
-    """The pieces between line feeds."""
     import numpy as np
 
-    starts = np.flatnonzero(np.diff(kinds, prepend=np.int32(-1)))
+    if text.isascii():
+        return _counted(np.frombuffer(text.encode().translate(_narrow()), np.uint8), _NARROW)
+    return _counted(_kinds(text), _TOP)
+
+
+# The same as arithmetic on runs of characters of one kind: a sixth of the time.
+
+_TOP = 0x110000  # a character that is none of these is a kind of its own; these come after all characters,
+_NARROW = 128  # or after those of ASCII
+_LETTER, _DIGIT, _BLANK, _WIDE, _UNDERSCORE, _RETURN, _NOTHING, _FEED = range(8)
+_SHORT = 63  # characters of a run whose pieces are looked up
+
+
+def _counted(kinds: NDArray[Any], first: int) -> list[int]:
+    """The pieces between line feeds; what is not a kind of its own is counted from `first`."""
+    import numpy as np
+
+    starts = np.concatenate(([0], np.flatnonzero(kinds[1:] != kinds[:-1]) + 1))
     lengths = np.diff(starts, append=len(kinds))
-    runs = kinds[starts]
-    # How many characters of a kind are one piece: of letters 7, of digits 3, … , of other marks 4.
-    longest = np.array([7, 3, _MANY, 1, _MANY, _MANY, _MANY, _MANY, 4])[np.where(runs < _TOP, 8, runs - _TOP)]
-    pieces = -(-lengths // longest)
-    blanks = runs == _BLANK
-    pieces[blanks] = lengths[blanks] // 16 + (lengths[blanks] % 16 >= 2)
-    pieces[runs >= _NOTHING] = 0
-    sums = np.concatenate(([0], np.cumsum(pieces)))
-    feeds = np.flatnonzero(kinds == _FEED)
-    ends = sums[np.searchsorted(starts, np.append(feeds, len(kinds)))]
+    runs = np.maximum(kinds[starts].astype(np.int32) - first, -1)
+    pieces = _pieces()[runs, np.minimum(lengths, _SHORT)]
+    for at in np.flatnonzero(lengths > _SHORT).tolist():
+        pieces[at] = _pieces_of(int(runs[at]), int(lengths[at]))
+    sums = np.cumsum(pieces)
+    feeds = runs == _FEED
+    ends = np.append(np.repeat(sums[feeds], lengths[feeds]), sums[-1])
     found: list[int] = np.diff(ends, prepend=0).tolist()
     return found
+
+
+@cache
+def _pieces() -> NDArray[np.int32]:
+    """How many pieces a run of a kind and a length is; the last kind is all those of one character."""
+    import numpy as np
+
+    kinds = (*range(8), -1)
+    return np.array([[_pieces_of(kind, length) for length in range(_SHORT + 1)] for kind in kinds], np.int32)
+
+
+def _pieces_of(kind: int, length: int) -> int:
+    if kind == _BLANK:
+        return length // 16 + (length % 16 >= 2)
+    if kind in (_NOTHING, _FEED):
+        return 0
+    longest = {_LETTER: 7, _DIGIT: 3, _WIDE: 1, _UNDERSCORE: length, _RETURN: length}.get(kind, 4)
+    return -(-length // longest) if length else 0
 
 
 def _kinds(text: str) -> NDArray[np.int32]:
     import numpy as np
 
-    if text.isascii():
-        return _table(128)[np.frombuffer(text.encode(), np.uint8)]
     codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
-    found: NDArray[np.int32] = _table(65_536)[np.minimum(codes, 65_535)]
+    found: NDArray[np.int32] = _wide()[np.minimum(codes, 65_535)]
     for at in np.flatnonzero(codes > 65_535).tolist():
-        found[at] = _kind(int(codes[at]))
+        found[at] = _kind(int(codes[at]), _TOP)
     return found
 
 
 @cache
-def _table(size: int) -> NDArray[np.int32]:
+def _narrow() -> bytes:
+    return bytes(_kind(code, _NARROW) if code < 128 else 0 for code in range(256))
+
+
+@cache
+def _wide() -> NDArray[np.int32]:
     import numpy as np
 
-    return np.array([_kind(code) for code in range(size)], np.int32)
+    characters = [chr(code) for code in range(65_536)]
+    kinds = np.arange(65_536, dtype=np.int32)
+    kinds[[one.isalnum() for one in characters]] = _TOP + _WIDE
+    kinds[[one.isspace() for one in characters]] = _TOP + _NOTHING
+    kinds[:128] = [_kind(code, _TOP) for code in range(128)]
+    return kinds
 
 
-def _kind(code: int) -> int:
+def _kind(code: int, first: int) -> int:
     character = chr(code)
     if character.isascii() and character.isalnum():
-        return _DIGIT if character.isdigit() else _LETTER
+        return first + (_DIGIT if character.isdigit() else _LETTER)
     if character.isspace():
-        return {" ": _BLANK, "\t": _BLANK, "\r": _RETURN, "\n": _FEED}.get(character, _NOTHING)
+        return first + {" ": _BLANK, "\t": _BLANK, "\r": _RETURN, "\n": _FEED}.get(character, _NOTHING)
     if character == "_":
-        return _UNDERSCORE
-    return _WIDE if character.isalnum() else code
+        return first + _UNDERSCORE
+    return first + _WIDE if character.isalnum() else code

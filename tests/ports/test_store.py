@@ -237,6 +237,19 @@ def test_more_matching_words_score_higher_and_ties_go_by_id(store: Store) -> Non
     assert store.lexical(terms("alpha"), Filters(), 0) == []
 
 
+def test_how_many_of_the_words_are_there_need_not_count(store: Store) -> None:
+    often = "flush flush flush flush flush flush"
+    store.apply(batch(write("a", [often, "flush the pages of a store to disk and close it at the end"])))
+    wanted = terms("flush pages")
+    by_number = {one.chunk_id: one.score for one in store.lexical(wanted, Filters(), 10)}
+    without = {one.chunk_id: one.score for one in store.lexical(wanted, Filters(), 10, by_number=False)}
+    gained = {chunk_id: score - without[chunk_id] for chunk_id, score in by_number.items()}
+    assert by_number.keys() == without.keys()
+    few, many = sorted(gained, key=lambda chunk_id: gained[chunk_id])
+    assert (texts(store, [Scored(few, 0)]), gained[few] > 0) == ([often], True)
+    assert gained[many] > gained[few]
+
+
 def test_phrases_need_the_words_in_order(store: Store) -> None:
     store.apply(batch(write("a", ["the quick brown fox"]), write("b", ["brown the quick fox"])))
     assert texts(store, store.phrase(["quick", "brown"], Filters(), 10)) == ["the quick brown fox"]

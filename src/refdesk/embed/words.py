@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 _MOST_ASKED = 32  # of a query's pieces
 _MOST_READ = 160  # of a text's pieces
-_LIKELY_ENOUGH = 1_200  # characters
+_AT_ONCE = 800  # characters that are spelt before it is seen whether more are needed
 _REMEMBERED = 5_000  # texts whose pieces are kept: 2 MB at most
 
 
@@ -29,12 +29,13 @@ class WordMatcher:
         self._read = lru_cache(_REMEMBERED)(self._spelt)
 
     def _spelt(self, text: str) -> NDArray[np.uint16]:
-        """The text's first pieces; of a long text no more is spelt than they are likely to take."""
-        found = b""
-        if len(text) > _LIKELY_ENOUGH and (end := text.rfind(" ", 0, _LIKELY_ENOUGH)) > 0:
-            found = self._ids(text[:end])
-        if len(found) < 2 * _MOST_READ:
-            found = self._ids(text)
+        """The text's first pieces; of a long text no more is spelt than they take."""
+        found, start = b"", 0
+        while len(found) < 2 * _MOST_READ and start < len(text):
+            end = text.rfind(" ", start + 1, start + _AT_ONCE) if len(text) - start > _AT_ONCE else len(text)
+            end = end if end > 0 else len(text)  # no piece goes over a blank, but over anything else it may
+            found += self._ids(text[start:end])
+            start = end
         return np.frombuffer(found[: 2 * _MOST_READ], np.uint16)
 
     def match(self, query: str, texts: Sequence[str]) -> list[float]:

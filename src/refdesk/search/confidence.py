@@ -59,8 +59,14 @@ def covered(best: Sequence[StoredChunk], terms: Sequence[str], frequency: Mappin
     """How much of the query, by how telling its terms are, one of the best hits holds."""
     telling = {term: math.log(1 + _MANY / (frequency.get(term, 0) + 0.5)) for term in terms}
     total = sum(telling.values()) or 1.0
-    held = [telling.keys() & _terms_of(one) for one in best[:LOOKED_AT]]
-    return {"covered": max((sum(telling[term] for term in own) / total for own in held), default=0.0)}
+    most = 0.0
+    for one in best[:LOOKED_AT]:
+        text = _analysed(one)
+        held = [term for term in telling if f" {term} " in text]
+        if len(held) == len(telling):
+            return {"covered": 1.0}
+        most = max(most, sum(telling[term] for term in held))
+    return {"covered": most / total}
 
 
 def usual(terms: Sequence[str], frequency: Mapping[str, int], passages: int) -> dict[str, float]:
@@ -74,6 +80,7 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values) if values else 0.0
 
 
-def _terms_of(stored: StoredChunk) -> frozenset[str]:
+def _analysed(stored: StoredChunk) -> str:
+    """All terms of the passage, each between blanks."""
     chunk = stored.chunk
-    return frozenset(analyse.terms(" ".join((*chunk.breadcrumb, chunk.title, *chunk.symbols, chunk.text))))
+    return f" {analyse.joined(' '.join((*chunk.breadcrumb, chunk.title, *chunk.symbols, chunk.text)))} "

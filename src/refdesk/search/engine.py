@@ -11,27 +11,19 @@ from refdesk.errors import EmbeddingError
 from refdesk.model import Hit, Page, Query, Scored, StoredChunk
 from refdesk.ports import Embedder, Judge, Store, WordMatching
 from refdesk.search import confidence, fuse, precise, rerank
+from refdesk.search.lookup import Candidates, LookUp
+from refdesk.search.pause import without_collections
 from refdesk.search.snippets import snippet
 from refdesk.search.understand import Understood, understand
 
 _POOL = 120  # candidates from each index; the same for every page, so that pages fit together
 _POOL_OF_COPIES = 8 * _POOL
-_RERANKED = 50  # of the fused candidates, how many are looked at closely
+RERANKED = 40  # of the fused candidates, how many are looked at closely
+_RERANKED_BY_NAME = 24  # for a name or a path: where it is defined is among the first of any index
 _NOTHING = "nothing relevant was found; a search by keywords alone shows what shares a word with the query"
 _PER_DOCUMENT = 5  # hits of one document before its others step back
 _END = "Only the best {} passages are ranked, and these were the last of them: narrow the query or the filters."
 _JUDGED = frozenset({"words", "error", "code"})  # a name or a path needs no reading: where it is defined is the answer
-
-
-@dataclass(frozen=True, slots=True)
-class Candidates:
-    """What both indexes found; every candidate has its cosine where vectors count at all."""
-
-    lexical: Sequence[Scored] = ()
-    cosines: Mapping[int, float] = field(default_factory=dict)
-    cut: bool = False  # an index may have found more
-    nearest: tuple[float, ...] = ()  # the highest cosines, best first
-    notes: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -55,16 +47,21 @@ class Engine:
     ) -> None:
         self._store = store
         self._embedder = embedder
+        self._look_up = LookUp(store, embedder)
         self._judge = judge
         self._notes = notes  # what is to be said with every page
 
     def search(self, query: Query) -> Page:
         """The page of hits that the query asks for."""
+        with without_collections():
+            return self._search(query)
+
+    def _search(self, query: Query) -> Page:
         state = self._store.sequence()
         asked = understand(query.text)
         found, fused, window = self._candidates(query, asked)
-        window = window[: max(_RERANKED, 2 * (query.offset + query.limit))]
-        ranked = self._rerank(query, asked, found, fused, window)
+        close = closely(asked)
+        ranked = self._rerank(query, asked, found, fused, window[: max(close, 2 * (query.offset + query.limit))], close)
         sure = self._confidence(query, asked, found, ranked)
         if sure is not None and sure < confidence.judgement().floor:
             return Page(hits=(), more=False, state=state, notes=(*found.notes, _NOTHING), confidence=sure)
@@ -89,7 +86,7 @@ class Engine:
         Where most are copies of each other, as in worktrees of one repository, more are looked up.
         """
         for pool in (_POOL, _POOL_OF_COPIES):
-            found = self._look_up(query, asked, pool)
+            found = self._look_up.find(query, asked, pool)
             fused = _fuse(query, found, rerank.weights().window[asked.kind])
             window = self._first_of_each_text(fuse.order(fused))
             if len(window) > len(fused) // 2 or len(fused) < _POOL:
@@ -111,67 +108,29 @@ class Engine:
             if many[texts.get(chunk_id, -1)] > 1:
                 said["copies"] = many[texts[chunk_id]] - 1
 
-    def _look_up(self, query: Query, asked: Understood, pool: int) -> Candidates:
-        if query.exact:
-            return _by_words(self._literal(query, asked, pool), pool)
-        if asked.quoted:
-            return _by_words(self._phrases(query, asked, pool), pool)
-        alpha = query.alpha
-        lexical = self._store.lexical(asked.terms, query.filters, pool) if alpha != 1.0 else ()
-        if alpha == 0.0:
-            return _by_words(lexical, pool)
-        if self._embedder is None:
-            return _by_words(lexical, pool, "keywords only: no embedder is set")
-        vector = self._embedder.embed_queries([query.text])[0]
-        if not vector.any():
-            return _by_words(lexical, pool)
-        floor = self._embedder.similarity_floor
-        matched = [one.chunk_id for one in lexical]
-        nearest = {one.chunk_id: one.score for one in self._store.nearest(vector, query.filters, pool)}
-        unseen = self._store.cosines(vector, [chunk_id for chunk_id in matched if chunk_id not in nearest])
-        known = set(matched)
-        relevant = {chunk_id: score for chunk_id, score in nearest.items() if chunk_id in known or score >= floor}
-        cut = len(lexical) >= pool or (len(nearest) >= pool and min(nearest.values()) >= floor)
-        highest = tuple(sorted(nearest.values(), reverse=True)[: confidence.COMPARED])
-        return Candidates(lexical=lexical, cosines={**unseen, **relevant}, cut=cut, nearest=highest)
-
-    def _phrases(self, query: Query, asked: Understood, pool: int) -> Sequence[Scored]:
-        """Passages that hold every quoted phrase, by the whole query's score, else by the phrase's own."""
-        found: dict[int, float] | None = None
-        for phrase in asked.quoted:
-            scores = {one.chunk_id: one.score for one in self._store.phrase([phrase], query.filters, 20 * pool)}
-            found = scores if found is None else {key: found[key] for key in found.keys() & scores.keys()}
-        whole = {one.chunk_id: one.score for one in self._store.lexical(asked.terms, query.filters, 10 * pool)}
-        lowest = min(whole.values(), default=1.0)
-        ranked = {key: whole.get(key, lowest * score / (1 + score)) for key, score in (found or {}).items()}
-        return [Scored(key, ranked[key]) for key in fuse.order(ranked)[:pool]]
-
-    def _literal(self, query: Query, asked: Understood, pool: int) -> Sequence[Scored]:
-        """Passages that contain the text to the letter: by its terms where it has any, else by reading."""
-        wanted = _squeeze(query.text)
-        if not asked.terms:
-            return self._store.literal(query.text.strip(), query.filters, pool)
-        candidates = self._store.phrase([query.text], query.filters, 20 * pool)
-        stored = self._store.chunks([one.chunk_id for one in candidates])
-        return [
-            one for one in candidates if one.chunk_id in stored and wanted in _squeeze(stored[one.chunk_id].chunk.text)
-        ][:pool]
-
     def _rerank(
-        self, query: Query, asked: Understood, found: Candidates, fused: Mapping[int, float], window: Sequence[int]
+        self,
+        query: Query,
+        asked: Understood,
+        found: Candidates,
+        fused: Mapping[int, float],
+        window: Sequence[int],
+        closely: int,
     ) -> list[Ranked]:
         stored = self._store.chunks(window)
         there = [chunk_id for chunk_id in window if chunk_id in stored]  # not removed by another process since then
-        blend = _fuse(query, found, rerank.weights().blend[asked.kind])
-        close = [Ranked(stored[chunk_id], blend[chunk_id]) for chunk_id in there[:_RERANKED]]
+        blend = _fuse(query, found, rerank.weights().blend[asked.kind], there[:closely])
+        close = [Ranked(stored[chunk_id], blend[chunk_id]) for chunk_id in there[:closely]]
         matcher = self._matcher if found.cosines else None
-        known = rerank.values([one.stored for one in close], [one.fused for one in close], asked, query.text, matcher)
-        added = rerank.gains(known, with_words=matcher is not None)
+        counting = rerank.weighing(with_words=matcher is not None)
+        passages, scores = [one.stored for one in close], [one.fused for one in close]
+        known = rerank.values(passages, scores, asked, query.text, matcher, counting)
+        added = rerank.gains(known, counting)
         for one, values, gains in zip(close, known, added, strict=True):
             one.words, one.signals = values.get("words", values.get("prose words", 0.0)), gains
             one.score = one.fused + sum(gains.values())
         close.sort(key=lambda one: (-one.score, one.stored.id))
-        rest = [Ranked(stored[chunk_id], fused[chunk_id], fused[chunk_id]) for chunk_id in there[_RERANKED:]]
+        rest = [Ranked(stored[chunk_id], fused[chunk_id], fused[chunk_id]) for chunk_id in there[closely:]]
         return _scale(_arrange(close, rest))
 
     def _judged(self, query: Query, asked: Understood, ranked: list[Ranked]) -> tuple[list[Ranked], tuple[str, ...]]:
@@ -201,12 +160,11 @@ class Engine:
     def _evidence(self, asked: Understood, found: Candidates, ranked: Sequence[Ranked]) -> dict[str, float]:
         """What speaks for there being an answer."""
         best = ranked[: confidence.LOOKED_AT]
-        frequency = self._store.document_frequency(asked.terms)
         return {
             **confidence.nearness(found.nearest),
             "words": max((one.words for one in best), default=0.0),
-            **confidence.covered([one.stored for one in best], asked.terms, frequency),
-            **confidence.usual(asked.terms, frequency, self._store.passages()),
+            **confidence.covered([one.stored for one in best], asked.terms, found.frequency),
+            **confidence.usual(asked.terms, found.frequency, self._store.passages()),
         }
 
     @property
@@ -214,13 +172,14 @@ class Engine:
         return cast(WordMatching, self._embedder) if hasattr(self._embedder, "match_words") else None
 
 
-def _by_words(lexical: Sequence[Scored], pool: int, *notes: str) -> Candidates:
-    return Candidates(lexical=lexical, cut=len(lexical) >= pool, notes=notes)
+def closely(asked: Understood) -> int:
+    """How many candidates are looked at closely."""
+    return RERANKED if asked.kind in _JUDGED else _RERANKED_BY_NAME
 
 
-def _fuse(query: Query, found: Candidates, alpha: float) -> dict[int, float]:
-    """Both rankings in one, with this share of meaning unless the query names its own."""
-    words = {one.chunk_id: one.score for one in found.lexical}
+def _fuse(query: Query, found: Candidates, alpha: float, of: Sequence[int] | None = None) -> dict[int, float]:
+    """Both rankings in one, with this share of meaning unless the query names its own; those chunks at least."""
+    words: dict[int, float] = dict(found.lexical)
     if not found.cosines:
         return fuse.normalise_bm25(words)
     if not words:
@@ -229,7 +188,7 @@ def _fuse(query: Query, found: Candidates, alpha: float) -> dict[int, float]:
     if query.fusion == "rank":
         nearest = [Scored(chunk_id, found.cosines[chunk_id]) for chunk_id in fuse.order(found.cosines)]
         return fuse.reciprocal_rank([(1 - alpha, found.lexical), (alpha, nearest)])
-    return fuse.convex(alpha, words, found.cosines)
+    return fuse.convex(alpha, words, found.cosines, of)
 
 
 def _explanations(page: Sequence[Ranked], asked: Understood, found: Candidates) -> dict[int, dict[str, float | str]]:
@@ -294,10 +253,6 @@ def _distinct(ranked: Sequence[Ranked], seen: dict[str, Ranked]) -> Iterator[Ran
 def _unsplit(key: str) -> str:
     head, mark, number = key.rpartition("-part-")
     return head if mark and number.isdigit() else key
-
-
-def _squeeze(text: str) -> str:
-    return " ".join(text.split())
 
 
 def _show(one: Ranked, asked: Understood, explanation: Mapping[str, float | str]) -> Hit:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import lru_cache
 
 from refdesk import analyse
@@ -18,11 +18,16 @@ _GENERATED_PATH = re.compile(
     r"(?:^|/)(?:generated|gen|dist|build|vendor|third_party)(?:/|$)|[._]pb2?\.|\.g\.\w+$|_generated\."
 )
 _EXAMPLE_PATH = re.compile(r"(?:^|/)(?:examples?|samples?|demos?|bench(?:marks?)?)(?:/|$)")
-_FUNCTIONS = frozenset({"function", "method", "constructor", "macro"})
-_TYPES = frozenset(
-    {"class", "struct", "interface", "enum", "trait", "impl", "protocol", "extension", "actor", "type", "record"}
-)
-_VALUES = frozenset({"constant", "constants", "variable", "property", "properties", "field"})
+_KINDS = {
+    "outline": ("outline",),
+    "imports": ("imports",),
+    "function": ("function", "method", "constructor", "macro"),
+    "type": (
+        "class", "struct", "interface", "enum", "trait", "impl", "protocol", "extension", "actor", "type", "record",
+    ),
+    "value": ("constant", "constants", "variable", "property", "properties", "field"),
+}  # fmt: skip
+_OF_KIND = {kind: feature for feature, kinds in _KINDS.items() for kind in kinds}
 _USUAL_TOKENS = 100
 
 _PROSE = frozenset({"section", "preamble", "page", "paragraph", "file"})
@@ -50,25 +55,30 @@ NAMES = (
     *WORDS,
     *(f"prose {name}" for name in BY_TEXT),
 )
+_IN_CODE = {name: name for name in BY_TEXT}
+_IN_PROSE = {name: f"prose {name}" for name in BY_TEXT}
 
 
-def passage(stored: StoredChunk, asked: Understood) -> dict[str, float]:
-    """What the passage is, where it stands, and what of the query its names and headings hold; zeros are left out."""
-    chunk, path = stored.chunk, stored.document.path
-    found = {
-        **_definition(stored, asked),
-        "title": _share(asked.terms, " ".join((*chunk.breadcrumb[-2:], chunk.title, *chunk.symbols[:8]))),
-        "path": _share(asked.terms, path),
-        "file": float(asked.kind == "path" and _same_file(asked, path)),
-        "phrase": _phrase(stored, asked),
-        "outline": float(chunk.kind == "outline"),
-        "imports": float(chunk.kind == "imports"),
-        "function": float(chunk.kind in _FUNCTIONS),
-        "type": float(chunk.kind in _TYPES),
-        "value": float(chunk.kind in _VALUES),
-        "length": max(-1.0, min(1.0, math.log((chunk.tokens + 1) / _USUAL_TOKENS) / 3)),
-        **_place(path, asked),
-    }
+def passage(stored: StoredChunk, asked: Understood, wanted: Container[str] = NAMES) -> dict[str, float]:
+    """What the passage is, where it stands, and what of the query its names and headings hold.
+
+    Zeros are left out, and so is what takes time and is not wanted.
+    """
+    chunk, path, named = stored.chunk, stored.document.path, names(stored)
+    found = _definition(stored, asked)
+    if chunk.kind in _OF_KIND:
+        found[_OF_KIND[chunk.kind]] = 1.0
+    found[named["length"]] = max(-1.0, min(1.0, math.log((chunk.tokens + 1) / _USUAL_TOKENS) / 3))
+    if named["title"] in wanted:
+        heading = " ".join((*chunk.breadcrumb[-2:], chunk.title, *chunk.symbols[:8]))
+        found[named["title"]] = _share(asked.terms, heading)
+    if named["path"] in wanted:
+        found[named["path"]] = _share(asked.terms, path)
+    if asked.kind == "path":
+        found["file"] = float(_same_file(asked, path))
+    if asked.quoted:
+        found["phrase"] = _phrase(stored, asked)
+    found |= _place(path, asked)
     return {name: value for name, value in found.items() if value}
 
 
@@ -79,11 +89,9 @@ def texts(passages: Sequence[StoredChunk]) -> list[str]:
     return [*(one.text for one in chunks), *heads, *(one.document.path for one in passages)]
 
 
-def by_text(stored: StoredChunk, values: dict[str, float]) -> dict[str, float]:
-    """The values under the names that they have in prose, if the passage is prose."""
-    if stored.chunk.kind not in _PROSE:
-        return values
-    return {f"prose {name}" if name in BY_TEXT else name: value for name, value in values.items()}
+def names(stored: StoredChunk) -> Mapping[str, str]:
+    """What the features that weigh in prose what they do not in code are called for this passage."""
+    return _IN_PROSE if stored.chunk.kind in _PROSE else _IN_CODE
 
 
 def neighbours(passages: Sequence[StoredChunk], scores: Sequence[float]) -> list[float]:
@@ -143,8 +151,6 @@ def _same_file(asked: Understood, path: str) -> bool:
 
 
 def _phrase(stored: StoredChunk, asked: Understood) -> float:
-    if not asked.quoted:
-        return 0.0
     there = _spaced(stored.chunk.text)
     return sum(_spaced(phrase) in there for phrase in asked.quoted) / len(asked.quoted)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from refdesk.model import Scored
 
@@ -20,12 +20,16 @@ def reciprocal_rank(rankings: Sequence[tuple[float, Sequence[Scored]]]) -> dict[
     return fused
 
 
-def convex(alpha: float, lexical: Mapping[int, float], cosine: Mapping[int, float]) -> dict[int, float]:
-    """alpha of the semantic score and the rest of the keyword score, each normalised to 0..1."""
-    words, meaning = normalise_bm25(lexical), normalise_cosine(cosine)
+def convex(
+    alpha: float, lexical: Mapping[int, float], cosine: Mapping[int, float], of: Iterable[int] | None = None
+) -> dict[int, float]:
+    """alpha of the semantic score and the rest of the keyword score, each normalised to 0..1; of these or of all."""
+    top = max(lexical.values(), default=0.0)
+    words = (1 - alpha) / top if top > 0 else 0.0
+    by_word, by_meaning = lexical.get, cosine.get
     return {
-        chunk_id: alpha * meaning.get(chunk_id, 0.0) + (1 - alpha) * words.get(chunk_id, 0.0)
-        for chunk_id in words.keys() | meaning.keys()
+        chunk_id: alpha * min(1.0, max(0.0, by_meaning(chunk_id, 0.0))) + words * by_word(chunk_id, 0.0)
+        for chunk_id in (lexical.keys() | cosine.keys() if of is None else of)
     }
 
 
@@ -42,4 +46,4 @@ def normalise_cosine(scores: Mapping[int, float]) -> dict[int, float]:
 
 def order(scores: Mapping[int, float]) -> list[int]:
     """Chunk ids, best first; ties by id, so that the order is always the same."""
-    return sorted(scores, key=lambda chunk_id: (-scores[chunk_id], chunk_id))
+    return [chunk_id for _, chunk_id in sorted([(-score, chunk_id) for chunk_id, score in scores.items()])]

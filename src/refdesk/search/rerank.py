@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -39,22 +39,27 @@ def values(
     asked: Understood,
     text: str,
     matcher: WordMatching | None,
+    wanted: Container[str] = features.NAMES,
 ) -> list[dict[str, float]]:
     """The features of each passage; single words are compared where there is somebody to do it."""
-    found = [features.passage(one, asked) for one in passages]
-    for own, near in zip(found, features.neighbours(passages, scores), strict=True):
-        own["neighbours"] = near
+    found = [features.passage(one, asked, wanted) for one in passages]
+    named = [features.names(one) for one in passages]
+    for own, names, near in zip(found, named, features.neighbours(passages, scores), strict=True):
+        own[names["neighbours"]] = near
     if matcher is not None and passages:
         met = matcher.match_words(text, features.texts(passages))
         for at, name in enumerate(features.WORDS):
-            for own, value in zip(found, met[at * len(passages) : (at + 1) * len(passages)], strict=True):
-                own[name] = value
-    return [features.by_text(one, own) for one, own in zip(passages, found, strict=True)]
+            for own, names, value in zip(found, named, met[at * len(passages) :], strict=False):
+                own[names[name]] = value
+    return found
 
 
-def gains(found: Sequence[Mapping[str, float]], *, with_words: bool) -> list[dict[str, float]]:
+def weighing(*, with_words: bool) -> Mapping[str, float]:
+    """What each feature that counts adds, with single words compared or without."""
+    learned = weights().with_words if with_words else weights().without_words
+    return {name: weight for name, weight in learned.items() if weight}
+
+
+def gains(found: Sequence[Mapping[str, float]], weighed: Mapping[str, float]) -> list[dict[str, float]]:
     """What each feature adds for each passage; those that add nothing are left out."""
-    weighed = weights().with_words if with_words else weights().without_words
-    return [
-        {name: weighed[name] * value for name, value in own.items() if value and weighed.get(name)} for own in found
-    ]
+    return [{name: weighed[name] * value for name, value in own.items() if value and name in weighed} for own in found]

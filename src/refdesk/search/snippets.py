@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from itertools import accumulate
+
 from refdesk import analyse
 
 _AIM = 220
@@ -33,12 +36,24 @@ def _leading_blank(lines: list[str]) -> int:
 
 def _hits(lines: list[str], wanted: set[str]) -> list[int]:
     """How many of the terms each line has; only lines with the beginning of one anywhere are analysed."""
-    beginnings = {term[:3] for term in wanted}
-    folded = analyse.fold("\n".join(lines)).lower().split("\n")
-    return [
-        len(wanted.intersection(analyse.terms(line))) if any(beginning in plain for beginning in beginnings) else 0
-        for line, plain in zip(lines, folded, strict=True)
-    ]
+    folded = analyse.fold("\n".join(lines)).lower()
+    hits = [0] * len(lines)
+    for row in _with_any(folded, {term[:3] for term in wanted}):
+        hits[row] = len(wanted.intersection(analyse.terms(lines[row])))
+    return hits
+
+
+def _with_any(text: str, wanted: set[str]) -> set[int]:
+    """The lines that hold any of these strings."""
+    starts = [0, *(end + 1 for end in accumulate(map(len, text.split("\n")), lambda end, size: end + 1 + size))]
+    found: set[int] = set()
+    for one in wanted:
+        at = text.find(one)
+        while at >= 0:
+            row = bisect_right(starts, at) - 1
+            found.add(row)
+            at = text.find(one, starts[row + 1])
+    return found
 
 
 def _best_window(lines: list[str], hits: list[int], aim: int) -> int:

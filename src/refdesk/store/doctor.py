@@ -10,7 +10,7 @@ from pathlib import Path
 from refdesk.analyse import terms
 from refdesk.errors import InvalidInput, StoreError
 from refdesk.model import Filters, Finding
-from refdesk.store import writes
+from refdesk.store import contents
 from refdesk.store.filters import Scope
 from refdesk.store.followers import Followers
 from refdesk.store.gate import Gate
@@ -35,7 +35,7 @@ def verify(record: Record, gate: Gate, followers: Followers, *, repair: bool) ->
         with gate.held():
             found += _check_followers(record, followers, repair=True)
             with record.transaction(logged=False) as db:
-                writes.drop_loose_vectors(db)
+                contents.drop_loose_vectors(db)
         return found
     with gate.held_if_free() as free:
         if free:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refdesk.errors import RefdeskError, StoreError
-from refdesk.store import writes
+from refdesk.store import catalogue
 from refdesk.store.gate import Gate
 from refdesk.store.lexical import LexicalIndex
 from refdesk.store.log import LEXICAL, VECTORS, is_pending, last_commit, pending
@@ -249,7 +249,7 @@ class Followers:
         lexical = self._lexical.applied
         with self._record.transaction(logged=False) as db:
             db.execute("INSERT OR REPLACE INTO meta VALUES ('snapshot', ?)", (f"{applied.seq} {len(index)}",))
-            writes.trim_log(db, min(applied.seq, lexical.seq if lexical else 0))
+            catalogue.trim_log(db, min(applied.seq, lexical.seq if lexical else 0))
 
     def rebuild_vectors(self) -> None:
         """Builds the vector index from nothing and keeps it; the gate is held."""

@@ -34,11 +34,11 @@ _HEAP_BYTES = 64_000_000
 _SLICE = 1000
 _MARK = "applied"
 
-_SELECT = """
+_COLUMNS = """
 SELECT c.id, d.collection, c.document, c.kind, c.type, c.language, d.extension, d.path, d.metadata, c.metadata,
-       c.title, c.breadcrumb, c.symbols, t.text
-FROM chunks c JOIN documents d ON d.id = c.document JOIN texts t ON t.id = c.text
-"""
+       c.title, c.breadcrumb, c.symbols"""
+_WITH_TEXT = f"{_COLUMNS}, t.text FROM chunks c JOIN documents d ON d.id = c.document JOIN texts t ON t.id = c.text"
+_WITHOUT_TEXT = f"{_COLUMNS}, '' FROM chunks c JOIN documents d ON d.id = c.document"  # where its terms are known
 
 
 class LexicalIndex:
@@ -165,7 +165,7 @@ class LexicalIndex:
         writer, schema = self._open_writer()
         if chunk_ids is not None:
             self._remove(writer, chunk_ids)
-        for row in _found(db, chunk_ids):
+        for row in _found(db, chunk_ids, terms):
             writer.add_document(tantivy.Document.from_dict(_fields(row, terms), schema))
         last = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'").fetchone()
         state = f"{VERSION}:{applied.seq}:{applied.token}:{last[0] if last else 0}"
@@ -235,25 +235,30 @@ def _read_mark(searcher: tantivy.Searcher, schema: tantivy.Schema) -> tuple[Appl
     return (Applied(int(seq), token), int(last_id)) if int(version) == VERSION else (None, 0)
 
 
-def _found(db: sqlite3.Connection, chunk_ids: Sequence[int] | None) -> Iterator[tuple[Any, ...]]:
+def _found(
+    db: sqlite3.Connection, chunk_ids: Sequence[int] | None, terms: Mapping[int, str]
+) -> Iterator[tuple[Any, ...]]:
     if chunk_ids is None:
-        yield from db.execute(_SELECT + "ORDER BY c.id")
+        yield from db.execute(f"{_WITH_TEXT} ORDER BY c.id")
         return
     for start in range(0, len(chunk_ids), _SLICE):
-        wanted = json.dumps(list(chunk_ids[start : start + _SLICE]))
-        yield from db.execute(_SELECT + "WHERE c.id IN (SELECT value FROM json_each(?)) ORDER BY c.id", (wanted,))
+        wanted = chunk_ids[start : start + _SLICE]
+        select = _WITHOUT_TEXT if all(map(terms.get, wanted)) else _WITH_TEXT
+        given = (json.dumps(list(wanted)),)
+        yield from db.execute(f"{select} WHERE c.id IN (SELECT value FROM json_each(?)) ORDER BY c.id", given)
 
 
 def _fields(row: Sequence[Any], terms: Mapping[int, str]) -> dict[str, Any]:
     (chunk_id, collection, document, kind, type_, language, extension, path, document_metadata, chunk_metadata,
      title, breadcrumb, symbols, text) = row  # fmt: skip
     defined = rows.load_names(symbols)
+    analysed = [_analysed(symbol) for symbol in defined]
     metadata = {**rows.load_map(document_metadata), **rows.load_map(chunk_metadata)}
     return {
         "id": chunk_id,
         "content": terms.get(chunk_id) or joined(text),
-        "title": " ".join(map(_analysed, (title, *rows.load_names(breadcrumb), *defined))),
-        "symbol": " ".join(_symbol_terms(defined)),
+        "title": " ".join((_analysed(title), _analysed_names(breadcrumb), *analysed)),
+        "symbol": " ".join(_symbol_terms(zip(defined, analysed, strict=True))),
         "path": _analysed(path),
         "collection": str(collection),
         "document": document,
@@ -271,10 +276,18 @@ def _analysed(name: str) -> str:
     return joined(name)
 
 
-def _symbol_terms(symbols: Iterable[str]) -> list[str]:
+@lru_cache(maxsize=2_000)
+def _analysed_names(dumped: str) -> str:
+    """The terms of a breadcrumb, which many chunks share."""
+    return " ".join(map(_analysed, rows.load_names(dumped)))
+
+
+def _symbol_terms(symbols: Iterable[tuple[str, str]]) -> dict[str, None]:
     """Each symbol as one term: its joined form, and what the analyser makes of it as a whole."""
     found: dict[str, None] = {}
-    for symbol in symbols:
-        found.update(dict.fromkeys(names(symbol)))
-        found.update(dict.fromkeys(_analysed(symbol).split()[:1]))
-    return list(found)
+    for symbol, analysed in symbols:
+        for name in names(symbol):
+            found[name] = None
+        if analysed:
+            found[analysed.partition(" ")[0]] = None
+    return found

@@ -36,8 +36,11 @@ class Ask:
     scope: Scope
 
 
-def lexical(ask: Ask, terms: Sequence[str], limit: int) -> list[Scored]:
-    """Chunks with any of the terms by BM25 over all text fields."""
+def lexical(ask: Ask, terms: Sequence[str], limit: int, *, by_number: bool = True) -> list[Scored]:
+    """Chunks with any of the terms by BM25 over all text fields, and by how many of the terms they have.
+
+    Without the latter tantivy leaves out most of what can't be among the best, and takes half the time.
+    """
     from tantivy import Occur, Query
 
     distinct = list(dict.fromkeys(map(storable, terms)))
@@ -46,7 +49,7 @@ def lexical(ask: Ask, terms: Sequence[str], limit: int) -> list[Scored]:
         for term in distinct
         for field, boost in BOOSTS.items()
     ]
-    for term in distinct:
+    for term in distinct if by_number else ():
         there = Query.term_query(ask.schema, "content", term, "basic")
         parts.append((Occur.Should, Query.const_score_query(there, _PRESENT * _rarity(ask.searcher, term))))
     return _search(ask, Query.boolean_query(parts), limit) if parts else []
@@ -115,7 +118,8 @@ def _best(
                 return None
         # Ties at the end may go on behind what was fetched.
         if len(hits) < fetch or found[limit - 1][0] < -hits[-1][0] or fetch >= limit + _MOST_TIED:
-            return [Scored(chunk_id, -score) for score, chunk_id in sorted(found)[:limit]]
+            found.sort()
+            return [Scored(chunk_id, -score) for score, chunk_id in found[:limit]]
         fetch *= 4
 
 

@@ -26,10 +26,11 @@ from refdesk.model import (
     StoredChunk,
     Symbol,
 )
-from refdesk.store import doctor, lexical_query, literal, reads, writes
+from refdesk.store import batches, catalogue, contents, doctor, lexical_query, literal, reads
 from refdesk.store.filters import Scope, Scopes
 from refdesk.store.followers import Followers
 from refdesk.store.gate import Gate
+from refdesk.store.owners import Owners
 from refdesk.store.record import Record, sequence
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ class LocalStore:
         self._gate = Gate(folder, lock_timeout_s, self._end_stretch, self.sequence)
         self._followers = Followers(folder, self._record, self._gate)
         self._scopes = Scopes()
+        self._owners = Owners()
         self._removed = 0
 
     def _read(self, ask: Callable[[sqlite3.Connection], T]) -> T:
@@ -67,12 +69,12 @@ class LocalStore:
         if self.collection(collection.name) == collection:
             return
         with self.writing(), self._record.transaction() as db:
-            writes.put_collection(db, collection)
+            catalogue.put_collection(db, collection)
 
     def remove_collection(self, name: str) -> int:
         with self.writing():
             with self._record.transaction() as db:
-                removed = writes.remove_collection(db, name)
+                removed = batches.remove_collection(db, name)
             self._removed += _MANY_REMOVED
             self._followers.write_lexical()
             return removed
@@ -82,7 +84,7 @@ class LocalStore:
     def apply(self, batch: Batch) -> None:
         with self.writing():
             with self._record.transaction() as db:
-                change = writes.apply(db, batch)
+                change = batches.apply(db, batch)
             self._removed += change.removed_chunks
             self._followers.owe_lexical(change.lexical_chunks, change.terms)
 
@@ -92,13 +94,13 @@ class LocalStore:
         if same and self.collection(collection) is not None:
             return
         with self.writing(), self._record.transaction() as db:
-            writes.replace_skipped(db, collection, given)
+            catalogue.replace_skipped(db, collection, given)
 
     def unembedded(self, collection: str = "", limit: int = 1) -> list[str]:
         return self._read(lambda db: reads.unembedded(db, collection, limit))
 
     def missing_vectors(self, keys: Iterable[bytes]) -> set[bytes]:
-        return self._read(lambda db: writes.missing_vectors(db, keys))
+        return self._read(lambda db: contents.missing_vectors(db, keys))
 
     @contextmanager
     def writing(self, wait: bool = True, is_long: bool = False) -> Iterator[None]:
@@ -111,7 +113,7 @@ class LocalStore:
     def _end_stretch(self) -> None:
         if self._removed >= _MANY_REMOVED:
             with self._record.transaction(logged=False) as db:
-                writes.drop_loose_vectors(db)
+                contents.drop_loose_vectors(db)
         self._removed = 0
         self._followers.end_stretch()
 
@@ -153,16 +155,18 @@ class LocalStore:
         return known | self._read(lambda db: reads.same_text(db, rest)) if rest else known
 
     def chunks(self, chunk_ids: Sequence[int]) -> dict[int, StoredChunk]:
-        return self._read(lambda db: reads.chunks(db, chunk_ids))
+        with self._record.reading() as db:
+            seq = sequence(db)
+            return reads.chunks(db, chunk_ids, lambda db, rows: self._owners.find(db, seq, rows))
 
     # searching
 
     def sequence(self) -> int:
         return self._read(sequence)
 
-    def lexical(self, terms: Sequence[str], filters: Filters, limit: int) -> list[Scored]:
+    def lexical(self, terms: Sequence[str], filters: Filters, limit: int, *, by_number: bool = True) -> list[Scored]:
         ask = self._ask(filters)
-        return lexical_query.lexical(ask, terms, limit) if ask else []
+        return lexical_query.lexical(ask, terms, limit, by_number=by_number) if ask else []
 
     def phrase(self, words: Sequence[str], filters: Filters, limit: int) -> list[Scored]:
         ask = self._ask(filters)
@@ -239,13 +243,13 @@ class LocalStore:
     # keeping
 
     def embedder_identity(self) -> EmbedderIdentity | None:
-        return self._read(writes.embedder_identity)
+        return self._read(contents.embedder_identity)
 
     def set_embedder_identity(self, identity: EmbedderIdentity) -> None:
         if self.embedder_identity() == identity:
             return
         with self.writing(), self._record.transaction() as db:
-            writes.set_embedder_identity(db, identity)
+            catalogue.set_embedder_identity(db, identity)
 
     def stats(self, collection: str = "") -> Stats:
         return self._read(lambda db: reads.stats(db, collection, self._folder_bytes()))

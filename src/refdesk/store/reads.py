@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from refdesk.errors import CollectionNotFound, DocumentNotFound
@@ -31,6 +31,7 @@ _SELECT_DOCUMENT = "SELECT " + rows.DOCUMENT + _FROM_DOCUMENTS
 _SELECT_CHUNK = "SELECT " + rows.CHUNK + " FROM chunks c JOIN texts t ON t.id = c.text "
 _DOCUMENT_COLUMNS = rows.DOCUMENT.count(",") + 1
 _SYMBOL = "s.name, s.qualified, s.kind, s.start_line, s.end_line, s.signature"
+Owning = Callable[[sqlite3.Connection, set[int]], Mapping[int, Document]]  # the documents of some rows
 _REFERENCE = "r.kind, r.source, r.target, r.line, r.receiver, r.alias"
 
 
@@ -136,11 +137,11 @@ def chunks_of(db: sqlite3.Connection, document_id: str) -> list[StoredChunk]:
     return [rows.chunk_from(row, owner) for row in db.execute(_SELECT_CHUNK + where, (document_id,))]
 
 
-def chunks(db: sqlite3.Connection, chunk_ids: Sequence[int]) -> dict[int, StoredChunk]:
+def chunks(db: sqlite3.Connection, chunk_ids: Sequence[int], owning: Owning) -> dict[int, StoredChunk]:
     """Those of the chunks that exist, by id."""
     wanted = json.dumps([int(chunk_id) for chunk_id in chunk_ids])
     found = db.execute(_SELECT_CHUNK + "WHERE c.id IN (SELECT value FROM json_each(?))", (wanted,)).fetchall()
-    owners = _documents_by_row(db, {row[2] for row in found})
+    owners = owning(db, {row[2] for row in found})
     return {row[0]: rows.chunk_from(row, owners[row[2]]) for row in found if row[2] in owners}
 
 
@@ -181,7 +182,8 @@ def facets(db: sqlite3.Connection, collection_name: str) -> dict[str, dict[str, 
     return found
 
 
-def _documents_by_row(db: sqlite3.Connection, wanted: set[int]) -> dict[int, Document]:
+def documents_by_row(db: sqlite3.Connection, wanted: Iterable[int]) -> dict[int, Document]:
+    """Those of the documents that exist, by row."""
     found = db.execute(
         "SELECT d.id, " + rows.DOCUMENT + _FROM_DOCUMENTS + "WHERE d.id IN (SELECT value FROM json_each(?))",
         (json.dumps(list(wanted)),),

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from refdesk.model import Chunk, Chunking, Collection, Document, SearchDefaults, StoredChunk
+from refdesk.model import Chunk, Chunking, Collection, Document, Reference, SearchDefaults, StoredChunk, Symbol
 
 COLLECTION = "ulid, name, kind, description, root, chunking, search, properties, created_at, updated_at"
 DOCUMENT = (
@@ -84,6 +84,35 @@ def digest(chunk: Chunk, text_key: bytes) -> bytes:
         chunk.signature, chunk.doc_comment, dump(chunk.metadata),
     )  # fmt: skip
     return content_key(text_key + repr(fields).encode("utf-8", "replace"))
+
+
+def chunk_values(chunk: Chunk) -> tuple[str, ...]:
+    """What a chunk is, apart from its text and where it stands, as columns take it."""
+    return (
+        storable(chunk.key), chunk.kind, chunk.type, chunk.language, storable(chunk.title),
+        storable(dump(chunk.breadcrumb)), storable(dump(chunk.symbols)), storable(chunk.signature),
+        storable(chunk.doc_comment), storable(dump(chunk.metadata)),
+    )  # fmt: skip
+
+
+def symbol_rows(document: int, symbols: Sequence[Symbol]) -> list[tuple[Any, ...]]:
+    """The definitions of a document as rows."""
+    clean = storable
+    return [
+        (document, number, clean(name), clean(qualified), kind, start, end, clean(signature))
+        for number, (name, qualified, kind, start, end, signature) in enumerate(symbols)
+    ]
+
+
+def reference_rows(document: int, references: Sequence[Reference]) -> list[tuple[Any, ...]]:
+    """The uses of a document as rows: so many that no call is made for what is ASCII, or nothing."""
+    clean = storable
+    return [
+        (document, number, kind, source if source.isascii() else clean(source),
+         target if target.isascii() else clean(target), line, receiver if receiver.isascii() else clean(receiver),
+         alias if alias.isascii() else clean(alias))
+        for number, (kind, source, target, line, receiver, alias) in enumerate(references)
+    ]  # fmt: skip
 
 
 def collection_from(row: Sequence[Any]) -> Collection:

@@ -72,7 +72,8 @@ class VectorIndex:
         found = self._base.search(vector, scope, k, self._gone)
         if self._fresh:
             found |= self._fresh.search(vector, scope, k)
-        return sorted(found.items(), key=lambda one: (-one[1], one[0]))[:k]
+        ranked = sorted([(-score, chunk_id) for chunk_id, score in found.items()])
+        return [(chunk_id, -score) for score, chunk_id in ranked[:k]]
 
     def cosines(self, vector: Matrix, chunk_ids: Sequence[int]) -> dict[int, float]:
         """The cosines of those of the chunks that are here."""

@@ -17,7 +17,7 @@ import pytest
 
 from refdesk.errors import LibraryBusy, LibraryDamaged, LibraryTooNew, StoreError
 from refdesk.model import Batch, Filters
-from refdesk.store import followers, schema, snapshot, vectors, writes
+from refdesk.store import batches, followers, schema, snapshot, vectors
 from refdesk.store.local import LocalStore
 from tests.ports.library import IDENTITY, batch, collection, key, vector, write
 
@@ -206,7 +206,7 @@ def test_a_reader_finishes_what_a_dead_writer_left(folder: Path, store: LocalSto
     assert _counts(store) == (20, 20)
     dead = _opened(folder)
     with dead._record.transaction() as db:  # and no word to the followers
-        writes.apply(db, batch(write("late", ["alpha late"]), removes=("d0", "d1")))
+        batches.apply(db, batch(write("late", ["alpha late"]), removes=("d0", "d1")))
     with dead.writing():
         assert len(store.lexical(["alpha"], Filters(), 100)) == 20  # a writer is at work: what is there
     assert _counts(store) == (19, 19)
@@ -222,7 +222,7 @@ def test_a_reader_in_another_thread_does_not_wait_for_a_writer(store: LocalStore
     with store.writing():
         store.apply(batch(write("new", ["alpha new"])))
         with store._record.transaction() as db:
-            writes.apply(db, batch(write("half", ["alpha half"])))
+            batches.apply(db, batch(write("half", ["alpha half"])))
         reader = threading.Thread(target=lambda: found.append(_counts(store)))
         reader.start()
         reader.join(timeout=30)

@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from operator import attrgetter
 from typing import cast
 
@@ -19,6 +20,7 @@ from refdesk.parse.code.languages import Language
 
 _BASES = ("inherits", "conforms", "base")
 _NAMING = ("name", "owner", "nocall")
+_line = attrgetter("line")
 _ARGUMENTS = re.compile(rb"[<\[(]")
 _CALLS = ("call", "invoke", "bare", "new")
 _NO_SOURCE = frozenset(["constant", "variable", "field", "case", "namespace", "test"])
@@ -65,9 +67,8 @@ def references(
         if node.end_byte not in named:
             named.add(node.end_byte)  # of `a.b.C` only the whole, not C again
             reader.mention(node)
-    for node in found.get("value", ()):
-        reader.value(node)
-    return tuple(sorted(reader.found.values(), key=attrgetter("line")))
+    reader.values(found.get("value", ()))
+    return tuple(sorted(reader.found, key=_line))
 
 
 def _name_end(node: Node, data: bytes) -> int:
@@ -81,15 +82,16 @@ class _Reader:
     """Collects the references of one file."""
 
     def __init__(self, data: bytes, definitions: list[Definition], no_calls: frozenset[str]) -> None:
-        self.found: dict[tuple[str, str, str, str, int, str], Reference] = {}
+        self.found: dict[Reference, None] = {}
         self._data = data
+        self._split: dict[bytes, tuple[str, str]] = {}  # names come again and again
         self._bounds, self._owners = _sources(definitions)
         self._bound = {d.name.encode("utf-8", "replace") for d in definitions if d.kind not in _MEMBERS}
         self._no_calls = no_calls
         self._bases: Counter[int] = Counter()
 
     def bind(self, ref: Reference) -> None:
-        self.found.setdefault((ref.kind, "", ref.target, ref.receiver, ref.line, ref.alias), ref)
+        self.found[ref] = None
         if not ref.receiver.endswith(ref.target):
             self._bound.add((ref.alias or ref.target).encode("utf-8", "replace"))
 
@@ -122,12 +124,12 @@ class _Reader:
     def mention(self, node: Node) -> None:
         self._add("references", node, self._source(node))
 
-    def value(self, node: Node) -> None:
-        """A name that is no call counts when this file defines or imports it."""
-        raw = self._data[node.start_byte : node.end_byte]
-        bound = self._bound
-        if raw in bound or raw.rpartition(b".")[2] in bound or raw.rpartition(b"::")[2] in bound:
-            self._add("references", node, self._source(node))
+    def values(self, nodes: Iterable[Node]) -> None:
+        """Names that are no calls, which count when this file defines or imports them."""
+        data, wanted = self._data, _Wanted(self._bound)
+        for node in nodes:
+            if wanted[data[node.start_byte : node.end_byte]]:
+                self._add("references", node, self._source(node))
 
     def _source(self, node: Node) -> Definition | None:
         return self._owners[bisect_right(self._bounds, node.start_byte) - 1]
@@ -140,8 +142,11 @@ class _Reader:
         return "inherits" if self._bases[id(source)] == 1 else "conforms"
 
     def _add(self, kind: RelationKind, node: Node, source: Definition | None, receiver: str | None = None) -> None:
-        text = self._data[node.start_byte : node.end_byte].decode("utf-8", "replace")
-        target, before = names.split_name(text)
+        raw = self._data[node.start_byte : node.end_byte]
+        split = self._split.get(raw)
+        if split is None:
+            split = self._split[raw] = names.split_name(raw.decode("utf-8", "replace"))
+        target, before = split
         if not target or target.isdigit():
             return
         if kind == "references":
@@ -154,10 +159,20 @@ class _Reader:
             return
         where = source.qualified if source is not None else ""
         line = node.end_point[0] + 1  # the name is the last part of what was captured
-        before = before if receiver is None else receiver
-        key = (kind, where, target, before, line, "")
-        if key not in self.found:
-            self.found[key] = Reference(kind=kind, source=where, target=target, line=line, receiver=before)
+        self.found[Reference(kind, where, target, line, before if receiver is None else receiver)] = None
+
+
+class _Wanted(dict[bytes, bool]):
+    """Whether a name is one of those that are bound, or a part of something that is."""
+
+    def __init__(self, bound: AbstractSet[bytes]) -> None:
+        self._bound = bound
+
+    def __missing__(self, raw: bytes) -> bool:
+        bound = self._bound
+        found = raw in bound or raw.rpartition(b".")[2] in bound or raw.rpartition(b"::")[2] in bound
+        self[raw] = found
+        return found
 
 
 def _sources(definitions: list[Definition]) -> tuple[list[int], list[Definition | None]]:

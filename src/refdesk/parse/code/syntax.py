@@ -137,12 +137,11 @@ def _is_nested_deep(data: bytes) -> bool:
 
 def _is_deep(tree: Tree) -> bool:
     """Whether nodes are nested deep without brackets: `a + b + c + …`, `else if` upon `else if`."""
-    cursor = tree.walk()
-    while True:
-        if cursor.goto_first_child():
-            if cursor.depth > _MAX_DEPTH:
-                return True
-            continue
-        while not cursor.goto_next_sibling():
-            if not cursor.goto_parent():
-                return False
+    pending = [(tree.root_node, 0)]
+    while pending:
+        node, depth = pending.pop()
+        if depth > _MAX_DEPTH:
+            return True
+        if depth + node.descendant_count > _MAX_DEPTH:  # fewer can't be nested that deep
+            pending += [(child, depth + 1) for child in node.children]
+    return False

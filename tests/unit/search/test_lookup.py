@@ -1,0 +1,39 @@
+"""Both indexes at the same time: an error of either is the search's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from refdesk.desk import Desk
+from refdesk.errors import StoreError
+from refdesk.model import Query
+from refdesk.search.engine import Engine
+from tests.conftest import Tree
+
+
+class Broken:
+    """A store in which one way of searching fails."""
+
+    def __init__(self, store: Any, name: str) -> None:
+        self._store = store
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        if name == self._name:
+            return self._fail
+        return getattr(self._store, name)
+
+    def _fail(self, *_: object, **__: object) -> None:
+        raise StoreError(f"The {self._name} index is gone.", "Run `refdesk doctor`.")
+
+
+@pytest.mark.parametrize("name", ["lexical", "nearest"])
+def test_an_index_that_fails_fails_the_search_and_not_the_next_one(desk: Desk, tree: Tree, name: str) -> None:
+    desk.index(tree({"a.md": "# Pages\n\nFlush the pages of the store.\n"}), "docs", name="docs")
+    engine = Engine(Broken(desk.store, name), desk.embedder)  # type: ignore[arg-type]
+    for _ in range(6):  # more than searches are compared beside
+        with pytest.raises(StoreError, match=name):
+            engine.search(Query(text="flush the pages"))
+    assert desk.search(Query(text="flush the pages")).hits

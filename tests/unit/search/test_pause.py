@@ -1,0 +1,57 @@
+"""No collections while somebody waits."""
+
+from __future__ import annotations
+
+import gc
+import threading
+
+import pytest
+
+from refdesk.search.pause import without_collections
+
+
+def test_the_collector_rests_inside_and_goes_on_outside() -> None:
+    assert gc.isenabled()
+    with without_collections():
+        assert not gc.isenabled()
+        with without_collections():
+            assert not gc.isenabled()
+        assert not gc.isenabled()
+    assert gc.isenabled()
+
+
+def test_an_error_lets_the_collector_go_on() -> None:
+    with pytest.raises(ValueError, match="broken"), without_collections():
+        raise ValueError("broken")
+    assert gc.isenabled()
+
+
+def test_a_collector_that_was_off_stays_off() -> None:
+    gc.disable()
+    try:
+        with without_collections():
+            pass
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
+
+
+def test_the_last_of_many_threads_switches_it_on() -> None:
+    inside, leave = threading.Barrier(3), threading.Event()
+
+    def stay() -> None:
+        with without_collections():
+            inside.wait()
+            leave.wait()
+
+    others = [threading.Thread(target=stay) for _ in range(2)]
+    for one in others:
+        one.start()
+    inside.wait()
+    with without_collections():
+        pass
+    assert not gc.isenabled()
+    leave.set()
+    for one in others:
+        one.join()
+    assert gc.isenabled()
