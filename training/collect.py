@@ -39,7 +39,7 @@ def collect(desk: Desk, item: Asked, name: str) -> Found | None:
     """What the engine finds for one query."""
     asked = understand(item.query)
     query = Query(text=item.query)
-    found = desk.engine._look_up(query, asked, engine._POOL)
+    found = desk.engine._look_up.find(query, asked, engine._POOL)
     words = {one.chunk_id: one.score for one in found.lexical}
     every = list(words.keys() | found.cosines.keys())
     if not every:

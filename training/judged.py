@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 KINDS = ("symbol", "path", "error", "code", "words")
-RERANKED = 50
+RERANKED = 40
 _PER_DOCUMENT = 5
 _CUT = 10
 

@@ -28,7 +28,7 @@ class WordMatcher:
         self._ids = ids
         self._read = lru_cache(_REMEMBERED)(self._spelt)
 
-    def _spelt(self, text: str) -> NDArray[np.uint16]:
+    def _spelt(self, text: str) -> bytes:
         """The text's first pieces; of a long text no more is spelt than they take."""
         found, start = b"", 0
         while len(found) < 2 * _MOST_READ and start < len(text):
@@ -36,31 +36,33 @@ class WordMatcher:
             end = end if end > 0 else len(text)  # no piece goes over a blank, but over anything else it may
             found += self._ids(text[start:end])
             start = end
-        return np.frombuffer(found[: 2 * _MOST_READ], np.uint16)
+        return found[: 2 * _MOST_READ]
 
     def match(self, query: str, texts: Sequence[str]) -> list[float]:
         """For each text 1 where it has all of the query's pieces, about 0 where it has nothing like them."""
-        asked = np.unique(self._read(query)[:_MOST_ASKED]).astype(np.int64)
+        asked = np.unique(np.frombuffer(self._read(query), np.uint16)[:_MOST_ASKED]).astype(np.int64)
         read = [self._read(text) for text in texts]
-        if not asked.size or not any(map(len, read)):
+        if not asked.size or not any(read):
             return [0.0] * len(texts)
-        cosines = self._cosines(asked, np.concatenate(read))
-        lengths = [len(one) for one in read]
+        cosines = self._cosines(asked, np.frombuffer(b"".join(read), np.uint16))
+        lengths = [len(one) // 2 for one in read]
         filled = [place for place, length in enumerate(lengths) if length]
         starts = [start for start, length in zip(accumulate(lengths, initial=0), lengths, strict=False) if length]
         met = np.zeros((len(texts), len(asked)), np.float32)
         met[filled] = np.maximum.reduceat(cosines, starts, axis=1).T
         counts = (self._weights[asked] * self._measured(asked)).astype(np.float64)
         shares = counts / counts.sum() if counts.sum() > 0 else counts
-        return [round(float(one), 6) for one in (met * shares).sum(axis=1)]
+        found: list[float] = (met * shares).sum(axis=1).round(6).tolist()
+        return found
 
     def _cosines(self, asked: NDArray[np.int64], read: NDArray[np.uint16]) -> NDArray[np.float32]:
         """A row for each piece asked, a column for each read; each different piece is compared once."""
-        places = np.zeros(len(self._rows), np.int32)
-        places[read] = 1
-        different = np.flatnonzero(places)
+        there = np.zeros(len(self._rows), np.bool_)
+        there[read] = True
+        different = np.flatnonzero(there)
+        places = np.empty(len(self._rows), np.int32)
         places[different] = np.arange(len(different))
-        products = self._rows[asked].astype(np.float32) @ self._rows[different].astype(np.float32).T
+        products = (self._rows[different].astype(np.float32) @ self._rows[asked].astype(np.float32).T).T
         cosines = products / (self._measured(asked)[:, None] * self._measured(different)[None, :])
         return np.asarray(np.take(cosines, places[read], axis=1), np.float32)
 

@@ -23,7 +23,7 @@ _RERANKED_BY_NAME = 24  # for a name or a path: where it is defined is among the
 _NOTHING = "nothing relevant was found; a search by keywords alone shows what shares a word with the query"
 _PER_DOCUMENT = 5  # hits of one document before its others step back
 _END = "Only the best {} passages are ranked, and these were the last of them: narrow the query or the filters."
-_JUDGED = frozenset({"words", "error", "code"})  # a name or a path needs no reading: where it is defined is the answer
+_READ = frozenset({"words", "error", "code"})  # a name or a path needs no reading: where it is defined is the answer
 
 
 @dataclass(slots=True)
@@ -121,7 +121,7 @@ class Engine:
         there = [chunk_id for chunk_id in window if chunk_id in stored]  # not removed by another process since then
         blend = _fuse(query, found, rerank.weights().blend[asked.kind], there[:closely])
         close = [Ranked(stored[chunk_id], blend[chunk_id]) for chunk_id in there[:closely]]
-        matcher = self._matcher if found.cosines else None
+        matcher = self._matcher if found.cosines and asked.kind in _READ else None
         counting = rerank.weighing(with_words=matcher is not None)
         passages, scores = [one.stored for one in close], [one.fused for one in close]
         known = rerank.values(passages, scores, asked, query.text, matcher, counting)
@@ -135,7 +135,7 @@ class Engine:
 
     def _judged(self, query: Query, asked: Understood, ranked: list[Ranked]) -> tuple[list[Ranked], tuple[str, ...]]:
         """The best hits in the order that the judge gives them, their scores dealt out anew; and what is to be said."""
-        if self._judge is None or query.exact or asked.kind not in _JUDGED:
+        if self._judge is None or query.exact or asked.kind not in _READ:
             return ranked, self._notes
         best, rest = ranked[: precise.DEPTH], ranked[precise.DEPTH :]
         try:
@@ -164,7 +164,7 @@ class Engine:
             **confidence.nearness(found.nearest),
             "words": max((one.words for one in best), default=0.0),
             **confidence.covered([one.stored for one in best], asked.terms, found.frequency),
-            **confidence.usual(asked.terms, found.frequency, self._store.passages()),
+            **confidence.usual(asked.terms, found.frequency, found.passages),
         }
 
     @property
@@ -174,7 +174,7 @@ class Engine:
 
 def closely(asked: Understood) -> int:
     """How many candidates are looked at closely."""
-    return RERANKED if asked.kind in _JUDGED else _RERANKED_BY_NAME
+    return RERANKED if asked.kind in _READ else _RERANKED_BY_NAME
 
 
 def _fuse(query: Query, found: Candidates, alpha: float, of: Sequence[int] | None = None) -> dict[int, float]:

@@ -28,7 +28,8 @@ def convex(
     words = (1 - alpha) / top if top > 0 else 0.0
     by_word, by_meaning = lexical.get, cosine.get
     return {
-        chunk_id: alpha * min(1.0, max(0.0, by_meaning(chunk_id, 0.0))) + words * by_word(chunk_id, 0.0)
+        chunk_id: (alpha * min(1.0, near) if (near := by_meaning(chunk_id, 0.0)) > 0 else 0.0)
+        + words * by_word(chunk_id, 0.0)
         for chunk_id in (lexical.keys() | cosine.keys() if of is None else of)
     }
 

@@ -23,6 +23,7 @@ class Candidates:
     cut: bool = False  # an index may have found more
     nearest: tuple[float, ...] = ()  # the highest cosines, best first
     frequency: Mapping[str, int] = field(default_factory=dict)  # of the terms, where it is to be judged by
+    passages: int = 0  # that they were counted in
     notes: tuple[str, ...] = ()
 
 
@@ -58,7 +59,9 @@ class LookUp:
             lexical: Sequence[Scored] = ()
             if query.alpha != 1.0:  # meaning tells better than their number which of the terms matter
                 lexical = self._store.lexical(asked.terms, query.filters, pool, by_number=False)
-            frequency = self._store.document_frequency(asked.terms) if confidence.is_judged(asked) else {}
+            is_judged = confidence.is_judged(asked)
+            frequency = self._store.document_frequency(asked.terms) if is_judged else {}
+            passages = self._store.passages() if is_judged else 0
         finally:
             near = beside.result()
         nearest = {one.chunk_id: one.score for one in near}
@@ -67,7 +70,7 @@ class LookUp:
         relevant = {chunk_id: score for chunk_id, score in nearest.items() if score >= floor or chunk_id in known}
         cut = len(lexical) >= pool or (len(near) >= pool and near[-1].score >= floor)
         highest = tuple(one.score for one in near[: confidence.COMPARED])
-        return Candidates(lexical, {**unseen, **relevant}, cut, highest, frequency)
+        return Candidates(lexical, {**unseen, **relevant}, cut, highest, frequency, passages)
 
     def _phrases(self, query: Query, asked: Understood, pool: int) -> Sequence[Scored]:
         """Passages that hold every quoted phrase, by the whole query's score, else by the phrase's own."""

@@ -184,7 +184,7 @@ class LocalStore:
             seq, scope = self._scope(db, filters)
         index = self._followers.vectors(seq)
         with index.mutex:
-            return [Scored(chunk_id, score) for chunk_id, score in index.nearest(vector, scope, limit)]
+            return index.nearest(vector, scope, limit)
 
     def cosines(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, float]:
         index = self._followers.vectors(self.sequence())
