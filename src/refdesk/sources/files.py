@@ -7,7 +7,7 @@ import re
 import stat
 from collections.abc import Iterable
 from pathlib import Path
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import quote_from_bytes, unquote_to_bytes, urlsplit
 
 from refdesk.errors import Forbidden, InvalidUri, LoadFailed, ParseFailed, TooLarge
 from refdesk.model import Content, Found
@@ -66,20 +66,43 @@ def read_inside(root: str, found: Found, max_bytes: int) -> Content:
     if found.size > max_bytes:
         raise TooLarge(too_large(found.path, found.size, max_bytes), "Raise max_file_bytes.")
     file = f"{root.rstrip('/')}/{found.path}"
-    if os.path.realpath(file) != os.path.normpath(file):
-        raise LoadFailed(f"{found.path} now goes through a symbolic link or is not a path.", _NEXT_RUN)
     try:
         descriptor = os.open(file, _OPEN | getattr(os, "O_NOFOLLOW", 0))
-        with os.fdopen(descriptor, "rb") as stream:
+        try:
+            if _path_opened(descriptor, file) != os.path.normpath(file):
+                raise LoadFailed(f"{found.path} now goes through a symbolic link or is not a path.", _NEXT_RUN)
             before = os.fstat(descriptor)
-            data = stream.read(found.size + 1) if stat.S_ISREG(before.st_mode) else b""
+            data = _read(descriptor, found.size + 1) if stat.S_ISREG(before.st_mode) else b""
             after = os.fstat(descriptor)
+        finally:
+            os.close(descriptor)
     except (OSError, ValueError) as error:
         raise LoadFailed(f"{found.path} can't be read: {getattr(error, 'strerror', error)}.") from error
     states = {(state.st_size, state.st_mtime_ns) for state in (before, after)}
     if states != {(found.size, found.modified_ns)} or len(data) != found.size:
         raise LoadFailed(f"{found.path} changed while it was being read.", _NEXT_RUN)
-    return Content(uri=Path(file).as_uri(), path=found.path, data=data, modified_ns=found.modified_ns)
+    return Content(uri=_uri_of(file), path=found.path, data=data, modified_ns=found.modified_ns)
+
+
+def _path_opened(descriptor: int, file: str) -> str:
+    """The real path of an open file: what the kernel says, where it does, as it needs no look at each folder."""
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    except OSError:
+        return os.path.realpath(file)
+
+
+def _read(descriptor: int, most: int) -> bytes:
+    parts: list[bytes] = []
+    while most > 0 and (part := os.read(descriptor, most)):
+        parts.append(part)
+        most -= len(part)
+    return b"".join(parts)
+
+
+def _uri_of(file: str) -> str:
+    """As Path.as_uri gives it, which takes five times as long."""
+    return Path(file).as_uri() if os.name == "nt" else f"file://{quote_from_bytes(os.fsencode(file))}"
 
 
 def too_large(path: str, size: int, limit: int) -> str:
