@@ -39,9 +39,12 @@ class ParsePool(Protocol):
     """Parses contents, in this process or in several; answers come in the order of the contents."""
 
     def parse_all(
-        self, contents: Iterable[Content], chunking: Chunking, missing: Missing
+        self, contents: Iterable[Content], chunking: Chunking, missing: Missing, size: int = 0
     ) -> Iterator[tuple[Content, Prepared | Skipped]]:
-        """Each content as found; `missing` tells which vectors have to be made, and is asked from any thread."""
+        """Each content as found; `missing` tells which vectors have to be made, and is asked from any thread.
+
+        `size` says how many bytes will come, as far as that is known.
+        """
 
 
 @dataclass(slots=True)
@@ -134,14 +137,16 @@ class Writer:
         """Adds or updates single contents; one that is kept already, unchanged, is left alone."""
         started = time.perf_counter()
         report = Report(collection=collection.name, files=len(contents))
-        is_long = self._is_slow or sum(len(one.data) for one in contents) > _LONG_BYTES
+        size = sum(len(one.data) for one in contents)
+        is_long = self._is_slow or size > _LONG_BYTES
         with self._store.writing(is_long=is_long):
             if self._store.collection(collection.name) is None:
                 raise CollectionNotFound(f"Collection not found: {collection.name}.", "Create it first.")
             known = {one.uri: self._store.document_by_uri(one.uri, collection.name) for one in contents}
             fresh = [one for one in contents if not self._same(one, known[one.uri], report)]
             self._progress.step(report.unchanged, len(contents), contents[0].path if contents else "")
-            self._write(collection, self._told(fresh, report), {uri: doc for uri, doc in known.items() if doc}, report)
+            before = {uri: document for uri, document in known.items() if document}
+            self._write(collection, self._told(fresh, report), before, report, size)
             self._progress.report(len(contents), len(contents), "done")
         report.seconds = time.perf_counter() - started
         return report
@@ -205,7 +210,8 @@ class Writer:
                     known[content.uri] = document
                 yield content
 
-        self._write(collection, fresh(), known, report, lambda content: source.reject(by_path[content.path]))
+        size = sum(one.size for one in changed)
+        self._write(collection, fresh(), known, report, size, lambda content: source.reject(by_path[content.path]))
         if touched:
             self._store.apply(Batch(collection=collection.name, touches=tuple(touched)))
         self._progress.step(len(changed), len(changed), "done")
@@ -225,13 +231,15 @@ class Writer:
         contents: Iterable[Content],
         known: Mapping[str, Document],
         report: Report,
+        size: int,
         reject: Callable[[Content], None] = lambda content: None,
     ) -> None:
         writes: list[DocumentWrite] = []
-        chunks = size = 0
+        chunks = held = 0
         vectors: dict[bytes, Vector] = {}
+        missing = self._store.missing_vectors
         with _collecting_seldom():
-            for content, found in self._pool.parse_all(contents, collection.chunking, self._store.missing_vectors):
+            for content, found in self._pool.parse_all(contents, collection.chunking, missing, size):
                 if isinstance(found, Skipped):
                     report.leave_out(found)
                     reject(content)
@@ -241,10 +249,10 @@ class Writer:
                 writes.append(write if self._embedder else replace(write, vector_keys=(b"",) * len(write.chunks)))
                 vectors.update(found.vectors)
                 chunks += len(write.chunks)
-                size += len(content.data)
-                if chunks >= _BATCH_CHUNKS or size >= _BATCH_BYTES:
+                held += len(content.data)
+                if chunks >= _BATCH_CHUNKS or held >= _BATCH_BYTES:
                     self._apply(collection, writes, vectors, report)
-                    writes, vectors, chunks, size = [], {}, 0, 0
+                    writes, vectors, chunks, held = [], {}, 0, 0
                     gc.collect(1)
             if writes:
                 self._apply(collection, writes, vectors, report)

@@ -16,6 +16,7 @@ from refdesk.prepare import Missing, Prepared
 Answer = tuple[Content, Prepared | Skipped]
 
 _INLINE_BYTES = 1_500_000  # less than this is parsed sooner than a worker starts
+_MANY_BYTES = 3 * _INLINE_BYTES
 _GROUP_BYTES = 200_000
 _GROUP_FILES = 32
 _AHEAD = 4  # groups for each worker that may be under way while a batch is written
@@ -30,16 +31,21 @@ class Pool:
         self._embedder = embedder
         self._count = workers or min(8, os.cpu_count() or 1)
 
-    def parse_all(self, contents: Iterable[Content], chunking: Chunking, missing: Missing) -> Iterator[Answer]:
-        """Each content with what was found in it, or with why it is left out, in the order given."""
+    def parse_all(
+        self, contents: Iterable[Content], chunking: Chunking, missing: Missing, size: int = 0
+    ) -> Iterator[Answer]:
+        """Each content with what was found in it, or with why it is left out, in the order given.
+
+        Where it is known that many bytes will come, no time is lost before the workers start.
+        """
         groups = _grouped(contents)
         inline = 0
         workers: list[Worker] = []
         try:
             for group in groups:
-                size = sum(len(one.data) for one in group)
-                if self._count < 2 or inline + size <= _INLINE_BYTES:
-                    inline += size
+                more = sum(len(one.data) for one in group)
+                if self._count < 2 or (size <= _MANY_BYTES and inline + more <= _INLINE_BYTES):
+                    inline += more
                     yield from ((content, prepare_one(self._parser, content, chunking)) for content in group)
                 else:
                     yield from self._in_workers(workers, _chain(group, groups), chunking, missing)
