@@ -29,7 +29,7 @@ from refdesk.model import (
 from refdesk.ports import Embedder, Parser, Source, Store
 from refdesk.prepare import Missing, Prepared, embed_missing, vector_keys
 
-_BATCH_CHUNKS = 2_000  # a transaction's size: large enough to be fast, small enough to lose little and hold little
+_BATCH_CHUNKS = 4_000  # a transaction's size: large enough to be fast, small enough to lose little and hold little
 _BATCH_BYTES = 8_000_000
 _BATCH_DOCUMENTS = 200
 _LONG_BYTES = 200_000  # parsed and embedded in less than a second

@@ -17,16 +17,19 @@ from refdesk.store import schema
 
 FILE = "record.db"
 _PRAGMAS = (
+    "page_size = 8192",  # of a new record: half as many pages to write, and fewer of them again and again
     "synchronous = NORMAL",  # power loss may take the last commits, never the file; followers check tokens
     "foreign_keys = ON",
     "temp_store = MEMORY",
-    "cache_size = -8192",
-    "wal_autocheckpoint = 8000",  # pages: while indexing, most commits need no sync of the file itself
+    "wal_autocheckpoint = 4000",  # pages: while indexing, most commits need no sync of the file itself
     "journal_size_limit = 67108864",
 )
 # Few rows here and there are read fastest from memory; a walk over all of them would make all of it resident.
-_MAPPED, _UNMAPPED = "mmap_size = 1073741824", "mmap_size = 0"
+_MAPPED = ("mmap_size = 1073741824", "cache_size = -8192")
+_UNMAPPED = ("mmap_size = 0", "cache_size = -16384")  # what a batch changes of all indexes
 _SWITCH_S = 10.0
+
+Mapping = tuple[str, ...]
 
 
 class Record:
@@ -36,7 +39,7 @@ class Record:
         self.file = folder / FILE
         self.read_only = False
         self._timeout_s = timeout_s
-        self._idle: dict[str, queue.LifoQueue[sqlite3.Connection]] = {
+        self._idle: dict[Mapping, queue.LifoQueue[sqlite3.Connection]] = {
             _MAPPED: queue.LifoQueue(),
             _UNMAPPED: queue.LifoQueue(),
         }
@@ -85,7 +88,7 @@ class Record:
             raise
         self._idle[_MAPPED].put(db)
 
-    def _connect(self, mapping: str) -> sqlite3.Connection:
+    def _connect(self, mapping: Mapping) -> sqlite3.Connection:
         uri = f"{self.file.absolute().as_uri()}"
         if self.read_only:
             # Without a log next to it the file is complete, and SQLite needs no shared memory to read it.
@@ -94,7 +97,7 @@ class Record:
         db = sqlite3.connect(
             uri, uri=True, timeout=self._timeout_s, isolation_level=None, check_same_thread=False, cached_statements=256
         )
-        for pragma in (*_PRAGMAS, mapping):
+        for pragma in (*_PRAGMAS, *mapping):
             db.execute(f"PRAGMA {pragma}")
         with self._mutex:
             self._open.append(db)
@@ -107,7 +110,7 @@ class Record:
         db.close()
 
     @contextmanager
-    def _borrowed(self, mapping: str) -> Iterator[sqlite3.Connection]:
+    def _borrowed(self, mapping: Mapping) -> Iterator[sqlite3.Connection]:
         with explained(self.file):
             if self._closed:
                 raise StoreError("The library was closed.", "Open it again.")
@@ -120,7 +123,7 @@ class Record:
             finally:
                 self._give_back(db, mapping)
 
-    def _give_back(self, db: sqlite3.Connection, mapping: str) -> None:
+    def _give_back(self, db: sqlite3.Connection, mapping: Mapping) -> None:
         if db.in_transaction:
             with contextlib.suppress(sqlite3.Error):
                 db.execute("ROLLBACK")
