@@ -20,6 +20,7 @@ from refdesk.model import EmbedderIdentity
 _DATA = Path(__file__).parent / "data"
 _QUERY, _PASSAGE = 0, 1
 _PAIR = 65_536
+_HASHES = 1 << 20
 _BLOCK = 6_000  # pieces summed at once: what they gather stays in the processor's cache
 
 
@@ -91,11 +92,12 @@ class StaticEmbedder:
         self, owners: NDArray[np.int64], pieces: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """The pieces and the known pairs of neighbours, each with the text it stands in."""
-        pairs = pieces[:-1] * _PAIR + pieces[1:]
+        likely = np.flatnonzero(self._likely[_hashed(pieces[:-1], pieces[1:])] & (owners[:-1] == owners[1:]))
+        pairs = pieces[likely] * _PAIR + pieces[likely + 1]
         places = np.minimum(np.searchsorted(self._pairs, pairs), len(self._pairs) - 1)
-        known = (self._pairs[places] == pairs) & (owners[:-1] == owners[1:])
+        known = self._pairs[places] == pairs
         units = np.concatenate([pieces, len(self._pieces) + places[known]])
-        return np.concatenate([owners, owners[:-1][known]]), units
+        return np.concatenate([owners, owners[likely[known]]]), units
 
     @cached_property
     def _matcher(self) -> WordMatcher:
@@ -113,6 +115,13 @@ class StaticEmbedder:
         return both[:, 0] * _PAIR + both[:, 1] if both.size else np.array([-1], np.int64)
 
     @cached_property
+    def _likely(self) -> NDArray[np.bool_]:
+        """Whether a known pair has a hash: one look, where most pairs are not known."""
+        found = np.zeros(_HASHES, np.bool_)
+        found[_hashed(self._pairs // _PAIR, self._pairs % _PAIR)] = True
+        return found
+
+    @cached_property
     def _rows(self) -> NDArray[np.int8]:
         mapped = np.memmap(self._folder / "rows.i1", np.int8, "r")
         return np.asarray(mapped).reshape(-1, self.identity.dimension)
@@ -125,3 +134,7 @@ class StaticEmbedder:
     @cached_property
     def _repeats(self) -> NDArray[np.float32]:
         return np.array(self._about["repeats"], np.float32)
+
+
+def _hashed(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
+    return (left * 40_503 + right) % _HASHES
