@@ -11,8 +11,11 @@ from refdesk.desk import Desk
 from refdesk.errors import LibraryBusy, StoreError
 from refdesk.model import Collection, Hit
 
-_SECONDS_A_FILE = 0.008  # what indexing a changed file takes, guessed high
-_SECONDS_A_WRITE = 0.05  # what a transaction takes with its indexes
+# What indexing takes, guessed high.
+_SECONDS_A_WRITE = 0.05  # a transaction with its indexes
+_SECONDS_A_FILE = 0.003
+_SECONDS_A_BYTE = 1e-6
+_MOST_FILES = 1_000  # that are weighed for one answer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,15 +47,44 @@ class Refresher:
         walked = self._walk_seconds[collection.id] = time.perf_counter() - started
         if not changed:
             return Refreshed()
-        if walked + _SECONDS_A_WRITE + _SECONDS_A_FILE * len(changed) > budget:
-            return Refreshed(pending=tuple(changed), note=f"{len(changed)} files changed since they were indexed")
+        fitting = _fitting(Path(collection.root), changed, budget - walked)
+        pending = tuple(path for path in changed if path not in fitting)
+        if not fitting:
+            return Refreshed(pending=pending, note=_waiting(pending))
         try:
             report = self._desk.index(
-                Path(collection.root), collection.kind, name=collection.name, only=set(changed), wait=False
+                Path(collection.root), collection.kind, name=collection.name, only=fitting, wait=False
             )
         except (LibraryBusy, StoreError):
             return Refreshed(pending=tuple(changed), note="another process is writing; changed files wait")
-        return Refreshed(indexed=report.written + report.removed + report.moved)
+        indexed = report.written + report.removed + report.moved
+        return Refreshed(indexed=indexed, pending=pending, note=_waiting(pending) if pending else "")
+
+
+def _fitting(root: Path, changed: Sequence[str], seconds: float) -> set[str]:
+    """The changed files that can be indexed in the time: those that are gone, then the newest."""
+    sizes: dict[str, int] = {}
+    ages: dict[str, int] = {}
+    for path in changed[:_MOST_FILES]:
+        try:
+            stat = (root / path).stat()
+        except OSError:
+            sizes[path] = ages[path] = 0
+        else:
+            sizes[path], ages[path] = stat.st_size, -stat.st_mtime_ns
+    left = seconds - _SECONDS_A_WRITE
+    fitting: set[str] = set()
+    for path in sorted(sizes, key=lambda path: (sizes[path] > 0, ages[path], path)):
+        needed = _SECONDS_A_FILE + _SECONDS_A_BYTE * sizes[path]
+        if needed <= left:
+            left -= needed
+            fitting.add(path)
+    return fitting
+
+
+def _waiting(pending: Sequence[str]) -> str:
+    changed = "1 changed file waits" if len(pending) == 1 else f"{len(pending)} changed files wait"
+    return f"{changed} to be indexed: the next searches take them up bit by bit, index_codebase all at once"
 
 
 def stale_lines(collection_root: str, hit: Hit) -> bool:

@@ -110,6 +110,22 @@ def test_indexing_new_incremental_and_forced(client: Client, project: Path) -> N
     assert (forced["written"], forced["files"]) == (6, 6)
 
 
+def test_what_is_left_out_is_counted_and_only_the_telling_is_listed(client: Client, project: Path) -> None:
+    (project / ".gitignore").write_text("*.log\nout_*/\n")
+    for number in range(30):
+        (project / f"run_{number}.log").write_text("x")
+        (project / f"out_{number}").mkdir()
+        (project / f"icon_{number}.png").write_bytes(b"\x89PNG")
+    (project / "zz_data.txt").write_bytes(b"a\x00b" * 50)
+    answer = client.json("index_codebase", path=str(project))
+    assert answer["skipped"] == sum(int(part.split()[0]) for part in answer["skipped_reasons"].split(", "))
+    assert answer["skipped_reasons"].startswith("60 ignored by .gitignore, 31 not text by its name")
+    listed = {one["path"]: one["reason"] for one in answer["skipped_files"]}
+    assert not [path for path in listed if path.startswith(("run_", "out_"))]
+    assert next(iter(listed)) == "zz_data.txt"
+    assert len(listed) == 20
+
+
 def test_results_have_every_field(indexed: Client, project: Path) -> None:
     answer = found(indexed, project, "check the password and open a session")
     assert answer["format"] == "json"

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from refdesk.settings import load
 from tests.contracts.conftest import Client, Serve
 
 MODULES = 600
@@ -152,10 +153,55 @@ def test_a_deleted_file_and_one_replaced_by_a_folder_are_gone(client: Client, ro
     assert found(client, root, "glockenspiel")[0]["path"] == "module_1.py/inner.py"
 
 
+def asked_with_meta(client: Client, root: Path, query: str) -> tuple[dict[str, bool], dict[str, Any]]:
+    """Which hits are stale, by path, and what the answer says of its freshness."""
+    arguments = {"query": query, "path": str(root), "format": "json", "limit": 100, "semantic_weight": 0.0}
+    result = client.raw.call("search_code", arguments)["result"]
+    hits = result["structuredContent"]["results"]
+    return {hit["path"]: hit.get("stale", False) for hit in hits}, result["_meta"]
+
+
+def test_by_default_300_ms_go_into_a_large_change_and_the_next_searches_catch_up(
+    client: Client, root: Path, tmp_path: Path
+) -> None:
+    assert load({}, {}, tmp_path).refresh_ms == 300
+    write_modules(root, "first", 200)
+    client.json("index_codebase", path=str(root))
+    for path in root.iterdir():
+        path.write_text("# moved\n" + path.read_text())
+    marked, meta = asked_with_meta(client, root, "module")
+    assert 0 < meta["refdesk/refreshed"] < 200
+    assert f"{200 - meta['refdesk/refreshed']} changed files wait" in meta["refdesk/freshness"]
+    assert any(marked.values())
+    refreshed = meta["refdesk/refreshed"]
+    while "refdesk/pending" in meta:
+        marked, meta = asked_with_meta(client, root, "module")
+        assert meta["refdesk/refreshed"] > 0
+        refreshed += meta["refdesk/refreshed"]
+    assert refreshed == 200
+    assert not any(marked.values())
+    assert all(hit["content"].startswith("# moved") for hit in found(client, root, "module", limit=100))
+
+
+def test_a_file_too_large_for_the_default_waits_and_a_small_one_beside_it_does_not(client: Client, root: Path) -> None:
+    write_modules(root, "first", 2)
+    large = "\n".join(f"def glockenspiel_{number}():\n    return {number}\n" for number in range(10_000))
+    (root / "large.py").write_text(large)
+    client.json("index_codebase", path=str(root))
+    (root / "large.py").write_text("# moved\n" + large)
+    (root / "module_0.py").write_text("def glockenspiel():\n    return 1\n")
+    marked, meta = asked_with_meta(client, root, "glockenspiel")
+    assert meta["refdesk/refreshed"] == 1
+    assert meta["refdesk/pending"] == ["large.py"]
+    assert marked == {"module_0.py": False, "large.py": True}
+    client.json("index_codebase", path=str(root))
+    assert asked_with_meta(client, root, "glockenspiel")[0] == {"module_0.py": False, "large.py": False}
+
+
 def test_what_can_not_be_refreshed_in_time_is_marked(
     tmp_path: Path, root: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("REFDESK_REFRESH_MS", "60")
+    monkeypatch.setenv("REFDESK_REFRESH_MS", "50")
     client = serve(tmp_path / "library", "--toolsets", "code", "--allow-root", str(tmp_path))
     write_modules(root, "first", 40)
     client.json("index_codebase", path=str(root))

@@ -250,6 +250,15 @@ def test_how_many_of_the_words_are_there_need_not_count(store: Store) -> None:
     assert gained[many] > gained[few]
 
 
+def test_a_word_that_all_have_counts_for_them_while_they_are_rewritten(store: Store) -> None:
+    store.apply(batch(*(write(f"d{i}", [f"alpha filler{i}"], path="p.py") for i in range(40))))
+    for many in range(5, 41, 5):
+        store.apply(batch(*(write(f"d{i}", [f"alpha changed{i}"], path="p.py") for i in range(many))))
+        hits = store.lexical(terms("alpha"), Filters(), 50)
+        assert len(hits) == 40
+        assert all(hit.score > 0 for hit in hits)
+
+
 def test_phrases_need_the_words_in_order(store: Store) -> None:
     store.apply(batch(write("a", ["the quick brown fox"]), write("b", ["brown the quick fox"])))
     assert texts(store, store.phrase(["quick", "brown"], Filters(), 10)) == ["the quick brown fox"]

@@ -16,6 +16,7 @@ from refdesk.desk import Desk
 from refdesk.errors import LoadFailed
 from refdesk.ingest import Report
 from refdesk.model import CollectionKind
+from refdesk.sources.judge import IGNORED
 
 _SHOWN = 20
 
@@ -136,7 +137,7 @@ def _show(report: Report, as_json: bool) -> None:
         f" {report.moved} moved, {report.removed} removed; {report.chunks} chunks ({report.embedded} embedded),"
         f" {report.symbols} symbols in {report.seconds:.1f} s"
     )
-    ignored = [one for one in report.skipped if one.reason.startswith("ignored by ")]
+    ignored = [one for one in report.skipped if one.reason.startswith(IGNORED)]
     others = [one for one in report.skipped if one not in ignored]
     for title, left_out in (("not readable", report.errors), ("skipped", others)):
         if left_out:

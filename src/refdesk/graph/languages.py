@@ -70,3 +70,19 @@ _TEST = re.compile(
 def is_test(path: str) -> bool:
     """Whether the file tests others: code that is no test itself does not use what it defines."""
     return _TEST.search(path) is not None
+
+
+_FOR_TESTS = re.compile(r"(?:^|/)(?:testing|test_?utils?|_*mocks?_*|_*fakes?_*)(?:/|\.\w+$)|(?:^|/)conftest\.py$")
+# A GreeterStub is what gRPC calls a real client.
+_STANDS_IN = re.compile(r"_*(?:Mock|Fake|Stub|Dummy|Spy)(?![a-z])|\w*[a-z\d](?:Mock|Fake|Dummy|Spy)$")
+
+
+@lru_cache(maxsize=65_536)
+def is_for_tests(path: str) -> bool:
+    """Whether the file tests others or is shipped for those that do."""
+    return is_test(path) or _FOR_TESTS.search(path) is not None
+
+
+def stands_in(path: str, type_name: str) -> bool:
+    """Whether a type takes the place of another in tests: nothing else calls it unless it names it."""
+    return is_for_tests(path) or _STANDS_IN.match(type_name) is not None

@@ -58,7 +58,10 @@ def lexical(ask: Ask, terms: Sequence[str], limit: int, *, by_number: bool = Tru
 def _rarity(searcher: tantivy.Searcher, term: str) -> float:
     """The inverse document frequency as BM25 has it."""
     having = searcher.doc_freq("content", term)
-    return math.log(1 + (searcher.num_docs - having + 0.5) / (having + 0.5))
+    lacking = max(
+        0, searcher.num_docs - having
+    )  # removed passages are counted until they are merged away, but not here
+    return math.log(1 + (lacking + 0.5) / (having + 0.5))
 
 
 def phrase(ask: Ask, words: Sequence[str], limit: int) -> list[Scored]:

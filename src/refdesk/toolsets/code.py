@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,10 +15,11 @@ from refdesk.errors import Forbidden, InvalidInput, NotFound
 from refdesk.fresh import Refreshed, Refresher, stale_hits
 from refdesk.graph import Graph
 from refdesk.ingest import Progress, Report
-from refdesk.model import Collection, Filters, Hit, Query
+from refdesk.model import Collection, Filters, Hit, Query, Skipped
 from refdesk.ports import Llm
 from refdesk.research import research
 from refdesk.research.tell import told
+from refdesk.sources.judge import IGNORED, LASTING
 from refdesk.toolsets import code_assist as assist
 from refdesk.toolsets import code_schemas as schemas
 from refdesk.toolsets.code_format import render, result, within
@@ -39,7 +42,8 @@ from refdesk.toolsets.icons import icon
 LlmFor = Callable[[CallContext], Llm | None]
 
 _STATUS = "refdesk://status"
-_LISTED = 50  # files left out that an answer names
+_LISTED = 20  # files left out, or changed, that an answer names
+_REASON = re.compile(r":| \(| to ")  # what follows differs from file to file
 _PROSE = ("md", "markdown", "mdx", "rst", "txt", "adoc", "org", "html", "htm", "ipynb")
 
 
@@ -216,6 +220,7 @@ class Code:
             "up_to_date": not changed,
             "unchanged": unchanged,
             "changed": changed[:_LISTED],
+            "changed_count": len(changed),
             "skipped": len(self._desk.store.skipped(collection.name)),
         }
 
@@ -343,10 +348,24 @@ def _statistics(report: Report, folder: Path, desk: Desk) -> Json:
         "moved": report.moved,
         "removed": report.removed,
         "skipped": len(report.skipped),
-        "skipped_files": [{"path": one.path, "reason": one.reason} for one in report.skipped[:_LISTED]],
-        "errors": [{"path": one.path, "reason": one.reason} for one in report.errors[:_LISTED]],
+        "skipped_reasons": _counted(report.skipped),
+        "skipped_files": _listed([one for one in report.skipped if not one.reason.startswith(IGNORED)]),
+        "errors": _listed(report.errors),
+        **({"errors_not_listed": len(report.errors) - _LISTED} if len(report.errors) > _LISTED else {}),
         "seconds": round(report.seconds, 3),
     }
+
+
+def _counted(skipped: Sequence[Skipped]) -> str:
+    """How many for which reason, most first: "12 ignored by .gitignore, 3 not text by its name"."""
+    reasons = Counter(_REASON.split(one.reason, maxsplit=1)[0] for one in skipped)
+    return ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
+
+
+def _listed(left_out: Sequence[Skipped]) -> list[Json]:
+    """Some files with their reasons, those first that a name alone did not decide."""
+    ordered = sorted(left_out, key=lambda one: one.reason.startswith(LASTING))
+    return [{"path": one.path, "reason": one.reason} for one in ordered[:_LISTED]]
 
 
 def _words(problem: ArgumentProblem) -> str | None:

@@ -130,6 +130,35 @@ class Maker:
 def bound(self: Maker):
     return self.build()
 """,
+    "kit/testing/doubles.py": """from unittest.mock import Mock
+
+
+class Gauge(Mock):
+    def recalibrate(self): ...
+
+
+class Bench:
+    def check(self, gauge):
+        gauge.recalibrate()
+""",
+    "kit/mixed.py": """class MockPump:
+    def prime_it(self): ...
+
+
+class PumpStub:
+    def drain_it(self): ...
+""",
+    "kit/plant.py": """def reads(self_made, pump):
+    self_made.recalibrate()
+    pump.prime_it()
+    pump.drain_it()
+""",
+    "kit/rehearsal.py": """from kit.mixed import MockPump
+
+
+def names_it(pump: MockPump):
+    pump.prime_it()
+""",
     "kit/amqp_wire.py": """import amqp
 
 
@@ -177,6 +206,12 @@ def test_a_class_that_a_function_gives_is_of_the_type_that_it_declares(graph: Gr
     given = {"of_an_alias", "of_a_made_class", "of_a_local_class"}
     assert callers(graph, "kit/shapes.py", "Shape.area") == given
     assert callers(graph, "kit/shapes.py", "create.Shape.area") == set()
+
+
+def test_what_stands_in_for_others_in_tests_is_not_guessed_elsewhere(graph: Graph) -> None:
+    assert callers(graph, "kit/testing/doubles.py", "Gauge.recalibrate") == {"Bench.check"}
+    assert callers(graph, "kit/mixed.py", "MockPump.prime_it") == {"names_it"}
+    assert callers(graph, "kit/mixed.py", "PumpStub.drain_it") == {"reads"}  # what gRPC calls a client
 
 
 def test_self_outside_of_a_class_is_what_it_is_annotated_with(graph: Graph) -> None:
