@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -14,16 +12,16 @@ from refdesk.desk import Desk
 from refdesk.errors import Forbidden, InvalidInput, NotFound
 from refdesk.fresh import Refreshed, Refresher, stale_hits
 from refdesk.graph import Graph
-from refdesk.ingest import Progress, Report
-from refdesk.model import Collection, Filters, Hit, Query, Skipped
+from refdesk.ingest import Progress
+from refdesk.model import Collection, Filters, Hit, Query
 from refdesk.ports import Llm
 from refdesk.research import research
 from refdesk.research.tell import told
-from refdesk.sources.judge import IGNORED, LASTING
 from refdesk.toolsets import code_assist as assist
 from refdesk.toolsets import code_schemas as schemas
 from refdesk.toolsets.code_format import render, result, within
 from refdesk.toolsets.code_links import links
+from refdesk.toolsets.code_statistics import LISTED, statistics
 from refdesk.toolsets.contract import (
     ArgumentProblem,
     CallContext,
@@ -42,8 +40,6 @@ from refdesk.toolsets.icons import icon
 LlmFor = Callable[[CallContext], Llm | None]
 
 _STATUS = "refdesk://status"
-_LISTED = 20  # files left out, or changed, that an answer names
-_REASON = re.compile(r":| \(| to ")  # what follows differs from file to file
 _PROSE = ("md", "markdown", "mdx", "rst", "txt", "adoc", "org", "html", "htm", "ipynb")
 
 
@@ -122,7 +118,7 @@ class Code:
             cancelled=lambda: context.cancelled,
         )
         report = self._desk.index(folder, "code", force=arguments.get("force", False), progress=progress)
-        return ToolAnswer.of_json(_statistics(report, folder, self._desk), meta={})
+        return ToolAnswer.of_json(statistics(report, folder, self._desk), meta={})
 
     def search(self, arguments: Json, context: CallContext) -> ToolAnswer:
         """Passages of the codebase, best first, fresh or marked stale."""
@@ -219,7 +215,7 @@ class Code:
             "symbols": stats.symbols,
             "up_to_date": not changed,
             "unchanged": unchanged,
-            "changed": changed[:_LISTED],
+            "changed": changed[:LISTED],
             "changed_count": len(changed),
             "skipped": len(self._desk.store.skipped(collection.name)),
         }
@@ -254,7 +250,7 @@ class Code:
         if refreshed.note:
             meta["refdesk/freshness"] = refreshed.note
         if refreshed.pending:
-            meta["refdesk/pending"] = list(refreshed.pending[:_LISTED])
+            meta["refdesk/pending"] = list(refreshed.pending[:LISTED])
         shown = links(collection.root, hits[: len(kept)], context)
         return render(arguments.get("format", "toon"), body, meta, shown)
 
@@ -332,40 +328,6 @@ def _in_comment(text: str, hit: Hit) -> bool:
 
 def _owners(hits: Sequence[Hit]) -> set[str]:
     return {hit.stored.document.id for hit in hits}
-
-
-def _statistics(report: Report, folder: Path, desk: Desk) -> Json:
-    stats = desk.store.stats(report.collection)
-    return {
-        "path": str(folder),
-        "collection": report.collection,
-        "files": stats.documents,
-        "chunks": stats.chunks,
-        "symbols": stats.symbols,
-        "edges": stats.references,
-        "written": report.written,
-        "unchanged": report.unchanged,
-        "moved": report.moved,
-        "removed": report.removed,
-        "skipped": len(report.skipped),
-        "skipped_reasons": _counted(report.skipped),
-        "skipped_files": _listed([one for one in report.skipped if not one.reason.startswith(IGNORED)]),
-        "errors": _listed(report.errors),
-        **({"errors_not_listed": len(report.errors) - _LISTED} if len(report.errors) > _LISTED else {}),
-        "seconds": round(report.seconds, 3),
-    }
-
-
-def _counted(skipped: Sequence[Skipped]) -> str:
-    """How many for which reason, most first: "12 ignored by .gitignore, 3 not text by its name"."""
-    reasons = Counter(_REASON.split(one.reason, maxsplit=1)[0] for one in skipped)
-    return ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
-
-
-def _listed(left_out: Sequence[Skipped]) -> list[Json]:
-    """Some files with their reasons, those first that a name alone did not decide."""
-    ordered = sorted(left_out, key=lambda one: one.reason.startswith(LASTING))
-    return [{"path": one.path, "reason": one.reason} for one in ordered[:_LISTED]]
 
 
 def _words(problem: ArgumentProblem) -> str | None:
