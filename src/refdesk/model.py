@@ -119,7 +119,7 @@ class Reference(NamedTuple):
     source: str  # qualified name of the enclosing symbol, "" at file level
     target: str  # the name as written, its last part
     line: int
-    receiver: str = ""  # what stands before the name: "self", "Foo", "client.session"; the module of an import
+    receiver: str = ""  # what stands before the name: "self", "client.session", "." if left out; an import's module
     alias: str = ""  # the local name an import binds, where it differs
 
 

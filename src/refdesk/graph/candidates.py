@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
-from refdesk.graph.languages import EXTENSIONS
+from refdesk.graph.languages import EXTENSIONS, home
 from refdesk.model import Document, Symbol
 
 CERTAIN, LIKELY, FAIR, GUESS = 0.95, 0.85, 0.7, 0.6
@@ -53,10 +53,10 @@ class Candidates:
 
     @cached_property
     def by_place(self) -> dict[tuple[str, str], list[Candidate]]:
-        """The document and qualified name of a type → what is defined in it."""
+        """The home and qualified name of a type → what is defined in it."""
         found: dict[tuple[str, str], list[Candidate]] = {}
         for one in self.every:
-            found.setdefault((one[0].id, one[1].qualified.rpartition(".")[0]), []).append(one)
+            found.setdefault((home(one[0]), one[1].qualified.rpartition(".")[0]), []).append(one)
         return found
 
 
@@ -67,7 +67,7 @@ def container(symbol: Symbol) -> str:
 
 @lru_cache(maxsize=65_536)
 def _container(qualified: str) -> str:
-    return qualified.rpartition(".")[0].rpartition(".")[2]
+    return qualified.rpartition(".")[0].rpartition(".")[2].rstrip("?!")  # of Kotlin's String?.orNone, String
 
 
 def all_of(found: Iterable[Candidate], confidence: float) -> list[Resolved]:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 
-from refdesk.graph.languages import CALLABLES, TYPES
+from refdesk.graph import golang
+from refdesk.graph.languages import CALLABLES, PACKAGED, TYPES
 from refdesk.model import Document, Reference, Symbol
 from refdesk.ports import Store
+
+_HEAD = 200  # lines in which a package is declared
+_PACKAGE = re.compile(r"\s*package\s+([\w.`]+)")
 
 
 class File:
@@ -45,6 +50,9 @@ class File:
                 continue
             if not self._is_whole_module(ref):
                 found.setdefault(ref.alias or ref.target, []).append((ref.receiver, ref.target))
+            elif self.document.content_type == "go":
+                module = ref.receiver or ref.target
+                found.setdefault(ref.alias or golang.bound_name(module), []).append((module, ""))
             elif ref.alias or self.document.content_type != "python":
                 found.setdefault(ref.alias or ref.target, []).append((ref.receiver or ref.target, ""))
             else:  # `import a.b` binds a, and is used as a.b
@@ -52,6 +60,8 @@ class File:
         return found
 
     def _is_whole_module(self, ref: Reference) -> bool:
+        if self.document.content_type == "go":
+            return True
         if ref.receiver in ("", ref.target) or ref.receiver.endswith(f".{ref.target}"):
             return self.document.content_type != "python" or self.lines[ref.line - 1].lstrip().startswith("import")
         return False
@@ -64,6 +74,15 @@ class File:
             if ref.kind != "imports":
                 found.setdefault(ref.source, []).append(ref)
         return found
+
+    @cached_property
+    def package(self) -> str:
+        """What sees each other without an import: the package that is declared, in any folder; else the folder."""
+        if self.document.content_type in PACKAGED:
+            for line in self.lines[:_HEAD]:
+                if declared := _PACKAGE.match(line):
+                    return declared[1]
+        return self.document.path.rpartition("/")[0]
 
     @cached_property
     def starred(self) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
+from refdesk.graph import golang
 from refdesk.graph.candidates import Resolved
 from refdesk.graph.files import File
 from refdesk.graph.languages import CALLABLES, EXTENSIONS, IMPORTING, TYPES, family, is_test
@@ -65,7 +66,7 @@ class Graph:
         self._supers: dict[str, set[str]] = {}
         known = store.collection(collection)
         root = known.root.rstrip("/").rpartition("/")[2] if known else ""
-        self._resolver = Resolver(self._named, self.file, self._supertype_names, self._imported, root)
+        self._resolver = Resolver(self._named, self.file, self._supertype_names, self._imported, self._text_at, root)
 
     # --- looking up --------------------------------------------------------------------------------
 
@@ -105,6 +106,10 @@ class Graph:
         if name not in self._symbols:
             self._symbols[name] = self._store.symbols_named(name, self._collection)
         return self._symbols[name]
+
+    def _text_at(self, path: str) -> str | None:
+        found = self._store.document_by_path(self._collection, path)
+        return self._store.raw(found.id) if found else None
 
     def _used(self, name: str, kinds: tuple[RelationKind, ...]) -> list[tuple[Document, Reference]]:
         if (name, kinds) not in self._references:
@@ -200,22 +205,23 @@ class Graph:
         is_protocol = node.language == "python" and "Protocol" in self._supertype_names(node.name)
         if not is_protocol and (node.language != "go" or node.kind != "interface"):
             return []
-        methods = {member.name for member in self.members(node) if member.kind in CALLABLES}
+        methods = {member.name: member for member in self.members(node) if member.kind in CALLABLES}
         if is_protocol and sum(not name.startswith("__") for name in methods) < 2:
             return []  # one method alone is shared by chance
         holders: dict[tuple[str, str], int] = {}
-        for name in methods:
+        for name, method in methods.items():
             for key in {
                 (document.path, symbol.qualified.rpartition(".")[0])
                 if is_protocol
                 else (document.path.rpartition("/")[0], symbol.qualified.rpartition(".")[0])
                 for document, symbol in self._named(name)
                 if document.content_type == node.language and symbol.kind == "method"
+                if is_protocol or golang.is_alike(name, symbol.signature, method.signature)
             }:
                 holders[key] = holders.get(key, 0) + 1
         return [
             Edge(one, node, "conforms", one.start_line, 0.8)
-            for (place, owner), count in holders.items()
+            for (place, owner), count in sorted(holders.items())
             if methods and count == len(methods) and owner
             for one in self.find(owner)
             if one.kind in TYPES and one.kind != "interface" and one.qualified == owner

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
+from refdesk.model import Document
+
 TYPES = frozenset(
     [
         "class", "struct", "enum", "interface", "protocol", "trait", "actor", "extension", "object", "record", "union",
@@ -33,6 +35,8 @@ COMMON = frozenset(
 EXTENSIONS = frozenset(["extension", "impl", "category"])  # further parts of a type that is defined elsewhere
 VALUES = frozenset(["field", "property", "variable", "constant"])
 SELF = frozenset(["self", "this", "cls", "Self", "@self", "$this", "static"])
+LEFT_OUT = "."  # a receiver that is not written, since only one type is possible: Swift's .init(…)
+INITIALIZERS = frozenset(["constructor", "initializer"])
 SUPER = {"csharp": "base", "php": "parent"}  # others say super
 
 _FAMILIES = (
@@ -41,18 +45,25 @@ _FAMILIES = (
     {"swift", "objc", "c", "cpp", "cuda"},
 )
 
-# Names of the same folder are visible without an import.
-FOLDER_WIDE = frozenset(["go", "java", "kotlin", "scala", "csharp", "groovy"])
+# Names of the same package, which is mostly a folder, are visible without an import.
+PACKAGE_WIDE = frozenset(["go", "java", "kotlin", "scala", "csharp", "groovy"])
+# A package is declared and may lie in several folders: those of tests, of platforms.
+PACKAGED = frozenset(["java", "kotlin", "scala", "groovy"])
 # Every name of the codebase is visible: one module, a linker, or requires that bind no names.
 CODEBASE_WIDE = frozenset(
     ["swift", "objc", "c", "cpp", "cuda", "ruby", "php", "lua", "bash", "sql", "elixir", "csharp"]
 )
 # A name of another file is seen only where it is imported.
 IMPORTING = frozenset(["python", "typescript", "tsx", "javascript", "jsx", "vue", "svelte"])
-# A class is in one place: no extension elsewhere adds to it.
-WHOLE = frozenset(["python", "typescript", "tsx", "javascript", "jsx", "java", "vue", "svelte"])
+# A class is in one place, its home: no extension elsewhere adds to it.
+WHOLE = frozenset(["python", "typescript", "tsx", "javascript", "jsx", "java", "vue", "svelte", "go"])
 # A member is called without naming its object.
 IMPLICIT_SELF = frozenset(["swift", "java", "kotlin", "csharp", "cpp", "ruby", "scala", "groovy", "objc"])
+
+
+def home(document: Document) -> str:
+    """Where a type's members are: in its file, in Go anywhere in its folder."""
+    return document.path.rpartition("/")[0] if document.content_type == "go" else document.id
 
 
 def family(language: str) -> frozenset[str]:

@@ -17,7 +17,9 @@ from refdesk.graph.candidates import (
     container,
     shared,
 )
+from refdesk.graph.extensions import Extensions
 from refdesk.graph.files import File
+from refdesk.graph.go_types import GoTypes
 from refdesk.graph.typed import Names, Typed, Types
 from refdesk.model import Reference
 
@@ -31,10 +33,14 @@ class Members:
     def __init__(self, names: Names) -> None:
         self._names = names
         self._types = Types(names)
+        self._go_types = GoTypes(names)
+        self.extensions = Extensions(names)
         self._lines: dict[str, set[str]] = {}
 
     def behind(self, file: File, ref: Reference, candidates: Candidates) -> list[Resolved]:
         """What `receiver.name` may mean."""
+        if ref.receiver == languages.LEFT_OUT:
+            return self._of_expected(file, ref, candidates)
         language = file.document.content_type
         receiver = ref.receiver.removesuffix("()")
         last = receiver.replace("::", ".").replace("->", ".").rpartition(".")[2].rstrip("?!")
@@ -44,15 +50,25 @@ class Members:
             return self._inherited(file, ref.source, candidates)
         if by_type := self._of_named(file, ref, receiver, last, candidates):
             return by_type
-        if bound := _modules(file, receiver):
+        if not ref.receiver.endswith("()") and (bound := _modules(file, receiver)):
             return self._names.from_imports(file, bound, candidates.outer)
         is_path = language == "rust" and receiver.islower() and "." not in receiver
         if is_path and (found := self._names.from_imports(file, [(receiver, "")], candidates.outer)):
             return found  # crate::run(), walk::build()
-        types = self._types.of_receiver(file, ref, receiver, last)
-        if types:
-            return self._of_types(file, types, candidates)
-        if ref.receiver.endswith("()") or self._types.is_foreign(file, ref, receiver, last):
+        return self._of_value(file, ref, receiver, last, candidates)
+
+    def _of_value(self, file: File, ref: Reference, receiver: str, last: str, candidates: Candidates) -> list[Resolved]:
+        """Members of what a variable or a call gives."""
+        if file.document.content_type == "go":
+            types = self._go_types.of_receiver(file, ref, ref.receiver)
+        else:
+            types = self._types.of_receiver(file, ref, receiver, last)
+        if types and (found := self._of_types(file, types, candidates)):
+            return found
+        if extending := self.extensions.visible(file, candidates):
+            return shared(extending, FAIR)
+        is_result = ref.receiver.endswith("()")
+        if types or is_result or self._types.is_foreign(file, ref, receiver, last):
             return []  # what a function gives that does not say it, or what is known to be of no use here
         return self._by_name_alone(file, last, candidates)
 
@@ -72,7 +88,7 @@ class Members:
         is_whole = file.document.content_type in languages.WHOLE
         if is_whole and (found := self._along_bases(self._bases(file, own), candidates)):
             return all_of(found, LIKELY)
-        mine = {id(one) for one in candidates.by_place.get((file.document.id, own), ())}
+        mine = {id(one) for one in candidates.by_place.get((languages.home(file.document), own), ())}
         others = Candidates([one for one in candidates.every if id(one) not in mine])
         return self._by_type_names(file, self._names.supertypes(own.rpartition(".")[2]), others)
 
@@ -108,14 +124,15 @@ class Members:
 
     def _along_bases(self, level: Sequence[tuple[File, str]], candidates: Candidates) -> list[Candidate]:
         """Members of the very classes, else of those that their bases mean where they are named."""
-        seen = {(one.document.id, name) for one, name in level}
+        home = languages.home
+        seen = {(home(one.document), name) for one, name in level}
         for _ in range(_GENERATIONS):
-            places = {(one.document.id, name): None for one, name in level}
+            places = {(home(one.document), name): None for one, name in level}
             if found := [one for place in places for one in candidates.by_place.get(place, ())]:
                 return found
             above = [base for one, name in level for base in self._bases(one, name)]
-            level = [(one, name) for one, name in above if (one.document.id, name) not in seen]
-            seen |= {(one.document.id, name) for one, name in level}
+            level = [(one, name) for one, name in above if (home(one.document), name) not in seen]
+            seen |= {(home(one.document), name) for one, name in level}
             if not level:
                 break
         return []
@@ -145,6 +162,13 @@ class Members:
             if not level:
                 break
         return []
+
+    def _of_expected(self, file: File, ref: Reference, candidates: Candidates) -> list[Resolved]:
+        """Of `.init(…)` and `.failure(…)`, members of the type that is wanted there; else by a telling name."""
+        if types := self._types.expected(file, ref):
+            return self._of_types(file, types, candidates)
+        telling = [one for one in candidates.members if one[1].kind not in languages.INITIALIZERS]
+        return shared(telling, FAIR)
 
     # --- without a type -------------------------------------------------------------------------------
 

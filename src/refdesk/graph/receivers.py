@@ -113,6 +113,23 @@ def made_by(name: str, text: str) -> set[str]:
     return {match[1] for _, end in _places(name, text) if (match := _MADE.match(text, end))}
 
 
+def wanted_before(name: str, line: str) -> set[str]:
+    """The type that is declared right before a member without a receiver: of `var a: [A]? = .init()`, A."""
+    match = re.search(rf":\s*{_WRAPPED}{_TYPE}[^=\n]*=\s*\.{re.escape(name)}\b", line)
+    return _named([match[1]]) if match else set()
+
+
+def assigned_before(name: str, line: str) -> str:
+    """The variable that is set to a member without a receiver: of `self.a = .init()`, a."""
+    match = re.search(rf"\b([A-Za-z_]\w*)\s*=\s*\.{re.escape(name)}\b", line)
+    return match[1] if match else ""
+
+
+def is_result(name: str, line: str) -> bool:
+    """Whether a member without a receiver is what the function gives."""
+    return re.search(rf"(?:^|\breturn|\{{)\s*\.{re.escape(name)}\b", line) is not None
+
+
 def alias_of(name: str, text: str) -> set[str]:
     """The types that the name is set to be: `Input = Union[A, B]`, `self.maker = Maker if strict else Other`."""
     written = [match[1] for _, end in _places(name, text) if (match := _ALIAS.match(text, end))]

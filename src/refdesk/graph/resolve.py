@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from refdesk.graph import languages, modules
-from refdesk.graph.candidates import CERTAIN, LIKELY, Candidate, Candidates, Resolved, all_of, shared
+from refdesk.graph import golang, languages, modules
+from refdesk.graph.candidates import CERTAIN, FAIR, LIKELY, Candidate, Candidates, Resolved, all_of, shared
 from refdesk.graph.files import File
 from refdesk.graph.members import Members
 from refdesk.model import Document, Reference
@@ -20,9 +20,11 @@ class Resolver:
         file: Callable[[Document], File],
         supertypes: Callable[[str], set[str]],
         imported: Callable[[str], list[tuple[Document, Reference]]],
+        text_at: Callable[[str], str | None],
         root: str = "",
     ) -> None:
         self._root = root
+        self._packages = golang.Packages(text_at)
         self._imported = imported
         self.named = named
         self.file = file
@@ -81,7 +83,7 @@ class Resolver:
         language = file.document.content_type
         in_scope = [one for one in candidates.every if self._in_scope(file, ref, one)]
         if in_scope:
-            return all_of(in_scope, CERTAIN)
+            return all_of(_last_before(in_scope, ref.line), CERTAIN)
         if bound := file.imports.get(ref.target):
             return self.from_imports(file, bound, candidates)
         top = candidates.top
@@ -95,11 +97,12 @@ class Resolver:
             and (mine := self._members.own(file, ref.source, candidates))
         ):
             return mine
-        folder = file.document.path.rpartition("/")[0]
-        if language in languages.FOLDER_WIDE:
-            beside = [one for one in top if one[0].path.rpartition("/")[0] == folder]
+        if language in languages.PACKAGE_WIDE:
+            beside = [one for one in top if self.file(one[0]).package == file.package]
             if beside:
                 return all_of(beside, LIKELY)
+            if extending := self._members.extensions.visible(file, candidates):
+                return shared(extending, FAIR)
         if language in languages.CODEBASE_WIDE:
             target = _target(file.document.path)
             near = [one for one in top or candidates.every if _target(one[0].path) == target]
@@ -113,11 +116,12 @@ class Resolver:
         container = symbol.qualified.rpartition(".")[0]
         if not container:
             return True
-        is_around = ref.source == container or ref.source.startswith(container + ".")
-        if not is_around:
-            return False
         holder = file.by_qualified.get(container)
-        is_member = holder is None or holder.kind in languages.TYPES
+        is_in_block = holder is None and file.document.content_type in languages.IMPORTING  # of describe(…, () => {
+        is_around = ref.source == container or ref.source.startswith(container + ".")
+        if not is_around and not is_in_block:
+            return False
+        is_member = not is_in_block and (holder is None or holder.kind in languages.TYPES)
         return not is_member or file.document.content_type in languages.IMPLICIT_SELF or symbol.kind in languages.TYPES
 
     def imported(self, document: Document, ref: Reference) -> list[Resolved]:
@@ -140,10 +144,8 @@ class Resolver:
 
     def _find_import(self, importer: str, names: tuple[str, ...], candidates: Candidates, hops: int) -> list[Resolved]:
         top = candidates.top or candidates.every
-        meant = [
-            one for one in top if any(modules.is_meant(one[0].path, module, importer, self._root) for module in names)
-        ]
-        if meant:
+        meant = [one for one in top if any(self._is_meant(one[0].path, module, importer) for module in names)]
+        if meant or importer.endswith(".go"):  # whose packages hand nothing on
             return all_of(meant, CERTAIN)
         if top and hops and (handed_on := self._handed_on(importer, names, candidates, hops)):
             return handed_on
@@ -153,20 +155,32 @@ class Resolver:
         return shared(inside, LIKELY)
 
     def _handed_on(self, importer: str, names: tuple[str, ...], candidates: Candidates, hops: int) -> list[Resolved]:
-        """What a module that is imported from has imported itself."""
+        """What a module that is imported from has imported itself, by name or all of another module."""
         parts = [modules.last_part(name, importer) for name in names]
-        for document, ref in self._imported(candidates.every[0][1].name):
+        for document, ref in (*self._imported(candidates.every[0][1].name), *self._imported("*")):
             path = document.path
             if ref.alias or path == importer or not any(part in path for part in parts):
                 continue
-            if any(modules.is_meant(path, name, importer, self._root) for name in names):
+            if any(self._is_meant(path, name, importer) for name in names):
                 bound = [(ref.receiver, ref.target)]
                 if found := self.from_imports(self.file(document), bound, candidates, hops - 1):
                     return found
         return []
 
     def _is_any(self, candidate: Candidate, named: Iterable[str], file: File) -> bool:
-        return any(modules.is_meant(candidate[0].path, module, file.document.path, self._root) for module in named)
+        return any(self._is_meant(candidate[0].path, module, file.document.path) for module in named)
+
+    def _is_meant(self, path: str, module: str, importer: str) -> bool:
+        told = self._packages.holds(module, importer, path) if importer.endswith(".go") else None
+        return modules.is_meant(path, module, importer, self._root) if told is None else told
+
+
+def _last_before(found: list[Candidate], line: int) -> list[Candidate]:
+    """Of functions that blocks define under one name, the last one before the line."""
+    if len({symbol.qualified for _, symbol in found}) < 2:
+        return found
+    before = [one for one in found if one[1].start_line <= line]
+    return [max(before, key=lambda one: one[1].start_line)] if before else found
 
 
 def _target(path: str) -> tuple[str, ...]:

@@ -76,6 +76,8 @@ class Types:
         given = [one for value in values if "." not in value[1].qualified for one in self._value_types(*value)]
         if given:
             return [owner for one in given for owner in self.meant(one) or ()]
+        if file.document.content_type == "go":
+            return []  # another module's, or the language's own: what is seen here would have been found
         is_foreign = file.document.content_type == "python" and (before or last) in file.imports and not found
         return [] if is_foreign else None
 
@@ -142,6 +144,22 @@ class Types:
         for variable in receivers.handed_from(last, of_type) if not found else ():
             found = found or types_of(variable, of_type)
         return found
+
+    def expected(self, file: File, ref: Reference) -> set[Typed]:
+        """The type that is wanted where a receiver is left out: of `let a: A = .init()`, A; of a result, its type."""
+        line = file.lines[ref.line - 1]
+        if found := receivers.wanted_before(ref.target, line):
+            return {Typed(file, one, ref.source) for one in found}
+        owner = file.by_qualified.get(file.enclosing_type(ref.source))
+        if owner and (member := receivers.assigned_before(ref.target, line)):
+            found = receivers.types_of(member, file.text(owner.start_line, owner.end_line), "swift")
+            return {Typed(file, one, ref.source) for one in found}
+        source = file.by_qualified.get(ref.source)
+        if source is None or not receivers.is_result(ref.target, line):
+            return set()
+        text = file.text(source.start_line, source.end_line)
+        given = receivers.returned(source.signature) or receivers.types_of(source.name, text, "swift")
+        return {Typed(file, one, ref.source) for one in given}
 
     def _of_member(self, receiver: str, last: str) -> set[Typed]:
         """The type of a type's own member: of Log.shared, what Log says."""

@@ -33,6 +33,8 @@ def split_name(text: str) -> tuple[str, str]:
     receiver = text[: found.start()].rstrip("~@$#")
     while receiver and receiver[-1] in ".:?!->\\&* ":
         receiver = receiver[:-1]
+    if not receiver and text.startswith("."):
+        receiver = "."  # Swift's .init(…) is not of the type around it
     return found[1], receiver.lstrip("&*!(^$ ")[-_MAX_RECEIVER:]
 
 

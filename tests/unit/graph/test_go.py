@@ -1,0 +1,165 @@
+"""A Go module whose callers and conforming types are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from refdesk.app import open_desk
+from refdesk.graph import Graph, golang
+from refdesk.settings import Settings
+
+FILES = {
+    "go.mod": "module github.com/acme/desk/v2\n\ngo 1.22\n",
+    "desk.go": """package desk
+
+type Binder interface {
+	Bind(c *Context, target any) error
+}
+
+type Desk struct {
+	router  *router
+	clerks  []*Clerk
+	drawers map[string]*Drawer
+}
+
+type Response struct{}
+
+func (r *Response) Flush() {}
+
+func New() *Desk { return &Desk{} }
+
+func Open(name string) (*Desk, error) { return New(), nil }
+
+func (d *Desk) Serve() {
+	d.router.find("x")
+	for _, clerk := range d.clerks {
+		clerk.Greet()
+	}
+	for _, drawer := range d.drawers {
+		drawer.Shut()
+	}
+}
+""",
+    "router.go": """package desk
+
+type router struct{}
+
+func (r *router) find(path string) {}
+
+type Clerk struct{ Voice }
+
+type Voice struct{}
+
+func (v Voice) Greet() {}
+
+type Drawer struct{}
+
+func (d *Drawer) Shut() {}
+
+// Serve is the context's; the comment says: d is Desk.
+func (c *Context) Serve() {}
+
+type Context struct{}
+
+func (c *Context) Bind(target interface{}) error { return nil }
+
+type strict struct{}
+
+func (s strict) Bind(c *Context, target interface{}) (err error) { return nil }
+""",
+    "kit/kit.go": """package kit
+
+import (
+	"net/http"
+
+	"github.com/acme/desk/v2"
+	other "example.com/desk"
+)
+
+var shared = desk.New()
+
+func made() {
+	d := desk.New()
+	d.Serve()
+}
+
+func opened() {
+	d, err := desk.Open("x")
+	d.Serve()
+	err.Serve()
+}
+
+func given(d *desk.Desk) { d.Serve() }
+
+func common() { shared.Serve() }
+
+func at_once() { desk.New().Serve() }
+
+func cast(v any) {
+	if d, ok := v.(*desk.Desk); ok {
+		d.Serve()
+	}
+}
+
+func foreign(d *other.Desk, r *http.Response) {
+	d.Serve()
+	r.Flush()
+}
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
+    root: Path = tmp_path_factory.mktemp("go")
+    for name, text in FILES.items():
+        (root / "code" / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / "code" / name).write_text(text)
+    with open_desk(Settings(library=root / "library", embedder="none", workers=1)) as desk:
+        desk.index(root / "code", "code", name="code")
+        yield Graph(desk.store, "code")
+
+
+def callers(graph: Graph, name: str) -> set[str]:
+    return {edge.source.qualified for node in graph.find(name) for edge in graph.callers(node)}
+
+
+def test_a_package_is_found_by_its_module_and_not_by_its_version(graph: Graph) -> None:
+    assert callers(graph, "Desk.Serve") == {"made", "opened", "given", "common", "at_once", "cast"}
+    assert callers(graph, "New") == {"made", "at_once", "Open", ""}  # "": the file, where shared is made
+
+
+def test_what_has_the_same_name_elsewhere_is_another(graph: Graph) -> None:
+    assert callers(graph, "Context.Serve") == set()
+    assert callers(graph, "Response.Flush") == set()
+
+
+def test_fields_lead_to_types_of_other_files_of_the_package(graph: Graph) -> None:
+    assert callers(graph, "router.find") == {"Desk.Serve"}
+    assert callers(graph, "Voice.Greet") == {"Desk.Serve"}  # by embedding
+    assert callers(graph, "Drawer.Shut") == {"Desk.Serve"}
+
+
+def test_a_type_conforms_when_its_methods_take_and_give_the_same(graph: Graph) -> None:
+    assert [edge.source.qualified for edge in graph.subtypes(graph.find("Binder")[0])] == ["strict"]
+
+
+def test_signatures_are_compared_without_names_and_packages() -> None:
+    wanted = (("*Context", "any"), ("error",))
+    assert golang.shape("func (b B) Bind(c *echo.Context, target interface{}) (err error)", "Bind") == wanted
+    assert golang.shape("Bind(*Context, any) error", "Bind") == wanted
+    assert golang.shape("func F(a, b string, more ...int)", "F") == (("string", "string", "...int"), ())
+    assert golang.shape("func F(a func(x int, y T) error, …", "F") is None
+    assert golang.results("func Open(a int) (*pkg.Desk, error)", "Open") == ("pkg.Desk", "")
+    assert golang.results("func Map[K comparable](k K) (a, b []Item)", "Map") == ("Item", "Item")
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [("github.com/labstack/echo/v5", "echo"), ("gopkg.in/yaml.v3", "yaml"), ("net/http", "http"), ("log", "log")],
+)
+def test_an_import_is_called_by_its_last_part_that_is_no_version(module: str, name: str) -> None:
+    assert golang.bound_name(module) == name

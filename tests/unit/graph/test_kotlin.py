@@ -1,0 +1,86 @@
+"""A Kotlin project of several source sets, whose packages and extension functions are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from refdesk.app import open_desk
+from refdesk.graph import Graph
+from refdesk.settings import Settings
+
+FILES = {
+    "lib/src/commonMain/kotlin/kit/Text.kt": """package kit
+
+internal fun failWith(code: Int): Nothing = throw IllegalStateException("$code")
+
+fun String.toMillis(): Long = 1
+
+fun Lookup?.orParent(): Lookup = this ?: Lookup()
+
+class Lookup
+""",
+    "lib/src/unixMain/kotlin/kit/Unix.kt": """package kit
+
+fun close() { failWith(3) }
+""",
+    "lib/src/jvmTest/kotlin/kit/TextTest.kt": """package kit
+
+class TextTest {
+  fun measures() { check("2001".toMillis() == 1L) }
+  fun climbs(found: Lookup?) { found.orParent() }
+}
+""",
+    "app/src/main/kotlin/app/Main.kt": """package app
+
+import kit.toMillis
+
+fun main() { println("x".toMillis()) }
+""",
+    "app/src/main/kotlin/app/Other.kt": """package app
+
+fun other(value: Any) { value.toMillis() }
+
+fun failing() { failWith(2) }
+""",
+    "java/src/main/java/kit/Door.java": """package kit;
+
+class Door {
+  static Door open() { return new Door(); }
+}
+""",
+    "java/src/test/java/kit/DoorTest.java": """package kit;
+
+class DoorTest {
+  void opens() { Door.open(); new Door(); }
+}
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
+    root: Path = tmp_path_factory.mktemp("kotlin")
+    for name, text in FILES.items():
+        (root / "code" / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / "code" / name).write_text(text)
+    with open_desk(Settings(library=root / "library", embedder="none", workers=1)) as desk:
+        desk.index(root / "code", "code", name="code")
+        yield Graph(desk.store, "code")
+
+
+def callers(graph: Graph, name: str) -> set[str]:
+    return {edge.source.qualified for node in graph.find(name) for edge in graph.callers(node)}
+
+
+def test_a_package_is_seen_from_all_of_its_folders_and_no_others(graph: Graph) -> None:
+    assert callers(graph, "failWith") == {"close"}
+    assert callers(graph, "Door.open") == {"DoorTest.opens"}
+    assert callers(graph, "Door") == {"Door.open", "DoorTest.opens"}
+
+
+def test_an_extension_is_called_on_what_the_codebase_does_not_define_where_it_is_seen(graph: Graph) -> None:
+    assert callers(graph, "toMillis") == {"TextTest.measures", "main"}
+    assert callers(graph, "orParent") == {"TextTest.climbs"}

@@ -1,0 +1,82 @@
+"""Names that are handed on by barrels, defined in blocks of tests, or asked of a type that is left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from refdesk.app import open_desk
+from refdesk.graph import Graph
+from refdesk.settings import Settings
+
+FILES = {
+    "src/checks/string/contains.ts": "export function contains(a: string, b: string) { return a.includes(b); }\n",
+    "src/checks/index.ts": "export * from './string/contains';\n",
+    "src/index.ts": "export * from './checks';\n",
+    "src/use.ts": """import { contains } from './index';
+
+export function used() { return contains('a', 'b'); }
+""",
+    "test/blocks.spec.ts": """import { contains } from '../src/checks';
+
+describe('first', () => {
+  function expectTitle(one) { return contains(one, 'x'); }
+  it('works', () => { expectTitle('1'); });
+});
+
+describe('second', () => {
+  function expectTitle(one) { return one; }
+  it('works', () => { expectTitle('2'); });
+});
+""",
+    "Sources/Kit/Parts.swift": """struct Size {
+    init(width: Int) {}
+}
+
+enum Outcome {
+    case finished(Int)
+}
+
+struct Crate {
+    let size: Size
+    init() { self.size = .init(width: 1) }
+    func grown() -> Crate { .init() }
+    func measured() -> Size { return .init(width: 2) }
+    var other: Size = .init(width: 3)
+    func ended() { report(.finished(2)) }
+    func report(_ outcome: Outcome) {}
+}
+""",
+}
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
+    root: Path = tmp_path_factory.mktemp("scopes")
+    for name, text in FILES.items():
+        (root / "code" / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / "code" / name).write_text(text)
+    with open_desk(Settings(library=root / "library", embedder="none", workers=1)) as desk:
+        desk.index(root / "code", "code", name="code")
+        yield Graph(desk.store, "code")
+
+
+def lines(graph: Graph, name: str) -> list[list[tuple[str, int]]]:
+    return [[(edge.source.path, edge.line) for edge in graph.callers(node)] for node in graph.find(name)]
+
+
+def test_a_star_hands_on_what_another_module_exports(graph: Graph) -> None:
+    assert lines(graph, "contains") == [[("src/use.ts", 3), ("test/blocks.spec.ts", 4)]]
+
+
+def test_functions_in_blocks_are_the_last_one_before_the_call(graph: Graph) -> None:
+    assert lines(graph, "expectTitle") == [[("test/blocks.spec.ts", 5)], [("test/blocks.spec.ts", 10)]]
+
+
+def test_an_init_without_a_type_is_of_the_type_that_is_wanted(graph: Graph) -> None:
+    path = "Sources/Kit/Parts.swift"
+    assert lines(graph, "Crate.init") == [[(path, 12)]]
+    assert lines(graph, "Size.init") == [[(path, 11), (path, 13), (path, 14)]]
+    assert lines(graph, "Outcome.finished") == [[(path, 15)]]
