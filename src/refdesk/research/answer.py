@@ -18,6 +18,7 @@ class Finding:
     confidence: float
     path: str  # the file of that line
     note: str = ""
+    opposite: str = ""  # the relationship from where it was reached: "X is called by"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,14 +68,18 @@ class Answer:
             return None
         self.findings[new.id] = Finding(
             node=new,
-            relationship=f"{_PASSIVE.get(edge.kind, edge.kind) if forward else _ACTIVE.get(edge.kind, edge.kind)}"
-            f" {known.qualified or known.path}",
+            relationship=f"{_way(edge.kind, forward)} {known.qualified or known.path}",
+            opposite=f"{known.qualified or known.path} {_TOLD.get(way := _way(edge.kind, not forward), way)}",
             hop=hop,
             line=edge.line,
             confidence=edge.confidence,
             path=edge.source.path,
         )
         return new
+
+
+def _way(kind: str, forward: bool) -> str:
+    return (_PASSIVE if forward else _ACTIVE).get(kind, kind)
 
 
 _ACTIVE = {
@@ -89,9 +94,11 @@ _ACTIVE = {
 _PASSIVE = {
     "calls": "called by",
     "references": "referred to by",
+    "uses": "used by",
     "imports": "imported by",
     "inherits": "base of",
     "conforms": "implemented by",
     "overrides": "overridden by",
     "contains": "part of",
 }
+_TOLD = {passive: f"is {passive}" for passive in _PASSIVE.values()} | {"base of": "is the base of"}

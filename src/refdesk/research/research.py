@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
@@ -69,7 +70,7 @@ def _seeds(
     asked: Question, answer: Answer, graph: Graph, engine: Engine, filters: Filters, focus: Focus | None
 ) -> list[Node]:
     """The definitions the question names; where it names none that exist, those of the best hits."""
-    found = graph.find(asked.name) if asked.name else []
+    found = graph.find(asked.name) or _alike(asked.name, answer, graph, engine, filters) if asked.name else []
     found = [node for node in found if node.kind in _TELLING] or found  # not the fields of that name
     if asked.name and not found:
         answer.note(f"No definition of {asked.name} was found; the answer starts from what search finds.")
@@ -87,6 +88,22 @@ def _seeds(
         found = [graph.file_node(node) for node in found]
     started = [node for node in found[: 3 * _SEEDS] if answer.start(node)]
     return started[: 2 * _SEEDS]
+
+
+def _alike(name: str, answer: Answer, graph: Graph, engine: Engine, filters: Filters) -> list[Node]:
+    """The definitions of a name in another spelling: handle_login for handleLogin."""
+    last = re.split(r"\.|::|#", name)[-1]
+    hits = engine.search(Query(text=last, filters=filters, limit=_SEEDS)).hits
+    spelt = {one for hit in hits for symbol in hit.stored.chunk.symbols if _folded(one := symbol.rpartition(".")[2])}
+    for other in sorted(one for one in spelt if _folded(one) == _folded(last)):
+        if found := graph.find(other):
+            answer.note(f"{name} is read as {other}.")
+            return found
+    return []
+
+
+def _folded(name: str) -> str:
+    return name.replace("_", "").lower()
 
 
 def _nodes_of(hit: Hit, graph: Graph) -> list[Node]:

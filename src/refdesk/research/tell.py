@@ -115,10 +115,10 @@ def summary(answer: Answer, findings: list[Finding]) -> str:
     if answer.intent == "implementations" and is_direct:
         return _counted(near, starts[0], "is implemented by", "conforming type", answer, findings)
     sentences = [f"The question leads to {named}."]
-    for relationship, group in _grouped(near).items():
+    for opposite, group in _grouped(near).items():
         listed = ", ".join(_named(one) for one in group[:3])
         more = f" and {len(group) - 3} more" if len(group) > 3 else ""
-        sentences.append(f"{relationship[:1].upper()}{relationship[1:]}: {listed}{more}.")
+        sentences.append(f"{opposite} {listed}{more}.")
     return " ".join(sentences[:6])
 
 
@@ -134,11 +134,12 @@ def _counted(near: list[Finding], start: Finding, verb: str, what: str, answer: 
 
 
 def _grouped(near: list[Finding]) -> dict[str, list[Finding]]:
-    counted = Counter(one.relationship for one in near)
-    groups: dict[str, list[Finding]] = {relationship: [] for relationship, _ in counted.most_common(5)}
+    """The places by how they are related to where they were reached from, the most first."""
+    counted = Counter(one.opposite for one in near)
+    groups: dict[str, list[Finding]] = {opposite: [] for opposite, _ in counted.most_common(5)}
     for one in near:
-        if one.relationship in groups:
-            groups[one.relationship].append(one)
+        if one.opposite in groups:
+            groups[one.opposite].append(one)
     return groups
 
 

@@ -43,7 +43,7 @@ _NOT_TEXT = _words(
     "so dylib dll exe o a lib obj pyc pyo pyd class wasm bc elc beam swiftmodule pdb ilk pch gch node rlib rmeta "
     # data that is not text
     "bin dat db sqlite sqlite3 mdb parquet arrow feather orc avro npy npz pkl pickle joblib h5 hdf5 pt pth onnx "
-    "safetensors gguf tflite pb mo ds_store keystore jks p12 pfx der crt "
+    "safetensors gguf tflite pb mo ds_store keystore jks p12 pfx p7b p8 pem csr der crt "
     # office files without a reader here
     "doc xls xlsx ppt pptx odt ods odp pages numbers key epub mobi"
 )

@@ -164,3 +164,19 @@ def test_links_only_where_they_are_asked_for(asked: Asked) -> None:
     assert found[0].description.startswith("lines ")
     assert found[0].annotations is not None
     assert found[0].annotations.audience == ("user", "assistant")
+
+
+def test_sentences_say_who_does_what_to_whom(asked: Asked) -> None:
+    said = told(ask(asked, "how does `Till.ring` work", 1), 8_000)["summary"]
+    assert "Till.ring calls make_noise [app/till.py:" in said
+    assert "Till.ring is called by Shop.open [app/shop.py:" in said
+    files = told(ask(asked, "the shop and its till", 1, "dependencies"), 8_000)["summary"]
+    assert "app/shop.py is imported by tests/test_shop.py." in files
+
+
+@pytest.mark.parametrize("name", ["makeNoise", "MakeNoise", "make_Noise"])
+def test_a_name_is_found_in_another_spelling_and_that_is_said(asked: Asked, name: str) -> None:
+    answer = ask(asked, f"what calls {name}", 1)
+    assert answer.intent == "callers"
+    assert answer.notes == [f"{name} is read as make_noise."]
+    assert [one.node.qualified for one in answer.findings.values()] == ["make_noise", "Till.ring"]
