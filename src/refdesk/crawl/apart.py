@@ -6,7 +6,7 @@ import contextlib
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -74,14 +74,30 @@ class Apart:
         self._pipe, theirs = context.Pipe()
         given = (theirs, self._open_desk, self._settings, self._file, self._collection)
         self._process = context.Process(target=_serve, args=given)
-        with main_not_rerun():
+        with main_not_rerun(), _no_interrupts():
             self._process.start()
         theirs.close()
 
 
+@contextlib.contextmanager
+def _no_interrupts() -> Iterator[None]:
+    """What is started meanwhile is deaf to Ctrl-C, which a terminal sends to all: whoever started it ends it."""
+    if not hasattr(signal, "pthread_sigmask"):
+        yield
+        return
+    from multiprocessing import resource_tracker
+
+    resource_tracker.ensure_running()  # of multiprocessing; it would let interrupts through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _serve(pipe: Connection, open_desk: OpenDesk, settings: Settings, file: Path, collection: Collection) -> None:
     """Indexes when asked, until nobody asks any more; a failure is the answer to whoever asked."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # whoever started us decides when we end
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     if hasattr(os, "nice"):
         os.nice(_NICENESS)
     with contextlib.suppress(EOFError, OSError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import time
 from collections.abc import Awaitable, Callable
@@ -19,7 +18,7 @@ from refdesk.crawl.look import look
 from refdesk.crawl.options import Scope
 from refdesk.crawl.pace import MOST_PAUSE_S, Pace, backoff
 from refdesk.crawl.report import CrawlReport
-from refdesk.crawl.state import Body, CrawlState, Entry, PageState
+from refdesk.crawl.state import Body, CrawlState, Entry, PageState, Saved, digest_of
 from refdesk.crawl.urls import twins
 from refdesk.errors import InvalidUri, LoadFailed, RefdeskError
 from refdesk.ingest import Progress
@@ -27,7 +26,7 @@ from refdesk.ingest import Progress
 logger = logging.getLogger(__name__)
 Render = Callable[[str], Awaitable[str]]
 _KEEP_PAGES, _KEEP_BYTES = 50, 1_000_000  # so much waits before it is indexed here
-_KEEP_APART = 8  # pages that wait before another process indexes them
+_KEEP_APART = 12  # pages that wait before another process indexes them
 _MANY_PAGES = 40  # worth another process: a small site is indexed here before that is there
 
 
@@ -93,8 +92,9 @@ class Crawler:
             upcoming = None
             digest = ""
             if isinstance(answer, Answer) and answer.status == 200 and not answer.unread:
-                digest = self._note_answer(entry, answer)
+                saved = self._save(entry, answer)
                 upcoming = self._at_once()
+                digest = self._hold_saved(saved, answer)
             try:
                 await self._judge(entry, answer, digest)
             finally:
@@ -150,12 +150,15 @@ class Crawler:
             )  # fmt: skip
             await self._judge(entry, answer, body.hash)
 
-    def _note_answer(self, entry: Entry, answer: Answer) -> str:
-        """Writes down what came, before anything else is asked for; returns the digest of the bytes."""
-        digest = hashlib.blake2b(answer.data, digest_size=16).hexdigest()
+    def _save(self, entry: Entry, answer: Answer) -> Saved:
+        """Writes down what came, before anything else is asked for."""
         modified = answer.headers.get("last-modified", "")
-        body = Body(entry.url, "", digest, answer.data, answer.content_type, answer.charset, modified)
-        self._state.hold(body, "answered", answer.headers, entry)
+        body = Body(entry.url, "", "", answer.data, answer.content_type, answer.charset, modified)
+        return self._state.save(body, "answered", answer.headers, entry)
+
+    def _hold_saved(self, saved: Saved, answer: Answer) -> str:
+        digest = digest_of(answer.data)
+        self._state.hold_saved(saved, digest)
         return digest
 
     def _repeats_page(self, entry: Entry) -> bool:
@@ -201,7 +204,7 @@ class Crawler:
         self._report.rendered += 1
         shown = judge_page(entry.url, look(html, entry.url, answer.headers), self._scope, entry.hops)
         told = Answer(url=answer.url, status=200, data=html.encode(), content_type="text/html", charset="utf-8")
-        return told, shown, self._note_answer(entry, told)
+        return told, shown, self._hold_saved(self._save(entry, told), told)
 
     def _apply(self, entry: Entry, answer: Answer, outcome: Outcome, digest: str) -> None:
         if outcome.pause_s > MOST_PAUSE_S:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
 import threading
@@ -10,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from refdesk.crawl.spool import Spool
 from refdesk.crawl.tables import prepare
@@ -78,6 +79,19 @@ class Body:
     last_modified: str
 
 
+class Saved(NamedTuple):
+    """A body that was written down: what is known of it, where it is and how large."""
+
+    told: dict[str, Any]
+    at: int
+    size: int
+
+
+def digest_of(data: bytes) -> str:
+    """What tells the bytes of two pages apart."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
+
+
 def target_of(file: Path, url: str) -> str:
     """The address at which the text of an address is kept that redirects or repeats another, "" for none."""
     if not file.is_file():
@@ -99,10 +113,12 @@ class CrawlState:
     def __init__(self, file: Path, collection: str) -> None:
         file.parent.mkdir(parents=True, exist_ok=True)
         self._collection = collection
-        self._mutex = threading.Lock()
+        self._mutex = threading.Lock()  # for the tables
+        self._brief = threading.Lock()  # for what is put off and for bodies: nobody waits for the tables to keep a page
         self._db = sqlite3.connect(file, timeout=30.0, isolation_level=None, check_same_thread=False)
         self._round = 0
         self._later: list[_Statement] = []
+        self._unheld = 0  # bodies that were written down and are not held yet
         self._spool = Spool(file.with_name(f"{file.stem}-{collection}.bodies"))
         try:
             prepare(self._db)
@@ -166,11 +182,12 @@ class CrawlState:
             entry = Entry(told["url"], told["depth"], told["late"], told["hops"])
             if (self.state_of(entry.url) or "queued") == "queued":
                 self.add([entry])
-                self._put_off(*self._held(told, at, size))
+                digest = told["hash"] or digest_of(self._spool.read(at, size) or b"")
+                self._put_off(*self._held({**told, "hash": digest}, at, size))
 
     def _drop_bodies(self) -> None:
         self._run("DELETE FROM bodies WHERE collection = ?", self._collection)
-        with self._mutex:
+        with self._mutex, self._brief:
             self._spool.remove()
 
     def finish(self) -> None:
@@ -255,17 +272,27 @@ class CrawlState:
         query = "UPDATE pages SET state = 'queued', depth = ? WHERE collection = ? AND url = ?"
         self._put_off((query, (entry.depth, self._collection, entry.url)))
 
-    def hold(self, body: Body, state: PageState, headers: Mapping[str, str], entry: Entry | None = None) -> None:
-        """Keeps a page with its body and what its server said of it: the body now, the rest with what comes next."""
+    def save(self, body: Body, state: PageState, headers: Mapping[str, str], entry: Entry | None = None) -> Saved:
+        """Writes the body down: a kill loses nothing of it from here on.  It is held once its digest is known."""
         entry = entry or Entry(body.url, 0)
         told = {
             "url": body.url, "depth": entry.depth, "late": entry.late, "hops": entry.hops, "state": state,
             "target": body.target, "modified": body.last_modified, "hash": body.hash, "type": body.content_type,
             "charset": body.charset, "headers": {key: headers[key] for key in _TOLD if key in headers},
         }  # fmt: skip
-        with self._mutex:
-            at = self._spool.append(told, body.data)
-            self._later += self._held(told, at, len(body.data))
+        with self._brief:
+            self._unheld += 1
+            return Saved(told, self._spool.append(told, body.data), len(body.data))
+
+    def hold_saved(self, saved: Saved, digest: str) -> None:
+        """Keeps a page whose body was written down."""
+        with self._brief:
+            self._unheld -= 1
+            self._later += self._held({**saved.told, "hash": digest}, saved.at, saved.size)
+
+    def hold(self, body: Body, state: PageState, headers: Mapping[str, str], entry: Entry | None = None) -> None:
+        """Keeps a page with its body and what its server said of it."""
+        self.hold_saved(self.save(body, state, headers, entry), body.hash)
 
     def _held(self, told: Mapping[str, Any], at: int, size: int) -> tuple[_Statement, ...]:
         values = (
@@ -337,8 +364,13 @@ class CrawlState:
         with self._mutex:
             self._write()
             query = "SELECT 1 FROM bodies WHERE collection = ? LIMIT 1"
-            if self._db.execute(query, (self._collection,)).fetchone() is None:
-                self._spool.restart()
+            with self._brief:
+                if (
+                    not self._later
+                    and not self._unheld
+                    and self._db.execute(query, (self._collection,)).fetchone() is None
+                ):
+                    self._spool.restart()
 
     def counts(self) -> dict[str, int]:
         """How many pages are in each state."""
@@ -363,25 +395,28 @@ class CrawlState:
         self._together((query, values))
 
     def _put_off(self, *statements: _Statement) -> None:
-        """Has statements run with the next that can't wait: a page then costs one transaction."""
-        with self._mutex:
+        """Has statements run with the next that can't wait: many pages then cost one transaction."""
+        with self._brief:
             self._later += statements
 
     def _together(self, *statements: _Statement) -> None:
         """Runs statements now, so that all of them happen or none."""
-        with self._mutex:
-            self._later += statements
-            self._write()
+        self._put_off(*statements)
+        self.flush()
 
     def _write(self) -> None:
-        if not self._later:
+        with self._brief:
+            later, self._later = self._later, []
+        if not later:
             return
-        self._db.execute("BEGIN IMMEDIATE")
         try:
-            for query, values in self._later:
+            self._db.execute("BEGIN IMMEDIATE")
+            for query, values in later:
                 self._db.execute(query, values)
+            self._db.execute("COMMIT")
         except BaseException:
-            self._db.execute("ROLLBACK")
+            with self._brief:
+                self._later = [*later, *self._later]
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
             raise
-        self._db.execute("COMMIT")
-        self._later = []

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import anyio
@@ -16,7 +17,8 @@ import h2.events
 import pytest
 
 from refdesk.crawl.client import Answer, SiteClient
-from refdesk.errors import InvalidUri, LoadFailed
+from refdesk.crawl.wire import Order, Wire
+from refdesk.errors import InvalidUri, LoadFailed, RefdeskError
 from tests.e2e.docsite.server import Reply, Site, page
 
 
@@ -80,6 +82,84 @@ def test_a_server_that_hangs_up(site: Site) -> None:
         ask(f"http://127.0.0.1:{port}/")
 
 
+def test_a_socket_is_opened_for_vetted_addresses_only(site: Site) -> None:
+    """Whatever libcurl makes of a name, it gets no socket for an address that nobody looked at."""
+
+    class Reading:
+        def head(self, status: int, headers: Mapping[str, str]) -> None:
+            raise AssertionError("nothing may be asked")
+
+        def piece(self, data: bytes) -> bool:
+            raise AssertionError("nothing may be asked")
+
+        def answer(self, failure: RefdeskError | None) -> RefdeskError | None:
+            return failure
+
+    async def once() -> RefdeskError | None:
+        wire = Wire(timeout_s=5, user_agent="test")
+        wire.open()
+        port = int(site.address.rpartition(":")[2])
+        failure: RefdeskError | None = await wire.send(
+            Order(site.root, [], "docs.test", port, ("203.0.113.5",), Reading())
+        )
+        wire.close()
+        return failure
+
+    refused = anyio.run(once)
+    assert isinstance(refused, InvalidUri) and "127.0.0.1" in str(refused)
+    assert site.connections == 0
+
+
+def test_a_name_is_asked_at_the_addresses_it_was_vetted_with(site: Site) -> None:
+    site.routes["/"] = page("Start", "here")
+    port = site.address.rpartition(":")[2]
+
+    async def once(address: str, allow: str) -> Answer:
+        client = SiteClient(
+            allow_hosts=(allow,), max_bytes=1000, timeout_s=5, resolve=lambda host, port: ["127.0.0.1", address]
+        )
+        async with client:
+            return await client.ask(f"http://docs.test:{port}/")
+
+    assert anyio.run(once, "127.0.0.1", "docs.test").status == 200
+    with pytest.raises(InvalidUri, match="loopback"):
+        anyio.run(once, "203.0.113.5", "other.test")
+    assert site.asked["/"] == 1
+
+
+def test_proxies_of_the_environment_are_not_used(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    site.routes["/"] = page("Start", "here")
+    for name in ("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+    assert ask(site.url("/")).status == 200
+
+
+def test_a_loop_that_cannot_watch_sockets_looks_again_and_again(site: Site) -> None:
+    site.routes |= {f"/{number}": page(str(number), "x" * 5000) for number in range(5)}
+
+    async def several() -> list[int]:
+        async with SiteClient(allow_hosts=("127.0.0.1",), max_bytes=10_000, timeout_s=5, watch=False) as client:
+            asked = [client.begin(site.url(f"/{number}")) for number in range(5)]
+            return [len(answer.data) if isinstance(answer := await one, Answer) else 0 for one in asked]
+
+    assert all(size > 5000 for size in anyio.run(several))
+
+
+def test_a_request_that_is_given_up_leaves_nothing_behind(site: Site) -> None:
+    go_on = threading.Event()
+    site.routes |= {"/slow": lambda: page("Slow", "x") if go_on.wait(10) else Reply(b""), "/": page("Start", "here")}
+
+    async def impatient() -> int:
+        async with SiteClient(allow_hosts=("127.0.0.1",), max_bytes=10_000, timeout_s=20) as client:
+            with anyio.move_on_after(0.2):
+                await client.ask(site.url("/slow"))
+            status = (await client.ask(site.url("/"))).status
+            go_on.set()
+            return status
+
+    assert anyio.run(impatient) == 200
+
+
 # --- HTTP/2 ---------------------------------------------------------------------------------------
 
 
@@ -125,6 +205,32 @@ def serve_h2(listener: socket.socket, context: ssl.SSLContext, seen: list[str]) 
                     speaker.send_headers(event.stream_id, [(":status", "200"), ("content-type", "text/html")])
                     speaker.send_data(event.stream_id, b"<p>by h2</p>", end_stream=True)
             wire.sendall(speaker.data_to_send())
+
+
+def test_certificates_are_checked(tmp_path: Path) -> None:
+    cert, key = certificate(tmp_path)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+
+    def refuse(listener: socket.socket) -> None:
+        plain, _ = listener.accept()
+        with contextlib.suppress(OSError), context.wrap_socket(plain, server_side=True) as wire:
+            wire.recv(1)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=refuse, args=(listener,), daemon=True)
+        server.start()
+
+        async def once() -> Answer:
+            client = SiteClient(
+                allow_hosts=("localhost",), max_bytes=1000, timeout_s=10, resolve=lambda host, port: ["127.0.0.1"]
+            )
+            async with client:
+                return await client.ask(f"https://localhost:{listener.getsockname()[1]}/")
+
+        with pytest.raises(LoadFailed, match="certificate"):
+            anyio.run(once)
+        server.join(10)
 
 
 def test_http_2_over_one_connection(tmp_path: Path) -> None:
