@@ -210,6 +210,21 @@ def test_lines_that_moved_are_marked_when_they_can_not_be_refreshed(
     assert "stale" not in by_path["Sources/Auth/Authenticator.swift"]
 
 
+def test_of_a_very_long_passage_the_lines_around_the_match_are_shown(client: Client, project: Path) -> None:
+    rows = [f"| option_{number} | sets the number {number} of the machine |" for number in range(400)]
+    rows[300] = "| glockenspiel | rings the bell |"
+    text = "# Options\n\n| name | what |\n| --- | --- |\n" + "\n".join(rows) + "\n"
+    (project / "options.md").write_text(text)
+    client.json("index_codebase", path=str(project))
+    best = found(client, project, "glockenspiel rings", limit=1)["results"][0]
+    assert "glockenspiel" in best["content"]
+    lines = text.split("\n")[best["start_line"] - 1 : best["end_line"]]
+    assert best["content"] == "\n".join(lines)
+    assert len(lines) < 150
+    first, last = map(int, best["part_of_lines"].split("-"))
+    assert first < best["start_line"] < 305 <= best["end_line"] < last
+
+
 def test_an_answer_keeps_within_its_tokens_and_says_what_is_missing(client: Client, project: Path) -> None:
     body = "\n".join(f"    total += weigh(apple_{n}, pear_{n}, plum_{n})" for n in range(25))
     for number in range(60):

@@ -9,15 +9,19 @@ from refdesk import tokens
 from refdesk.model import Hit
 from refdesk.toolsets.contract import Json, ResourceLink, Text, ToolAnswer
 
+_LONG = 1_000  # tokens of one passage: a table or a fence that nothing cut
+
 
 def result(hit: Hit, stale: Collection[int]) -> Json:
-    """A hit with every field of the contract that it has."""
+    """A hit with every field of the contract that it has; of a very long one, the lines around the match."""
     chunk, document = hit.stored.chunk, hit.stored.document
     enclosing = [part for part in chunk.breadcrumb if part != document.path]
+    first, content = _around_match(hit)
+    is_part = content != chunk.text
     found: Json = {
         "path": document.path,
-        "start_line": chunk.start_line,
-        "end_line": chunk.end_line,
+        "start_line": first,
+        "end_line": first + content.count("\n") if is_part else chunk.end_line,
         "relevance_percent": max(0, min(100, round(hit.score * 100))),
         "kind": chunk.kind,
         "symbols": list(chunk.symbols),
@@ -28,9 +32,30 @@ def result(hit: Hit, stale: Collection[int]) -> Json:
         "doc_comment": "" if _is_in(chunk.doc_comment, chunk.text) else chunk.doc_comment,
     }
     found |= {key: value for key, value in optional.items() if value}
+    if is_part:
+        found["part_of_lines"] = f"{chunk.start_line}-{chunk.end_line}"
     if hit.stored.id in stale:
         found["stale"] = True
-    return {**found, "content": chunk.text}
+    return {**found, "content": content}
+
+
+def _around_match(hit: Hit) -> tuple[int, str]:
+    """The first line and the text to show: all of it, or what fits around the lines that were found."""
+    chunk = hit.stored.chunk
+    lines = chunk.text.split("\n")
+    is_as_written = len(lines) == chunk.end_line - chunk.start_line + 1  # an outline is not
+    if not is_as_written or len(chunk.text) < _LONG or tokens.count(chunk.text) <= _LONG:
+        return chunk.start_line, chunk.text
+    first = last = max(0, min(hit.snippet_line - chunk.start_line, len(lines) - 1))
+    used = tokens.count(lines[first])
+    while used < _LONG and (first > 0 or last < len(lines) - 1):
+        if last < len(lines) - 1:
+            last += 1
+            used += tokens.count(lines[last])
+        if first > 0 and used < _LONG:
+            first -= 1
+            used += tokens.count(lines[first])
+    return chunk.start_line + first, "\n".join(lines[first : last + 1])
 
 
 def _is_in(comment: str, text: str) -> bool:

@@ -148,6 +148,7 @@ SEARCH_ANSWER = _object(
                     "breadcrumb": _STRING,
                     "doc_comment": _STRING,
                     "stale": {"type": "boolean"},
+                    "part_of_lines": _STRING,
                     "content": _STRING,
                 },
                 ("path", "start_line", "end_line", "relevance_percent", "kind", "symbols", "content"),
