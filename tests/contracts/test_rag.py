@@ -198,6 +198,12 @@ def test_a_folder_is_ingested_whole(client: Client, work: Path) -> None:
     assert json.loads(result["content"][0]["text"])["chunks_created"] == 2
     assert result["_meta"]["refdesk/documents"] == 2
     assert any("c.bin" in one for one in result["_meta"]["refdesk/skipped"])
+    first = json.loads(result["content"][0]["text"])["doc_id"]
+    (work / "sub/b.py").write_text("def beta():\n    return 2\n")
+    again = client.json("rag_ingest", uri=(work / "sub").as_uri(), collection="code")
+    (work / "sub/a.md").write_text("# A\n\nalpha and more\n")
+    later = client.json("rag_ingest", uri=(work / "sub").as_uri(), collection="code")
+    assert first == again["doc_id"] == later["doc_id"]
 
 
 def test_list_delete_and_stats(client: Client, work: Path) -> None:

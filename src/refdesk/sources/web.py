@@ -223,7 +223,7 @@ def checked(guard: AddressGuard, url: str, came_from: httpx.URL | None = None) -
         raise InvalidUri(f"The URL can't be read: {error}.", _EXAMPLE) from error
     if target.scheme not in ("http", "https"):
         raise InvalidUri(f"{target.scheme or 'Nothing'}: is not fetched; only https: and http: are.", _EXAMPLE)
-    if not target.host or not 0 < _port(target) < 65536:
+    if not target.host or "%" in target.host or not 0 < _port(target) < 65536:  # of "exa mple.com", exa%20mple.com
         raise InvalidUri(f"{shown(target)} names no host or no port that exists.", _EXAMPLE)
     allowed = guard.is_allowed(_host(target), _port(target))
     if target.userinfo and not allowed:

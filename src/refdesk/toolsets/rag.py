@@ -198,11 +198,13 @@ class _Rag:
         if not report.document_ids:
             reasons = [f"{one.path}: {one.reason}" for one in (*report.errors, *report.skipped)]
             raise errors.LoadFailed(f"Nothing to ingest in {uri[:200]}: {'; '.join(reasons[:5]) or 'it is empty'}.")
-        document = self._desk.store.document(report.document_ids[0])
+        # Of a folder, the first by path: the same in every run, whatever changed.
+        found = [one for one in map(self._desk.store.document, report.document_ids) if one]
+        document = min(found, key=lambda one: one.path, default=None)
         chunks = sum(len(self._desk.store.chunks_of(one)) for one in report.document_ids)
         answer = {
             "success": True,
-            "doc_id": report.document_ids[0],
+            "doc_id": document.id if document else report.document_ids[0],
             "collection": name,
             "source_uri": document.uri if document and len(report.document_ids) == 1 else uri,
             "content_type": document.content_type if document else "",

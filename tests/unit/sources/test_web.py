@@ -280,7 +280,10 @@ def test_untyped_text_is_read(site: LocalSite) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["ftp://public.test/", "https://", "https:///path", "no url", "http://[::1", "http://a:99999/", "https://user:secret@public.test/"],
+    [
+        "ftp://public.test/", "https://", "https:///path", "no url", "http://[::1", "http://a:99999/",
+        "https://user:secret@public.test/", "https://exa mple.com/", "https://a%3Cb.test/",
+    ],
 )  # fmt: skip
 def test_urls_of_the_wrong_form_are_refused(url: str) -> None:
     with pytest.raises(InvalidUri) as failure:
