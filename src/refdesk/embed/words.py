@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 _MOST_ASKED = 32  # of a query's pieces
-_MOST_READ = 160  # of a text's pieces
-_AT_ONCE = 800  # characters that are spelt before it is seen whether more are needed
+_MOST_READ = 96  # of a text's pieces
+_AT_ONCE = 550  # characters that are spelt before it is seen whether more are needed
 _REMEMBERED = 5_000  # texts whose pieces are kept: 2 MB at most
 
 
