@@ -19,13 +19,16 @@ class Extensions:
     def visible(self, file: File, candidates: Candidates) -> list[Candidate]:
         """Those that the file can call on whatever fits."""
         find = _FINDERS.get(file.document.content_type)
-        return [one for one in candidates.members if find(self, file, one)] if find else []
+        telling = [one for one in candidates.members if one[1].name not in languages.COMMON]
+        return [one for one in telling if find(self, file, one)] if find else []
 
     def _kotlin(self, file: File, candidate: Candidate) -> bool:
         document, symbol = candidate
         if not re.search(rf"\bfun\b[^(]*\.\s*`?{re.escape(symbol.name)}`?\s*\(", symbol.signature):
             return False
         there = self._names.file(document)
+        if symbol.signature.startswith("private ") or symbol.qualified.count(".") > 1:  # of the file, or in a class
+            return document.id == file.document.id
         return there.package == file.package or symbol.name in file.imports or there.package in file.starred
 
     def _csharp(self, file: File, candidate: Candidate) -> bool:

@@ -19,17 +19,18 @@ CALLABLES = frozenset(
 # Methods of every language's own strings, lists, maps, files and threads: a lone method of that name is no evidence.
 COMMON = frozenset(
     [
-        "add", "all", "and_then", "any", "append", "apply", "as_bytes", "as_ref", "as_str", "bytes", "call",
-        "chars", "clear", "clone", "close", "cmp", "collect", "contains", "copy", "count", "decode",
-        "default", "delete", "drain", "drop", "emit", "encode", "endswith", "entries", "eq", "exists",
-        "expect", "extend", "fill", "filter", "find", "findall", "first", "flush", "forEach", "format",
-        "from", "get", "group", "has", "hash", "index", "insert", "into", "isEmpty", "is_empty", "items",
-        "iter", "join", "keys", "last", "len", "length", "lines", "log", "lower", "map", "map_err", "match",
-        "max", "min", "new", "next", "ok_or", "open", "parse", "pop", "push", "push_str", "put", "read",
-        "readline", "reduce", "release", "remove", "replace", "reset", "resolve", "reverse", "run", "search",
-        "seek", "send", "set", "size", "slice", "some", "sort", "split", "start", "startswith", "stop",
-        "strip", "sub", "submit", "sum", "take", "test", "then", "toString", "to_owned", "to_string", "trim",
-        "unwrap", "unwrap_or", "unwrap_or_else", "update", "upper", "value", "values", "wait", "write",
+        "add", "all", "and_then", "any", "append", "apply", "as_bytes", "as_ref", "as_str", "bytes", "call", "chars",
+        "clear", "clone", "close", "cmp", "collect", "contains", "copy", "count", "decode", "default", "delete",
+        "drain", "drop", "emit", "encode", "endswith", "entries", "eq", "exists", "expect", "extend", "fill",
+        "filter", "find", "findall", "first", "flush", "forEach", "format", "from", "get", "group", "has", "hash",
+        "index", "insert", "into", "is_empty", "isEmpty", "items", "iter", "join", "keys", "last", "len", "length",
+        "lines", "log", "lower", "map", "map_err", "match", "max", "min", "new", "next", "ok_or", "open", "parse",
+        "pop", "push", "push_str", "put", "read", "readline", "reduce", "release", "remove", "replace", "reset",
+        "resolve", "reverse", "run", "search", "seek", "send", "set", "size", "slice", "some", "sort", "split",
+        "start", "startswith", "stop", "strip", "sub", "submit", "sum", "take", "test", "then", "to_owned",
+        "to_string", "toByte", "toChar", "toDouble", "toFloat", "toInt", "toList", "toLong", "toMap", "toSet",
+        "toShort", "toString", "trim", "unwrap", "unwrap_or", "unwrap_or_else", "update", "upper", "value", "values",
+        "wait", "write",
     ]
 )  # fmt: skip
 EXTENSIONS = frozenset(["extension", "impl", "category"])  # further parts of a type that is defined elsewhere

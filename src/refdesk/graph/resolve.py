@@ -144,7 +144,7 @@ class Resolver:
 
     def _find_import(self, importer: str, names: tuple[str, ...], candidates: Candidates, hops: int) -> list[Resolved]:
         top = candidates.top or candidates.every
-        meant = [one for one in top if any(self._is_meant(one[0].path, module, importer) for module in names)]
+        meant = [one for one in top if any(self._is_meant(one[0], module, importer) for module in names)]
         if meant or importer.endswith(".go"):  # whose packages hand nothing on
             return all_of(meant, CERTAIN)
         if top and hops and (handed_on := self._handed_on(importer, names, candidates, hops)):
@@ -161,18 +161,21 @@ class Resolver:
             path = document.path
             if ref.alias or path == importer or not any(part in path for part in parts):
                 continue
-            if any(self._is_meant(path, name, importer) for name in names):
+            if any(self._is_meant(document, name, importer) for name in names):
                 bound = [(ref.receiver, ref.target)]
                 if found := self.from_imports(self.file(document), bound, candidates, hops - 1):
                     return found
         return []
 
     def _is_any(self, candidate: Candidate, named: Iterable[str], file: File) -> bool:
-        return any(self._is_meant(candidate[0].path, module, file.document.path) for module in named)
+        return any(self._is_meant(candidate[0], module, file.document.path) for module in named)
 
-    def _is_meant(self, path: str, module: str, importer: str) -> bool:
-        told = self._packages.holds(module, importer, path) if importer.endswith(".go") else None
-        return modules.is_meant(path, module, importer, self._root) if told is None else told
+    def _is_meant(self, document: Document, module: str, importer: str) -> bool:
+        if document.content_type in languages.PACKAGED:
+            package = self.file(document).package
+            return module == package or (module.startswith(f"{package}.") and module[len(package) + 1].isupper())
+        told = self._packages.holds(module, importer, document.path) if importer.endswith(".go") else None
+        return modules.is_meant(document.path, module, importer, self._root) if told is None else told
 
 
 def _last_before(found: list[Candidate], line: int) -> list[Candidate]:

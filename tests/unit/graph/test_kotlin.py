@@ -20,11 +20,17 @@ fun String.toMillis(): Long = 1
 
 fun Lookup?.orParent(): Lookup = this ?: Lookup()
 
-class Lookup
+open class Lookup
+
+private fun String.hidden(): Long = 2
+
+fun Lookup.toLong(): Long = 3
 """,
     "lib/src/unixMain/kotlin/kit/Unix.kt": """package kit
 
 fun close() { failWith(3) }
+
+fun measure(it: Any) { it.hidden(); it.toLong() }
 """,
     "lib/src/jvmTest/kotlin/kit/TextTest.kt": """package kit
 
@@ -35,7 +41,10 @@ class TextTest {
 """,
     "app/src/main/kotlin/app/Main.kt": """package app
 
+import kit.Lookup
 import kit.toMillis
+
+class Deep : Lookup()
 
 fun main() { println("x".toMillis()) }
 """,
@@ -84,3 +93,9 @@ def test_a_package_is_seen_from_all_of_its_folders_and_no_others(graph: Graph) -
 def test_an_extension_is_called_on_what_the_codebase_does_not_define_where_it_is_seen(graph: Graph) -> None:
     assert callers(graph, "toMillis") == {"TextTest.measures", "main"}
     assert callers(graph, "orParent") == {"TextTest.climbs"}
+    assert callers(graph, "hidden") == set()
+    assert callers(graph, "Lookup.toLong") == set()  # which every number has
+
+
+def test_a_package_of_one_name_is_imported_from(graph: Graph) -> None:
+    assert [edge.source.qualified for edge in graph.subtypes(graph.find("Lookup")[0])] == ["Deep"]
