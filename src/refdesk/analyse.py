@@ -58,18 +58,20 @@ def _terms_of(word: str) -> str:
         # Each character, then the pair it begins: so that a part of a run is a phrase of the run's terms.
         pairs = [word[i : i + 2] for i in range(len(word) - 1)]
         return " ".join([*(term for pair in pairs for term in (pair[0], pair)), word[-1]])
-    pieces = parts(word)
+    pieces = _PARTS.findall(word)
+    if not word.islower():
+        pieces = [piece.lower() for piece in pieces]
     if len(pieces) < 2:
         return _stem(pieces[0]) if pieces else ""
     joined = "".join(pieces)[:_MAX_TERM]
     return " ".join([joined, *[_stem(piece) for piece in pieces if len(piece) > 1 or piece.isdigit()]])
 
 
-def _terms_of_run(run: str) -> str:
+def _terms_of_run(run: bytes) -> str:
     if run.isascii():
-        return _terms_of(run)
-    return " ".join(filter(None, map(_terms_of, _WORD.findall(fold(run)))))
+        return _terms_of(run.decode())
+    return " ".join(filter(None, map(_terms_of, _WORD.findall(fold(text_of(run))))))
 
 
 _stem = Remembered[str, str](lambda word: _stemmer.stemWord(word)[:_MAX_TERM], _STEMS).__getitem__
-_of_runs = Remembered[bytes, str](lambda run: _terms_of_run(text_of(run)), _RUNS)
+_of_runs = Remembered[bytes, str](_terms_of_run, _RUNS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from refdesk.runs import Remembered, runs, text_of
 
@@ -14,8 +14,9 @@ _ASCII = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _WIDE = re.compile(rf"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[{_CJK}]|(?:(?![{_CJK}])[^\W\d_A-Za-z])+")
 _LONGEST = 24
 _PART = "##"
+_ONE = (1,)
 _RUNS = 60_000  # spellings that are remembered, of runs
-_WORDS = 30_000  # and of words
+_UNKNOWN = 20_000  # and of words that the vocabulary does not hold
 
 
 def words(text: str) -> list[str]:
@@ -23,8 +24,9 @@ def words(text: str) -> list[str]:
     if text.isascii():
         return _ASCII.findall(text)
     decomposed = unicodedata.normalize("NFKD", text)
-    kept = "".join(c for c in decomposed if not unicodedata.combining(c) or c in "\u3099\u309a")
-    return _WIDE.findall(unicodedata.normalize("NFC", kept))
+    if not decomposed.isalnum():  # letters and digits do not combine
+        decomposed = "".join([c for c in decomposed if not unicodedata.combining(c) or c in "\u3099\u309a"])
+    return _WIDE.findall(unicodedata.normalize("NFC", decomposed))
 
 
 class Pieces:
@@ -32,11 +34,9 @@ class Pieces:
 
     def __init__(self, vocabulary: Iterable[str]) -> None:
         self._ids = {piece: number for number, piece in enumerate(vocabulary)}
-        lengths: dict[str, set[int]] = {}  # of pieces, by the two letters that they begin with
-        for piece in self._ids:
-            lengths.setdefault(piece[: len(_PART) + 2 if piece.startswith(_PART) else 2], set()).add(len(piece))
-        self._lengths = {begin: sorted(known, reverse=True) for begin, known in lengths.items()}
-        self._words = Remembered[str, bytes](lambda word: array("H", self._parts(word)).tobytes(), _WORDS)
+        inner = {piece[len(_PART) :]: number for piece, number in self._ids.items() if piece.startswith(_PART)}
+        self._first, self._inner = _Table(self._ids), _Table(inner)
+        self._unknown = Remembered[str, list[int]](self._parts, _UNKNOWN)
         self._runs = Remembered[bytes, bytes](lambda run: self._spell(text_of(run)), _RUNS)
 
     def __len__(self) -> int:
@@ -47,25 +47,38 @@ class Pieces:
         return b"".join(map(self._runs.__getitem__, runs(text)))
 
     def _spell(self, run: str) -> bytes:
-        return b"".join([self._words[word.lower()] for word in words(run)])
+        found: list[int] = []
+        for word in map(str.lower, words(run)):
+            whole = self._ids.get(word)
+            if whole is not None:
+                found.append(whole)
+            else:
+                found += self._unknown[word]
+        return array("H", found).tobytes()
 
     def _parts(self, word: str) -> list[int]:
-        whole = self._ids.get(word)
-        if whole is not None:
-            return [whole]
         found: list[int] = []
-        start, mark = 0, ""
+        table, start = self._first, 0
         while start < len(word):
-            piece = self._longest(mark + word[start : start + _LONGEST], len(mark))
-            if piece:
-                found.append(self._ids[piece])
-            start += max(len(piece) - len(mark), 1)
-            mark = _PART
+            for length in table.lengths.get(word[start : start + 2], _ONE):
+                number = table.numbers.get(word[start : start + length])
+                if number is not None:
+                    found.append(number)
+                    start += length
+                    break
+            else:
+                start += 1
+            table = self._inner
         return found
 
-    def _longest(self, rest: str, mark: int) -> str:
-        """The longest piece that this begins with, behind a mark of that length."""
-        for length in self._lengths.get(rest[: mark + 2], ()):
-            if (piece := rest[:length]) in self._ids:
-                return piece
-        return rest[: mark + 1] if rest[: mark + 1] in self._ids else ""
+
+class _Table:
+    """Pieces by how they are written, and their lengths, longest first, by the two letters that they begin with."""
+
+    def __init__(self, numbers: Mapping[str, int]) -> None:
+        self.numbers = numbers
+        lengths: dict[str, set[int]] = {}
+        for piece in numbers:
+            if len(piece) <= _LONGEST:
+                lengths.setdefault(piece[:2], {1}).add(len(piece))
+        self.lengths = {begin: tuple(sorted(known, reverse=True)) for begin, known in lengths.items()}
