@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -285,10 +285,11 @@ class Followers:
 
     def end_stretch(self) -> None:
         """What a writer does before it lets others in: merges end, a snapshot far behind is renewed."""
-        if self._owed > _LITTLE:
-            self.write_lexical()
-        elif self._owed:
-            self._write_owed_later()
+        with self._vectors_beside():
+            if self._owed > _LITTLE:
+                self.write_lexical()
+            elif self._owed:
+                self._write_owed_later()
         self._owed_most = _LITTLE
         try:
             if self._lexical.is_writing:
@@ -298,6 +299,24 @@ class Followers:
                 self.save_vectors()
         except Exception as error:
             _log.warning("the indexes could not be tidied up after writing: %s", error)
+
+    @contextlib.contextmanager
+    def _vectors_beside(self) -> Iterator[None]:
+        """Brings the vectors up for a snapshot while the full-text index, which mostly waits, is written."""
+        beside = None
+        if self._owed > _FEW and not self._record.read_only and self._snapshot_lags():
+            beside = threading.Thread(target=self._bring_vectors_up, name="vectors")
+            beside.start()
+        try:
+            yield
+        finally:
+            if beside is not None:
+                beside.join()
+
+    def _bring_vectors_up(self) -> None:
+        index = self._vector_index()
+        with contextlib.suppress(Exception), index.mutex:  # whoever saves them tries again, and can say what is wrong
+            self._refresh_vectors(index)
 
     def _snapshot_lags(self) -> bool:
         with self._record.reading() as db:
