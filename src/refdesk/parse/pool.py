@@ -19,7 +19,7 @@ _INLINE_BYTES = 1_500_000  # less than this is parsed sooner than a worker start
 _MANY_BYTES = 3 * _INLINE_BYTES
 _GROUP_BYTES = 200_000
 _GROUP_FILES = 32
-_AHEAD = 4  # groups for each worker that may be under way while a batch is written
+_AHEAD = 10  # groups for each worker that may be under way: a batch, and what is owed, take a second to write
 _FATAL = f"the parser crashed on it or took over {STALLED_S:.0f} s"
 
 
