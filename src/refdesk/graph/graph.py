@@ -17,6 +17,7 @@ SURE = 0.5  # edges below are left out
 ALL = 1_000_000
 _TRIED = 5  # uses of a name that are looked at for each one that is wanted
 _ENTRIES = frozenset(["main", "index", "lib", "__main__", "__init__", "app", "cli", "mod", "server"])
+_GENERATIONS = 4  # of supertypes
 _MOST_FILES = 20_000
 _SUBTYPING: tuple[RelationKind, ...] = ("inherits", "conforms")
 
@@ -153,6 +154,30 @@ class Graph:
             for edge in self.subtypes(owner)
             for member in self.members(edge.source)
             if member.name == name and member.id != node.id
+        ]
+
+    def overridden(self, node: Node) -> list[Node]:
+        """The methods of that name of the types that the method's own type derives from or conforms to."""
+        inside = self.file_of(node)
+        owner = inside.by_qualified.get(node.qualified.rpartition(".")[0])
+        if owner is None or owner.kind not in TYPES:
+            return []
+        level, above = [_node(inside.document, owner)], dict[str, Node]()
+        for _ in range(_GENERATIONS):
+            bases = [edge.target for one in level for edge in self.supertypes(one)]
+            level = [one for one in bases if one.id not in above and one.id != level[0].id]
+            above |= {one.id: one for one in level}
+        found = [member for one in above.values() for member in self.members(one) if member.name == node.name]
+        return found or (self._declared_by_interfaces(node, owner.qualified) if node.language == "go" else [])
+
+    def _declared_by_interfaces(self, node: Node, owner: str) -> list[Node]:
+        """The methods of that name of Go interfaces that the type conforms to by its methods."""
+        methods = [one for one in self.find(node.name) if one.language == "go" and one.kind in CALLABLES]
+        return [
+            method
+            for method in methods
+            if (holder := self.container(method)) and holder.kind == "interface"
+            if owner in {edge.source.qualified for edge in self.subtypes(holder)}
         ]
 
     def _into(self, node: Node, kinds: tuple[RelationKind, ...], most: int) -> list[Edge]:

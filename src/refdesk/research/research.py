@@ -72,6 +72,8 @@ def _seeds(
     """The definitions the question names; where it names none that exist, those of the best hits."""
     found = graph.find(asked.name) or _alike(asked.name, answer, graph, engine, filters) if asked.name else []
     found = [node for node in found if node.kind in _TELLING] or found  # not the fields of that name
+    if len(found) > _SEEDS and asked.intent in ("callers", "users"):  # of many, those first that are called at all
+        found = sorted(found[:_ASKED], key=lambda node: not graph.callers(node, 1))
     if asked.name and not found:
         answer.note(f"No definition of {asked.name} was found; the answer starts from what search finds.")
     if not found:
@@ -86,8 +88,18 @@ def _seeds(
         found = [*graph.entry_files()[:_SEEDS], *found]
     if focus == "dependencies" and answer.intent == "general":  # told by files
         found = [graph.file_node(node) for node in found]
+    if asked.intent == "callers" and len(found) <= _FEW_SEEDS and "." in asked.name:
+        found = [*found, *_called_through(answer, graph, found)]
     started = [node for node in found[: 3 * _SEEDS] if answer.start(node)]
     return started[: 2 * _SEEDS]
+
+
+def _called_through(answer: Answer, graph: Graph, found: Sequence[Node]) -> list[Node]:
+    """The methods that those asked about implement or override: calls of these may reach them."""
+    above = [(node, one) for node in found for one in graph.overridden(node)]
+    for node, one in above:
+        answer.note(f"{node.qualified} implements {one.qualified}: a call of that may reach it.")
+    return list({one.id: one for _, one in above}.values())
 
 
 def _alike(name: str, answer: Answer, graph: Graph, engine: Engine, filters: Filters) -> list[Node]:

@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from refdesk import tokens
+from refdesk.graph import Node
 from refdesk.research.answer import Answer, Finding, Relation
 
 _DRAWN = 30
 _NOTES = 3
+_TOLD = 3  # definitions of one name
 INSTEAD = {
     "callers": "No call was found; what mentions it is shown.",
     "implementations": "Nothing is declared to conform to it; what uses it is shown.",
@@ -105,15 +107,15 @@ def summary(answer: Answer, findings: list[Finding]) -> str:
     named = ", ".join(_named(one) for one in starts[:3])
     is_direct = not any(note in answer.notes for note in INSTEAD.values())
     if answer.intent == "callers" and is_direct:
-        return _counted(near, starts[0], "is called from", "caller", answer, findings)
+        return _counted(answer, starts, "is called from", "caller")
     if not near:
         return f"{named} {'stands' if len(starts) == 1 else 'stand'} alone: nothing related was found."
     if answer.intent == "users":
-        return _counted(near, starts[0], "is used from", "place", answer, findings)
+        return _counted(answer, starts, "is used from", "place")
     if answer.intent == "callees":
-        return _counted(near, starts[0], "calls", "definition", answer, findings)
+        return _counted(answer, starts, "calls", "definition")
     if answer.intent == "implementations" and is_direct:
-        return _counted(near, starts[0], "is implemented by", "conforming type", answer, findings)
+        return _counted(answer, starts, "is implemented by", "conforming type")
     sentences = [f"The question leads to {named}."]
     for opposite, group in _grouped(near).items():
         listed = ", ".join(_named(one) for one in group[:3])
@@ -122,15 +124,37 @@ def summary(answer: Answer, findings: list[Finding]) -> str:
     return " ".join(sentences[:6])
 
 
-def _counted(near: list[Finding], start: Finding, verb: str, what: str, answer: Answer, findings: list[Finding]) -> str:
-    name = _named(start)
-    if not near:
-        return f"{name} has no {what} in the index."
-    listed = ", ".join(f"{one.node.qualified or one.node.path} [{one.path}:{one.line}]" for one in near[:6])
-    more = f" and {len(near) - 6} more" if len(near) > 6 else ""
-    farther = sum(one.hop > 1 for one in findings)
-    tail = f" Behind these, {farther} more within {answer.depth} hops." if farther else ""
-    return f"{name} {verb} {len(near)} {what}{'s' if len(near) > 1 else ''}: {listed}{more}.{tail}"
+def _counted(answer: Answer, starts: list[Finding], verb: str, what: str) -> str:
+    """For each of the definitions that were asked about, how many there are and the first of them."""
+    sentences: list[str] = []
+    for start in starts:
+        reached = _reached(answer, start, forward=verb == "calls")
+        if not reached:
+            continue
+        shown = 6 if len(starts) == 1 else 3
+        listed = ", ".join(f"{node.qualified or node.path} [{path}:{line}]" for node, path, line in reached[:shown])
+        more = f" and {len(reached) - shown} more" if len(reached) > shown else ""
+        plural = "s" if len(reached) > 1 else ""
+        sentences.append(f"{_named(start)} {verb} {len(reached)} {what}{plural}: {listed}{more}.")
+    if not sentences:
+        return f"{_named(starts[0])} has no {what} in the index."
+    if len(sentences) > _TOLD:
+        others = len(sentences) - _TOLD
+        sentences[_TOLD:] = [f"{others} more definition{'s' if others > 1 else ''} of that name: see the tree."]
+    farther = sum(one.hop > 1 for one in answer.findings.values())
+    if farther:
+        sentences.append(f"Behind these, {farther} more within {answer.depth} hops.")
+    return " ".join(sentences)
+
+
+def _reached(answer: Answer, start: Finding, *, forward: bool) -> list[tuple[Node, str, int]]:
+    """What is related to the definition, each once, with the place of the relation."""
+    found: dict[str, tuple[Node, str, int]] = {}
+    for one in answer.relations.values():
+        near, far = (one.source, one.target) if forward else (one.target, one.source)
+        if near.id == start.node.id:
+            found.setdefault(far.id, (far, one.source.path, one.line))
+    return list(found.values())
 
 
 def _grouped(near: list[Finding]) -> dict[str, list[Finding]]:

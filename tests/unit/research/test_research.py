@@ -180,3 +180,16 @@ def test_a_name_is_found_in_another_spelling_and_that_is_said(asked: Asked, name
     assert answer.intent == "callers"
     assert answer.notes == [f"{name} is read as make_noise."]
     assert [one.node.qualified for one in answer.findings.values()] == ["make_noise", "Till.ring"]
+
+
+def test_callers_are_counted_for_each_definition_of_the_name(asked: Asked) -> None:
+    said = told(ask(asked, "what calls ring", 1), 8_000)["summary"]
+    assert said.startswith("Till.ring [app/till.py:2-3] is called from 1 caller: Shop.open [app/shop.py:7].")
+
+
+def test_calls_of_what_a_method_overrides_are_told_beside_its_own(asked: Asked) -> None:
+    body = told(ask(asked, "what calls Bell3.ring", 1), 8_000)
+    assert body["summary"].startswith("Till.ring [app/till.py:2-3] is called from 1 caller: Shop.open")
+    assert body["notes"] == ["Bell3.ring implements Till.ring: a call of that may reach it."]
+    assert body["sections"]["callers"][0].startswith("Bell3.ring (app/bells.py:")
+    assert told(ask(asked, "what calls Shop.open", 1), 8_000).get("notes") is None
