@@ -96,7 +96,7 @@ def _seeds(
 
 def _called_through(answer: Answer, graph: Graph, found: Sequence[Node]) -> list[Node]:
     """The methods that those asked about implement or override: calls of these may reach them."""
-    above = [(node, one) for node in found for one in graph.overridden(node)]
+    above = [(node, one) for node in found for one in graph.overridden(node) if graph.callers(one, 1)]
     for node, one in above:
         answer.note(f"{node.qualified} implements {one.qualified}: a call of that may reach it.")
     return list({one.id: one for _, one in above}.values())
