@@ -23,8 +23,9 @@ class GoTypes:
         """The types of `e`, `c.echo` or `New()`, as they are named somewhere."""
         if deep > _DEEP:
             return set()
-        if receiver.endswith(")"):
-            return self._given_by(file, ref, receiver.partition("(")[0], 0)
+        if receiver.endswith("()"):
+            whole = self._given_by(file, ref, receiver.removesuffix("()"), 0)
+            return whole or self._given_by(file, ref, receiver.partition("(")[0], 0)  # a long chain is mostly fluent
         first, *fields = receiver.split(".")
         types = self._of_variable(file, ref, first, deep)
         for field in fields:

@@ -33,6 +33,8 @@ func New() *Desk { return &Desk{} }
 
 func Open(name string) (*Desk, error) { return New(), nil }
 
+func (d *Desk) First() *Clerk { return d.clerks[0] }
+
 func (d *Desk) Serve() {
 	d.router.find("x")
 	for _, clerk := range d.clerks {
@@ -98,6 +100,8 @@ func common() { shared.Serve() }
 
 func at_once() { desk.New().Serve() }
 
+func chained() { desk.New().First().Greet() }
+
 func cast(v any) {
 	if d, ok := v.(*desk.Desk); ok {
 		d.Serve()
@@ -129,7 +133,7 @@ def callers(graph: Graph, name: str) -> set[str]:
 
 def test_a_package_is_found_by_its_module_and_not_by_its_version(graph: Graph) -> None:
     assert callers(graph, "Desk.Serve") == {"made", "opened", "given", "common", "at_once", "cast"}
-    assert callers(graph, "New") == {"made", "at_once", "Open", ""}  # "": the file, where shared is made
+    assert callers(graph, "New") == {"made", "at_once", "chained", "Open", ""}  # "": the file, where shared is made
 
 
 def test_what_has_the_same_name_elsewhere_is_another(graph: Graph) -> None:
@@ -139,7 +143,7 @@ def test_what_has_the_same_name_elsewhere_is_another(graph: Graph) -> None:
 
 def test_fields_lead_to_types_of_other_files_of_the_package(graph: Graph) -> None:
     assert callers(graph, "router.find") == {"Desk.Serve"}
-    assert callers(graph, "Voice.Greet") == {"Desk.Serve"}  # by embedding
+    assert callers(graph, "Voice.Greet") == {"Desk.Serve", "chained"}  # by embedding
     assert callers(graph, "Drawer.Shut") == {"Desk.Serve"}
 
 
