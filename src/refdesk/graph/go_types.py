@@ -58,7 +58,7 @@ class GoTypes:
                 found |= self.of_receiver(file, ref, origin.name, deep + 1)
         return found
 
-    def _of_field(self, typed: Typed, field: str) -> set[Typed]:
+    def _of_field(self, typed: Typed, field: str, deep: int = 0) -> set[Typed]:
         """The types of a struct's field, its embedded types included."""
         found: set[Typed] = set()
         for file, struct in self._structs(typed):
@@ -66,8 +66,11 @@ class GoTypes:
             found |= {
                 Typed(file, one.name, struct.qualified) for one in golang.origins(field, text) if one.kind == "type"
             }
-            bases = file.base_references.get(struct.qualified, ())
-            found |= {Typed(file, _dotted(base), struct.qualified) for base in bases if base.target == field}
+            embedded = file.base_references.get(struct.qualified, ())
+            bases = {base.target: Typed(file, _dotted(base), struct.qualified) for base in embedded}
+            found |= {bases[field]} if field in bases else set()
+            if not found and deep < _DEEP:  # promoted from what is embedded
+                found |= {one for base in bases.values() for one in self._of_field(base, field, deep + 1)}
         return found
 
     def _structs(self, typed: Typed) -> Iterator[tuple[File, Symbol]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from refdesk.graph import golang
+from refdesk.graph import golang, languages
 from refdesk.graph.candidates import Resolved
 from refdesk.graph.files import File
 from refdesk.graph.languages import CALLABLES, EXTENSIONS, IMPORTING, TYPES, family, is_test
@@ -149,11 +149,13 @@ class Graph:
         """Methods of subtypes with the method's name."""
         container, _, name = node.qualified.rpartition(".")
         return [
-            Edge(member, node, "overrides", member.start_line, edge.confidence)
+            Edge(_node(document, symbol), node, "overrides", symbol.start_line, edge.confidence)
             for owner in (self.find(container) if container else [])
             for edge in self.subtypes(owner)
-            for member in self.members(edge.source)
-            if member.name == name and member.id != node.id
+            for document, symbol in self._named(name)
+            if symbol.qualified == f"{edge.source.qualified}.{name}"
+            if languages.home(document) == languages.home(self.file_of(edge.source).document)
+            or document.content_type not in languages.WHOLE
         ]
 
     def overridden(self, node: Node) -> list[Node]:

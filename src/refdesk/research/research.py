@@ -23,6 +23,7 @@ _SEEDS = 6
 _FEW_SEEDS = 3  # fewer tell little of how a codebase is built
 _LOOKED_AT = 4  # hits for each one that is wanted
 _TELLING = TYPES | CALLABLES  # not fields, cases and constants
+_INTERFACES = frozenset(["interface", "protocol", "trait"])
 _BREADTH = 12  # new nodes from one node
 _ASKED = 200  # new nodes in the first hop of a question for all callers or implementations
 _MOST = 60  # nodes in all, else: about what an answer has room for
@@ -173,6 +174,13 @@ def _overrides(graph: Graph, node: Node, most: int) -> Iterable[tuple[Edge, bool
     return ((edge, False) for edge in graph.overriders(node))
 
 
+def _carried_out(graph: Graph, node: Node, most: int) -> Iterable[tuple[Edge, bool]]:
+    """The methods that a call of an interface's method reaches."""
+    around = graph.container(node) if node.kind in CALLABLES else None
+    if around is not None and around.kind in _INTERFACES:
+        yield from ((edge, False) for edge in graph.overriders(node))
+
+
 def _imports(graph: Graph, node: Node, most: int) -> Iterable[tuple[Edge, bool]]:
     return ((edge, True) for edge in graph.imports(node))
 
@@ -216,7 +224,7 @@ _BY_FOCUS: dict[str, tuple[Step, ...]] = {
     "architecture": (_container, _contained, _subtypes, _supertypes, _callers, _imports),
     "dependencies": (_needs, _needed_by),
     "patterns": (_subtypes, _supertypes, _overrides, _contained),
-    "flow": (_callees, _callers),
+    "flow": (_callees, _carried_out, _callers),
 }
 _GENERAL: tuple[Step, ...] = (_callees, _callers, _subtypes, _supertypes, _container)
 _INSTEAD: dict[str, tuple[Step, ...]] = {"callers": (_users,), "implementations": (_callers, _users)}

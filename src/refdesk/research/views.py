@@ -141,9 +141,12 @@ def _chains(answer: Answer) -> list[str]:
     forward: dict[str, list[Relation]] = defaultdict(list)
     called: set[str] = set()
     for one in answer.relations.values():
-        if one.kind == "calls" and one.source.id != one.target.id:
-            forward[one.source.id].append(one)
-            called.add(one.target.id)
+        if one.kind == "overrides":  # a call of an interface's method goes on in what carries it out
+            one = Relation(one.target, one.source, one.kind, one.line, one.confidence)
+        elif one.kind != "calls" or one.source.id == one.target.id:
+            continue
+        forward[one.source.id].append(one)
+        called.add(one.target.id)
     chains: list[list[Relation]] = []
 
     def extend(chain: list[Relation], node_id: str) -> None:
@@ -182,8 +185,9 @@ def _chain(chain: list[Relation], told: set[tuple[str, str]]) -> str:
     parts = [f"{'… → ' if fresh else ''}{first.qualified or first.path}"]
     path = ""
     for one in chain[fresh:]:
-        parts.append(f"{one.target.qualified} [{one.source.path if one.source.path != path else ''}:{one.line}]")
-        path = one.source.path
+        where = one.target.path if one.kind == "overrides" else one.source.path
+        parts.append(f"{one.target.qualified} [{where if where != path else ''}:{one.line}]")
+        path = where
     return " → ".join(parts)
 
 

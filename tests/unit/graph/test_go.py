@@ -19,7 +19,12 @@ type Binder interface {
 	Bind(c *Context, target any) error
 }
 
+type base struct {
+	safe *Drawer
+}
+
 type Desk struct {
+	base
 	router  *router
 	clerks  []*Clerk
 	drawers map[string]*Drawer
@@ -37,6 +42,7 @@ func (d *Desk) First() *Clerk { return d.clerks[0] }
 
 func (d *Desk) Serve() {
 	d.router.find("x")
+	d.safe.Lock()
 	for _, clerk := range d.clerks {
 		clerk.Greet()
 	}
@@ -60,6 +66,8 @@ func (v Voice) Greet() {}
 type Drawer struct{}
 
 func (d *Drawer) Shut() {}
+
+func (d *Drawer) Lock() {}
 
 // Serve is the context's; the comment says: d is Desk.
 func (c *Context) Serve() {}
@@ -145,10 +153,14 @@ def test_fields_lead_to_types_of_other_files_of_the_package(graph: Graph) -> Non
     assert callers(graph, "router.find") == {"Desk.Serve"}
     assert callers(graph, "Voice.Greet") == {"Desk.Serve", "chained"}  # by embedding
     assert callers(graph, "Drawer.Shut") == {"Desk.Serve"}
+    assert callers(graph, "Drawer.Lock") == {"Desk.Serve"}  # of a field that is promoted
 
 
 def test_a_type_conforms_when_its_methods_take_and_give_the_same(graph: Graph) -> None:
     assert [edge.source.qualified for edge in graph.subtypes(graph.find("Binder")[0])] == ["strict"]
+    method = next(one for one in graph.find("Bind") if one.qualified == "Binder.Bind")
+    assert [edge.source.qualified for edge in graph.overriders(method)] == ["strict.Bind"]
+    assert [one.qualified for one in graph.overridden(graph.find("strict.Bind")[0])] == ["Binder.Bind"]
 
 
 def test_signatures_are_compared_without_names_and_packages() -> None:

@@ -193,3 +193,22 @@ def test_calls_of_what_a_method_overrides_are_told_beside_its_own(asked: Asked) 
     assert body["notes"] == ["Bell3.ring implements Till.ring: a call of that may reach it."]
     assert body["sections"]["callers"][0].startswith("Bell3.ring (app/bells.py:")
     assert told(ask(asked, "what calls Shop.open", 1), 8_000).get("notes") is None
+
+
+def test_a_flow_goes_on_in_what_carries_an_interface_out(tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    (code / "shape.ts").write_text("export interface Shape { area(): number }\n")
+    (code / "round.ts").write_text(
+        "import { Shape } from './shape';\nexport class Round implements Shape {\n"
+        "  area(): number { return square(2); }\n}\nfunction square(n: number) { return n * n; }\n"
+    )
+    (code / "main.ts").write_text(
+        "import { Shape } from './shape';\nexport function measure(shape: Shape) { return shape.area(); }\n"
+    )
+    with open_desk(Settings(library=tmp_path / "library", embedder="none", workers=1)) as desk:
+        desk.index(code, "code", name="code")
+        answer = ask((Graph(desk.store, "code"), desk.engine), "how does `measure` work", 3, "flow")
+    assert answer.sections["call chains"] == [
+        "measure → Shape.area [main.ts:2] → Round.area [round.ts:3] → square [:3]",
+    ]
