@@ -9,9 +9,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol
 
+from refdesk.compare import attached_before
 from refdesk.errors import CollectionExists, CollectionNotFound, EmbedderMismatch, InvalidInput, NotFound, SettingsError
 from refdesk.ids import checked_name, name_from, new_id
-from refdesk.ingest import ParsePool, Progress, Report, Writer, attached_before, embed_rest, reembed
+from refdesk.ingest import ParsePool, Writer
 from refdesk.model import (
     Batch,
     Chunking,
@@ -27,6 +28,8 @@ from refdesk.model import (
     Skipped,
 )
 from refdesk.ports import Embedder, Judge, Parser, Source, Store
+from refdesk.progress import Progress, Report
+from refdesk.reembed import embed_rest, reembed
 from refdesk.search.engine import Engine
 from refdesk.settings import Settings
 
@@ -298,8 +301,7 @@ class Desk:
         pool = self._parts.pool(parser, self.embedder, self.settings.workers)
         if self.embedder is not None:
             self.store.set_embedder_identity(self.embedder.identity)  # checked before: it is this or none yet
-        is_slow = self.settings.embedder in ("remote", "onnx")
-        return Writer(self.store, pool, self.embedder, progress or Progress(), is_slow=is_slow)
+        return Writer(self.store, pool, self.embedder, progress or Progress())
 
     def _name_for(self, folder: Path, kind: CollectionKind) -> str:
         """The name the folder's collection has, else one made from the folder's own, made unique."""

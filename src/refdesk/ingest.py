@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import gc
-import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Protocol
 
-from refdesk.errors import Cancelled, CollectionNotFound, LoadFailed, ParseFailed
+from refdesk.compare import content_hash, is_new, is_same_file, same_facts, touched
+from refdesk.errors import CollectionNotFound, LoadFailed, ParseFailed
 from refdesk.ids import new_id
 from refdesk.model import (
     Batch,
@@ -22,16 +21,15 @@ from refdesk.model import (
     DocumentWrite,
     FileState,
     Found,
-    Metadata,
     Skipped,
     Vector,
 )
-from refdesk.ports import Embedder, Parser, Source, Store
-from refdesk.prepare import Missing, Prepared, embed_missing, vector_keys
+from refdesk.ports import Embedder, Source, Store
+from refdesk.prepare import Missing, Prepared, embed_writes
+from refdesk.progress import Progress, Report
 
 _BATCH_CHUNKS = 4_000  # a transaction's size: large enough to be fast, small enough to lose little and hold little
 _BATCH_BYTES = 8_000_000
-_BATCH_DOCUMENTS = 200
 _LONG_BYTES = 200_000  # parsed and embedded in less than a second
 
 
@@ -47,63 +45,10 @@ class ParsePool(Protocol):
         """
 
 
-@dataclass(slots=True)
-class Progress:
-    """Where long work reports to and asks whether to go on."""
-
-    report: Callable[[int, int, str], None] = lambda done, total, what: None
-    cancelled: Callable[[], bool] = lambda: False
-
-    def step(self, done: int, total: int, what: str) -> None:
-        if self.cancelled():
-            raise Cancelled("The work was cancelled.", "What was indexed before stays searchable.")
-        self.report(done, total, what)
-
-
-@dataclass(slots=True, kw_only=True)
-class Report:
-    """What a run did."""
-
-    collection: str
-    files: int = 0  # found worth reading
-    written: int = 0
-    unchanged: int = 0
-    moved: int = 0
-    removed: int = 0
-    chunks: int = 0
-    embedded: int = 0
-    symbols: int = 0
-    references: int = 0
-    skipped: list[Skipped] = field(default_factory=list)
-    errors: list[Skipped] = field(default_factory=list)
-    seconds: float = 0.0
-    document_ids: list[str] = field(default_factory=list)
-    written_ids: list[str] = field(default_factory=list)
-
-    def leave_out(self, one: Skipped) -> None:
-        """Takes note of what is not indexed: nothing to read there, or an error."""
-        (self.errors if one.failed else self.skipped).append(one)
-
-    def join(self, other: Report) -> None:
-        """Adds what another run did."""
-        for name in self.__dataclass_fields__:
-            if name != "collection":
-                setattr(self, name, getattr(self, name) + getattr(other, name))
-
-
 class Writer:
     """Brings contents into one collection of a store."""
 
-    def __init__(
-        self,
-        store: Store,
-        pool: ParsePool,
-        embedder: Embedder | None,
-        progress: Progress,
-        *,
-        is_slow: bool = False,  # the embedder may take seconds for a few texts
-    ) -> None:
-        self._is_slow = is_slow
+    def __init__(self, store: Store, pool: ParsePool, embedder: Embedder | None, progress: Progress) -> None:
         self._store = store
         self._pool = pool
         self._embedder = embedder
@@ -122,7 +67,7 @@ class Writer:
             states = self._store.file_states(collection.name)
             found, report.skipped = _split(self._walk(source, only))
             report.files = len(found)
-            changed = [one for one in found if force or _is_new(one, states.get(one.path))]
+            changed = [one for one in found if force or is_new(one, states.get(one.path))]
             report.unchanged = len(found) - len(changed)
             present = {one.path for one in found}
             gone = {p: s for p, s in states.items() if p not in present and (only is None or p in only)}
@@ -138,7 +83,7 @@ class Writer:
         started = time.perf_counter()
         report = Report(collection=collection.name, files=len(contents))
         size = sum(len(one.data) for one in contents)
-        is_long = self._is_slow or size > _LONG_BYTES
+        is_long = size > _LONG_BYTES or (self._embedder is not None and self._embedder.is_slow)
         with self._store.writing(is_long=is_long):
             if self._store.collection(collection.name) is None:
                 raise CollectionNotFound(f"Collection not found: {collection.name}.", "Create it first.")
@@ -158,7 +103,7 @@ class Writer:
             yield one
 
     def _same(self, content: Content, known: Document | None, report: Report) -> bool:
-        if known is None or known.content_hash != content_hash(content) or not _same_facts(content, known):
+        if known is None or known.content_hash != content_hash(content) or not same_facts(content, known):
             return False
         report.unchanged += 1
         report.document_ids.append(known.id)
@@ -184,7 +129,7 @@ class Writer:
         """Reads what changed; what only moved or was only touched is noted, the rest is parsed and written."""
         by_hash = {state.content_hash: path for path, state in gone.items()}
         by_path = {one.path: one for one in changed}
-        touched: list[Document] = []
+        touches: list[Document] = []
         known: dict[str, Document] = {}
 
         def fresh() -> Iterator[Content]:
@@ -202,8 +147,8 @@ class Writer:
                 if came_from is not None and came_from in gone:
                     document = self._known(gone.pop(came_from))
                     report.moved += document is not None
-                if document is not None and _is_same_file(document, content) and not force:
-                    touched.append(_touch(document, content))
+                if document is not None and is_same_file(document, content) and not force:
+                    touches.append(touched(document, content))
                     report.unchanged += 1
                     continue
                 if document is not None:
@@ -212,8 +157,8 @@ class Writer:
 
         size = sum(one.size for one in changed)
         self._write(collection, fresh(), known, report, size, lambda content: source.reject(by_path[content.path]))
-        if touched:
-            self._store.apply(Batch(collection=collection.name, touches=tuple(touched)))
+        if touches:
+            self._store.apply(Batch(collection=collection.name, touches=tuple(touches)))
         self._progress.step(len(changed), len(changed), "done")
 
     def _note_skipped(self, name: str, left_out: list[Skipped]) -> None:
@@ -271,7 +216,7 @@ class Writer:
         report: Report,
     ) -> None:
         if self._embedder:
-            vectors = {**vectors, **_embed_missing(self._store, self._embedder, writes, vectors.keys())}
+            vectors = {**vectors, **embed_writes(self._store, self._embedder, writes, vectors.keys())}
         self._store.apply(Batch(collection=collection.name, writes=tuple(writes), vectors=vectors))
         report.written += len(writes)
         report.embedded += len(vectors)
@@ -301,57 +246,6 @@ def _collecting_seldom() -> Iterator[None]:
             gc.enable()
 
 
-def content_hash(content: Content) -> str:
-    """The identity of the bytes."""
-    return hashlib.blake2b(content.data, digest_size=16).hexdigest()
-
-
-def reembed(store: Store, embedder: Embedder, progress: Progress) -> int:
-    """Gives every chunk a vector of this embedder; returns how many texts were embedded.
-
-    A run that is killed leaves chunks without vectors, which the next one, or the next index run, embeds.
-    """
-    with store.writing(is_long=True):
-        store.set_embedder_identity(embedder.identity)
-        return sum(embed_rest(store, embedder, one.name, progress) for one in store.collections())
-
-
-def embed_rest(store: Store, embedder: Embedder, collection: str, progress: Progress) -> int:
-    """Embeds the chunks of a collection that have no vector; returns how many texts were embedded."""
-    embedded = done = 0
-    with store.writing():
-        before: list[str] = []
-        while (ids := store.unembedded(collection, _BATCH_DOCUMENTS)) and ids != before:
-            before = ids
-            documents = [document for one in ids if (document := store.document(one)) is not None]
-            writes = [_rewrite(store, document) for document in documents]
-            vectors = _embed_missing(store, embedder, writes)
-            store.apply(Batch(collection=collection, writes=tuple(writes), vectors=vectors))
-            embedded += len(vectors)
-            done += len(documents)
-            progress.step(done, 0, f"embedding {collection}")
-    return embedded
-
-
-def _embed_missing(
-    store: Store, embedder: Embedder, writes: Sequence[DocumentWrite], made: AbstractSet[bytes] = frozenset()
-) -> dict[bytes, Vector]:
-    chunks = (one for write in writes for one in zip(write.vector_keys, write.chunks, strict=True))
-    return embed_missing(embedder, chunks, lambda keys: store.missing_vectors(key for key in keys if key not in made))
-
-
-def _rewrite(store: Store, document: Document) -> DocumentWrite:
-    chunks = tuple(one.chunk for one in store.chunks_of(document.id))
-    return DocumentWrite(
-        document=document,
-        raw=store.raw(document.id),
-        chunks=chunks,
-        vector_keys=vector_keys(chunks),
-        symbols=tuple(store.symbols_of(document.id)),
-        references=tuple(store.references_of(document.id)),
-    )
-
-
 def _split(walked: Iterable[Found | Skipped]) -> tuple[list[Found], list[Skipped]]:
     found: list[Found] = []
     skipped: list[Skipped] = []
@@ -361,43 +255,6 @@ def _split(walked: Iterable[Found | Skipped]) -> tuple[list[Found], list[Skipped
         else:
             skipped.append(one)
     return found, skipped
-
-
-def _is_new(found: Found, state: FileState | None) -> bool:
-    return state is None or (found.size, found.modified_ns) != (state.size, state.modified_ns)
-
-
-def _same_facts(content: Content, known: Document) -> bool:
-    """Whether type and metadata, where the caller gives them, are what they were."""
-    is_override = content.content_type and "/" not in content.content_type  # a media type is only declared
-    same_type = not is_override or content.content_type == known.content_type
-    return same_type and all(known.metadata.get(key) == value for key, value in content.metadata.items())
-
-
-def attached_before(store: Store, parser: Parser, collection: Collection, content: Content) -> Metadata:
-    """The metadata that was given with the document, when it is about to change: what its own text did not say."""
-    known = store.document_by_uri(content.uri, collection.name)
-    if known is None or not known.metadata:
-        return {}
-    if known.content_hash == content_hash(content) and _same_facts(content, known):
-        return {}
-    before = replace(content, data=store.raw(known.id).encode(), content_type=known.content_type, charset="utf-8")
-    try:
-        own = parser.parse(before, collection.chunking).metadata
-    except ParseFailed:
-        own = {}
-    return {key: value for key, value in known.metadata.items() if key not in own or own[key] != value}
-
-
-def _is_same_file(document: Document, content: Content) -> bool:
-    """Whether only the file's time changed; a moved one is read again, for its place decides how it is cut."""
-    return document.path == content.path and document.content_hash == content_hash(content)
-
-
-def _touch(document: Document, content: Content) -> Document:
-    return replace(
-        document, uri=content.uri, path=content.path, size=len(content.data), modified_ns=content.modified_ns
-    )
 
 
 def _document_write(

@@ -66,6 +66,10 @@ class Embedder(Protocol):
     def similarity_floor(self) -> float:
         """The cosine under which a passage without a matching term is not relevant."""
 
+    @property
+    def is_slow(self) -> bool:
+        """Whether a few texts may take seconds."""
+
     def embed_passages(self, texts: Sequence[str]) -> Vector:
         """One L2-normalised row per text; a zero row for a text without meaning."""
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from refdesk.analyse import joined
-from refdesk.model import Chunk, Parsed
-from refdesk.ports import Embedder
+from refdesk.model import Chunk, DocumentWrite, Parsed
+from refdesk.ports import Embedder, Store
 
 if TYPE_CHECKING:
     from refdesk.model import Vector
@@ -61,3 +62,11 @@ def embed_missing(embedder: Embedder, chunks: Iterable[tuple[bytes, Chunk]], mis
         return {}
     rows = embedder.embed_passages([embedding_text(by_key[key]) for key in wanted])
     return dict(zip(wanted, rows, strict=True))
+
+
+def embed_writes(
+    store: Store, embedder: Embedder, writes: Sequence[DocumentWrite], made: AbstractSet[bytes] = frozenset()
+) -> dict[bytes, Vector]:
+    """Vectors for the chunks of the writes that the store has none for, but for those made already."""
+    chunks = (one for write in writes for one in zip(write.vector_keys, write.chunks, strict=True))
+    return embed_missing(embedder, chunks, lambda keys: store.missing_vectors(key for key in keys if key not in made))

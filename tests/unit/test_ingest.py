@@ -12,8 +12,8 @@ import pytest
 
 from refdesk.desk import Desk
 from refdesk.errors import Cancelled, CollectionExists, CollectionNotFound, EmbedderMismatch, InvalidInput
-from refdesk.ingest import Progress
 from refdesk.model import EmbedderIdentity, Query
+from refdesk.progress import Progress
 from tests.conftest import Tree
 
 FILES = {

@@ -15,7 +15,7 @@ from refdesk.settings import Settings, load
 
 if TYPE_CHECKING:
     from refdesk.desk import Desk
-    from refdesk.ingest import Progress
+    from refdesk.progress import Progress
 
 _LINE_EVERY_S = 3.0
 Tell = Callable[[int, int, str], None]  # how much is done, of how much, and what is looked at
@@ -78,7 +78,7 @@ def told_on_stderr(what: str) -> Iterator[Tell]:
 @contextmanager
 def progress_on_stderr(what: str) -> Iterator[Progress]:
     """The same for work that can be cancelled."""
-    from refdesk.ingest import Progress
+    from refdesk.progress import Progress
 
     with told_on_stderr(what) as tell:
         yield Progress(report=tell)

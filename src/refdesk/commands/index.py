@@ -14,8 +14,8 @@ from refdesk.commands.desk import desk_from, json_option, print_json, progress_o
 from refdesk.corpus import write_metadata
 from refdesk.desk import Desk
 from refdesk.errors import LoadFailed
-from refdesk.ingest import Report
 from refdesk.model import CollectionKind
+from refdesk.progress import Report
 from refdesk.sources.judge import IGNORED
 
 _SHOWN = 20

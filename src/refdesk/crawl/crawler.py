@@ -21,7 +21,7 @@ from refdesk.crawl.report import CrawlReport
 from refdesk.crawl.state import Body, CrawlState, Entry, PageState, Saved, digest_of
 from refdesk.crawl.urls import twins
 from refdesk.errors import InvalidUri, LoadFailed, RefdeskError
-from refdesk.ingest import Progress
+from refdesk.progress import Progress
 
 logger = logging.getLogger(__name__)
 Render = Callable[[str], Awaitable[str]]

@@ -23,8 +23,8 @@ from refdesk.crawl.urls import site_of
 from refdesk.desk import Desk
 from refdesk.errors import Forbidden, InvalidInput, LibraryBusy, LoadFailed, RefdeskError
 from refdesk.ids import name_from
-from refdesk.ingest import Progress
 from refdesk.model import Collection
+from refdesk.progress import Progress
 from refdesk.settings import Settings
 
 _HINTS = {"empty without JavaScript": "Install refdesk[browser] and Chromium: it is then read as a browser shows it."}

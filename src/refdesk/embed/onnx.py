@@ -43,6 +43,8 @@ class OnnxEmbedder:
         dimension = self._embed(["dimension"], "").shape[1]
         return EmbedderIdentity(self._path.name, read.hexdigest()[:16], dimension)
 
+    is_slow = True
+
     @property
     def similarity_floor(self) -> float:
         """Zero: a floor is calibrated for one model, and this one is not known."""

@@ -51,6 +51,8 @@ class RemoteEmbedder:
         dimension = self._asked_dimension or len(self._ask(["dimension"])[0])
         return EmbedderIdentity(self._model, "remote", dimension)
 
+    is_slow = True
+
     @property
     def similarity_floor(self) -> float:
         """Zero: a floor is calibrated for one model, and this one is not known."""

@@ -41,6 +41,8 @@ class StaticEmbedder:
     def identity(self) -> EmbedderIdentity:
         return EmbedderIdentity(self._about["name"], self._about["version"], self._about["dimension"])
 
+    is_slow = False
+
     @property
     def similarity_floor(self) -> float:
         """The cosine under which a passage without a matching term is not relevant."""

@@ -33,6 +33,8 @@ class WordllamaEmbedder:
     def identity(self) -> EmbedderIdentity:
         return EmbedderIdentity("wordllama", "l2-supercat", _DIMENSION)
 
+    is_slow = False
+
     @property
     def similarity_floor(self) -> float:
         """Not calibrated: wordllama is a baseline."""

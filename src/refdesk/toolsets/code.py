@@ -12,9 +12,9 @@ from refdesk.desk import Desk
 from refdesk.errors import Forbidden, InvalidInput, NotFound
 from refdesk.fresh import Refreshed, Refresher, stale_hits
 from refdesk.graph import Graph
-from refdesk.ingest import Progress
 from refdesk.model import Collection, Filters, Hit, Query
 from refdesk.ports import Llm
+from refdesk.progress import Progress
 from refdesk.research import research
 from refdesk.research.tell import told
 from refdesk.toolsets import code_assist as assist

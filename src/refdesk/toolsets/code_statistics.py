@@ -8,8 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from refdesk.desk import Desk
-from refdesk.ingest import Report
 from refdesk.model import Skipped
+from refdesk.progress import Report
 from refdesk.sources.judge import IGNORED, LASTING
 from refdesk.sources.names import HIDDEN
 from refdesk.toolsets.contract import Json

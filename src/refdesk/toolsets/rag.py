@@ -9,8 +9,8 @@ from typing import Any
 
 from refdesk import errors
 from refdesk.desk import Desk
-from refdesk.ingest import Progress
 from refdesk.model import Batch, Filters, Hit, Query
+from refdesk.progress import Progress
 from refdesk.toolsets import rag_schemas as schemas
 from refdesk.toolsets.contract import CallContext, CodedErrors, Json, Tool, ToolAnswer, ToolHints, Toolset
 from refdesk.toolsets.icons import icon

@@ -10,6 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from refdesk.embed.onnx import OnnxEmbedder
+from refdesk.embed.remote import RemoteEmbedder
 from refdesk.embed.static import StaticEmbedder
 from refdesk.errors import EmbeddingError
 
@@ -95,3 +97,9 @@ def test_it_is_quick() -> None:
 def test_missing_weights_say_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(EmbeddingError, match="Reinstall"):
         StaticEmbedder(tmp_path)
+
+
+def test_it_is_not_one_that_others_wait_for() -> None:
+    assert not StaticEmbedder().is_slow
+    assert RemoteEmbedder.is_slow
+    assert OnnxEmbedder.is_slow

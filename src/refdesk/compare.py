@@ -1,0 +1,54 @@
+"""Is it what is kept already?  Contents compared with documents."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+from refdesk.errors import ParseFailed
+from refdesk.model import Collection, Content, Document, FileState, Found, Metadata
+from refdesk.ports import Parser, Store
+
+
+def content_hash(content: Content) -> str:
+    """The identity of the bytes."""
+    return hashlib.blake2b(content.data, digest_size=16).hexdigest()
+
+
+def is_new(found: Found, state: FileState | None) -> bool:
+    """Whether a file is not there as it was indexed, by size and time."""
+    return state is None or (found.size, found.modified_ns) != (state.size, state.modified_ns)
+
+
+def same_facts(content: Content, known: Document) -> bool:
+    """Whether type and metadata, where the caller gives them, are what they were."""
+    is_override = content.content_type and "/" not in content.content_type  # a media type is only declared
+    same_type = not is_override or content.content_type == known.content_type
+    return same_type and all(known.metadata.get(key) == value for key, value in content.metadata.items())
+
+
+def is_same_file(document: Document, content: Content) -> bool:
+    """Whether only the file's time changed; a moved one is read again, for its place decides how it is cut."""
+    return document.path == content.path and document.content_hash == content_hash(content)
+
+
+def touched(document: Document, content: Content) -> Document:
+    """The document with the place, size and time of the same content."""
+    return replace(
+        document, uri=content.uri, path=content.path, size=len(content.data), modified_ns=content.modified_ns
+    )
+
+
+def attached_before(store: Store, parser: Parser, collection: Collection, content: Content) -> Metadata:
+    """The metadata that was given with the document, when it is about to change: what its own text did not say."""
+    known = store.document_by_uri(content.uri, collection.name)
+    if known is None or not known.metadata:
+        return {}
+    if known.content_hash == content_hash(content) and same_facts(content, known):
+        return {}
+    before = replace(content, data=store.raw(known.id).encode(), content_type=known.content_type, charset="utf-8")
+    try:
+        own = parser.parse(before, collection.chunking).metadata
+    except ParseFailed:
+        own = {}
+    return {key: value for key, value in known.metadata.items() if key not in own or own[key] != value}
