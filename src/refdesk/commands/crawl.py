@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from contextlib import AbstractContextManager
 from dataclasses import asdict
@@ -73,6 +74,7 @@ def open_desk(settings: Settings) -> AbstractContextManager[Desk]:
     """The library the settings name; what it needs is imported only now, when the site is being asked already."""
     from refdesk.app import open_desk as opened
 
+    gc.freeze()  # what was imported stays: to look through it again and again would hold requests up
     return opened(settings)
 
 

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing
-from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 from refdesk.crawl.keep import Kept, keep_some
 from refdesk.crawl.state import CrawlState
 from refdesk.desk import Desk
 from refdesk.errors import RefdeskError, StoreError
 from refdesk.model import Collection
-from refdesk.parse.worker import main_not_rerun
 from refdesk.settings import Settings
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
 
 OpenDesk = Callable[[Settings], AbstractContextManager[Desk]]
 _ENDS_WITHIN_S = 30.0
@@ -70,6 +71,10 @@ class Apart:
 
     def start(self) -> None:
         """Starts the process: it comes up while others work."""
+        import multiprocessing
+
+        from refdesk.parse.worker import main_not_rerun
+
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         given = (theirs, self._open_desk, self._settings, self._file, self._collection)

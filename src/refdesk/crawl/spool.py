@@ -27,9 +27,9 @@ class Spool:
         """Adds a body; where it is.  It is there for good when this returns."""
         writer = self._writer or self._open()
         told = json.dumps(note).encode()
-        writer.write(_HEAD.pack(_MARK, len(told), len(data)) + told)
-        writer.write(data)
-        writer.flush()
+        left = memoryview(b"".join((_HEAD.pack(_MARK, len(told), len(data)), told, data)))
+        while left:
+            left = left[writer.write(left) :]
         at = self.size + _HEAD.size + len(told)
         self.size = at + len(data)
         return at
@@ -80,7 +80,7 @@ class Spool:
         self.size = 0
 
     def _open(self) -> IO[bytes]:
-        self._writer = self._path.open("ab")
+        self._writer = self._path.open("ab", buffering=0)
         self.size = self._path.stat().st_size
         return self._writer
 
