@@ -5,7 +5,8 @@ python -m bench.crawl [--latency-ms 0 20] [--rounds 3] [--concurrency 1] [--embe
 The site is Django's documentation, built by Sphinx once and kept in the cache, served from memory by a process of its
 own that answers each request after --latency-ms.  wget has one connection, so the crawl gets one too: the other
 concurrencies are there to be seen.  wget writes files; the crawl parses, cuts, embeds and indexes every page.
-"Until fetched" is the time in which the crawl does what wget does: all pages are on the disk, their links followed.
+"Until fetched" is the time in which the crawl does what wget does, from the first page that is asked for until all are
+on the disk and their links followed; start-up is in the other ratio only.
 """
 
 from __future__ import annotations

@@ -14,11 +14,12 @@ from refdesk.crawl.client import Answer, Asked, SiteClient
 from refdesk.crawl.frontier import Frontier
 from refdesk.crawl.judge import Outcome, judge, judge_page
 from refdesk.crawl.keep import Keeper
+from refdesk.crawl.known import Body, Entry, PageState, Saved, digest_of
 from refdesk.crawl.look import look
 from refdesk.crawl.options import Scope
 from refdesk.crawl.pace import MOST_PAUSE_S, Pace, backoff
 from refdesk.crawl.report import CrawlReport
-from refdesk.crawl.state import Body, CrawlState, Entry, PageState, Saved, digest_of
+from refdesk.crawl.state import CrawlState
 from refdesk.crawl.urls import twins
 from refdesk.errors import InvalidUri, LoadFailed, RefdeskError
 from refdesk.progress import Progress

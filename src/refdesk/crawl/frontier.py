@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Iterable
 from itertools import count
 
+from refdesk.crawl.known import Entry
 from refdesk.crawl.options import Scope
 from refdesk.crawl.rules import Robots
-from refdesk.crawl.state import CrawlState, Entry
+from refdesk.crawl.state import CrawlState
 
 _TOO_DEEP = "deeper than the limit"
 _TOO_MANY = "beyond the limit of pages"

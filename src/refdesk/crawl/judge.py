@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from refdesk.crawl.client import Answer
+from refdesk.crawl.known import PageState
 from refdesk.crawl.look import Looked, look_at
 from refdesk.crawl.options import Scope
 from refdesk.crawl.pace import retry_after
 from refdesk.crawl.rules import links_in_markdown
-from refdesk.crawl.state import PageState
 from refdesk.crawl.urls import clean
 from refdesk.errors import ParseFailed
 

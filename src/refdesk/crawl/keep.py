@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
+from refdesk.crawl.known import Body, PageState
 from refdesk.crawl.report import CrawlReport
-from refdesk.crawl.state import Body, CrawlState, PageState
+from refdesk.crawl.state import CrawlState
 from refdesk.crawl.urls import path_of
 from refdesk.desk import Desk
 from refdesk.model import Batch, Collection, Content

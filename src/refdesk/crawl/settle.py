@@ -6,7 +6,8 @@ import re
 from collections.abc import Mapping
 
 from refdesk.crawl.keep import Keeper
-from refdesk.crawl.state import Body, CrawlState, Entry, PageState
+from refdesk.crawl.known import Body, Entry, PageState
+from refdesk.crawl.state import CrawlState
 from refdesk.errors import ParseFailed
 from refdesk.parse.decode import decode
 from refdesk.parse.html import extract

@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
-import threading
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
-from refdesk.crawl.spool import Spool
-from refdesk.crawl.tables import prepare
+from refdesk.crawl.known import Body, Entry, PageState, Saved, digest_of
+from refdesk.crawl.ledger import Ledger, Statement, spool_file
 from refdesk.model import Skipped
 
-PageState = Literal[
-    "queued",  # to be asked for
-    "answered",  # its body waits to be looked at
-    "fetched",  # its body waits to be indexed
-    "stored",  # in the library, as it is now
-    "alias",  # gives another address as its own; its body is held until that one is there
-    "duplicate",  # has the same bytes as another; its body is held until that one is there
-    "moved",  # redirects
-    "gone",  # 404 or 410
-    "scripts",  # empty without scripts
-    "skipped",  # left out by a rule or for its type or size
-    "failed",  # could not be had; tried again by the next run
-    "left",  # beyond the limits of depth or number
-]
-_Statement = tuple[str, tuple[Any, ...]]
 _ENTRY = "url, depth, late, hops, etag, last_modified"
 _NOTED = "UPDATE pages SET state = ?, status = ?, reason = ?, target = ?, asked_at = ? WHERE collection = ? AND url = ?"
 _HELD = (
@@ -53,45 +35,6 @@ _TOLD = ("link", "x-robots-tag", "etag", "last-modified")
 _ALL = -1
 
 
-@dataclass(slots=True)
-class Entry:
-    """A page to be asked for."""
-
-    url: str
-    depth: int
-    late: int = 0  # 1: after all others, since it probably repeats one of them
-    hops: int = 0  # redirects and canonical links that led here
-    etag: str = ""
-    last_modified: str = ""
-    tries: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Body:
-    """A fetched page whose body is still here."""
-
-    url: str
-    target: str
-    hash: str
-    data: bytes
-    content_type: str
-    charset: str
-    last_modified: str
-
-
-class Saved(NamedTuple):
-    """A body that was written down: what is known of it, where it is and how large."""
-
-    told: dict[str, Any]
-    at: int
-    size: int
-
-
-def digest_of(data: bytes) -> str:
-    """What tells the bytes of two pages apart."""
-    return hashlib.blake2b(data, digest_size=16).hexdigest()
-
-
 def target_of(file: Path, url: str) -> str:
     """The address at which the text of an address is kept that redirects or repeats another, "" for none."""
     if not file.is_file():
@@ -107,37 +50,15 @@ def target_of(file: Path, url: str) -> str:
     return found
 
 
-class CrawlState:
+class CrawlState(Ledger):
     """The pages of one collection's crawl; usable from several threads."""
 
     def __init__(self, file: Path, collection: str) -> None:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        super().__init__(file, collection)
+        self._file = file
         self._collection = collection
-        self._mutex = threading.Lock()  # for the tables
-        self._brief = threading.Lock()  # for what is put off and for bodies: nobody waits for the tables to keep a page
-        self._db = sqlite3.connect(file, timeout=30.0, isolation_level=None, check_same_thread=False)
         self._round = 0
-        self._later: list[_Statement] = []
         self._unheld = 0  # bodies that were written down and are not held yet
-        self._spool = Spool(file.with_name(f"{file.stem}-{collection}.bodies"))
-        try:
-            prepare(self._db)
-        except BaseException:
-            self._db.close()
-            raise
-
-    def close(self) -> None:
-        with self._mutex:
-            try:
-                self._write()
-            finally:
-                self._spool.close()
-                self._db.close()
-
-    def flush(self) -> None:
-        """Writes what was put off, for others to see."""
-        with self._mutex:
-            self._write()
 
     # --- rounds ------------------------------------------------------------------------------------
 
@@ -145,6 +66,8 @@ class CrawlState:
         """Drops what is known of collections that are no more."""
         kept = set(collections)
         gone = [row for row in self._rows("SELECT collection FROM crawls") if row[0] not in kept]
+        for (one,) in gone:
+            spool_file(self._file, one).unlink(missing_ok=True)
         tables = ("pages", "bodies", "crawls")
         self._together(*((f"DELETE FROM {table} WHERE collection = ?", one) for table in tables for one in gone))  # noqa: S608
 
@@ -294,7 +217,7 @@ class CrawlState:
         """Keeps a page with its body and what its server said of it."""
         self.hold_saved(self.save(body, state, headers, entry), body.hash)
 
-    def _held(self, told: Mapping[str, Any], at: int, size: int) -> tuple[_Statement, ...]:
+    def _held(self, told: Mapping[str, Any], at: int, size: int) -> tuple[Statement, ...]:
         values = (
             told["state"], told["target"], told["headers"].get("etag", ""), told["modified"], told["hash"],
             told["type"], told["charset"], json.dumps(told["headers"]), int(time.time()), self._collection, told["url"],
@@ -383,40 +306,3 @@ class CrawlState:
         return [
             Skipped(path=url, reason=why) for one in states for url, why in self._rows(query, self._collection, one)
         ]
-
-    # --- the file ----------------------------------------------------------------------------------
-
-    def _rows(self, query: str, *values: Any) -> list[Any]:
-        with self._mutex:
-            self._write()
-            return self._db.execute(query, values).fetchall()
-
-    def _run(self, query: str, *values: Any) -> None:
-        self._together((query, values))
-
-    def _put_off(self, *statements: _Statement) -> None:
-        """Has statements run with the next that can't wait: many pages then cost one transaction."""
-        with self._brief:
-            self._later += statements
-
-    def _together(self, *statements: _Statement) -> None:
-        """Runs statements now, so that all of them happen or none."""
-        self._put_off(*statements)
-        self.flush()
-
-    def _write(self) -> None:
-        with self._brief:
-            later, self._later = self._later, []
-        if not later:
-            return
-        try:
-            self._db.execute("BEGIN IMMEDIATE")
-            for query, values in later:
-                self._db.execute(query, values)
-            self._db.execute("COMMIT")
-        except BaseException:
-            with self._brief:
-                self._later = [*later, *self._later]
-            if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
-            raise

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from refdesk.crawl.known import Body, Entry, digest_of
 from refdesk.crawl.spool import Spool
-from refdesk.crawl.state import Body, CrawlState, Entry, digest_of
+from refdesk.crawl.state import CrawlState
 
 ROOT = "https://e.org/"
 

@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from refdesk.crawl.frontier import Frontier
+from refdesk.crawl.known import Body, Entry
 from refdesk.crawl.options import Scope, crawl_options
 from refdesk.crawl.rules import Robots
-from refdesk.crawl.state import Body, CrawlState, Entry
+from refdesk.crawl.state import CrawlState
 
 ROOT = "https://e.org/"
 Open = Callable[[], CrawlState]
