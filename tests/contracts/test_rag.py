@@ -334,6 +334,20 @@ def test_an_offset_beyond_all_documents_is_an_empty_page(client: Client) -> None
     assert (listed["documents"], listed["count"]) == ([], 0)
 
 
+def test_subscribers_are_told_of_what_another_process_writes(client: Client, work: Path, tmp_path: Path) -> None:
+    client.raw.notification("notifications/resources/list_changed")  # of code
+    client.raw.request("resources/subscribe", {"uri": "rag://collections/code"})
+    (work / "note.md").write_text("# Note\n")
+    refdesk(tmp_path / "library", "ingest", str(work / "note.md"), "--collection", "code")
+    told = client.raw.notification("notifications/resources/updated")
+    assert told["params"]["uri"] == "rag://collections/code"
+    assert not client.raw.notifications("notifications/resources/list_changed")
+    refdesk(tmp_path / "library", "index", str(work), "--kind", "files", "--name", "second")
+    client.raw.notification("notifications/resources/list_changed")
+    listed = client.raw.request("resources/list")["result"]["resources"]
+    assert "rag://collections/second" in {one["uri"] for one in listed}
+
+
 def test_subscribers_are_told(client: Client, work: Path) -> None:
     client.raw.request("resources/subscribe", {"uri": "rag://collections/code"})
     ingest(client, work / "lib.rs")

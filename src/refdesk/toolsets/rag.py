@@ -15,6 +15,7 @@ from refdesk.toolsets import rag_schemas as schemas
 from refdesk.toolsets.contract import CallContext, CodedErrors, Json, Tool, ToolAnswer, ToolHints, Toolset
 from refdesk.toolsets.icons import icon
 from refdesk.toolsets.rag_near import without_near_duplicates
+from refdesk.toolsets.rag_notices import Notices
 from refdesk.toolsets.rag_resources import resources, templates
 
 _SPARE = 10  # further hits, for those that are nearly the same as a better one
@@ -74,7 +75,7 @@ def rag_toolset(desk: Desk) -> Toolset:
                 "rag_ingest",
                 "Ingest a document",
                 "Ingest a document into the knowledge base.",
-                rag.ingest,
+                rag.notices.telling(rag.ingest),
                 input_schema=schemas.INGEST,
                 output_schema=schemas.INGEST_ANSWER,
                 hints=ToolHints(read_only=False, idempotent=True, open_world=True),
@@ -85,7 +86,7 @@ def rag_toolset(desk: Desk) -> Toolset:
                 "rag_delete",
                 "Delete a document",
                 "Delete a document from the knowledge base.",
-                rag.delete,
+                rag.notices.telling(rag.delete),
                 input_schema=schemas.DELETE,
                 output_schema=schemas.DELETE_ANSWER,
                 hints=ToolHints(read_only=False, destructive=True),
@@ -115,7 +116,7 @@ def rag_toolset(desk: Desk) -> Toolset:
                 "rag_create_collection",
                 "Create a collection",
                 "Create a new collection.",
-                rag.create_collection,
+                rag.notices.telling(rag.create_collection),
                 input_schema=schemas.CREATE,
                 output_schema=schemas.CREATE_ANSWER,
                 hints=ToolHints(read_only=False),
@@ -134,6 +135,8 @@ def rag_toolset(desk: Desk) -> Toolset:
         ),
         resources=lambda: resources(desk),
         templates=templates(desk),
+        attach=rag.notices.attach,
+        poll=rag.notices.poll,
     )
 
 
@@ -142,6 +145,7 @@ class _Rag:
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
+        self.notices = Notices(desk)
 
     def search(self, arguments: Json, context: CallContext) -> ToolAnswer:
         text = arguments["query"]
