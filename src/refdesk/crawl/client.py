@@ -122,7 +122,9 @@ class SiteClient:
 
     def begin(self, url: str, *, etag: str = "", last_modified: str = "", any_type: bool = False) -> Asked:
         """The answer to come, or why there is none; the request goes out now where its site is known."""
-        headers = [*self._headers, *_condition("If-None-Match", etag), *_condition("If-Modified-Since", last_modified)]
+        headers = self._headers
+        if etag or last_modified:
+            headers = [*headers, *_condition("If-None-Match", etag), *_condition("If-Modified-Since", last_modified)]
         try:
             target = self._target(url)
             addresses = self._known_addresses(target.site)

@@ -148,6 +148,8 @@ class _Line:
         self._timeout_s = timeout_s
         self._cafile = cafile
         self._trusts = False
+        self._sent_headers: list[bytes] | None = None
+        self._where: tuple[str, int, tuple[str, ...]] | None = None
         self._sockets: list[socket.socket] = []
         self.curl: Any = pycurl.Curl()
         for option, value in (
@@ -179,9 +181,14 @@ class _Line:
         if order.url.startswith("https:") and not self._trusts:
             self._trust()
         self.curl.setopt(pycurl.URL, order.url)
-        self.curl.setopt(pycurl.HTTPHEADER, order.headers)
-        shown = ",".join(f"[{one}]" if ":" in one else one for one in order.addresses)
-        self.curl.setopt(pycurl.RESOLVE, [f"{order.host}:{order.port}:{shown}"])
+        if order.headers is not self._sent_headers:
+            self._sent_headers = order.headers
+            self.curl.setopt(pycurl.HTTPHEADER, order.headers)
+        where = (order.host, order.port, order.addresses)
+        if where != self._where:
+            self._where = where
+            shown = ",".join(f"[{one}]" if ":" in one else one for one in order.addresses)
+            self.curl.setopt(pycurl.RESOLVE, [f"{order.host}:{order.port}:{shown}"])
 
     def close(self) -> None:
         self._close_sockets()
