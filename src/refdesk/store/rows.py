@@ -6,6 +6,7 @@ import hashlib
 import json
 import zlib
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from refdesk.model import Chunk, Chunking, Collection, Document, Reference, SearchDefaults, StoredChunk, Symbol
@@ -90,9 +91,15 @@ def chunk_values(chunk: Chunk) -> tuple[str, ...]:
     """What a chunk is, apart from its text and where it stands, as columns take it."""
     return (
         storable(chunk.key), chunk.kind, chunk.type, chunk.language, storable(chunk.title),
-        storable(dump(chunk.breadcrumb)), storable(dump(chunk.symbols)), storable(chunk.signature),
+        _breadcrumb(chunk.breadcrumb), storable(dump(chunk.symbols)), storable(chunk.signature),
         storable(chunk.doc_comment), storable(dump(chunk.metadata)),
     )  # fmt: skip
+
+
+@lru_cache(maxsize=2_000)
+def _breadcrumb(names: tuple[str, ...]) -> str:
+    """A breadcrumb as its column takes it; neighbours share it."""
+    return storable(dump(names))
 
 
 def symbol_rows(document: int, symbols: Sequence[Symbol]) -> list[tuple[Any, ...]]:
