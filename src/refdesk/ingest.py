@@ -282,6 +282,7 @@ def _document_write(
         chunks=parsed.chunks,
         vector_keys=prepared.vector_keys,
         terms=prepared.terms,
+        pieces=prepared.pieces,
         symbols=parsed.symbols,
         references=parsed.references,
     )

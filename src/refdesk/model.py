@@ -194,6 +194,7 @@ class DocumentWrite:
     chunks: tuple[Chunk, ...]
     vector_keys: tuple[bytes, ...]  # one per chunk; b"" where the chunk has no vector
     terms: tuple[str, ...] = ()  # of each chunk's text, with blanks between; none: the store asks the analyser
+    pieces: tuple[bytes, ...] = ()  # that each chunk's text begins with, if the embedder spells them
     symbols: tuple[Symbol, ...] = ()
     references: tuple[Reference, ...] = ()
 
@@ -270,6 +271,7 @@ class StoredChunk:
     index: int  # position in the document, 0-based
     document: Document
     chunk: Chunk
+    pieces: bytes = b""  # that the text begins with, as the embedder spells it; empty where it is not known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

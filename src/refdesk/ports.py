@@ -89,7 +89,10 @@ class Judge(Protocol):
 class WordMatching(Protocol):
     """What an embedder may offer besides: single words compared by meaning."""
 
-    def match_words(self, query: str, texts: Sequence[str]) -> Sequence[float]:
+    def spell(self, texts: Sequence[str]) -> Sequence[bytes]:
+        """What each text begins with, for match_words: spelt once when it is kept, not at every query."""
+
+    def match_words(self, query: str, texts: Sequence[str | bytes]) -> Sequence[float]:
         """How well each text's words meet the query's, from about 0 to 1 where all of them stand there."""
 
 

@@ -25,16 +25,24 @@ class Prepared:
     parsed: Parsed
     vector_keys: tuple[bytes, ...]
     terms: tuple[str, ...]  # of the text, with blanks between them
+    pieces: tuple[bytes, ...] = ()  # that the text begins with, if the embedder spells them
     vectors: Mapping[bytes, Vector] = field(default_factory=dict)  # those made already
 
 
-def prepare(parsed: Parsed) -> Prepared:
-    """The document with its keys and terms."""
+def prepare(parsed: Parsed, embedder: Embedder | None) -> Prepared:
+    """The document with its keys, terms and pieces."""
     return Prepared(
         parsed=parsed,
         vector_keys=vector_keys(parsed.chunks),
         terms=tuple(joined(chunk.text) for chunk in parsed.chunks),
+        pieces=pieces(embedder, parsed.chunks),
     )
+
+
+def pieces(embedder: Embedder | None, chunks: Sequence[Chunk]) -> tuple[bytes, ...]:
+    """What the text of each chunk begins with, where the embedder compares single words."""
+    spell = getattr(embedder, "spell", None)
+    return tuple(spell([chunk.text for chunk in chunks])) if spell is not None else ()
 
 
 def vector_keys(chunks: Sequence[Chunk]) -> tuple[bytes, ...]:

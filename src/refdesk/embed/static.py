@@ -56,7 +56,11 @@ class StaticEmbedder:
         """The same for queries, in which other pieces matter."""
         return self._embed(texts, _QUERY)
 
-    def match_words(self, query: str, texts: Sequence[str]) -> list[float]:
+    def spell(self, texts: Sequence[str]) -> list[bytes]:
+        """The pieces that each text begins with, as many as words are compared in."""
+        return [self._matcher.spell(text) for text in texts]
+
+    def match_words(self, query: str, texts: Sequence[str | bytes]) -> list[float]:
         """How well each text's words meet the query's, from about 0 to 1 where all of them stand there."""
         return self._matcher.match(query, texts)
 

@@ -26,9 +26,9 @@ class WordMatcher:
         self._weights = weights  # of the pieces in a query
         self._lengths = np.zeros(len(rows), np.float32)  # of the rows; 0 where not yet needed
         self._ids = ids
-        self._read = lru_cache(_REMEMBERED)(self._spelt)
+        self._read = lru_cache(_REMEMBERED)(self.spell)
 
-    def _spelt(self, text: str) -> bytes:
+    def spell(self, text: str) -> bytes:
         """The text's first pieces; of a long text no more is spelt than they take."""
         found, start = b"", 0
         while len(found) < 2 * _MOST_READ and start < len(text):
@@ -38,10 +38,10 @@ class WordMatcher:
             start = end
         return found[: 2 * _MOST_READ]
 
-    def match(self, query: str, texts: Sequence[str]) -> list[float]:
-        """For each text 1 where it has all of the query's pieces, about 0 where it has nothing like them."""
+    def match(self, query: str, texts: Sequence[str | bytes]) -> list[float]:
+        """For each text, spelt or not: 1 where it has all of the query's pieces, about 0 where none is like them."""
         asked = np.unique(np.frombuffer(self._read(query), np.uint16)[:_MOST_ASKED]).astype(np.int64)
-        read = [self._read(text) for text in texts]
+        read = [text if isinstance(text, bytes) else self._read(text) for text in texts]
         if not asked.size or not any(read):
             return [0.0] * len(texts)
         cosines = self._cosines(asked, np.frombuffer(b"".join(read), np.uint16))

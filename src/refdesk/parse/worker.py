@@ -23,10 +23,10 @@ STALLED_S = 60.0  # a group that takes longer is taken apart, a file that takes 
 _COLLECT_EVERY = 30  # groups; what parsing leaves behind holds no circles but in errors
 
 
-def prepare_one(parser: Parser, content: Content, chunking: Chunking) -> Prepared | Skipped:
-    """The content parsed, with its keys and terms, or why there is nothing of it."""
+def prepare_one(parser: Parser, content: Content, chunking: Chunking, embedder: Embedder | None) -> Prepared | Skipped:
+    """The content parsed, with what is derived from it, or why there is nothing of it."""
     try:
-        return prepare(parser.parse(content, chunking))
+        return prepare(parser.parse(content, chunking), embedder)
     except ParseFailed as error:
         return Skipped(path=content.path, reason=str(error))
     except (RecursionError, MemoryError, ValueError, LookupError, ArithmeticError, TypeError, AttributeError) as error:
@@ -109,7 +109,7 @@ def _serve(pipe: Connection, parser: Parser, embedder: Embedder | None) -> None:
     with contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
         for number in count(1):
             group, chunking = pipe.recv()
-            found = [prepare_one(parser, content, chunking) for content in group]
+            found = [prepare_one(parser, content, chunking, embedder) for content in group]
             vectors = _embedded(pipe, embedder, found) if embedder is not None else {}
             pipe.send(([_packed(one) for one in found], list(vectors), _matrix(vectors)))
             if number % _COLLECT_EVERY == 0:
@@ -156,6 +156,7 @@ def _packed(one: Prepared | Skipped) -> Any:
         [tuple(reference) for reference in parsed.references],
         one.vector_keys,
         one.terms,
+        one.pieces,
     )
 
 
@@ -173,7 +174,7 @@ def unpacked(packed: bytes) -> list[Prepared | Skipped]:
 def _unpacked(sent: Any, vectors: Mapping[bytes, Any]) -> Prepared | Skipped:
     if isinstance(sent, Skipped):
         return sent
-    (title, content_type, text, metadata, notes), chunks, symbols, references, keys, terms = sent
+    (title, content_type, text, metadata, notes), chunks, symbols, references, keys, terms, pieces = sent
     parsed = Parsed(
         title=title,
         content_type=content_type,
@@ -185,4 +186,4 @@ def _unpacked(sent: Any, vectors: Mapping[bytes, Any]) -> Prepared | Skipped:
         references=tuple(map(Reference._make, references)),
     )
     made = {key: vectors[key] for key in keys if key in vectors}
-    return Prepared(parsed=parsed, vector_keys=keys, terms=terms, vectors=made)
+    return Prepared(parsed=parsed, vector_keys=keys, terms=terms, pieces=pieces, vectors=made)

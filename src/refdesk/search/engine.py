@@ -117,8 +117,7 @@ class Engine:
         window: Sequence[int],
         closely: int,
     ) -> list[Ranked]:
-        missing = [chunk_id for chunk_id in window if chunk_id not in found.loaded]
-        stored = {**found.loaded, **self._store.chunks(missing)}
+        stored = self._store.chunks(window)
         there = [chunk_id for chunk_id in window if chunk_id in stored]  # not removed by another process since then
         blend = _fuse(query, found, rerank.weights().blend[asked.kind], there[:closely])
         close = [Ranked(stored[chunk_id], blend[chunk_id]) for chunk_id in there[:closely]]

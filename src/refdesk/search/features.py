@@ -82,11 +82,11 @@ def passage(stored: StoredChunk, asked: Understood, wanted: Container[str] = NAM
     return {name: value for name, value in found.items() if value}
 
 
-def texts(passages: Sequence[StoredChunk]) -> list[str]:
-    """What is compared word by word: all the texts, then all the headings, then all the paths."""
+def texts(passages: Sequence[StoredChunk]) -> list[str | bytes]:
+    """What is compared word by word: all the texts, spelt already if they can be, then all the headings, the paths."""
     chunks = [one.chunk for one in passages]
     heads = [" ".join((*one.breadcrumb[-2:], one.title, *one.symbols[:8], one.signature)) for one in chunks]
-    return [*(one.text for one in chunks), *heads, *(one.document.path for one in passages)]
+    return [*(one.pieces or one.chunk.text for one in passages), *heads, *(one.document.path for one in passages)]
 
 
 def names(stored: StoredChunk) -> Mapping[str, str]:

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from refdesk.model import Query, Scored, StoredChunk, Vector
+from refdesk.model import Query, Scored, Vector
 from refdesk.ports import Embedder, Store
 from refdesk.search import confidence, fuse
 from refdesk.search.understand import Understood
 
 _BESIDE = 4  # searches at once whose vectors are compared beside
-_LIKELY = 20  # of those found by words, which will be looked at closely: loaded while waiting for the vectors
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +24,6 @@ class Candidates:
     nearest: tuple[float, ...] = ()  # the highest cosines, best first
     frequency: Mapping[str, int] = field(default_factory=dict)  # of the terms, where it is to be judged by
     passages: int = 0  # that they were counted in
-    loaded: Mapping[int, StoredChunk] = field(default_factory=dict)  # some, while there was time
     notes: tuple[str, ...] = ()
 
 
@@ -64,7 +62,6 @@ class LookUp:
             is_judged = confidence.is_judged(asked)
             frequency = self._store.document_frequency(asked.terms) if is_judged else {}
             passages = self._store.passages() if is_judged else 0
-            loaded = self._store.chunks([one.chunk_id for one in lexical[:_LIKELY]])
         finally:
             near = beside.result()
         nearest = {one.chunk_id: one.score for one in near}
@@ -73,7 +70,7 @@ class LookUp:
         relevant = {chunk_id: score for chunk_id, score in nearest.items() if score >= floor or chunk_id in known}
         cut = len(lexical) >= pool or (len(near) >= pool and near[-1].score >= floor)
         highest = tuple(one.score for one in near[: confidence.COMPARED])
-        return Candidates(lexical, {**unseen, **relevant}, cut, highest, frequency, passages, loaded)
+        return Candidates(lexical, {**unseen, **relevant}, cut, highest, frequency, passages)
 
     def _phrases(self, query: Query, asked: Understood, pool: int) -> Sequence[Scored]:
         """Passages that hold every quoted phrase, by the whole query's score, else by the phrase's own."""

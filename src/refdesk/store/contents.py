@@ -15,10 +15,10 @@ from refdesk.model import DocumentWrite, EmbedderIdentity, Vector
 
 Table = Literal["texts", "blobs", "vectors"]
 
-_COLUMNS: Mapping[Table, tuple[str, str]] = {
+_COLUMNS: Mapping[Table, tuple[str, ...]] = {
     "texts": ("hash", "text"),
     "blobs": ("hash", "data"),
-    "vectors": ("key", "data"),
+    "vectors": ("key", "data", "pieces"),
 }
 _ASKED = 500  # of the values that a statement may bind
 _DROP_LOOSE_TEXTS = """
@@ -34,31 +34,40 @@ _DROP_LOOSE_VECTORS = "DELETE FROM vectors WHERE NOT EXISTS (SELECT 1 FROM chunk
 
 def put(db: sqlite3.Connection, table: Table, given: Mapping[bytes, Any]) -> dict[bytes, int]:
     """Keeps the contents under their keys and returns their rows."""
-    return _put(db, table, given.keys(), lambda new: [given[key] for key in new])
+    return _put(db, table, given.keys(), lambda new: [(given[key],) for key in new])
 
 
 def put_vectors(
-    db: sqlite3.Connection, writes: Iterable[DocumentWrite], vectors: Mapping[bytes, Vector]
+    db: sqlite3.Connection, writes: Sequence[DocumentWrite], vectors: Mapping[bytes, Vector]
 ) -> dict[bytes, int]:
     """Keeps the vectors and returns the rows of all that the writes name."""
     named = {key: None for write in writes for key in write.vector_keys if key}
     if vectors:
         _refuse_other_dimensions(db, vectors.values())
         named |= dict.fromkeys(vectors)
-    return _put(db, "vectors", named, lambda new: _packed_vectors(new, vectors))
+    pieces = {key: own for write in writes for key, own in zip(write.vector_keys, write.pieces, strict=False)}
+
+    def rows(new: Sequence[bytes]) -> Iterable[tuple[Any, ...]]:
+        return zip(_packed_vectors(new, vectors), (pieces.get(key, b"") for key in new), strict=True)
+
+    return _put(db, "vectors", named, rows)
 
 
 def _put(
-    db: sqlite3.Connection, table: Table, keys: Iterable[bytes], values: Callable[[Sequence[bytes]], Sequence[Any]]
+    db: sqlite3.Connection,
+    table: Table,
+    keys: Iterable[bytes],
+    values: Callable[[Sequence[bytes]], Iterable[tuple[Any, ...]]],
 ) -> dict[bytes, int]:
-    key_column, column = _COLUMNS[table]
+    key_column, *columns = _COLUMNS[table]
     wanted = list(keys)
     found = _ids(db, table, wanted)
     new = [key for key in wanted if key not in found]
     if new:
         first = int(db.execute(f"SELECT coalesce(max(id), 0) + 1 FROM {table}").fetchone()[0])
-        statement = f"INSERT INTO {table} (id, {key_column}, {column}) VALUES (?, ?, ?)"
-        db.executemany(statement, zip(count(first), new, values(new)))
+        places = ", ".join("?" * (2 + len(columns)))
+        statement = f"INSERT INTO {table} (id, {', '.join((key_column, *columns))}) VALUES ({places})"
+        db.executemany(statement, ((row, key, *own) for row, key, own in zip(count(first), new, values(new))))
         found.update(zip(new, count(first)))
     return found
 

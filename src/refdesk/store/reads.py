@@ -28,7 +28,9 @@ from refdesk.store import rows
 _LARGEST = 2**63 - 1  # that the record can count to
 _FROM_DOCUMENTS = " FROM documents d JOIN collections n ON n.id = d.collection "
 _SELECT_DOCUMENT = "SELECT " + rows.DOCUMENT + _FROM_DOCUMENTS
-_SELECT_CHUNK = "SELECT " + rows.CHUNK + " FROM chunks c JOIN texts t ON t.id = c.text "
+_SELECT_CHUNK = (
+    "SELECT " + rows.CHUNK + " FROM chunks c JOIN texts t ON t.id = c.text LEFT JOIN vectors v ON v.id = c.vector "
+)
 _DOCUMENT_COLUMNS = rows.DOCUMENT.count(",") + 1
 _SYMBOL = "s.name, s.qualified, s.kind, s.start_line, s.end_line, s.signature"
 Owning = Callable[[sqlite3.Connection, set[int]], Mapping[int, Document]]  # the documents of some rows

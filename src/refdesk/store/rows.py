@@ -18,7 +18,7 @@ DOCUMENT = (
 )
 CHUNK = (
     "c.id, c.position, c.document, t.text, c.kind, c.type, c.language, c.start_line, c.end_line, c.tokens, c.key,"
-    " c.title, c.breadcrumb, c.symbols, c.signature, c.doc_comment, c.metadata"
+    " c.title, c.breadcrumb, c.symbols, c.signature, c.doc_comment, c.metadata, v.pieces"
 )
 
 _decode = json.JSONDecoder().raw_decode  # what dump() wrote has no blanks around it, which json.loads looks for
@@ -178,4 +178,5 @@ def chunk_from(row: Sequence[Any], document: Document) -> StoredChunk:
             doc_comment=row[15],
             metadata=load_map(row[16]),
         ),
+        pieces=row[17] or b"",
     )

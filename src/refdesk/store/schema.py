@@ -82,8 +82,13 @@ def _create(db: sqlite3.Connection) -> None:
             db.execute(statement)
 
 
+def _add_pieces(db: sqlite3.Connection) -> None:
+    """Beside each vector the pieces that its text begins with, as its embedder spells them, where it compares words."""
+    db.execute("ALTER TABLE vectors ADD COLUMN pieces BLOB NOT NULL DEFAULT x''")
+
+
 # The record's version is the number of steps that made it; a step is never changed once released.
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_create,)
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_create, _add_pieces)
 
 
 def version(db: sqlite3.Connection) -> int:
