@@ -344,6 +344,16 @@ def test_equal_vectors_come_by_id(store: Store) -> None:
     assert ids == sorted(ids) and len(ids) == 10
 
 
+def test_the_pieces_of_a_text_are_kept_with_its_vector(store: Store) -> None:
+    store.apply(batch(dataclasses.replace(write("a", ["alpha", "beta"]), pieces=(b"\x01\x00", b"\x02\x00\x03\x00"))))
+    assert [one.pieces for one in store.chunks_of("a")] == [b"\x01\x00", b"\x02\x00\x03\x00"]
+    store.apply(batch(write("b", ["beta", "gamma"]), write("c", ["delta"], vectors=False)))
+    kept = store.chunks([one.id for one in (*store.chunks_of("b"), *store.chunks_of("c"))])
+    assert {one.chunk.text: one.pieces for one in kept.values()} == {
+        "beta": b"\x02\x00\x03\x00", "gamma": b"", "delta": b"",
+    }  # fmt: skip
+
+
 def test_vectors_are_kept_once_and_known_by_key(store: Store) -> None:
     store.apply(batch(write("a", ["alpha"])))
     assert store.missing_vectors([key("alpha"), key("beta"), b""]) == {key("beta")}

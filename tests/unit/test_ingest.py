@@ -11,6 +11,7 @@ from threading import Barrier
 import pytest
 
 from refdesk.desk import Desk
+from refdesk.embed.static import StaticEmbedder
 from refdesk.errors import Cancelled, CollectionExists, CollectionNotFound, EmbedderMismatch, InvalidInput
 from refdesk.model import EmbedderIdentity, Query
 from refdesk.progress import Progress
@@ -239,6 +240,23 @@ def test_a_library_of_another_model_is_refused_until_reembedded(desk: Desk, tree
     assert desk.reembed() > 0
     assert desk.embedder is not None
     assert desk.search(Query(text="does thing number", alpha=1.0)).hits
+
+
+def test_texts_are_spelt_when_they_are_kept_and_again_for_another_model(desk: Desk, tree: Tree) -> None:
+    desk.index(tree(FILES), "code", name="c")
+
+    def kept() -> dict[str, bytes]:
+        documents = desk.store.documents("c", 100, 0)
+        return {one.chunk.text: one.pieces for document in documents for one in desk.store.chunks_of(document.id)}
+
+    first = kept()
+    assert desk.embedder is not None
+    assert first == dict(zip(first, StaticEmbedder().spell(list(first)), strict=True))
+    assert all(first.values())
+    desk.store.set_embedder_identity(EmbedderIdentity("other", "1", 256))
+    assert not any(kept().values())
+    desk.reembed()
+    assert kept() == first
 
 
 def test_many_files_are_parsed_by_workers_in_order(tmp_path: Path, tree: Tree) -> None:

@@ -29,3 +29,14 @@ def test_other_texts_do_not_change_a_match(model: StaticEmbedder) -> None:
 def test_nothing_known_is_asked(model: StaticEmbedder) -> None:
     assert model.match_words("", ["text"]) == [0.0]
     assert model.match_words("a query", []) == []
+
+
+@pytest.mark.parametrize(
+    "text", ["close the stream", "", "parse_header " * 90 + "tail", "naïve Größe " * 80, "x" * 900]
+)
+def test_a_text_may_be_spelt_before(model: StaticEmbedder, text: str) -> None:
+    (spelt,) = model.spell([text])
+    assert model.match_words("open a stream and parse it", [spelt, text]) == pytest.approx(
+        model.match_words("open a stream and parse it", [text, text]), abs=0
+    )
+    assert len(spelt) <= 2 * 96

@@ -316,6 +316,18 @@ def test_an_older_library_is_brought_up_to_date(folder: Path, monkeypatch: pytes
     store.close()
 
 
+def test_a_library_of_the_first_version_is_read(folder: Path) -> None:
+    with sqlite3.connect(folder / "record.db") as db:
+        db.execute("ALTER TABLE vectors DROP COLUMN pieces")
+        db.execute("PRAGMA user_version = 1")
+    db.close()
+    store = _opened(folder)
+    assert _counts(store) == (20, 20)
+    (hit, *_) = store.nearest(vector("q"), Filters(), 5)
+    assert store.chunks([hit.chunk_id])[hit.chunk_id].pieces == b""
+    store.close()
+
+
 def test_a_failed_migration_changes_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(db: sqlite3.Connection) -> None:
         db.execute("CREATE TABLE later (x INTEGER) STRICT")
