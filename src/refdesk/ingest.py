@@ -22,10 +22,9 @@ from refdesk.model import (
     FileState,
     Found,
     Skipped,
-    Vector,
 )
 from refdesk.ports import Embedder, Source, Store
-from refdesk.prepare import Missing, Prepared, embed_writes
+from refdesk.prepare import Embedded, Missing, Prepared, embed_writes
 from refdesk.progress import Progress, Report
 
 _BATCH_CHUNKS = 4_000  # a transaction's size: large enough to be fast, small enough to lose little and hold little
@@ -181,7 +180,7 @@ class Writer:
     ) -> None:
         writes: list[DocumentWrite] = []
         chunks = held = 0
-        vectors: dict[bytes, Vector] = {}
+        made = Embedded()
         missing = self._store.missing_vectors
         with _collecting_seldom():
             for content, found in self._pool.parse_all(contents, collection.chunking, missing, size):
@@ -192,15 +191,15 @@ class Writer:
                     continue
                 write = _document_write(collection, content, found, known.get(content.uri))
                 writes.append(write if self._embedder else replace(write, vector_keys=(b"",) * len(write.chunks)))
-                vectors.update(found.vectors)
+                made.update(found.embedded)
                 chunks += len(write.chunks)
                 held += len(content.data)
                 if chunks >= _BATCH_CHUNKS or held >= _BATCH_BYTES:
-                    self._apply(collection, writes, vectors, report)
-                    writes, vectors, chunks, held = [], {}, 0, 0
+                    self._apply(collection, writes, made, report)
+                    writes, made, chunks, held = [], Embedded(), 0, 0
                     gc.collect(1)
             if writes:
-                self._apply(collection, writes, vectors, report)
+                self._apply(collection, writes, made, report)
 
     def _drop_unreadable(self, collection: Collection, document: Document | None, report: Report) -> None:
         """A file that can't be read any more must not be found with lines it no longer has."""
@@ -212,14 +211,16 @@ class Writer:
         self,
         collection: Collection,
         writes: Sequence[DocumentWrite],
-        vectors: Mapping[bytes, Vector],  # made already; two documents that were parsed at once may both bring one
+        made: Embedded,  # already; two documents that were parsed at once may both bring one
         report: Report,
     ) -> None:
         if self._embedder:
-            vectors = {**vectors, **embed_writes(self._store, self._embedder, writes, vectors.keys())}
-        self._store.apply(Batch(collection=collection.name, writes=tuple(writes), vectors=vectors))
+            made.update(embed_writes(self._store, self._embedder, writes, made.vectors.keys()))
+        self._store.apply(
+            Batch(collection=collection.name, writes=tuple(writes), vectors=made.vectors, pieces=made.pieces)
+        )
         report.written += len(writes)
-        report.embedded += len(vectors)
+        report.embedded += len(made.vectors)
         report.chunks += sum(len(write.chunks) for write in writes)
         report.symbols += sum(len(write.symbols) for write in writes)
         report.references += sum(len(write.references) for write in writes)
@@ -282,7 +283,6 @@ def _document_write(
         chunks=parsed.chunks,
         vector_keys=prepared.vector_keys,
         terms=prepared.terms,
-        pieces=prepared.pieces,
         symbols=parsed.symbols,
         references=parsed.references,
     )

@@ -194,7 +194,6 @@ class DocumentWrite:
     chunks: tuple[Chunk, ...]
     vector_keys: tuple[bytes, ...]  # one per chunk; b"" where the chunk has no vector
     terms: tuple[str, ...] = ()  # of each chunk's text, with blanks between; none: the store asks the analyser
-    pieces: tuple[bytes, ...] = ()  # that each chunk's text begins with, if the embedder spells them
     symbols: tuple[Symbol, ...] = ()
     references: tuple[Reference, ...] = ()
 
@@ -208,6 +207,7 @@ class Batch:
     removes: tuple[str, ...] = ()  # document ids
     touches: tuple[Document, ...] = ()  # same content: new path, uri, size, time or metadata
     vectors: Mapping[bytes, Vector] = field(default_factory=dict)  # new ones by key, L2-normalised
+    pieces: Mapping[bytes, bytes] = field(default_factory=dict)  # that their texts begin with, if the embedder tells
 
 
 @dataclass(frozen=True, slots=True)

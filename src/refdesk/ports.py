@@ -89,8 +89,15 @@ class Judge(Protocol):
 class WordMatching(Protocol):
     """What an embedder may offer besides: single words compared by meaning."""
 
-    def spell(self, texts: Sequence[str]) -> Sequence[bytes]:
-        """What each text begins with, for match_words: spelt once when it is kept, not at every query."""
+    @property
+    def most_compared(self) -> int:
+        """How many bytes of a spelt text match_words looks at: so many are kept with its vector."""
+
+    def spell(self, text: str) -> bytes:
+        """The text as match_words and embed_spelt take it; of texts with a blank between them, one behind the other."""
+
+    def embed_spelt(self, texts: Sequence[bytes]) -> Vector:
+        """As embed_passages, of spelt texts."""
 
     def match_words(self, query: str, texts: Sequence[str | bytes]) -> Sequence[float]:
         """How well each text's words meet the query's, from about 0 to 1 where all of them stand there."""

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from refdesk.analyse import joined
 from refdesk.model import Chunk, DocumentWrite, Parsed
-from refdesk.ports import Embedder, Store
+from refdesk.ports import Embedder, Store, WordMatching
 
 if TYPE_CHECKING:
     from refdesk.model import Vector
 
 Missing = Callable[[Iterable[bytes]], set[bytes]]  # those of the keys that no vector is kept under
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """What an embedder made of texts, by their keys."""
+
+    vectors: dict[bytes, Vector] = field(default_factory=dict)
+    pieces: dict[bytes, bytes] = field(default_factory=dict)  # that the texts begin with, if it compares single words
+
+    def update(self, other: Embedded) -> None:
+        """Takes what the other has."""
+        self.vectors.update(other.vectors)
+        self.pieces.update(other.pieces)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,24 +38,16 @@ class Prepared:
     parsed: Parsed
     vector_keys: tuple[bytes, ...]
     terms: tuple[str, ...]  # of the text, with blanks between them
-    pieces: tuple[bytes, ...] = ()  # that the text begins with, if the embedder spells them
-    vectors: Mapping[bytes, Vector] = field(default_factory=dict)  # those made already
+    embedded: Embedded = field(default_factory=Embedded)  # what was made already
 
 
-def prepare(parsed: Parsed, embedder: Embedder | None) -> Prepared:
-    """The document with its keys, terms and pieces."""
+def prepare(parsed: Parsed) -> Prepared:
+    """The document with its keys and terms."""
     return Prepared(
         parsed=parsed,
         vector_keys=vector_keys(parsed.chunks),
         terms=tuple(joined(chunk.text) for chunk in parsed.chunks),
-        pieces=pieces(embedder, parsed.chunks),
     )
-
-
-def pieces(embedder: Embedder | None, chunks: Sequence[Chunk]) -> tuple[bytes, ...]:
-    """What the text of each chunk begins with, where the embedder compares single words."""
-    spell = getattr(embedder, "spell", None)
-    return tuple(spell([chunk.text for chunk in chunks])) if spell is not None else ()
 
 
 def vector_keys(chunks: Sequence[Chunk]) -> tuple[bytes, ...]:
@@ -52,9 +57,13 @@ def vector_keys(chunks: Sequence[Chunk]) -> tuple[bytes, ...]:
 
 def embedding_text(chunk: Chunk) -> str:
     """What is embedded: where the chunk stands and what it says; no path, so that a moved file keeps its vectors."""
-    where = chunk.breadcrumb[1:] if chunk.type == "code" and chunk.kind != "section" else chunk.breadcrumb
-    head = " > ".join((*where, chunk.title) if chunk.title not in where[-1:] else where)
+    head = _head(chunk)
     return f"{head}\n{chunk.text}" if head else chunk.text
+
+
+def _head(chunk: Chunk) -> str:
+    where = chunk.breadcrumb[1:] if chunk.type == "code" and chunk.kind != "section" else chunk.breadcrumb
+    return " > ".join((*where, chunk.title) if chunk.title not in where[-1:] else where)
 
 
 def vector_key(text: str) -> bytes:
@@ -62,19 +71,26 @@ def vector_key(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def embed_missing(embedder: Embedder, chunks: Iterable[tuple[bytes, Chunk]], missing: Missing) -> dict[bytes, Vector]:
+def embed_missing(embedder: Embedder, chunks: Iterable[tuple[bytes, Chunk]], missing: Missing) -> Embedded:
     """Vectors for the chunks, given with their keys, whose text was never embedded before."""
     by_key = dict(chunks)
     wanted = sorted(missing(by_key))
     if not wanted:
-        return {}
-    rows = embedder.embed_passages([embedding_text(by_key[key]) for key in wanted])
-    return dict(zip(wanted, rows, strict=True))
+        return Embedded()
+    new = [by_key[key] for key in wanted]
+    if not hasattr(embedder, "spell"):
+        rows = embedder.embed_passages([embedding_text(chunk) for chunk in new])
+        return Embedded(dict(zip(wanted, rows, strict=True)))
+    spelling = cast(WordMatching, embedder)
+    spelt = [spelling.spell(chunk.text) for chunk in new]
+    rows = spelling.embed_spelt([spelling.spell(_head(chunk)) + own for chunk, own in zip(new, spelt, strict=True)])
+    pieces = (own[: spelling.most_compared] for own in spelt)
+    return Embedded(dict(zip(wanted, rows, strict=True)), dict(zip(wanted, pieces, strict=True)))
 
 
 def embed_writes(
     store: Store, embedder: Embedder, writes: Sequence[DocumentWrite], made: AbstractSet[bytes] = frozenset()
-) -> dict[bytes, Vector]:
+) -> Embedded:
     """Vectors for the chunks of the writes that the store has none for, but for those made already."""
     chunks = (one for write in writes for one in zip(write.vector_keys, write.chunks, strict=True))
     return embed_missing(embedder, chunks, lambda keys: store.missing_vectors(key for key in keys if key not in made))

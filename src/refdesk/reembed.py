@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from refdesk.model import Batch, Document, DocumentWrite
 from refdesk.ports import Embedder, Store
-from refdesk.prepare import embed_writes, pieces, vector_keys
+from refdesk.prepare import embed_writes, vector_keys
 from refdesk.progress import Progress
 
 _DOCUMENTS = 200  # embedded at a time
@@ -28,23 +28,23 @@ def embed_rest(store: Store, embedder: Embedder, collection: str, progress: Prog
         while (ids := store.unembedded(collection, _DOCUMENTS)) and ids != before:
             before = ids
             documents = [document for one in ids if (document := store.document(one)) is not None]
-            writes = [_rewrite(store, embedder, document) for document in documents]
-            vectors = embed_writes(store, embedder, writes)
-            store.apply(Batch(collection=collection, writes=tuple(writes), vectors=vectors))
-            embedded += len(vectors)
+            writes = [_rewrite(store, document) for document in documents]
+            made = embed_writes(store, embedder, writes)
+            batch = Batch(collection=collection, writes=tuple(writes), vectors=made.vectors, pieces=made.pieces)
+            store.apply(batch)
+            embedded += len(made.vectors)
             done += len(documents)
             progress.step(done, 0, f"embedding {collection}")
     return embedded
 
 
-def _rewrite(store: Store, embedder: Embedder, document: Document) -> DocumentWrite:
+def _rewrite(store: Store, document: Document) -> DocumentWrite:
     chunks = tuple(one.chunk for one in store.chunks_of(document.id))
     return DocumentWrite(
         document=document,
         raw=store.raw(document.id),
         chunks=chunks,
         vector_keys=vector_keys(chunks),
-        pieces=pieces(embedder, chunks),
         symbols=tuple(store.symbols_of(document.id)),
         references=tuple(store.references_of(document.id)),
     )

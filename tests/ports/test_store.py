@@ -345,7 +345,8 @@ def test_equal_vectors_come_by_id(store: Store) -> None:
 
 
 def test_the_pieces_of_a_text_are_kept_with_its_vector(store: Store) -> None:
-    store.apply(batch(dataclasses.replace(write("a", ["alpha", "beta"]), pieces=(b"\x01\x00", b"\x02\x00\x03\x00"))))
+    pieces = {key("alpha"): b"\x01\x00", key("beta"): b"\x02\x00\x03\x00"}
+    store.apply(dataclasses.replace(batch(write("a", ["alpha", "beta"])), pieces=pieces))
     assert [one.pieces for one in store.chunks_of("a")] == [b"\x01\x00", b"\x02\x00\x03\x00"]
     store.apply(batch(write("b", ["beta", "gamma"]), write("c", ["delta"], vectors=False)))
     kept = store.chunks([one.id for one in (*store.chunks_of("b"), *store.chunks_of("c"))])

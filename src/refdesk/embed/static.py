@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from refdesk.embed.pieces import Pieces
 from refdesk.embed.rows import normalised
-from refdesk.embed.words import WordMatcher
+from refdesk.embed.words import MOST_READ, WordMatcher
 from refdesk.errors import EmbeddingError
 from refdesk.model import EmbedderIdentity
 
@@ -56,20 +56,31 @@ class StaticEmbedder:
         """The same for queries, in which other pieces matter."""
         return self._embed(texts, _QUERY)
 
-    def spell(self, texts: Sequence[str]) -> list[bytes]:
-        """The pieces that each text begins with, as many as words are compared in."""
-        return [self._matcher.spell(text) for text in texts]
+    @property
+    def most_compared(self) -> int:
+        """How many bytes of a spelt text are looked at when words are compared."""
+        return 2 * MOST_READ
+
+    def spell(self, text: str) -> bytes:
+        """The text's pieces, each in two bytes."""
+        return self._pieces.ids(text)
+
+    def embed_spelt(self, texts: Sequence[bytes]) -> NDArray[np.float32]:
+        """One row per spelt text, as of a passage."""
+        return self._embed_spelt(texts, _PASSAGE)
 
     def match_words(self, query: str, texts: Sequence[str | bytes]) -> list[float]:
         """How well each text's words meet the query's, from about 0 to 1 where all of them stand there."""
         return self._matcher.match(query, texts)
 
     def _embed(self, texts: Sequence[str], side: int) -> NDArray[np.float32]:
+        return self._embed_spelt([self._pieces.ids(text) for text in texts], side)
+
+    def _embed_spelt(self, texts: Sequence[bytes], side: int) -> NDArray[np.float32]:
         sums = np.zeros((len(texts), self.identity.dimension), np.float32)
         block: list[bytes] = []
         first = size = 0
-        for number, text in enumerate(texts):
-            ids = self._pieces.ids(text)
+        for number, ids in enumerate(texts):
             block.append(ids)
             size += len(ids) // 2
             if size >= _BLOCK or number == len(texts) - 1:

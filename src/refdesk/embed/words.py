@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _MOST_ASKED = 32  # of a query's pieces
-_MOST_READ = 96  # of a text's pieces
+MOST_READ = 96  # of a text's pieces
 _AT_ONCE = 550  # characters that are spelt before it is seen whether more are needed
 _REMEMBERED = 5_000  # texts whose pieces are kept: 2 MB at most
 
@@ -26,17 +26,17 @@ class WordMatcher:
         self._weights = weights  # of the pieces in a query
         self._lengths = np.zeros(len(rows), np.float32)  # of the rows; 0 where not yet needed
         self._ids = ids
-        self._read = lru_cache(_REMEMBERED)(self.spell)
+        self._read = lru_cache(_REMEMBERED)(self._spelt)
 
-    def spell(self, text: str) -> bytes:
+    def _spelt(self, text: str) -> bytes:
         """The text's first pieces; of a long text no more is spelt than they take."""
         found, start = b"", 0
-        while len(found) < 2 * _MOST_READ and start < len(text):
+        while len(found) < 2 * MOST_READ and start < len(text):
             end = text.rfind(" ", start + 1, start + _AT_ONCE) if len(text) - start > _AT_ONCE else len(text)
             end = end if end > 0 else len(text)  # no piece goes over a blank, but over anything else it may
             found += self._ids(text[start:end])
             start = end
-        return found[: 2 * _MOST_READ]
+        return found[: 2 * MOST_READ]
 
     def match(self, query: str, texts: Sequence[str | bytes]) -> list[float]:
         """For each text, spelt or not: 1 where it has all of the query's pieces, about 0 where none is like them."""

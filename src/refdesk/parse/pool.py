@@ -46,9 +46,7 @@ class Pool:
                 more = sum(len(one.data) for one in group)
                 if self._count < 2 or (size <= _MANY_BYTES and inline + more <= _INLINE_BYTES):
                     inline += more
-                    yield from (
-                        (content, prepare_one(self._parser, content, chunking, self._embedder)) for content in group
-                    )
+                    yield from ((content, prepare_one(self._parser, content, chunking)) for content in group)
                 else:
                     yield from self._in_workers(workers, _chain(group, groups), chunking, missing)
                 if self._count > 1 and not workers and inline > _INLINE_BYTES // 2:  # they come up meanwhile

@@ -17,16 +17,16 @@ from typing import Any
 from refdesk.errors import ParseFailed, RefdeskError
 from refdesk.model import Chunk, Chunking, Content, Parsed, Reference, Skipped, Symbol
 from refdesk.ports import Embedder, Parser
-from refdesk.prepare import Missing, Prepared, embed_missing, prepare
+from refdesk.prepare import Embedded, Missing, Prepared, embed_missing, prepare
 
 STALLED_S = 60.0  # a group that takes longer is taken apart, a file that takes longer is skipped
 _COLLECT_EVERY = 30  # groups; what parsing leaves behind holds no circles but in errors
 
 
-def prepare_one(parser: Parser, content: Content, chunking: Chunking, embedder: Embedder | None) -> Prepared | Skipped:
-    """The content parsed, with what is derived from it, or why there is nothing of it."""
+def prepare_one(parser: Parser, content: Content, chunking: Chunking) -> Prepared | Skipped:
+    """The content parsed, with its keys and terms, or why there is nothing of it."""
     try:
-        return prepare(parser.parse(content, chunking), embedder)
+        return prepare(parser.parse(content, chunking))
     except ParseFailed as error:
         return Skipped(path=content.path, reason=str(error))
     except (RecursionError, MemoryError, ValueError, LookupError, ArithmeticError, TypeError, AttributeError) as error:
@@ -109,14 +109,14 @@ def _serve(pipe: Connection, parser: Parser, embedder: Embedder | None) -> None:
     with contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
         for number in count(1):
             group, chunking = pipe.recv()
-            found = [prepare_one(parser, content, chunking, embedder) for content in group]
-            vectors = _embedded(pipe, embedder, found) if embedder is not None else {}
-            pipe.send(([_packed(one) for one in found], list(vectors), _matrix(vectors)))
+            found = [prepare_one(parser, content, chunking) for content in group]
+            made = _embedded(pipe, embedder, found) if embedder is not None else Embedded()
+            pipe.send(([_packed(one) for one in found], list(made.vectors), _matrix(made.vectors), made.pieces))
             if number % _COLLECT_EVERY == 0:
                 gc.collect()
 
 
-def _embedded(pipe: Connection, embedder: Embedder, found: Iterable[Prepared | Skipped]) -> dict[bytes, Any]:
+def _embedded(pipe: Connection, embedder: Embedder, found: Iterable[Prepared | Skipped]) -> Embedded:
     """New vectors, after asking at the other end which are new."""
     prepared = [one for one in found if isinstance(one, Prepared)]
     chunks = (entry for one in prepared for entry in zip(one.vector_keys, one.parsed.chunks, strict=True))
@@ -129,7 +129,7 @@ def _embedded(pipe: Connection, embedder: Embedder, found: Iterable[Prepared | S
     try:
         return embed_missing(embedder, chunks, missing)
     except RefdeskError:  # the other end tries again, and can say what is wrong
-        return {}
+        return Embedded()
 
 
 def _matrix(vectors: Mapping[bytes, Any]) -> Any:
@@ -156,7 +156,6 @@ def _packed(one: Prepared | Skipped) -> Any:
         [tuple(reference) for reference in parsed.references],
         one.vector_keys,
         one.terms,
-        one.pieces,
     )
 
 
@@ -166,15 +165,15 @@ def _loaded(packed: bytes) -> Any:
 
 def unpacked(packed: bytes) -> list[Prepared | Skipped]:
     """What a worker sent."""
-    found, keys, rows = _loaded(packed)
-    vectors = dict(zip(keys, rows, strict=True))
-    return [_unpacked(one, vectors) for one in found]
+    found, keys, rows, pieces = _loaded(packed)
+    made = Embedded(dict(zip(keys, rows, strict=True)), pieces)
+    return [_unpacked(one, made) for one in found]
 
 
-def _unpacked(sent: Any, vectors: Mapping[bytes, Any]) -> Prepared | Skipped:
+def _unpacked(sent: Any, made: Embedded) -> Prepared | Skipped:
     if isinstance(sent, Skipped):
         return sent
-    (title, content_type, text, metadata, notes), chunks, symbols, references, keys, terms, pieces = sent
+    (title, content_type, text, metadata, notes), chunks, symbols, references, keys, terms = sent
     parsed = Parsed(
         title=title,
         content_type=content_type,
@@ -185,5 +184,8 @@ def _unpacked(sent: Any, vectors: Mapping[bytes, Any]) -> Prepared | Skipped:
         symbols=tuple(map(Symbol._make, symbols)),
         references=tuple(map(Reference._make, references)),
     )
-    made = {key: vectors[key] for key in keys if key in vectors}
-    return Prepared(parsed=parsed, vector_keys=keys, terms=terms, pieces=pieces, vectors=made)
+    own = Embedded(
+        {key: made.vectors[key] for key in keys if key in made.vectors},
+        {key: made.pieces[key] for key in keys if key in made.pieces},
+    )
+    return Prepared(parsed=parsed, vector_keys=keys, terms=terms, embedded=own)

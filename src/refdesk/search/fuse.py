@@ -25,11 +25,11 @@ def convex(
 ) -> dict[int, float]:
     """alpha of the semantic score and the rest of the keyword score, each normalised to 0..1; of these or of all."""
     top = max(lexical.values(), default=0.0)
-    words = (1 - alpha) / top if top > 0 else 0.0
+    top = top if top > 0 else 1.0
     by_word, by_meaning = lexical.get, cosine.get
     return {
         chunk_id: (alpha * min(1.0, near) if (near := by_meaning(chunk_id, 0.0)) > 0 else 0.0)
-        + words * by_word(chunk_id, 0.0)
+        + (1 - alpha) * (by_word(chunk_id, 0.0) / top)
         for chunk_id in (lexical.keys() | cosine.keys() if of is None else of)
     }
 

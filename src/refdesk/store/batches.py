@@ -46,7 +46,7 @@ def apply(db: sqlite3.Connection, batch: Batch) -> Change:
     """Makes the batch's changes and returns what they touched."""
     collection = collection_row(db, batch.collection)
     change = Change(db)
-    vectors = contents.put_vectors(db, batch.writes, batch.vectors)
+    vectors = contents.put_vectors(db, batch)
     for document_id in batch.removes:
         _remove_document(change, document_id)
     for document in batch.touches:

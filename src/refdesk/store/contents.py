@@ -11,7 +11,7 @@ from itertools import count
 from typing import Any, Literal
 
 from refdesk.errors import InvalidInput, StoreError
-from refdesk.model import DocumentWrite, EmbedderIdentity, Vector
+from refdesk.model import Batch, EmbedderIdentity, Vector
 
 Table = Literal["texts", "blobs", "vectors"]
 
@@ -37,20 +37,17 @@ def put(db: sqlite3.Connection, table: Table, given: Mapping[bytes, Any]) -> dic
     return _put(db, table, given.keys(), lambda new: [(given[key],) for key in new])
 
 
-def put_vectors(
-    db: sqlite3.Connection, writes: Sequence[DocumentWrite], vectors: Mapping[bytes, Vector]
-) -> dict[bytes, int]:
-    """Keeps the vectors and returns the rows of all that the writes name."""
-    named = {key: None for write in writes for key in write.vector_keys if key}
-    if vectors:
-        _refuse_other_dimensions(db, vectors.values())
-        named |= dict.fromkeys(vectors)
-    pieces = {key: own for write in writes for key, own in zip(write.vector_keys, write.pieces, strict=False)}
+def put_vectors(db: sqlite3.Connection, batch: Batch) -> dict[bytes, int]:
+    """Keeps the batch's vectors and returns the rows of all that its writes name."""
+    named = {key: None for write in batch.writes for key in write.vector_keys if key}
+    if batch.vectors:
+        _refuse_other_dimensions(db, batch.vectors.values())
+        named |= dict.fromkeys(batch.vectors)
 
-    def rows(new: Sequence[bytes]) -> Iterable[tuple[Any, ...]]:
-        return zip(_packed_vectors(new, vectors), (pieces.get(key, b"") for key in new), strict=True)
+    def values(new: Sequence[bytes]) -> Iterable[tuple[bytes, bytes]]:
+        return zip(_packed_vectors(new, batch.vectors), (batch.pieces.get(key, b"") for key in new), strict=True)
 
-    return _put(db, "vectors", named, rows)
+    return _put(db, "vectors", named, values)
 
 
 def _put(
