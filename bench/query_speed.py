@@ -26,6 +26,8 @@ from refdesk.search.understand import understand
 from refdesk.settings import Settings
 
 WANTED_CHUNKS = 100_000
+_WARM_UP = 20  # queries
+_STRETCH = 25
 _TOP = 120  # as many candidates as the engine takes from each index
 _WORD = re.compile(r"[A-Za-z]{3,}")
 
@@ -61,7 +63,7 @@ def measure(cache: Path, library: Path, queries: int) -> tuple[list[Row], dict[s
 
 def _warm(desk: Desk, count: int) -> tuple[dict[str, Asked], dict[str, Any]]:
     sample = list(_sample(desk, 4 * count))
-    texts = list(_queries(sample, count + 20))
+    texts = list(_queries(sample, count + _WARM_UP))
     filters = _filters(desk, sample)
     sides: dict[str, Callable[[str], object]] = {
         "hybrid": lambda text: desk.search(Query(text=text)),
@@ -78,18 +80,24 @@ def _warm(desk: Desk, count: int) -> tuple[dict[str, Asked], dict[str, Any]]:
 
 
 def _each(sides: dict[str, Callable[[str], object]], texts: Sequence[str]) -> dict[str, list[tuple[float, float]]]:
-    """Milliseconds (wall, processor) of every side for every query; the first ones only warm up.
+    """Milliseconds (wall, processor) of every side for every query, after some that only warm up.
 
-    The order is drawn anew for each query, so that no side always finds the caches as the same other one left them.
+    The sides take turns in stretches, so that each is measured warm and not as it finds the processor's caches behind
+    another one; in a turn each asks other queries, so that none finds what another has just looked up.
     """
-    times: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}
     generator = random.Random(13)
-    for text in texts:
+    for search in sides.values():
+        for text in texts[:_WARM_UP]:
+            search(text)
+    stretches = [texts[start : start + _STRETCH] for start in range(_WARM_UP, len(texts), _STRETCH)]
+    times: dict[str, list[tuple[float, float]]] = {name: [] for name in sides}
+    for turn in range(len(stretches)):
         for name in generator.sample(list(sides), len(sides)):
-            started, used = time.perf_counter(), time.process_time()
-            sides[name](text)
-            times[name].append(((time.perf_counter() - started) * 1e3, (time.process_time() - used) * 1e3))
-    return {name: own[20:] for name, own in times.items()}
+            for text in stretches[(turn + list(sides).index(name)) % len(stretches)]:
+                started, used = time.perf_counter(), time.process_time()
+                sides[name](text)
+                times[name].append(((time.perf_counter() - started) * 1e3, (time.process_time() - used) * 1e3))
+    return times
 
 
 def _warm_rows(asked: dict[str, Asked]) -> list[Row]:
