@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from refdesk.search.pause import without_collections
+from refdesk.search.pause import MOST, without_collections
 
 
 def test_the_collector_rests_inside_and_goes_on_outside() -> None:
@@ -55,3 +55,20 @@ def test_the_last_of_many_threads_switches_it_on() -> None:
     for one in others:
         one.join()
     assert gc.isenabled()
+
+
+def test_the_collector_has_its_turn_when_there_is_always_somebody_inside() -> None:
+    stack = [without_collections()]
+    stack[0].__enter__()
+    for _ in range(MOST + 5):  # the next one comes before the last one is out
+        following = without_collections()
+        following.__enter__()
+        stack.pop().__exit__(None, None, None)
+        stack.append(following)
+        if gc.isenabled():
+            break
+    assert gc.isenabled()
+    stack.pop().__exit__(None, None, None)
+    assert gc.isenabled()
+    with without_collections():
+        assert not gc.isenabled()
