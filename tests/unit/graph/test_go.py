@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from refdesk.app import open_desk
 from refdesk.graph import Graph, golang
-from refdesk.settings import Settings
+from tests.unit.graph.indexed import callers, graph_of
 
 FILES = {
     "go.mod": "module github.com/acme/desk/v2\n\ngo 1.22\n",
@@ -126,17 +124,8 @@ func foreign(d *other.Desk, r *http.Response) {
 
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
-    root: Path = tmp_path_factory.mktemp("go")
-    for name, text in FILES.items():
-        (root / "code" / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / "code" / name).write_text(text)
-    with open_desk(Settings(library=root / "library", embedder="none", workers=1)) as desk:
-        desk.index(root / "code", "code", name="code")
-        yield Graph(desk.store, "code")
-
-
-def callers(graph: Graph, name: str) -> set[str]:
-    return {edge.source.qualified for node in graph.find(name) for edge in graph.callers(node)}
+    with graph_of(tmp_path_factory.mktemp("go"), FILES) as found:
+        yield found
 
 
 def test_a_package_is_found_by_its_module_and_not_by_its_version(graph: Graph) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from refdesk.app import open_desk
 from refdesk.graph import Graph
-from refdesk.settings import Settings
+from tests.unit.graph.indexed import callers, graph_of
 
 FILES = {
     "lib/src/commonMain/kotlin/kit/Text.kt": """package kit
@@ -71,17 +69,8 @@ class DoorTest {
 
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
-    root: Path = tmp_path_factory.mktemp("kotlin")
-    for name, text in FILES.items():
-        (root / "code" / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / "code" / name).write_text(text)
-    with open_desk(Settings(library=root / "library", embedder="none", workers=1)) as desk:
-        desk.index(root / "code", "code", name="code")
-        yield Graph(desk.store, "code")
-
-
-def callers(graph: Graph, name: str) -> set[str]:
-    return {edge.source.qualified for node in graph.find(name) for edge in graph.callers(node)}
+    with graph_of(tmp_path_factory.mktemp("kotlin"), FILES) as found:
+        yield found
 
 
 def test_a_package_is_seen_from_all_of_its_folders_and_no_others(graph: Graph) -> None:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from refdesk.app import open_desk
 from refdesk.graph import Graph
-from refdesk.settings import Settings
+from tests.unit.graph.indexed import graph_of
 
 FILES = {
     "src/checks/string/contains.ts": "export function contains(a: string, b: string) { return a.includes(b); }\n",
@@ -54,13 +52,8 @@ struct Crate {
 
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
-    root: Path = tmp_path_factory.mktemp("scopes")
-    for name, text in FILES.items():
-        (root / "code" / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / "code" / name).write_text(text)
-    with open_desk(Settings(library=root / "library", embedder="none", workers=1)) as desk:
-        desk.index(root / "code", "code", name="code")
-        yield Graph(desk.store, "code")
+    with graph_of(tmp_path_factory.mktemp("scopes"), FILES) as found:
+        yield found
 
 
 def lines(graph: Graph, name: str) -> list[list[tuple[str, int]]]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
-from refdesk.app import open_desk
 from refdesk.graph import Graph
 from refdesk.graph.receivers import alias_of, looped_over, returned_calls, types_of
-from refdesk.settings import Settings
+from tests.unit.graph.indexed import graph_of
 
 FILES = {
     "kit/wire.py": """class Connection:
@@ -174,13 +172,8 @@ def of_its_own(connection):
 
 @pytest.fixture(scope="module")
 def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
-    root: Path = tmp_path_factory.mktemp("types")
-    for name, text in FILES.items():
-        (root / "code" / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / "code" / name).write_text(text)
-    with open_desk(Settings(library=root / "library", embedder="none", workers=1)) as desk:
-        desk.index(root / "code", "code", name="code")
-        yield Graph(desk.store, "code")
+    with graph_of(tmp_path_factory.mktemp("types"), FILES) as found:
+        yield found
 
 
 def callers(graph: Graph, path: str, name: str) -> set[str]:

@@ -64,6 +64,14 @@ def test_single_words_need_an_embedder_that_compares_them(library: Desk) -> None
     assert "meaning" in hit.explanation
 
 
+def test_single_words_are_compared_for_questions_and_not_for_names(library: Desk) -> None:
+    asked = {"write the pages of the store": True, "flush_pages": False, "src/store.py": False}
+    for text, compares in asked.items():
+        told = library.search(Query(text=text, explain=True)).hits[0].explanation
+        names = {name.removeprefix("prose ") for name in told}
+        assert bool(names.intersection(features.WORDS)) == compares, text
+
+
 @pytest.mark.parametrize("weights", [rerank.weights().with_words, rerank.weights().without_words])
 def test_signs_are_as_they_must_be(weights: dict[str, float]) -> None:
     assert set(weights) <= set(features.NAMES)
