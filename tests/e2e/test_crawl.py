@@ -21,11 +21,11 @@ import pytest
 from refdesk.app import open_desk
 from refdesk.crawl.options import crawl_options
 from refdesk.crawl.report import CrawlReport
-from refdesk.crawl.site import crawl
 from refdesk.desk import Desk
 from refdesk.errors import InvalidUri, LoadFailed, SettingsError
 from refdesk.model import Document
 from refdesk.settings import Settings
+from tests.crawling import crawl
 from tests.e2e.docsite.build import build_mkdocs, build_sphinx, source_words, sources, text_words
 from tests.e2e.docsite.nasty import make_nasty
 from tests.e2e.docsite.server import Reply, Site, page

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 import anyio
@@ -31,25 +31,6 @@ Tell = Callable[[int, int, str], None]  # how many pages are done, of how many, 
 _SWITCH_S = 0.0005  # how long answers may wait for what is imported beside them
 
 
-def crawl(
-    desk: Desk,
-    options: CrawlOptions,
-    *,
-    name: str = "",
-    description: str = "",
-    tell: Tell | None = None,
-    open_desk: OpenDesk | None = None,
-) -> CrawlReport:
-    """Makes a collection hold what the site has now; one that was stopped goes on where it was.
-
-    With `open_desk`, a large site is indexed by another process while it is fetched.
-    """
-    return crawl_into(
-        lambda settings: nullcontext(desk), desk.settings, options,
-        name=name, description=description, tell=tell, open_another=open_desk,
-    )  # fmt: skip
-
-
 def crawl_into(
     open_desk: OpenDesk,
     settings: Settings,
@@ -60,7 +41,10 @@ def crawl_into(
     tell: Tell | None = None,
     open_another: OpenDesk | None = None,
 ) -> CrawlReport:
-    """The same for a library that is opened meanwhile."""
+    """Makes a collection hold what the site has now; one that was stopped goes on where it was.
+
+    The library is opened meanwhile. With `open_another`, another process indexes a large site while it is fetched.
+    """
     started = time.perf_counter()
     scope = Scope.of(options)
     if reason := scope.why_not(options.start):
