@@ -72,7 +72,7 @@ class Cuts:
             previous = node.start_point[0]
             for child in node.children:
                 start, end = rows_of(child)
-                if start > previous:
+                if start > previous and not self._lines.is_closing(start):
                     row = self._with_comments(start)
                     depths[row] = min(depths.get(row, _NO_STATEMENT), depth)
                 previous = end - 1

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from itertools import accumulate
 
 from refdesk import tokens
+
+_CLOSERS = re.compile(r"^(?:[\s\])};,]|end\b|#endif\b.*|fi\b|done\b|esac\b)*$")
 
 
 class Lines:
@@ -47,6 +50,10 @@ class Lines:
 
     def is_blank(self, row: int) -> bool:
         return not self.contents[row] or self.contents[row].isspace()
+
+    def is_closing(self, row: int) -> bool:
+        """Whether nothing stands there but what ends something begun above, or nothing at all."""
+        return row >= self.count or _CLOSERS.match(self.contents[row]) is not None
 
     def trim(self, start: int, end: int) -> tuple[int, int]:
         """The rows without the blank ones at both ends; empty when all are blank."""

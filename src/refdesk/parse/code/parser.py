@@ -32,7 +32,8 @@ class CodeParser:
         if found.get("error"):
             defined = recover(defined, found["error"], lines, data)
         finish(defined, data)
-        import_rows = {r for node in found.get("import", ()) for r in range(*rows_of(node))}
+        imports = (*found.get("imports", ()), *found.get("import", ()))
+        import_rows = {r for node in imports for r in range(*rows_of(node))}
         cuts = Cuts(tree.root_node if tree is not None else None, lines, above, chunking)
         segments = Segmenter(lines, cuts, import_rows, chunking).segment(defined)
         writer = ChunkWriter(path, row, lines, defined, import_rows, chunking)

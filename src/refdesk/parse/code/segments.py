@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -13,7 +12,6 @@ from refdesk.parse.code.lines import Lines
 
 _DEEPEST = 40  # containers opened inside each other; anything deeper is cut by statements
 _SLACK = 8  # tokens a chunk may have too many for the brackets that close it
-_CLOSERS = re.compile(r"^(?:[\s\])};,]|end\b|#endif\b.*|fi\b|done\b|esac\b)*$")
 
 Form = Literal["definition", "gap", "outline", "part"]
 
@@ -126,7 +124,7 @@ class Segmenter:
         """The row after the closing brackets, which go with what they follow."""
         last = before[-1]
         for row in range(start, end):
-            if not _CLOSERS.match(self._lines.contents[row]):
+            if not self._lines.is_closing(row):
                 return row
             if self._lines.is_blank(row):
                 continue

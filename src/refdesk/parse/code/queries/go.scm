@@ -22,6 +22,7 @@
 (comment) @comment
 
 ; mentions
+(import_declaration) @imports
 (import_spec) @import
 (field_declaration !name type: (_) @inherits)
 (interface_type (type_elem . [(type_identifier) (qualified_type) (generic_type)] @inherits .))
