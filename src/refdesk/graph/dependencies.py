@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from refdesk.graph.graph import SURE, Edge, Graph, Node, file_node
+from refdesk.graph.graph import SURE, Graph
 from refdesk.graph.languages import TYPES
+from refdesk.graph.nodes import Edge, Node, file_node
 
 _MOST_SYMBOLS = 30  # definitions of a file whose users are looked up
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
-from refdesk.graph import golang, languages
 from refdesk.graph.candidates import Resolved
+from refdesk.graph.conforming import by_method_set
 from refdesk.graph.files import File
 from refdesk.graph.languages import CALLABLES, EXTENSIONS, IMPORTING, TYPES, family, is_test
+from refdesk.graph.nodes import Edge, Node, file_node, is_same, stands_in, symbol_node
 from refdesk.graph.resolve import Resolver
 from refdesk.model import Document, Reference, RelationKind, Symbol
 from refdesk.ports import Store
@@ -17,42 +18,8 @@ SURE = 0.5  # edges below are left out
 ALL = 1_000_000
 _TRIED = 5  # uses of a name that are looked at for each one that is wanted
 _ENTRIES = frozenset(["main", "index", "lib", "__main__", "__init__", "app", "cli", "mod", "server"])
-_GENERATIONS = 4  # of supertypes
 _MOST_FILES = 20_000
 _SUBTYPING: tuple[RelationKind, ...] = ("inherits", "conforms")
-
-
-@dataclass(frozen=True, slots=True)
-class Node:
-    """A symbol, or a whole file where `qualified` is empty."""
-
-    path: str
-    qualified: str
-    kind: str
-    start_line: int
-    end_line: int
-    signature: str = ""
-    document_id: str = ""
-    language: str = ""
-
-    @property
-    def id(self) -> str:
-        return f"{self.path}:{self.qualified}" if self.qualified else self.path
-
-    @property
-    def name(self) -> str:
-        return self.qualified.rpartition(".")[2] or self.path.rpartition("/")[2]
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """`source` does `kind` to `target` at a line of source's file."""
-
-    source: Node
-    target: Node
-    kind: str
-    line: int
-    confidence: float
 
 
 class Graph:
@@ -67,7 +34,7 @@ class Graph:
         self._supers: dict[str, set[str]] = {}
         known = store.collection(collection)
         root = known.root.rstrip("/").rpartition("/")[2] if known else ""
-        self._resolver = Resolver(self._named, self.file, self._supertype_names, self._imported, self._text_at, root)
+        self._resolver = Resolver(self.named, self.file, self.supertype_names, self._imported, self._text_at, root)
 
     # --- looking up --------------------------------------------------------------------------------
 
@@ -76,8 +43,8 @@ class Graph:
         wanted = name.replace("::", ".").replace("#", ".").removesuffix("()").strip(".")
         last = wanted.rpartition(".")[2]
         found = [
-            _node(document, symbol)
-            for document, symbol in self._named(last)
+            symbol_node(document, symbol)
+            for document, symbol in self.named(last)
             if symbol.qualified == wanted or symbol.qualified.endswith(f".{wanted}") or wanted == last
         ]
         whole = {node.qualified for node in found if node.kind not in EXTENSIONS}
@@ -96,14 +63,15 @@ class Graph:
         return [file_node(one) for one in sorted(code, key=lambda one: (one.path.count("/"), one.path))]
 
     def node(self, document: Document, symbol: Symbol) -> Node:
-        return _node(document, symbol)
+        return symbol_node(document, symbol)
 
     def file(self, document: Document) -> File:
         if document.id not in self._files:
             self._files[document.id] = File(self._store, document)
         return self._files[document.id]
 
-    def _named(self, name: str) -> list[tuple[Document, Symbol]]:
+    def named(self, name: str) -> list[tuple[Document, Symbol]]:
+        """What has that very name, anywhere in the codebase."""
         if name not in self._symbols:
             self._symbols[name] = self._store.symbols_named(name, self._collection)
         return self._symbols[name]
@@ -139,48 +107,11 @@ class Graph:
         """Types that inherit from or conform to the type, by declaration, extension or method set."""
         if node.kind not in TYPES:
             return []
-        return [*self._into(node, _SUBTYPING, most), *self._by_method_set(node)]
+        return [*self._into(node, _SUBTYPING, most), *by_method_set(self, node)]
 
     def importers(self, node: Node, most: int = ALL) -> list[Edge]:
         """Files that import the symbol, or the file by name."""
         return self._into(node, ("imports",), most)
-
-    def overriders(self, node: Node) -> list[Edge]:
-        """Methods of subtypes with the method's name."""
-        container, _, name = node.qualified.rpartition(".")
-        return [
-            Edge(_node(document, symbol), node, "overrides", symbol.start_line, edge.confidence)
-            for owner in (self.find(container) if container else [])
-            for edge in self.subtypes(owner)
-            for document, symbol in self._named(name)
-            if symbol.qualified == f"{edge.source.qualified}.{name}"
-            if languages.home(document) == languages.home(self.file_of(edge.source).document)
-            or document.content_type not in languages.WHOLE
-        ]
-
-    def overridden(self, node: Node) -> list[Node]:
-        """The methods of that name of the types that the method's own type derives from or conforms to."""
-        inside = self.file_of(node)
-        owner = inside.by_qualified.get(node.qualified.rpartition(".")[0])
-        if owner is None or owner.kind not in TYPES:
-            return []
-        level, above = [_node(inside.document, owner)], dict[str, Node]()
-        for _ in range(_GENERATIONS):
-            bases = [edge.target for one in level for edge in self.supertypes(one)]
-            level = [one for one in bases if one.id not in above and one.id != level[0].id]
-            above |= {one.id: one for one in level}
-        found = [member for one in above.values() for member in self.members(one) if member.name == node.name]
-        return found or (self._declared_by_interfaces(node, owner.qualified) if node.language == "go" else [])
-
-    def _declared_by_interfaces(self, node: Node, owner: str) -> list[Node]:
-        """The methods of that name of Go interfaces that the type conforms to by its methods."""
-        methods = [one for one in self.find(node.name) if one.language == "go" and one.kind in CALLABLES]
-        return [
-            method
-            for method in methods
-            if (holder := self.container(method)) and holder.kind == "interface"
-            if owner in {edge.source.qualified for edge in self.subtypes(holder)}
-        ]
 
     def _into(self, node: Node, kinds: tuple[RelationKind, ...], most: int) -> list[Edge]:
         """The edges in the order of their files, those of tests last."""
@@ -188,7 +119,7 @@ class Graph:
         sources: set[str] = set()
         for document, ref in self._seen_from(node, kinds, most):
             for one in self.meant(document, ref):
-                if one.confidence >= SURE and _is_same(one, node):
+                if one.confidence >= SURE and is_same(one, node):
                     edge = Edge(self.owner(document, ref), node, ref.kind, ref.line, one.confidence)
                     if edge.source.id != node.id or ref.kind == "calls":
                         found.setdefault((edge.source.id, ref.kind, ref.line), edge)
@@ -227,36 +158,6 @@ class Graph:
             return self._resolver.imported(document, ref)
         return self._resolver.resolve(document, ref)
 
-    def _by_method_set(self, node: Node) -> list[Edge]:
-        """Go interfaces and Python protocols: types that have every method."""
-        is_protocol = node.language == "python" and "Protocol" in self._supertype_names(node.name)
-        if not is_protocol and (node.language != "go" or node.kind != "interface"):
-            return []
-        methods = {member.name: member for member in self.members(node) if member.kind in CALLABLES}
-        if is_protocol and sum(not name.startswith("__") for name in methods) < 2:
-            return []  # one method alone is shared by chance
-        holders: dict[tuple[str, str], int] = {}
-        for name, method in methods.items():
-            for key in {
-                (document.path, symbol.qualified.rpartition(".")[0])
-                if is_protocol
-                else (document.path.rpartition("/")[0], symbol.qualified.rpartition(".")[0])
-                for document, symbol in self._named(name)
-                if document.content_type == node.language and symbol.kind == "method"
-                if is_protocol or golang.is_alike(name, symbol.signature, method.signature)
-            }:
-                holders[key] = holders.get(key, 0) + 1
-        return [
-            Edge(one, node, "conforms", one.start_line, 0.8)
-            for (place, owner), count in sorted(holders.items())
-            if methods and count == len(methods) and owner
-            for one in self.find(owner)
-            if one.kind in TYPES and one.kind != "interface" and one.qualified == owner
-            if one.id != node.id and one.language == node.language
-            if place in (one.path, one.path.rpartition("/")[0])
-            if "Protocol" not in self._supertype_names(one.name)
-        ]
-
     # --- edges out of a symbol -----------------------------------------------------------------------
 
     def callees(self, node: Node, most: int = ALL) -> list[Edge]:
@@ -275,17 +176,17 @@ class Graph:
         """What is defined directly inside: in its file, and in extensions elsewhere."""
         inside = self.file_of(node)
         if not node.qualified:
-            return [_node(inside.document, one) for one in inside.symbols if "." not in one.qualified]
+            return [symbol_node(inside.document, one) for one in inside.symbols if "." not in one.qualified]
         prefix = f"{node.qualified}."
         found = [
-            _node(inside.document, one)
+            symbol_node(inside.document, one)
             for one in inside.symbols
             if one.qualified.startswith(prefix) and "." not in one.qualified[len(prefix) :]
         ]
-        for document, symbol in self._named(node.name) if node.kind in TYPES else []:
+        for document, symbol in self.named(node.name) if node.kind in TYPES else []:
             if symbol.kind in EXTENSIONS and document.id != node.document_id:
                 found += [
-                    _node(document, one)
+                    symbol_node(document, one)
                     for one in self.file(document).symbols
                     if one.qualified.startswith(f"{symbol.qualified}.") and one.start_line >= symbol.start_line
                 ]
@@ -297,25 +198,25 @@ class Graph:
             return None
         inside = self.file_of(node)
         around = inside.by_qualified.get(node.qualified.rpartition(".")[0])
-        return _node(inside.document, around) if around else self.file_node(node)
+        return symbol_node(inside.document, around) if around else self.file_node(node)
 
     def owner(self, document: Document, ref: Reference) -> Node:
         """The symbol a reference stands in, or the file."""
         symbol = self.file(document).by_qualified.get(ref.source) if ref.source else None
-        return _node(document, symbol) if symbol else file_node(document)
+        return symbol_node(document, symbol) if symbol else file_node(document)
 
     def _out_of(self, node: Node, kinds: Iterable[RelationKind], most: int = ALL) -> list[Edge]:
         wanted = set(kinds)
         inside = self.file_of(node)
         found: dict[tuple[str, str], Edge] = {}
         for ref in inside.references:
-            if ref.kind not in wanted or not _stands_in(ref, node):
+            if ref.kind not in wanted or not stands_in(ref, node):
                 continue
             if len(found) > most:
                 break
             for one in self.meant(inside.document, ref):
                 if one.confidence >= SURE:
-                    target = _node(one.document, one.symbol)
+                    target = symbol_node(one.document, one.symbol)
                     found.setdefault((target.id, ref.kind), Edge(node, target, ref.kind, ref.line, one.confidence))
         return list(found.values())
 
@@ -332,43 +233,12 @@ class Graph:
         """The node's whole file."""
         return file_node(self.file_of(node).document)
 
-    def _supertype_names(self, name: str) -> set[str]:
+    def supertype_names(self, name: str) -> set[str]:
         """The names of what a type of that name is declared to be, anywhere."""
         if name not in self._supers:
             self._supers[name] = set()
-            for document, symbol in self._named(name):
+            for document, symbol in self.named(name):
                 if symbol.kind in TYPES:
                     bases = self.file(document).base_references.get(symbol.qualified, ())
                     self._supers[name] |= {ref.target for ref in bases}
         return self._supers[name]
-
-
-def file_node(document: Document) -> Node:
-    return Node(document.path, "", "file", 1, 1, "", document.id, document.content_type)
-
-
-def _node(document: Document, symbol: Symbol) -> Node:
-    return Node(
-        document.path,
-        symbol.qualified,
-        symbol.kind,
-        symbol.start_line,
-        symbol.end_line,
-        symbol.signature,
-        document.id,
-        document.content_type,
-    )
-
-
-def _is_same(one: Resolved, node: Node) -> bool:
-    """Whether the symbol is the node; a type's initialiser is meant where the type is called."""
-    same_file = one.document.id == node.document_id
-    if same_file and one.symbol.qualified == node.qualified:
-        return True
-    return same_file and f"{one.symbol.qualified}.{node.name}" == node.qualified and one.symbol.kind in TYPES
-
-
-def _stands_in(ref: Reference, node: Node) -> bool:
-    if not node.qualified:
-        return ref.source == "" or ref.kind == "imports"
-    return ref.source == node.qualified or ref.source.startswith(f"{node.qualified}.")

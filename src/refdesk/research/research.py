@@ -9,6 +9,7 @@ from typing import Literal
 from refdesk.graph import Edge, Graph, Node
 from refdesk.graph.dependencies import needed_by, needs
 from refdesk.graph.languages import CALLABLES, TYPES, is_test
+from refdesk.graph.overrides import overridden, overriders
 from refdesk.model import Filters, Hit, Query
 from refdesk.research.answer import Answer
 from refdesk.research.question import Question, named_in, read_question
@@ -97,7 +98,7 @@ def _seeds(
 
 def _called_through(answer: Answer, graph: Graph, found: Sequence[Node]) -> list[Node]:
     """The methods that those asked about implement or override: calls of these may reach them."""
-    above = [(node, one) for node in found for one in graph.overridden(node) if graph.callers(one, 1)]
+    above = [(node, one) for node in found for one in overridden(graph, node) if graph.callers(one, 1)]
     for node, one in above:
         answer.note(f"{node.qualified} implements {one.qualified}: a call of that may reach it.")
     return list({one.id: one for _, one in above}.values())
@@ -171,14 +172,14 @@ def _supertypes(graph: Graph, node: Node, most: int) -> Iterable[tuple[Edge, boo
 
 
 def _overrides(graph: Graph, node: Node, most: int) -> Iterable[tuple[Edge, bool]]:
-    return ((edge, False) for edge in graph.overriders(node))
+    return ((edge, False) for edge in overriders(graph, node))
 
 
 def _carried_out(graph: Graph, node: Node, most: int) -> Iterable[tuple[Edge, bool]]:
     """The methods that a call of an interface's method reaches."""
     around = graph.container(node) if node.kind in CALLABLES else None
     if around is not None and around.kind in _INTERFACES:
-        yield from ((edge, False) for edge in graph.overriders(node))
+        yield from ((edge, False) for edge in overriders(graph, node))
 
 
 def _imports(graph: Graph, node: Node, most: int) -> Iterable[tuple[Edge, bool]]:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from refdesk.graph import Graph, golang
+from refdesk.graph.overrides import overridden, overriders
 from tests.unit.graph.indexed import callers, graph_of
 
 FILES = {
@@ -148,8 +149,8 @@ def test_fields_lead_to_types_of_other_files_of_the_package(graph: Graph) -> Non
 def test_a_type_conforms_when_its_methods_take_and_give_the_same(graph: Graph) -> None:
     assert [edge.source.qualified for edge in graph.subtypes(graph.find("Binder")[0])] == ["strict"]
     method = next(one for one in graph.find("Bind") if one.qualified == "Binder.Bind")
-    assert [edge.source.qualified for edge in graph.overriders(method)] == ["strict.Bind"]
-    assert [one.qualified for one in graph.overridden(graph.find("strict.Bind")[0])] == ["Binder.Bind"]
+    assert [edge.source.qualified for edge in overriders(graph, method)] == ["strict.Bind"]
+    assert [one.qualified for one in overridden(graph, graph.find("strict.Bind")[0])] == ["Binder.Bind"]
 
 
 def test_signatures_are_compared_without_names_and_packages() -> None:

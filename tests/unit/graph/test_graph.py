@@ -9,6 +9,7 @@ import pytest
 
 from refdesk.app import open_desk
 from refdesk.graph import Graph, Node
+from refdesk.graph.overrides import overriders
 from refdesk.settings import Settings
 
 PYTHON = {
@@ -361,7 +362,7 @@ def test_python(graph: Graph) -> None:
     assert subtypes(graph, "Store") == {"Cached"}
     assert subtypes(graph, "Backend") == {"Memory"}
     assert "Store.check" in callees(graph, "Store.put")
-    assert {edge.source.qualified for edge in graph.overriders(one(graph, "Store.get"))} == {"Cached.get"}
+    assert {edge.source.qualified for edge in overriders(graph, one(graph, "Store.get"))} == {"Cached.get"}
     importers = {edge.source.path for edge in graph.importers(one(graph, "Store"))}
     assert {"shop/app.py", "shop/__init__.py"} <= importers
 
