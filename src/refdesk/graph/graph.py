@@ -9,7 +9,7 @@ from refdesk.graph.candidates import Resolved
 from refdesk.graph.conforming import by_method_set
 from refdesk.graph.files import File
 from refdesk.graph.languages import CALLABLES, EXTENSIONS, IMPORTING, TYPES, family, is_test
-from refdesk.graph.nodes import Edge, Node, file_node, is_same, stands_in, symbol_node
+from refdesk.graph.nodes import Edge, Node, file_node, is_same, stands_in, symbol_node, told
 from refdesk.graph.resolve import Resolver
 from refdesk.model import Document, Reference, RelationKind, Symbol
 from refdesk.ports import Store
@@ -104,7 +104,7 @@ class Graph:
         return self._into(node, ("references",), most)
 
     def subtypes(self, node: Node, most: int = ALL) -> list[Edge]:
-        """Types that inherit from or conform to the type, by declaration, extension or method set."""
+        """Types that inherit from, conform to or embed the type, by declaration, extension or method set."""
         if node.kind not in TYPES:
             return []
         return [*self._into(node, _SUBTYPING, most), *by_method_set(self, node)]
@@ -120,7 +120,7 @@ class Graph:
         for document, ref in self._seen_from(node, kinds, most):
             for one in self.meant(document, ref):
                 if one.confidence >= SURE and is_same(one, node):
-                    edge = Edge(self.owner(document, ref), node, ref.kind, ref.line, one.confidence)
+                    edge = Edge(self.owner(document, ref), node, told(document, ref), ref.line, one.confidence)
                     if edge.source.id != node.id or ref.kind == "calls":
                         found.setdefault((edge.source.id, ref.kind, ref.line), edge)
                         sources.add(edge.source.id)
@@ -165,7 +165,7 @@ class Graph:
         return self._out_of(node, ("calls",), most)
 
     def supertypes(self, node: Node) -> list[Edge]:
-        """What the type inherits from or conforms to."""
+        """What the type inherits from, conforms to or embeds."""
         return self._out_of(node, _SUBTYPING)
 
     def imports(self, node: Node) -> list[Edge]:
@@ -217,7 +217,8 @@ class Graph:
             for one in self.meant(inside.document, ref):
                 if one.confidence >= SURE:
                     target = symbol_node(one.document, one.symbol)
-                    found.setdefault((target.id, ref.kind), Edge(node, target, ref.kind, ref.line, one.confidence))
+                    kind = told(inside.document, ref)
+                    found.setdefault((target.id, ref.kind), Edge(node, target, kind, ref.line, one.confidence))
         return list(found.values())
 
     def file_of(self, node: Node) -> File:

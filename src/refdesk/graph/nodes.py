@@ -71,3 +71,8 @@ def stands_in(ref: Reference, node: Node) -> bool:
     if not node.qualified:
         return ref.source == "" or ref.kind == "imports"
     return ref.source == node.qualified or ref.source.startswith(f"{node.qualified}.")
+
+
+def told(document: Document, ref: Reference) -> str:
+    """What the relation is called: a Go type that names another among its fields or methods embeds it."""
+    return "embeds" if ref.kind == "inherits" and document.content_type == "go" else ref.kind

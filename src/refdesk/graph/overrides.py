@@ -17,6 +17,7 @@ def overriders(graph: Graph, node: Node) -> list[Edge]:
         Edge(symbol_node(document, symbol), node, "overrides", symbol.start_line, edge.confidence)
         for owner in (graph.find(container) if container else [])
         for edge in graph.subtypes(owner)
+        if _takes_its_place(edge)
         for document, symbol in graph.named(name)
         if symbol.qualified == f"{edge.source.qualified}.{name}"
         if languages.home(document) == languages.home(graph.file_of(edge.source).document)
@@ -26,17 +27,32 @@ def overriders(graph: Graph, node: Node) -> list[Edge]:
 
 def overridden(graph: Graph, node: Node) -> list[Node]:
     """The methods of that name of the types that the method's own type derives from or conforms to."""
-    inside = graph.file_of(node)
-    owner = inside.by_qualified.get(node.qualified.rpartition(".")[0])
-    if owner is None or owner.kind not in TYPES:
+    owner = _owner(graph, node)
+    if owner is None:
         return []
-    level, above = [symbol_node(inside.document, owner)], dict[str, Node]()
+    level, above = [owner], dict[str, Node]()
     for _ in range(_GENERATIONS):
-        bases = [edge.target for one in level for edge in graph.supertypes(one)]
+        bases = [edge.target for one in level for edge in graph.supertypes(one) if _takes_its_place(edge)]
         level = [one for one in bases if one.id not in above and one.id != level[0].id]
         above |= {one.id: one for one in level}
     found = [member for one in above.values() for member in graph.members(one) if member.name == node.name]
     return found or (_declared_by_interfaces(graph, node, owner.qualified) if node.language == "go" else [])
+
+
+def _owner(graph: Graph, node: Node) -> Node | None:
+    """The type that a method belongs to, which in Go may stand in another file."""
+    inside, around = graph.file_of(node), node.qualified.rpartition(".")[0]
+    here = inside.by_qualified.get(around)
+    if here is not None or node.language != "go" or not around:
+        return symbol_node(inside.document, here) if here is not None and here.kind in TYPES else None
+    home = languages.home(inside.document)
+    types = [one for one in graph.find(around) if one.kind in TYPES and one.language == "go"]
+    return next((one for one in types if languages.home(graph.file_of(one).document) == home), None)
+
+
+def _takes_its_place(edge: Edge) -> bool:
+    """Whether the subtype's methods are called through the type: not through a struct that another one embeds."""
+    return edge.kind != "embeds" or edge.target.kind == "interface"
 
 
 def _declared_by_interfaces(graph: Graph, node: Node, owner: str) -> list[Node]:

@@ -88,6 +88,7 @@ _ACTIVE = {
     "imports": "imports",
     "inherits": "inherits from",
     "conforms": "conforms to",
+    "embeds": "embeds",
     "overrides": "overrides",
     "contains": "contains",
 }
@@ -98,6 +99,7 @@ _PASSIVE = {
     "imports": "imported by",
     "inherits": "base of",
     "conforms": "implemented by",
+    "embeds": "embedded in",
     "overrides": "overridden by",
     "contains": "part of",
 }

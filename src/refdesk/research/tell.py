@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping
+from itertools import product
 from typing import Any
 
 from refdesk import tokens
@@ -15,6 +16,7 @@ from refdesk.research.answer import Answer, Finding, Relation
 _DRAWN = 30
 _NOTES = 3
 _TOLD = 3  # definitions of one name
+_EMBEDDED = "is embedded in"
 INSTEAD = {
     "callers": "No call was found; what mentions it is shown.",
     "implementations": "Nothing is declared to conform to it; what uses it is shown.",
@@ -107,15 +109,15 @@ def summary(answer: Answer, findings: list[Finding]) -> str:
     named = ", ".join(_named(one) for one in starts[:3])
     is_direct = not any(note in answer.notes for note in INSTEAD.values())
     if answer.intent == "callers" and is_direct:
-        return _counted(answer, starts, "is called from", "caller")
+        return _counted(answer, starts, {"is called from": "caller"})
     if not near:
         return f"{named} {'stands' if len(starts) == 1 else 'stand'} alone: nothing related was found."
     if answer.intent == "users":
-        return _counted(answer, starts, "is used from", "place")
+        return _counted(answer, starts, {"is used from": "place"})
     if answer.intent == "callees":
-        return _counted(answer, starts, "calls", "definition")
+        return _counted(answer, starts, {"calls": "definition"})
     if answer.intent == "implementations" and is_direct:
-        return _counted(answer, starts, "is implemented by", "conforming type")
+        return _counted(answer, starts, {"is implemented by": "conforming type", _EMBEDDED: "type"})
     sentences = [f"The question leads to {named}."]
     for opposite, group in _grouped(near).items():
         listed = ", ".join(_named(one) for one in group[:3])
@@ -124,11 +126,11 @@ def summary(answer: Answer, findings: list[Finding]) -> str:
     return " ".join(sentences[:6])
 
 
-def _counted(answer: Answer, starts: list[Finding], verb: str, what: str) -> str:
+def _counted(answer: Answer, starts: list[Finding], verbs: Mapping[str, str]) -> str:
     """For each of the definitions that were asked about, how many there are and the first of them."""
     sentences: list[str] = []
-    for start in starts:
-        reached = _reached(answer, start, forward=verb == "calls")
+    for start, (verb, what) in product(starts, verbs.items()):
+        reached = _reached(answer, start, verb)
         if not reached:
             continue
         shown = 6 if len(starts) == 1 else 3
@@ -137,7 +139,7 @@ def _counted(answer: Answer, starts: list[Finding], verb: str, what: str) -> str
         plural = "s" if len(reached) > 1 else ""
         sentences.append(f"{_named(start)} {verb} {len(reached)} {what}{plural}: {listed}{more}.")
     if not sentences:
-        return f"{_named(starts[0])} has no {what} in the index."
+        return f"{_named(starts[0])} has no {next(iter(verbs.values()))} in the index."
     if len(sentences) > _TOLD:
         others = len(sentences) - _TOLD
         sentences[_TOLD:] = [f"{others} more definition{'s' if others > 1 else ''} of that name: see the tree."]
@@ -147,12 +149,12 @@ def _counted(answer: Answer, starts: list[Finding], verb: str, what: str) -> str
     return " ".join(sentences)
 
 
-def _reached(answer: Answer, start: Finding, *, forward: bool) -> list[tuple[Node, str, int]]:
+def _reached(answer: Answer, start: Finding, verb: str) -> list[tuple[Node, str, int]]:
     """What is related to the definition, each once, with the place of the relation."""
     found: dict[str, tuple[Node, str, int]] = {}
     for one in answer.relations.values():
-        near, far = (one.source, one.target) if forward else (one.target, one.source)
-        if near.id == start.node.id:
+        near, far = (one.source, one.target) if verb == "calls" else (one.target, one.source)
+        if near.id == start.node.id and (one.kind == "embeds") == (verb == _EMBEDDED):
             found.setdefault(far.id, (far, one.source.path, one.line))
     return list(found.values())
 

@@ -19,7 +19,8 @@ _TREES = {"callers": "callers", "implementations": "conforming types", "users": 
 def add_views(answer: Answer, graph: Graph, focus: str | None) -> None:
     """Adds the focus's own sections; a question about callers or implementations always has its tree."""
     if answer.intent in _TREES:
-        answer.sections[_TREES[answer.intent]] = _tree(answer)
+        is_embedding = bool(answer.relations) and all(one.kind == "embeds" for one in answer.relations.values())
+        answer.sections["embedding types" if is_embedding else _TREES[answer.intent]] = _tree(answer)
     if focus == "architecture":
         answer.sections["codebase"] = _folders(graph)
         _architecture(answer)
@@ -46,7 +47,8 @@ def _tree(answer: Answer) -> list[str]:
         for one in under.get(node_id, ()):
             path = one.source.path if one.source.path != last else ""
             last = one.source.path
-            lines.append("  " * indent + f"{one.source.qualified or one.source.path} ({path}:{one.line})")
+            how = ", by embedding" if one.kind == "embeds" else ""
+            lines.append("  " * indent + f"{one.source.qualified or one.source.path} ({path}:{one.line}){how}")
             if one.source.id not in seen and indent < answer.depth:
                 seen.add(one.source.id)
                 add(one.source.id, indent + 1)
@@ -113,11 +115,8 @@ def _dependencies(answer: Answer) -> None:
 
 
 def _patterns(answer: Answer) -> None:
-    kinds: dict[str, list[str]] = defaultdict(list)
-    for one in answer.relations.values():
-        if one.kind in ("inherits", "conforms"):
-            kinds[one.target.qualified].append(f"{one.source.qualified} ({_at(one)})")
-    answer.sections["implementations"] = [f"{base}: {', '.join(subs[:_SHOWN])}" for base, subs in kinds.items()]
+    answer.sections["implementations"] = _by_target(answer, ("inherits", "conforms"))
+    answer.sections["embedded in"] = _by_target(answer, ("embeds",))
     answer.sections["overrides"] = [
         f"{one.source.qualified} overrides {one.target.qualified} ({_at(one)})"
         for one in answer.relations.values()
@@ -134,6 +133,15 @@ def _patterns(answer: Answer) -> None:
     answer.sections["repeated shapes"] = [
         f"{name} in {', '.join(sorted(owners)[:6])}" for name, owners in repeated[:_SHOWN]
     ]
+
+
+def _by_target(answer: Answer, kinds: tuple[str, ...]) -> list[str]:
+    """What has the relation to each type that has it."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for one in answer.relations.values():
+        if one.kind in kinds:
+            found[one.target.qualified].append(f"{one.source.qualified} ({_at(one)})")
+    return [f"{base}: {', '.join(subs[:_SHOWN])}" for base, subs in found.items()]
 
 
 def _chains(answer: Answer) -> list[str]:

@@ -29,6 +29,8 @@ type Desk struct {
 	drawers map[string]*Drawer
 }
 
+type Gate struct{}
+
 type Response struct{}
 
 func (r *Response) Flush() {}
@@ -74,6 +76,23 @@ func (c *Context) Serve() {}
 type Context struct{}
 
 func (c *Context) Bind(target interface{}) error { return nil }
+
+type Parrot struct{ Voice }
+
+func (p Parrot) Greet() {}
+
+type Shutter interface {
+	Shut()
+}
+
+type logged struct {
+	Shutter
+	count int
+}
+
+func (l logged) Shut() {}
+
+func (g *Gate) Shut() {}
 
 type strict struct{}
 
@@ -151,6 +170,27 @@ def test_a_type_conforms_when_its_methods_take_and_give_the_same(graph: Graph) -
     method = next(one for one in graph.find("Bind") if one.qualified == "Binder.Bind")
     assert [edge.source.qualified for edge in overriders(graph, method)] == ["strict.Bind"]
     assert [one.qualified for one in overridden(graph, graph.find("strict.Bind")[0])] == ["Binder.Bind"]
+
+
+def test_what_embeds_a_type_is_told_as_embedding_it_and_overrides_no_struct(graph: Graph) -> None:
+    into = {(edge.source.qualified, edge.kind) for edge in graph.subtypes(graph.find("Voice")[0])}
+    assert into == {("Clerk", "embeds"), ("Parrot", "embeds")}
+    assert [(edge.target.qualified, edge.kind) for edge in graph.supertypes(graph.find("Parrot")[0])] == [
+        ("Voice", "embeds")
+    ]
+    assert overriders(graph, graph.find("Voice.Greet")[0]) == []  # a Voice greets the same way inside a Parrot
+    assert overridden(graph, graph.find("Parrot.Greet")[0]) == []
+
+
+def test_what_embeds_an_interface_carries_it_out(graph: Graph) -> None:
+    edges = graph.subtypes(graph.find("Shutter")[0])
+    assert ("logged", "embeds") in {(edge.source.qualified, edge.kind) for edge in edges}
+    methods = {edge.source.qualified for edge in overriders(graph, graph.find("Shutter.Shut")[0])}
+    assert methods == {"Drawer.Shut", "logged.Shut", "Gate.Shut"}
+
+
+def test_a_method_that_stands_in_another_file_than_its_type_carries_out_an_interface(graph: Graph) -> None:
+    assert [one.qualified for one in overridden(graph, graph.find("Gate.Shut")[0])] == ["Shutter.Shut"]
 
 
 def test_signatures_are_compared_without_names_and_packages() -> None:

@@ -212,3 +212,24 @@ def test_a_flow_goes_on_in_what_carries_an_interface_out(tmp_path: Path) -> None
     assert answer.sections["call chains"] == [
         "measure → Shape.area [main.ts:2] → Round.area [round.ts:3] → square [:3]",
     ]
+
+
+def test_embedding_is_told_apart_from_conforming(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "a.go").write_text(
+        "package a\n\ntype Shutter interface {\n\tShut()\n}\n\ntype Box struct{}\n\nfunc (b Box) Shut() {}\n\n"
+        "type Crate struct{ Box }\n\ntype logged struct{ Shutter }\n"
+    )
+    with open_desk(Settings(library=tmp_path / "library", embedder="none", workers=1)) as desk:
+        desk.index(tmp_path / "code", "code", name="code")
+        asked = Graph(desk.store, "code"), desk.engine
+        box = told(ask(asked, "all implementations of Box"), 8_000)
+        assert box["summary"] == "Box [a.go:7-7] is embedded in 1 type: Crate [a.go:11]."
+        assert box["sections"] == {"embedding types": ["Box (a.go:7)", "  Crate (:11), by embedding"]}
+        assert [one["relationship"] for one in box["findings"]] == ["match", "embeds Box"]
+        shutter = told(ask(asked, "all implementations of Shutter", 1), 8_000)
+        assert "Shutter [a.go:3-5] is implemented by 1 conforming type: Box [a.go:7]." in shutter["summary"]
+        assert "Shutter [a.go:3-5] is embedded in 1 type: logged [a.go:13]." in shutter["summary"]
+        patterns = told(ask(asked, "all implementations of Box", focus="patterns"), 8_000)["sections"]
+        assert patterns["embedded in"] == ["Box: Crate (a.go:11)"]
+        assert "implementations" not in patterns
