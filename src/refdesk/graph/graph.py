@@ -9,6 +9,7 @@ from refdesk.graph.candidates import Resolved
 from refdesk.graph.conforming import by_method_set
 from refdesk.graph.files import File
 from refdesk.graph.languages import CALLABLES, EXTENSIONS, IMPORTING, TYPES, family, is_test
+from refdesk.graph.multiplatform import declared, expected_by
 from refdesk.graph.nodes import Edge, Node, file_node, is_same, stands_in, symbol_node, told
 from refdesk.graph.resolve import Resolver
 from refdesk.model import Document, Reference, RelationKind, Symbol
@@ -44,7 +45,7 @@ class Graph:
         last = wanted.rpartition(".")[2]
         found = [
             symbol_node(document, symbol)
-            for document, symbol in self.named(last)
+            for document, symbol in declared(self.named(last), self.file)
             if symbol.qualified == wanted or symbol.qualified.endswith(f".{wanted}") or wanted == last
         ]
         whole = {node.qualified for node in found if node.kind not in EXTENSIONS}
@@ -117,9 +118,10 @@ class Graph:
         """The edges in the order of their files, those of tests last."""
         found: dict[tuple[str, str, int], Edge] = {}
         sources: set[str] = set()
+        called = expected_by(self, node)
         for document, ref in self._seen_from(node, kinds, most):
             for one in self.meant(document, ref):
-                if one.confidence >= SURE and is_same(one, node):
+                if one.confidence >= SURE and is_same(one, called):
                     edge = Edge(self.owner(document, ref), node, told(document, ref), ref.line, one.confidence)
                     if edge.source.id != node.id or ref.kind == "calls":
                         found.setdefault((edge.source.id, ref.kind, ref.line), edge)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from refdesk.graph import golang, languages, modules
+from refdesk.graph import golang, languages, modules, multiplatform
 from refdesk.graph.candidates import CERTAIN, FAIR, LIKELY, Candidate, Candidates, Resolved, all_of, shared
 from refdesk.graph.files import File
 from refdesk.graph.members import Members
@@ -57,7 +57,7 @@ class Resolver:
     def _candidates(self, language: str, in_test: bool, name: str, is_call: bool) -> list[Candidate]:
         """What has the name in a language that can be named here; a type itself rather than its extensions."""
         kin = languages.family(language)
-        found = [one for one in self.named(name) if one[0].content_type in kin]
+        found = multiplatform.declared([one for one in self.named(name) if one[0].content_type in kin], self.file)
         if not in_test:
             found = [one for one in found if not languages.is_test(one[0].path)]
         defined = {symbol.qualified for _, symbol in found if symbol.kind not in languages.EXTENSIONS}

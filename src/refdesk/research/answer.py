@@ -89,6 +89,7 @@ _ACTIVE = {
     "inherits": "inherits from",
     "conforms": "conforms to",
     "embeds": "embeds",
+    "implements": "is the actual of",
     "overrides": "overrides",
     "contains": "contains",
 }
@@ -100,6 +101,7 @@ _PASSIVE = {
     "inherits": "base of",
     "conforms": "implemented by",
     "embeds": "embedded in",
+    "implements": "carried out by",
     "overrides": "overridden by",
     "contains": "part of",
 }

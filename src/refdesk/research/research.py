@@ -9,6 +9,7 @@ from typing import Literal
 from refdesk.graph import Edge, Graph, Node
 from refdesk.graph.dependencies import needed_by, needs
 from refdesk.graph.languages import CALLABLES, TYPES, is_test
+from refdesk.graph.multiplatform import implementing
 from refdesk.graph.overrides import overridden, overriders
 from refdesk.model import Filters, Hit, Query
 from refdesk.research.answer import Answer
@@ -175,8 +176,13 @@ def _overrides(graph: Graph, node: Node, most: int) -> Iterable[tuple[Edge, bool
     return ((edge, False) for edge in overriders(graph, node))
 
 
+def _actuals(graph: Graph, node: Node, most: int) -> Iterable[tuple[Edge, bool]]:
+    return ((edge, False) for edge in implementing(graph, node))
+
+
 def _carried_out(graph: Graph, node: Node, most: int) -> Iterable[tuple[Edge, bool]]:
-    """The methods that a call of an interface's method reaches."""
+    """The methods that a call of an interface's method reaches, and what is declared for each platform apart."""
+    yield from _actuals(graph, node, most)
     around = graph.container(node) if node.kind in CALLABLES else None
     if around is not None and around.kind in _INTERFACES:
         yield from ((edge, False) for edge in overriders(graph, node))
@@ -217,17 +223,17 @@ def _container(graph: Graph, node: Node, most: int) -> Iterable[tuple[Edge, bool
 
 _BY_INTENT: dict[str, tuple[Step, ...]] = {
     "callers": (_callers,),
-    "callees": (_callees,),
-    "implementations": (_subtypes,),
+    "callees": (_callees, _actuals),
+    "implementations": (_subtypes, _actuals),
     "users": (_callers, _users),
 }
 _BY_FOCUS: dict[str, tuple[Step, ...]] = {
     "architecture": (_container, _contained, _subtypes, _supertypes, _callers, _imports),
     "dependencies": (_needs, _needed_by),
-    "patterns": (_subtypes, _supertypes, _overrides, _contained),
+    "patterns": (_subtypes, _actuals, _supertypes, _overrides, _contained),
     "flow": (_callees, _carried_out, _callers),
 }
-_GENERAL: tuple[Step, ...] = (_callees, _callers, _subtypes, _supertypes, _container)
+_GENERAL: tuple[Step, ...] = (_callees, _callers, _subtypes, _actuals, _supertypes, _container)
 _INSTEAD: dict[str, tuple[Step, ...]] = {"callers": (_users,), "implementations": (_callers, _users)}
 
 

@@ -16,7 +16,8 @@ from refdesk.research.answer import Answer, Finding, Relation
 _DRAWN = 30
 _NOTES = 3
 _TOLD = 3  # definitions of one name
-_EMBEDDED = "is embedded in"
+_EMBEDDED, _CARRIED_OUT = "is embedded in", "is carried out by"
+_OWN_VERBS = {"embeds": _EMBEDDED, "implements": _CARRIED_OUT}  # of relations that no other verb tells
 INSTEAD = {
     "callers": "No call was found; what mentions it is shown.",
     "implementations": "Nothing is declared to conform to it; what uses it is shown.",
@@ -115,9 +116,10 @@ def summary(answer: Answer, findings: list[Finding]) -> str:
     if answer.intent == "users":
         return _counted(answer, starts, {"is used from": "place"})
     if answer.intent == "callees":
-        return _counted(answer, starts, {"calls": "definition"})
+        return _counted(answer, starts, {"calls": "definition", _CARRIED_OUT: "actual declaration"})
     if answer.intent == "implementations" and is_direct:
-        return _counted(answer, starts, {"is implemented by": "conforming type", _EMBEDDED: "type"})
+        verbs = {"is implemented by": "conforming type", _CARRIED_OUT: "actual declaration", _EMBEDDED: "type"}
+        return _counted(answer, starts, verbs)
     sentences = [f"The question leads to {named}."]
     for opposite, group in _grouped(near).items():
         listed = ", ".join(_named(one) for one in group[:3])
@@ -154,9 +156,13 @@ def _reached(answer: Answer, start: Finding, verb: str) -> list[tuple[Node, str,
     found: dict[str, tuple[Node, str, int]] = {}
     for one in answer.relations.values():
         near, far = (one.source, one.target) if verb == "calls" else (one.target, one.source)
-        if near.id == start.node.id and (one.kind == "embeds") == (verb == _EMBEDDED):
+        if near.id == start.node.id and _tells(verb, one.kind):
             found.setdefault(far.id, (far, one.source.path, one.line))
     return list(found.values())
+
+
+def _tells(verb: str, kind: str) -> bool:
+    return _OWN_VERBS[kind] == verb if kind in _OWN_VERBS else verb not in _OWN_VERBS.values()
 
 
 def _grouped(near: list[Finding]) -> dict[str, list[Finding]]:

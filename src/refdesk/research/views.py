@@ -14,13 +14,16 @@ _ENTRY = frozenset(["main", "run", "serve", "cli", "start", "handle", "execute",
 
 
 _TREES = {"callers": "callers", "implementations": "conforming types", "users": "users"}
+_ALONE = {"embeds": "embedding types", "implements": "actual declarations"}  # where nothing else is in the tree
+_HOW = {"embeds": ", by embedding", "implements": ", actual"}
 
 
 def add_views(answer: Answer, graph: Graph, focus: str | None) -> None:
     """Adds the focus's own sections; a question about callers or implementations always has its tree."""
     if answer.intent in _TREES:
-        is_embedding = bool(answer.relations) and all(one.kind == "embeds" for one in answer.relations.values())
-        answer.sections["embedding types" if is_embedding else _TREES[answer.intent]] = _tree(answer)
+        kinds = {one.kind for one in answer.relations.values()}
+        title = _ALONE.get(next(iter(kinds)), "") if len(kinds) == 1 else ""
+        answer.sections[title or _TREES[answer.intent]] = _tree(answer)
     if focus == "architecture":
         answer.sections["codebase"] = _folders(graph)
         _architecture(answer)
@@ -47,8 +50,8 @@ def _tree(answer: Answer) -> list[str]:
         for one in under.get(node_id, ()):
             path = one.source.path if one.source.path != last else ""
             last = one.source.path
-            how = ", by embedding" if one.kind == "embeds" else ""
-            lines.append("  " * indent + f"{one.source.qualified or one.source.path} ({path}:{one.line}){how}")
+            where = f"{one.source.qualified or one.source.path} ({path}:{one.line}){_HOW.get(one.kind, '')}"
+            lines.append("  " * indent + where)
             if one.source.id not in seen and indent < answer.depth:
                 seen.add(one.source.id)
                 add(one.source.id, indent + 1)
@@ -115,7 +118,7 @@ def _dependencies(answer: Answer) -> None:
 
 
 def _patterns(answer: Answer) -> None:
-    answer.sections["implementations"] = _by_target(answer, ("inherits", "conforms"))
+    answer.sections["implementations"] = _by_target(answer, ("inherits", "conforms", "implements"))
     answer.sections["embedded in"] = _by_target(answer, ("embeds",))
     answer.sections["overrides"] = [
         f"{one.source.qualified} overrides {one.target.qualified} ({_at(one)})"
@@ -149,7 +152,7 @@ def _chains(answer: Answer) -> list[str]:
     forward: dict[str, list[Relation]] = defaultdict(list)
     called: set[str] = set()
     for one in answer.relations.values():
-        if one.kind == "overrides":  # a call of an interface's method goes on in what carries it out
+        if one.kind in ("overrides", "implements"):  # a call of what is declared goes on in what carries it out
             one = Relation(one.target, one.source, one.kind, one.line, one.confidence)
         elif one.kind != "calls" or one.source.id == one.target.id:
             continue
@@ -193,7 +196,7 @@ def _chain(chain: list[Relation], told: set[tuple[str, str]]) -> str:
     parts = [f"{'… → ' if fresh else ''}{first.qualified or first.path}"]
     path = ""
     for one in chain[fresh:]:
-        where = one.target.path if one.kind == "overrides" else one.source.path
+        where = one.source.path if one.kind == "calls" else one.target.path
         parts.append(f"{one.target.qualified} [{where if where != path else ''}:{one.line}]")
         path = where
     return " → ".join(parts)

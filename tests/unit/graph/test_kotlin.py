@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from refdesk.graph import Graph
+from refdesk.graph.multiplatform import implementing
 from tests.unit.graph.indexed import callers, graph_of
 
 FILES = {
@@ -52,6 +53,46 @@ fun other(value: Any) { value.toMillis() }
 
 fun failing() { failWith(2) }
 """,
+    "lib/src/commonMain/kotlin/kit/Disk.kt": """package kit
+
+expect class Disk {
+  fun read(name: String): Int
+}
+
+internal expect fun sync(disk: Disk)
+
+fun sync(times: Int) {}
+
+fun boot(disk: Disk) {
+  disk.read("kernel")
+  sync(disk)
+}
+""",
+    "lib/src/jvmMain/kotlin/kit/Disk.kt": """package kit
+
+actual class Disk
+internal actual constructor(private val path: String) {
+  actual fun read(name: String): Int = jvmRead(name)
+  fun toFile(): Any = path
+}
+
+internal actual fun sync(disk: Disk) { flushJvm() }
+
+fun jvmRead(name: String) = 1
+
+fun flushJvm() {}
+""",
+    "lib/src/nativeMain/kotlin/kit/Disk.kt": """package kit
+
+actual class Disk internal actual constructor(private val path: String) {
+  actual fun read(name: String): Int = 2
+}
+
+internal actual fun sync(disk: Disk) {}
+
+fun restart(disk: Disk) { sync(disk) }
+""",
+    "lib/src/jvmMain/kotlin/other/Disk.kt": "package other\n\nactual class Disk\n",
     "java/src/main/java/kit/Door.java": """package kit;
 
 class Door {
@@ -88,3 +129,31 @@ def test_an_extension_is_called_on_what_the_codebase_does_not_define_where_it_is
 
 def test_a_package_of_one_name_is_imported_from(graph: Graph) -> None:
     assert [edge.source.qualified for edge in graph.subtypes(graph.find("Lookup")[0])] == ["Deep"]
+
+
+def test_what_is_expected_and_its_actuals_are_one_declaration_and_what_carries_it_out(graph: Graph) -> None:
+    found = [(node.path, node.qualified) for node in graph.find("Disk")]
+    assert found == [
+        ("lib/src/commonMain/kotlin/kit/Disk.kt", "Disk"),
+        ("lib/src/jvmMain/kotlin/other/Disk.kt", "Disk"),
+    ]
+    for name in ("Disk", "Disk.read", "sync"):
+        edges = implementing(graph, graph.find(name)[0])
+        assert {edge.source.path for edge in edges} == {
+            "lib/src/jvmMain/kotlin/kit/Disk.kt",
+            "lib/src/nativeMain/kotlin/kit/Disk.kt",
+        }
+        assert {(edge.kind, edge.source.qualified) for edge in edges} == {("implements", name)}
+    assert implementing(graph, graph.find("boot")[0]) == []
+    assert graph.find("Disk.toFile")[0].path == "lib/src/jvmMain/kotlin/kit/Disk.kt"
+
+
+def test_a_call_means_what_is_expected_and_reaches_every_actual(graph: Graph) -> None:
+    assert callers(graph, "Disk.read") == {"boot"}
+    (boot,) = graph.find("boot")
+    called = [edge.target for edge in graph.callees(boot)]
+    assert [(one.qualified, one.path) for one in called if one.name == "read"] == [
+        ("Disk.read", "lib/src/commonMain/kotlin/kit/Disk.kt")
+    ]
+    for edge in implementing(graph, graph.find("sync")[0]):
+        assert {one.source.qualified for one in graph.callers(edge.source)} == {"boot", "restart"}

@@ -233,3 +233,21 @@ def test_embedding_is_told_apart_from_conforming(tmp_path: Path) -> None:
         patterns = told(ask(asked, "all implementations of Box", focus="patterns"), 8_000)["sections"]
         assert patterns["embedded in"] == ["Box: Crate (a.go:11)"]
         assert "implementations" not in patterns
+
+
+def test_what_is_declared_for_all_platforms_leads_to_what_each_does(tmp_path: Path) -> None:
+    files = {
+        "common.kt": "package kit\n\nexpect fun sync(times: Int)\n\nfun boot() {\n  sync(1)\n}\n",
+        "jvm.kt": "package kit\n\nactual fun sync(times: Int) {\n  flush()\n}\n\nfun flush() {}\n",
+    }
+    (tmp_path / "code").mkdir()
+    for name, text in files.items():
+        (tmp_path / "code" / name).write_text(text)
+    with open_desk(Settings(library=tmp_path / "library", embedder="none", workers=1)) as desk:
+        desk.index(tmp_path / "code", "code", name="code")
+        asked = Graph(desk.store, "code"), desk.engine
+        found = told(ask(asked, "implementations of sync"), 8_000)
+        assert found["sections"] == {"actual declarations": ["sync (common.kt:3)", "  sync (jvm.kt:3), actual"]}
+        assert found["summary"] == "sync [common.kt:3-3] is carried out by 1 actual declaration: sync [jvm.kt:3]."
+        flow = told(ask(asked, "what does boot call", 3), 8_000)["sections"]["call chains"]
+        assert flow == ["boot → sync [common.kt:6] → sync [jvm.kt:3] → flush [:4]"]

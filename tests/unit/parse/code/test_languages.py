@@ -240,6 +240,24 @@ def test_swift_conditional_compilation_inside_a_class() -> None:
     assert parsed_text.notes == ()
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        "actual open class Text internal actual constructor(",
+        "actual open class Text\ninternal actual constructor(",
+        "expect class Text<T>\n/** Shared: { is open. */\ninternal constructor(",
+        "class Text\nconstructor(",
+    ],
+)
+def test_kotlin_modifiers_of_constructors_and_platforms(head: str) -> None:
+    body = "  internal val data: ByteArray,\n) : Kept, Other {\n  fun size() = 1\n}\n"
+    text = f"package kit\n\n{head}\n{body}\nfun f() {{}}\n"
+    parsed = CodeParser().parse(text, "a.kt", "kotlin", Chunking())
+    assert [symbol.qualified for symbol in parsed.symbols] == ["Text", "Text.data", "Text.size", "f"]
+    assert parsed.symbols[0].signature.startswith(head.partition("\n")[0].partition("<")[0])
+    assert parsed.notes == ()
+
+
 def test_an_emoji_behind_a_brace_does_not_end_the_process() -> None:
     text = "greet() {\n  echo {\U0001f680\x9b é ${name}\n}\n"
     parsed = CodeParser().parse(text, "a.sh", "bash", Chunking())
