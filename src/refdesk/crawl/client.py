@@ -16,7 +16,7 @@ import anyio
 import anyio.to_thread
 
 from refdesk import __version__
-from refdesk.crawl.wire import Order, Wire
+from refdesk.crawl.wire import Line, Order, Wire
 from refdesk.errors import LoadFailed, RefdeskError
 from refdesk.sources.addresses import AddressGuard, Resolve, resolve_by_system
 from refdesk.sources.inflate import ACCEPTED, Inflater
@@ -48,6 +48,13 @@ _ACCEPT = "text/html, application/xhtml+xml, text/markdown, text/plain;q=0.9, */
 class _Site(NamedTuple):
     host: str
     port: int
+
+
+class Prepared(NamedTuple):
+    """A request that only has to be sent."""
+
+    line: Line
+    until: float  # so long its site has the addresses that were vetted
 
 
 class _Target(NamedTuple):
@@ -122,9 +129,7 @@ class SiteClient:
 
     def begin(self, url: str, *, etag: str = "", last_modified: str = "", any_type: bool = False) -> Asked:
         """The answer to come, or why there is none; the request goes out now where its site is known."""
-        headers = self._headers
-        if etag or last_modified:
-            headers = [*headers, *_condition("If-None-Match", etag), *_condition("If-Modified-Since", last_modified)]
+        headers = self._headers_for(etag, last_modified)
         try:
             target = self._target(url)
             addresses = self._known_addresses(target.site)
@@ -134,8 +139,43 @@ class SiteClient:
             return refused
         reading = _Reading(self, target, self._max_bytes, any_type)
         if addresses:
-            return self._wire.send(Order(target.url, headers, *target.site, addresses, reading))
+            return self._send(Order(target.url, headers, *target.site, addresses, reading))
         return asyncio.ensure_future(self._find_and_send(target, headers, reading))
+
+    def prepare(self, url: str, *, etag: str = "", last_modified: str = "") -> Prepared | None:
+        """A request to be sent in a moment, where its address needs no second look."""
+        target = self._plain_target(url)
+        until, addresses = self._vetted.get(target.site, (0.0, ())) if target is not None else (0.0, ())
+        if target is None or time.monotonic() >= until or not addresses:
+            return None
+        order = Order(
+            target.url,
+            self._headers_for(etag, last_modified),
+            *target.site,
+            addresses,
+            _Reading(self, target, self._max_bytes, False),
+        )
+        return Prepared(self._wire.prepare(order), until)
+
+    def send(self, prepared: Prepared) -> Asked | None:
+        """Sends what was prepared; None where the site's address has to be looked up again."""
+        if time.monotonic() < prepared.until:
+            return self._wire.send(prepared.line)
+        self.leave(prepared)
+        return None
+
+    def leave(self, prepared: Prepared) -> None:
+        """A prepared request is not sent."""
+        self._wire.leave(prepared.line)
+
+    def _send(self, order: Order) -> Asked:
+        return self._wire.send(self._wire.prepare(order))
+
+    def _headers_for(self, etag: str, last_modified: str) -> list[bytes]:
+        if not etag and not last_modified:
+            return self._headers
+        conditions = (*_condition("If-None-Match", etag), *_condition("If-Modified-Since", last_modified))
+        return [*self._headers, *conditions]
 
     async def _find_and_send(self, target: _Target, headers: list[bytes], reading: _Reading) -> Answer | RefdeskError:
         find = partial(anyio.to_thread.run_sync, self.guard.addresses, *target.site, abandon_on_cancel=True)
@@ -147,10 +187,7 @@ class SiteClient:
         except RefdeskError as error:
             return error
         self._vetted[target.site] = (time.monotonic() + _VETTED_S, addresses)
-        answer: Answer | RefdeskError = await self._wire.send(
-            Order(target.url, headers, *target.site, addresses, reading)
-        )
-        return answer
+        return await self._send(Order(target.url, headers, *target.site, addresses, reading))
 
     def _known_addresses(self, site: _Site) -> tuple[str, ...]:
         """The addresses that the site may be asked at, () when its name has to be resolved first."""
@@ -164,7 +201,11 @@ class SiteClient:
         return ()
 
     def _target(self, url: str) -> _Target:
-        """The address, when its form is one that may be asked; most are seen to be at a glance."""
+        """The address, when its form is one that may be asked."""
+        return self._plain_target(url) or _target_of(checked(self.guard, url))
+
+    def _plain_target(self, url: str) -> _Target | None:
+        """The address, when a glance shows that its form is one that may be asked, as with most."""
         start = url.find("/", url.find("://") + 3)
         where, path = url[:start], url[start:]
         if start > 0 and _PLAIN_PATH.fullmatch(path):
@@ -173,7 +214,7 @@ class SiteClient:
                 site = self._sites[where] = _Site(plain[2], int(plain[3] or _PORTS[plain[1]]))
             if site is not None:
                 return _Target(url, site)
-        return _target_of(checked(self.guard, url))
+        return None
 
     def onward(self, target: _Target, location: str) -> str:
         """Where a redirect leads, when its form is one that may be asked."""

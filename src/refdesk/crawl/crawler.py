@@ -10,7 +10,7 @@ import anyio
 import anyio.to_thread
 
 from refdesk.crawl.apart import Apart
-from refdesk.crawl.client import Answer, Asked, SiteClient
+from refdesk.crawl.client import Answer, Asked, Prepared, SiteClient
 from refdesk.crawl.frontier import Frontier
 from refdesk.crawl.judge import Outcome, judge, judge_page
 from refdesk.crawl.keep import Keeper
@@ -68,6 +68,7 @@ class Crawler:
         self._changed = anyio.Event()
         self._waiting_pages = self._waiting_bytes = 0
         self._fetching = True
+        self._prepared: tuple[Entry, Prepared] | None = None  # the request that will probably be next
 
     async def run(self) -> None:
         """Fetches all that the limits allow, and indexes it on the way."""
@@ -79,6 +80,8 @@ class Crawler:
                 for _ in range(self._options.concurrency):
                     requests.start_soon(self._fetch)
             self._fetching = False
+            if self._prepared is not None:
+                self._client.leave(self._prepared[1])
             self._report.fetch_seconds = time.perf_counter() - started
             self._tell()
         if self._good >= self._options.max_pages:
@@ -89,6 +92,7 @@ class Crawler:
         upcoming: tuple[Entry, Asked] | None = None
         while upcoming or (upcoming := await self._next()):
             entry, asked = upcoming
+            self._prepare()
             answer = await asked
             upcoming = None
             digest = ""
@@ -174,11 +178,28 @@ class Crawler:
         return bool(twin)
 
     def _ask(self, entry: Entry) -> Asked:
-        known = entry.url in self._keeper.kept
         self._report.asked += 1
-        return self._client.begin(
-            entry.url, etag=entry.etag if known else "", last_modified=entry.last_modified if known else ""
-        )
+        prepared, self._prepared = self._prepared, None
+        if prepared is not None:
+            if prepared[0] is entry and (asked := self._client.send(prepared[1])) is not None:
+                return asked
+            if prepared[0] is not entry:
+                self._client.leave(prepared[1])
+        etag, last_modified = self._marks(entry)
+        return self._client.begin(entry.url, etag=etag, last_modified=last_modified)
+
+    def _prepare(self) -> None:
+        """Makes the next request ready while an answer is waited for."""
+        entry = self._frontier.first()
+        if entry is None or self._prepared is not None:
+            return
+        etag, last_modified = self._marks(entry)
+        prepared = self._client.prepare(entry.url, etag=etag, last_modified=last_modified)
+        self._prepared = None if prepared is None else (entry, prepared)
+
+    def _marks(self, entry: Entry) -> tuple[str, str]:
+        """What the site said of the page that is kept, for it to say whether that has changed."""
+        return (entry.etag, entry.last_modified) if entry.url in self._keeper.kept else ("", "")
 
     async def _judge(self, entry: Entry, answer: Answer | RefdeskError, digest: str) -> None:
         if isinstance(answer, RefdeskError):

@@ -68,6 +68,10 @@ class Frontier:
             return None
         return heapq.heappop(self._heap)[3]
 
+    def first(self) -> Entry | None:
+        """The page that is next if nothing comes between; None when that is not known."""
+        return self._heap[0][3] if self._heap and not self._heap[0][0] else None
+
     def again(self, entry: Entry, after_s: float) -> None:
         """Takes back a page that failed, to be asked for after a while."""
         heapq.heappush(self._later, (self._clock() + after_s, next(self._order), entry))

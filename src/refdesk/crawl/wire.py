@@ -55,8 +55,8 @@ class Wire:
         self._timeout_s = timeout_s
         self._user_agent = user_agent
         self._cafile = cafile
-        self._idle: list[_Line] = []
-        self._busy: dict[pycurl.Curl, _Line] = {}
+        self._idle: list[Line] = []
+        self._busy: dict[pycurl.Curl, Line] = {}
         self._timer: asyncio.TimerHandle | None = None
 
     def open(self, *, watch: bool | None = None) -> None:
@@ -79,17 +79,25 @@ class Wire:
         if self._timer is not None:
             self._timer.cancel()
 
-    def send(self, order: Order) -> Sent:
-        """Sends the request now, when a connection is open; what comes of it is known when the future is done."""
-        line = self._idle.pop() if self._idle else _Line(self._timeout_s, self._user_agent, self._cafile)
+    def prepare(self, order: Order) -> Line:
+        """Does what can be done before a request is sent; it is sent, or left."""
+        line = self._idle.pop() if self._idle else Line(self._timeout_s, self._user_agent, self._cafile)
         line.take(order, self._loop.create_future())
+        return line
+
+    def leave(self, line: Line) -> None:
+        """Takes back a prepared request that is not sent after all."""
+        self._idle.append(line)
+
+    def send(self, line: Line) -> Sent:
+        """Sends the request now, when a connection is open; what comes of it is known when the future is done."""
         line.done.add_done_callback(lambda done: self._give_up(line) if done.cancelled() else None)
         self._busy[line.curl] = line
         self._multi.add_handle(line.curl)
         self._act(pycurl.SOCKET_TIMEOUT, 0)
         return line.done
 
-    def _give_up(self, line: _Line) -> None:
+    def _give_up(self, line: Line) -> None:
         if self._busy.pop(line.curl, None) is not None:
             self._multi.remove_handle(line.curl)
             line.close()
@@ -141,7 +149,7 @@ class Wire:
             line.done.set_result(line.answer(failure))
 
 
-class _Line:
+class Line:
     """A handle of libcurl, used for one request after the other."""
 
     def __init__(self, timeout_s: float, user_agent: str, cafile: str) -> None:

@@ -74,6 +74,26 @@ def test_what_is_not_read(site: Site) -> None:
     assert ask(site.url("/image"), any_type=True).data == b"\x89PNG"
 
 
+def test_a_prepared_request_is_sent_or_left(site: Site) -> None:
+    site.routes |= {"/a": page("A", "a"), "/b": page("B", "b"), "/c": page("C", "c")}
+
+    async def three() -> list[int]:
+        async with SiteClient(allow_hosts=("127.0.0.1",), max_bytes=10_000, timeout_s=5) as client:
+            assert client.prepare(site.url("/a")) is None  # nobody looked at the site's address yet
+            await client.ask(site.url("/a"))
+            left, sent = client.prepare(site.url("/b")), client.prepare(site.url("/c"))
+            assert left is not None and sent is not None
+            assert client.prepare("http://metadata.google.internal/") is None
+            client.leave(left)
+            asked = client.send(sent)
+            assert asked is not None and client.send(left._replace(until=0.0)) is None
+            answer = await asked
+            assert isinstance(answer, Answer) and b"c" in answer.data
+            return [site.asked[path] for path in ("/a", "/b", "/c")]
+
+    assert anyio.run(three) == [1, 0, 1]
+
+
 def test_a_server_that_hangs_up(site: Site) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
@@ -99,9 +119,8 @@ def test_a_socket_is_opened_for_vetted_addresses_only(site: Site) -> None:
         wire = Wire(timeout_s=5, user_agent="test")
         wire.open()
         port = int(site.address.rpartition(":")[2])
-        failure: RefdeskError | None = await wire.send(
-            Order(site.root, [], "docs.test", port, ("203.0.113.5",), Reading())
-        )
+        order = Order(site.root, [], "docs.test", port, ("203.0.113.5",), Reading())
+        failure: RefdeskError | None = await wire.send(wire.prepare(order))
         wire.close()
         return failure
 
