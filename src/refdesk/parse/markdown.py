@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from refdesk.model import Chunking, Parsed
 from refdesk.parse.frontmatter import FrontMatter, chunking_hint, read_front_matter
 from refdesk.parse.manifest import NO_RULES, Governing
+from refdesk.parse.markdown_scan import scan
 from refdesk.parse.outline import Block, BlockKind, Fence, Heading, Outline, paragraphs, split_lines, trim
 from refdesk.parse.sections import cut
 from refdesk.parse.strategy import Strategy
@@ -41,6 +42,7 @@ _TAG = re.compile(
 _HTML_H1 = re.compile(r"<h1\b[^>]*>(.{0,500}?)</h1>", re.IGNORECASE | re.DOTALL)
 _ANY_TAG = re.compile(r"<[^>]*>")
 _MAX_STEPS = 300_000  # a text of 10 MB that somebody wrote takes fewer
+_Part = TypeVar("_Part", Heading, Block, Fence)
 _ATTRIBUTES = re.compile(r"\s*(?:\{[#.:][^{}]*\}|\s#+)\s*$")
 
 
@@ -81,19 +83,86 @@ class MarkdownParser:
 
 def read_outline(lines: list[str], body: int = 0) -> Outline:
     """The document's blocks and headings from a line on."""
-    source = "\n".join(line.rstrip("\r").replace("\r", " ") for line in lines[body:])
-    headings: list[Heading] = []
-    blocks: list[Block] = []
-    fences: list[Fence] = []
+    bare = [line.rstrip("\r").replace("\r", " ") for line in lines[body:]]
     try:
-        tokens = _block_parser().parse(source, {"steps": 0})
+        parts = _parts(bare)
     except _TooIntricateError:
         found = [replace(one, start=one.start + body, end=one.end + body) for one in paragraphs(lines[body:])]
         return Outline(lines=lines, body=body, blocks=tuple(found), note="too intricate: read without its headings")
+    headings, blocks, fences = (_moved(some, body) for some in parts)
+    covered = tuple(_with_gaps(lines, body, blocks))
+    return Outline(lines=lines, body=body, headings=tuple(headings), blocks=covered, fences=tuple(fences))
+
+
+class _Parts(NamedTuple):
+    headings: list[Heading]
+    blocks: list[Block]
+    fences: list[Fence]
+
+
+def _moved(parts: list[_Part], by: int) -> list[_Part]:
+    return [replace(one, start=one.start + by, end=one.end + by) for one in parts] if by else parts
+
+
+def _parts(lines: list[str]) -> _Parts:
+    """What the lines are made of: what is plain to see is seen, the rest is left to a parser, which takes longer."""
+    seen = scan(lines)
+    if seen is None:
+        return _parsed(lines)
+    found = _parsed_apart(lines, seen.others)
+    for at, level, text in seen.headings:
+        found.headings.append(Heading(at, at + 1, level, plain_text(text[:1000])))
+        found.blocks.append(Block(at, at + 1, "heading"))
+    for at, end, info in seen.fences:
+        found.fences.append(Fence(at, end, "code", info))
+        found.blocks.append(Block(at, end, "code"))
+    found.blocks.extend([Block(at, end, "prose", whole=False) for at, end in seen.texts])
+    found.blocks.extend([Block(at, end, "item") for at, end in seen.items])
+    found.fences.extend([Fence(at, end, "code", info) for at, end, info in seen.inner])
+    found.headings.sort(key=_start)
+    found.blocks.sort(key=_start)
+    found.fences.sort(key=_start)
+    return found
+
+
+def _start(part: Heading | Block | Fence) -> int:
+    return part.start
+
+
+def _parsed_apart(lines: list[str], regions: Sequence[tuple[int, int]]) -> _Parts:
+    """What regions of the lines are made of, parsed in one go with a line of text between them, which ends each."""
+    if not regions:
+        return _Parts([], [], [])
+    put: list[str] = []
+    origin: list[int] = []
+    for start, end in regions:
+        put += (*lines[start:end], "", "x", "")
+        origin += (*range(start, end), -1, -1, -1)
+    found = _parsed(put)
+    return _Parts(_back(found.headings, origin), _back(found.blocks, origin), _back(found.fences, origin))
+
+
+def _back(parts: list[_Part], origin: list[int]) -> list[_Part]:
+    """The parts with the lines that they come from."""
+    found = []
+    for one in parts:
+        end = one.end
+        while end > one.start and origin[end - 1] < 0:
+            end -= 1
+        if end > one.start:
+            found.append(replace(one, start=origin[one.start], end=origin[end - 1] + 1))
+    return found
+
+
+def _parsed(lines: list[str]) -> _Parts:
+    """What a parser makes of the lines."""
+    found = _Parts([], [], [])
+    headings, blocks, fences = found
+    tokens = _block_parser().parse("\n".join(lines), {"steps": 0})
     for at, token in enumerate(tokens):
         if token.map is None:
             continue
-        start, end = token.map[0] + body, token.map[1] + body
+        start, end = token.map
         if token.type == "heading_open" and token.level == 0:
             headings.append(Heading(start, end, int(token.tag[1]), _plain(tokens[at + 1])))
         elif token.type in ("fence", "code_block"):
@@ -107,8 +176,7 @@ def read_outline(lines: list[str], body: int = 0) -> Outline:
         kind = _BLOCKS.get(token.type)
         if kind and (token.level == 0 or (token.level == 1 and token.type == "list_item_open")):
             blocks.append(Block(start, end, *kind))
-    covered = tuple(_with_gaps(lines, body, blocks))
-    return Outline(lines=lines, body=body, headings=tuple(headings), blocks=covered, fences=tuple(fences))
+    return found
 
 
 def _with_gaps(lines: list[str], body: int, blocks: list[Block]) -> Iterator[Block]:
