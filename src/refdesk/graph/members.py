@@ -20,6 +20,7 @@ from refdesk.graph.candidates import (
 from refdesk.graph.extensions import Extensions
 from refdesk.graph.files import File
 from refdesk.graph.go_types import GoTypes
+from refdesk.graph.lambdas import Lambdas
 from refdesk.graph.typed import Names, Typed, Types
 from refdesk.model import Reference
 
@@ -35,6 +36,7 @@ class Members:
         self._types = Types(names)
         self._go_types = GoTypes(names)
         self.extensions = Extensions(names)
+        self._lambdas = Lambdas(names, self._types)
         self._lines: dict[str, set[str]] = {}
 
     def behind(self, file: File, ref: Reference, candidates: Candidates) -> list[Resolved]:
@@ -80,6 +82,15 @@ class Members:
         if file.document.content_type in languages.WHOLE and (found := self._along_bases([(file, own)], candidates)):
             return all_of(found, CERTAIN)
         return self._by_type_names(file, {own.rpartition(".")[2]}, candidates, CERTAIN)
+
+    def in_lambda(self, file: File, ref: Reference, candidates: Candidates) -> list[Resolved]:
+        """Members that a lambda around a call sees without naming whose they are."""
+        if file.document.content_type != "kotlin" or not candidates.members:
+            return []
+        for types in self._lambdas.receivers_of(file, ref):
+            if found := self._by_type_names(file, types, candidates):
+                return found
+        return []
 
     def _inherited(self, file: File, source: str, candidates: Candidates) -> list[Resolved]:
         own = file.enclosing_type(source)

@@ -82,6 +82,9 @@ class Resolver:
     def _bare(self, file: File, ref: Reference, candidates: Candidates) -> list[Resolved]:
         language = file.document.content_type
         in_scope = [one for one in candidates.every if self._in_scope(file, ref, one)]
+        is_local = any(symbol.qualified.startswith(f"{ref.source}.") for _, symbol in in_scope) and bool(ref.source)
+        if not is_local and (seen := self._members.in_lambda(file, ref, candidates)):
+            return seen
         if in_scope:
             return all_of(_last_before(in_scope, ref.line), CERTAIN)
         if bound := file.imports.get(ref.target):

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from refdesk.graph import Graph
+from refdesk.graph.lambdas import receiver_of
 from refdesk.graph.multiplatform import implementing
 from tests.unit.graph.indexed import callers, graph_of
 
@@ -52,6 +53,88 @@ fun main() { println("x".toMillis()) }
 fun other(value: Any) { value.toMillis() }
 
 fun failing() { failWith(2) }
+""",
+    "lib/src/commonMain/kotlin/kit/Builder.kt": """package kit
+
+class Builder {
+  fun add(text: String) {}
+  fun nest(depth: Int, block: Row.() -> Unit) {}
+}
+
+class Row {
+  fun add(text: String) {}
+}
+
+fun build(indent: Int = 2, block: Builder.() -> Unit): Builder = Builder().apply(block)
+
+fun <T> anything(value: T, block: T.() -> Unit) {}
+
+fun later(block: () -> Unit) {}
+""",
+    "app/src/main/kotlin/app/Page.kt": """package app
+
+import kit.Builder
+import kit.anything
+import kit.build
+import kit.later
+import other.Foreign
+
+fun plain() { build { add("x") } }
+
+fun spread() {
+  build(
+    indent = max(1, 2),
+  ) {
+    // not the end: }
+    println("nor this: } ${'{'}")
+    listOf(1).forEach { add("$it") }
+    later { add("y") }
+  }
+}
+
+fun inner() {
+  build {
+    nest(1) { add("row") }
+    add("after")
+  }
+}
+
+fun applied(builder: Builder) {
+  builder.apply { add("x") }
+}
+
+fun general(thing: Foreign) {
+  build { anything(thing) { add("x") } }
+}
+
+fun foreign(thing: Foreign) {
+  build { thing.apply { add("x") } }
+}
+
+fun handed(thing: Foreign) {
+  build { with(thing) { add("x") } }
+}
+
+fun withDefaults() { val page = build { add("x") }; page.toString() }
+
+fun outside() {
+  build { }
+  add("nowhere")
+}
+
+fun shadowing() {
+  fun add(text: String) {}
+  build { add("x") }
+}
+
+class Widget {
+  fun add(text: String) {}
+  fun draw() { build { add("x") } }
+  fun outside() {
+    build(2) { }
+    add("mine")
+  }
+}
 """,
     "lib/src/commonMain/kotlin/kit/Disk.kt": """package kit
 
@@ -157,3 +240,36 @@ def test_a_call_means_what_is_expected_and_reaches_every_actual(graph: Graph) ->
     ]
     for edge in implementing(graph, graph.find("sync")[0]):
         assert {one.source.qualified for one in graph.callers(edge.source)} == {"boot", "restart"}
+
+
+def test_a_lambda_sees_the_members_of_the_receiver_it_is_given(graph: Graph) -> None:
+    assert callers(graph, "Builder.add") == {
+        "plain",
+        "spread",
+        "inner",
+        "applied",
+        "Widget.draw",
+        "withDefaults",
+    }
+    assert callers(graph, "Builder.nest") == {"inner"}
+    assert callers(graph, "Row.add") == {"inner"}
+    assert callers(graph, "Widget.add") == {"Widget.outside"}
+    assert callers(graph, "shadowing.add") == {"shadowing"}
+
+
+@pytest.mark.parametrize(
+    ("signature", "receiver"),
+    [
+        ("fun build(block: Builder.() -> Unit): Builder", "Builder"),
+        ("suspend fun <T> run(n: Int = f(1, 2), block: suspend kit.Scope<T>.(Int) -> T)", "Scope"),
+        ("fun build(setUp: (Builder.() -> Unit)? = null)", "Builder"),
+        ("@Marked(a = 1) class Page(val init: Head.() -> Unit)", "Head"),
+        ("fun each(map: Map<String, Int>, action: (Item) -> Unit)", ""),
+        ("fun both(first: Builder.() -> Unit, then: () -> Unit)", ""),
+        ("fun <T> T.also2(block: T.() -> Unit): T", None),
+        ("fun nothing()", ""),
+        ("val x: Builder.() -> Unit", ""),
+    ],
+)
+def test_the_receiver_of_a_functions_last_argument(signature: str, receiver: str | None) -> None:
+    assert receiver_of(signature) == receiver
