@@ -18,6 +18,7 @@ import pytest
 
 from tests.contracts.conftest import Client, Serve, refdesk
 from tests.mcp_client.stdio import StdioClient
+from tests.server.test_handshake import MODERN
 
 ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 RUST = """use std::io;
@@ -346,6 +347,26 @@ def test_subscribers_are_told_of_what_another_process_writes(client: Client, wor
     client.raw.notification("notifications/resources/list_changed")
     listed = client.raw.request("resources/list")["result"]["resources"]
     assert "rag://collections/second" in {one["uri"] for one in listed}
+
+
+def test_subscribers_of_a_document_are_told_of_what_another_process_does_to_it(
+    client: Client, work: Path, tmp_path: Path
+) -> None:
+    library, note = tmp_path / "library", work / "note.md"
+    note.write_text("# Note\n\nFirst words.\n\n## More\n\nOther words.\n")
+    refdesk(library, "ingest", str(note), "--collection", "code")
+    (one,) = client.json("rag_list_documents", collection="code")["documents"]
+    uri = f"rag://documents/{one['id']}"
+    client.raw.request("resources/subscribe", {"uri": uri})
+    with StdioClient([sys.executable, "-m", "refdesk", "--library", str(library), "serve"]) as modern:
+        wanted = {"notifications": {"resourceSubscriptions": [uri]}, "_meta": MODERN}
+        modern.start("subscriptions/listen", wanted)
+        modern.notification("notifications/subscriptions/acknowledged")
+        modern.request("resources/read", {"uri": uri, "_meta": MODERN})
+        note.write_text("# Note\n\nFirst words.\n")
+        refdesk(library, "ingest", str(note), "--collection", "code")
+        for each in (client.raw, modern):
+            assert each.notification("notifications/resources/updated")["params"]["uri"] == uri
 
 
 def test_subscribers_are_told(client: Client, work: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections import Counter
+from collections.abc import Coroutine, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from mcp.server.connection import Connection
@@ -26,6 +28,7 @@ class Audience:
 
     def __init__(self) -> None:
         self.bus = InMemorySubscriptionBus()
+        self._listened: Counter[str] = Counter()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connections: set[Connection] = set()
         self._sending: set[asyncio.Task[None]] = set()
@@ -37,9 +40,21 @@ class Audience:
             self._connections.add(connection)
             connection.exit_stack.callback(self._connections.discard, connection)
 
-    def listening(self) -> None:
-        """Notes the loop on which a listening stream waits."""
+    @contextmanager
+    def listening(self, uris: Iterable[str]) -> Iterator[None]:
+        """While a stream waits for changes of those resources, on this loop."""
         self._loop = asyncio.get_running_loop()
+        listened = Counter(uris)
+        self._listened = self._listened + listened  # a new one, so that a look from elsewhere keeps what it reads
+        try:
+            yield
+        finally:
+            self._listened = self._listened - listened
+
+    def watched(self) -> set[str]:
+        """The resources that somebody wants to hear of; may be asked from any thread."""
+        subscribed = [connection.state.get(SUBSCRIPTIONS, set()).copy() for connection in tuple(self._connections)]
+        return set(self._listened).union(*subscribed)
 
     def tell(self, change: Change) -> None:
         if self._loop is None:

@@ -115,7 +115,7 @@ class Hub:
             await self.calls.run(registry.poll)
 
     def _loaded(self, registry: Registry) -> None:
-        registry.listen(self.audience.tell)
+        registry.listen(self.audience.tell, self.audience.watched)
 
     def _answer(self, tool: Tool, arguments: dict[str, Any], call: ServerCall) -> ToolAnswer | RpcError:
         style, correlation_id = tool.error_style, call.correlation_id

@@ -93,8 +93,8 @@ class Protocol:
         connection_of(ctx).state.pop(ROOTS, None)
 
     async def listen(self, ctx: Context, params: types.SubscriptionsListenRequestParams) -> Any:
-        self.hub.audience.listening()
-        return await self._listening(ctx, params)
+        with self.hub.audience.listening(params.notifications.resource_subscriptions or ()):
+            return await self._listening(ctx, params)
 
     # ── around every message ──
 

@@ -32,6 +32,7 @@ class Registry:
         self._tools: dict[str, Tool] = {}
         self._toolsets: list[Toolset] = []
         self._listeners: list[Listener] = []
+        self._watched: list[Callable[[], set[str]]] = []
         for toolset in toolsets:
             self.add(toolset)
 
@@ -65,8 +66,13 @@ class Registry:
     def prompts(self) -> list[Prompt]:
         return [prompt for toolset in self._toolsets for prompt in toolset.prompts]
 
-    def listen(self, listener: Listener) -> None:
+    def listen(self, listener: Listener, watched: Callable[[], set[str]] = set) -> None:
+        """Adds one who hears of changes, and who can say which resources those behind it want to hear of."""
         self._listeners.append(listener)
+        self._watched.append(watched)
+
+    def watched(self) -> set[str]:
+        return set[str]().union(*(watched() for watched in self._watched))
 
     def announce(self, change: Change) -> None:
         for listener in self._listeners:

@@ -305,6 +305,9 @@ class Announcer(Protocol):
 
     def relisted(self, kind: Literal["tools", "resources", "prompts"]) -> None: ...
     def updated(self, uri: str) -> None: ...
+    def watched(self) -> set[str]:
+        """The resources whose changes somebody wants to hear of."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterable, Sequence
 
 from refdesk.desk import Desk
 from refdesk.errors import RefdeskError
 from refdesk.toolsets.contract import Announcer, CallContext, Json, Tool, ToolAnswer
 
+_DOCUMENTS = "rag://documents/"
+_SLACK_MS = 10_000  # a document is dated before it is written
+
 Handler = Callable[[Json, CallContext], ToolAnswer]
+State = tuple[int, str] | None  # when a document changed and what it holds; None when it is gone
 
 
 class Notices:
-    """Looks now and then whether the record went on; what changed in it is not asked, so every collection may have."""
+    """Looks now and then whether the record went on.
+
+    Which collections changed is not asked, so every one may have; of documents, those that are watched are looked up.
+    """
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
@@ -22,7 +30,7 @@ class Notices:
         self._announcer: Announcer | None = None
         self._told: int | None = None  # the record's state that clients know of
         self._names: frozenset[str] = frozenset()
-
+        self._watched = Watched(desk)
         self._writing = 0  # calls here that tell of what they write themselves
 
     def attach(self, announcer: Announcer) -> None:
@@ -34,16 +42,16 @@ class Notices:
         def call(arguments: Json, context: CallContext) -> ToolAnswer:
             with self._mutex:
                 self._writing += 1
-            told = False
+            answer: ToolAnswer | None = None
             try:
                 answer = handler(arguments, context)
-                told = True
                 return answer
             finally:
                 with self._mutex:
                     self._writing -= 1
-                    if told:
+                    if answer is not None:
                         self._settle()
+                        self._watched.know(answer.updated)
 
         return call
 
@@ -56,15 +64,58 @@ class Notices:
             now = self._desk.store.sequence()
             if self._told is None:
                 self._settle()
-            if self._announcer is None or self._writing or now == self._told:
+            if self._announcer is None or self._writing:
                 return ()
-            before, self._names, self._told = self._names, self._collections(), now
-            for name in sorted(self._names | before):
-                self._announcer.updated(f"rag://collections/{name}")
-            self._announcer.updated("rag://collections")
-            if self._names != before:
-                self._announcer.relisted("resources")
+            for uri in self._watched.changed(self._announcer.watched(), now):
+                self._announcer.updated(uri)
+            if now != self._told:
+                self._tell_collections(self._announcer, now)
         return ()
+
+    def _tell_collections(self, announcer: Announcer, now: int) -> None:
+        before, self._names, self._told = self._names, self._collections(), now
+        for name in sorted(self._names | before):
+            announcer.updated(f"rag://collections/{name}")
+        announcer.updated("rag://collections")
+        if self._names != before:
+            announcer.relisted("resources")
 
     def _collections(self) -> frozenset[str]:
         return frozenset(one.name for one in self._desk.store.collections())
+
+
+class Watched:
+    """The documents that somebody watches, as they were last seen; looked up by id, and only when the log went on."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._seen: dict[str, State] = {}
+        self._at: int | None = None  # the record's state then
+        self._looked = 0.0  # when, in milliseconds
+
+    def changed(self, uris: Iterable[str], now: int) -> list[str]:
+        """Those that are not as they were seen, or are new here and may have changed since somebody asked for them."""
+        wanted = {uri for uri in uris if uri.startswith(_DOCUMENTS)}
+        went_on, self._at = now != self._at, now
+        since, self._looked = self._looked - _SLACK_MS, time.time() * 1000
+        before, self._seen = self._seen, {}
+        found: list[str] = []
+        for uri in sorted(wanted):
+            if uri in before and not went_on:
+                self._seen[uri] = before[uri]
+                continue
+            state = self._seen[uri] = self._state(uri)
+            is_other = state != before[uri] if uri in before else state is None or state[0] >= since
+            if went_on and is_other:
+                found.append(uri)
+        return found
+
+    def know(self, uris: Iterable[str]) -> None:
+        """Takes note of what was told otherwise."""
+        for uri in uris:
+            if uri in self._seen:
+                self._seen[uri] = self._state(uri)
+
+    def _state(self, uri: str) -> State:
+        document = self._desk.store.document(uri.removeprefix(_DOCUMENTS))
+        return (document.updated_at, document.content_hash) if document is not None else None
