@@ -5,8 +5,31 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, cast
 
-from refdesk.model import Filters, Scored, StoredChunk, Vector
-from refdesk.ports import Embedder, Store
+from refdesk.model import EVERYTHING, Filters, Ranking, StoredChunk, Vector
+from refdesk.ports import Embedder, Store, View
+
+
+class MemoView:
+    """Another view's rankings, each asked for once; everything else is that view's own."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self._ranked: dict[tuple[object, ...], Ranking] = {}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._view, name)
+
+    def lexical(self, terms: Sequence[str], limit: int, *, by_number: bool = True) -> Ranking:
+        key = ("lexical", tuple(terms), limit, by_number)
+        if key not in self._ranked:
+            self._ranked[key] = self._view.lexical(terms, limit, by_number=by_number)
+        return self._ranked[key]
+
+    def nearest(self, vector: Vector, limit: int) -> Ranking:
+        key = ("nearest", vector.tobytes(), limit)
+        if key not in self._ranked:
+            self._ranked[key] = self._view.nearest(vector, limit)
+        return self._ranked[key]
 
 
 class MemoStore:
@@ -14,27 +37,16 @@ class MemoStore:
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._ranked: dict[tuple[object, ...], list[Scored]] = {}
+        self._views: dict[Filters, MemoView] = {}
         self._chunks: dict[int, StoredChunk] = {}
-        self._sequence = store.sequence()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    def sequence(self) -> int:
-        return self._sequence
-
-    def lexical(self, terms: Sequence[str], filters: Filters, limit: int, *, by_number: bool = True) -> list[Scored]:
-        key = ("lexical", tuple(terms), filters, limit, by_number)
-        if key not in self._ranked:
-            self._ranked[key] = self._store.lexical(terms, filters, limit, by_number=by_number)
-        return self._ranked[key]
-
-    def nearest(self, vector: Vector, filters: Filters, limit: int) -> list[Scored]:
-        key = ("nearest", vector.tobytes(), filters, limit)
-        if key not in self._ranked:
-            self._ranked[key] = self._store.nearest(vector, filters, limit)
-        return self._ranked[key]
+    def view(self, filters: Filters = EVERYTHING) -> MemoView:
+        if filters not in self._views:
+            self._views[filters] = MemoView(self._store.view(filters))
+        return self._views[filters]
 
     def chunks(self, chunk_ids: Sequence[int]) -> dict[int, StoredChunk]:
         if missing := [one for one in chunk_ids if one not in self._chunks]:

@@ -22,7 +22,7 @@ from bench.memo import remembered
 from bench.sets import Asked, KnownItems
 from refdesk.app import open_desk
 from refdesk.desk import Desk
-from refdesk.model import Filters, Query, StoredChunk
+from refdesk.model import Query, StoredChunk
 from refdesk.search import rerank
 from refdesk.search.engine import Engine
 from refdesk.search.understand import understand
@@ -97,16 +97,16 @@ def _with_weights(file: Path, ranker: Ranker, text: str) -> Sequence[StoredChunk
 
 
 def _bm25(desk: Desk, text: str) -> list[StoredChunk]:
-    found = desk.store.lexical(understand(text).terms, Filters(), metrics.CUT)
-    stored = desk.store.chunks([one.chunk_id for one in found])
-    return [stored[one.chunk_id] for one in found]
+    found = desk.store.view().lexical(understand(text).terms, metrics.CUT)
+    stored = desk.store.chunks(found.ids)
+    return [stored[one] for one in found.ids]
 
 
 def _vectors(desk: Desk, text: str) -> list[StoredChunk]:
     assert desk.embedder is not None
-    found = desk.store.nearest(desk.embedder.embed_queries([text])[0], Filters(), metrics.CUT)
-    stored = desk.store.chunks([one.chunk_id for one in found])
-    return [stored[one.chunk_id] for one in found]
+    found = desk.store.view().nearest(desk.embedder.embed_queries([text])[0], metrics.CUT)
+    stored = desk.store.chunks(found.ids)
+    return [stored[one] for one in found.ids]
 
 
 def rank_of(item: Asked, answers: Sequence[StoredChunk]) -> int | None:

@@ -125,12 +125,12 @@ def _stages(desk: Desk, texts: Sequence[str]) -> dict[str, float]:
         return answer
 
     for text in texts:
-        timed("sequence", store.sequence)
+        view = timed("view", store.view)
         asked = timed("understand", understand, text)
-        timed("lexical", store.lexical, asked.terms, Filters(), _TOP)
+        timed("lexical", view.lexical, asked.terms, _TOP)
         vector = timed("embed", embedder.embed_queries, [text])[0]
-        near = timed("nearest", store.nearest, vector, Filters(), _TOP)
-        timed("chunks", store.chunks, [one.chunk_id for one in near[:60]])
+        near = timed("nearest", view.nearest, vector, _TOP)
+        timed("chunks", store.chunks, near.ids[:60])
         timed("whole", desk.search, Query(text=text))
     return {name: round(statistics.median(own), 3) for name, own in times.items()}
 

@@ -20,7 +20,7 @@ from bench import metrics, sets, tables
 from bench.sets import Asked
 from refdesk import analyse
 from refdesk.desk import Desk
-from refdesk.model import Filters, StoredChunk
+from refdesk.model import StoredChunk
 from refdesk.search import engine, features, rerank
 from refdesk.search.understand import Understood, understand
 from refdesk.store import lexical_query
@@ -102,15 +102,15 @@ def gather(desk: Desk, item: Asked) -> Candidates | None:
     store, embedder = desk.store, desk.embedder
     assert embedder is not None
     pool = getattr(engine, "_POOL", 120)
-    words = {one.chunk_id: one.score for one in store.lexical(asked.terms, Filters(), pool)}
+    words = store.view().lexical(asked.terms, pool).by_chunk()
     vector = embedder.embed_queries([item.query])[0]
-    near = {one.chunk_id: one.score for one in store.nearest(vector, Filters(), pool)}
+    near = store.view().nearest(vector, pool).by_chunk()
     ids = sorted(words.keys() | near.keys())
     if not ids:
         return None
-    cosines = store.cosines(vector, ids)
+    cosines = store.view().cosines(vector, ids)
     stored = store.chunks(ids)
-    rarity = _rarity(store.document_frequency(asked.terms), store.stats().chunks)
+    rarity = _rarity(store.view().document_frequency(asked.terms), store.stats().chunks)
     rows = [_signals(stored[one], asked, rarity) for one in ids]
     numbers = {document: at for at, document in enumerate(dict.fromkeys(stored[one].document.id for one in ids))}
     top = max(words.values(), default=1.0)
@@ -159,9 +159,9 @@ def try_boosts(desk: Desk, items: Sequence[Asked]) -> Iterable[tuple[str, float]
 
 
 def _lexical_rank(desk: Desk, item: Asked) -> int | None:
-    found = desk.store.lexical(understand(item.query).terms, Filters(), metrics.CUT)
-    stored = desk.store.chunks([one.chunk_id for one in found])
-    return next((at for at, one in enumerate(found, 1) if item.is_met_by(stored[one.chunk_id])), None)
+    found = desk.store.view().lexical(understand(item.query).terms, metrics.CUT)
+    stored = desk.store.chunks(found.ids)
+    return next((at for at, one in enumerate(found.ids, 1) if item.is_met_by(stored[one])), None)
 
 
 # --- trying -----------------------------------------------------------------------------------------

@@ -39,32 +39,32 @@ def collect(desk: Desk, item: Asked, name: str) -> Found | None:
     """What the engine finds for one query."""
     asked = understand(item.query)
     query = Query(text=item.query)
-    found = desk.engine._look_up.find(query, asked, engine._POOL)
-    words = {one.chunk_id: one.score for one in found.lexical}
-    every = list(words.keys() | found.cosines.keys())
-    if not every:
+    view = desk.store.view()
+    found = desk.engine._look_up.find(view, query, asked, engine._POOL)
+    if not found.ids:
         return None
-    ids: dict[int, None] = {}
+    places: dict[int, None] = {}
     for share in SHARES:
-        ordered = fuse.order(engine._fuse(query, found, share))
-        ids.update(dict.fromkeys(desk.engine._first_of_each_text(ordered)[: engine.RERANKED]))
-    kept = list(ids)
-    stored = desk.store.chunks(every)
-    passages = [stored[one] for one in kept]
+        ordered = fuse.order(engine._fuse(query, found, share), found.ids)
+        places.update(dict.fromkeys(engine.first_of_each_text(view, found.ids, ordered)[: engine.RERANKED]))
+    kept = list(places)
+    stored = desk.store.chunks(found.ids)
+    passages = [stored[found.ids[at]] for at in kept]
     known = rerank.values(passages, [0.0] * len(kept), asked, item.query, desk.engine._matcher)
-    top = max(words.values(), default=1.0)
+    top = max(found.words) or 1.0
+    cosines = found.cosines or [0.0] * len(found.ids)
     return Found(
         query=item.query,
         kind=asked.kind,
         package=item.package,
         set=name,
-        bm25=np.array([words.get(one, 0.0) / top for one in kept]),
-        cosine=np.array([min(1.0, max(0.0, found.cosines.get(one, 0.0))) for one in kept]),
+        bm25=np.array([found.words[at] / top for at in kept]),
+        cosine=np.array([min(1.0, max(0.0, cosines[at])) for at in kept]),
         values=np.array([[own.get(one, 0.0) for one in features.NAMES] for own in known]),
         right=np.array([item.is_met_by(one) for one in passages]),
         document=_numbered([one.document.id for one in passages]),
         passage=_numbered([f"{one.document.id}#{engine._unsplit(one.chunk.key)}" for one in passages]),
-        pool_right=any(item.is_met_by(stored[one]) for one in every if one in stored),
+        pool_right=any(item.is_met_by(stored[one]) for one in found.ids if one in stored),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -242,12 +242,15 @@ class Filters:
         return any(getattr(self, name) for name in self.__dataclass_fields__)
 
 
+EVERYTHING = Filters()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
     """One search."""
 
     text: str
-    filters: Filters = Filters()
+    filters: Filters = EVERYTHING
     limit: int = 10
     offset: int = 0
     alpha: float | None = None  # share of the semantic score: 0 keywords only, 1 vectors only; None: the engine decides
@@ -256,11 +259,19 @@ class Query:
     explain: bool = False
 
 
-class Scored(NamedTuple):  # every search makes hundreds
-    """A chunk found by one index, with that index's own score."""
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Chunks found by one index, best first, with that index's own scores."""
 
-    chunk_id: int
-    score: float
+    ids: Sequence[int] = ()
+    scores: Sequence[float] = ()
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def by_chunk(self) -> dict[int, float]:
+        """The score of each."""
+        return dict(zip(self.ids, self.scores, strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from refdesk.model import (
+    EVERYTHING,
     Batch,
     Chunking,
     Collection,
@@ -20,9 +21,9 @@ from refdesk.model import (
     Finding,
     Found,
     Parsed,
+    Ranking,
     Reference,
     RelationKind,
-    Scored,
     Skipped,
     Stats,
     StoredChunk,
@@ -103,6 +104,42 @@ class WordMatching(Protocol):
         """How well each text's words meet the query's, from about 0 to 1 where all of them stand there."""
 
 
+class View(Protocol):
+    """What is found within some filters: everything that was committed before the view was made, maybe more."""
+
+    @property
+    def sequence(self) -> int:
+        """The last commit that is in it for certain."""
+
+    def lexical(self, terms: Sequence[str], limit: int, *, by_number: bool = True) -> Ranking:
+        """Chunks with any of the terms; those with more of them win, unless how many there are is not to count."""
+
+    def phrase(self, words: Sequence[str], limit: int) -> Ranking: ...
+    def literal(self, text: str, limit: int) -> Ranking:
+        """Chunks that contain the text to the letter, found without any term."""
+
+    def nearest(self, vector: Vector, limit: int) -> Ranking:
+        """Exact cosines, best first."""
+
+    def cosines(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, float]:
+        """Those of the chunks that have a vector, within the filters or not."""
+
+    def same_text(self, chunk_ids: Sequence[int]) -> dict[int, int]:
+        """For each chunk that exists a number that it shares with those of the same text only."""
+
+    def document_frequency(self, terms: Sequence[str]) -> dict[str, int]:
+        """In how many chunks of the library each term occurs."""
+
+    def passages(self) -> int:
+        """Among how many chunks terms are counted; it may be a few more."""
+
+    def similar_terms(self, term: str, limit: int) -> list[str]:
+        """Terms of the library that the term may have been meant as."""
+
+    def facet_values(self, key: str) -> dict[str, int]:
+        """How many chunks within the filters carry each value of a metadata key."""
+
+
 class Store(Protocol):
     """Where it is kept.  No SQL shows, ids are opaque, filters are data."""
 
@@ -139,34 +176,15 @@ class Store(Protocol):
     def raw(self, document_id: str) -> str: ...
     def chunks_of(self, document_id: str) -> list[StoredChunk]: ...
     def chunks(self, chunk_ids: Sequence[int]) -> dict[int, StoredChunk]: ...
-    def same_text(self, chunk_ids: Sequence[int]) -> dict[int, int]:
-        """For each chunk a number that it shares with those of the same text only."""
-
     # searching
     def sequence(self) -> int:
         """Grows with every committed change; equal numbers mean equal answers."""
 
-    def lexical(self, terms: Sequence[str], filters: Filters, limit: int, *, by_number: bool = True) -> list[Scored]:
-        """Chunks with any of the terms; those with more of them win, unless how many there are is not to count."""
+    def view(self, filters: Filters = EVERYTHING) -> View:
+        """The library as a query sees it that comes now."""
 
-    def phrase(self, words: Sequence[str], filters: Filters, limit: int) -> list[Scored]: ...
-    def literal(self, text: str, filters: Filters, limit: int) -> list[Scored]:
-        """Chunks that contain the text to the letter, found without any term."""
-
-    def nearest(self, vector: Vector, filters: Filters, limit: int) -> list[Scored]:
-        """Exact cosines, best first."""
-
-    def cosines(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, float]: ...
-    def document_frequency(self, terms: Sequence[str]) -> dict[str, int]: ...
-    def passages(self) -> int:
-        """Among how many chunks terms are counted; it may be a few more."""
-
-    def similar_terms(self, term: str, limit: int) -> list[str]: ...
     def values(self, of: Filterable) -> dict[str, int]:
         """How many chunks have each value of what filters can ask for."""
-
-    def facet_values(self, key: str, filters: Filters) -> dict[str, int]:
-        """How many chunks carry each value of a metadata key."""
 
     def facets(self, collection: str) -> dict[str, dict[str, int]]:
         """The metadata that chunks of a collection carry themselves: how many have each value of each key."""

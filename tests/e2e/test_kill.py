@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from refdesk.model import Batch, DocumentWrite, Filters, Symbol
+from refdesk.model import Batch, DocumentWrite, Symbol
 from refdesk.store import followers, vectors
 from refdesk.store.local import LocalStore
 from tests.ports.library import IDENTITY, batch, collection, vector, write
@@ -110,8 +110,8 @@ def _held(store: LocalStore) -> dict[str, int]:
 
 
 def _check_indexes(store: LocalStore, state: dict[str, int]) -> None:
-    by_words = store.chunks([s.chunk_id for s in store.lexical(["common"], Filters(), 500)])
-    by_vector = store.chunks([s.chunk_id for s in store.nearest(vector("any"), Filters(), 500)])
+    by_words = store.chunks(store.view().lexical(["common"], 500).ids)
+    by_vector = store.chunks(store.view().nearest(vector("any"), 500).ids)
     expected = sorted(c.text for key, version in state.items() for c in _document(key, version).chunks)
     assert sorted(h.chunk.text for h in by_words.values()) == expected
     assert sorted(h.chunk.text for h in by_vector.values()) == expected

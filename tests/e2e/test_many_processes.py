@@ -43,11 +43,11 @@ def _read(folder: str, written: Synchronized[int]) -> None:
     while seen < DOCUMENTS * PARTS:
         expected = written.value * PARTS
         state = store.sequence()
-        words = store.lexical(["common"], Filters(), 500)
-        near = store.nearest(vector("any"), Filters(collections=("code",)), 500)
+        words = store.view().lexical(["common"], 500)
+        near = store.view(Filters(collections=("code",))).nearest(vector("any"), 500)
         assert len(words) >= expected, f"{len(words)} by words, {expected} were written"
         assert len(near) >= expected, f"{len(near)} by vector, {expected} were written"
-        assert len(store.chunks([s.chunk_id for s in near])) == len(near)
+        assert len(store.chunks(near.ids)) == len(near)
         assert store.sequence() >= state
         assert len(words) >= seen
         seen = len(words)
@@ -86,7 +86,7 @@ def test_readers_see_every_write_while_it_goes_on(processes: ForkServerContext, 
     for process in started:
         process.join(timeout=120)
     assert [process.exitcode for process in started] == [0] * len(started)
-    assert len(store.lexical(["common"], Filters(), 500)) == DOCUMENTS * PARTS
+    assert len(store.view().lexical(["common"], 500)) == DOCUMENTS * PARTS
     assert all(finding.ok for finding in store.verify(repair=False))
     store.close()
 
@@ -98,7 +98,7 @@ def test_several_writers_take_turns(processes: ForkServerContext, store: LocalSt
     for process in started:
         process.join(timeout=120)
     assert [process.exitcode for process in started] == [0] * 3
-    assert len(store.lexical(["common"], Filters(), 500)) == len(store.nearest(vector("a"), Filters(), 500)) == 15
+    assert len(store.view().lexical(["common"], 500)) == len(store.view().nearest(vector("a"), 500)) == 15
     store.close()
 
 
@@ -108,7 +108,7 @@ def _create(folder: str, number: int, together: Barrier) -> None:
     store.put_collection(collection())
     store.set_embedder_identity(IDENTITY)
     store.apply(batch(write(f"doc{number}", ["common"])))
-    assert store.lexical(["common"], Filters(), 5)
+    assert store.view().lexical(["common"], 5)
     store.close()
 
 
@@ -146,5 +146,5 @@ def test_a_killed_holder_does_not_keep_the_library(processes: ForkServerContext,
     holder.kill()
     holder.join()
     store.apply(batch(write("a", ["common"])))
-    assert len(store.lexical(["common"], Filters(), 5)) == 1
+    assert len(store.view().lexical(["common"], 5)) == 1
     store.close()

@@ -19,7 +19,7 @@ from refdesk.errors import (
     LibraryBusy,
     StoreError,
 )
-from refdesk.model import Batch, EmbedderIdentity, Filters, Reference, Scored, Skipped, Symbol
+from refdesk.model import Batch, EmbedderIdentity, Filters, Ranking, Reference, Skipped, Symbol
 from refdesk.ports import Store
 from tests.ports.library import IDENTITY, batch, chunk, collection, key, vector, write
 
@@ -28,17 +28,17 @@ OpenStore = Callable[..., Store]
 
 def found(store: Store, query: str, **filters: object) -> list[str]:
     """The texts that the words find, best first."""
-    return texts(store, store.lexical(terms(query), Filters(**filters), 50))  # type: ignore[arg-type]
+    return texts(store, store.view(Filters(**filters)).lexical(terms(query), 50))  # type: ignore[arg-type]
 
 
 def near(store: Store, query: str, **filters: object) -> list[str]:
     """The texts nearest to the query, best first."""
-    return texts(store, store.nearest(vector(query), Filters(**filters), 50))  # type: ignore[arg-type]
+    return texts(store, store.view(Filters(**filters)).nearest(vector(query), 50))  # type: ignore[arg-type]
 
 
-def texts(store: Store, scored: list[Scored]) -> list[str]:
-    held = store.chunks([s.chunk_id for s in scored])
-    return [held[s.chunk_id].chunk.text for s in scored]
+def texts(store: Store, found: Ranking) -> list[str]:
+    held = store.chunks(found.ids)
+    return [held[chunk_id].chunk.text for chunk_id in found.ids]
 
 
 # --- collections --------------------------------------------------------------------------------
@@ -229,24 +229,24 @@ def test_words_are_found_in_every_field(store: Store) -> None:
 def test_more_matching_words_score_higher_and_ties_go_by_id(store: Store) -> None:
     store.apply(batch(*(write(f"d{i}", [f"alpha filler{i}"], path="p.py") for i in range(30))))
     store.apply(batch(write("z", ["alpha omega"], path="p.py")))
-    hits = store.lexical(terms("alpha omega"), Filters(), 50)
-    assert store.chunks([hits[0].chunk_id])[hits[0].chunk_id].chunk.text == "alpha omega"
-    ids = [h.chunk_id for h in hits[1:]]
+    hits = store.view().lexical(terms("alpha omega"), 50)
+    first, *ids = hits.ids
+    assert store.chunks([first])[first].chunk.text == "alpha omega"
     assert ids == sorted(ids)
-    assert store.lexical(terms("alpha omega"), Filters(), 7) == hits[:7]
-    assert store.lexical(terms("alpha"), Filters(), 0) == []
+    assert store.view().lexical(terms("alpha omega"), 7) == Ranking(hits.ids[:7], hits.scores[:7])
+    assert not store.view().lexical(terms("alpha"), 0)
 
 
 def test_how_many_of_the_words_are_there_need_not_count(store: Store) -> None:
     often = "flush flush flush flush flush flush"
     store.apply(batch(write("a", [often, "flush the pages of a store to disk and close it at the end"])))
     wanted = terms("flush pages")
-    by_number = {one.chunk_id: one.score for one in store.lexical(wanted, Filters(), 10)}
-    without = {one.chunk_id: one.score for one in store.lexical(wanted, Filters(), 10, by_number=False)}
+    by_number = store.view().lexical(wanted, 10).by_chunk()
+    without = store.view().lexical(wanted, 10, by_number=False).by_chunk()
     gained = {chunk_id: score - without[chunk_id] for chunk_id, score in by_number.items()}
     assert by_number.keys() == without.keys()
     few, many = sorted(gained, key=lambda chunk_id: gained[chunk_id])
-    assert (texts(store, [Scored(few, 0)]), gained[few] > 0) == ([often], True)
+    assert (texts(store, Ranking([few], [0])), gained[few] > 0) == ([often], True)
     assert gained[many] > gained[few]
 
 
@@ -254,48 +254,46 @@ def test_a_word_that_all_have_counts_for_them_while_they_are_rewritten(store: St
     store.apply(batch(*(write(f"d{i}", [f"alpha filler{i}"], path="p.py") for i in range(40))))
     for many in range(5, 41, 5):
         store.apply(batch(*(write(f"d{i}", [f"alpha changed{i}"], path="p.py") for i in range(many))))
-        hits = store.lexical(terms("alpha"), Filters(), 50)
+        hits = store.view().lexical(terms("alpha"), 50)
         assert len(hits) == 40
-        assert all(hit.score > 0 for hit in hits)
+        assert all(score > 0 for score in hits.scores)
 
 
 def test_phrases_need_the_words_in_order(store: Store) -> None:
     store.apply(batch(write("a", ["the quick brown fox"]), write("b", ["brown the quick fox"])))
-    assert texts(store, store.phrase(["quick", "brown"], Filters(), 10)) == ["the quick brown fox"]
-    assert texts(store, store.phrase(["Quick"], Filters(collections=("none",)), 10)) == []
-    assert len(store.phrase(["fox"], Filters(), 10)) == 2
+    assert texts(store, store.view().phrase(["quick", "brown"], 10)) == ["the quick brown fox"]
+    assert texts(store, store.view(Filters(collections=("none",))).phrase(["Quick"], 10)) == []
+    assert len(store.view().phrase(["fox"], 10)) == 2
 
 
 def test_a_phrase_of_names_is_found_as_written(store: Store) -> None:
     store.apply(batch(write("a", ["return parseHTTPResponse(body)"]), write("b", ["body of parseHTTPResponse"])))
-    assert texts(store, store.phrase(["parseHTTPResponse", "body"], Filters(), 10)) == [
-        "return parseHTTPResponse(body)"
-    ]
+    assert texts(store, store.view().phrase(["parseHTTPResponse", "body"], 10)) == ["return parseHTTPResponse(body)"]
 
 
 def test_literal_text_is_found_to_the_letter(store: Store) -> None:
     store.apply(batch(write("a", ["a -> b", "A->B"]), write("b", ["x -> b"], path="docs/x.md")))
-    assert texts(store, store.literal(" -> ", Filters(), 10)) == ["a -> b", "x -> b"]
-    assert texts(store, store.literal("-> b", Filters(paths=("docs",)), 10)) == ["x -> b"]
-    assert len(store.literal("->", Filters(), 2)) == 2
+    assert texts(store, store.view().literal(" -> ", 10)) == ["a -> b", "x -> b"]
+    assert texts(store, store.view(Filters(paths=("docs",))).literal("-> b", 10)) == ["x -> b"]
+    assert len(store.view().literal("->", 2)) == 2
     store.apply(batch(write("c", ["def fooBar(self, x): return x", "def foo_bar(self, y)"])))
-    assert texts(store, store.literal("oBar(self, x): ret", Filters(), 10)) == ["def fooBar(self, x): return x"]
-    assert texts(store, store.literal("ar(self, ", Filters(kinds=("function",)), 10)) == [
+    assert texts(store, store.view().literal("oBar(self, x): ret", 10)) == ["def fooBar(self, x): return x"]
+    assert texts(store, store.view(Filters(kinds=("function",))).literal("ar(self, ", 10)) == [
         "def fooBar(self, x): return x",
         "def foo_bar(self, y)",
     ]
-    assert store.literal("ar(self, ", Filters(kinds=("class",)), 10) == []
-    assert store.literal("", Filters(), 10) == store.literal("%", Filters(), 10) == []
+    assert not store.view(Filters(kinds=("class",))).literal("ar(self, ", 10)
+    assert not store.view().literal("", 10) and not store.view().literal("%", 10)
 
 
 def test_frequency_and_similar_terms(store: Store) -> None:
     store.apply(batch(write("a", ["transaction log", "transaction"]), write("b", ["translate", "transport"])))
     transaction = terms("transaction")[0]
-    assert store.document_frequency([transaction, "zzz"]) == {transaction: 2, "zzz": 0}
-    assert store.passages() == 4
-    assert transaction in store.similar_terms(terms("transction")[0], 5)
-    assert len(store.similar_terms("tran", 1)) == 1
-    assert store.similar_terms("", 5) == store.similar_terms("qqqq", 5) == []
+    assert store.view().document_frequency([transaction, "zzz"]) == {transaction: 2, "zzz": 0}
+    assert store.view().passages() == 4
+    assert transaction in store.view().similar_terms(terms("transction")[0], 5)
+    assert len(store.view().similar_terms("tran", 1)) == 1
+    assert store.view().similar_terms("", 5) == store.view().similar_terms("qqqq", 5) == []
 
 
 def test_facets_count_chunks_within_filters(store: Store) -> None:
@@ -305,13 +303,13 @@ def test_facets_count_chunks_within_filters(store: Store) -> None:
             write("b", ["z"], metadata={"lang": "en"}, path="docs/b.py"),
         )
     )
-    assert store.facet_values("lang", Filters()) == {"en": 2, "de": 1}
-    assert store.facet_values("lang", Filters(paths=("docs/*",))) == {"en": 1}
-    assert store.facet_values("v", Filters(kinds=("function",))) == {"1": 2}
+    assert store.view().facet_values("lang") == {"en": 2, "de": 1}
+    assert store.view(Filters(paths=("docs/*",))).facet_values("lang") == {"en": 1}
+    assert store.view(Filters(kinds=("function",))).facet_values("v") == {"1": 2}
     assert (store.values("kind"), store.values("extension")) == ({"function": 3}, {"py": 3})
-    assert store.facet_values("none", Filters()) == {}
+    assert store.view().facet_values("none") == {}
     store.apply(Batch(collection="code", removes=("a",)))
-    assert store.facet_values("lang", Filters()) == {"en": 1}
+    assert store.view().facet_values("lang") == {"en": 1}
 
 
 def test_metadata_may_be_any_json_and_is_compared_as_text(store: Store) -> None:
@@ -321,7 +319,7 @@ def test_metadata_may_be_any_json_and_is_compared_as_text(store: Store) -> None:
     for accepted in (("level", ("2",)), ("draft", ("false",)), ("tags", ('["a", "b"]',))):
         assert found(store, "word", metadata=(accepted,)) == near(store, "word", metadata=(accepted,)) == ["word"]
     assert store.facets("code") == {"level": {"2": 1}, "draft": {"false": 1}, "tags": {'["a", "b"]': 1}}
-    assert store.facet_values("level", Filters()) == {"1": 1, "2": 1}
+    assert store.view().facet_values("level") == {"1": 1, "2": 1}
 
 
 # --- vectors ------------------------------------------------------------------------------------
@@ -330,17 +328,17 @@ def test_metadata_may_be_any_json_and_is_compared_as_text(store: Store) -> None:
 def test_the_nearest_come_with_exact_cosines(store: Store) -> None:
     names = [f"text {i}" for i in range(40)]
     store.apply(batch(write("d", names)))
-    hits = store.nearest(vector("query"), Filters(), 10)
+    hits = store.view().nearest(vector("query"), 10)
     exact = sorted(((float(vector("query") @ vector(name)), name) for name in names), reverse=True)[:10]
     assert texts(store, hits) == [name for _, name in exact]
-    assert np.allclose([h.score for h in hits], [score for score, _ in exact], atol=2e-3)
-    assert store.cosines(vector("query"), [h.chunk_id for h in hits]) == {h.chunk_id: h.score for h in hits}
-    assert store.nearest(vector("query"), Filters(), 0) == []
+    assert np.allclose(hits.scores, [score for score, _ in exact], atol=2e-3)
+    assert store.view().cosines(vector("query"), hits.ids) == hits.by_chunk()
+    assert not store.view().nearest(vector("query"), 0)
 
 
 def test_equal_vectors_come_by_id(store: Store) -> None:
     store.apply(batch(*(write(f"d{i}", ["same"]) for i in range(20))))
-    ids = [h.chunk_id for h in store.nearest(vector("same"), Filters(), 10)]
+    ids = store.view().nearest(vector("same"), 10).ids
     assert ids == sorted(ids) and len(ids) == 10
 
 
@@ -390,13 +388,13 @@ def test_another_embedder_drops_all_vectors(store: Store) -> None:
             vectors={b"k": eight},
         )
     )
-    assert texts(store, store.nearest(eight, Filters(), 5)) == found(store, "alpha") == ["alpha"]
+    assert texts(store, store.view().nearest(eight, 5)) == found(store, "alpha") == ["alpha"]
     assert store.chunks_of("a")[0].id == chunk_id
 
 
 def test_a_library_without_vectors_answers_none(store: Store) -> None:
     assert near(store, "alpha") == []
-    assert store.cosines(vector("alpha"), []) == {}
+    assert store.view().cosines(vector("alpha"), []) == {}
 
 
 # --- filters ------------------------------------------------------------------------------------
@@ -452,10 +450,10 @@ def test_filters_hold_in_every_way_of_searching(store: Store, filters: Filters, 
     store.apply(batch(write("E", [chunk("word e")], path="docs/e.md", name="other"), name="other"))
     expected_texts = [f"word {c}" for c in expected]
     for scored in (
-        store.lexical(["word"], filters, 10),
-        store.phrase(["word"], filters, 10),
-        store.literal("word ", filters, 10),
-        store.nearest(vector("word a"), filters, 10),
+        store.view(filters).lexical(["word"], 10),
+        store.view(filters).phrase(["word"], 10),
+        store.view(filters).literal("word ", 10),
+        store.view(filters).nearest(vector("word a"), 10),
     ):
         assert sorted(texts(store, scored)) == expected_texts
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import cast
 
 from refdesk.errors import EmbeddingError
-from refdesk.model import Hit, Page, Query, Scored, StoredChunk
-from refdesk.ports import Embedder, Judge, Store, WordMatching
+from refdesk.model import Hit, Page, Query, StoredChunk
+from refdesk.ports import Embedder, Judge, Store, View, WordMatching
 from refdesk.search import confidence, fuse, precise, rerank
 from refdesk.search.lookup import Candidates, LookUp
 from refdesk.search.pause import without_collections
@@ -57,9 +57,10 @@ class Engine:
             return self._search(query)
 
     def _search(self, query: Query) -> Page:
-        state = self._store.sequence()
+        view = self._store.view(query.filters)
+        state = view.sequence
         asked = understand(query.text)
-        found, fused, window = self._candidates(query, asked)
+        found, fused, window = self._candidates(view, query, asked)
         close = closely(asked)
         ranked = self._rerank(query, asked, found, fused, window[: max(close, 2 * (query.offset + query.limit))], close)
         sure = self._confidence(query, asked, found, ranked)
@@ -69,7 +70,7 @@ class Engine:
         page = ranked[query.offset : query.offset + query.limit]
         why = _explanations(page, asked, found) if query.explain else {}
         if query.explain:
-            self._count_copies(why, fused)
+            _count_copies(view, why, found.ids)
         more = len(ranked) > query.offset + query.limit
         ended = (_END.format(len(ranked)),) if found.cut and not more else ()
         return Page(
@@ -80,57 +81,42 @@ class Engine:
             confidence=sure,
         )
 
-    def _candidates(self, query: Query, asked: Understood) -> tuple[Candidates, dict[int, float], list[int]]:
-        """What both indexes found, their scores together, and the order of the different texts among them.
+    def _candidates(self, view: View, query: Query, asked: Understood) -> tuple[Candidates, list[float], list[int]]:
+        """What both indexes found, their scores together, and which are the best of each text, in order.
 
         Where most are copies of each other, as in worktrees of one repository, more are looked up.
         """
         for pool in (_POOL, _POOL_OF_COPIES):
-            found = self._look_up.find(query, asked, pool)
+            found = self._look_up.find(view, query, asked, pool)
             fused = _fuse(query, found, rerank.weights().window[asked.kind])
-            window = self._first_of_each_text(fuse.order(fused))
+            window = first_of_each_text(view, found.ids, fuse.order(fused, found.ids))
             if len(window) > len(fused) // 2 or len(fused) < _POOL:
                 break
         return found, fused, window
-
-    def _first_of_each_text(self, ordered: Sequence[int]) -> list[int]:
-        texts = self._store.same_text(ordered)
-        first: dict[int, int] = {}
-        for chunk_id in ordered:
-            if chunk_id in texts:  # else removed by another process since the indexes were read
-                first.setdefault(texts[chunk_id], chunk_id)
-        return list(first.values())
-
-    def _count_copies(self, why: Mapping[int, dict[str, float | str]], fused: Mapping[int, float]) -> None:
-        texts = self._store.same_text(list(fused))
-        many = Counter(texts.values())
-        for chunk_id, said in why.items():
-            if many[texts.get(chunk_id, -1)] > 1:
-                said["copies"] = many[texts[chunk_id]] - 1
 
     def _rerank(
         self,
         query: Query,
         asked: Understood,
         found: Candidates,
-        fused: Mapping[int, float],
+        fused: Sequence[float],
         window: Sequence[int],
         closely: int,
     ) -> list[Ranked]:
-        stored = self._store.chunks(window)
-        there = [chunk_id for chunk_id in window if chunk_id in stored]  # not removed by another process since then
-        blend = _fuse(query, found, rerank.weights().blend[asked.kind], there[:closely])
-        close = [Ranked(stored[chunk_id], blend[chunk_id]) for chunk_id in there[:closely]]
+        ids = found.ids
+        stored = self._store.chunks([ids[at] for at in window])
+        there = [at for at in window if ids[at] in stored]  # not removed by another process since then
+        scores = _fuse(query, found, rerank.weights().blend[asked.kind], there[:closely])
+        close = [Ranked(stored[ids[at]], score) for at, score in zip(there, scores, strict=False)]
         matcher = self._matcher if found.cosines and asked.kind in _READ else None
         counting = rerank.weighing(with_words=matcher is not None)
-        passages, scores = [one.stored for one in close], [one.fused for one in close]
-        known = rerank.values(passages, scores, asked, query.text, matcher, counting)
+        known = rerank.values([one.stored for one in close], scores, asked, query.text, matcher, counting)
         added = rerank.gains(known, counting)
         for one, values, gains in zip(close, known, added, strict=True):
             one.words, one.signals = values.get("words", values.get("prose words", 0.0)), gains
             one.score = one.fused + sum(gains.values())
         close.sort(key=lambda one: (-one.score, one.stored.id))
-        rest = [Ranked(stored[chunk_id], fused[chunk_id], fused[chunk_id]) for chunk_id in there[closely:]]
+        rest = [Ranked(stored[ids[at]], fused[at], fused[at]) for at in there[closely:]]
         return _scale(_arrange(close, rest))
 
     def _judged(self, query: Query, asked: Understood, ranked: list[Ranked]) -> tuple[list[Ranked], tuple[str, ...]]:
@@ -177,27 +163,47 @@ def closely(asked: Understood) -> int:
     return RERANKED if asked.kind in _READ else _RERANKED_BY_NAME
 
 
-def _fuse(query: Query, found: Candidates, alpha: float, of: Sequence[int] | None = None) -> dict[int, float]:
-    """Both rankings in one, with this share of meaning unless the query names its own; those chunks at least."""
-    words: dict[int, float] = dict(found.lexical)
-    if not found.cosines:
-        return fuse.normalise_bm25(words)
-    if not words:
-        return fuse.normalise_cosine(found.cosines)
+def first_of_each_text(view: View, ids: Sequence[int], ordered: Sequence[int]) -> list[int]:
+    """Of those in order, the first with each text."""
+    texts = view.same_text(ids)
+    first: dict[int | None, int] = {}
+    for at in ordered:
+        first.setdefault(texts.get(ids[at]), at)
+    first.pop(None, None)  # removed by another process since the indexes were read
+    return list(first.values())
+
+
+def _count_copies(view: View, why: Mapping[int, dict[str, float | str]], ids: Sequence[int]) -> None:
+    texts = view.same_text(ids)
+    many = Counter(texts.values())
+    for chunk_id, said in why.items():
+        if many[texts.get(chunk_id, -1)] > 1:
+            said["copies"] = many[texts[chunk_id]] - 1
+
+
+def _fuse(query: Query, found: Candidates, alpha: float, of: Sequence[int] | None = None) -> list[float]:
+    """Both rankings in one, with this share of meaning unless the query names its own; of those or of all."""
     alpha = alpha if query.alpha is None else query.alpha
-    if query.fusion == "rank":
-        nearest = [Scored(chunk_id, found.cosines[chunk_id]) for chunk_id in fuse.order(found.cosines)]
-        return fuse.reciprocal_rank([(1 - alpha, found.lexical), (alpha, nearest)])
-    return fuse.convex(alpha, words, found.cosines, of)
+    by_words, by_meaning = any(found.words), bool(found.cosines)
+    if query.fusion == "rank" and by_words and by_meaning:
+        fused = fuse.reciprocal_rank(
+            len(found.ids),
+            [(1 - alpha, _ranked(found, found.words, 0.0)), (alpha, _ranked(found, found.cosines, fuse.NONE))],
+        )
+        return fused if of is None else [fused[at] for at in of]
+    if not by_meaning:
+        return fuse.convex(0.0, found.words, found.words, of)
+    return fuse.convex(alpha if by_words else 1.0, found.words, found.cosines, of)
+
+
+def _ranked(found: Candidates, scores: Sequence[float], none: float) -> list[int]:
+    """The candidates that one index has a score for, best first."""
+    return [at for at in fuse.order(scores, found.ids) if scores[at] > none]
 
 
 def _explanations(page: Sequence[Ranked], asked: Understood, found: Candidates) -> dict[int, dict[str, float | str]]:
     """For each hit: the kind of query, its place in both rankings, what they gave together and what was added."""
-    bm25 = {one.chunk_id: f"rank {rank}, {one.score:.3f}" for rank, one in enumerate(found.lexical, 1)}
-    cosine = {
-        chunk_id: f"rank {rank}, {found.cosines[chunk_id]:.3f}"
-        for rank, chunk_id in enumerate(fuse.order(found.cosines), 1)
-    }
+    bm25, cosine = _places(found, found.words, 0.0), _places(found, found.cosines, fuse.NONE)
     why: dict[int, dict[str, float | str]] = {}
     for one in page:
         said = why[one.stored.id] = {"query": asked.kind, "fused": round(one.fused, 4)}
@@ -210,6 +216,13 @@ def _explanations(page: Sequence[Ranked], asked: Understood, found: Candidates) 
         if one.collapsed:
             said["collapsed"] = one.collapsed
     return why
+
+
+def _places(found: Candidates, scores: Sequence[float], none: float) -> dict[int, str]:
+    """Of each chunk that one index has a score for: its rank there and the score."""
+    if not scores:
+        return {}
+    return {found.ids[at]: f"rank {rank}, {scores[at]:.3f}" for rank, at in enumerate(_ranked(found, scores, none), 1)}
 
 
 def _scale(ranked: list[Ranked]) -> list[Ranked]:

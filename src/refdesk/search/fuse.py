@@ -1,50 +1,33 @@
-"""How are two rankings made one?"""
+"""How are two rankings made one?  Columns of scores, an entry for each candidate."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-
-from refdesk.model import Scored
+from collections.abc import Iterable, Sequence
 
 _RRF_K = 60
+NONE = -2.0  # below every cosine: of what has no vector
 
 
-def reciprocal_rank(rankings: Sequence[tuple[float, Sequence[Scored]]]) -> dict[int, float]:
-    """Weighted reciprocal rank fusion, scaled so that first place everywhere is 1."""
+def reciprocal_rank(count: int, rankings: Sequence[tuple[float, Sequence[int]]]) -> list[float]:
+    """Weighted reciprocal rank fusion of so many candidates, scaled so that first place everywhere is 1."""
     total = sum(weight for weight, _ in rankings) or 1.0
-    fused: dict[int, float] = {}
+    fused = [0.0] * count
     for weight, ranking in rankings:
-        for rank, scored in enumerate(ranking):
-            gain = weight / total * (_RRF_K + 1) / (_RRF_K + 1 + rank)
-            fused[scored.chunk_id] = fused.get(scored.chunk_id, 0.0) + gain
+        for rank, at in enumerate(ranking):
+            fused[at] += weight / total * (_RRF_K + 1) / (_RRF_K + 1 + rank)
     return fused
 
 
 def convex(
-    alpha: float, lexical: Mapping[int, float], cosine: Mapping[int, float], of: Iterable[int] | None = None
-) -> dict[int, float]:
+    alpha: float, words: Sequence[float], cosines: Sequence[float], of: Iterable[int] | None = None
+) -> list[float]:
     """alpha of the semantic score and the rest of the keyword score, each normalised to 0..1; of these or of all."""
-    top = max(lexical.values(), default=0.0)
-    top = top if top > 0 else 1.0
-    by_word, by_meaning = lexical.get, cosine.get
-    return {
-        chunk_id: (alpha * min(1.0, near) if (near := by_meaning(chunk_id, 0.0)) > 0 else 0.0)
-        + (1 - alpha) * (by_word(chunk_id, 0.0) / top)
-        for chunk_id in (lexical.keys() | cosine.keys() if of is None else of)
-    }
+    top = max(words, default=0.0) or 1.0
+    rest = 1 - alpha
+    both = zip(words, cosines, strict=True) if of is None else [(words[at], cosines[at]) for at in of]
+    return [(alpha * min(1.0, near) if near > 0 else 0.0) + rest * (word / top) for word, near in both]
 
 
-def normalise_bm25(scores: Mapping[int, float]) -> dict[int, float]:
-    """Shares of the best score."""
-    top = max(scores.values(), default=0.0)
-    return {chunk_id: score / top for chunk_id, score in scores.items()} if top > 0 else {}
-
-
-def normalise_cosine(scores: Mapping[int, float]) -> dict[int, float]:
-    """Cosines with the negative ones at 0; they are in 0..1 already and comparable between queries."""
-    return {chunk_id: min(1.0, max(0.0, score)) for chunk_id, score in scores.items()}
-
-
-def order(scores: Mapping[int, float]) -> list[int]:
-    """Chunk ids, best first; ties by id, so that the order is always the same."""
-    return [chunk_id for _, chunk_id in sorted([(-score, chunk_id) for chunk_id, score in scores.items()])]
+def order(scores: Sequence[float], ids: Sequence[int]) -> list[int]:
+    """The candidates, best first; ties by id, so that the order is always the same."""
+    return [at for _, _, at in sorted(zip([-score for score in scores], ids, range(len(ids)), strict=True))]

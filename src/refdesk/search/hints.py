@@ -33,9 +33,10 @@ def suggested_filters(engine: Engine, query: Query) -> dict[str, list[str]]:
 def nearest_terms(store: Store, text: str) -> list[str]:
     """Terms of the index that are spelt like the query's unknown ones."""
     terms = understand(text).terms
-    known = store.document_frequency(terms)
+    view = store.view()
+    known = view.document_frequency(terms)
     near: dict[str, None] = {}
     for term in terms:
         if not known.get(term):
-            near.update(dict.fromkeys(store.similar_terms(term, _NEAR)))
+            near.update(dict.fromkeys(view.similar_terms(term, _NEAR)))
     return list(near)

@@ -116,7 +116,7 @@ def _vector_difference(record: Record, followers: Followers, wanted: set[int]) -
         for chunk_id in [] if problem else _drawn(wanted):
             vector = vector_of(db, chunk_id)
             itself = index.cosines(vector, [chunk_id]).get(chunk_id, 0.0)
-            near = cosines(db, vector, [found for found, _ in index.nearest(vector, _EVERYTHING, _SHOWN)])
+            near = cosines(db, vector, index.nearest(vector, _EVERYTHING, _SHOWN).ids)
             if vector.any() and min(itself, max(near.values(), default=0.0)) < _SELF:
                 return f"has another vector for chunk {chunk_id} than the record"
     return problem

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from refdesk.analyse import terms as terms_of
-from refdesk.model import Scored
+from refdesk.model import Ranking
 from refdesk.store.filters import Scope
 from refdesk.store.lexical import SEPARATOR
 from refdesk.store.rows import storable
@@ -36,7 +36,7 @@ class Ask:
     scope: Scope
 
 
-def lexical(ask: Ask, terms: Sequence[str], limit: int, *, by_number: bool = True) -> list[Scored]:
+def lexical(ask: Ask, terms: Sequence[str], limit: int, *, by_number: bool = True) -> Ranking:
     """Chunks with any of the terms by BM25 over all text fields, and by how many of the terms they have.
 
     Without the latter tantivy leaves out most of what can't be among the best, and takes half the time.
@@ -52,7 +52,7 @@ def lexical(ask: Ask, terms: Sequence[str], limit: int, *, by_number: bool = Tru
     for term in distinct if by_number else ():
         there = Query.term_query(ask.schema, "content", term, "basic")
         parts.append((Occur.Should, Query.const_score_query(there, _PRESENT * _rarity(ask.searcher, term))))
-    return _search(ask, Query.boolean_query(parts), limit) if parts else []
+    return _search(ask, Query.boolean_query(parts), limit) if parts else Ranking()
 
 
 def _rarity(searcher: tantivy.Searcher, term: str) -> float:
@@ -64,7 +64,7 @@ def _rarity(searcher: tantivy.Searcher, term: str) -> float:
     return math.log(1 + (lacking + 0.5) / (having + 0.5))
 
 
-def phrase(ask: Ask, words: Sequence[str], limit: int) -> list[Scored]:
+def phrase(ask: Ask, words: Sequence[str], limit: int) -> Ranking:
     """Chunks with the words next to each other, in this order."""
     from tantivy import Occur, Query
 
@@ -90,10 +90,10 @@ def holding(ask: Ask, terms: Sequence[str], most: int) -> list[int] | None:
     return [int(chunk_id) for chunk_id in ids if chunk_id is not None]
 
 
-def _search(ask: Ask, query: tantivy.Query, limit: int) -> list[Scored]:
+def _search(ask: Ask, query: tantivy.Query, limit: int) -> Ranking:
     """The best by score, equal scores by chunk id."""
     if limit <= 0:
-        return []
+        return Ranking()
     rows_wanted = ask.scope.within
     if rows_wanted is not None and len(rows_wanted) > _MANY:
         # So many terms take longer than the hits of a wide filter do without it.
@@ -105,9 +105,7 @@ def _search(ask: Ask, query: tantivy.Query, limit: int) -> list[Scored]:
     return found
 
 
-def _best(
-    ask: Ask, query: tantivy.Query, limit: int, fetch: int, documents: frozenset[int] | None
-) -> list[Scored] | None:
+def _best(ask: Ask, query: tantivy.Query, limit: int, fetch: int, documents: frozenset[int] | None) -> Ranking | None:
     """The best hits, those of the documents only if given; None when fewer than limit were among those fetched."""
     while True:
         hits = ask.searcher.search(query, fetch, count=False).hits
@@ -122,7 +120,8 @@ def _best(
         # Ties at the end may go on behind what was fetched.
         if len(hits) < fetch or found[limit - 1][0] < -hits[-1][0] or fetch >= limit + _MOST_TIED:
             found.sort()
-            return [Scored(chunk_id, -score) for score, chunk_id in found[:limit]]
+            best = found[:limit]
+            return Ranking([chunk_id for _, chunk_id in best], [-score for score, _ in best])
         fetch *= 4
 
 

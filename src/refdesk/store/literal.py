@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Sequence
 
 from refdesk.analyse import terms
-from refdesk.model import Scored
+from refdesk.model import Ranking
 from refdesk.store import rows
 from refdesk.store.filters import Scope, satisfies
 
@@ -32,10 +32,10 @@ def inner_terms(text: str) -> list[str]:
 
 def find(
     db: sqlite3.Connection, text: str, scope: Scope, limit: int, candidates: Sequence[int] | None = None
-) -> list[Scored]:
+) -> Ranking:
     """Chunks within the scope that contain the text, by id, of the candidates if given; all score alike."""
     if not text or limit <= 0:
-        return []
+        return Ranking()
     query, values = _SELECT, [rows.storable(text)]
     given: list[tuple[str, Sequence[int] | Sequence[str]]] = [] if candidates is None else [("c.id", candidates)]
     for column, accepted in given + _conditions(scope):
@@ -45,10 +45,10 @@ def find(
     for chunk_id, document_metadata, chunk_metadata in db.execute(query + " ORDER BY c.id", values):
         metadata = {**rows.load_map(document_metadata), **rows.load_map(chunk_metadata)}
         if satisfies(metadata, scope.filters.metadata):
-            found.append(Scored(chunk_id, 1.0))
+            found.append(chunk_id)
             if len(found) == limit:
                 break
-    return found
+    return Ranking(found, [1.0] * len(found))
 
 
 def _conditions(scope: Scope) -> list[tuple[str, Sequence[int] | Sequence[str]]]:

@@ -7,9 +7,10 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from refdesk.model import (
+    EVERYTHING,
     Batch,
     Collection,
     Document,
@@ -20,21 +21,18 @@ from refdesk.model import (
     Finding,
     Reference,
     RelationKind,
-    Scored,
     Skipped,
     Stats,
     StoredChunk,
     Symbol,
 )
-from refdesk.store import batches, catalogue, contents, doctor, lexical_query, literal, reads
-from refdesk.store.filters import Scope, Scopes
+from refdesk.store import batches, catalogue, contents, doctor, reads
+from refdesk.store.filters import Scopes
 from refdesk.store.followers import Followers
 from refdesk.store.gate import Gate
 from refdesk.store.owners import Owners
 from refdesk.store.record import Record, sequence
-
-if TYPE_CHECKING:
-    from refdesk.model import Vector
+from refdesk.store.view import LocalView
 
 _MANY_REMOVED = 500  # chunks in one stretch, after which unused vectors are looked for
 
@@ -149,11 +147,6 @@ class LocalStore:
     def chunks_of(self, document_id: str) -> list[StoredChunk]:
         return self._read(lambda db: reads.chunks_of(db, document_id))
 
-    def same_text(self, chunk_ids: Sequence[int]) -> dict[int, int]:
-        known = self._followers.texts(chunk_ids)
-        rest = [chunk_id for chunk_id in chunk_ids if chunk_id not in known]
-        return known | self._read(lambda db: reads.same_text(db, rest)) if rest else known
-
     def chunks(self, chunk_ids: Sequence[int]) -> dict[int, StoredChunk]:
         with self._record.reading() as db:
             seq = sequence(db)
@@ -164,65 +157,16 @@ class LocalStore:
     def sequence(self) -> int:
         return self._read(sequence)
 
-    def lexical(self, terms: Sequence[str], filters: Filters, limit: int, *, by_number: bool = True) -> list[Scored]:
-        ask = self._ask(filters)
-        return lexical_query.lexical(ask, terms, limit, by_number=by_number) if ask else []
-
-    def phrase(self, words: Sequence[str], filters: Filters, limit: int) -> list[Scored]:
-        ask = self._ask(filters)
-        return lexical_query.phrase(ask, words, limit) if ask else []
-
-    def literal(self, text: str, filters: Filters, limit: int) -> list[Scored]:
-        candidates = None
-        if (inner := literal.inner_terms(text)) and (ask := self._ask(filters)):
-            candidates = lexical_query.holding(ask, inner, literal.MOST)
+    def view(self, filters: Filters = EVERYTHING) -> LocalView:
         with self._record.reading() as db:
-            return literal.find(db, text, self._scope(db, filters)[1], limit, candidates)
-
-    def nearest(self, vector: Vector, filters: Filters, limit: int) -> list[Scored]:
-        with self._record.reading() as db:
-            seq, scope = self._scope(db, filters)
-        index = self._followers.vectors(seq)
-        with index.mutex:
-            return index.nearest(vector, scope, limit)
-
-    def cosines(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, float]:
-        index = self._followers.vectors(self.sequence())
-        with index.mutex:
-            return index.cosines(vector, chunk_ids)
-
-    def document_frequency(self, terms: Sequence[str]) -> dict[str, int]:
-        ask = self._ask(Filters())
-        return lexical_query.document_frequency(ask.searcher, terms) if ask else dict.fromkeys(terms, 0)
-
-    def passages(self) -> int:
-        ask = self._ask(Filters())
-        return lexical_query.passages(ask.searcher) if ask else 0
-
-    def similar_terms(self, term: str, limit: int) -> list[str]:
-        ask = self._ask(Filters())
-        return lexical_query.similar_terms(ask.searcher, term, limit) if ask else []
-
-    def facet_values(self, key: str, filters: Filters) -> dict[str, int]:
-        ask = self._ask(filters)
-        return lexical_query.facet_values(ask, key) if ask else {}
+            seq = sequence(db)
+            return LocalView(self._record, self._followers, seq, self._scopes.resolve(db, seq, filters))
 
     def values(self, of: Filterable) -> dict[str, int]:
         return self._read(lambda db: reads.values(db, of))
 
     def facets(self, collection: str) -> dict[str, dict[str, int]]:
         return self._read(lambda db: reads.facets(db, collection))
-
-    def _ask(self, filters: Filters) -> lexical_query.Ask | None:
-        with self._record.reading() as db:
-            seq, scope = self._scope(db, filters)
-        index = self._followers.lexical(seq)
-        found = index.current()
-        return lexical_query.Ask(*found, scope) if found else None
-
-    def _scope(self, db: sqlite3.Connection, filters: Filters) -> tuple[int, Scope]:
-        seq = sequence(db)
-        return seq, self._scopes.resolve(db, seq, filters)
 
     # graph
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from refdesk.model import Scored
+from refdesk.model import Ranking
 from refdesk.store import snapshot
 from refdesk.store.attributes import Attributes
 from refdesk.store.engines import SAMPLE, Codes, Engine, Matrix, Rows, turbovec_takes
@@ -65,16 +65,16 @@ class VectorIndex:
         fresh: list[int] = self._fresh.ids.tolist() if self._fresh else []
         return [chunk_id for chunk_id in settled if chunk_id not in self._gone] + fresh
 
-    def nearest(self, vector: Matrix, scope: Scope, k: int) -> list[Scored]:
+    def nearest(self, vector: Matrix, scope: Scope, k: int) -> Ranking:
         """The k nearest chunks within the scope and their cosines, best first, equal ones by id."""
         if self._base is None or k <= 0 or len(vector) != self._dimension:
-            return []
+            return Ranking()
         vector = np.asarray(vector, np.float32)
         found = self._base.search(vector, scope, k, self._gone)
         if self._fresh:
             found |= self._fresh.search(vector, scope, k)
-        ranked = sorted([(-score, chunk_id) for chunk_id, score in found.items()])
-        return [Scored(chunk_id, -score) for score, chunk_id in ranked[:k]]
+        best = sorted([(-score, chunk_id) for chunk_id, score in found.items()])[:k]
+        return Ranking([chunk_id for _, chunk_id in best], [-score for score, _ in best])
 
     def cosines(self, vector: Matrix, chunk_ids: Sequence[int]) -> dict[int, float]:
         """The cosines of those of the chunks that are here."""

@@ -53,7 +53,7 @@ def _from_hits(query: str, hits: Sequence[Hit], store: Store) -> list[str]:
         words = " ".join((*chunk.symbols, chunk.title, chunk.doc_comment[:300], chunk.signature))
         counted.update(set(re.findall(r"[A-Za-z][A-Za-z0-9_]{3,40}", words)))
     fresh = [word for word in counted if not asked.intersection(analyse.terms(word)[:1])]
-    frequency = store.document_frequency([analyse.terms(word)[0] for word in fresh])
+    frequency = store.view().document_frequency([analyse.terms(word)[0] for word in fresh])
     fresh.sort(key=lambda word: (-counted[word], frequency.get(analyse.terms(word)[0], 0), word))
     return fresh[:6]
 

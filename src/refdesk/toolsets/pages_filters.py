@@ -34,10 +34,10 @@ def refuse_unknown(store: Store, given: Mapping[str, str], filters: Filters) -> 
     Called when nothing was found: a hit shows that its filters are known.
     """
     scope = Filters(collections=filters.collections)
-    if filters.languages and not store.literal(" ", replace(scope, languages=filters.languages), 1):
+    if filters.languages and not store.view(replace(scope, languages=filters.languages)).literal(" ", 1):
         raise _unknown(f"value for filter language: {given['language']}", "values", _languages(store, scope))
     for key, (value, *_) in filters.metadata:
-        values = store.facet_values(key, scope)
+        values = store.view(scope).facet_values(key)
         if not values:
             raise _unknown(f"filter: {key}", "filters", ["type", "language", *_keys(store, scope)])
         if value not in values:

@@ -8,23 +8,26 @@ import pytest
 
 from refdesk.desk import Desk
 from refdesk.errors import StoreError
-from refdesk.model import Query
+from refdesk.model import Filters, Query
 from refdesk.ports import Store
 from refdesk.search.engine import Engine
 from tests.conftest import Tree
 
 
 class Broken:
-    """A store in which one way of searching fails."""
+    """A store in whose views one way of searching fails."""
 
-    def __init__(self, store: Any, name: str) -> None:
-        self._store = store
+    def __init__(self, of: Any, name: str) -> None:
+        self._of = of
         self._name = name
+
+    def view(self, filters: Filters) -> Broken:
+        return Broken(self._of.view(filters), self._name)
 
     def __getattr__(self, name: str) -> Any:
         if name == self._name:
             return self._fail
-        return getattr(self._store, name)
+        return getattr(self._of, name)
 
     def _fail(self, *_: object, **__: object) -> None:
         raise StoreError(f"The {self._name} index is gone.", "Run `refdesk doctor`.")

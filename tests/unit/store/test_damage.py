@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from refdesk.errors import LibraryBusy, LibraryDamaged, LibraryTooNew, StoreError
-from refdesk.model import Batch, Filters
+from refdesk.model import Batch
 from refdesk.store import batches, followers, schema, snapshot, vectors
 from refdesk.store.local import LocalStore
 from tests.ports.library import IDENTITY, batch, collection, key, vector, write
@@ -39,8 +39,8 @@ def _filled(folder: Path) -> None:
 
 
 def _counts(store: LocalStore) -> tuple[int, int]:
-    words = store.lexical(["alpha"], Filters(), 100)
-    near = store.nearest(vector("alpha"), Filters(), 100)
+    words = store.view().lexical(["alpha"], 100)
+    near = store.view().nearest(vector("alpha"), 100)
     return len(words), len(near)
 
 
@@ -208,9 +208,9 @@ def test_a_reader_finishes_what_a_dead_writer_left(folder: Path, store: LocalSto
     with dead._record.transaction() as db:  # and no word to the followers
         batches.apply(db, batch(write("late", ["alpha late"]), removes=("d0", "d1")))
     with dead.writing():
-        assert len(store.lexical(["alpha"], Filters(), 100)) == 20  # a writer is at work: what is there
+        assert len(store.view().lexical(["alpha"], 100)) == 20  # a writer is at work: what is there
     assert _counts(store) == (19, 19)
-    assert store.lexical(["late"], Filters(), 5)
+    assert store.view().lexical(["late"], 5)
     dead.close()
     again = _opened(folder)
     assert all(finding.ok for finding in again.verify(repair=False))
@@ -260,11 +260,11 @@ def test_without_turbovec_numpy_answers(folder: Path, monkeypatch: pytest.Monkey
     store = _opened(folder)
     with store.writing():
         store._followers.rebuild_vectors()
-    expected = store.nearest(vector("q"), Filters(), 5)
+    expected = store.view().nearest(vector("q"), 5)
     store.close()
     monkeypatch.setitem(sys.modules, "turbovec", None)
     store = _opened(folder)
-    assert store.nearest(vector("q"), Filters(), 5) == expected
+    assert store.view().nearest(vector("q"), 5) == expected
     store.close()
 
 
@@ -282,12 +282,12 @@ def test_every_byte_of_the_snapshot_counts(folder: Path) -> None:
 
 
 def test_a_reader_keeps_its_answers_while_the_snapshot_is_replaced(folder: Path, store: LocalStore) -> None:
-    before = store.nearest(vector("q"), Filters(), 5)
+    before = store.view().nearest(vector("q"), 5)
     writer = _opened(folder)
     with writer.writing():
         writer._followers.rebuild_vectors()
     writer.close()
-    assert store.nearest(vector("q"), Filters(), 5) == before
+    assert store.view().nearest(vector("q"), 5) == before
     store.apply(batch(write("new", ["alpha new"])))
     assert _counts(store) == (21, 21)
 
@@ -323,8 +323,8 @@ def test_a_library_of_the_first_version_is_read(folder: Path) -> None:
     db.close()
     store = _opened(folder)
     assert _counts(store) == (20, 20)
-    (hit, *_) = store.nearest(vector("q"), Filters(), 5)
-    assert store.chunks([hit.chunk_id])[hit.chunk_id].pieces == b""
+    hit, *_ = store.view().nearest(vector("q"), 5).ids
+    assert store.chunks([hit])[hit].pieces == b""
     store.close()
 
 
@@ -401,8 +401,8 @@ READ_ONLY = """
         os.setgid(65534)
         os.setuid(65534)
     store = LocalStore(Path(sys.argv[1]), lock_timeout_s=1)
-    assert len(store.lexical(["alpha"], Filters(), 100)) == 20
-    assert len(store.nearest(vector("alpha"), Filters(), 100)) == 20
+    assert len(store.view().lexical(["alpha"], 100)) == 20
+    assert len(store.view().nearest(vector("alpha"), 100)) == 20
     assert len(store.collections()) == 1
     assert all(finding.ok for finding in store.verify(repair=False))
     for change in (lambda: store.apply(batch(write("x", ["alpha"]))), lambda: store.verify(repair=True)):

@@ -10,7 +10,6 @@ from threading import Event
 
 import pytest
 
-from refdesk.model import Filters
 from refdesk.store import followers
 from refdesk.store.lexical import LexicalIndex
 from refdesk.store.local import LocalStore
@@ -36,7 +35,7 @@ def _on_disk(store: LocalStore) -> int:
 
 
 def _found(store: LocalStore, term: str) -> int:
-    return len(store.lexical([term], Filters(), 10))
+    return len(store.view().lexical([term], 10))
 
 
 def _wait_until_written(store: LocalStore) -> None:

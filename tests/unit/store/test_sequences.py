@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from refdesk.model import Batch, DocumentWrite, Filters
+from refdesk.model import Batch, DocumentWrite, Filters, Ranking
 from refdesk.store import followers, table, vectors
 from refdesk.store.local import LocalStore
 from tests.ports.library import IDENTITY, batch, collection, vector, write
@@ -110,12 +110,12 @@ class StoreMachine(RuleBasedStateMachine):
         ]
         for word in WORDS:
             expected = sorted((d.id, c.key) for d, c, _ in wanted if word in c.text.split())
-            assert self.addresses(store, store.lexical([word], Filters(), 100)) == expected
+            assert self.addresses(store, store.view().lexical([word], 100)) == expected
         for filters in (Filters(), Filters(collections=("one",)), Filters(paths=("src",)), Filters(extensions=("md",))):
             expected = sorted(
                 (d.id, c.key) for d, c, key in wanted if key and self.allows(filters, d.collection, d.path)
             )
-            assert self.addresses(store, store.nearest(vector("alpha"), filters, 100)) == expected
+            assert self.addresses(store, store.view(filters).nearest(vector("alpha"), 100)) == expected
         for document, written in self.model.items():
             held = store.chunks_of(document)
             assert [h.chunk for h in held] == list(written.chunks)
@@ -134,8 +134,8 @@ class StoreMachine(RuleBasedStateMachine):
         )
 
     @staticmethod
-    def addresses(store: LocalStore, scored: list) -> list[tuple[str, str]]:
-        held = store.chunks([s.chunk_id for s in scored])
+    def addresses(store: LocalStore, scored: Ranking) -> list[tuple[str, str]]:
+        held = store.chunks(scored.ids)
         assert len(held) == len(scored)
         return sorted((h.document.id, h.chunk.key) for h in held.values())
 

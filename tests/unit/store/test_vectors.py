@@ -65,9 +65,9 @@ def store(folder: Path) -> Iterator[LocalStore]:
 
 
 def _found(store: LocalStore, vector: Vector, filters: Filters, limit: int) -> list[str]:
-    scored = store.nearest(vector, filters, limit)
-    held = store.chunks([s.chunk_id for s in scored])
-    return [held[s.chunk_id].chunk.text for s in scored]
+    scored = store.view(filters).nearest(vector, limit)
+    held = store.chunks(scored.ids)
+    return [held[chunk_id].chunk.text for chunk_id in scored.ids]
 
 
 def _exact(vector: Vector, allowed: np.ndarray, limit: int) -> list[str]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from refdesk.model import Filters
+from refdesk.model import Filters, Ranking
 from refdesk.store import lexical_query, literal
 from refdesk.store.lexical_query import distance
 from refdesk.store.local import LocalStore
@@ -63,23 +63,24 @@ def store(tmp_path: Path) -> Iterator[LocalStore]:
 @pytest.mark.parametrize("limit", [1, 5, 30, 79, 80, 200])
 def test_wide_filters_answer_as_narrow_ones_do(store: LocalStore, monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
     filters = Filters(paths=("src",))
-    expected = store.lexical(["alpha", "beta"], filters, limit)
+    expected = store.view(filters).lexical(["alpha", "beta"], limit)
     assert len(expected) == min(limit, 80)
     for ahead in (1, 4):
         monkeypatch.setattr(lexical_query, "_MANY", 2)
         monkeypatch.setattr(lexical_query, "_AHEAD", ahead)
-        assert store.lexical(["alpha", "beta"], filters, limit) == expected
+        assert store.view(filters).lexical(["alpha", "beta"], limit) == expected
 
 
 def test_a_shorter_list_begins_a_longer_one(store: LocalStore) -> None:
-    everything = store.lexical(["alpha", "beta"], Filters(), 200)
+    everything = store.view().lexical(["alpha", "beta"], 200)
     assert len(everything) == 120
     for limit in (1, 3, 24, 25, 50):
-        assert store.lexical(["alpha", "beta"], Filters(), limit) == everything[:limit]
+        first = Ranking(everything.ids[:limit], everything.scores[:limit])
+        assert store.view().lexical(["alpha", "beta"], limit) == first
 
 
 def test_a_literal_that_is_everywhere_is_scanned_for(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = store.literal(" beta ", Filters(), 50)
+    expected = store.view().literal(" beta ", 50)
     monkeypatch.setattr(literal, "MOST", 3)
-    assert store.literal(" beta ", Filters(), 50) == expected
+    assert store.view().literal(" beta ", 50) == expected
     assert len(expected) == 50
