@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -21,6 +22,7 @@ _DATA = Path(__file__).parent / "data"
 _QUERY, _PASSAGE = 0, 1
 _PAIR = 65_536
 _HASHES = 1 << 20
+_SHORT = 200  # bytes of a spelt text
 _BLOCK = 6_000  # pieces summed at once: what they gather stays in the processor's cache
 
 
@@ -77,7 +79,10 @@ class StaticEmbedder:
         return self._embed_spelt([self._pieces.ids(text) for text in texts], side)
 
     def _embed_spelt(self, texts: Sequence[bytes], side: int) -> NDArray[np.float32]:
-        sums = np.zeros((len(texts), self.identity.dimension), np.float32)
+        sums = np.zeros((len(texts), self._rows.shape[1]), np.float32)
+        if len(texts) == 1 and len(texts[0]) <= _SHORT:
+            self._sum_short(texts[0], side, sums[0])
+            return normalised(sums)
         block: list[bytes] = []
         first = size = 0
         for number, ids in enumerate(texts):
@@ -104,6 +109,23 @@ class StaticEmbedder:
         # Row upon row, which takes a seventh of reduceat's time.
         for start, end in zip(starts, [*starts[1:], len(owners)], strict=True):
             np.add.reduce(vectors[start:end], axis=0, out=sums[owners[start]])
+
+    def _sum_short(self, ids: bytes, side: int, total: NDArray[np.float32]) -> None:
+        """The same sum for one short text, as a query is: fewer steps, since there is nothing to tell apart."""
+        pieces = np.frombuffer(ids, np.uint16).astype(np.int64)
+        if not pieces.size:
+            return
+        likely = np.flatnonzero(self._likely[_hashed(pieces[:-1], pieces[1:])])
+        counts = Counter(pieces.tolist())
+        if likely.size:
+            pairs = pieces[likely] * _PAIR + pieces[likely + 1]
+            places = np.minimum(np.searchsorted(self._pairs, pairs), len(self._pairs) - 1)
+            counts.update((len(self._pieces) + places[self._pairs[places] == pairs]).tolist())
+        ordered = sorted(counts)
+        most = len(self._repeats) - 1
+        repeats = self._repeats[[min(counts[unit], most) for unit in ordered]]
+        units = np.array(ordered, np.int64)
+        np.add.reduce(self._rows[units] * (self._scales[units, side] * repeats)[:, None], axis=0, out=total)
 
     def _with_pairs(
         self, owners: NDArray[np.int64], pieces: NDArray[np.int64]

@@ -60,6 +60,7 @@ class LookUp:
             is_judged = confidence.is_judged(asked)
             frequency = view.document_frequency(asked.terms) if is_judged else {}
             passages = view.passages() if is_judged else 0
+            known = view.cosines(vector, lexical.ids) if lexical else {}
         finally:
             near = beside.result()
         unseen = lexical.by_chunk()
@@ -68,7 +69,6 @@ class LookUp:
             for chunk_id, cosine in zip(near.ids, near.scores, strict=True)
             if (word := unseen.pop(chunk_id, 0.0)) or cosine >= floor
         ]
-        known = view.cosines(vector, list(unseen)) if unseen else {}
         found += [(chunk_id, word, known.get(chunk_id, fuse.NONE)) for chunk_id, word in unseen.items()]
         cut = len(lexical) >= pool or (len(near) >= pool and near.scores[-1] >= floor)
         ids, words, cosines = zip(*found, strict=True) if found else ((), (), ())

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from itertools import accumulate
-
 from refdesk import analyse
 
 _AIM = 220
@@ -16,7 +13,7 @@ def snippet(text: str, terms: tuple[str, ...], aim: int = _AIM) -> tuple[str, in
     if len(text) <= aim * 1.5:
         return text.strip("\n"), _leading_blank(lines)
     wanted = set(terms)
-    hits = _hits(lines, wanted)
+    hits = _hits(text, lines, wanted)
     first = _best_window(lines, hits, aim)
     if len(lines[first]) > 2 * aim:
         return _cut(lines[first], wanted, aim), first
@@ -34,9 +31,9 @@ def _leading_blank(lines: list[str]) -> int:
     return next((index for index, line in enumerate(lines) if line), 0)
 
 
-def _hits(lines: list[str], wanted: set[str]) -> list[int]:
+def _hits(text: str, lines: list[str], wanted: set[str]) -> list[int]:
     """How many of the terms each line has; only lines with the beginning of one anywhere are analysed."""
-    folded = analyse.fold("\n".join(lines)).lower()
+    folded = analyse.fold(text).lower()
     hits = [0] * len(lines)
     for row in _with_any(folded, {term[:3] for term in wanted}):
         hits[row] = len(wanted.intersection(analyse.terms(lines[row])))
@@ -45,14 +42,15 @@ def _hits(lines: list[str], wanted: set[str]) -> list[int]:
 
 def _with_any(text: str, wanted: set[str]) -> set[int]:
     """The lines that hold any of these strings."""
-    starts = [0, *(end + 1 for end in accumulate(map(len, text.split("\n")), lambda end, size: end + 1 + size))]
     found: set[int] = set()
     for one in wanted:
+        row = seen = 0
         at = text.find(one)
         while at >= 0:
-            row = bisect_right(starts, at) - 1
+            row += text.count("\n", seen, at)
             found.add(row)
-            at = text.find(one, starts[row + 1])
+            seen = text.find("\n", at)
+            at = text.find(one, seen) if seen >= 0 else -1
     return found
 
 

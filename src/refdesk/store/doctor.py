@@ -111,7 +111,7 @@ def _vector_difference(record: Record, followers: Followers, wanted: set[int]) -
     from refdesk.store.vectors import cosines, vector_of
 
     index = followers.vectors(followers.sequence())
-    with index.mutex, record.reading() as db:
+    with index.lock.reading(), record.reading() as db:
         problem = _difference(index.ids(), wanted)
         for chunk_id in [] if problem else _drawn(wanted):
             vector = vector_of(db, chunk_id)

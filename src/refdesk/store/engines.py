@@ -179,8 +179,8 @@ class Engine:
         offered = int((_OFFERED if mask is None else _OFFERED_MASKED) * k) + _MORE
         slots: Slots | None = None
         if self.codes is not None and allowed > _WORTH * offered and self.codes.ready:
-            slots = self.codes.search(vector, offered, mask)
-        elif mask is not None:
+            return self.codes.search(vector, offered, mask)
+        if mask is not None:
             slots = np.flatnonzero(mask)
         best = _best(self.rows.scores(vector, slots), k + _MORE)
         return best if slots is None else slots[best]

@@ -194,7 +194,7 @@ class Followers:
         """The vector index with every commit up to seq."""
         index = self._vector_index()
         if index.applied is None or index.applied.seq < seq:
-            with index.mutex:
+            with index.lock.changing():
                 behind = self._refresh_vectors(index)
             if behind > self._allowed_lag(index) and not self._record.read_only:
                 with self._gate.held_if_free() as free:
@@ -207,7 +207,7 @@ class Followers:
         index = self._vectors
         if index is None:
             return {}
-        with index.mutex:
+        with index.lock.reading():
             return index.texts(chunk_ids)
 
     def _vector_index(self) -> VectorIndex:
@@ -239,7 +239,7 @@ class Followers:
     def save_vectors(self) -> None:
         """Writes a snapshot of the vectors and trims the log behind it; the gate is held."""
         index = self._vector_index()
-        with index.mutex:
+        with index.lock.changing():
             self._refresh_vectors(index)
             with self._record.snapshot() as db:
                 index.settle(db)
@@ -254,7 +254,7 @@ class Followers:
     def rebuild_vectors(self) -> None:
         """Builds the vector index from nothing and keeps it; the gate is held."""
         index = self._vector_index()
-        with index.mutex, self._record.snapshot() as db:
+        with index.lock.changing(), self._record.snapshot() as db:
             index.build(db)
             index.advance(last_commit(db))
         self.save_vectors()
@@ -315,7 +315,10 @@ class Followers:
 
     def _bring_vectors_up(self) -> None:
         index = self._vector_index()
-        with contextlib.suppress(Exception), index.mutex:  # whoever saves them tries again, and can say what is wrong
+        with (
+            contextlib.suppress(Exception),
+            index.lock.changing(),
+        ):  # whoever saves them tries again, and can say what is wrong
             self._refresh_vectors(index)
 
     def _snapshot_lags(self) -> bool:

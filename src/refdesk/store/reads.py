@@ -31,6 +31,7 @@ _SELECT_DOCUMENT = "SELECT " + rows.DOCUMENT + _FROM_DOCUMENTS
 _SELECT_CHUNK = (
     "SELECT " + rows.CHUNK + " FROM chunks c JOIN texts t ON t.id = c.text LEFT JOIN vectors v ON v.id = c.vector "
 )
+_FEW = 64  # chunks whose ids are put into the statement, which is prepared once for each number of them
 _DOCUMENT_COLUMNS = rows.DOCUMENT.count(",") + 1
 _SYMBOL = "s.name, s.qualified, s.kind, s.start_line, s.end_line, s.signature"
 Owning = Callable[[sqlite3.Connection, set[int]], Mapping[int, Document]]  # the documents of some rows
@@ -141,8 +142,12 @@ def chunks_of(db: sqlite3.Connection, document_id: str) -> list[StoredChunk]:
 
 def chunks(db: sqlite3.Connection, chunk_ids: Sequence[int], owning: Owning) -> dict[int, StoredChunk]:
     """Those of the chunks that exist, by id."""
-    wanted = json.dumps([int(chunk_id) for chunk_id in chunk_ids])
-    found = db.execute(_SELECT_CHUNK + "WHERE c.id IN (SELECT value FROM json_each(?))", (wanted,)).fetchall()
+    if len(chunk_ids) <= _FEW:
+        marks = ", ".join("?" * len(chunk_ids))
+        found = db.execute(f"{_SELECT_CHUNK}WHERE c.id IN ({marks})", chunk_ids).fetchall()
+    else:
+        wanted = json.dumps(list(chunk_ids))
+        found = db.execute(_SELECT_CHUNK + "WHERE c.id IN (SELECT value FROM json_each(?))", (wanted,)).fetchall()
     owners = owning(db, {row[2] for row in found})
     return {row[0]: rows.chunk_from(row, owners[row[2]]) for row in found if row[2] in owners}
 

@@ -8,7 +8,6 @@ import json
 import logging
 import random
 import sqlite3
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from refdesk.store.attributes import Attributes
 from refdesk.store.engines import SAMPLE, Codes, Engine, Matrix, Rows, turbovec_takes
 from refdesk.store.filters import Scope
 from refdesk.store.log import Applied
+from refdesk.store.shared import Shared
 from refdesk.store.table import Table
 
 _log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ FROM chunks c JOIN documents d ON d.id = c.document JOIN vectors v ON v.id = c.v
 
 
 class VectorIndex:
-    """Every chunk that has a vector; its users hold the mutex.
+    """Every chunk that has a vector; its users hold the lock.
 
     After a change turbovec lays out all its codes anew at the next search, so a few changes are kept beside them:
     chunks that are gone, and fresh ones in a table of their own.
@@ -45,7 +45,7 @@ class VectorIndex:
 
     def __init__(self, file: Path) -> None:
         self.file = file
-        self.mutex = threading.RLock()
+        self.lock = Shared()
         self.applied: Applied | None = None
         self._base: Table | None = None
         self._gone: set[int] = set()  # in the base, but no longer true

@@ -45,12 +45,12 @@ class LocalView:
 
     def nearest(self, vector: Vector, limit: int) -> Ranking:
         index = self._followers.vectors(self.sequence)
-        with index.mutex:
+        with index.lock.reading():
             return index.nearest(vector, self._scope, limit)
 
     def cosines(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, float]:
         index = self._followers.vectors(self.sequence)
-        with index.mutex:
+        with index.lock.reading():
             return index.cosines(vector, chunk_ids)
 
     def same_text(self, chunk_ids: Sequence[int]) -> dict[int, int]:
