@@ -40,6 +40,13 @@ def names(text: str) -> list[str]:
     return [name for word in words if (name := word.replace("_", "").lower()[:_MAX_TERM])]
 
 
+def joined_name(name: str) -> str:
+    """The joined forms of a name's words, most names being one, as one."""
+    if name.isascii() and name.isidentifier():
+        return name.replace("_", "").lower()[:_MAX_TERM]
+    return "".join(names(name))
+
+
 def fold(text: str) -> str:
     """The text without accents and compatibility forms, its case kept."""
     if text.isascii():

@@ -139,10 +139,9 @@ def _terms_in(text: str) -> frozenset[str]:
     return frozenset(analyse.terms(text))
 
 
-@lru_cache(maxsize=50_000)
 def _name_of(symbol: str) -> str:
     """The joined form of a symbol's own name: that of `Foo.handle_login` is `handlelogin`."""
-    return "".join(analyse.names(symbol.rpartition(".")[2]))
+    return analyse.joined_name(symbol.rpartition(".")[2])
 
 
 def _same_file(asked: Understood, path: str) -> bool:

@@ -45,21 +45,23 @@ class Table:
         for slot in self.attributes.remove(list(chunk_ids)):
             self.engine.remove(slot)
 
-    def search(self, vector: Matrix, scope: Scope, k: int, gone: Collection[int] = ()) -> dict[int, float]:
-        """The cosines of the k nearest chunks within the scope, and of some more, without those that are gone."""
+    def search(
+        self, vector: Matrix, scope: Scope, k: int, gone: Collection[int] = ()
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The k nearest chunks within the scope, and some more, without those that are gone; and their cosines."""
         mask = self._mask(scope) if scope.filters else None
         extra = len(gone)
         if len(gone) > _FEW_GONE:
             alive = ~np.isin(self.ids, np.array(list(gone), np.int64))
             mask, extra = alive if mask is None else mask & alive, 0
-        found = self._scored(vector, self.engine.search(vector, k + extra, mask))
-        return {chunk_id: score for chunk_id, score in found.items() if chunk_id not in gone} if gone else found
+        slots = self.engine.search(vector, k + extra, mask)
+        if gone:
+            slots = slots[[chunk_id not in gone for chunk_id in self.ids[slots].tolist()]]
+        return self.ids[slots], self.engine.rows.cosines(vector, slots)
 
     def cosines(self, vector: Matrix, chunk_ids: Sequence[int]) -> dict[int, float]:
         """The cosines of those of the chunks that are here."""
-        return self._scored(vector, self.attributes.slots(chunk_ids))
-
-    def _scored(self, vector: Matrix, slots: NDArray[np.int64]) -> dict[int, float]:
+        slots = self.attributes.slots(chunk_ids)
         scores = self.engine.rows.cosines(vector, slots)
         return dict(zip(self.ids[slots].tolist(), scores.tolist(), strict=True))
 

@@ -70,11 +70,12 @@ class VectorIndex:
         if self._base is None or k <= 0 or len(vector) != self._dimension:
             return Ranking()
         vector = np.asarray(vector, np.float32)
-        found = self._base.search(vector, scope, k, self._gone)
+        ids, scores = self._base.search(vector, scope, k, self._gone)
         if self._fresh:
-            found |= self._fresh.search(vector, scope, k)
-        best = sorted([(-score, chunk_id) for chunk_id, score in found.items()])[:k]
-        return Ranking([chunk_id for _, chunk_id in best], [-score for score, _ in best])
+            fresh_ids, fresh_scores = self._fresh.search(vector, scope, k)
+            ids, scores = np.concatenate([ids, fresh_ids]), np.concatenate([scores, fresh_scores])
+        best = np.lexsort((ids, -scores))[:k]
+        return Ranking(ids[best].tolist(), scores[best].tolist())
 
     def cosines(self, vector: Matrix, chunk_ids: Sequence[int]) -> dict[int, float]:
         """The cosines of those of the chunks that are here."""
