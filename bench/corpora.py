@@ -33,7 +33,7 @@ SPEED: dict[str, tuple[str, ...]] = {
     "small": ("h11", "pluggy"),
     "medium": ("networkx", "tornado", "trio"),
     "large": ("django",),
-    "chunks100k": ("django", "pandas", "networkx", "tornado", "trio"),
+    "chunks100k": ("django", "pandas", "tornado"),
 }
 
 

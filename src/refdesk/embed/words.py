@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 _MOST_ASKED = 32  # of a query's pieces
 MOST_READ = 96  # of a text's pieces
 _AT_ONCE = 550  # characters that are spelt before it is seen whether more are needed
+_ALONE = 1 << 18  # multiplications at a time: for more BLAS wakes threads, which then keep the processor busy waiting
 _REMEMBERED = 5_000  # texts whose pieces are kept: 2 MB at most
 
 
@@ -62,8 +63,13 @@ class WordMatcher:
         different = np.flatnonzero(there)
         places = np.empty(len(self._rows), np.int32)
         places[different] = np.arange(len(different))
-        products = (self._rows[different].astype(np.float32) @ self._rows[asked].astype(np.float32).T).T
-        cosines = products / (self._measured(asked)[:, None] * self._measured(different)[None, :])
+        wanted = self._rows[asked].T.astype(np.float32)
+        products = np.empty((len(different), len(asked)), np.float32)
+        step = max(1, _ALONE // wanted.size)
+        for start in range(0, len(different), step):
+            own = self._rows[different[start : start + step]].astype(np.float32)
+            np.dot(own, wanted, out=products[start : start + step])
+        cosines = products.T / (self._measured(asked)[:, None] * self._measured(different)[None, :])
         return np.asarray(np.take(cosines, places[read], axis=1), np.float32)
 
     def _measured(self, pieces: NDArray[np.int64]) -> NDArray[np.float32]:
