@@ -5,6 +5,7 @@ from __future__ import annotations
 from refdesk import analyse
 
 _AIM = 220
+_OWN_STEM = 4  # letters of the longest words that are mostly their own stems
 
 
 def snippet(text: str, terms: tuple[str, ...], aim: int = _AIM) -> tuple[str, int]:
@@ -13,8 +14,7 @@ def snippet(text: str, terms: tuple[str, ...], aim: int = _AIM) -> tuple[str, in
     if len(text) <= aim * 1.5:
         return text.strip("\n"), _leading_blank(lines)
     wanted = set(terms)
-    hits = _hits(text, lines, wanted)
-    first = _best_window(lines, hits, aim)
+    first = _best_window(lines, _hits(text, len(lines), wanted), aim)
     if len(lines[first]) > 2 * aim:
         return _cut(lines[first], wanted, aim), first
     taken: list[str] = []
@@ -31,27 +31,37 @@ def _leading_blank(lines: list[str]) -> int:
     return next((index for index, line in enumerate(lines) if line), 0)
 
 
-def _hits(text: str, lines: list[str], wanted: set[str]) -> list[int]:
-    """How many of the terms each line has; only lines with the beginning of one anywhere are analysed."""
-    folded = analyse.fold(text).lower()
-    hits = [0] * len(lines)
-    for row in _with_any(folded, {term[:3] for term in wanted}):
-        hits[row] = len(wanted.intersection(analyse.terms(lines[row])))
+def _hits(text: str, rows: int, wanted: set[str]) -> list[int]:
+    """How many of the terms each line seems to have: where the beginning of one begins a word or a part of a name."""
+    folded = analyse.fold(text)
+    lower = folded.lower()
+    written = folded if len(folded) == len(lower) else lower
+    hits = [0] * rows
+    for one in {_beginning(term) for term in wanted}:
+        row = seen = 0
+        at = lower.find(one)
+        while at >= 0:
+            if _begins(written, at):
+                row += lower.count("\n", seen, at)
+                hits[row] += 1
+                seen = lower.find("\n", at)
+                at = lower.find(one, seen) if seen >= 0 else -1
+            else:
+                at = lower.find(one, at + 1)
     return hits
 
 
-def _with_any(text: str, wanted: set[str]) -> set[int]:
-    """The lines that hold any of these strings."""
-    found: set[int] = set()
-    for one in wanted:
-        row = seen = 0
-        at = text.find(one)
-        while at >= 0:
-            row += text.count("\n", seen, at)
-            found.add(row)
-            seen = text.find("\n", at)
-            at = text.find(one, seen) if seen >= 0 else -1
-    return found
+def _beginning(term: str) -> str:
+    """What the words of a term begin with: a stem is that but for its last letter, `hope` of hoping."""
+    return term[:-1] if len(term) > _OWN_STEM else term
+
+
+def _begins(text: str, at: int) -> bool:
+    """Whether a word, or a part of a name, begins there; in other alphabets than ours it may anywhere."""
+    before = text[at - 1] if at else " "
+    if not before.isalpha() or not text[at].isascii():
+        return True
+    return text[at].isupper() and (before.islower() or text[at + 1 : at + 2].islower())
 
 
 def _best_window(lines: list[str], hits: list[int], aim: int) -> int:

@@ -1,3 +1,4 @@
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +17,24 @@ def test_the_window_holds_the_best_match_as_written() -> None:
     shown, first = snippet(text, tuple(analyse.terms("exponential backoff")))
     assert "    Exponential  Backoff = TRUE" in shown
     assert text.split("\n")[first] == shown.split("\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("query", "line"),
+    [
+        ("array", "    return ExtensionArray(values)"),
+        ("server", "    HTTPServer.start()"),
+        ("code", "    turn_into_codes(values)"),
+        ("hoping", "    what they hope for"),
+        ("größe", "    die GRÖSSE und die Größe"),
+        ("数据库", "    我们使用数据库保存"),
+    ],
+)
+def test_words_are_found_in_names_and_other_forms_and_scripts(query: str, line: str) -> None:
+    others = "\n".join(f"    ndarray {number} recode observer shopper offset" for number in range(40))
+    shown, first = snippet(f"{others}\n{line}\n{others}", tuple(analyse.terms(query)))
+    assert line.strip() in shown
+    assert first <= 40
 
 
 def test_a_very_long_line_is_cut_around_the_match() -> None:
