@@ -72,7 +72,7 @@ def main_content(page: LexborHTMLParser) -> LexborNode | None:
     _drop_surroundings(page)
     for selector in _KNOWN:
         found = page.css_first(selector)
-        if found is not None and (len(_text(found)) > 40 or found.css_first("h1") is not None):
+        if found is not None and (found.css_first("h1") is not None or len(_text(found)) > 40):
             return found
     whole = len(_text(body))
     if not whole:

@@ -12,6 +12,7 @@ _SPACES = re.compile(r" {2,}")
 _TICKS = re.compile(r"`+")
 _MARK_OF = {"strong": "**", "b": "**", "em": "*", "i": "*", "del": "~~", "s": "~~"}
 _SPACE = re.compile(r"[ \t\r\n\f\u00a0]+")
+_ODD_SPACE = re.compile(r"[\t\r\n\f\u00a0]|  ")
 _MARKS = frozenset({"¶", "#", "🔗", "§", "\uf0c1", "Link", "Permalink", "\u200b", "Read more"})
 _FORMULA = re.compile(r"katex|math", re.IGNORECASE)
 MAX_DEPTH = 150  # of elements within elements; what is deeper is read as text
@@ -26,7 +27,7 @@ def inline_of(node: LexborNode, depth: int) -> str:
     """One node's text with emphasis and code marked, spaces as they come."""
     tag = node.tag
     if tag == "-text":
-        return _SPACE.sub(" ", node.text_content or "")
+        return _spaced(node.text_content or "")
     if tag == "br":
         return "\n"
     if tag == "img":
@@ -34,18 +35,33 @@ def inline_of(node: LexborNode, depth: int) -> str:
         return f"[image: {alt}]" if len(alt) > 2 and not re.search(r"\.\w{3,4}$", alt) else ""
     if node.is_comment_node or tag in ("rp", "rt", "wbr"):
         return ""
-    formula = _formula(node) if tag in ("span", "math") else None
+    only = _only_text(node)
+    formula = _formula(node) if only is None and tag in ("span", "math") else None
     if formula is not None:
         return f"${squeeze(formula.text(deep=True))}$"
     if tag in ("code", "tt", "kbd", "samp"):
-        return code_span(_SPACE.sub(" ", code_text(node)))
+        return code_span(_spaced(code_text(node)))
     if depth > MAX_DEPTH:
         return squeeze(node.text(deep=True))
-    inner = "".join([inline_of(child, depth + 1) for child in node.iter(include_text=True)])
+    if only is None:
+        inner = "".join([inline_of(child, depth + 1) for child in node.iter(include_text=True)])
+    else:
+        inner = _spaced(only)
     if tag == "a" and (inner.strip() in _MARKS or not inner.strip()):
         return ""
     mark = _MARK_OF.get(tag or "", "")
     return _marked(inner, mark) if mark else inner
+
+
+def _only_text(node: LexborNode) -> str | None:
+    """The text of an element that holds nothing else, as most do; None for any other."""
+    child = node.first_child
+    return child.text_content or "" if child is not None and child.tag == "-text" and child.next is None else None
+
+
+def _spaced(text: str) -> str:
+    """The text with one blank for any run of spaces."""
+    return _SPACE.sub(" ", text) if _ODD_SPACE.search(text) else text
 
 
 def _formula(node: LexborNode) -> LexborNode | None:
@@ -88,15 +104,27 @@ def tidy(text: str) -> str:
 
 def squeeze(text: str) -> str:
     """The text on one line."""
-    return _SPACE.sub(" ", text).strip()
+    return _spaced(text).strip()
 
 
 def code_text(node: LexborNode) -> str:
     """The characters of code as they stand, breaks as line ends."""
+    return _broken(node).replace("\r\n", "\n").replace("\u00a0", " ")
+
+
+def _broken(node: LexborNode) -> str:
+    child = node.first_child
+    if child is not None and child.next is None:
+        if child.tag == "-text":
+            return child.text_content or ""
+        if child.tag == "span" and (only := _only_text(child)) is not None:
+            return only
+    if node.tag == "pre" and node.css_first("br, div, code") is None:
+        return node.text(deep=True)
     parts: list[str] = []
     for child in node.traverse(include_text=True):
         if child.tag == "-text":
             parts.append(child.text_content or "")
         elif child.tag == "br" or (child.tag in ("div", "code") and parts and not parts[-1].endswith("\n")):
             parts.append("\n")
-    return "".join(parts).replace("\r\n", "\n").replace("\u00a0", " ")
+    return "".join(parts)

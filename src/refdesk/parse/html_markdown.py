@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from refdesk.parse.html_inline import MAX_DEPTH, code_span, code_text, inline, inline_of, squeeze, tidy
@@ -18,6 +19,7 @@ _INLINE = frozenset({
 })  # fmt: skip
 _ONLY_TEXT = frozenset({"-text", "br", "img", "wbr"})
 _BLOCK_INSIDE = "p, div, ul, ol, table, pre, blockquote, dl, section, h1, h2, h3, h4, h5, h6"
+_MIXED = f":is({', '.join(sorted(_INLINE - _ONLY_TEXT))}) :is({_BLOCK_INSIDE})"
 _LANGUAGE = re.compile(r"^(?:language|lang|highlight-source|highlight|brush|src)[-:]([\w+#.-]+)$")
 _NO_LANGUAGE = frozenset({"default", "none", "text", "plaintext", "plain", "highlight", "notranslate", "code", "txt"})
 _BARE_LANGUAGES = frozenset({
@@ -37,21 +39,27 @@ _ADMONITION_KIND = re.compile(
 _SIGNATURE = re.compile(r"\b(?:sig|sig-object|member-signature|type-signature|method-signature|py-sig|tsd-signature)\b")
 _PDOC_SIGNATURE = re.compile(r"^attr (?:class|function|variable)\b")
 _STARTS = re.compile(r"^(?:#{1,6}\s|>|```|~~~|[-+*]\s|(\d+)[.)]\s|={3,}\s*$|-{3,}\s*$)")
+_LAID_OUT = "h1, h2, h3, h4, section"
 _NEAR = 8  # how far up a code block's language may be written
 
 
 def to_markdown(node: LexborNode) -> tuple[str, str]:
     """The element's content as markdown text, and its first heading of level 1."""
-    writer = _Writer()
+    writer = _Writer(is_mixed=node.css_first(_MIXED) is not None)
     return "\n\n".join(writer.blocks(node, 0)).strip() + "\n", writer.title
 
 
 class _Writer:
     """Keeps the level of the last heading, so that signatures become headings below it."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_mixed: bool) -> None:
+        self._is_mixed = is_mixed  # somewhere a block stands within a line
         self._level = 1
         self.title = ""
+        self._by_tag: dict[str, Callable[[LexborNode, int], list[str]]] = {
+            "ul": self._list, "ol": self._list, "menu": self._list, "pre": self._pre, "table": self._table,
+            "dl": self._definitions, "hr": _rule,
+        }  # fmt: skip
 
     def blocks(self, node: LexborNode, depth: int) -> list[str]:
         """The blocks of an element's children; runs of inline children are paragraphs."""
@@ -62,9 +70,9 @@ class _Writer:
         run: list[LexborNode] = []
         for child in node.iter(include_text=True):
             tag = child.tag
-            if tag == "-comment":
+            if tag == "-comment" or (tag == "-text" and not run and child.is_empty_text_node):
                 continue
-            if tag in _INLINE and (tag in _ONLY_TEXT or child.css_first(_BLOCK_INSIDE) is None):
+            if tag in _INLINE and (not self._is_mixed or tag in _ONLY_TEXT or child.css_first(_BLOCK_INSIDE) is None):
                 run.append(child)
                 continue
             if run:
@@ -74,23 +82,22 @@ class _Writer:
         return found + _paragraph(run) if run else found
 
     def _block(self, node: LexborNode, depth: int) -> list[str]:
-        tag, classes = node.tag or "", node.attributes.get("class") or ""
+        tag = node.tag or ""
         if len(tag) == 2 and tag[0] == "h" and tag[1] in "123456":
             return self._heading(node, int(tag[1]))
-        if tag in ("ul", "ol", "menu"):
-            return self._list(node, depth)
-        simple = {"pre": self._pre, "table": self._table, "dl": self._definitions}
-        if tag in simple:
-            return simple[tag](node, depth)
-        if tag == "hr":
-            return ["* * *"]
-        if tag == "blockquote" or _ADMONITION.search(classes):
+        if (write := self._by_tag.get(tag)) is not None:
+            return write(node, depth)
+        classes = node.attributes.get("class") or ""
+        if tag == "blockquote" or (classes and _ADMONITION.search(classes)):
             return self._quote(node, depth, named=tag != "blockquote")
         if tag == "summary" and node.css_first("h1, h2, h3, h4, h5, h6") is not None:
             return self.blocks(node, depth)
         if tag in ("summary", "legend", "caption") or classes in ("code-block-caption", "filename"):
             text = inline(node)
             return [f"**{text}**"] if text else []
+        return self._by_class(node, depth, tag, classes) if classes else self.blocks(node, depth)
+
+    def _by_class(self, node: LexborNode, depth: int, tag: str, classes: str) -> list[str]:
         if _SIGNATURE.search(classes) and tag == "div":
             return [_fence(_signature_lines(node), "ts")] if "tsd-" in classes else [_fence(_one_line(node), "java")]
         if _PDOC_SIGNATURE.match(classes):
@@ -124,7 +131,7 @@ class _Writer:
     def _list(self, node: LexborNode, depth: int) -> list[str]:
         items = [child for child in node.iter() if child.tag == "li"]
         # Lists that lay out sections are no lists: JavaDoc nests its whole page in them.
-        if any(item.css_first("h1, h2, h3, h4, section") is not None for item in items):
+        if node.css_first(_LAID_OUT) is not None and any(item.css_first(_LAID_OUT) is not None for item in items):
             return [block for item in items for block in self.blocks(item, depth)]
         number = _number(node.attributes.get("start")) if node.tag == "ol" else 0
         written: list[str] = []
@@ -193,10 +200,16 @@ class _Writer:
         return _written_table(node)
 
 
+def _rule(node: LexborNode, depth: int) -> list[str]:
+    return ["* * *"]
+
+
 def _paragraph(run: list[LexborNode]) -> list[str]:
     text = tidy("".join([inline_of(node, 0) for node in run]))
     if len(text) < 4 and not any(char.isalnum() for char in text):
         return []
+    if "\n" not in text:
+        return [_STARTS.sub(_escaped, text) if _STARTS.match(text) else text]
     return ["\n".join([_STARTS.sub(_escaped, line) for line in text.split("\n")])]
 
 
