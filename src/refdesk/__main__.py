@@ -1,6 +1,6 @@
 """`python -m refdesk` is the same program as `refdesk`."""
 
-from refdesk.cli import main
+from refdesk.cli import program
 
 if __name__ == "__main__":
-    main()
+    program()

@@ -6,8 +6,11 @@ Exit codes: 0 done; 1 failed; 2 wrong usage or input; 3 not found; 4 not allowed
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import os
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -91,3 +94,14 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         sys.exit(0)
+
+
+def program() -> None:
+    """`main` as a process of its own, which ends when all is done: to take the interpreter apart only takes time."""
+    main()
+    if threading.active_count() > 1:
+        return
+    with contextlib.suppress(OSError):  # nobody reads any more: the usual end deals with it
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)

@@ -68,6 +68,7 @@ class Crawler:
         self._changed = anyio.Event()
         self._waiting_pages = self._waiting_bytes = 0
         self._fetching = True
+        self._is_apart = False  # another process indexes
         self._prepared: tuple[Entry, Prepared] | None = None  # the request that will probably be next
 
     async def run(self) -> None:
@@ -84,6 +85,8 @@ class Crawler:
                 self._client.leave(self._prepared[1])
             self._report.fetch_seconds = time.perf_counter() - started
             self._tell()
+            if self._is_apart:
+                await anyio.to_thread.run_sync(self._keeper.settle, abandon_on_cancel=True)
         if self._good >= self._options.max_pages:
             self._frontier.leave_rest()
 
@@ -275,29 +278,28 @@ class Crawler:
 
     async def _keep(self) -> None:
         """Indexes what was fetched whenever enough of it waits, and all of it at the end."""
-        begun = False
         while True:
             if (
-                not begun
+                not self._is_apart
                 and self._fetching
                 and self._apart is not None
                 and self._done + len(self._frontier) > _MANY_PAGES
             ):
-                begun = True
+                self._is_apart = True
                 await anyio.to_thread.run_sync(self._apart.start)
-            if not self._is_enough(begun) and self._fetching:
+            if not self._is_enough() and self._fetching:
                 await self._changed.wait()
                 continue
             self._waiting_pages = self._waiting_bytes = 0
-            elsewhere = self._apart.keep_some if self._apart is not None and begun else None
+            elsewhere = self._apart.keep_some if self._apart is not None and self._is_apart else None
             # Another process need not be waited for when all is to end: it is ended too.
-            kept = await anyio.to_thread.run_sync(self._keeper.keep_some, elsewhere, abandon_on_cancel=begun)
+            kept = await anyio.to_thread.run_sync(self._keeper.keep_some, elsewhere, abandon_on_cancel=self._is_apart)
             if not kept and not self._fetching:
                 return
 
-    def _is_enough(self, begun: bool) -> bool:
+    def _is_enough(self) -> bool:
         """Whether it is worth to index what waits now; less when few are to come, so that the end comes soon."""
-        if not begun:
+        if not self._is_apart:
             return self._waiting_pages >= _KEEP_PAGES or self._waiting_bytes >= _KEEP_BYTES
         return self._waiting_pages >= max(1, min(_KEEP_APART, len(self._frontier) // 3))
 

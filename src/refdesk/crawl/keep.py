@@ -84,6 +84,10 @@ class Keeper:
         self._report.embedded += done.embedded
         return len(done.results)
 
+    def settle(self) -> None:
+        """Has the library do beside other work what is left for its end."""
+        self._desk.store.settle()
+
     def keep_all(self) -> None:
         """Indexes every page that waits."""
         while self.keep_some():

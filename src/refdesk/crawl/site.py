@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     OpenDesk = Callable[[Settings], AbstractContextManager[Desk]]
 
 Tell = Callable[[int, int, str], None]  # how many pages are done, of how many, and which was the last
-_SWITCH_S = 0.0005  # how long answers may wait for what is imported beside them
+_SWITCH_S = 0.0002  # how long answers may wait for what is done beside them
 
 
 def crawl_into(
@@ -49,7 +49,8 @@ def crawl_into(
     scope = Scope.of(options)
     if reason := scope.why_not(options.start):
         raise InvalidInput(f"{options.start} is not crawled: {reason}.", "Start elsewhere, or exclude less.")
-    report = anyio.run(_crawl, open_desk, settings, scope, name, description, tell, open_another)
+    with _quick_switches():
+        report = anyio.run(_crawl, open_desk, settings, scope, name, description, tell, open_another)
     report.seconds = time.perf_counter() - started
     return report
 
@@ -70,8 +71,7 @@ async def _crawl(
         ahead = await stack.enter_async_context(Ahead(seeds, pace, scope.options, settings.library / CRAWL_FILE))
         another = stack.enter_context(ExitStack())  # it ends while the library is closed here
         opened = stack.enter_context(ExitStack())
-        with _quick_switches():
-            place = await anyio.to_thread.run_sync(_open, opened, open_desk, settings, scope, name, description)
+        place = await anyio.to_thread.run_sync(_open, opened, open_desk, settings, scope, name, description)
         from refdesk.crawl.apart import Apart
         from refdesk.crawl.harvest import harvest
 
@@ -94,7 +94,7 @@ def _open(
 
 @contextmanager
 def _quick_switches() -> Iterator[None]:
-    """Answers wait less for the thread that imports."""
+    """Answers wait less for the threads that import and that write down what was indexed."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCH_S)
     try:

@@ -58,6 +58,11 @@ class Wire:
         self._idle: list[Line] = []
         self._busy: dict[pycurl.Curl, Line] = {}
         self._timer: asyncio.TimerHandle | None = None
+        self._due: float | None = None  # when libcurl wants to be called
+        self._wanted: dict[int, int] = {}  # what is to be watched of sockets, where that changed
+        self._is_opened = False  # since then a number may mean another socket
+        self._is_settling = False
+        self._watched: dict[int, int] = {}  # what the loop watches
 
     def open(self, *, watch: bool | None = None) -> None:
         """Takes up work in the loop that runs; with `watch`, or where it can, that loop watches the sockets."""
@@ -76,12 +81,12 @@ class Wire:
         for line in self._idle:
             line.close()
         self._multi.close()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._due = None
+        self._settle()
 
     def prepare(self, order: Order) -> Line:
         """Does what can be done before a request is sent; it is sent, or left."""
-        line = self._idle.pop() if self._idle else Line(self._timeout_s, self._user_agent, self._cafile)
+        line = self._idle.pop() if self._idle else Line(self._timeout_s, self._user_agent, self._cafile, self._opened)
         line.take(order, self._loop.create_future())
         return line
 
@@ -105,23 +110,57 @@ class Wire:
 
     # --- the loop ----------------------------------------------------------------------------------
 
+    # What libcurl wants watched changes several times from one request to the next, and mostly back again: the loop is
+    # told when the request is out.
+
     def _watch(self, what: int, socket_number: int, multi: Any, data: Any) -> None:
-        wanted = 0 if what == pycurl.POLL_REMOVE else what
-        if wanted & pycurl.POLL_IN:
-            self._loop.add_reader(socket_number, self._act, socket_number, pycurl.CSELECT_IN)
-        else:
-            self._loop.remove_reader(socket_number)
-        if wanted & pycurl.POLL_OUT:
-            self._loop.add_writer(socket_number, self._act, socket_number, pycurl.CSELECT_OUT)
-        else:
-            self._loop.remove_writer(socket_number)
+        self._wanted[socket_number] = 0 if what == pycurl.POLL_REMOVE else what
+        self._settle_soon()
 
     def _set_timer(self, milliseconds: int) -> None:
-        if self._timer is not None:
+        self._due = self._loop.time() + milliseconds / 1000 if milliseconds >= 0 else None
+        self._settle_soon()
+
+    def _opened(self) -> None:
+        self._is_opened = True
+
+    def _settle_soon(self) -> None:
+        if not self._is_settling:
+            self._is_settling = True
+            self._loop.call_soon(self._loop.call_soon, self._settle)  # whoever gets an answer sends before that
+
+    def _settle(self) -> None:
+        self._is_settling = False
+        if self._timer is not None and self._timer.when() != self._due:
             self._timer.cancel()
             self._timer = None
-        if milliseconds >= 0:
-            self._timer = self._loop.call_later(milliseconds / 1000, self._act, pycurl.SOCKET_TIMEOUT, 0)
+        if self._timer is None and self._due is not None:
+            self._timer = self._loop.call_at(self._due, self._wake)
+        for number, wanted in self._wanted.items():
+            self._tell_loop(number, wanted)
+        self._wanted.clear()
+        self._is_opened = False
+
+    def _tell_loop(self, number: int, wanted: int) -> None:
+        before = self._watched.pop(number, 0)
+        if self._is_opened:
+            self._loop.remove_reader(number)
+            self._loop.remove_writer(number)
+            before = 0
+        if wanted & ~before & pycurl.POLL_IN:
+            self._loop.add_reader(number, self._act, number, pycurl.CSELECT_IN)
+        elif before & ~wanted & pycurl.POLL_IN:
+            self._loop.remove_reader(number)
+        if wanted & ~before & pycurl.POLL_OUT:
+            self._loop.add_writer(number, self._act, number, pycurl.CSELECT_OUT)
+        elif before & ~wanted & pycurl.POLL_OUT:
+            self._loop.remove_writer(number)
+        if wanted:
+            self._watched[number] = wanted
+
+    def _wake(self) -> None:
+        self._timer = self._due = None
+        self._act(pycurl.SOCKET_TIMEOUT, 0)
 
     def _act(self, socket_number: int, ready: int) -> None:
         if self._watches:
@@ -152,9 +191,10 @@ class Wire:
 class Line:
     """A handle of libcurl, used for one request after the other."""
 
-    def __init__(self, timeout_s: float, user_agent: str, cafile: str) -> None:
+    def __init__(self, timeout_s: float, user_agent: str, cafile: str, opened: Callable[[], None]) -> None:
         self._timeout_s = timeout_s
         self._cafile = cafile
+        self._opened = opened
         self._trusts = False
         self._sent_headers: list[bytes] | None = None
         self._where: tuple[str, int, tuple[str, ...]] | None = None
@@ -224,6 +264,7 @@ class Line:
         if ip_address(found) not in {ip_address(one) for one in self._order.addresses}:
             self._failure = InvalidUri(f"{self._order.host} is not fetched: {found} is not the address it was.")
             return pycurl.SOCKET_BAD
+        self._opened()
         self._close_sockets()
         self._sockets.append(socket.socket(family, kind, protocol))
         return self._sockets[-1]

@@ -211,6 +211,10 @@ class LocalStore:
     def backup(self, target: Path) -> None:
         doctor.backup(self._record, target)
 
+    def settle(self) -> None:
+        if not self._record.read_only:
+            self._record.settle()
+
     def close(self) -> None:
         self._followers.close()
         self._record.close()
