@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
+import secrets
+import time
 
 from refdesk.errors import InvalidName
 
+_LETTERS = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's
 _NAME = re.compile(r"[a-zA-Z0-9_-]+")
 
 
 def new_id() -> str:
-    """A ULID: sortable by the time it was made."""
-    from ulid import ULID
-
-    return str(ULID())
+    """A ULID: 48 bits of milliseconds and 80 of chance, five a letter, so sortable by the time it was made."""
+    value = time.time_ns() // 1_000_000 << 80 | secrets.randbits(80)
+    return "".join([_LETTERS[value >> shift & 31] for shift in range(125, -1, -5)])
 
 
 def checked_name(name: str) -> str:
