@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -98,8 +97,8 @@ def load(
     values = {**_from_toml(_toml_file(environ, cwd)), **_from_environ(environ), **given}
     hints = get_type_hints(Settings)
     coerced = {key: _coerce(key, value, hints[key]) for key, value in values.items()}
-    coerced.setdefault("library", _default_library(cwd))
-    coerced["library"] = (cwd / coerced["library"]).absolute()
+    library = coerced.get("library") or _default_library(cwd)
+    coerced["library"] = (cwd / library).absolute()
     return Settings(**coerced)
 
 
@@ -123,6 +122,8 @@ def _toml_file(environ: Mapping[str, str], cwd: Path) -> Path | None:
 def _from_toml(file: Path | None) -> dict[str, Any]:
     if file is None:
         return {}
+    import tomllib
+
     try:
         values = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

@@ -1,32 +1,49 @@
-"""What can be asked for while the library is being opened?  The site's own rules and lists."""
+"""What can be asked for while the library is being opened?  The site's own rules and lists, and the first page."""
 
 from __future__ import annotations
 
 import asyncio
-import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 
+from refdesk.crawl.client import Asked, SiteClient
 from refdesk.crawl.options import CrawlOptions
 from refdesk.crawl.pace import Pace
 from refdesk.crawl.rules import Robots
 from refdesk.crawl.seeds import Listed, Seeds
 
 
-class Ahead:
-    """Asks for robots.txt and the lists before they are needed, unless a crawl may go on that has them already."""
+class First(NamedTuple):
+    """The start, asked for already."""
 
-    def __init__(self, seeds: Seeds, pace: Pace, options: CrawlOptions, file: Path) -> None:
+    url: str
+    asked: Asked
+    asked_at: float
+
+
+class Ahead:
+    """Asks for robots.txt and the lists before they are needed, unless a crawl may go on that has them already.
+
+    The start is asked for too, where no crawl from it is known that could say whether it has changed.
+    """
+
+    def __init__(self, seeds: Seeds, client: SiteClient, pace: Pace, options: CrawlOptions, file: Path) -> None:
         self._seeds = seeds
+        self._client = client
         self._pace = pace
         self._options = options
         self._file = file
         self._robots: asyncio.Task[str] | None = None
         self._listed: asyncio.Task[Listed] | None = None
+        self._is_known = True
+        self.first: First | None = None
 
     async def __aenter__(self) -> Ahead:
-        if not _may_go_on(self._file, self._options.start):
+        self._is_known, may_go_on = _known(self._file, self._options.start)
+        if not may_go_on:
             self._robots = asyncio.create_task(self._seeds.robots(self._options.start))
             self._listed = asyncio.create_task(self._list(self._robots))
         return self
@@ -34,7 +51,8 @@ class Ahead:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        begun = [one for one in (self._robots, self._listed) if one is not None]
+        first = self.first.asked if self.first is not None else None
+        begun = [one for one in (self._robots, self._listed, first) if one is not None]
         for task in begun:
             task.cancel()
         await asyncio.gather(*begun, return_exceptions=True)
@@ -50,18 +68,26 @@ class Ahead:
     async def _list(self, read: asyncio.Task[str]) -> Listed:
         robots = Robots(await read)
         self._pace.delay_s = max(self._pace.delay_s, robots.delay_s)
-        if self._options.depth == 0 or not robots.allows(self._options.start):
+        start = self._options.start
+        if not robots.allows(start):
             return Listed()
-        return await self._seeds.listed(self._options.start, robots)
+        listed = await self._seeds.listed(start, robots) if self._options.depth else Listed()
+        if not self._is_known and self._pace.is_due:
+            self._pace.take()
+            self.first = First(start, self._client.begin(start), time.perf_counter())
+        return listed
 
 
-def _may_go_on(file: Path, start: str) -> bool:
-    """Whether a crawl from this start was stopped."""
+def _known(file: Path, start: str) -> tuple[bool, bool]:
+    """Whether a crawl from this start is known, and whether it was stopped and may go on."""
     if not file.is_file():
-        return False
-    query = "SELECT 1 FROM crawls WHERE start = ? AND unfinished"
+        return False, False
+    import sqlite3
+
+    query = "SELECT max(unfinished) FROM crawls WHERE start = ?"
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=5.0)) as db:
-            return db.execute(query, (start,)).fetchone() is not None
+            unfinished = db.execute(query, (start,)).fetchone()[0]
+            return unfinished is not None, bool(unfinished)
     except sqlite3.Error:
-        return True  # whoever opens it to write says what is wrong
+        return True, True  # whoever opens it to write says what is wrong

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 import anyio
 import anyio.to_thread
 
+from refdesk.crawl.ahead import First
 from refdesk.crawl.apart import Apart
 from refdesk.crawl.client import Answer, Asked, Prepared, SiteClient
 from refdesk.crawl.frontier import Frontier
@@ -47,6 +48,7 @@ class Crawler:
         progress: Progress,
         render: Render | None = None,
         apart: Apart | None = None,
+        first: First | None = None,
     ) -> None:
         self._client = client
         self._scope = scope
@@ -59,6 +61,7 @@ class Crawler:
         self._progress = progress
         self._render = render
         self._apart = apart
+        self._first = first
         self._hash_before = state.hash_by_url()
         self._hashes = state.hashes()  # which page has these bytes
         counts = state.counts()
@@ -73,7 +76,7 @@ class Crawler:
 
     async def run(self) -> None:
         """Fetches all that the limits allow, and indexes it on the way."""
-        started = time.perf_counter()
+        started = self._first.asked_at if self._first is not None else time.perf_counter()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._keep)
             await self._catch_up()
@@ -182,6 +185,9 @@ class Crawler:
 
     def _ask(self, entry: Entry) -> Asked:
         self._report.asked += 1
+        if self._first is not None and self._first.url == entry.url:
+            first, self._first = self._first, None
+            return first.asked
         prepared, self._prepared = self._prepared, None
         if prepared is not None:
             if prepared[0] is entry and (asked := self._client.send(prepared[1])) is not None:

@@ -78,6 +78,7 @@ async def harvest(
         crawler = Crawler(
             client=client, scope=scope, pace=pace, state=state, frontier=frontier, keeper=keeper, report=report,
             progress=Progress(tell) if tell else Progress(), render=await _browser(stack, client, options), apart=apart,
+            first=ahead.first,
         )  # fmt: skip
         try:
             await crawler.run()

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from email.utils import parsedate_to_datetime
 
 import anyio
 
@@ -51,17 +49,23 @@ class Pace:
 
 def backoff(tries: int, first_s: float) -> float:
     """How long to wait after so many failures: doubled each time, and a little uneven."""
+    import random
+
     return float(first_s * 2 ** (tries - 1) * random.uniform(0.8, 1.2))
 
 
 def retry_after(headers: Mapping[str, str]) -> float:
     """The seconds that the server asks to be left alone, 0 when it does not."""
     given = headers.get("retry-after", "").strip()
+    if not given:
+        return 0.0
     try:
         seconds = float(given)
         return seconds if math.isfinite(seconds) and seconds > 0 else 0.0
     except ValueError:
         pass
+    from email.utils import parsedate_to_datetime
+
     try:
         return max(0.0, parsedate_to_datetime(given).timestamp() - time.time())
     except (ValueError, TypeError, OverflowError):

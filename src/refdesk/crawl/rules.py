@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 import zlib
 from dataclasses import dataclass
@@ -82,7 +81,7 @@ def _unzipped(data: bytes, limit: int) -> bytes:
         stream = zlib.decompressobj(zlib.MAX_WBITS | 32)
         plain = stream.decompress(data, limit)
         return plain if stream.eof else b""
-    except (zlib.error, gzip.BadGzipFile):
+    except zlib.error:
         return b""
 
 

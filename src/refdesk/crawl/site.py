@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, AsyncExitStack, ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-import anyio
 import anyio.to_thread
 
 from refdesk.crawl.ahead import Ahead
@@ -50,7 +51,7 @@ def crawl_into(
     if reason := scope.why_not(options.start):
         raise InvalidInput(f"{options.start} is not crawled: {reason}.", "Start elsewhere, or exclude less.")
     with _quick_switches():
-        report = anyio.run(_crawl, open_desk, settings, scope, name, description, tell, open_another)
+        report = asyncio.run(_crawl(open_desk, settings, scope, name, description, tell, open_another))
     report.seconds = time.perf_counter() - started
     return report
 
@@ -68,7 +69,11 @@ async def _crawl(
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(_client(settings))
         seeds = Seeds(client, scope, pace, settings.max_fetch_bytes)
-        ahead = await stack.enter_async_context(Ahead(seeds, pace, scope.options, settings.library / CRAWL_FILE))
+        ahead = await stack.enter_async_context(
+            Ahead(seeds, client, pace, scope.options, settings.library / CRAWL_FILE)
+        )
+        # What anyio needs is imported when the first request is out, beside the loop: it takes as long as an answer.
+        await asyncio.get_running_loop().run_in_executor(None, importlib.import_module, "anyio._backends._asyncio")
         another = stack.enter_context(ExitStack())  # it ends while the library is closed here
         opened = stack.enter_context(ExitStack())
         place = await anyio.to_thread.run_sync(_open, opened, open_desk, settings, scope, name, description)
