@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refdesk.desk import Desk, Parts
+from refdesk.desk import Desk
 from refdesk.errors import InvalidUri, LoadFailed, ParseFailed, SettingsError
 from refdesk.ingest import ParsePool
 from refdesk.model import CollectionKind, Content, FileState, Found, Skipped
+from refdesk.parts import Parts
 from refdesk.ports import Embedder, Judge, Parser, Source, Store
 from refdesk.settings import Settings
 

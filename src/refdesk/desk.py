@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from refdesk.compare import attached_before
 from refdesk.errors import CollectionExists, CollectionNotFound, EmbedderMismatch, InvalidInput, NotFound, SettingsError
+from refdesk.groups import following, groups, marked
 from refdesk.ids import checked_name, name_from, new_id
-from refdesk.ingest import ParsePool, Writer
+from refdesk.ingest import Writer
 from refdesk.model import (
     Batch,
     Chunking,
@@ -20,50 +21,18 @@ from refdesk.model import (
     CollectionKind,
     Content,
     Document,
-    FileState,
     Found,
     Page,
     Query,
     SearchDefaults,
     Skipped,
 )
-from refdesk.ports import Embedder, Judge, Parser, Source, Store
+from refdesk.parts import Parts
+from refdesk.ports import Embedder, Parser, Source, Store
 from refdesk.progress import Progress, Report
 from refdesk.reembed import embed_rest, reembed
 from refdesk.search.engine import Engine
 from refdesk.settings import Settings
-
-_GROUP_BYTES = 8_000_000
-
-
-class Folder(Protocol):
-    """Makes the source of a folder's files, given what is known of them already."""
-
-    def __call__(
-        self,
-        root: Path,
-        *,
-        max_file_bytes: int,
-        known: Mapping[str, FileState],
-        known_skipped: Mapping[str, str],
-        rules_fingerprint: str,
-    ) -> Source: ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Parts:
-    """What a desk is made of; app.py fills it with concrete classes."""
-
-    store: Callable[[Settings], Store]
-    embedder: Callable[[Settings], Embedder | None]
-    judge: Callable[[Settings], Judge | None]
-    parser: Callable[[Path | None, CollectionKind], Parser]
-    pool: Callable[[Parser, Embedder | None, int], ParsePool]
-    folder: Folder
-    load: Callable[[str, Sequence[Path], Settings], Iterator[Content | Skipped]]
-    why: Callable[[Path, str, int], Found | Skipped]
-    facts: Callable[[Path, CollectionKind], Mapping[str, str]]  # what is kept with a folder's collection
-
 
 _NOT_PRECISE = "ranked without the precise mode: it is not installed; pip install 'refdesk[precise]'"
 
@@ -231,9 +200,9 @@ class Desk:
         of_group = Progress(cancelled=told.cancelled)
         parser = self._parts.parser(None, collection.kind)
         writer = self._writer(parser, of_group)
-        for group, is_last in _groups(self._parts.load(uri, roots, self.settings), _GROUP_BYTES):
-            of_group.report = _following(told, report.files, is_last)
-            named = [_with(one, content_type, metadata or {}) for one in group if isinstance(one, Content)]
+        for group, is_last in groups(self._parts.load(uri, roots, self.settings)):
+            of_group.report = following(told, report.files, is_last)
+            named = [marked(one, content_type, metadata or {}) for one in group if isinstance(one, Content)]
             contents = [replace(one, attached=attached_before(self.store, parser, collection, one)) for one in named]
             report.join(writer.add(collection, contents))
             report.skipped += [one for one in group if isinstance(one, Skipped)]
@@ -324,32 +293,3 @@ class Desk:
                 f" {embedder.identity.name} {embedder.identity.version}.",
                 "Run `refdesk reembed` to replace them, or set the embedder that made them.",
             )
-
-
-def _with(content: Content, content_type: str, metadata: Mapping[str, Any]) -> Content:
-    return replace(
-        content, content_type=content_type or content.content_type, metadata={**content.metadata, **metadata}
-    )
-
-
-def _following(progress: Progress, before: int, is_last: bool) -> Callable[[int, int, str], None]:
-    """Reports a group of contents after others; how many there are in all is known when the last group comes."""
-    return lambda done, total, what: progress.report(before + done, before + total if is_last else 0, what)
-
-
-def _groups(loaded: Iterable[Content | Skipped], most: int) -> Iterator[tuple[list[Content | Skipped], bool]]:
-    """Lists of at most so many bytes, or of one content that is larger: what is held in memory at a time.
-
-    With each comes whether it is the last.
-    """
-    group: list[Content | Skipped] = []
-    size = 0
-    for one in loaded:
-        more = len(one.data) if isinstance(one, Content) else 0
-        if group and size + more > most:
-            yield group, False
-            group, size = [], 0
-        group.append(one)
-        size += more
-    if group:
-        yield group, True

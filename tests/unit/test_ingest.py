@@ -193,7 +193,7 @@ def test_ingesting_a_folder_reports_each_file_and_stops_when_told(
     desk: Desk, tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = tree(FILES)
-    monkeypatch.setattr("refdesk.desk._GROUP_BYTES", 350)  # a few files in each group
+    monkeypatch.setattr("refdesk.groups._GROUP_BYTES", 350)  # a few files in each group
     desk.create_collection("all")
     told: list[tuple[int, int]] = []
     desk.ingest(
