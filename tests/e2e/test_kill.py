@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from refdesk.model import Batch, DocumentWrite, Symbol
-from refdesk.store import followers, vectors
+from refdesk.store import followers, vector_follower, vectors
 from refdesk.store.local import LocalStore
 from tests.ports.library import IDENTITY, batch, collection, vector, write
 
@@ -40,7 +40,7 @@ def _operations(seed: int) -> Iterator[Operation]:
 
 def _tight() -> None:
     """Snapshots, trimmed logs, quantised vectors and full-text commits from the first few documents on."""
-    followers._FEW = 6
+    vector_follower.FEW = 6
     followers._LITTLE, followers._AT_ONCE = 2, 4
     vectors.EXACT_UP_TO = 10
 
@@ -129,7 +129,7 @@ def folder() -> Iterator[Path]:
 def test_a_killed_writer_loses_nothing(
     folder: Path, processes: ForkServerContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(followers, "_FEW", 6)
+    monkeypatch.setattr(vector_follower, "FEW", 6)
     monkeypatch.setattr(vectors, "EXACT_UP_TO", 10)
     store = LocalStore(folder, lock_timeout_s=30)
     store.put_collection(collection())

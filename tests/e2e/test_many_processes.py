@@ -12,7 +12,7 @@ import pytest
 
 from refdesk.errors import LibraryBusy
 from refdesk.model import Batch, Filters
-from refdesk.store import followers, vectors
+from refdesk.store import vector_follower, vectors
 from refdesk.store.local import LocalStore
 from tests.ports.library import IDENTITY, batch, collection, vector, write
 
@@ -26,7 +26,7 @@ def _texts(number: int) -> list[str]:
 
 
 def _write(folder: str, written: Synchronized[int]) -> None:
-    followers._FEW, vectors.EXACT_UP_TO = 20, 30
+    vector_follower.FEW, vectors.EXACT_UP_TO = 20, 30
     store = LocalStore(Path(folder), lock_timeout_s=60)
     for start in range(0, DOCUMENTS, 4):
         with store.writing():
@@ -37,7 +37,7 @@ def _write(folder: str, written: Synchronized[int]) -> None:
 
 
 def _read(folder: str, written: Synchronized[int]) -> None:
-    followers._FEW, vectors.EXACT_UP_TO = 20, 30
+    vector_follower.FEW, vectors.EXACT_UP_TO = 20, 30
     store = LocalStore(Path(folder), lock_timeout_s=60)
     seen = -1
     while seen < DOCUMENTS * PARTS:

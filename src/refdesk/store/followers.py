@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import shutil
-import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refdesk.errors import RefdeskError, StoreError
-from refdesk.store import catalogue
+from refdesk.store import vector_follower
 from refdesk.store.gate import Gate
 from refdesk.store.lexical import LexicalIndex
-from refdesk.store.log import LEXICAL, VECTORS, is_pending, last_commit, pending
+from refdesk.store.log import LEXICAL, is_pending, last_commit, pending
 from refdesk.store.record import Record, sequence
+from refdesk.store.vector_follower import VectorFollower
 
 if TYPE_CHECKING:
     from refdesk.store.vectors import VectorIndex
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 LEXICAL_FOLDER = "lexical"
-VECTORS_FILE = "vectors.bin"
-_FEW = 2000  # changes that a snapshot may be behind
-_SHARE = 0.05  # or this share of it, if that is more
 _LITTLE_BYTES = 16_000_000  # of free disk space
 # A commit of the full-text index takes as long for one chunk as for hundreds, so changes are gathered for it.
 _LITTLE = 200  # changes that are left to whoever searches next
@@ -47,7 +44,7 @@ class Followers:
         self._mutex = threading.RLock()
         self._lexical = LexicalIndex(folder / LEXICAL_FOLDER)
         self._lexical_seen = -1  # the commit up to which the searcher is known to be complete
-        self._vectors: VectorIndex | None = None
+        self._vectors = VectorFollower(folder, record, gate, lambda: self._lexical.applied)
         self._owed = 0  # changes that this process left out of the full-text index
         self._owed_most = _LITTLE
         self._terms: dict[int, str] = {}  # of some of them
@@ -192,72 +189,23 @@ class Followers:
 
     def vectors(self, seq: int) -> VectorIndex:
         """The vector index with every commit up to seq."""
-        index = self._vector_index()
-        if index.applied is None or index.applied.seq < seq:
-            with index.lock.changing():
-                behind = self._refresh_vectors(index)
-            if behind > self._allowed_lag(index) and not self._record.read_only:
-                with self._gate.held_if_free() as free:
-                    if free:
-                        self.save_vectors()
-        return index
+        return self._vectors.at(seq)
 
     def texts(self, chunk_ids: Sequence[int]) -> dict[int, int]:
         """The texts of those of the chunks that the vector index holds, if it is in use."""
-        index = self._vectors
-        if index is None:
-            return {}
-        with index.lock.reading():
-            return index.texts(chunk_ids)
-
-    def _vector_index(self) -> VectorIndex:
-        with self._mutex:
-            if self._vectors is None:
-                from refdesk.store.vectors import VectorIndex
-
-                self._vectors = VectorIndex(self._folder / VECTORS_FILE)
-            return self._vectors
-
-    def _refresh_vectors(self, index: VectorIndex) -> int:
-        """Brings the index up to the record and returns how many changes that were."""
-        fresh = index.applied is None
-        if fresh:
-            index.load()
-        with self._record.snapshot() as db:
-            todo = pending(db, index.applied, VECTORS)
-            if todo is not None or fresh:
-                return _bring_up(index, db, todo)
-        # The log has been trimmed behind a snapshot since: take that, and only then look at the record again.
-        index.load()
-        with self._record.snapshot() as db:
-            return _bring_up(index, db, pending(db, index.applied, VECTORS))
-
-    @staticmethod
-    def _allowed_lag(index: VectorIndex) -> int:
-        return max(_FEW, int(_SHARE * len(index)))
+        return self._vectors.texts(chunk_ids)
 
     def save_vectors(self) -> None:
         """Writes a snapshot of the vectors and trims the log behind it; the gate is held."""
-        index = self._vector_index()
-        with index.lock.changing():
-            self._refresh_vectors(index)
-            with self._record.snapshot() as db:
-                index.settle(db)
-            index.save()
-            applied = index.applied
-        assert applied is not None
-        lexical = self._lexical.applied
-        with self._record.transaction(logged=False) as db:
-            db.execute("INSERT OR REPLACE INTO meta VALUES ('snapshot', ?)", (f"{applied.seq} {len(index)}",))
-            catalogue.trim_log(db, min(applied.seq, lexical.seq if lexical else 0))
+        self._vectors.save()
 
     def rebuild_vectors(self) -> None:
         """Builds the vector index from nothing and keeps it; the gate is held."""
-        index = self._vector_index()
-        with index.lock.changing(), self._record.snapshot() as db:
-            index.build(db)
-            index.advance(last_commit(db))
-        self.save_vectors()
+        self._vectors.rebuild()
+
+    def snapshot_problem(self) -> str | None:
+        """What is wrong with the vectors as they are on disk."""
+        return self._vectors.problem()
 
     # looking without touching
 
@@ -274,13 +222,6 @@ class Followers:
             return None
         return f"is {len(todo)} changed chunks behind"
 
-    def snapshot_problem(self) -> str | None:
-        """What is wrong with the vectors as they are on disk."""
-        index = self._vector_index()
-        if not index.file.exists() or type(index)(index.file).load():
-            return None
-        return "can't be read"
-
     # a stretch of writing
 
     def end_stretch(self) -> None:
@@ -295,7 +236,7 @@ class Followers:
             if self._lexical.is_writing:
                 self._lexical.stop_writing()
                 self._lexical.reload()  # merged segments score as every later reader will see them
-            if not self._record.read_only and self._snapshot_lags():
+            if self._vectors.is_late():
                 self.save_vectors()
         except Exception as error:
             _log.warning("the indexes could not be tidied up after writing: %s", error)
@@ -304,31 +245,14 @@ class Followers:
     def _vectors_beside(self) -> Iterator[None]:
         """Brings the vectors up for a snapshot while the full-text index, which mostly waits, is written."""
         beside = None
-        if self._owed > _FEW and not self._record.read_only and self._snapshot_lags():
-            beside = threading.Thread(target=self._bring_vectors_up, name="vectors")
+        if self._owed > vector_follower.FEW and self._vectors.is_late():
+            beside = threading.Thread(target=self._vectors.bring_up, name="vectors")
             beside.start()
         try:
             yield
         finally:
             if beside is not None:
                 beside.join()
-
-    def _bring_vectors_up(self) -> None:
-        index = self._vector_index()
-        with (
-            contextlib.suppress(Exception),
-            index.lock.changing(),
-        ):  # whoever saves them tries again, and can say what is wrong
-            self._refresh_vectors(index)
-
-    def _snapshot_lags(self) -> bool:
-        with self._record.reading() as db:
-            found = db.execute("SELECT value FROM meta WHERE key = 'snapshot'").fetchone()
-            seq, count = (int(part) for part in found[0].split()) if found else (0, 0)
-            behind = db.execute("SELECT count(*) FROM changes WHERE seq > ? AND parts & ?", (seq, VECTORS)).fetchone()[
-                0
-            ]
-            return bool(behind > max(_FEW, int(_SHARE * count)))
 
     def sequence(self) -> int:
         """The record's last commit."""
@@ -342,14 +266,4 @@ class Followers:
             idle.join()
         self._write_owed()
         self._lexical.close()
-        with self._mutex:
-            self._vectors = None
-
-
-def _bring_up(index: VectorIndex, db: sqlite3.Connection, todo: list[int] | None) -> int:
-    if todo is None:
-        index.build(db)
-    elif todo:
-        index.replace(db, todo)
-    index.advance(last_commit(db))
-    return len(index) if todo is None else len(todo)
+        self._vectors.close()

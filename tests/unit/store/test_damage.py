@@ -17,7 +17,7 @@ import pytest
 
 from refdesk.errors import LibraryBusy, LibraryDamaged, LibraryTooNew, StoreError
 from refdesk.model import Batch
-from refdesk.store import batches, followers, schema, snapshot, vectors
+from refdesk.store import batches, followers, schema, snapshot, vector_follower, vectors
 from refdesk.store.local import LocalStore
 from tests.ports.library import IDENTITY, batch, collection, key, vector, write
 
@@ -80,23 +80,23 @@ def _lose_segment(folder: Path) -> None:
 
 
 def _lose_snapshot(folder: Path) -> None:
-    (folder / followers.VECTORS_FILE).unlink()
+    (folder / vector_follower.VECTORS_FILE).unlink()
 
 
 def _cut_snapshot(folder: Path) -> None:
-    file = folder / followers.VECTORS_FILE
+    file = folder / vector_follower.VECTORS_FILE
     file.write_bytes(file.read_bytes()[:-100])
 
 
 def _garble_snapshot(folder: Path) -> None:
-    file = folder / followers.VECTORS_FILE
+    file = folder / vector_follower.VECTORS_FILE
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 0xFF
     file.write_bytes(data)
 
 
 def _age_snapshot(folder: Path) -> None:
-    file = folder / followers.VECTORS_FILE
+    file = folder / vector_follower.VECTORS_FILE
     data = file.read_bytes()
     now = f'"version": {vectors.VERSION}'.encode()
     assert data.count(now) == 1
@@ -104,7 +104,7 @@ def _age_snapshot(folder: Path) -> None:
 
 
 def _lengthen_snapshot(folder: Path) -> None:
-    with (folder / followers.VECTORS_FILE).open("ab") as file:
+    with (folder / vector_follower.VECTORS_FILE).open("ab") as file:
         file.write(b"more")
 
 
@@ -177,7 +177,7 @@ def test_a_follower_of_another_library_is_not_believed(folder: Path, tmp_path: P
     _filled(other)
     shutil.rmtree(folder / followers.LEXICAL_FOLDER)
     shutil.copytree(other / followers.LEXICAL_FOLDER, folder / followers.LEXICAL_FOLDER)
-    shutil.copy(other / followers.VECTORS_FILE, folder / followers.VECTORS_FILE)
+    shutil.copy(other / vector_follower.VECTORS_FILE, folder / vector_follower.VECTORS_FILE)
     store = _opened(folder)
     assert [f.part for f in store.verify(repair=False) if not f.ok] == ["lexical"]
     assert _counts(store) == (20, 20)
@@ -233,7 +233,7 @@ def test_a_reader_in_another_thread_does_not_wait_for_a_writer(store: LocalStore
 def test_a_long_lived_reader_catches_up_behind_a_trimmed_log(
     folder: Path, store: LocalStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(followers, "_FEW", 3)
+    monkeypatch.setattr(vector_follower, "FEW", 3)
     monkeypatch.setattr(vectors, "EXACT_UP_TO", 10)
     assert _counts(store) == (20, 20)
     writer = _opened(folder)
@@ -269,7 +269,7 @@ def test_without_turbovec_numpy_answers(folder: Path, monkeypatch: pytest.Monkey
 
 
 def test_every_byte_of_the_snapshot_counts(folder: Path) -> None:
-    file = folder / followers.VECTORS_FILE
+    file = folder / vector_follower.VECTORS_FILE
     whole = file.read_bytes()
     start = whole.index(b"\n") + 1
     for place in range(start, len(whole), 97):

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from refdesk.model import Batch, DocumentWrite, Filters, Ranking
-from refdesk.store import followers, table, vectors
+from refdesk.store import followers, table, vector_follower, vectors
 from refdesk.store.local import LocalStore
 from tests.ports.library import IDENTITY, batch, collection, vector, write
 
@@ -89,7 +89,7 @@ class StoreMachine(RuleBasedStateMachine):
         for store in self.stores:
             store.close()
         shutil.rmtree(self.folder / followers.LEXICAL_FOLDER, ignore_errors=True)
-        (self.folder / followers.VECTORS_FILE).unlink(missing_ok=True)
+        (self.folder / vector_follower.VECTORS_FILE).unlink(missing_ok=True)
         self.stores = [self.opened(), self.opened()]
 
     @rule()
@@ -142,7 +142,7 @@ class StoreMachine(RuleBasedStateMachine):
 
 @pytest.mark.parametrize("engine", ["exact", "turbovec"])
 def test_any_sequence_of_operations_agrees_with_the_model(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(followers, "_FEW", 8)  # so that snapshots are renewed and the log is trimmed
+    monkeypatch.setattr(vector_follower, "FEW", 8)  # so that snapshots are renewed and the log is trimmed
     monkeypatch.setattr(vectors, "EXACT_UP_TO", 3 if engine == "turbovec" else 1000)
     monkeypatch.setattr(vectors, "_ASIDE", 4)
     monkeypatch.setattr(table, "_FEW_GONE", 1)

@@ -94,14 +94,14 @@ def test_quantised_vectors_find_what_exact_ones_do(store: LocalStore, filters: F
         right += len(set(found) & set(expected))
         total += len(expected)
     assert right >= 0.97 * total
-    base = store._followers._vector_index()._base
+    base = store._followers.vectors(store.sequence())._base
     assert base is not None and base.engine.codes is not None
-    assert store._followers._vector_index().file.exists()
+    assert store._followers.vectors(store.sequence()).file.exists()
 
 
 def test_changes_beside_the_quantised_vectors_are_found(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     _found(store, ROWS[0], Filters(), 1)
-    index = store._followers._vector_index()
+    index = store._followers.vectors(store.sequence())
     monkeypatch.setattr(vectors, "_ASIDE", 60)
     monkeypatch.setattr(vectors, "_ASIDE_SHARE", 0)
     target = ROWS[0]
@@ -176,7 +176,7 @@ def test_rows_answer_until_the_codes_are_laid_out(folder: Path, monkeypatch: pyt
     answers = []
     for _ in range(8):
         answers.append(_found(store, ROWS[5], Filters(), 10))
-        base = store._followers._vector_index()._base
+        base = store._followers.vectors(store.sequence())._base
         assert base is not None and base.engine.codes is not None
         if len(answers) <= 2:
             assert base.engine.codes._index is None
