@@ -18,6 +18,11 @@ _GENERATED_PATH = re.compile(
     r"(?:^|/)(?:generated|gen|dist|build|vendor|third_party)(?:/|$)|[._]pb2?\.|\.g\.\w+$|_generated\."
 )
 _EXAMPLE_PATH = re.compile(r"(?:^|/)(?:examples?|samples?|demos?|bench(?:marks?)?)(?:/|$)")
+_ASKED_FOR = {  # with these terms such a place is no worse than others
+    "test": frozenset({"test", "spec"}),
+    "generated": frozenset(),
+    "example": frozenset({"exampl", "sampl", "demo"}),
+}
 _KINDS = {
     "outline": ("outline",),
     "imports": ("imports",),
@@ -65,21 +70,25 @@ def passage(stored: StoredChunk, asked: Understood, wanted: Container[str] = NAM
     Zeros are left out, and so is what takes time and is not wanted.
     """
     chunk, path, named = stored.chunk, stored.document.path, names(stored)
-    found = _definition(stored, asked)
-    if chunk.kind in _OF_KIND:
-        found[_OF_KIND[chunk.kind]] = 1.0
-    found[named["length"]] = max(-1.0, min(1.0, math.log((chunk.tokens + 1) / _USUAL_TOKENS) / 3))
+    found = _definition(stored, asked) if chunk.symbols else {}
+    if (kind := _OF_KIND.get(chunk.kind)) is not None:
+        found[kind] = 1.0
+    if length := _length(chunk.tokens):
+        found[named["length"]] = length
     if named["title"] in wanted:
         heading = " ".join((*chunk.breadcrumb[-2:], chunk.title, *chunk.symbols[:8]))
-        found[named["title"]] = _share(asked.terms, heading)
-    if named["path"] in wanted:
-        found[named["path"]] = _share(asked.terms, path)
-    if asked.kind == "path":
-        found["file"] = float(_same_file(asked, path))
-    if asked.quoted:
-        found["phrase"] = _phrase(stored, asked)
-    found |= _place(path, asked)
-    return {name: value for name, value in found.items() if value}
+        if share := _share(asked.terms, heading):
+            found[named["title"]] = share
+    if named["path"] in wanted and (share := _share(asked.terms, path)):
+        found[named["path"]] = share
+    if asked.kind == "path" and _same_file(asked, path):
+        found["file"] = 1.0
+    if asked.quoted and (share := _phrase(stored, asked)):
+        found["phrase"] = share
+    for place in _places_in(path):
+        if not _ASKED_FOR[place].intersection(asked.terms):
+            found[place] = 1.0
+    return found
 
 
 def texts(passages: Sequence[StoredChunk]) -> list[str | bytes]:
@@ -110,14 +119,12 @@ def neighbours(passages: Sequence[StoredChunk], scores: Sequence[float]) -> list
 def _definition(stored: StoredChunk, asked: Understood) -> dict[str, float]:
     """Whether the passage defines the symbol that is asked for, one named on the way, or one that the words spell."""
     defined = {_name_of(symbol) for symbol in stored.chunk.symbols}
-    if not defined:
-        return {}
     for position, name in enumerate(reversed(asked.names)):
         if name in defined:
             whole = len(defined) == 1 or name == _name_of(stored.chunk.title)
             is_meant = asked.kind == "symbol" and position == 0
             return {"definition" if is_meant else "named": 1.0 if whole else 0.6}
-    return {"spelt name": float(not defined.isdisjoint(_spelt_names(asked.words)))}
+    return {} if defined.isdisjoint(_spelt_names(asked.words)) else {"spelt name": 1.0}
 
 
 @lru_cache(maxsize=64)
@@ -158,21 +165,13 @@ def _spaced(text: str) -> str:
     return f" {' '.join(analyse.terms(text))} "
 
 
-def _place(path: str, asked: Understood) -> dict[str, float]:
-    named = _places_in(path)
-    if not named:
-        return {}
-    wants_tests = "test" in asked.terms or "spec" in asked.terms
-    wants_examples = "exampl" in asked.terms or "sampl" in asked.terms or "demo" in asked.terms
-    return {
-        "test": float(not wants_tests and "test" in named),
-        "generated": float("generated" in named),
-        "example": float(not wants_examples and "example" in named),
-    }
+@lru_cache(maxsize=2_000)
+def _length(tokens: int) -> float:
+    return max(-1.0, min(1.0, math.log((tokens + 1) / _USUAL_TOKENS) / 3))
 
 
 @lru_cache(maxsize=50_000)
-def _places_in(path: str) -> frozenset[str]:
+def _places_in(path: str) -> tuple[str, ...]:
     """Which kinds of place the path names."""
     patterns = {"test": _TEST_PATH, "generated": _GENERATED_PATH, "example": _EXAMPLE_PATH}
-    return frozenset(name for name, pattern in patterns.items() if pattern.search(path))
+    return tuple(name for name, pattern in patterns.items() if pattern.search(path))

@@ -45,6 +45,10 @@ class Attributes:
         if not self._count:
             return np.empty(0, np.int64)
         wanted = np.array(chunk_ids, np.int64)
+        # Where nothing was removed, ids follow upon each other: no need to search for them.
+        counted: NDArray[np.int64] = np.clip(wanted - self.ids[0], 0, self._count - 1)
+        if (self.ids[counted] == wanted).all():
+            return counted
         if self._by_id is None:
             self._by_id = np.argsort(self.ids, kind="stable")
             self._in_order = bool((self._by_id[1:] > self._by_id[:-1]).all())
