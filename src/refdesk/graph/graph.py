@@ -108,7 +108,8 @@ class Graph:
         """Types that inherit from, conform to or embed the type, by declaration, extension or method set."""
         if node.kind not in TYPES:
             return []
-        return [*self._into(node, _SUBTYPING, most), *by_method_set(self, node)]
+        found = [*self._into(node, _SUBTYPING, most), *by_method_set(self, node)]
+        return sorted(found, key=lambda edge: is_test(edge.source.path))
 
     def importers(self, node: Node, most: int = ALL) -> list[Edge]:
         """Files that import the symbol, or the file by name."""

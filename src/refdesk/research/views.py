@@ -112,8 +112,8 @@ def _dependencies(answer: Answer) -> None:
     most = sorted(targets, key=lambda path: (is_test(path), -len(targets[path]), path))
     title = "imports" if any(one.kind == "imports" for one in answer.relations.values()) else "uses"
     answer.sections[title] = [f"{path} → {', '.join(targets[path])}" for path in most[: 2 * _SHOWN]]
-    answer.sections["fan-in"] = [f"{path}: {count}" for path, count in fan_in.most_common(_SHOWN)]
-    answer.sections["fan-out"] = [f"{path}: {count}" for path, count in fan_out.most_common(_SHOWN)]
+    answer.sections["fan-in"] = [f"{path}: {count}" for path, count in fan_in.most_common(_SHOWN) if count > 1]
+    answer.sections["fan-out"] = [f"{path}: {count}" for path, count in fan_out.most_common(_SHOWN) if count > 1]
     answer.sections["cycles"] = [" → ".join([*cycle, cycle[0]]) for cycle in cycles(edges)[:_SHOWN]]
 
 
@@ -177,12 +177,12 @@ def _chains(answer: Answer) -> list[str]:
 
 
 def _telling(chains: list[list[Relation]]) -> list[list[Relation]]:
-    """The first chains that each show at least two places that none before showed."""
+    """The first chains that each show at least two places that none before showed; one, where it is a single call."""
     shown: set[str] = set()
     kept: list[list[Relation]] = []
     for chain in chains:
         fresh = {one.target.id for one in chain} | {chain[0].source.id}
-        if len(fresh - shown) >= 2 and len(kept) < _SHOWN:
+        if len(fresh - shown) >= min(2, len(chain)) and len(kept) < _SHOWN:
             shown |= fresh
             kept.append(chain)
     return kept

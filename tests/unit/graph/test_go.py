@@ -98,6 +98,7 @@ type strict struct{}
 
 func (s strict) Bind(c *Context, target interface{}) (err error) { return nil }
 """,
+    "desk_test.go": "package desk\n\ntype Dummy struct{}\n\nfunc (d Dummy) Shut() {}\n",
     "kit/kit.go": """package kit
 
 import (
@@ -186,7 +187,11 @@ def test_what_embeds_an_interface_carries_it_out(graph: Graph) -> None:
     edges = graph.subtypes(graph.find("Shutter")[0])
     assert ("logged", "embeds") in {(edge.source.qualified, edge.kind) for edge in edges}
     methods = {edge.source.qualified for edge in overriders(graph, graph.find("Shutter.Shut")[0])}
-    assert methods == {"Drawer.Shut", "logged.Shut", "Gate.Shut"}
+    assert methods == {"Drawer.Shut", "logged.Shut", "Gate.Shut", "Dummy.Shut"}
+
+
+def test_types_of_tests_come_last(graph: Graph) -> None:
+    assert graph.subtypes(graph.find("Shutter")[0])[-1].source.qualified == "Dummy"
 
 
 def test_a_method_that_stands_in_another_file_than_its_type_carries_out_an_interface(graph: Graph) -> None:

@@ -251,3 +251,22 @@ def test_what_is_declared_for_all_platforms_leads_to_what_each_does(tmp_path: Pa
         assert found["summary"] == "sync [common.kt:3-3] is carried out by 1 actual declaration: sync [jvm.kt:3]."
         flow = told(ask(asked, "what does boot call", 3), 8_000)["sections"]["call chains"]
         assert flow == ["boot → sync [common.kt:6] → sync [jvm.kt:3] → flush [:4]"]
+
+
+def test_all_that_is_called_at_once_is_told_as_chains(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    names = ["load", "check", "store"]
+    (tmp_path / "code" / "a.py").write_text(
+        "def run():\n" + "".join(f"    {name}()\n" for name in names) + "".join(f"\n\ndef {n}(): ...\n" for n in names)
+    )
+    with open_desk(Settings(library=tmp_path / "library", embedder="none", workers=1)) as desk:
+        desk.index(tmp_path / "code", "code", name="code")
+        body = told(ask((Graph(desk.store, "code"), desk.engine), "what does run call", 1), 8_000)
+        chains = [f"run → {name} [a.py:{line}]" for line, name in enumerate(names, 2)]
+        assert body["sections"] == {"call chains": chains}
+
+
+def test_a_file_that_one_other_needs_is_no_hub(asked: Asked) -> None:
+    sections = told(ask(asked, "how does Shop open", focus="dependencies"), 8_000)["sections"]
+    assert sections["fan-in"] == ["app/shop.py: 2", "app/till.py: 2"]
+    assert "fan-out" not in sections
