@@ -404,3 +404,22 @@ def test_files_are_linked_where_the_client_asks(indexed: Client, project: Path) 
     assert "handle_login" in link["description"]
     assert link["annotations"]["audience"] == ["user", "assistant"]
     assert 0 <= link["annotations"]["priority"] <= 1
+
+
+def test_documentation_gives_way_to_code_that_answers_too(client: Client, project: Path) -> None:
+    for number in range(8):
+        prose = f"# Ledger entries {number}\n\nA ledger entry is posted like this: post the ledger entry {number}.\n"
+        code = f"def put_{number}(entry):\n    # Into the ledger.\n    return entry.book[{number}]\n"
+        for name, text in (("docs/ledger{}.md", prose), ("books/ledger{}.py", code)):
+            file = project / name.format(number)
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text)
+    client.json("index_codebase", path=str(project))
+    asked = {"query": "how is a ledger entry posted", "path": str(project), "limit": 8, "format": "json"}
+    result = client.result("search_code", **asked)
+    results = result["structuredContent"]["results"]
+    assert len(results) == 8
+    assert sum(one["path"].startswith("docs/") for one in results) == 2
+    assert "search_docs finds them" in result["_meta"]["refdesk/notes"][-1]
+    only = client.json("search_code", **asked, path_filter="docs/**")
+    assert len(only["results"]) == 8

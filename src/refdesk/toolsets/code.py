@@ -19,6 +19,7 @@ from refdesk.research import research
 from refdesk.research.tell import told
 from refdesk.toolsets import code_assist as assist
 from refdesk.toolsets import code_schemas as schemas
+from refdesk.toolsets.code_first import code_first, looked_at
 from refdesk.toolsets.code_format import render, result, within
 from refdesk.toolsets.code_links import links
 from refdesk.toolsets.code_statistics import LISTED, statistics
@@ -125,24 +126,25 @@ class Code:
         text = asked_text(arguments)
         collection, inside = self._codebase(arguments.get("path", "."), context)
         refreshed = self._refresher.refresh(collection)
+        limit = arguments.get("limit", 20)
         query = Query(
             text=text,
             filters=_filters(collection, inside, arguments),
-            limit=arguments.get("limit", 20),
+            limit=looked_at(limit),
             alpha=arguments.get("semantic_weight", 0.7),
         )
         page = self._desk.engine.search(query)
-        hits: Sequence[Hit] = page.hits
+        hits, gave_way = code_first(page.hits, limit)
         extra: Json = {}
         if arguments.get("expand_query"):
             words, who = assist.expand(text, hits, self._desk.store, self._llm_for(context))
             page = self._desk.engine.search(replace(query, text=" ".join([text, *words])))
-            hits = page.hits
+            hits, gave_way = code_first(page.hits, limit)
             extra |= {"expanded_with": words, "answered_by": who}
         if arguments.get("synthesize"):
             summary, follow_ups, who = assist.summarise(text, hits, self._llm_for(context))
             extra |= {"summary": summary, "follow_ups": follow_ups, "answered_by": who}
-        return self._answer(arguments, context, collection, hits, refreshed, extra, page.notes)
+        return self._answer(arguments, context, collection, hits, refreshed, extra, (*page.notes, *gave_way))
 
     def search_docs(self, arguments: Json, context: CallContext) -> ToolAnswer:
         """Passages of the repository's documentation: prose files and doc comments."""
