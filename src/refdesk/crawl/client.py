@@ -16,7 +16,7 @@ import anyio
 import anyio.to_thread
 
 from refdesk import __version__
-from refdesk.crawl.wire import Line, Order, Wire
+from refdesk.crawl.wire import Line, Order, Then, Wire
 from refdesk.errors import LoadFailed, RefdeskError
 from refdesk.sources.addresses import AddressGuard, Resolve, resolve_by_system
 from refdesk.sources.inflate import ACCEPTED, Inflater
@@ -157,10 +157,13 @@ class SiteClient:
         )
         return Prepared(self._wire.prepare(order), until)
 
-    def send(self, prepared: Prepared) -> Asked | None:
-        """Sends what was prepared; None where the site's address has to be looked up again."""
+    def send(self, prepared: Prepared, then: Then | None = None) -> Asked | None:
+        """Sends what was prepared; None where the site's address has to be looked up again.
+
+        `then` may get the answer before whoever waits for it.
+        """
         if time.monotonic() < prepared.until:
-            return self._wire.send(prepared.line)
+            return self._wire.send(prepared.line, then)
         self.leave(prepared)
         return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import anyio
 import anyio.to_thread
@@ -30,6 +31,19 @@ Render = Callable[[str], Awaitable[str]]
 _KEEP_PAGES, _KEEP_BYTES = 50, 1_000_000  # so much waits before it is indexed here
 _KEEP_APART = 12  # pages that wait before another process indexes them
 _MANY_PAGES = 40  # worth another process: a small site is indexed here before that is there
+
+
+class _Request:
+    """A page that was asked for."""
+
+    __slots__ = ("asked", "entry", "is_seen", "saved", "upcoming")
+    asked: Asked
+
+    def __init__(self, entry: Entry) -> None:
+        self.entry = entry
+        self.is_seen = False  # it came, and what follows was done
+        self.saved: Saved | None = None
+        self.upcoming: _Request | None = None  # the one that was sent when this came
 
 
 class Crawler:
@@ -95,40 +109,48 @@ class Crawler:
 
     async def _fetch(self) -> None:
         """One request after the other, each sent before the answer to the one before it is looked at."""
-        upcoming: tuple[Entry, Asked] | None = None
+        upcoming: _Request | None = None
         while upcoming or (upcoming := await self._next()):
-            entry, asked = upcoming
+            request = upcoming
             self._prepare()
-            answer = await asked
-            upcoming = None
+            answer = await request.asked
+            if not request.is_seen:
+                self._see(request, answer)
+            upcoming = request.upcoming
             digest = ""
-            if isinstance(answer, Answer) and answer.status == 200 and not answer.unread:
-                saved = self._save(entry, answer)
-                upcoming = self._at_once()
-                digest = self._hold_saved(saved, answer)
+            if request.saved is not None:
+                assert isinstance(answer, Answer)
+                digest = self._hold_saved(request.saved, answer)
             try:
-                await self._judge(entry, answer, digest)
+                await self._judge(request.entry, answer, digest)
             finally:
-                self._leave(entry)
+                self._leave(request.entry)
 
-    async def _next(self) -> tuple[Entry, Asked] | None:
-        """The next page and its answer to come, when there is room for a request and it is its turn; None: the end."""
+    def _see(self, request: _Request, answer: Answer | RefdeskError) -> None:
+        """Writes down what came, and sends the next request."""
+        request.is_seen = True
+        if isinstance(answer, Answer) and answer.status == 200 and not answer.unread:
+            request.saved = self._save(request.entry, answer)
+            request.upcoming = self._at_once()
+
+    async def _next(self) -> _Request | None:
+        """The next request, when there is room for one and it is its turn; None: the end."""
         while True:
             if (entry := self._take()) is not None:
                 await self._pace.turn()
-                return entry, self._ask(entry)
+                return self._ask(entry)
             room = self._options.max_pages - self._good
             if not self._active and (room <= 0 or not len(self._frontier)):
                 return None
             with anyio.move_on_after(self._frontier.wait_s() if room > 0 else None):
                 await self._changed.wait()
 
-    def _at_once(self) -> tuple[Entry, Asked] | None:
-        """The next page and its answer to come, if one may be asked for this very moment."""
+    def _at_once(self) -> _Request | None:
+        """The next request, if one may be sent this very moment."""
         if not self._pace.is_due or (entry := self._take()) is None:
             return None
         self._pace.take()
-        return entry, self._ask(entry)
+        return self._ask(entry)
 
     def _take(self) -> Entry | None:
         """A page to be asked for, if there is room for it; what only repeats another is done with on the way."""
@@ -183,16 +205,24 @@ class Crawler:
             self._finished(entry)
         return bool(twin)
 
-    def _ask(self, entry: Entry) -> Asked:
+    def _ask(self, entry: Entry) -> _Request:
         self._report.asked += 1
+        request = _Request(entry)
+        request.asked = self._asked(request)
+        return request
+
+    def _asked(self, request: _Request) -> Asked:
+        entry = request.entry
         if self._first is not None and self._first.url == entry.url:
             first, self._first = self._first, None
             return first.asked
         prepared, self._prepared = self._prepared, None
         if prepared is not None:
-            if prepared[0] is entry and (asked := self._client.send(prepared[1])) is not None:
-                return asked
-            if prepared[0] is not entry:
+            if prepared[0] is entry:
+                asked = self._client.send(prepared[1], partial(self._see, request))
+                if asked is not None:
+                    return asked
+            else:
                 self._client.leave(prepared[1])
         etag, last_modified = self._marks(entry)
         return self._client.begin(entry.url, etag=etag, last_modified=last_modified)

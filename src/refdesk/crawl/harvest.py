@@ -16,7 +16,6 @@ from refdesk.crawl.options import CrawlOptions, Scope
 from refdesk.crawl.pace import Pace
 from refdesk.crawl.report import CrawlReport
 from refdesk.crawl.rules import Robots
-from refdesk.crawl.settle import settle
 from refdesk.crawl.state import CrawlState
 from refdesk.crawl.tables import CRAWL_FILE
 from refdesk.crawl.urls import site_of
@@ -89,6 +88,8 @@ async def harvest(
     if apart is not None:
         apart.leave()
     _refuse_nothing(options.start, state)
+    from refdesk.crawl.settle import settle  # not before: requests would wait for it
+
     settle(state, keeper)
     state.finish()
     _fill(report, state)

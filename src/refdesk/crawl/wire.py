@@ -46,6 +46,7 @@ class Order:
 
 
 Sent = asyncio.Future[Any]  # what the reading makes of it
+Then = Callable[[Any], None]
 
 
 class Wire:
@@ -62,6 +63,7 @@ class Wire:
         self._wanted: dict[int, int] = {}  # what is to be watched of sockets, where that changed
         self._is_opened = False  # since then a number may mean another socket
         self._is_settling = False
+        self._is_telling = False
         self._watched: dict[int, int] = {}  # what the loop watches
 
     def open(self, *, watch: bool | None = None) -> None:
@@ -94,8 +96,12 @@ class Wire:
         """Takes back a prepared request that is not sent after all."""
         self._idle.append(line)
 
-    def send(self, line: Line) -> Sent:
-        """Sends the request now, when a connection is open; what comes of it is known when the future is done."""
+    def send(self, line: Line, then: Then | None = None) -> Sent:
+        """Sends the request now, when a connection is open; what comes of it is known when the future is done.
+
+        `then` gets it as soon as it is there, before the loop comes round, unless it came too soon for that.
+        """
+        line.then = then
         line.done.add_done_callback(lambda done: self._give_up(line) if done.cancelled() else None)
         self._busy[line.curl] = line
         self._multi.add_handle(line.curl)
@@ -182,10 +188,23 @@ class Wire:
 
     def _done(self, curl: pycurl.Curl, failure: tuple[int, str] | None) -> None:
         line = self._busy.pop(curl)
+        if not line.done.done():
+            self._tell(line, line.answer(failure))
         self._multi.remove_handle(curl)
         self._idle.append(line)
-        if not line.done.done():
-            line.done.set_result(line.answer(failure))
+
+    def _tell(self, line: Line, answer: Any) -> None:
+        then, line.then = line.then, None
+        if then is not None and not self._is_telling:  # what it sends may be answered within it, and so on
+            self._is_telling = True
+            try:
+                then(answer)
+            except Exception as error:
+                line.done.set_exception(error)
+                return
+            finally:
+                self._is_telling = False
+        line.done.set_result(answer)
 
 
 class Line:
@@ -195,6 +214,7 @@ class Line:
         self._timeout_s = timeout_s
         self._cafile = cafile
         self._opened = opened
+        self.then: Then | None = None
         self._trusts = False
         self._sent_headers: list[bytes] | None = None
         self._where: tuple[str, int, tuple[str, ...]] | None = None
