@@ -49,7 +49,8 @@ class Pool:
                     yield from ((content, prepare_one(self._parser, content, chunking)) for content in group)
                 else:
                     yield from self._in_workers(workers, _chain(group, groups), chunking, missing)
-                if self._count > 1 and not workers and inline > _INLINE_BYTES // 2:  # they come up meanwhile
+                is_more = not size or size > _INLINE_BYTES  # to come; workers come up meanwhile
+                if self._count > 1 and not workers and is_more and inline > _INLINE_BYTES // 2:
                     workers = [Worker(self._parser, self._embedder) for _ in range(self._count)]
         finally:
             for worker in workers:
