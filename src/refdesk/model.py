@@ -207,7 +207,7 @@ class Batch:
     removes: tuple[str, ...] = ()  # document ids
     touches: tuple[Document, ...] = ()  # same content: new path, uri, size, time or metadata
     vectors: Mapping[bytes, Vector] = field(default_factory=dict)  # new ones by key, L2-normalised
-    pieces: Mapping[bytes, bytes] = field(default_factory=dict)  # that their texts begin with, if the embedder tells
+    pieces: Mapping[bytes, bytes] = field(default_factory=dict)  # of the texts' beginnings, if the embedder tells
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,7 +282,7 @@ class StoredChunk:
     index: int  # position in the document, 0-based
     document: Document
     chunk: Chunk
-    pieces: bytes = b""  # that the text begins with, as the embedder spells it; empty where it is not known
+    pieces: bytes = b""  # of the text's beginning and its heading, as the embedder spells them; empty where not known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,6 +15,8 @@ from refdesk.ports import Embedder, Store, WordMatching
 if TYPE_CHECKING:
     from refdesk.model import Vector
 
+_NAMES = 8  # of a chunk's symbols that are part of its heading
+
 Missing = Callable[[Iterable[bytes]], set[bytes]]  # those of the keys that no vector is kept under
 
 
@@ -23,7 +25,7 @@ class Embedded:
     """What an embedder made of texts, by their keys."""
 
     vectors: dict[bytes, Vector] = field(default_factory=dict)
-    pieces: dict[bytes, bytes] = field(default_factory=dict)  # that the texts begin with, if it compares single words
+    pieces: dict[bytes, bytes] = field(default_factory=dict)  # of the texts' beginnings, if it compares single words
 
     def update(self, other: Embedded) -> None:
         """Takes what the other has."""
@@ -62,8 +64,31 @@ def embedding_text(chunk: Chunk) -> str:
 
 
 def _head(chunk: Chunk) -> str:
-    where = chunk.breadcrumb[1:] if chunk.type == "code" and chunk.kind != "section" else chunk.breadcrumb
+    where = _where(chunk)
     return " > ".join((*where, chunk.title) if chunk.title not in where[-1:] else where)
+
+
+def _where(chunk: Chunk) -> tuple[str, ...]:
+    """The headings or the types around the chunk; of code not the file, whose path is known besides."""
+    return chunk.breadcrumb[1:] if chunk.type == "code" and chunk.kind != "section" else chunk.breadcrumb
+
+
+def heading(chunk: Chunk) -> str:
+    """What stands above the chunk and what it is called."""
+    return " ".join((*_where(chunk)[-2:], chunk.title, *chunk.symbols[:_NAMES], chunk.signature))
+
+
+def pieces(text: bytes, heading: bytes) -> bytes:
+    """A text's and its heading's pieces in one; its last byte tells how many of them are the heading's."""
+    return text + heading + bytes([len(heading) // 2])
+
+
+def pieces_apart(kept: bytes) -> tuple[bytes, bytes]:
+    """The text's and the heading's pieces, of which either may be empty where they were never kept."""
+    if len(kept) % 2 == 0:  # kept without a heading
+        return kept, b""
+    end = len(kept) - 1 - 2 * kept[-1]
+    return kept[:end], kept[end:-1]
 
 
 def vector_key(text: str) -> bytes:
@@ -84,8 +109,9 @@ def embed_missing(embedder: Embedder, chunks: Iterable[tuple[bytes, Chunk]], mis
     spelling = cast(WordMatching, embedder)
     spelt = [spelling.spell(chunk.text) for chunk in new]
     rows = spelling.embed_spelt([spelling.spell(_head(chunk)) + own for chunk, own in zip(new, spelt, strict=True)])
-    pieces = (own[: spelling.most_compared] for own in spelt)
-    return Embedded(dict(zip(wanted, rows, strict=True)), dict(zip(wanted, pieces, strict=True)))
+    most = spelling.most_compared
+    kept = (pieces(own[:most], spelling.spell(heading(chunk))[:most]) for chunk, own in zip(new, spelt, strict=True))
+    return Embedded(dict(zip(wanted, rows, strict=True)), dict(zip(wanted, kept, strict=True)))
 
 
 def embed_writes(

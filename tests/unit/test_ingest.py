@@ -13,7 +13,8 @@ import pytest
 from refdesk.desk import Desk
 from refdesk.embed.static import StaticEmbedder
 from refdesk.errors import Cancelled, CollectionExists, CollectionNotFound, EmbedderMismatch, InvalidInput
-from refdesk.model import EmbedderIdentity, Query
+from refdesk.model import Chunk, EmbedderIdentity, Query
+from refdesk.prepare import heading, pieces_apart
 from refdesk.progress import Progress
 from tests.conftest import Tree
 
@@ -245,16 +246,18 @@ def test_a_library_of_another_model_is_refused_until_reembedded(desk: Desk, tree
 def test_texts_are_spelt_when_they_are_kept_and_again_for_another_model(desk: Desk, tree: Tree) -> None:
     desk.index(tree(FILES), "code", name="c")
 
-    def kept() -> dict[str, bytes]:
+    def kept() -> list[tuple[Chunk, bytes]]:
         documents = desk.store.documents("c", 100, 0)
-        return {one.chunk.text: one.pieces for document in documents for one in desk.store.chunks_of(document.id)}
+        return [(one.chunk, one.pieces) for document in documents for one in desk.store.chunks_of(document.id)]
 
     first = kept()
     model = StaticEmbedder()
-    assert first == {text: model.spell(text)[: model.most_compared] for text in first}
-    assert all(first.values())
+    most = model.most_compared
+    for chunk, pieces in first:
+        assert pieces_apart(pieces) == (model.spell(chunk.text)[:most], model.spell(heading(chunk))[:most])
+    assert any(heading(chunk) for chunk, _ in first)
     desk.store.set_embedder_identity(EmbedderIdentity("other", "1", 256))
-    assert not any(kept().values())
+    assert not any(pieces for _, pieces in kept())
     desk.reembed()
     assert kept() == first
 

@@ -9,6 +9,7 @@ from functools import lru_cache
 
 from refdesk import analyse
 from refdesk.model import StoredChunk
+from refdesk.prepare import heading, pieces_apart
 from refdesk.search.understand import Understood
 
 _TEST_PATH = re.compile(
@@ -93,9 +94,10 @@ def passage(stored: StoredChunk, asked: Understood, wanted: Container[str] = NAM
 
 def texts(passages: Sequence[StoredChunk]) -> list[str | bytes]:
     """What is compared word by word: all the texts, spelt already if they can be, then all the headings, the paths."""
-    chunks = [one.chunk for one in passages]
-    heads = [" ".join((*one.breadcrumb[-2:], one.title, *one.symbols[:8], one.signature)) for one in chunks]
-    return [*(one.pieces or one.chunk.text for one in passages), *heads, *(one.document.path for one in passages)]
+    spelt = [pieces_apart(one.pieces) for one in passages]
+    own = [text or one.chunk.text for one, (text, _) in zip(passages, spelt, strict=True)]
+    heads = [head or heading(one.chunk) for one, (_, head) in zip(passages, spelt, strict=True)]
+    return [*own, *heads, *(one.document.path for one in passages)]
 
 
 def names(stored: StoredChunk) -> Mapping[str, str]:

@@ -87,8 +87,12 @@ def _add_pieces(db: sqlite3.Connection) -> None:
     db.execute("ALTER TABLE vectors ADD COLUMN pieces BLOB NOT NULL DEFAULT x''")
 
 
+def _add_headings(db: sqlite3.Connection) -> None:
+    """Pieces may be those of a heading too, which an earlier RefDesk can't take apart; those that are there stay."""
+
+
 # The record's version is the number of steps that made it; a step is never changed once released.
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_create, _add_pieces)
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_create, _add_pieces, _add_headings)
 
 
 def version(db: sqlite3.Connection) -> int:

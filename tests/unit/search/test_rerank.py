@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from refdesk.desk import Desk
+from refdesk.embed.static import StaticEmbedder
 from refdesk.model import Query
+from refdesk.prepare import pieces, pieces_apart
 from refdesk.search import features, rerank
 from refdesk.search.engine import Engine
 from tests.conftest import Tree
@@ -48,6 +54,26 @@ def test_what_is_explained_adds_up(library: Desk, alpha: float | None) -> None:
         totals.append(told.pop("fused") + sum(value for name, value in told.items() if name in features.NAMES))
     assert totals == sorted(totals, reverse=True)
     assert ("words" in hits[0].explanation or "prose words" in hits[0].explanation) == (alpha != 0.0)
+
+
+def test_words_are_met_alike_whether_they_were_spelt_before_or_not(library: Desk) -> None:
+    model = StaticEmbedder()
+    documents = library.store.documents("code", 100, 0)
+    kept = [one for document in documents for one in library.store.chunks_of(document.id)]
+    unkept = [dataclasses.replace(one, pieces=b"") for one in kept]
+    # As an earlier RefDesk kept them:
+    before = [dataclasses.replace(one, pieces=pieces_apart(one.pieces)[0]) for one in kept]
+    assert len(kept) == 5 and all(pieces_apart(one.pieces)[1] for one in kept)
+    met = [model.match_words("flush all pages to disk", features.texts(those)) for those in (kept, unkept, before)]
+    assert met[0] == met[1] == met[2]
+    assert any(met[0][len(kept) : 2 * len(kept)])
+
+
+@given(st.binary(max_size=192), st.binary(max_size=192))
+def test_pieces_are_taken_apart_as_they_were_put_together(text: bytes, head: bytes) -> None:
+    text, head = text[: len(text) // 2 * 2], head[: len(head) // 2 * 2]
+    assert pieces_apart(pieces(text, head)) == (text, head)
+    assert pieces_apart(text) == (text, b"")
 
 
 def test_single_words_need_an_embedder_that_compares_them(library: Desk) -> None:
