@@ -60,9 +60,10 @@ class Engine:
         view = self._store.view(query.filters)
         state = view.sequence
         asked = understand(query.text)
-        found, fused, window = self._candidates(view, query, asked)
         close = closely(asked)
-        ranked = self._rerank(query, asked, found, fused, window[: max(close, 2 * (query.offset + query.limit))], close)
+        wanted = max(close, 2 * (query.offset + query.limit))
+        found, fused, window = self._candidates(view, query, asked, wanted)
+        ranked = self._rerank(query, asked, found, fused, window[:wanted], close)
         sure = self._confidence(query, asked, found, ranked)
         if sure is not None and sure < confidence.judgement().floor:
             return Page(hits=(), more=False, state=state, notes=(*found.notes, _NOTHING), confidence=sure)
@@ -81,17 +82,23 @@ class Engine:
             confidence=sure,
         )
 
-    def _candidates(self, view: View, query: Query, asked: Understood) -> tuple[Candidates, list[float], list[int]]:
+    def _candidates(
+        self, view: View, query: Query, asked: Understood, wanted: int
+    ) -> tuple[Candidates, list[float], list[int]]:
         """What both indexes found, their scores together, and which are the best of each text, in order.
 
-        Where most are copies of each other, as in worktrees of one repository, more are looked up.
+        Where most are copies of each other, as in worktrees of one repository, more are looked up; that is seen in
+        those that stand first, the same ones for every page.
         """
         for pool in (_POOL, _POOL_OF_COPIES):
             found = self._look_up.find(view, query, asked, pool)
             fused = _fuse(query, found, rerank.weights().window[asked.kind])
-            window = first_of_each_text(view, found.ids, fuse.order(fused, found.ids))
-            if len(window) > len(fused) // 2 or len(fused) < _POOL:
+            ordered = fuse.order(fused, found.ids)
+            window = first_of_each_text(view, found.ids, ordered[: 2 * RERANKED])
+            if len(window) > RERANKED or len(fused) < _POOL:
                 break
+        if len(window) < wanted:
+            window = first_of_each_text(view, found.ids, ordered)
         return found, fused, window
 
     def _rerank(
@@ -165,7 +172,7 @@ def closely(asked: Understood) -> int:
 
 def first_of_each_text(view: View, ids: Sequence[int], ordered: Sequence[int]) -> list[int]:
     """Of those in order, the first with each text."""
-    texts = view.same_text(ids)
+    texts = view.same_text([ids[at] for at in ordered])
     first: dict[int | None, int] = {}
     for at in ordered:
         first.setdefault(texts.get(ids[at]), at)

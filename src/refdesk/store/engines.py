@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -205,4 +206,6 @@ def turbovec_takes(dimension: int) -> bool:
 
 
 def _turbovec() -> Any:
+    # Its threads are rayon's, one for each processor if nothing is said: words are searched at the same time.
+    os.environ.setdefault("RAYON_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // 2)))
     return importlib.import_module("turbovec")
