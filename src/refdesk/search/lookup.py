@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from refdesk.model import Query, Ranking, Vector
+from refdesk.model import Query, Ranking, StoredChunk, Vector
 from refdesk.ports import Embedder, Store, View
 from refdesk.search import confidence, fuse
 from refdesk.search.understand import Understood
 
+_LOADED = 16  # of what words found, loaded while vectors are compared: most of it is looked at closely
 _BESIDE = 4  # searches at once whose vectors are compared beside
 
 
@@ -26,6 +27,7 @@ class Candidates:
     frequency: Mapping[str, int] = field(default_factory=dict)  # of the terms, where it is to be judged by
     passages: int = 0  # that they were counted in
     notes: tuple[str, ...] = ()
+    stored: Mapping[int, StoredChunk] = field(default_factory=dict)  # some of them, loaded while vectors were compared
 
 
 class LookUp:
@@ -61,6 +63,7 @@ class LookUp:
             frequency = view.document_frequency(asked.terms) if is_judged else {}
             passages = view.passages() if is_judged else 0
             known = view.cosines(vector, lexical.ids) if lexical else {}
+            stored = self._store.chunks(lexical.ids[:_LOADED]) if lexical else {}
         finally:
             near = beside.result()
         unseen = lexical.by_chunk()
@@ -74,7 +77,8 @@ class LookUp:
         ids, words, cosines = zip(*found, strict=True) if found else ((), (), ())
         if not near and not known:
             cosines = ()
-        return Candidates(ids, words, cosines, cut, near.scores[: confidence.COMPARED], frequency, passages)
+        highest = near.scores[: confidence.COMPARED]
+        return Candidates(ids, words, cosines, cut, highest, frequency, passages, stored=stored)
 
     def _literal(self, view: View, query: Query, asked: Understood, pool: int) -> Ranking:
         """Passages that contain the text to the letter: by its terms where it has any, else by reading."""
