@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 
 from refdesk.graph import Graph, Node
@@ -112,9 +113,14 @@ def _dependencies(answer: Answer) -> None:
     most = sorted(targets, key=lambda path: (is_test(path), -len(targets[path]), path))
     title = "imports" if any(one.kind == "imports" for one in answer.relations.values()) else "uses"
     answer.sections[title] = [f"{path} → {', '.join(targets[path])}" for path in most[: 2 * _SHOWN]]
-    answer.sections["fan-in"] = [f"{path}: {count}" for path, count in fan_in.most_common(_SHOWN) if count > 1]
-    answer.sections["fan-out"] = [f"{path}: {count}" for path, count in fan_out.most_common(_SHOWN) if count > 1]
+    answer.sections["fan-in"], answer.sections["fan-out"] = _hubs(fan_in), _hubs(fan_out)
     answer.sections["cycles"] = [" → ".join([*cycle, cycle[0]]) for cycle in cycles(edges)[:_SHOWN]]
+
+
+def _hubs(counted: Mapping[str, int]) -> list[str]:
+    """The files with the highest counts above 1, equal ones by path."""
+    most = sorted((-count, path) for path, count in counted.items() if count > 1)
+    return [f"{path}: {-count}" for count, path in most[:_SHOWN]]
 
 
 def _patterns(answer: Answer) -> None:
