@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import threading
 from dataclasses import asdict
@@ -111,11 +112,13 @@ def _watch(desk: Desk, root: Path, name: str, kind: CollectionKind) -> None:
     from refdesk.sources.watch import watch
 
     click.echo(f"Watching {root}; Ctrl-C ends it.", err=True)
-    for _ in watch(root, threading.Event()):  # a changed rule or a moved folder changes more than itself: look at all
-        report = desk.index(root, kind, name=name)
-        if kind == "docs":
-            write_metadata(desk)
-        click.echo(f"{report.written} written, {report.removed} removed, {report.moved} moved", err=True)
+    with contextlib.suppress(KeyboardInterrupt):  # while it waits watchfiles takes it, while it indexes it comes here
+        for _ in watch(root, threading.Event()):
+            # A changed rule or a moved folder changes more than itself: look at all.
+            report = desk.index(root, kind, name=name)
+            if kind == "docs":
+                write_metadata(desk)
+            click.echo(f"{report.written} written, {report.removed} removed, {report.moved} moved", err=True)
 
 
 def report_json(report: Report) -> dict[str, Any]:
