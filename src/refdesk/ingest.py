@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol
 
@@ -23,6 +22,7 @@ from refdesk.model import (
     Found,
     Skipped,
 )
+from refdesk.pause import without_collections
 from refdesk.ports import Embedder, Source, Store
 from refdesk.prepare import Embedded, Missing, Prepared, embed_writes
 from refdesk.progress import Progress, Report
@@ -182,7 +182,7 @@ class Writer:
         chunks = held = 0
         made = Embedded()
         missing = self._store.missing_vectors
-        with _collecting_seldom():
+        with without_collections():
             for content, found in self._pool.parse_all(contents, collection.chunking, missing, size):
                 if isinstance(found, Skipped):
                     report.leave_out(found)
@@ -233,18 +233,6 @@ class Writer:
         for start in range(0, len(ids), _BATCH_CHUNKS):
             self._store.apply(Batch(collection=collection.name, removes=tuple(ids[start : start + _BATCH_CHUNKS])))
         report.removed += len(ids)
-
-
-@contextmanager
-def _collecting_seldom() -> Iterator[None]:
-    """Leaves the rows of a batch alone, which hold no circles and would be looked through again and again."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _split(walked: Iterable[Found | Skipped]) -> tuple[list[Found], list[Skipped]]:

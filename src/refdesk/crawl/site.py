@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import importlib
 import sys
 import time
@@ -20,6 +19,7 @@ from refdesk.crawl.pace import Pace
 from refdesk.crawl.seeds import Seeds
 from refdesk.crawl.tables import CRAWL_FILE
 from refdesk.errors import InvalidInput
+from refdesk.pause import without_collections
 
 if TYPE_CHECKING:
     from refdesk.crawl.harvest import Place
@@ -77,7 +77,7 @@ async def _crawl(
         await asyncio.get_running_loop().run_in_executor(None, importlib.import_module, "anyio._backends._asyncio")
         another = stack.enter_context(ExitStack())  # it ends while the library is closed here
         opened = stack.enter_context(ExitStack())
-        with _collecting_later():
+        with without_collections():
             place = await anyio.to_thread.run_sync(_open, opened, open_desk, settings, scope, name, description)
         from refdesk.crawl.apart import Apart
         from refdesk.crawl.harvest import harvest
@@ -97,18 +97,6 @@ def _open(
     from refdesk.crawl.harvest import open_place
 
     return opened.enter_context(open_place(open_desk, settings, scope.options, name, description))
-
-
-@contextmanager
-def _collecting_later() -> Iterator[None]:
-    """What is imported stays: to look through it again and again would only hold requests up."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 @contextmanager

@@ -9,10 +9,10 @@ from typing import cast
 
 from refdesk.errors import EmbeddingError
 from refdesk.model import Hit, Page, Query, StoredChunk
+from refdesk.pause import without_collections
 from refdesk.ports import Embedder, Judge, Store, View, WordMatching
 from refdesk.search import confidence, fuse, precise, rerank
 from refdesk.search.lookup import Candidates, LookUp
-from refdesk.search.pause import without_collections
 from refdesk.search.snippets import snippet
 from refdesk.search.understand import Understood, understand
 

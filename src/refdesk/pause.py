@@ -1,4 +1,5 @@
-"""When may Python look for unreachable cycles?  Not while somebody waits for an answer that makes none."""
+"""When may Python look for unreachable cycles?  Not while somebody waits for an answer, or rows are written: both make
+none, and would be looked through again and again."""
 
 from __future__ import annotations
 
