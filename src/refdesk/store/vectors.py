@@ -70,10 +70,11 @@ class VectorIndex:
         if self._base is None or k <= 0 or len(vector) != self._dimension:
             return Ranking()
         vector = np.asarray(vector, np.float32)
+        # The fresh ones first: many short steps, best taken while the other thread of a query is busy with words.
+        fresh = self._fresh.search(vector, scope, k) if self._fresh else None
         ids, scores = self._base.search(vector, scope, k, self._gone)
-        if self._fresh:
-            fresh_ids, fresh_scores = self._fresh.search(vector, scope, k)
-            ids, scores = np.concatenate([ids, fresh_ids]), np.concatenate([scores, fresh_scores])
+        if fresh is not None:
+            ids, scores = np.concatenate([ids, fresh[0]]), np.concatenate([scores, fresh[1]])
         best = np.lexsort((ids, -scores))[:k]
         return Ranking(ids[best].tolist(), scores[best].tolist())
 
@@ -82,15 +83,18 @@ class VectorIndex:
         if self._base is None or len(vector) != self._dimension:
             return {}
         vector = np.asarray(vector, np.float32)
-        settled = [chunk_id for chunk_id in chunk_ids if chunk_id not in self._gone]
+        settled = [chunk_id for chunk_id in chunk_ids if chunk_id not in self._gone] if self._gone else chunk_ids
         found = self._base.cosines(vector, settled)
-        return found | self._fresh.cosines(vector, chunk_ids) if self._fresh else found
+        if self._fresh and (rest := [chunk_id for chunk_id in chunk_ids if chunk_id not in found]):
+            found |= self._fresh.cosines(vector, rest)
+        return found
 
     def texts(self, chunk_ids: Sequence[int]) -> dict[int, int]:
         """The texts of those of the chunks that are here; a chunk keeps its text."""
         found: dict[int, int] = {}
         for table in self._tables():
-            found |= table.attributes.texts(chunk_ids)
+            if rest := [chunk_id for chunk_id in chunk_ids if chunk_id not in found]:
+                found |= table.attributes.texts(rest)
         return found
 
     # following the record
