@@ -115,11 +115,16 @@ class Codes:
     @property
     def ready(self) -> bool:
         """Whether they can be searched now; asked often enough, they are laid out in the background."""
-        if self._index is None:
+        if not self.laid_out:
             self._asked += 1
             if self._asked == _PATIENCE + 1:
                 # Not a daemon: a process must not end in the middle of turbovec's own code.
                 threading.Thread(target=self._unpacked, name="refdesk-codes").start()
+        return self.laid_out
+
+    @property
+    def laid_out(self) -> bool:
+        """Whether they can be searched and changed without waiting."""
         return self._index is not None
 
     def add(self, vectors: Matrix) -> None:

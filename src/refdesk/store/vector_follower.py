@@ -43,6 +43,9 @@ class VectorFollower:
                 with self._gate.held_if_free() as free:
                     if free:
                         self.save()
+        if index.is_scattered:
+            with index.lock.changing(), self._record.snapshot() as db:
+                index.settle(db)
         return index
 
     def texts(self, chunk_ids: Sequence[int]) -> dict[int, int]:

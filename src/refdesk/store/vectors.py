@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 VERSION = 3
 EXACT_UP_TO = 20_000  # vectors; below, exact takes about a millisecond, and codes would hardly be asked
 _RECALIBRATE_AT = 4  # times the size that the codes were calibrated at
-_ASIDE, _ASIDE_SHARE = 1000, 0.05  # changes, or share of the whole, that are kept beside it
+_ASIDE, _ASIDE_SHARE = 1000, 0.05  # changes, or share of the whole until codes are laid out, that are kept beside it
 _SLICE = 4000
 _SELECT = """
 SELECT c.id, c.document, c.text, d.collection, c.kind, c.type, c.language, d.extension, d.metadata, c.metadata, v.data
@@ -136,6 +136,12 @@ class VectorIndex:
         _add_from(db, chunk_ids, self._fresh)
         if len(self._fresh) + len(self._gone) > max(_ASIDE, int(_ASIDE_SHARE * len(base))):
             self.settle(db)
+
+    @property
+    def is_scattered(self) -> bool:
+        """Whether so much was set aside that it slows every search down, and the codes could take it at once."""
+        codes = self._base.engine.codes if self._base else None
+        return codes is not None and codes.laid_out and len(self._fresh or ()) + len(self._gone) > _ASIDE
 
     def settle(self, db: sqlite3.Connection) -> None:
         """Moves what was set aside into the base."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -120,6 +121,25 @@ def test_changes_beside_the_quantised_vectors_are_found(store: LocalStore, monke
     assert sorted(_found(store, target, Filters(documents=("d1",)), 100)) == sorted(texts)
     assert len(index) == COUNT
     assert all(finding.ok for finding in store.verify(repair=False))
+
+
+def test_what_was_set_aside_is_settled_once_codes_are_laid_out(folder: Path, tmp_path: Path, monkeypatch) -> None:
+    shutil.copytree(folder, tmp_path / "library")
+    store = LocalStore(tmp_path / "library", lock_timeout_s=5)
+    store._followers.vectors(store.sequence())  # takes the snapshot, whose codes are packed
+    monkeypatch.setattr(vectors, "_ASIDE", 60)
+    monkeypatch.setattr(vectors, "_ASIDE_SHARE", 0.5)
+    names = [f"changed {n}" for n in range(PER_DOCUMENT)]
+    given = {_key(10_000 + n): ROWS[n] for n in range(PER_DOCUMENT)}
+    store.apply(Batch(collection="code", writes=(_write(1, names, 10_000),), vectors=given))
+    index = store._followers.vectors(store.sequence())
+    beside = store.view().nearest(ROWS[0], 20)
+    assert index._fresh and len(index._gone) == PER_DOCUMENT
+    assert index._base is not None and index._base.engine.codes is not None
+    index._base.engine.codes.search(ROWS[0], 1, None)  # lays them out
+    assert store.view().nearest(ROWS[0], 20) == beside
+    assert not index._fresh and not index._gone and len(index) == COUNT
+    store.close()
 
 
 def test_removing_a_slot_moves_the_last_one_there() -> None:
