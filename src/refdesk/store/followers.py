@@ -7,7 +7,7 @@ import logging
 import shutil
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +15,7 @@ from refdesk.errors import RefdeskError, StoreError
 from refdesk.store import vector_follower
 from refdesk.store.gate import Gate
 from refdesk.store.lexical import LexicalIndex
-from refdesk.store.log import LEXICAL, is_pending, last_commit, pending
+from refdesk.store.log import LEXICAL, Applied, is_pending, last_commit, pending
 from refdesk.store.record import Record, sequence
 from refdesk.store.vector_follower import VectorFollower
 
@@ -28,7 +28,7 @@ LEXICAL_FOLDER = "lexical"
 _LITTLE_BYTES = 16_000_000  # of free disk space
 # A commit of the full-text index takes as long for one chunk as for hundreds, so changes are gathered for it.
 _LITTLE = 200  # changes that are left to whoever searches next
-_AT_ONCE = 16_000  # changes in a long stretch of writing
+_AT_ONCE = 16_000  # changes in a long stretch of writing, which are taken as they come and committed together
 _IDLE_S = 2.0  # after which a little is written too, for readers who can't write
 _PATIENCE_S = 2.0  # how long a reader waits for what was written before the writer at work came
 _LOOK_S = 0.02
@@ -45,8 +45,9 @@ class Followers:
         self._lexical = LexicalIndex(folder / LEXICAL_FOLDER)
         self._lexical_seen = -1  # the commit up to which the searcher is known to be complete
         self._vectors = VectorFollower(folder, record, gate, lambda: self._lexical.applied)
-        self._owed = 0  # changes that this process left out of the full-text index
+        self._owed = 0  # changes that this process has not committed to the full-text index
         self._owed_most = _LITTLE
+        self._untaken = 0  # those of them that its writer has not taken either
         self._terms: dict[int, str] = {}  # of some of them
         self._idle: threading.Thread | None = None  # waits to write what is owed
         self._idle_mutex = threading.Lock()
@@ -90,10 +91,13 @@ class Followers:
     def owe_lexical(self, changes: int, terms: Mapping[int, str]) -> None:
         """Takes note of changes for the full-text index, and makes them once there are many; the gate is held."""
         self._owed += changes
+        self._untaken += changes
         self._terms.update(terms)
         if self._owed > self._owed_most or not self._lexical.readable:
             self.write_lexical()
             self._owed_most = _AT_ONCE  # the first time soon: it brings what earlier stretches left
+        elif self._untaken > _LITTLE:
+            self._in_lexical(self._take_lexical)
 
     def settle_lexical(self) -> None:
         """Makes the changes that were left to the next query, which can't while the gate is held for long."""
@@ -141,8 +145,12 @@ class Followers:
 
     def write_lexical(self) -> None:
         """Brings the full-text index up to the record; the gate is held."""
+        self._in_lexical(self._commit_lexical)
+
+    def _in_lexical(self, write: Callable[[], object]) -> None:
+        """Writes to the full-text index, or makes it anew where it can't be written to."""
         try:
-            self._write_lexical()
+            write()
         except RefdeskError:
             raise
         except Exception as error:  # tantivy says what is wrong in any of several types
@@ -162,28 +170,39 @@ class Followers:
             "Free some disk space or check the folder's permissions; what was indexed is kept.",
         )
 
-    def _write_lexical(self) -> None:
+    def _commit_lexical(self) -> None:
+        last = self._take_lexical()
+        if self._lexical.taken not in (None, self._lexical.applied):
+            self._lexical.commit()
+        self._lexical_seen = last.seq
+        self._owed = 0
+
+    def _take_lexical(self) -> Applied:
+        """Gives the writer what neither it nor the index has, and returns how far that goes."""
         if not self._lexical.is_writing:  # another process may have come further before this one got the gate
             self._lexical.reload()
         with self._record.snapshot() as db:
-            todo = None if not self._lexical.readable else pending(db, self._lexical.applied, LEXICAL)
+            known = self._lexical.taken or self._lexical.applied
+            todo = None if not self._lexical.readable else pending(db, known, LEXICAL)
             last = last_commit(db)
             if todo is None:
                 if last.seq:
                     _log.info("building the full-text index of %s", self._folder)
                 self._lexical.start_over()
             if todo != []:
-                self._lexical.replace(db, todo, last, self._terms)
-        self._lexical_seen = last.seq
-        self._owed, self._terms = 0, {}
+                self._lexical.take(db, todo, last, self._terms)
+        self._untaken, self._terms = 0, {}
+        return last
 
     def rebuild_lexical(self) -> None:
         """Builds the full-text index from nothing; the gate is held."""
         with self._record.snapshot() as db:
             last = last_commit(db)
             self._lexical.start_over()
-            self._lexical.replace(db, None, last)
-            self._lexical_seen = last.seq
+            self._lexical.take(db, None, last)
+            self._lexical.commit()
+        self._lexical_seen = last.seq
+        self._owed, self._untaken, self._terms = 0, 0, {}
 
     # vectors
 

@@ -47,7 +47,9 @@ class LexicalIndex:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.applied: Applied | None = None  # of the searcher in use
-        self._last_id = 0  # no chunk after it is in the index
+        self.taken: Applied | None = None  # how far the open writer has come, which has not committed all of it
+        self._last_id = 0  # no chunk after it is in the searcher in use
+        self._last_taken_id = 0  # or in the open writer
         self._mutex = threading.RLock()
         self._index: tantivy.Index | None = None
         self._searcher: tantivy.Searcher | None = None
@@ -152,14 +154,17 @@ class LexicalIndex:
             self._index = tantivy.Index(_schema(), str(self.folder))
             self._index.config_reader("Manual")
 
-    def replace(
+    def take(
         self,
         db: sqlite3.Connection,
         chunk_ids: Sequence[int] | None,
         applied: Applied,
         terms: Mapping[int, str] = MappingProxyType({}),
     ) -> None:
-        """Takes these chunks, or all, from the record as they are now, in one commit; some texts' terms are known."""
+        """Takes these chunks, or all, from the record as they are now; some texts' terms are known.
+
+        They are found once they are committed, and lost if that never happens.
+        """
         import tantivy
 
         writer, schema = self._open_writer()
@@ -168,15 +173,25 @@ class LexicalIndex:
         for row in _found(db, chunk_ids, terms):
             writer.add_document(tantivy.Document.from_dict(_fields(row, terms), schema))
         last = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'").fetchone()
-        state = f"{VERSION}:{applied.seq}:{applied.token}:{last[0] if last else 0}"
-        mark = {"mark": _MARK, "seq": applied.seq, "state": state}
+        self._last_taken_id = last[0] if last else 0
+        self.taken = applied
+
+    def commit(self) -> None:
+        """Lets everybody find what was taken, and how far that goes."""
+        import tantivy
+
+        writer, schema = self._open_writer()
+        assert self.taken is not None
+        state = f"{VERSION}:{self.taken.seq}:{self.taken.token}:{self._last_taken_id}"
+        mark = {"mark": _MARK, "seq": self.taken.seq, "state": state}
         writer.add_document(tantivy.Document.from_dict(mark, schema))
         writer.commit()
         self.reload()
 
     def _remove(self, writer: tantivy.IndexWriter, chunk_ids: Sequence[int]) -> None:
         """Removes chunks that may be here; a commit without removals takes half the time."""
-        known = [chunk_id for chunk_id in chunk_ids if chunk_id <= self._last_id]
+        last = max(self._last_id, self._last_taken_id)
+        known = [chunk_id for chunk_id in chunk_ids if chunk_id <= last]
         for chunk_id in known:
             writer.delete_documents_by_term("id", chunk_id)
         if known:
@@ -191,13 +206,15 @@ class LexicalIndex:
 
     def stop_writing(self) -> None:
         """Lets merges end and gives up tantivy's own lock."""
-        writer, self._writer = self._writer, None
+        writer = self._writer
+        self.abandon_writing()
         if writer is not None:
             writer.wait_merging_threads()
 
     def abandon_writing(self) -> None:
         """Drops what was not committed."""
-        self._writer = None
+        self._writer = self.taken = None
+        self._last_taken_id = 0
 
     def close(self) -> None:
         """Lets go of every file."""

@@ -83,6 +83,24 @@ def test_much_is_written_at_the_end_of_its_stretch(store: LocalStore, monkeypatc
     store.close()
 
 
+def test_what_a_stretch_brings_and_takes_away_again_is_not_found(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The index has taken it by then, and not committed it."""
+    monkeypatch.setattr(followers, "_LITTLE", 1)
+    with store.writing():
+        for number in range(210):  # committed once they are over 200, soon in a stretch
+            store.apply(batch(write(f"d{number}", ["alpha"])))
+        before = _on_disk(store)
+        for text in ("beta kept", "beta gamma"):
+            store.apply(batch(write("changed", [text]), write("gone", ["beta gone"]), write("kept", ["beta kept"])))
+        store.apply(batch(removes=("gone",)))
+        assert _on_disk(store) == before < store.sequence()
+    assert (_found(store, "gamma"), _found(store, "gone"), _found(store, "beta")) == (1, 0, 2)
+    assert all(finding.ok for finding in store.verify(repair=False))
+    store.close()
+
+
 def test_a_little_is_written_when_nobody_asks(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(followers, "_IDLE_S", 0.01)
     store.apply(batch(write("a", ["alpha more"])))
