@@ -72,10 +72,10 @@ class Attributes:
         start, end = self._count, self._count + len(found)
         self._grow(end)
         self._by_id = None
-        for place, name in enumerate(_COLUMNS[:-1]):
-            values = [row[place] for row in found]
-            self._columns[name][start:end] = [self._code(name, v) for v in values] if name in _CODED else values
-        self._columns["metadata"][start:end] = [self._code("metadata", _merged(row[8], row[9])) for row in found]
+        columns = list(zip(*found, strict=True))
+        merged = tuple(map(_merged, columns[8], columns[9]))
+        for name, values in zip(_COLUMNS, (*columns[:8], merged), strict=True):
+            self._columns[name][start:end] = self._coded(name, values) if name in _CODED else values
         self._count = end
 
     def remove(self, chunk_ids: Sequence[int]) -> Iterator[int]:
@@ -103,17 +103,17 @@ class Attributes:
                 grown[: self._count] = column[: self._count]
                 self._columns[name] = grown
 
-    def _code(self, name: str, value: str) -> int:
+    def _coded(self, name: str, values: Sequence[str]) -> list[int]:
         if self._codes is None:
             self._codes = {
                 key: {known: number for number, known in enumerate(values)} for key, values in self._values.items()
             }
         codes = self._codes[name]
-        code = codes.get(value)
-        if code is None:
-            code = codes[value] = len(self._values[name])
-            self._values[name].append(value)
-        return code
+        for value in dict.fromkeys(values):
+            if value not in codes:
+                codes[value] = len(codes)
+                self._values[name].append(value)
+        return [codes[value] for value in values]
 
     # asking
 

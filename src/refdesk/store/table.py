@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,18 @@ class Table:
         if found:
             self.engine.add(vectors)
             self.attributes.add(found)
+
+    def fill(self, slices: Iterable[Sequence[tuple[Any, ...]]], vectors: Callable[..., Matrix]) -> None:
+        """Takes many rows; while their vectors are worked on, which needs no Python, the next ones are read."""
+        with ThreadPoolExecutor(1) as beside:
+            before: Future[None] | None = None
+            for found in slices:
+                if before is not None:
+                    before.result()
+                before = beside.submit(lambda rows: self.engine.add(vectors(rows)), found)
+                self.attributes.add(found)
+            if before is not None:
+                before.result()
 
     def remove(self, chunk_ids: Collection[int]) -> None:
         """Lets go of those of the chunks that are here."""

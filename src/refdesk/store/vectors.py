@@ -29,7 +29,7 @@ VERSION = 3
 EXACT_UP_TO = 20_000  # vectors; below, exact takes about a millisecond, and codes would hardly be asked
 _RECALIBRATE_AT = 4  # times the size that the codes were calibrated at
 _ASIDE, _ASIDE_SHARE = 1000, 0.05  # changes, or share of the whole until codes are laid out, that are kept beside it
-_SLICE = 4000
+_SLICE = 2000
 _SELECT = """
 SELECT c.id, c.document, c.text, d.collection, c.kind, c.type, c.language, d.extension, d.metadata, c.metadata, v.data
 FROM chunks c JOIN documents d ON d.id = c.document JOIN vectors v ON v.id = c.vector
@@ -113,8 +113,7 @@ class VectorIndex:
             self._calibrated_at = count
         self._base = Table(Engine(Rows.empty(self._dimension, count), codes))
         cursor = db.execute(_SELECT + "ORDER BY c.id")
-        while found := cursor.fetchmany(_SLICE):
-            self._base.add(found, _vectors(found))
+        self._base.fill(iter(lambda: cursor.fetchmany(_SLICE), []), _vectors)
 
     def replace(self, db: sqlite3.Connection, chunk_ids: Sequence[int]) -> None:
         """Takes these chunks from the record as they are now."""
