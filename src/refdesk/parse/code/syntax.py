@@ -30,7 +30,8 @@ _NO_BRACKETS = bytes(set(range(256)) - set(b"([{)]}"))
 _extent = attrgetter("byte_range")
 _local = threading.local()
 _NOT_ASCII = re.compile(rb"[\x80-\xff]+")
-_ASTRAL = re.compile(rb"(?:[\xf0-\xf7][\x80-\xbf]{3})+")
+_ASTRAL = re.compile(rb"(?:[\xf0-\xf4][\x80-\xbf]{3})+")
+_ASTRAL_STARTS = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4")
 
 
 @cache
@@ -77,10 +78,13 @@ def _harmless(data: bytes, grammar_name: str) -> bytes:
     Scanners in C ask isalnum() and the like of any character, which reads past its table: bash's ends the process on
     an emoji behind a brace. Only the shape of the text matters to them; names are read from the original.
     """
-    if data.isascii():
-        return data
-    wide = _NOT_ASCII if grammar_name == "bash" else _ASTRAL
-    return wide.sub(lambda found: b"x" * len(found[0]), data)
+    if grammar_name == "bash":
+        return data if data.isascii() else _NOT_ASCII.sub(_letters, data)
+    return _ASTRAL.sub(_letters, data) if any(start in data for start in _ASTRAL_STARTS) else data
+
+
+def _letters(found: re.Match[bytes]) -> bytes:
+    return b"x" * len(found[0])
 
 
 def captures(tree: Tree, asked: Query) -> dict[str, list[Node]]:
