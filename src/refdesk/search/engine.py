@@ -111,7 +111,7 @@ class Engine:
         closely: int,
     ) -> list[Ranked]:
         ids = found.ids
-        stored = {**found.stored, **self._store.chunks([ids[at] for at in window if ids[at] not in found.stored])}
+        stored = self._store.chunks([ids[at] for at in window])
         there = [at for at in window if ids[at] in stored]  # not removed by another process since then
         scores = _fuse(query, found, rerank.weights().blend[asked.kind], there[:closely])
         close = [Ranked(stored[ids[at]], score) for at, score in zip(there, scores, strict=False)]

@@ -25,9 +25,12 @@ def convex(
     top = max(words, default=0.0) or 1.0
     rest = 1 - alpha
     both = zip(words, cosines, strict=True) if of is None else [(words[at], cosines[at]) for at in of]
-    return [(alpha * min(1.0, near) if near > 0 else 0.0) + rest * (word / top) for word, near in both]
+    return [
+        (alpha * (near if near < 1.0 else 1.0) if near > 0.0 else 0.0) + rest * (word / top) for word, near in both
+    ]
 
 
 def order(scores: Sequence[float], ids: Sequence[int]) -> list[int]:
     """The candidates, best first; ties by id, so that the order is always the same."""
-    return [at for _, _, at in sorted(zip([-score for score in scores], ids, range(len(ids)), strict=True))]
+    by_id = sorted(range(len(ids)), key=ids.__getitem__)
+    return sorted(by_id, key=scores.__getitem__, reverse=True)

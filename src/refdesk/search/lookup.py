@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
-from refdesk.model import Query, Ranking, StoredChunk, Vector
+from refdesk.model import Query, Ranking, Vector
 from refdesk.ports import Embedder, Store, View
 from refdesk.search import confidence, fuse
 from refdesk.search.understand import Understood
 
-_LOADED = 16  # of what words found, loaded while vectors are compared: most of it is looked at closely
 _BESIDE = 4  # searches at once whose vectors are compared beside
 
 
@@ -27,7 +26,6 @@ class Candidates:
     frequency: Mapping[str, int] = field(default_factory=dict)  # of the terms, where it is to be judged by
     passages: int = 0  # that they were counted in
     notes: tuple[str, ...] = ()
-    stored: Mapping[int, StoredChunk] = field(default_factory=dict)  # some of them, loaded while vectors were compared
 
 
 class LookUp:
@@ -63,22 +61,20 @@ class LookUp:
             frequency = view.document_frequency(asked.terms) if is_judged else {}
             passages = view.passages() if is_judged else 0
             known = view.cosines(vector, lexical.ids) if lexical else {}
-            stored = self._store.chunks(lexical.ids[:_LOADED]) if lexical else {}
         finally:
             near = beside.result()
-        unseen = lexical.by_chunk()
-        found = [
-            (chunk_id, word, cosine)
-            for chunk_id, cosine in zip(near.ids, near.scores, strict=True)
-            if (word := unseen.pop(chunk_id, 0.0)) or cosine >= floor
-        ]
-        found += [(chunk_id, word, known.get(chunk_id, fuse.NONE)) for chunk_id, word in unseen.items()]
-        cut = len(lexical) >= pool or (len(near) >= pool and near.scores[-1] >= floor)
-        ids, words, cosines = zip(*found, strict=True) if found else ((), (), ())
-        if not near and not known:
-            cosines = ()
-        highest = near.scores[: confidence.COMPARED]
-        return Candidates(ids, words, cosines, cut, highest, frequency, passages, stored=stored)
+        words = lexical.by_chunk()
+        enough = {chunk: cosine for chunk, cosine in near.by_chunk().items() if cosine >= floor or chunk in words}
+        cosines = {**dict.fromkeys(words, fuse.NONE), **known, **enough}
+        return Candidates(
+            list(cosines),
+            [words.get(chunk, 0.0) for chunk in cosines],
+            list(cosines.values()) if near or known else (),
+            cut=len(lexical) >= pool or (len(near) >= pool and near.scores[-1] >= floor),
+            nearest=near.scores[: confidence.COMPARED],
+            frequency=frequency,
+            passages=passages,
+        )
 
     def _literal(self, view: View, query: Query, asked: Understood, pool: int) -> Ranking:
         """Passages that contain the text to the letter: by its terms where it has any, else by reading."""
