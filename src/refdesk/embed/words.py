@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,36 +40,38 @@ class WordMatcher:
 
     def match(self, query: str, texts: Sequence[str | bytes]) -> list[float]:
         """For each text, spelt or not: 1 where it has all of the query's pieces, about 0 where none is like them."""
-        asked = np.unique(np.frombuffer(self._read(query), np.uint16)[:_MOST_ASKED]).astype(np.int64)
+        pieces = np.frombuffer(self._read(query), np.uint16)[:_MOST_ASKED]
+        asked = np.array(sorted(set(pieces.tolist())), np.int64)
         read = [text if isinstance(text, bytes) else self._read(text) for text in texts]
         if not asked.size or not any(read):
             return [0.0] * len(texts)
-        cosines = self._cosines(asked, np.frombuffer(b"".join(read), np.uint16))
-        lengths = [len(one) // 2 for one in read]
-        filled = [place for place, length in enumerate(lengths) if length]
-        starts = [start for start, length in zip(accumulate(lengths, initial=0), lengths, strict=False) if length]
+        cosines = self._cosines(asked, np.frombuffer(b"".join(read), np.uint16).astype(np.int64))
+        lengths = np.array([len(one) for one in read]) // 2
+        filled = np.flatnonzero(lengths)
+        starts = (lengths.cumsum() - lengths)[filled]
         met = np.zeros((len(texts), len(asked)), np.float32)
         met[filled] = np.maximum.reduceat(cosines, starts, axis=1).T
         counts = (self._weights[asked] * self._measured(asked)).astype(np.float64)
-        shares = counts / counts.sum() if counts.sum() > 0 else counts
+        total = counts.sum()
+        shares = counts / total if total > 0 else counts
         found: list[float] = (met * shares).sum(axis=1).round(6).tolist()
         return found
 
-    def _cosines(self, asked: NDArray[np.int64], read: NDArray[np.uint16]) -> NDArray[np.float32]:
+    def _cosines(self, asked: NDArray[np.int64], read: NDArray[np.int64]) -> NDArray[np.float32]:
         """A row for each piece asked, a column for each read; each different piece is compared once."""
         there = np.zeros(len(self._rows), np.bool_)
         there[read] = True
         different = np.flatnonzero(there)
-        places = np.empty(len(self._rows), np.int32)
+        places = np.empty(len(self._rows), np.int64)
         places[different] = np.arange(len(different))
         wanted = self._rows[asked].T.astype(np.float32)
         products = np.empty((len(different), len(asked)), np.float32)
         step = max(1, _ALONE // wanted.size)
         for start in range(0, len(different), step):
-            own = self._rows[different[start : start + step]].astype(np.float32)
+            own = self._rows.take(different[start : start + step], axis=0).astype(np.float32)
             np.dot(own, wanted, out=products[start : start + step])
         cosines = products.T / (self._measured(asked)[:, None] * self._measured(different)[None, :])
-        return np.asarray(np.take(cosines, places[read], axis=1), np.float32)
+        return np.asarray(cosines.take(places[read], axis=1), np.float32)
 
     def _measured(self, pieces: NDArray[np.int64]) -> NDArray[np.float32]:
         new = pieces[self._lengths[pieces] == 0.0]
