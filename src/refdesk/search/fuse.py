@@ -25,9 +25,7 @@ def convex(
     top = max(words, default=0.0) or 1.0
     rest = 1 - alpha
     both = zip(words, cosines, strict=True) if of is None else [(words[at], cosines[at]) for at in of]
-    return [
-        (alpha * (near if near < 1.0 else 1.0) if near > 0.0 else 0.0) + rest * (word / top) for word, near in both
-    ]
+    return [(alpha * (near if near < 1.0 else 1.0) if near > 0.0 else 0.0) + rest * (word / top) for word, near in both]
 
 
 def order(scores: Sequence[float], ids: Sequence[int]) -> list[int]:

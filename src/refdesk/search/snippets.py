@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from itertools import accumulate
+
 from refdesk import analyse
 
 _AIM = 220
@@ -14,7 +17,7 @@ def snippet(text: str, terms: tuple[str, ...], aim: int = _AIM) -> tuple[str, in
     if len(text) <= aim * 1.5:
         return text.strip("\n"), _leading_blank(lines)
     wanted = set(terms)
-    first = _best_window(lines, _hits(text, len(lines), wanted), aim)
+    first = _best_window(lines, _hits(text, wanted), aim)
     if len(lines[first]) > 2 * aim:
         return _cut(lines[first], wanted, aim), first
     taken: list[str] = []
@@ -31,24 +34,24 @@ def _leading_blank(lines: list[str]) -> int:
     return next((index for index, line in enumerate(lines) if line), 0)
 
 
-def _hits(text: str, rows: int, wanted: set[str]) -> list[int]:
-    """How many of the terms each line seems to have: where the beginning of one begins a word or a part of a name."""
+def _hits(text: str, wanted: set[str]) -> list[tuple[int, str]]:
+    """The lines in order with each term that they seem to have: its beginning begins a word or a part of a name."""
     folded = analyse.fold(text)
     lower = folded.lower()
     written = folded if len(folded) == len(lower) else lower
-    hits = [0] * rows
+    found: list[tuple[int, str]] = []
     for one in {_beginning(term) for term in wanted}:
         row = seen = 0
         at = lower.find(one)
         while at >= 0:
-            if _begins(written, at):
+            if not written[at - 1 : at].isalpha() or _begins_inside(written, at):
                 row += lower.count("\n", seen, at)
-                hits[row] += 1
+                found.append((row, one))
                 seen = lower.find("\n", at)
                 at = lower.find(one, seen) if seen >= 0 else -1
             else:
                 at = lower.find(one, at + 1)
-    return hits
+    return sorted(found)
 
 
 def _beginning(term: str) -> str:
@@ -56,26 +59,29 @@ def _beginning(term: str) -> str:
     return term[:-1] if len(term) > _OWN_STEM else term
 
 
-def _begins(text: str, at: int) -> bool:
-    """Whether a word, or a part of a name, begins there; in other alphabets than ours it may anywhere."""
-    before = text[at - 1] if at else " "
-    if not before.isalpha() or not text[at].isascii():
+def _begins_inside(text: str, at: int) -> bool:
+    """Whether a part of a name begins there, after a letter; in other alphabets than ours it may anywhere."""
+    if not text[at].isascii():
         return True
-    return text[at].isupper() and (before.islower() or text[at + 1 : at + 2].islower())
+    return text[at].isupper() and (text[at - 1].islower() or text[at + 1 : at + 2].islower())
 
 
-def _best_window(lines: list[str], hits: list[int], aim: int) -> int:
-    """The first line of the window with most matched terms, the earliest of equals."""
-    best, best_score, end, size, score = 0, 0, 0, 0, 0
-    for start in range(len(lines)):
-        while end < len(lines) and (end == start or size + len(lines[end]) + 1 <= aim * 1.2):
-            size += len(lines[end]) + 1
-            score += hits[end]
-            end += 1
-        if score > best_score and lines[start].strip():
-            best, best_score = start, score
-        size -= len(lines[start]) + 1
-        score -= hits[start]
+def _best_window(lines: list[str], hits: list[tuple[int, str]], aim: int) -> int:
+    """The first line of the window with most different terms, the earliest of equals."""
+    starts = list(accumulate([len(line) + 1 for line in lines], initial=0))
+    best = most = 0
+    last: dict[str, int] = {}  # line with each term, up to the hit
+    for row, term in hits:
+        last[term] = row
+        if len(last) > most:
+            first = min(
+                row, bisect_left(starts, starts[row + 1] - aim * 1.2)
+            )  # line of a window that ends with the hit
+            different = len([line for line in last.values() if line >= first])
+            if different > most:
+                best, most = first, different
+    while hits and not lines[best].strip():
+        best += 1
     return best
 
 

@@ -19,6 +19,14 @@ def test_the_window_holds_the_best_match_as_written() -> None:
     assert text.split("\n")[first] == shown.split("\n")[0]
 
 
+def test_different_terms_count_more_than_the_same_one_again() -> None:
+    often = "\n".join(["the page is shown as a page"] * 5)
+    text = f"{LINES}\n{often}\n{LINES}\n\nthe browser opens it as a page\n{LINES}"
+    shown, first = snippet(text, tuple(analyse.terms("open page in browser")))
+    assert "the browser opens it as a page" in shown
+    assert text.split("\n")[first] == shown.split("\n")[0]
+
+
 @pytest.mark.parametrize(
     ("query", "line"),
     [
