@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 
 import Stemmer
 
-from refdesk.runs import Remembered, runs, text_of
+from refdesk.runs import Remembered, runs, text_of, words
 
 _MAX_TERM = 64
 _RUNS = 60_000  # whose terms are remembered
@@ -36,8 +37,8 @@ def joined(text: str) -> str:
 
 def names(text: str) -> list[str]:
     """The joined form of each word: `handleLogin`, `handle_login` and `HandleLogin` are all `handlelogin`."""
-    words = map(bytes.decode, runs(text)) if text.isascii() else _WORD.findall(fold(text))
-    return [name for word in words if (name := word.replace("_", "").lower()[:_MAX_TERM])]
+    found = map(bytes.decode, runs(text)) if text.isascii() else _WORD.findall(fold(text))
+    return [name for word in found if (name := word.replace("_", "").lower()[:_MAX_TERM])]
 
 
 def joined_name(name: str) -> str:
@@ -59,26 +60,28 @@ def parts(word: str) -> list[str]:
     return [part.lower() for part in _PARTS.findall(word)]
 
 
+def terms_of_run(run: bytes) -> str:
+    """The terms of a run with blanks between them."""
+    if run.isascii():
+        return terms_of_words(words(run.decode()))
+    return " ".join(filter(None, map(_terms_of, _WORD.findall(fold(text_of(run))))))
+
+
+def terms_of_words(words: Sequence[str]) -> str:
+    """The same of the words that a run is made of: all of them joined, then each."""
+    if len(words) < 2:
+        return _stem(words[0]) if words else ""
+    joined = "".join(words)[:_MAX_TERM]
+    return " ".join([joined, *[_stem(word) for word in words if len(word) > 1 or word.isdigit()]])
+
+
 def _terms_of(word: str) -> str:
-    """The terms of a word with blanks between them."""
     if not word.isascii() and _CJK_RUN.match(word):
         # Each character, then the pair it begins: so that a part of a run is a phrase of the run's terms.
         pairs = [word[i : i + 2] for i in range(len(word) - 1)]
         return " ".join([*(term for pair in pairs for term in (pair[0], pair)), word[-1]])
-    pieces = _PARTS.findall(word)
-    if not word.islower():
-        pieces = [piece.lower() for piece in pieces]
-    if len(pieces) < 2:
-        return _stem(pieces[0]) if pieces else ""
-    joined = "".join(pieces)[:_MAX_TERM]
-    return " ".join([joined, *[_stem(piece) for piece in pieces if len(piece) > 1 or piece.isdigit()]])
-
-
-def _terms_of_run(run: bytes) -> str:
-    if run.isascii():
-        return _terms_of(run.decode())
-    return " ".join(filter(None, map(_terms_of, _WORD.findall(fold(text_of(run))))))
+    return terms_of_words(parts(word))
 
 
 _stem = Remembered[str, str](lambda word: _stemmer.stemWord(word)[:_MAX_TERM], _STEMS).__getitem__
-_of_runs = Remembered[bytes, str](_terms_of_run, _RUNS)
+_of_runs = Remembered[bytes, str](terms_of_run, _RUNS)

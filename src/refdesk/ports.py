@@ -97,6 +97,12 @@ class WordMatching(Protocol):
     def spell(self, text: str) -> bytes:
         """The text as match_words and embed_spelt take it; of texts with a blank between them, one behind the other."""
 
+    def spell_run(self, run: bytes) -> bytes:
+        """A run of a text, as runs.runs gives them; for who remembers what was made of each."""
+
+    def spell_words(self, words: Sequence[str]) -> bytes:
+        """The same where its words are known, as runs.words gives them."""
+
     def embed_spelt(self, texts: Sequence[bytes]) -> Vector:
         """As embed_passages, of spelt texts."""
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
+from operator import itemgetter
+from types import MappingProxyType
 from typing import TYPE_CHECKING, cast
 
-from refdesk.analyse import joined
+from refdesk import runs
+from refdesk.analyse import joined, terms_of_run, terms_of_words
 from refdesk.model import Chunk, DocumentWrite, Parsed
 from refdesk.ports import Embedder, Store, WordMatching
+from refdesk.runs import Remembered
 
 if TYPE_CHECKING:
     from refdesk.model import Vector
 
 _NAMES = 8  # of a chunk's symbols that are part of its heading
+_SPELT = itemgetter(1)
+_RUNS = 100_000  # whose terms and pieces are remembered
 
 Missing = Callable[[Iterable[bytes]], set[bytes]]  # those of the keys that no vector is kept under
 
@@ -40,16 +46,42 @@ class Prepared:
     parsed: Parsed
     vector_keys: tuple[bytes, ...]
     terms: tuple[str, ...]  # of the text, with blanks between them
+    spelt: tuple[bytes, ...] = ()  # the pieces of the texts, if they were worked out with the terms
     embedded: Embedded = field(default_factory=Embedded)  # what was made already
 
 
-def prepare(parsed: Parsed) -> Prepared:
+class Readings:
+    """The terms and the pieces of texts, worked out together: both come of the same runs, and of their words."""
+
+    def __init__(self, spelling: WordMatching) -> None:
+        self._spelling = spelling
+        self._runs = Remembered[bytes, tuple[str, bytes]](self._of_run, _RUNS)
+
+    def read(self, text: str) -> tuple[str, bytes]:
+        """The text's terms, as analyse.joined gives them, and its pieces, as the embedder spells it."""
+        found = list(map(self._runs.__getitem__, runs.runs(text)))
+        terms, spelt = zip(*found, strict=True) if found else ((), ())
+        return " ".join(filter(None, terms)), b"".join(spelt)
+
+    def spell(self, text: str) -> bytes:
+        """The text's pieces alone."""
+        return b"".join(map(_SPELT, map(self._runs.__getitem__, runs.runs(text))))
+
+    def _of_run(self, run: bytes) -> tuple[str, bytes]:
+        if run.isascii():
+            words = runs.words(run.decode())
+            return terms_of_words(words), self._spelling.spell_words(words)
+        return terms_of_run(run), self._spelling.spell_run(run)
+
+
+def prepare(parsed: Parsed, readings: Readings | None = None) -> Prepared:
     """The document with its keys and terms."""
-    return Prepared(
-        parsed=parsed,
-        vector_keys=vector_keys(parsed.chunks),
-        terms=tuple(joined(chunk.text) for chunk in parsed.chunks),
-    )
+    keys = vector_keys(parsed.chunks)
+    if readings is None:
+        return Prepared(parsed=parsed, vector_keys=keys, terms=tuple(joined(chunk.text) for chunk in parsed.chunks))
+    found = [readings.read(chunk.text) for chunk in parsed.chunks]
+    terms, spelt = zip(*found, strict=True) if found else ((), ())
+    return Prepared(parsed=parsed, vector_keys=keys, terms=terms, spelt=spelt)
 
 
 def vector_keys(chunks: Sequence[Chunk]) -> tuple[bytes, ...]:
@@ -96,8 +128,17 @@ def vector_key(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def embed_missing(embedder: Embedder, chunks: Iterable[tuple[bytes, Chunk]], missing: Missing) -> Embedded:
-    """Vectors for the chunks, given with their keys, whose text was never embedded before."""
+def embed_missing(
+    embedder: Embedder,
+    chunks: Iterable[tuple[bytes, Chunk]],
+    missing: Missing,
+    readings: Readings | None = None,
+    spelt: Mapping[bytes, bytes] = MappingProxyType({}),
+) -> Embedded:
+    """Vectors for the chunks, given with their keys, whose text was never embedded before.
+
+    Of some texts the pieces are known by then.
+    """
     by_key = dict(chunks)
     wanted = sorted(missing(by_key))
     if not wanted:
@@ -107,10 +148,11 @@ def embed_missing(embedder: Embedder, chunks: Iterable[tuple[bytes, Chunk]], mis
         rows = embedder.embed_passages([embedding_text(chunk) for chunk in new])
         return Embedded(dict(zip(wanted, rows, strict=True)))
     spelling = cast(WordMatching, embedder)
-    spelt = [spelling.spell(chunk.text) for chunk in new]
-    rows = spelling.embed_spelt([spelling.spell(_head(chunk)) + own for chunk, own in zip(new, spelt, strict=True)])
+    spell = spelling.spell if readings is None else readings.spell
+    texts = [spelt[key] if key in spelt else spell(by_key[key].text) for key in wanted]
+    rows = spelling.embed_spelt([spell(_head(chunk)) + own for chunk, own in zip(new, texts, strict=True)])
     most = spelling.most_compared
-    kept = (pieces(own[:most], spelling.spell(heading(chunk))[:most]) for chunk, own in zip(new, spelt, strict=True))
+    kept = (pieces(own[:most], spell(heading(chunk))[:most]) for chunk, own in zip(new, texts, strict=True))
     return Embedded(dict(zip(wanted, rows, strict=True)), dict(zip(wanted, kept, strict=True)))
 
 

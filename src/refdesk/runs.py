@@ -1,13 +1,15 @@
-"""Which runs of letters is a text made of, and what was made of each before?"""
+"""Which runs of letters is a text made of, which words is a run, and what was made of each before?"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
 _SHORT = 64  # letters of what is worth remembering
 # Every ASCII character that is in no name becomes a blank; the rest stays, whatever its alphabet.
 _NAMES = bytes(code if code >= 128 or chr(code).isalnum() or chr(code) == "_" else 32 for code in range(256))
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 
 K = TypeVar("K", str, bytes)
 V = TypeVar("V")
@@ -21,6 +23,14 @@ def runs(text: str) -> list[bytes]:
 def text_of(run: bytes) -> str:
     """The run as text."""
     return run.decode("utf-8", "surrogatepass")
+
+
+def words(run: str) -> list[str]:
+    """The words of an ASCII run, lower-cased: names are split at capitals, underscores and digits."""
+    if run.isalpha() and (run.islower() or run.istitle() or run.isupper()):
+        return [run.lower()]
+    found = _WORD.findall(run)
+    return found if run.islower() else [word.lower() for word in found]
 
 
 class Remembered(dict[K, V], Generic[K, V]):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
-from refdesk.runs import Remembered, runs, text_of
+from refdesk import runs
+from refdesk.runs import Remembered
 
 _CJK = "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
 _ASCII = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -16,7 +17,7 @@ _LONGEST = 24
 _PART = "##"
 _ONE = (1,)
 _RUNS = 60_000  # spellings that are remembered, of runs
-_UNKNOWN = 20_000  # and of words that the vocabulary does not hold
+_WORDS = 60_000  # and of words
 
 
 def words(text: str) -> list[str]:
@@ -36,25 +37,29 @@ class Pieces:
         self._ids = {piece: number for number, piece in enumerate(vocabulary)}
         inner = {piece[len(_PART) :]: number for piece, number in self._ids.items() if piece.startswith(_PART)}
         self._first, self._inner = _Table(self._ids), _Table(inner)
-        self._unknown = Remembered[str, list[int]](self._parts, _UNKNOWN)
-        self._runs = Remembered[bytes, bytes](lambda run: self._spell(text_of(run)), _RUNS)
+        self._words = Remembered[str, bytes](self._spell, _WORDS)
+        self._runs = Remembered[bytes, bytes](self.of_run, _RUNS)
 
     def __len__(self) -> int:
         return len(self._ids)
 
     def ids(self, text: str) -> bytes:
         """The numbers of a text's pieces in order, each in two bytes; what the vocabulary can't spell is left out."""
-        return b"".join(map(self._runs.__getitem__, runs(text)))
+        return b"".join(map(self._runs.__getitem__, runs.runs(text)))
 
-    def _spell(self, run: str) -> bytes:
-        found: list[int] = []
-        for word in map(str.lower, words(run)):
-            whole = self._ids.get(word)
-            if whole is not None:
-                found.append(whole)
-            else:
-                found += self._unknown[word]
-        return array("H", found).tobytes()
+    def of_run(self, run: bytes) -> bytes:
+        """The same for a run, which is not remembered."""
+        if run.isascii():
+            return self.of_words(runs.words(run.decode()))
+        return self.of_words([word.lower() for word in words(runs.text_of(run))])
+
+    def of_words(self, words: Sequence[str]) -> bytes:
+        """The same for words, lower-cased."""
+        return b"".join(map(self._words.__getitem__, words))
+
+    def _spell(self, word: str) -> bytes:
+        whole = self._ids.get(word)
+        return array("H", self._parts(word) if whole is None else (whole,)).tobytes()
 
     def _parts(self, word: str) -> list[int]:
         found: list[int] = []

@@ -69,6 +69,14 @@ class StaticEmbedder:
         """The text's pieces, each in two bytes."""
         return self._pieces.ids(text)
 
+    def spell_run(self, run: bytes) -> bytes:
+        """The pieces of a run of letters, worked out anew."""
+        return self._pieces.of_run(run)
+
+    def spell_words(self, words: Sequence[str]) -> bytes:
+        """The pieces of the words that a run is made of."""
+        return self._pieces.of_words(words)
+
     def embed_spelt(self, texts: Sequence[bytes]) -> NDArray[np.float32]:
         """One row per spelt text, as of a passage."""
         return self._embed_spelt(texts, _PASSAGE)

@@ -12,21 +12,23 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from multiprocessing.connection import Connection
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 from refdesk.errors import ParseFailed, RefdeskError
 from refdesk.model import Chunk, Chunking, Content, Parsed, Reference, Skipped, Symbol
-from refdesk.ports import Embedder, Parser
-from refdesk.prepare import Embedded, Missing, Prepared, embed_missing, prepare
+from refdesk.ports import Embedder, Parser, WordMatching
+from refdesk.prepare import Embedded, Missing, Prepared, Readings, embed_missing, prepare
 
 STALLED_S = 60.0  # a group that takes longer is taken apart, a file that takes longer is skipped
 _COLLECT_EVERY = 30  # groups; what parsing leaves behind holds no circles but in errors
 
 
-def prepare_one(parser: Parser, content: Content, chunking: Chunking) -> Prepared | Skipped:
+def prepare_one(
+    parser: Parser, content: Content, chunking: Chunking, readings: Readings | None = None
+) -> Prepared | Skipped:
     """The content parsed, with its keys and terms, or why there is nothing of it."""
     try:
-        return prepare(parser.parse(content, chunking))
+        return prepare(parser.parse(content, chunking), readings)
     except ParseFailed as error:
         return Skipped(path=content.path, reason=str(error))
     except (RecursionError, MemoryError, ValueError, LookupError, ArithmeticError, TypeError, AttributeError) as error:
@@ -106,20 +108,24 @@ def main_not_rerun() -> Iterator[None]:
 
 def _serve(pipe: Connection, parser: Parser, embedder: Embedder | None) -> None:
     gc.disable()
+    readings = Readings(cast(WordMatching, embedder)) if hasattr(embedder, "spell") else None
     with contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
         for number in count(1):
             group, chunking = pipe.recv()
-            found = [prepare_one(parser, content, chunking) for content in group]
-            made = _embedded(pipe, embedder, found) if embedder is not None else Embedded()
+            found = [prepare_one(parser, content, chunking, readings) for content in group]
+            made = _embedded(pipe, embedder, found, readings) if embedder is not None else Embedded()
             pipe.send(([_packed(one) for one in found], list(made.vectors), _matrix(made.vectors), made.pieces))
             if number % _COLLECT_EVERY == 0:
                 gc.collect()
 
 
-def _embedded(pipe: Connection, embedder: Embedder, found: Iterable[Prepared | Skipped]) -> Embedded:
+def _embedded(
+    pipe: Connection, embedder: Embedder, found: Iterable[Prepared | Skipped], readings: Readings | None
+) -> Embedded:
     """New vectors, after asking at the other end which are new."""
     prepared = [one for one in found if isinstance(one, Prepared)]
     chunks = (entry for one in prepared for entry in zip(one.vector_keys, one.parsed.chunks, strict=True))
+    spelt = {key: own for one in prepared for key, own in zip(one.vector_keys, one.spelt, strict=False)}
 
     def missing(keys: Iterable[bytes]) -> set[bytes]:
         pipe.send(list(keys))
@@ -127,7 +133,7 @@ def _embedded(pipe: Connection, embedder: Embedder, found: Iterable[Prepared | S
         return answer
 
     try:
-        return embed_missing(embedder, chunks, missing)
+        return embed_missing(embedder, chunks, missing, readings, spelt)
     except RefdeskError:  # the other end tries again, and can say what is wrong
         return Embedded()
 
