@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -16,6 +16,7 @@ from refdesk.store.engines import Engine, Matrix
 from refdesk.store.filters import Scope
 
 _MASKS = 32
+_WAITING = 8  # slices that are read ahead of what is done with their vectors
 _FEW_GONE = 256  # chunks that are fetched and left out; more are masked
 
 
@@ -41,17 +42,19 @@ class Table:
             self.engine.add(vectors)
             self.attributes.add(found)
 
-    def fill(self, slices: Iterable[Sequence[tuple[Any, ...]]], vectors: Callable[..., Matrix]) -> None:
-        """Takes many rows; while their vectors are worked on, which needs no Python, the next ones are read."""
+    def fill(
+        self, slices: Iterable[Sequence[tuple[Any, ...]]], add: Callable[[Sequence[tuple[Any, ...]]], None]
+    ) -> None:
+        """Takes many rows; while their vectors are added, which needs little Python, the next rows are read."""
+        waiting: deque[Future[None]] = deque()
         with ThreadPoolExecutor(1) as beside:
-            before: Future[None] | None = None
             for found in slices:
-                if before is not None:
-                    before.result()
-                before = beside.submit(lambda rows: self.engine.add(vectors(rows)), found)
+                waiting.append(beside.submit(add, found))
                 self.attributes.add(found)
-            if before is not None:
-                before.result()
+                if len(waiting) > _WAITING:
+                    waiting.popleft().result()
+            for one in waiting:
+                one.result()
 
     def remove(self, chunk_ids: Collection[int]) -> None:
         """Lets go of those of the chunks that are here."""

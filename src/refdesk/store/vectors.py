@@ -107,13 +107,18 @@ class VectorIndex:
             return
         sample = _sample(db)
         self._dimension = sample.shape[1]
-        codes = None
+        engine = Engine(Rows.empty(self._dimension, count))
         if count > EXACT_UP_TO and len(sample) > 1 and turbovec_takes(self._dimension):
-            codes = Codes.calibrated(sample)
             self._calibrated_at = count
-        self._base = Table(Engine(Rows.empty(self._dimension, count), codes))
+
+        def add(found: Sequence[tuple[Any, ...]]) -> None:
+            if self._calibrated_at and engine.codes is None:
+                engine.codes = Codes.calibrated(sample)
+            engine.add(_vectors(found))
+
+        self._base = Table(engine)
         cursor = db.execute(_SELECT + "ORDER BY c.id")
-        self._base.fill(iter(lambda: cursor.fetchmany(_SLICE), []), _vectors)
+        self._base.fill(iter(lambda: cursor.fetchmany(_SLICE), []), add)
 
     def replace(self, db: sqlite3.Connection, chunk_ids: Sequence[int]) -> None:
         """Takes these chunks from the record as they are now."""
