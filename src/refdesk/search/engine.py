@@ -19,7 +19,7 @@ from refdesk.search.understand import Understood, understand
 _POOL = 120  # candidates from each index; the same for every page, so that pages fit together
 _POOL_OF_COPIES = 8 * _POOL
 RERANKED = 40  # of the fused candidates, how many are looked at closely
-_RERANKED_BY_NAME = 24  # for a name or a path: where it is defined is among the first of any index
+_RERANKED_BY_PATH = 24  # for a path: its file is among the first of any index
 _NOTHING = "nothing relevant was found; a search by keywords alone shows what shares a word with the query"
 _PER_DOCUMENT = 5  # hits of one document before its others step back
 _END = "Only the best {} passages are ranked, and these were the last of them: narrow the query or the filters."
@@ -167,7 +167,7 @@ class Engine:
 
 def closely(asked: Understood) -> int:
     """How many candidates are looked at closely."""
-    return RERANKED if asked.kind in _READ else _RERANKED_BY_NAME
+    return _RERANKED_BY_PATH if asked.kind == "path" else RERANKED
 
 
 def first_of_each_text(view: View, ids: Sequence[int], ordered: Sequence[int]) -> list[int]:

@@ -35,6 +35,10 @@ _KINDS = {
 }  # fmt: skip
 _OF_KIND = {kind: feature for feature, kinds in _KINDS.items() for kind in kinds}
 _USUAL_TOKENS = 100
+# What a definition counts for that
+_ANOTHER_SPELLING = 0.6  # is spelt otherwise than it was typed
+_IN_PASSING = 0.6  # stands among others in its passage
+_NOT_ITS_OWN = 0.8  # is not, or not known to be, the member of what was named before it
 
 _PROSE = frozenset({"section", "preamble", "page", "paragraph", "file"})
 
@@ -124,9 +128,21 @@ def _definition(stored: StoredChunk, asked: Understood) -> dict[str, float]:
     for position, name in enumerate(reversed(asked.names)):
         if name in defined:
             whole = len(defined) == 1 or name == _name_of(stored.chunk.title)
-            is_meant = asked.kind == "symbol" and position == 0
-            return {"definition" if is_meant else "named": 1.0 if whole else 0.6}
+            if asked.kind == "symbol" and position == 0:
+                return {"definition": _meant(stored.chunk.symbols, asked, whole=whole)}
+            return {"named": 1.0 if whole else 0.6}
     return {} if defined.isdisjoint(_spelt_names(asked.words)) else {"spelt name": 1.0}
+
+
+def _meant(symbols: Sequence[str], asked: Understood, *, whole: bool) -> float:
+    """How surely a definition is the one asked for: all of the passage, within its type, spelt as it was typed."""
+    as_typed = not asked.spelt or any(symbol.rpartition(".")[2] == asked.spelt for symbol in symbols)
+    value = 1.0 if as_typed else _ANOTHER_SPELLING
+    owned = asked.names[-2:]
+    if len(owned) < 2:
+        return value if whole else value * _IN_PASSING
+    is_member = any(tuple(map(analyse.joined_name, symbol.split(".")))[-2:] == owned for symbol in symbols)
+    return value if is_member else value * (_NOT_ITS_OWN if whole else _IN_PASSING)
 
 
 @lru_cache(maxsize=64)

@@ -12,6 +12,7 @@ QueryKind = Literal["symbol", "path", "error", "code", "words"]
 
 _QUOTED = re.compile(r'"([^"]{2,})"')
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|#|->|/)[A-Za-z_$][\w$]*)*(?:\(\))?[?!]?")
+_PARTS = re.compile(r"\.|::|#|->|/")
 _COMPOUND = re.compile(r"[a-z0-9][A-Z]|_\w|\w_|::|->|\w\.\w|\(\)$|[A-Z]{2,}[a-z]|^[A-Z][a-z0-9]+[A-Z]")
 _PATH = re.compile(r"^[\w@.+\-/\\]+\.[A-Za-z0-9]{1,8}$|^[\w@.+\-]+(?:/[\w@.+\-]+)+/?$")
 _ERROR = re.compile(
@@ -35,6 +36,7 @@ class Understood:
     terms: tuple[str, ...]  # analysed, without stop words, in order, each once
     quoted: tuple[str, ...]  # what stood in quotes
     names: tuple[str, ...]  # joined forms of the identifiers a definition could have
+    spelt: str  # the last part of a symbol as it was typed, "" where its letters tell nothing
     words: tuple[str, ...]  # joined forms of all words, for names spelt with blanks
 
 
@@ -44,11 +46,13 @@ def understand(text: str) -> Understood:
     every = tuple(dict.fromkeys(analyse.terms(text)))
     content = tuple(term for term in every if term not in _STOP)
     stripped = text.strip()
+    kind = _kind(stripped)
     return Understood(
-        kind=_kind(stripped),
+        kind=kind,
         terms=content or every,
         quoted=quoted,
         names=_names(stripped),
+        spelt=_spelt(stripped) if kind == "symbol" else "",
         words=tuple(analyse.names(text)),
     )
 
@@ -71,12 +75,18 @@ def _is_dotted_name(text: str) -> bool:
     return "/" not in text and bool(head) and (len(last) > 4 or not last.islower())
 
 
+def _spelt(symbol: str) -> str:
+    """The name as it was typed where somebody cared how: `desk` may mean `Desk`, `Desk` and `desk()` are meant so."""
+    name = _PARTS.split(symbol.removesuffix("()"))[-1]
+    return name if "_" in name or not name.islower() or symbol.endswith("()") else ""
+
+
 def _names(text: str) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for match in _IDENTIFIER.finditer(text):
         name = match.group().removesuffix("()")
         if " " in text and not _COMPOUND.search(match.group()):
             continue
-        for part in re.split(r"\.|::|#|->|/", name):
+        for part in _PARTS.split(name):
             found.update(dict.fromkeys(analyse.names(part)))
     return tuple(found)

@@ -38,6 +38,31 @@ def test_the_definition_of_a_symbol_is_first_whatever_the_blend(library: Desk, a
     assert "definition" in library.search(Query(text="flush_pages", alpha=alpha, explain=True)).hits[0].explanation
 
 
+NAMESAKES = {
+    "src/model.py": "class Filters:\n    languages: tuple[str, ...] = ()\n    paths: tuple[str, ...] = ()\n",
+    "src/search.py": "def _filters(options):\n    return Filters(filters=options['filters'])\n",
+    "src/ask.py": "def filters(given):\n    filters = Filters(given)\n    return filters\n",
+    "src/desk.py": "def languages():\n    return list(LANGUAGES)\n",
+}
+
+
+@pytest.mark.parametrize(
+    ("asked", "path"),
+    [
+        ("Filters", "src/model.py"),
+        ("filters()", "src/ask.py"),
+        ("_filters", "src/search.py"),
+        ("Filters.languages", "src/model.py"),
+        ("languages", "src/desk.py"),
+    ],
+)
+def test_a_name_that_is_spelt_as_it_was_typed_comes_before_its_namesakes(
+    desk: Desk, tree: Tree, asked: str, path: str
+) -> None:
+    desk.index(tree(NAMESAKES), "code", name="code")
+    assert desk.search(Query(text=asked)).hits[0].stored.document.path == path
+
+
 def test_tests_and_generated_code_stand_behind(library: Desk) -> None:
     found = [hit.stored.document.path for hit in library.search(Query(text="flush the pages of the store")).hits]
     assert found.index("src/store.py") < found.index("tests/test_store.py")
