@@ -58,10 +58,18 @@ class Desk:
 
     @cached_property
     def engine(self) -> Engine:
+        return self._engine(self.embedder)
+
+    @cached_property
+    def _by_words(self) -> Engine:
+        """For queries that need no vectors: they are answered also where there is no embedder to be had."""
+        return self._engine(None)
+
+    def _engine(self, embedder: Embedder | None) -> Engine:
         if not self.settings.precise:
-            return Engine(self.store, self.embedder)
+            return Engine(self.store, embedder)
         judge = self._parts.judge(self.settings)
-        return Engine(self.store, self.embedder, judge, () if judge else (_NOT_PRECISE,))
+        return Engine(self.store, embedder, judge, () if judge else (_NOT_PRECISE,))
 
     def close(self) -> None:
         if "store" in self.__dict__:
@@ -71,7 +79,7 @@ class Desk:
         """The page of hits that the query asks for; an unknown collection is an error."""
         for name in query.filters.collections:
             self.collection(name)
-        return self.engine.search(query)
+        return (self._by_words if query.alpha == 0.0 or query.exact else self.engine).search(query)
 
     # --- collections ---------------------------------------------------------------------------
 
@@ -291,5 +299,6 @@ class Desk:
             raise EmbedderMismatch(
                 f"The library's vectors were made by {kept.name} {kept.version}, not by"
                 f" {embedder.identity.name} {embedder.identity.version}.",
-                "Run `refdesk reembed` to replace them, or set the embedder that made them.",
+                "Run `refdesk reembed` to replace them, or set the embedder that made them; with an alpha of 0 words"
+                " alone are searched.",
             )

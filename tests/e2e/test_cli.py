@@ -152,6 +152,17 @@ def test_without_an_embedder_answers_say_so(tmp_path: Path, shop: Path) -> None:
     assert answer["notes"] == ["keywords only: no embedder is set"]
 
 
+def test_words_alone_are_searched_also_where_the_embedder_can_not_be_had(tmp_path: Path, shop: Path) -> None:
+    library = tmp_path / "library"
+    run(library, "index", str(shop), "--name", "shop")
+    (tmp_path / "refdesk.toml").write_text('embedder = "onnx"\nembedder_path = "no/such/model"\n')
+    said = run(library, "search", "charge", code=6, cwd=tmp_path).stderr
+    assert "no/such/model" in said
+    for option in (("--alpha", "0"), ("--exact",)):
+        answer = json.loads(run(library, "search", "charge", *option, "--json", cwd=tmp_path).stdout)
+        assert (answer["hits"][0]["path"], answer["notes"]) == ("app/pay.py", [])
+
+
 def test_the_library_is_found_from_a_folder_below(tmp_path: Path, shop: Path) -> None:
     run(shop / ".refdesk", "index", str(shop), "--name", "shop")
     command = [sys.executable, "-m", "refdesk", "search", "charge", "--json"]

@@ -153,8 +153,8 @@ class Code:
         refreshed = self._refresher.refresh(collection)
         limit = arguments.get("limit", 10)
         query = Query(text=text, filters=_filters(collection, inside, arguments), limit=limit, alpha=0.0)
-        prose = self._desk.engine.search(replace(query, filters=replace(query.filters, extensions=_PROSE))).hits
-        code = self._desk.engine.search(replace(query, limit=5 * limit)).hits
+        prose = self._desk.search(replace(query, filters=replace(query.filters, extensions=_PROSE))).hits
+        code = self._desk.search(replace(query, limit=5 * limit)).hits
         commented = [hit for hit in code if _in_comment(text, hit) and hit.stored.document.id not in _owners(prose)]
         hits = sorted([*prose, *commented], key=lambda hit: (-hit.score, hit.stored.id))[:limit]
         return self._answer(arguments, context, collection, hits, refreshed, {})

@@ -7,8 +7,7 @@ from refdesk.crawl.state import target_of
 from refdesk.crawl.tables import CRAWL_FILE
 from refdesk.crawl.urls import clean
 from refdesk.desk import Desk
-from refdesk.model import Collection, Document, Hit, Page, Query
-from refdesk.search.engine import Engine
+from refdesk.model import Collection, Document, Hit, Query
 from refdesk.tokens import count
 from refdesk.toolsets.contract import CallContext, Json, RpcErrors, Text, Tool, ToolAnswer, ToolHints, Toolset
 from refdesk.toolsets.icons import icon
@@ -119,7 +118,7 @@ class _Pages:
         source = self._wanted(arguments["source_id"]) if arguments.get("source_id") else None
         filters = chosen(arguments.get("filters", {}), source)
         query = Query(text=text, filters=filters, limit=arguments["limit"], alpha=float(arguments["alpha"]))
-        page = self._found(query)
+        page = self._desk.search(query)
         context.log.info("qurio_search found %d", len(page.hits))
         meta: Json = {"refdesk/notes": list(page.notes)} if page.notes else {}
         if not page.hits:
@@ -127,10 +126,6 @@ class _Pages:
             return ToolAnswer.of_text("No results found.", meta=meta)
         ids = {one.name: one.id for one in self._desk.store.collections()}
         return ToolAnswer.of_text(_results(page.hits, ids), meta=meta)
-
-    def _found(self, query: Query) -> Page:
-        """Keywords alone are looked up without any embedder, so that none has to load, fit or be there."""
-        return Engine(self._desk.store, None).search(query) if query.alpha == 0.0 else self._desk.search(query)
 
     def list_sources(self, arguments: Json, context: CallContext) -> ToolAnswer:
         listed = self._desk.store.collections()
