@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -11,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from refdesk.commands.desk import told_on_stderr
 from tests.mcp_client.stdio import environment
 
 CODE = {
@@ -84,6 +87,31 @@ def test_a_line_break_in_a_file_name_breaks_no_line(tmp_path: Path, shop: Path) 
     listed = run(library, "documents", "shop").stdout.splitlines()
     assert len(listed) == 4
     assert sum(line.endswith(r"odd\nname\x1b[31m.py") for line in listed) == 1
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals there")
+def test_what_was_indexed_does_not_steer_the_terminal(tmp_path: Path, shop: Path) -> None:
+    import pty
+
+    library = tmp_path / "library"
+    (shop / "odd.txt").write_text("a harmless\tline\x1b[31m\x1b]0;owned\x07 with\u3000a blank\u202e and more\n")
+    run(library, "index", str(shop), "--name", "shop")
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "refdesk", "--library", str(library), "search", "harmless", "--limit", "1"]
+    subprocess.run(command, stdout=theirs, env=environment(), check=True)
+    os.close(theirs)
+    said = os.read(ours, 100_000).decode()
+    assert "a harmless\tline\\x1b[31m\\x1b]0;owned\\x07 with\u3000a blank\\u202e and more" in said
+
+
+def test_a_file_name_is_not_taken_for_markup_of_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    with told_on_stderr("indexing") as tell:
+        tell(1, 2, "odd[/b].py")
 
 
 def test_status_says_why(tmp_path: Path, shop: Path) -> None:

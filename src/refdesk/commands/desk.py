@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from refdesk.progress import Progress
 
 _LINE_EVERY_S = 3.0
+_STEERING = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
 Tell = Callable[[int, int, str], None]  # how much is done, of how much, and what is looked at
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print only JSON on stdout.")
@@ -49,6 +51,11 @@ def on_one_line(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
+def shown(text: str) -> str:
+    """The text as it is, but with what would steer a terminal, or turn the direction of writing, escaped."""
+    return _STEERING.sub(lambda found: found.group().encode("unicode_escape").decode("ascii"), text)
+
+
 @contextmanager
 def told_on_stderr(what: str) -> Iterator[Tell]:
     """A bar where stderr is a terminal, a line every few seconds where it is not."""
@@ -57,11 +64,16 @@ def told_on_stderr(what: str) -> Iterator[Tell]:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bar
 
-        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+        columns = (
+            TextColumn("{task.description}", markup=False),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+        )
         with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task(what, total=None)
             yield lambda done, total, at: bar.update(
-                task, completed=done, total=total or None, description=f"{what} {at[-40:]}"
+                task, completed=done, total=total or None, description=f"{what} {on_one_line(at[-40:])}"
             )
         return
     last = time.monotonic()
@@ -70,7 +82,7 @@ def told_on_stderr(what: str) -> Iterator[Tell]:
         nonlocal last
         if time.monotonic() - last >= _LINE_EVERY_S:
             last = time.monotonic()
-            click.echo(f"{what}: {done}{f' of {total}' if total else ''} {at}", err=True)
+            click.echo(f"{what}: {done}{f' of {total}' if total else ''} {on_one_line(at)}", err=True)
 
     yield line
 

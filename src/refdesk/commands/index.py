@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import click
 
-from refdesk.commands.desk import desk_from, json_option, print_json, progress_on_stderr
+from refdesk.commands.desk import desk_from, json_option, on_one_line, print_json, progress_on_stderr
 from refdesk.corpus import write_metadata
 from refdesk.desk import Desk
 from refdesk.errors import LoadFailed
@@ -146,7 +146,7 @@ def _show(report: Report, as_json: bool) -> None:
         if left_out:
             click.echo(f"{len(left_out)} {title}:", err=True)
             for one in left_out[:_SHOWN]:
-                click.echo(f"  {one.path}: {one.reason}", err=True)
+                click.echo(f"  {on_one_line(one.path)}: {on_one_line(one.reason)}", err=True)
             if len(left_out) > _SHOWN:
                 click.echo(f"  … and {len(left_out) - _SHOWN} more: --json lists them", err=True)
     if ignored:

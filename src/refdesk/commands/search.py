@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from refdesk.commands.desk import desk_from, json_option, on_one_line, print_json
+from refdesk.commands.desk import desk_from, json_option, on_one_line, print_json, shown
 from refdesk.desk import Desk
 from refdesk.model import Filterable, Filters, Hit, Page, Query
 
@@ -130,6 +130,6 @@ def _show(page: Page) -> None:
         about = " ".join(on_one_line(part) for part in (chunk.kind, chunk.title) if part)
         click.echo(f"{number}. {place}  {about}  [{document.collection}] {hit.score:.2f}")
         for line in hit.snippet.splitlines():
-            click.echo(f"     {line}")
+            click.echo(f"     {shown(line)}")
         if hit.explanation:
             click.echo("     " + "; ".join(f"{name}: {value}" for name, value in hit.explanation.items()))
