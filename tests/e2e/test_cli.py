@@ -75,6 +75,15 @@ def test_a_filter_that_nothing_has_lists_what_there_is(tmp_path: Path, shop: Pat
     assert told["hits"] == []
     assert told["notes"] == ["No passage has the kind poem. There are: file, function."]
     assert run(library, "search", "charge", "--language", "python").stderr == ""
+    said = run(library, "search", "charge", "--path", "nosuch/**").stderr
+    assert said.startswith("note: No path matches nosuch/**.")
+    assert "No path" not in run(library, "search", "qqzzqq", "--path", "app").stderr
+    run(library, "ingest", "data:,harps", "--collection", "notes", "--meta", "team=core")
+    said = run(library, "search", "harps", "--meta", "team=corps", "--meta", "tema=core").stderr.splitlines()
+    assert said == [
+        "note: No passage has team=corps. There are: core.",
+        "note: No passage has tema=core. None has a value for tema.",
+    ]
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="file names have no line breaks there")

@@ -11,6 +11,9 @@ import click
 from refdesk.commands.desk import desk_from, json_option, on_one_line, print_json, shown
 from refdesk.desk import Desk
 from refdesk.model import Filterable, Filters, Hit, Page, Query
+from refdesk.store import globs
+
+_LISTED = 40
 
 
 @click.command()
@@ -67,7 +70,7 @@ def search(context: click.Context, /, query: str, as_json: bool, **options: Any)
 
 
 def _unknown(desk: Desk, filters: Filters) -> Iterator[str]:
-    """For each kind, language or extension that no passage has, a note that lists those there are."""
+    """For each filter that no passage passes, a note that lists what there is."""
     asked: tuple[tuple[Filterable, tuple[str, ...]], ...] = (
         ("kind", filters.kinds),
         ("language", filters.languages),
@@ -77,6 +80,19 @@ def _unknown(desk: Desk, filters: Filters) -> Iterator[str]:
         known = [one for one in desk.store.values(what) if one] if wanted else []
         if unknown := [one for one in wanted if one not in known]:
             yield f"No passage has the {what} {', '.join(unknown)}. There are: {', '.join(known)}."
+    for glob in filters.paths:
+        if not any(map(globs.compile(glob).fullmatch, _paths(desk, filters))):
+            yield f"No path matches {glob}. `refdesk documents NAME` lists them."
+    for key, wanted in filters.metadata:
+        known = list(desk.store.view(Filters(collections=filters.collections)).facet_values(key))
+        if unknown := [one for one in wanted if one not in known]:
+            there = f"There are: {', '.join(sorted(known)[:_LISTED])}." if known else f"None has a value for {key}."
+            yield f"No passage has {key}={', '.join(unknown)}. {there}"
+
+
+def _paths(desk: Desk, filters: Filters) -> Iterator[str]:
+    for name in filters.collections or [one.name for one in desk.store.collections()]:
+        yield from desk.store.file_states(name)
 
 
 def _filters(options: dict[str, Any]) -> Filters:
