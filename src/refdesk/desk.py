@@ -256,12 +256,10 @@ class Desk:
         states = self.store.file_states(collection.name)
         source = self._folder_source(collection)
         walked = {one.path: (one.size, one.modified_ns) for one in source.walk() if isinstance(one, Found)}
-        unreadable = {one.path for one in self.store.skipped(collection.name)}
         changed = [
             path
             for path in sorted(states.keys() | walked.keys())
-            if path not in unreadable
-            and (path not in states or walked.get(path) != (states[path].size, states[path].modified_ns))
+            if path not in states or walked.get(path) != (states[path].size, states[path].modified_ns)
         ]
         return len(states.keys() - changed), changed
 

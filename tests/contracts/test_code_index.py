@@ -153,6 +153,18 @@ def test_a_deleted_file_and_one_replaced_by_a_folder_are_gone(client: Client, ro
     assert found(client, root, "glockenspiel")[0]["path"] == "module_1.py/inner.py"
 
 
+def test_a_file_that_was_empty_is_found_once_it_is_filled(client: Client, root: Path) -> None:
+    write_modules(root, "first", 2)
+    (root / "new.py").touch()
+    (root / "odd.txt").write_bytes(b"a\0b")
+    client.json("index_codebase", path=str(root))
+    (root / ".gitignore").write_text("*.log\n")
+    meta = asked_with_meta(client, root, "module")[1]
+    assert (meta["refdesk/refreshed"], meta.get("refdesk/pending")) == (0, None)
+    (root / "new.py").write_text("def glockenspiel():\n    return 1\n")
+    assert found(client, root, "glockenspiel")[0]["path"] == "new.py"
+
+
 def asked_with_meta(client: Client, root: Path, query: str) -> tuple[dict[str, bool], dict[str, Any]]:
     """Which hits are stale, by path, and what the answer says of its freshness."""
     arguments = {"query": query, "path": str(root), "format": "json", "limit": 100, "semantic_weight": 0.0}

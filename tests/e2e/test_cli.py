@@ -135,7 +135,25 @@ def test_status_says_why(tmp_path: Path, shop: Path) -> None:
     assert json.loads(run(library, "status", str(shop / "app/pay.py"), "--json").stdout)["up_to_date"] is False
     folder = json.loads(run(library, "status", str(shop), "--json").stdout)
     assert folder["changed"] == ["app/pay.py"]
+    assert "changed: 1\n  app/pay.py\nskipped: 4\n" in run(library, "status", str(shop)).stdout
+    (shop / "more").mkdir()
+    (shop / "more/new.py").write_text("x = 1\n")
+    inner = json.loads(run(library, "status", str(shop / "app"), "--json").stdout)
+    assert (inner["documents"], inner["unchanged"], inner["changed"]) == (2, 1, ["app/pay.py"])
+    assert (inner["skipped_total"], inner["up_to_date"]) == (0, False)
     assert run(library, "status", str(tmp_path), code=3).stderr
+
+
+def test_status_sees_that_an_empty_file_was_filled(tmp_path: Path, shop: Path) -> None:
+    library = tmp_path / "library"
+    (shop / "app/new.py").touch()
+    run(library, "index", str(shop), "--name", "shop")
+    assert json.loads(run(library, "status", str(shop), "--json").stdout)["up_to_date"] is True
+    assert json.loads(run(library, "status", str(shop / "app/new.py"), "--json").stdout)["reason"] == "empty file"
+    (shop / "app/new.py").write_text("def refund(card):\n    return gateway.refund(card)\n")
+    assert json.loads(run(library, "status", str(shop), "--json").stdout)["changed"] == ["app/new.py"]
+    said = json.loads(run(library, "status", str(shop / "app/new.py"), "--json").stdout)["reason"]
+    assert said == "changed since it was left out (empty file): index again"
 
 
 def test_ingest_and_backup(tmp_path: Path, shop: Path) -> None:

@@ -15,6 +15,8 @@ from refdesk.desk import Desk
 from refdesk.errors import NotFound
 from refdesk.model import Collection, Found, Skipped
 
+_LISTED = 50  # paths that `status` names
+
 
 @click.command()
 @json_option
@@ -126,7 +128,7 @@ def status(context: click.Context, path: Path, as_json: bool) -> None:
         if collection is None:
             raise NotFound(f"{path} is in no indexed folder.", "`refdesk index` its folder first.")
         if path.is_dir() and not isinstance(walked, Skipped):
-            answer = _folder_status(desk, collection)
+            answer = _folder_status(desk, collection, path)
         else:
             answer = {"path": str(path), "collection": collection.name, "indexed": document is not None}
             if document is not None:
@@ -139,29 +141,49 @@ def status(context: click.Context, path: Path, as_json: bool) -> None:
             if isinstance(walked, Skipped):
                 answer["reason"] = walked.reason
             elif document is None:
-                kept = {one.path: one.reason for one in desk.store.skipped(collection.name)}
-                relative = path.absolute().relative_to(collection.root).as_posix()
-                answer["reason"] = kept.get(relative, "not seen yet: index again")
+                answer["reason"] = _why_left_out(desk, collection, path)
     if as_json:
         print_json(answer)
         return
     for key, value in answer.items():
-        click.echo(f"{key.replace('_', ' ')}: {value}")
+        if isinstance(value, list):
+            for one in value:
+                click.echo(f"  {on_one_line(one)}")
+            if len(value) == _LISTED:
+                click.echo(f"  … at most {_LISTED} are named")
+        else:
+            click.echo(f"{key.removesuffix('_total').replace('_', ' ')}: {value}")
 
 
-def _folder_status(desk: Desk, collection: Collection) -> dict[str, object]:
-    skipped = desk.store.skipped(collection.name)
-    fresh, changed = desk.freshness(collection)
+def _why_left_out(desk: Desk, collection: Collection, path: Path) -> str:
+    """Why a file that a walk would take has no document."""
+    kept = {one.path: one.reason for one in desk.store.skipped(collection.name)}
+    relative = path.absolute().relative_to(collection.root).as_posix()
+    if relative not in kept:
+        return "not seen yet: index again"
+    changed = relative in desk.freshness(collection)[1]
+    return f"changed since it was left out ({kept[relative]}): index again" if changed else kept[relative]
+
+
+def _folder_status(desk: Desk, collection: Collection, path: Path) -> dict[str, object]:
+    """What is kept of the folder, which is the collection's or one within it, and what is not."""
+    inside = path.resolve().relative_to(Path(collection.root).resolve()).as_posix()
+    below = "" if inside == "." else f"{inside}/"
+    known = [one for one in desk.store.file_states(collection.name) if one.startswith(below)]
+    skipped = [one for one in desk.store.skipped(collection.name) if one.path.startswith(below)]
+    changed = [one for one in desk.freshness(collection)[1] if one.startswith(below)]
     return {
         "collection": collection.name,
         "kind": collection.kind,
         "root": collection.root,
-        "documents": desk.store.count_documents(collection.name),
+        **({"path": str(path)} if below else {}),
+        "documents": len(known),
         "up_to_date": not changed,
-        "unchanged": fresh,
-        "changed": changed[:50],
-        "skipped": [f"{one.path}: {one.reason}" for one in skipped[:50]],
+        "unchanged": len(set(known).difference(changed)),
+        "changed_total": len(changed),
+        "changed": changed[:_LISTED],
         "skipped_total": len(skipped),
+        "skipped": [f"{one.path}: {one.reason}" for one in skipped[:_LISTED]],
     }
 
 

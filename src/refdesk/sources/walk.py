@@ -129,8 +129,8 @@ class FolderSource:
     def _decide(self, frame: _Frame, entry: os.DirEntry[str], path: str) -> Found | Skipped | None:
         """A file that is not known, or not as it was; None when it is gone."""
         folder, _, layer, unchanged = frame
-        before = self._known_skipped.get(path, "") if unchanged else ""
-        if before.startswith(LASTING):
+        before = self._known_skipped.get(path, "")
+        if unchanged and before.startswith(LASTING):
             return Skipped(path=path, reason=before)
         if reason := why_not_file(folder.rstrip("/"), entry.name, layer):
             return Skipped(path=_printable(path), reason=reason)
@@ -142,6 +142,7 @@ class FolderSource:
             return Skipped(path=path, reason=f"can't be read: {error.strerror}")
         if reason := why_not_stat(self.root, entry.path, state, self._max):
             return Skipped(path=path, reason=reason)
+        # Whatever the rules are now, what is in it was looked at before.
         if before and self._before.rejected.get(path) == [state.st_size, state.st_mtime_ns]:
             self._now.rejected[path] = [state.st_size, state.st_mtime_ns]
             return Skipped(path=path, reason=before)
