@@ -10,7 +10,7 @@ import pytest
 from refdesk.app import open_desk
 from refdesk.desk import Desk
 from refdesk.settings import Settings
-from refdesk.toolsets.contract import ToolAnswer
+from refdesk.toolsets.contract import DirectContext, ToolAnswer
 from refdesk.toolsets.rag_notices import Notices
 
 TEXT = "# {}\n\nFirst words.\n\n## More\n\nOther words.\n"
@@ -95,5 +95,5 @@ def test_what_a_call_told_itself_is_not_told_again(desks: Desks) -> None:
         desks.write("note.md", "All is new.\n")
         return ToolAnswer((), updated=(note,))
 
-    desks.notices.telling(ingest)({}, None)  # type: ignore[arg-type]
+    desks.notices.telling(ingest)({}, DirectContext())
     assert desks.poll() == []

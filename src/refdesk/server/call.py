@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
@@ -14,7 +13,7 @@ from urllib.request import url2pathname
 
 from refdesk.errors import Cancelled
 from refdesk.server.wire import RELATED_TASK, clean
-from refdesk.toolsets.contract import ClientCannot, Json, LogLevel, Question, Sample, Sampler
+from refdesk.toolsets.contract import ClientCannot, Json, LogLevel, Question, Sample, Sampler, Stoppable
 
 T = TypeVar("T")
 
@@ -37,7 +36,7 @@ class InputNeeded(BaseException):
         self.questions = dict(questions)
 
 
-class ServerCall:
+class ServerCall(Stoppable):
     """The `CallContext` of one call; its methods are for the worker thread, `cancel` for anyone."""
 
     def __init__(
@@ -54,6 +53,7 @@ class ServerCall:
         task_id: str | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> None:
+        super().__init__()
         self.correlation_id = correlation_id
         self.meta: Mapping[str, Any] = meta or {}
         self.version = version
@@ -66,22 +66,8 @@ class ServerCall:
         self._token = progress_token
         self._log_level = log_level
         self._task_id = task_id
-        self._stop = threading.Event()
         self._last: tuple[float, float] | None = None
         self._samples = 0
-
-    # ── stopping ──
-
-    @property
-    def cancelled(self) -> bool:
-        return self._stop.is_set()
-
-    def cancel(self) -> None:
-        self._stop.set()
-
-    def raise_if_cancelled(self) -> None:
-        if self._stop.is_set():
-            raise Cancelled("The call was cancelled.")
 
     # ── reporting ──
 

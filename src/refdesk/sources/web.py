@@ -7,7 +7,6 @@ import codecs
 import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from types import TracebackType
 
 import anyio
@@ -170,25 +169,6 @@ class WebClient:
         return TooLarge(f"{shown(target)} has more than the {self._max_bytes} bytes allowed.", "Raise max_fetch_bytes.")
 
 
-async def fetch_async(
-    url: str,
-    *,
-    allow_hosts: Iterable[str] = (),
-    max_bytes: int,
-    timeout_s: float,
-    etag: str = "",
-    last_modified: str = "",
-    resolve: Resolve = resolve_by_system,
-    ssl_context: ssl.SSLContext | None = None,
-) -> Fetched:
-    """The answer of one URL."""
-    client = WebClient(
-        allow_hosts=allow_hosts, max_bytes=max_bytes, timeout_s=timeout_s, resolve=resolve, ssl_context=ssl_context
-    )
-    async with client:
-        return await client.get(url, etag=etag, last_modified=last_modified)
-
-
 def fetch(
     url: str,
     *,
@@ -201,17 +181,13 @@ def fetch(
     ssl_context: ssl.SSLContext | None = None,
 ) -> Fetched:
     """The answer of one URL, for callers that are not in an event loop."""
-    ask = partial(
-        fetch_async,
-        url,
-        allow_hosts=allow_hosts,
-        max_bytes=max_bytes,
-        timeout_s=timeout_s,
-        etag=etag,
-        last_modified=last_modified,
-        resolve=resolve,
-        ssl_context=ssl_context,
-    )
+
+    async def ask() -> Fetched:
+        async with WebClient(
+            allow_hosts=allow_hosts, max_bytes=max_bytes, timeout_s=timeout_s, resolve=resolve, ssl_context=ssl_context
+        ) as client:
+            return await client.get(url, etag=etag, last_modified=last_modified)
+
     return anyio.run(ask)
 
 

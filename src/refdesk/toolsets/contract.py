@@ -169,15 +169,10 @@ class CallContext(Protocol):
         ...
 
 
-class DirectContext:
-    """A `CallContext` without a client: for the command line and for tests."""
+class Stoppable:
+    """What a call does when it is to end before it is done; anyone may ask for it, from any thread."""
 
-    def __init__(self, on_progress: Callable[[float, float | None, str | None], None] | None = None) -> None:
-        self.correlation_id = uuid.uuid4().hex
-        self.meta: Mapping[str, Any] = {}
-        self.log = logging.LoggerAdapter(logging.getLogger("refdesk.call"), {"correlation_id": self.correlation_id})
-        self.sampler: Sampler | None = None
-        self._on_progress = on_progress
+    def __init__(self) -> None:
         self._stop = threading.Event()
 
     @property
@@ -190,6 +185,18 @@ class DirectContext:
     def raise_if_cancelled(self) -> None:
         if self._stop.is_set():
             raise Cancelled("The call was cancelled.")
+
+
+class DirectContext(Stoppable):
+    """A `CallContext` without a client: for the command line and for tests."""
+
+    def __init__(self, on_progress: Callable[[float, float | None, str | None], None] | None = None) -> None:
+        super().__init__()
+        self.correlation_id = uuid.uuid4().hex
+        self.meta: Mapping[str, Any] = {}
+        self.log = logging.LoggerAdapter(logging.getLogger("refdesk.call"), {"correlation_id": self.correlation_id})
+        self.sampler: Sampler | None = None
+        self._on_progress = on_progress
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
         self.raise_if_cancelled()
