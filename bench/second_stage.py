@@ -1,4 +1,4 @@
-"""How long does the second stage take?  Processor time of weighing 50 candidates, for the queries of a quality set.
+"""How long does the second stage take?  Processor time of weighing the candidates, for the queries of a quality set.
 
 python -m bench.second_stage [--set python] [--libraries FOLDER] [--json FILE]
 """
@@ -33,11 +33,11 @@ def main() -> None:
     with indexed(known, "static", given.libraries) as desk:
         own = desk.engine
         for item in random.Random(1).sample(known.tune, QUERIES):
-            asked = understand(item.query)
-            _, fused, window = own._candidates(Query(text=item.query), asked)
-            stored = desk.store.chunks(window[: engine.RERANKED])
-            passages = list(stored.values())
-            scores = [fused[one.id] for one in passages]
+            query, asked = Query(text=item.query), understand(item.query)
+            found, fused, window = own._candidates(desk.store.view(), query, asked, engine.RERANKED)
+            first = window[: engine.RERANKED]
+            stored = desk.store.chunks([found.ids[at] for at in first])
+            passages, scores = [stored[found.ids[at]] for at in first], [fused[at] for at in first]
             started = time.process_time()
             counting = rerank.weighing(with_words=True)
             rerank.gains(rerank.values(passages, scores, asked, item.query, own._matcher, counting), counting)

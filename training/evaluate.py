@@ -18,6 +18,7 @@ import numpy as np
 from refdesk.analyse import terms
 from refdesk.embed.static import StaticEmbedder
 from refdesk.embed.wordllama import WordllamaEmbedder
+from refdesk.ports import Embedder
 
 SHARES = [0.1 * step for step in range(1, 10)]
 
@@ -71,7 +72,7 @@ def main() -> None:
         lexical = bm25(one["queries"], one["passages"])
         scaled = lexical / np.maximum(lexical.max(1, keepdims=True), 1e-6)
         rows["BM25"][of] = told(gains(lexical, gold))
-        models = {"refdesk-static": ours, "wordllama": WordllamaEmbedder()}
+        models: dict[str, Embedder] = {"refdesk-static": ours, "wordllama": WordllamaEmbedder()}
         cosines = {
             name: model.embed_queries(one["queries"]) @ model.embed_passages(one["passages"]).T
             for name, model in models.items()

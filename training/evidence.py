@@ -40,7 +40,7 @@ def ask(asking: Engine, text: str, filters: Filters = Filters()) -> dict[str, fl
     if not confidence.is_judged(asked):
         return None
     query = Query(text=text, filters=filters)
-    found, fused, window = asking._candidates(query, asked)
+    found, fused, window = asking._candidates(asking._store.view(filters), query, asked, engine.RERANKED)
     if len(found.nearest) < confidence.COMPARED or not found.cosines:
         return None
     ranked = asking._rerank(query, asked, found, fused, window[: engine.RERANKED], engine.RERANKED)

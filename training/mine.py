@@ -185,8 +185,9 @@ def _with_uses(functions: list[tuple[str, str, Unit]]) -> list[dict[str, object]
             if called is not None and called != number and len(calls[called]) < 2 and not is_definition:
                 calls[called].append(f"{unit.name}: {_lines_around(unit.body, call.start())}")
         is_test = "test" in path.lower()
-        if is_test and (tested := _tested(unit.name, joined)) not in (None, number):
-            tests[tested].append(unit.name)  # type: ignore[index]
+        tested = _tested(unit.name, joined) if is_test else None
+        if tested is not None and tested != number:
+            tests[tested].append(unit.name)
         found.append(
             {
                 "k": "f",

@@ -13,6 +13,7 @@ import json
 import shutil
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -62,7 +63,7 @@ def main() -> None:
         export(options.teacher, options.model)
     embedder = OnnxEmbedder(options.model)
     print(embedder.identity, flush=True)
-    kept = {}
+    kept: dict[str, Any] = {}
     for of, one in json.loads(options.sets.read_text()).items():
         for side, embed in (("queries", embedder.embed_queries), ("passages", embedder.embed_passages)):
             began, spent = time.perf_counter(), time.process_time()

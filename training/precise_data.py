@@ -55,7 +55,9 @@ def lists(path: Path) -> Lists:
     return Lists(
         Texts.of(packed["query"], packed["query_lengths"]),
         Texts.of(packed["passage"], packed["passage_lengths"]),
-        *(torch.from_numpy(one).to(DEVICE) for one in (chosen, scores, right)),
+        torch.from_numpy(chosen).to(DEVICE),
+        torch.from_numpy(scores).to(DEVICE),
+        torch.from_numpy(right).to(DEVICE),
         packed["package"],
         packed["set"],
         packed["found"],

@@ -17,6 +17,7 @@ import lzma
 import random
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from compose import corpus, split_lead
@@ -92,7 +93,7 @@ def read(path: Path) -> dict[str, np.ndarray]:
 # --- what the engine found ------------------------------------------------------------------------
 
 
-def lists_in(path: Path) -> Iterator[dict[str, object]]:
+def lists_in(path: Path) -> Iterator[dict[str, Any]]:
     with lzma.open(path, "rt", encoding="utf-8") as file:
         for line in file:
             if line.strip():
@@ -103,7 +104,9 @@ def pack_lists(paths: list[Path], out: Path) -> None:
     reader = Reader()
     passages: dict[tuple[str, str], int] = {}
     packages: dict[str, int] = {}
-    queries, chosen, counts, scores, right, package, of, found = [], [], [], [], [], [], [], []
+    queries: list[list[int]] = []
+    scores: list[float] = []
+    chosen, counts, right, package, of, found = [], [], [], [], [], []
     for path in paths:
         for one in lists_in(path):
             numbers = [passages.setdefault((where, text), len(passages)) for where, text in one["passages"]]
@@ -139,7 +142,7 @@ def pack_lists(paths: list[Path], out: Path) -> None:
 # --- pairs with neighbours ------------------------------------------------------------------------
 
 
-def pairs_of(record: dict[str, object], generator: random.Random) -> tuple[str, str] | None:
+def pairs_of(record: dict[str, Any], generator: random.Random) -> tuple[str, str] | None:
     """One query and its passage as the engine would show it, or nothing."""
     if record["k"] == "f":
         if not record["d"] or len(record["b"]) < 40:
@@ -235,7 +238,7 @@ def pack_start(folder: Path, out: Path) -> None:
     write(out, arrays)
 
 
-def _spelt(tokenizer: object, piece: str) -> list[int]:
+def _spelt(tokenizer: Any, piece: str) -> list[int]:
     """A part within a word is spelt with the pieces that go on, as it is found in a word."""
     ids = tokenizer.encode(piece.removeprefix("##"), add_special_tokens=False).ids
     if piece.startswith("##") and ids:

@@ -48,7 +48,7 @@ def main() -> None:
     model = PreciseModel()
     for name in NAMES:
         known = known_items(name, options.out)
-        items = [one for one in known.tune if understand(one.query).kind in engine._JUDGED]
+        items = [one for one in known.tune if understand(one.query).kind in engine._READ]
         read: list[Read] = []
         with indexed(known, "static", options.out / "tuning") as desk:
             for one in random.Random(1).sample(items, min(options.queries, len(items))):

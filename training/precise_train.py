@@ -12,6 +12,7 @@ import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import precise_data as data
@@ -146,7 +147,7 @@ def level(values: np.ndarray, there: np.ndarray) -> np.ndarray:
     return np.where(there, (values - np.nanmean(held, 1, keepdims=True)) / np.where(spread > 1e-9, spread, 1.0), -99.0)
 
 
-def report(model: Precise, found: Lists, numbers: np.ndarray, telling: torch.Tensor, name: str) -> dict[str, object]:
+def report(model: Precise, found: Lists, numbers: np.ndarray, telling: torch.Tensor, name: str) -> dict[str, Any]:
     """NDCG@10 of each set for each blend of the first stage's score with the model's."""
     given = judge(model, found, numbers, telling)
     asked = torch.from_numpy(numbers).to(DEVICE)
@@ -154,11 +155,11 @@ def report(model: Precise, found: Lists, numbers: np.ndarray, telling: torch.Ten
     right = (found.right[asked][:, :DEPTH].cpu().numpy()) & found.found[numbers][:, None]
     there = (found.chosen[asked][:, :DEPTH] >= 0).cpu().numpy() & (first > 0)
     mine, theirs = level(given, there), level(first, there)
-    lines: dict[str, object] = {}
+    lines: dict[str, Any] = {}
     for number, of in enumerate(SETS):
         own = found.set[numbers] == number
         if own.any():
-            reached = {
+            reached: dict[Any, float] = {
                 w: round(float(ndcg(w * mine[own] + (1 - w) * theirs[own], right[own]).mean()), 4) for w in BLENDS
             }
             lines[of] = {"lists": int(own.sum()), "best": round(float(right[own].any(1).mean()), 4), **reached}
@@ -200,7 +201,7 @@ def main() -> None:
             (found, data.draw_lists(found, learnt, max(8, options.batch * 3 // 4), options.others + 4), seconds[1]),
         ]
 
-    def measure(model: Precise, name: str) -> dict[str, object]:
+    def measure(model: Precise, name: str) -> dict[str, Any]:
         lines = {"dev": report(model, found, dev, telling, f"{name} dev")}
         if held is not None:
             lines["held"] = report(model, held, np.arange(min(options.most, len(held.set))), telling, f"{name} held")
@@ -215,8 +216,11 @@ def main() -> None:
         measure(teacher, "teacher")
     if "student" not in options.stages:
         return
-    teacher = load(place).to(DEVICE) if place.exists() else None
-    for variant in json.loads(options.variants.read_text()) if options.variants else [{"name": "student"}]:
+    known = load(place).to(DEVICE) if place.exists() else None
+    variants: list[dict[str, Any]] = (
+        json.loads(options.variants.read_text()) if options.variants else [{"name": "student"}]
+    )
+    for variant in variants:
         torch.manual_seed(2)
         options.rate, options.own, options.heat = (
             variant.get("rate", 2e-4),
@@ -226,7 +230,7 @@ def main() -> None:
         layers = variant.get("layers", [0, 2, 5])
         shape = Shape(size, layers=len(layers), narrow=variant.get("narrow", 128), places=variant.get("places", 96))
         student = start(shape, options.pack / "start.xz", layers, variant.get("drop", 0.0))
-        teach = teacher if variant.get("teacher", True) else None
+        teach = known if variant.get("teacher", True) else None
         train(student, telling, parts(variant.get("seconds", (120, 60))), options, teach, variant["name"])
         save(student, options.out / f"{variant['name']}.pt")
         lines = {"variant": variant, **measure(student, variant["name"])}

@@ -70,8 +70,8 @@ def _classes(package: str, root: Path, files: Path) -> list[Item]:
             continue
         places = {one.name: one for one in after.body if isinstance(one, ast.ClassDef)}
         for one in before.body:
-            said = isinstance(one, ast.ClassDef) and ast.get_docstring(one)
-            if said and one.name in places and "test" not in inner:
+            said = ast.get_docstring(one) if isinstance(one, ast.ClassDef) else None
+            if said and isinstance(one, ast.ClassDef) and one.name in places and "test" not in inner:
                 sentence = " ".join(re.split(r"(?<=[.!?])\s|\n\n", said.strip())[0].split())
                 if 4 <= len(sentence.split()) <= 30:
                     there = places[one.name]

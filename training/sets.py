@@ -71,13 +71,14 @@ def main() -> None:
     sets = {}
     for of, pairs in collected.items():
         seen: set[object] = set()
+        unique = []
         generator.shuffle(pairs)
         # A passage twice in a set, or a query twice, would have two right answers.
-        unique = [
-            pair
-            for pair in pairs
-            if not ({sketch(pair[1]), pair[0].lower()} & seen or seen.update({sketch(pair[1]), pair[0].lower()}))
-        ]
+        for pair in pairs:
+            marks = {sketch(pair[1]), pair[0].lower()}
+            if not marks & seen:
+                seen |= marks
+                unique.append(pair)
         unique = unique[:PASSAGES]
         asked = generator.sample(range(len(unique)), min(QUERIES, len(unique)))
         sets[of] = {"queries": [unique[i][0] for i in asked], "passages": [pair[1] for pair in unique], "gold": asked}

@@ -66,7 +66,7 @@ def train_teacher(options: argparse.Namespace, queries: Texts, passages: Texts, 
     optimizer = torch.optim.AdamW(model.parameters(), lr=options.teacher_rate, weight_decay=0.01)
     generator = np.random.default_rng(1)
     keep = ~is_dev(pairs.package)
-    batches = []
+    batches: list[np.ndarray] = []
     while len(batches) < options.teacher_steps:
         epoch = draw(pairs, keep, generator)
         batches += [
