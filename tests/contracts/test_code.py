@@ -100,7 +100,7 @@ def test_schemas_are_the_contracts(client: Client) -> None:
 def test_indexing_new_incremental_and_forced(client: Client, project: Path) -> None:
     first = client.json("index_codebase", path=str(project))
     assert (first["files"], first["written"], first["errors"]) == (6, 6, [])
-    assert any(one["path"] == "logo.png" and one["reason"] for one in first["skipped_files"])
+    assert (first["skipped_reasons"], first["skipped_files"]) == ("1 not text by its name", [])
     assert first["chunks"] > 6
     assert first["symbols"] > 4
     (project / "tool.py").write_text("def handle_logout(user):\n    return None\n")
@@ -117,13 +117,14 @@ def test_what_is_left_out_is_counted_and_only_the_telling_is_listed(client: Clie
         (project / f"out_{number}").mkdir()
         (project / f"icon_{number}.png").write_bytes(b"\x89PNG")
     (project / "zz_data.txt").write_bytes(b"a\x00b" * 50)
+    (project / "empty.py").touch()
+    (project / "node_modules").mkdir()
+    (project / "node_modules/x.js").write_text("x = 1\n")
     answer = client.json("index_codebase", path=str(project))
     assert answer["skipped"] == sum(int(part.split()[0]) for part in answer["skipped_reasons"].split(", "))
     assert answer["skipped_reasons"].startswith("60 ignored by .gitignore, 31 not text by its name")
-    listed = {one["path"]: one["reason"] for one in answer["skipped_files"]}
-    assert not [path for path in listed if path.startswith(("run_", "out_"))]
-    assert next(iter(listed)) == "zz_data.txt"
-    assert len(listed) == 6  # and five of the pictures
+    assert [one["path"] for one in answer["skipped_files"]] == ["zz_data.txt", "node_modules/"]
+    assert "1 empty file" in answer["skipped_reasons"]
 
 
 def test_results_have_every_field(indexed: Client, project: Path) -> None:

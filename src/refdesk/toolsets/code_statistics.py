@@ -16,7 +16,7 @@ from refdesk.toolsets.contract import Json
 
 LISTED = 20  # files that an answer names
 _OF_ONE_REASON = 5
-_EXPECTED = (IGNORED, HIDDEN, "git's own")  # counted, not listed
+_EXPECTED = (IGNORED, HIDDEN, "git's own", "empty file")  # counted, not listed
 _DETAIL = re.compile(r":| \(| to ")  # what follows differs from file to file
 
 
@@ -50,13 +50,15 @@ def _counted(skipped: Iterable[Skipped]) -> str:
 
 
 def _some_of_each(skipped: Iterable[Skipped]) -> list[Skipped]:
-    """The first few of each reason that is not expected; those first that a name alone did not decide."""
+    """The first few of each reason that may surprise, whole folders last; a file that its name decided does not."""
     seen: Counter[str] = Counter()
     found: list[Skipped] = []
-    for one in sorted(skipped, key=lambda one: one.reason.startswith(LASTING)):
+    for one in sorted(skipped, key=lambda one: one.path.endswith("/")):
+        if one.reason.startswith(_EXPECTED) or (one.reason.startswith(LASTING) and not one.path.endswith("/")):
+            continue
         stem = _stem(one)
         seen[stem] += 1
-        if seen[stem] <= _OF_ONE_REASON and not one.reason.startswith(_EXPECTED):
+        if seen[stem] <= _OF_ONE_REASON:
             found.append(one)
     return found
 
