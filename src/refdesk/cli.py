@@ -1,8 +1,4 @@
-"""Arguments in, text out.
-
-Exit codes: 0 done; 1 failed; 2 wrong usage or input; 3 not found; 4 not allowed; 5 could not be loaded or read;
-6 embedding failed; 7 the library failed; 8 the library is busy; 9 a language model failed; 130 interrupted.
-"""
+"""Arguments in, text out; exit codes."""
 
 from __future__ import annotations
 
@@ -41,6 +37,11 @@ COMMANDS = {
     "reembed": ("library", "Replace all vectors by those of the embedder that is set."),
 }
 
+EXIT_CODES = (
+    "Exit codes: 0 done; 1 failed; 2 wrong usage, input or setting; 3 not found in the library; 4 outside the allowed"
+    " roots; 5 could not be loaded or read; 6 embedding failed; 7 the library's files failed; 8 another writer did not"
+    " finish in time; 9 a language model failed; 130 interrupted."
+)
 _ATTRIBUTES = {"eval": "eval_suite"}  # where a command's name is taken in Python
 
 
@@ -62,7 +63,7 @@ class _Commands(click.Group):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
-@click.command(cls=_Commands, epilog="Exit codes are listed in docs/command-line.md.")
+@click.command(cls=_Commands, epilog=EXIT_CODES)
 @click.option(
     "--library",
     type=click.Path(file_okay=False, path_type=Path),
