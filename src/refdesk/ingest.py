@@ -65,13 +65,14 @@ class Writer:
         with self._store.writing(is_long=True):
             states = self._store.file_states(collection.name)
             found, report.skipped = _split(self._walk(source, only))
-            report.files = len(found)
+            not_entered = len(report.skipped)
             changed = [one for one in found if force or is_new(one, states.get(one.path))]
             report.unchanged = len(found) - len(changed)
             present = {one.path for one in found}
             gone = {p: s for p, s in states.items() if p not in present and (only is None or p in only)}
             self._write_changed(collection, source, changed, states, gone, force, report)
             self._remove(collection, gone, report)
+            report.files = len(found) - (len(report.skipped) - not_entered)
             if only is None:
                 self._note_skipped(collection.name, [*report.skipped, *report.errors])
         report.seconds = time.perf_counter() - started

@@ -27,7 +27,7 @@ class Report:
     """What a run did."""
 
     collection: str
-    files: int = 0  # found worth reading
+    files: int = 0  # found worth reading, also by what is in them
     written: int = 0
     unchanged: int = 0
     moved: int = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -49,6 +50,10 @@ def test_a_first_session(tmp_path: Path, shop: Path) -> None:
     assert "library is empty" in run(library, "collections").stdout
     report = json.loads(run(library, "index", str(shop), "--kind", "code", "--name", "shop", "--json").stdout)
     assert (report["files"], report["written"]) == (3, 3)
+    (shop / "odd.txt").write_bytes(b"a\0b")
+    for _ in range(2):  # whether it was looked into in this run or before
+        again = json.loads(run(library, "index", str(shop), "--kind", "code", "--name", "shop", "--json").stdout)
+        assert (again["files"], again["unchanged"]) == (3, 3)
     reasons = {one["path"].rstrip("/"): one["reason"] for one in report["skipped"]}
     assert {"data.bin", "node_modules", "ignored.py"} <= set(reasons)
     assert ".gitignore" in reasons["ignored.py"]
@@ -246,6 +251,15 @@ def test_watch_keeps_it_fresh(tmp_path: Path, shop: Path) -> None:
         watcher.wait(30)
         watcher.stderr.close()
     assert watcher.returncode == 0
+
+
+def test_the_help_tells_the_exit_codes_that_the_page_does(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/command-line.md").read_text(encoding="utf-8")
+    documented = re.findall(r"^\| (\d+) \| (.+) \|$", page, re.MULTILINE)
+    told = " ".join(run(tmp_path / "library", "--help").stdout.split())
+    assert len(documented) == 11
+    for code, _ in documented:
+        assert re.search(rf"\b{code} [a-z]", told.rpartition("Exit codes:")[2]), code
 
 
 def test_eval_compares_settings(tmp_path: Path, shop: Path) -> None:

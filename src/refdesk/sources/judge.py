@@ -48,7 +48,7 @@ def why_not_stat(root: str, file: str, found: os.stat_result, max_bytes: int) ->
 
 def too_large(size: int, limit: int) -> str:
     """The reason about a file over the limit."""
-    return f"too large: {size} bytes, more than the {limit} allowed"
+    return f"too large: {size} bytes, more than the {limit} that max_file_bytes allows"
 
 
 def _why_not_link(root: str, link: str) -> str:

@@ -87,7 +87,7 @@ def test_what_nobody_wrote_is_left_out_with_a_reason(tmp_path: Path) -> None:
         "app.js.map": "generated",
         "Cargo.lock": "a lock file",
         "logo.PNG": "not text by its name (.png)",
-        "big.txt": f"too large: {MAX + 1} bytes, more than the {MAX} allowed",
+        "big.txt": f"too large: {MAX + 1} bytes, more than the {MAX} that max_file_bytes allows",
     }
 
 
