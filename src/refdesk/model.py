@@ -60,7 +60,7 @@ class Collection:
     search: SearchDefaults = SearchDefaults()
     properties: Mapping[str, str] = field(default_factory=dict)  # e.g. the ignore-rule fingerprint
     created_at: int = 0  # milliseconds since the epoch
-    updated_at: int = 0
+    updated_at: int = 0  # when a document of it was last written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,6 +62,17 @@ def test_a_collection_is_renamed_with_what_it_holds(store: Store) -> None:
     assert store.document("d").collection == "renamed"  # type: ignore[union-attr]
 
 
+def test_a_collection_tells_when_it_was_last_written(store: Store) -> None:
+    before = store.collection("code")
+    assert before is not None
+    first = write("d", ["alpha"])
+    store.apply(batch(dataclasses.replace(first, document=dataclasses.replace(first.document, updated_at=77))))
+    store.put_collection(dataclasses.replace(before, description="as it was known before"))
+    after = store.collection("code")
+    assert after is not None
+    assert (after.description, after.updated_at) == ("as it was known before", 77)
+
+
 def test_two_collections_do_not_share_a_name(store: Store) -> None:
     with pytest.raises(CollectionExists):
         store.put_collection(dataclasses.replace(collection(), id="OTHER"))

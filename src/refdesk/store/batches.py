@@ -53,6 +53,9 @@ def apply(db: sqlite3.Connection, batch: Batch) -> Change:
         _touch_document(change, collection, document)
     for writes in _once_each(batch.writes):
         _write_documents(change, collection, writes, vectors)
+    if batch.writes:
+        newest = max(write.document.updated_at for write in batch.writes)
+        db.execute("UPDATE collections SET updated_at = max(updated_at, ?) WHERE id = ?", (newest, collection))
     change.finish()
     return change
 

@@ -29,7 +29,7 @@ def put_collection(db: sqlite3.Connection, collection: Collection) -> None:
             " updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (ulid) DO UPDATE SET (name, kind,"
             " description, root, chunking, search, properties, created_at, updated_at) = (excluded.name,"
             " excluded.kind, excluded.description, excluded.root, excluded.chunking, excluded.search,"
-            " excluded.properties, excluded.created_at, excluded.updated_at)",
+            " excluded.properties, excluded.created_at, max(collections.updated_at, excluded.updated_at))",
             (
                 collection.id, rows.storable(collection.name), collection.kind, rows.storable(collection.description),
                 rows.storable(collection.root), rows.dump(asdict(collection.chunking)),
