@@ -79,6 +79,7 @@ _RST_SIGNS = (
     re.compile(r"`[^`\n<]+<[^>\n]+>`__?"),
 )
 _LOOK = 8_000
+_LOOK_AT_HEADER = 60_000  # licence, includes and macros may come first
 _SURE = 2  # signs that leave little doubt
 
 
@@ -91,6 +92,8 @@ def detect(path: str, text: str, declared: str = "") -> str:
     if named == "plain_text" and path.lower().endswith((".txt", ".text")) and _rst_signs(text) >= _SURE:
         return "rst"  # documentation from before .rst was usual
     extension = PurePosixPath(path).suffix
+    if extension.lower() == ".h":
+        return _of_header(path, text)
     return named or by_content(text, signs_asked=_SURE if extension else 1)
 
 
@@ -135,6 +138,13 @@ def by_content(text: str, signs_asked: int = 1) -> str:
         if language := language_of(head):
             return language
     return "markdown" if signs >= signs_asked else "plain_text"
+
+
+def _of_header(path: str, text: str) -> str:
+    """C, C++ or Objective-C, which share an extension."""
+    from refdesk.parse.code import language_of
+
+    return language_of(path, text[:_LOOK_AT_HEADER])
 
 
 def _rst_signs(text: str) -> int:

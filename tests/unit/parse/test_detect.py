@@ -107,3 +107,18 @@ def test_what_is_declared_comes_first_unless_it_says_nothing() -> None:
 def test_display_names() -> None:
     names = {"rust": "Rust", "cpp": "C++", "plain_text": "Plain Text", "typescript": "TypeScript", "json": "JSON"}
     assert {kind: display_name(kind) for kind in names} == names
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("int f(void);\n", "c"),
+        ("#pragma once\nclass Reader : public Base {\n public:\n  int read();\n};\n", "cpp"),
+        ("@interface Reader : NSObject\n- (int)read;\n@end\n", "objc"),
+        ("/* Read it\n   using std::vector or\n   class X {\n*/\nint f(void);\n", "c"),
+        ("/*" + " licence\n" * 2_000 + "*/\nnamespace io {\nint read();\n}\n", "cpp"),
+    ],
+)
+def test_a_header_is_of_the_language_it_is_written_in(text: str, language: str) -> None:
+    assert detect("include/reader.h", text) == language
+    assert detect("include/reader.h", text, "c") == "c"

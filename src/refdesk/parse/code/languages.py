@@ -214,18 +214,23 @@ FILENAMES: Mapping[str, str] = {
 }
 
 
-_OBJC_HEADER = re.compile(r"^\s*(?:@interface|@protocol|@class|#import|NS_ASSUME)", re.MULTILINE)
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+_OBJC_HEADER = re.compile(r"^[ \t]*(?:@interface|@protocol|@class|#import|NS_ASSUME)", re.MULTILINE)
 _CPP_HEADER = re.compile(
-    r"^\s*(?:namespace\b|template\s*<|class\s+\w+[^;]*[{:]|using\s|public:|private:)|\bstd::", re.MULTILINE
+    r"^[ \t]*(?:namespace\b|template\s*<|class\s+\w+[^;{]*[{:]|using\s|public:|private:)|\bstd::", re.MULTILINE
 )
 
 
 def language_of(path: str, head: str = "") -> str:
-    """The language of a file by its name and its text's start, "" when unknown."""
+    """The language of a file by its name and its text's start, "" when unknown.
+
+    Of a header what is not in comments decides, which may come late: give all of it.
+    """
     name = path.rpartition("/")[2]
     extension = name.rpartition(".")[2].lower() if "." in name else ""
     known = FILENAMES.get(name) or EXTENSIONS.get(extension)
     if extension == "h" and head:
+        head = _COMMENT.sub("", head)
         return "objc" if _OBJC_HEADER.search(head) else "cpp" if _CPP_HEADER.search(head) else "c"
     if known or not head.startswith("#!"):
         return known or ""
