@@ -91,6 +91,13 @@ def test_a_filter_that_nothing_has_lists_what_there_is(tmp_path: Path, shop: Pat
     ]
 
 
+def test_signs_without_a_word_need_an_exact_search(tmp_path: Path, shop: Path) -> None:
+    library = tmp_path / "library"
+    run(library, "index", str(shop), "--name", "shop")
+    assert run(library, "search", "):").stderr == "note: The query has no words: --exact finds other signs.\n"
+    assert "app/" in run(library, "search", "):", "--exact").stdout
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="file names have no line breaks there")
 def test_a_line_break_in_a_file_name_breaks_no_line(tmp_path: Path, shop: Path) -> None:
     library = tmp_path / "library"

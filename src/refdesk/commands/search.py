@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from refdesk.analyse import terms
 from refdesk.commands.desk import desk_from, json_option, on_one_line, print_json, shown
 from refdesk.desk import Desk
 from refdesk.model import Filterable, Filters, Hit, Page, Query
@@ -52,7 +53,8 @@ def search(context: click.Context, /, query: str, as_json: bool, **options: Any)
         page = desk.search(asked)
         is_empty = not page.hits and not desk.store.collections()
         if not page.hits and not is_empty:
-            page = replace(page, notes=(*page.notes, *_unknown(desk, asked.filters)))
+            wordless = () if asked.exact or terms(query) else ("The query has no words: --exact finds other signs.",)
+            page = replace(page, notes=(*page.notes, *wordless, *_unknown(desk, asked.filters)))
     if as_json:
         print_json(
             {
