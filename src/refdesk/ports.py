@@ -117,6 +117,10 @@ class View(Protocol):
     def sequence(self) -> int:
         """The last commit that is in it for certain."""
 
+    @property
+    def has_unembedded(self) -> bool:
+        """Whether passages in the collections that it is about have no vector."""
+
     def lexical(self, terms: Sequence[str], limit: int, *, by_number: bool = True) -> Ranking:
         """Chunks with any of the terms; those with more of them win, unless how many there are is not to count."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from threading import Barrier
 
@@ -13,7 +14,7 @@ import pytest
 from refdesk.desk import Desk
 from refdesk.embed.static import StaticEmbedder
 from refdesk.errors import Cancelled, CollectionExists, CollectionNotFound, EmbedderMismatch, InvalidInput
-from refdesk.model import Chunk, EmbedderIdentity, Query
+from refdesk.model import Chunk, EmbedderIdentity, Filters, Query
 from refdesk.prepare import heading, pieces_apart
 from refdesk.progress import Progress
 from tests.conftest import Tree
@@ -336,6 +337,30 @@ def test_a_library_inside_its_folder_does_not_hold_itself(tmp_path: Path) -> Non
     with open_desk(Settings(library=tmp_path / "lib", workers=1)) as desk:
         for _ in range(2):
             assert desk.index(tmp_path, "code", name="c").files == 1
+
+
+def test_a_search_tells_of_chunks_without_vectors_in_its_collections(tmp_path: Path, tree: Tree) -> None:
+    from refdesk.app import open_desk
+    from refdesk.settings import Settings
+
+    root = tree(FILES)
+    with open_desk(Settings(library=tmp_path / "lib", workers=1, embedder="none")) as desk:
+        desk.index(root, "code", name="without")
+    with open_desk(Settings(library=tmp_path / "lib", workers=1)) as desk:
+        (root / "more.py").write_text("def marimba():\n    return 'thing number'\n")
+        desk.index(root, "code", name="with")
+        asked = Query(text="does thing number")
+        told = {
+            name: any("no vectors" in note for note in desk.search(replace(asked, filters=filters)).notes)
+            for name, filters in (
+                ("all", Filters()),
+                ("without", Filters(collections=("without",))),
+                ("with", Filters(collections=("with",))),
+            )
+        }
+        assert told == {"all": True, "without": True, "with": False}
+        desk.index(root, "code", name="without")
+        assert desk.search(asked).notes == ()
 
 
 def test_chunks_without_vectors_are_embedded_by_the_next_run(tmp_path: Path, tree: Tree) -> None:

@@ -64,7 +64,7 @@ class RemoteEmbedder:
         filled = [number for number, text in enumerate(texts) if text.strip()]
         for start in range(0, len(filled), _BATCH):
             chosen = filled[start : start + _BATCH]
-            vectors = np.array(self._ask([texts[number] for number in chosen]), np.float32)
+            vectors = self._ask([texts[number] for number in chosen])
             if vectors.shape != (len(chosen), self.identity.dimension):
                 raise EmbeddingError(
                     f"{self._url} answered vectors of shape {vectors.shape} for {len(chosen)} texts.",
@@ -83,14 +83,14 @@ class RemoteEmbedder:
         headers = {"Authorization": f"Bearer {self._api_key}"} if self._api_key else {}
         return httpx.Client(headers=headers, timeout=self._timeout, transport=self._transport)
 
-    def _ask(self, texts: list[str]) -> list[list[float]]:
+    def _ask(self, texts: list[str]) -> NDArray[np.float32]:
         body: dict[str, Any] = {"model": self._model, "input": texts, "encoding_format": "float"}
         if self._asked_dimension:
             body["dimensions"] = self._asked_dimension
         answer = self._post(body)
         try:
             entries = sorted(answer.json()["data"], key=lambda entry: entry["index"])
-            return [entry["embedding"] for entry in entries]
+            return np.array([entry["embedding"] for entry in entries], np.float32)
         except (ValueError, KeyError, TypeError) as error:
             raise EmbeddingError(
                 f"{self._url} answered something that is not a list of embeddings.",

@@ -12,6 +12,8 @@ from refdesk.search import confidence, fuse
 from refdesk.search.understand import Understood
 
 _BESIDE = 4  # searches at once whose vectors are compared beside
+_KEYWORDS = "keywords only: no embedder is set"
+_PARTLY = "some passages have no vectors yet and are found by their words only; `refdesk reembed` makes them"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +44,7 @@ class LookUp:
             return _by_words(self._literal(view, query, asked, pool), pool)
         if asked.quoted:
             return _by_words(_phrases(view, asked, pool), pool)
-        note = ("keywords only: no embedder is set",) if self._embedder is None and query.alpha != 0.0 else ()
+        note = (_KEYWORDS,) if self._embedder is None and query.alpha != 0.0 else ()
         if query.alpha == 0.0 or self._embedder is None:
             return _by_words(_words(view, query, asked, pool), pool, *note)
         vector = self._embedder.embed_queries([query.text])[0]
@@ -74,6 +76,7 @@ class LookUp:
             nearest=near.scores[: confidence.COMPARED],
             frequency=frequency,
             passages=passages,
+            notes=(_PARTLY,) if view.has_unembedded else (),
         )
 
     def _literal(self, view: View, query: Query, asked: Understood, pool: int) -> Ranking:

@@ -24,6 +24,7 @@ class Scope:
     collections: tuple[int, ...] | None
     documents: tuple[int, ...] | None
     below: tuple[int, ...] | None  # documents whose path matches
+    has_unembedded: bool = False  # passages without a vector in those collections
 
     @cached_property
     def within(self) -> frozenset[int] | None:
@@ -66,7 +67,17 @@ def _resolve(db: sqlite3.Connection, filters: Filters) -> Scope:
         documents = _rows(db, "SELECT id FROM documents WHERE ulid = ?", filters.documents)
     if filters.paths:
         below = _below(db, filters.paths, collections)
-    return Scope(filters, collections, documents, below)
+    return Scope(filters, collections, documents, below, _has_unembedded(db, collections))
+
+
+def _has_unembedded(db: sqlite3.Connection, collections: tuple[int, ...] | None) -> bool:
+    if db.execute("SELECT 1 FROM chunks WHERE vector IS NULL LIMIT 1").fetchone() is None:
+        return False
+    within = (
+        "SELECT 1 FROM chunks c JOIN documents d ON d.id = c.document"
+        " WHERE c.vector IS NULL AND d.collection = ? LIMIT 1"
+    )
+    return collections is None or any(db.execute(within, (row,)).fetchone() is not None for row in collections)
 
 
 def _rows(db: sqlite3.Connection, query: str, names: Iterable[str]) -> tuple[int, ...]:

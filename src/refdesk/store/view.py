@@ -24,6 +24,7 @@ class LocalView:
         self._followers = followers
         self._scope = scope
         self.sequence = seq
+        self.has_unembedded = scope.has_unembedded
 
     @cached_property
     def _ask(self) -> lexical_query.Ask | None:

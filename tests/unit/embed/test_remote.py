@@ -81,9 +81,13 @@ def test_another_dimension_is_refused() -> None:
         embedder(Endpoint(), dimension=3).embed_queries(["x"])
 
 
-def test_an_answer_without_embeddings_is_refused() -> None:
+@pytest.mark.parametrize(
+    "answer",
+    [{"oops": 1}, {"data": [{"index": 0, "embedding": ["a", "b"]}]}, {"data": [{"index": 0, "embedding": [1, [2]]}]}],
+)
+def test_an_answer_without_embeddings_is_refused(answer: object) -> None:
     with pytest.raises(EmbeddingError, match="not a list of embeddings"):
-        embedder(Endpoint([httpx.Response(200, json={"oops": 1})]), dimension=2).embed_queries(["x"])
+        embedder(Endpoint([httpx.Response(200, json=answer)]), dimension=2).embed_queries(["x"])
 
 
 def test_the_dimension_is_learned_when_not_given() -> None:
