@@ -55,58 +55,69 @@ def pack(lines: list[str], blocks: Sequence[Block], limits: Limits, sizes: Sizes
     """Whole blocks put together while they fit; what may not be cut stays whole however large it is."""
     pieces: list[Piece] = []
     pending: list[tuple[int, int]] = []
-    for start, end, text in _atoms(lines, blocks, limits, sizes):
-        if pending and (text is not None or sizes.of(pending[0][0], end) > limits.maximum):
+    for start, end, is_long in _atoms(lines, blocks, limits, sizes):
+        if is_long:
+            pieces += _cut(lines, start, pending, limits, sizes)
+            pending = []
+            continue
+        if pending and sizes.of(pending[0][0], end) > limits.maximum:
             pieces.append(_piece(lines, pending))
             pending = _overlap(pending, end, limits, sizes)
-        if text is not None:
-            pending = []
-            pieces.append(Piece(start, end, text, cut=True))
-        else:
-            pending.append((start, end))
+        pending.append((start, end))
     if pending:
         pieces.append(_piece(lines, pending))
     return _merge_small(lines, pieces, limits, sizes)
 
 
-def cut_line(text: str, limits: Limits) -> list[str]:
-    """A text too long for a piece, cut after sentences, else after words, else anywhere."""
+def cut_line(text: str, limits: Limits, taken: int = 0) -> list[str]:
+    """A text too long for a piece, cut after sentences, else after words, else anywhere; the first has less room."""
     cuts: list[str] = []
-    begin, window = 0, limits.maximum * 8
+    maximum = limits.maximum - taken
+    begin, window = 0, maximum * 8
     while begin < len(text):
         near = text[begin : begin + window]
         weight = limits.measure(near)
-        if weight <= limits.maximum and begin + window >= len(text):
+        if weight <= maximum and begin + window >= len(text):
             cuts.append(near)
             break
-        room = max(1, len(near) * limits.maximum // max(1, weight)) if weight > limits.maximum else len(near)
-        while room > 1 and limits.measure(near[:room]) > limits.maximum:
+        room = max(1, len(near) * maximum // max(1, weight)) if weight > maximum else len(near)
+        while room > 1 and limits.measure(near[:room]) > maximum:
             room = room * 3 // 4
         end = _last_end(near, room)
         cuts.append(near[:end])
-        begin, window = begin + end, max(64, room * 2)
+        begin, window, maximum = begin + end, max(64, room * 2), limits.maximum
     return [cut for cut in cuts if cut.strip()]
 
 
-def _atoms(
-    lines: list[str], blocks: Sequence[Block], limits: Limits, sizes: Sizes
-) -> Iterator[tuple[int, int, str | None]]:
-    """Ranges in order; with a text where it is only a part of a line."""
+def _cut(lines: list[str], at: int, before: list[tuple[int, int]], limits: Limits, sizes: Sizes) -> Iterator[Piece]:
+    """A line too long for a piece, in parts; what is too small to stand alone before it, as a heading, goes with the
+    first of them."""
+    lead = _piece(lines, before) if before else None
+    taken = sizes.of(lead.start, lead.end) + 1 if lead else 0
+    if lead and taken > min(limits.minimum, limits.maximum // 2):
+        yield lead
+        lead, taken = None, 0
+    for part in cut_line(lines[at].rstrip("\r"), limits, taken):
+        if lead:
+            gap = "\n" * (at - lead.end + 1)
+            yield Piece(lead.start, at + 1, f"{lead.text}{gap}{part}", cut=True)
+            lead = None
+        else:
+            yield Piece(at, at + 1, part, cut=True)
+
+
+def _atoms(lines: list[str], blocks: Sequence[Block], limits: Limits, sizes: Sizes) -> Iterator[tuple[int, int, bool]]:
+    """Ranges in order; and whether one is a line that must be cut."""
     for block in blocks:
         start, end = trim(lines, block.start, block.end)
         if start == end:
             continue
         if block.whole or sizes.of(start, end) <= limits.maximum:
-            yield start, end, None
+            yield start, end, False
             continue
         for at in range(start, end):
-            if not lines[at].strip():
-                continue
-            if sizes.of(at, at + 1) <= limits.maximum:
-                yield at, at + 1, None
-            else:
-                for part in cut_line(lines[at].rstrip("\r"), limits):
-                    yield at, at + 1, part
+            if lines[at].strip():
+                yield at, at + 1, sizes.of(at, at + 1) > limits.maximum
 
 
 def _piece(lines: list[str], spans: list[tuple[int, int]]) -> Piece:

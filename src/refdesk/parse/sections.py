@@ -122,11 +122,19 @@ def _merge(sections: list[Section], limits: Limits, sizes: Sizes) -> list[Sectio
     def fit(first: Section, second: Section) -> bool:
         return sizes.of(first.start, second.end) <= limits.maximum
 
+    def is_cut(section: Section) -> bool:
+        return sizes.of(section.start, section.end) > limits.maximum
+
     gathered: list[Section] = []
     for section in sections:
         before = gathered[-1] if gathered else None
         nested = before is not None and section.path[: len(before.path)] == before.path
-        if before is None or not small(before) or not (nested or small(section)) or not fit(before, section):
+        joined = (
+            before is not None
+            and small(before)
+            and ((fit(before, section) and (nested or small(section))) or (nested and is_cut(section)))
+        )
+        if before is None or not joined:
             gathered.append(section)
         else:
             # A heading with little under it introduces what follows; else the first of the two gives its name.
@@ -140,7 +148,7 @@ def _merge(sections: list[Section], limits: Limits, sizes: Sizes) -> list[Sectio
             merged[-1] = replace(section, start=before.start)
         else:
             merged.append(section)
-    if len(merged) == 1 and len(sections) > 1:
+    if len(merged) == 1 and len(sections) > 1 and not is_cut(merged[0]):
         merged = [replace(merged[0], key="", path=(), kind="file", level=0)]
     return merged
 
@@ -166,10 +174,10 @@ def _within(blocks: Sequence[Block], section: Section) -> list[Block]:
 
 
 def _with_heading(blocks: list[Block]) -> list[Block]:
-    """The blocks, a heading glued to the block it introduces."""
+    """The blocks, a heading, or several of them, glued to the block they introduce."""
     glued: list[Block] = []
     for block in blocks:
-        if glued and glued[-1].kind == "heading" and block.kind != "heading":
+        if glued and glued[-1].kind == "heading":
             glued[-1] = replace(block, start=glued[-1].start)
         else:
             glued.append(block)

@@ -237,6 +237,16 @@ def test_token_limits_hold_where_no_corpus_rules() -> None:
     assert len(set(keys(parsed))) == len(parsed.chunks)
 
 
+@pytest.mark.parametrize("body", ["word " * 900, "\n".join(["a line of words"] * 300)], ids=["one line", "many lines"])
+@pytest.mark.parametrize("head", ["# Title\n\n## Part\n\n", "# Title\n\nFew words.\n\n## Part\n\n### Deeper\n\n"])
+def test_headings_go_with_what_they_introduce_where_it_is_cut(head: str, body: str) -> None:
+    chunks = read(head + body, NO_RULES).chunks
+    assert chunks[0].text.startswith(head + body[:20])
+    assert (chunks[0].start_line, chunks[0].title) == (1, head.split("# ")[-1].strip())
+    assert all(chunk.tokens <= Chunking().max_tokens for chunk in chunks)
+    assert "".join("".join(chunk.text for chunk in chunks).split()) == "".join((head + body).split())
+
+
 def test_a_small_document_is_one_chunk_under_token_limits() -> None:
     (chunk,) = read("# T\n\n## A\n\na\n\n## B\n\nb\n", NO_RULES).chunks
     assert (chunk.key, chunk.kind, chunk.start_line, chunk.end_line) == ("", "file", 1, 9)
