@@ -230,6 +230,13 @@ def test_words_alone_are_searched_also_where_the_embedder_can_not_be_had(tmp_pat
         assert (answer["hits"][0]["path"], answer["notes"]) == ("app/pay.py", [])
 
 
+def test_a_query_that_begins_with_a_dash_goes_behind_two(tmp_path: Path, shop: Path) -> None:
+    library = tmp_path / "library"
+    run(library, "index", str(shop), "--name", "shop")
+    assert "goes behind `--`" in run(library, "search", "--charge of a card", code=2).stderr
+    assert "pay.py" in run(library, "search", "--", "--charge of a card").stdout
+
+
 def test_the_library_is_found_from_a_folder_below(tmp_path: Path, shop: Path) -> None:
     run(shop / ".refdesk", "index", str(shop), "--name", "shop")
     command = [sys.executable, "-m", "refdesk", "search", "charge", "--json"]

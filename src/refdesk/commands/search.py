@@ -17,7 +17,18 @@ from refdesk.store import globs
 _LISTED = 40
 
 
-@click.command()
+class _Search(click.Command):
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As ever; one who looks for an option's name is told how."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            raise click.UsageError(
+                f"{error.format_message()} A query that begins with a dash goes behind `--`.", ctx
+            ) from error
+
+
+@click.command(cls=_Search)
 @click.argument("query")
 @click.option("--collection", multiple=True, help="Search only this collection; may be repeated.")
 @click.option("--limit", type=click.IntRange(1, 100), default=10, show_default=True)
