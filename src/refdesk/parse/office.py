@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import logging
 import zipfile
 from collections.abc import Iterator
 from dataclasses import replace
@@ -94,6 +95,7 @@ def _pdf_pages(data: bytes) -> tuple[list[str], dict[str, str], list[str]]:
         import pypdf
     except ImportError as error:
         raise ParseFailed("pdf files need an extra that is not installed.", _INSTALL) from error
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it would tell of every font, with all its widths
     try:
         reader = pypdf.PdfReader(io.BytesIO(data), strict=False)
         if reader.is_encrypted and not reader.decrypt(""):

@@ -15,6 +15,7 @@ from operator import attrgetter
 from typing import Any, cast
 
 from refdesk.errors import ParseFailed, RefdeskError
+from refdesk.memory import give_back
 from refdesk.model import Chunk, Chunking, Content, Parsed, Reference, Skipped, Symbol
 from refdesk.ports import Embedder, Parser, WordMatching
 from refdesk.prepare import Embedded, Missing, Prepared, Readings, embed_missing, prepare
@@ -117,6 +118,7 @@ def _serve(pipe: Connection, parser: Parser, embedder: Embedder | None) -> None:
             pipe.send(([_packed(one) for one in found], list(made.vectors), _matrix(made.vectors), made.pieces))
             if number % _COLLECT_EVERY == 0:
                 gc.collect()
+                give_back()
 
 
 def _embedded(

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refdesk.errors import RefdeskError, StoreError
+from refdesk.memory import give_back
 from refdesk.store import vector_follower
 from refdesk.store.gate import Gate
 from refdesk.store.lexical import LexicalIndex
@@ -174,6 +175,8 @@ class Followers:
         last = self._take_lexical()
         if self._lexical.taken not in (None, self._lexical.applied):
             self._lexical.commit()
+            if self._owed > _LITTLE:
+                give_back()
         self._lexical_seen = last.seq
         self._owed = 0
 

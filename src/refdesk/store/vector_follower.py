@@ -32,9 +32,11 @@ class VectorFollower:
         self._other_applied = other_applied  # how far the other follower has come, which needs the log too
         self._mutex = threading.Lock()
         self._loaded: VectorIndex | None = None
+        self._is_searched = False
 
     def at(self, seq: int) -> VectorIndex:
         """The vector index with every commit up to seq."""
+        self._is_searched = True
         index = self._index()
         if index.applied is None or index.applied.seq < seq:
             with index.lock.changing():
@@ -92,6 +94,8 @@ class VectorFollower:
         with self._record.transaction(logged=False) as db:
             db.execute("INSERT OR REPLACE INTO meta VALUES ('snapshot', ?)", (f"{applied.seq} {len(index)}",))
             catalogue.trim_log(db, min(applied.seq, other.seq if other else 0))
+        if not self._is_searched:  # who only writes need not hold all of it
+            self.close()
 
     def rebuild(self) -> None:
         """Builds the vector index from nothing and keeps it; the gate is held."""

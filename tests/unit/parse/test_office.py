@@ -58,6 +58,15 @@ def test_pdf_pages() -> None:
     assert lines[parsed.chunks[1].start_line - 1] == "Second page."
 
 
+def test_a_damaged_pdf_is_read_without_a_word_to_the_terminal(caplog: pytest.LogCaptureFixture) -> None:
+    pytest.importorskip("pypdf")
+    whole = pdf(["First page."])
+    start = whole.rindex(b"startxref\n") + len(b"startxref\n")
+    damaged = whole[:start] + b"7\n%%EOF\n"
+    assert read(damaged, "a.pdf").chunks[0].text == "First page."
+    assert not caplog.records
+
+
 def test_a_pdf_without_text_says_so() -> None:
     pytest.importorskip("pypdf")
     with pytest.raises(ParseFailed, match="nothing to read"):
