@@ -55,6 +55,8 @@ def measure(cache: Path, library: Path, queries: int) -> tuple[list[Row], dict[s
         chunks = desk.store.stats().chunks
         asked, facts = _warm(desk, queries)
     rows = [Row("chunks in the library", chunks, "", WANTED_CHUNKS, at_least=True)]
+    if built["files"]:  # it was not kept from an earlier run
+        rows.append(Row("peak memory while they were indexed", built["rss_mb"], "MB"))
     rows += _warm_rows(asked)
     texts = facts.pop("queries")
     cold, cold_facts = _cold(library, texts)
