@@ -12,6 +12,7 @@ from refdesk.graph.languages import CALLABLES, TYPES, is_test
 from refdesk.graph.multiplatform import implementing
 from refdesk.graph.overrides import overridden, overriders
 from refdesk.model import Filters, Hit, Query
+from refdesk.pause import without_collections
 from refdesk.research.answer import Answer
 from refdesk.research.question import Question, named_in, read_question
 from refdesk.research.tell import INSTEAD
@@ -45,12 +46,13 @@ def research(
     asked = read_question(question)
     answer = Answer(question=question, intent=asked.intent, focus=focus or "", depth=depth)
     on_hop(0, depth, "finding where to start")
-    level = _seeds(asked, answer, graph, engine, filters, focus)
-    _walk(answer, graph, level, _steps(answer.intent, focus), on_hop)
-    if not answer.relations and (instead := _INSTEAD.get(answer.intent or "", _GENERAL if focus else None)):
-        answer.note(INSTEAD.get(answer.intent, "Nothing of that kind was found; related code is shown."))
-        _walk(answer, graph, level, instead, on_hop)
-    add_views(answer, graph, focus)
+    with without_collections():
+        level = _seeds(asked, answer, graph, engine, filters, focus)
+        _walk(answer, graph, level, _steps(answer.intent, focus), on_hop)
+        if not answer.relations and (instead := _INSTEAD.get(answer.intent or "", _GENERAL if focus else None)):
+            answer.note(INSTEAD.get(answer.intent, "Nothing of that kind was found; related code is shown."))
+            _walk(answer, graph, level, instead, on_hop)
+        add_views(answer, graph, focus)
     return answer
 
 
