@@ -97,3 +97,19 @@ def test_what_a_call_told_itself_is_not_told_again(desks: Desks) -> None:
 
     desks.notices.telling(ingest)({}, DirectContext())
     assert desks.poll() == []
+
+
+def test_what_is_written_before_the_first_look_is_told(desks: Desks) -> None:
+    desks.poll()
+    assert "rag://collections/notes" in desks.heard.told  # made after the server had begun
+
+
+def test_the_first_look_tells_nothing_where_nothing_was_written(desks: Desks, tmp_path: Path) -> None:
+    note = desks.write("note.md", TEXT.format("note"))
+    with open_desk(desks.other.settings) as later:
+        notices = Notices(later)
+        heard = Heard()
+        notices.attach(heard)
+        heard.wanted = {note, "rag://documents/none"}
+        notices.poll()
+    assert heard.told == []

@@ -35,6 +35,9 @@ class Notices:
 
     def attach(self, announcer: Announcer) -> None:
         self._announcer = announcer
+        with contextlib.suppress(RefdeskError):  # what is written before the first look is told then
+            self._settle()
+            self._watched.begin(self._desk.store.sequence())
 
     def telling(self, handler: Handler) -> Handler:
         """The handler, whose answer tells of what it wrote."""
@@ -92,6 +95,10 @@ class Watched:
         self._seen: dict[str, State] = {}
         self._at: int | None = None  # the record's state then
         self._looked = 0.0  # when, in milliseconds
+
+    def begin(self, now: int) -> None:
+        """Whoever watches begins to do so from here on."""
+        self._at, self._looked = now, time.time() * 1000
 
     def changed(self, uris: Iterable[str], now: int) -> list[str]:
         """Those that are not as they were seen, or are new here and may have changed since somebody asked for them."""
