@@ -17,7 +17,7 @@ from refdesk.toolsets.contract import Json
 LISTED = 20  # files that an answer names
 _OF_ONE_REASON = 5
 _EXPECTED = (IGNORED, HIDDEN, "git's own", "empty file")  # counted, not listed
-_DETAIL = re.compile(r":| \(| to ")  # what follows differs from file to file
+_DETAIL = re.compile(r":| \(| to |\. ")  # what follows differs from file to file
 
 
 def statistics(report: Report, folder: Path, desk: Desk) -> Json:
