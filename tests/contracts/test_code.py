@@ -275,6 +275,34 @@ def test_indexing_reports_progress_and_runs_as_a_task(client: Client, project: P
     assert client.raw.request("tasks/get", {"taskId": task["taskId"]})["result"]["status"] == "completed"
 
 
+def test_path_is_a_folder_by_its_name(client: Client, project: Path) -> None:
+    bodies = {
+        "app/[id]/page.py": "one row of the table",
+        "app/[id]/more/deep.py": "all pictures below each other",
+        "app/i/page.py": "who wrote it and when",
+        "lib/app/page.py": "nothing but a greeting",
+    }
+    for name, body in bodies.items():
+        (project / name).parent.mkdir(parents=True, exist_ok=True)
+        (project / name).write_text(f'def show_page(view):\n    return view.write("{body}")\n')
+    client.json("index_codebase", path=str(project))
+    bracketed = {"app/[id]/page.py", "app/[id]/more/deep.py"}
+    assert set(paths(found(client, project / "app", "show_page"))) == {*bracketed, "app/i/page.py"}
+    assert set(paths(found(client, project / "app" / "[id]", "show_page"))) == bracketed
+    assert set(paths(found(client, project / "app" / "[id]", "show_page", path_filter="*.py"))) == bracketed
+    assert paths(found(client, project / "app" / "[id]", "show_page", path_filter="./more/*")) == [
+        "app/[id]/more/deep.py"
+    ]
+    assert bracketed < set(paths(found(client, project, "show_page", path_filter="app/[id]/**")))
+    nothing = found(client, project / "app" / "i", "zzqxv", path_filter="*.rs")
+    assert f"path='{project}/app/i'" in nothing["hint"]
+
+
+def test_an_empty_path_indexes_nothing(client: Client) -> None:
+    for empty in ("", "  "):
+        assert client.error("index_codebase", path=empty).startswith("Path cannot be empty.")
+
+
 def test_two_worktrees_share_their_vectors(tmp_path: Path, client: Client, project: Path) -> None:
     client.json("index_codebase", path=str(project))
     twin = project / "worktrees" / "twin"

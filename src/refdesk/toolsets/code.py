@@ -12,13 +12,14 @@ from refdesk.desk import Desk
 from refdesk.errors import Forbidden, InvalidInput, NotFound
 from refdesk.fresh import Refreshed, Refresher, stale_hits
 from refdesk.graph import Graph
-from refdesk.model import Collection, Filters, Hit, Query
+from refdesk.model import Collection, Hit, Query
 from refdesk.ports import Llm
 from refdesk.progress import Progress
 from refdesk.research import research
 from refdesk.research.tell import told
 from refdesk.toolsets import code_assist as assist
 from refdesk.toolsets import code_schemas as schemas
+from refdesk.toolsets.code_filters import filters_of
 from refdesk.toolsets.code_first import code_first, looked_at
 from refdesk.toolsets.code_format import render, result, within
 from refdesk.toolsets.code_links import links
@@ -112,6 +113,8 @@ class Code:
 
     def index(self, arguments: Json, context: CallContext) -> ToolAnswer:
         """Indexes the folder and tells what was done and what was left out."""
+        if not arguments["path"].strip():
+            raise InvalidInput("Path cannot be empty.", "Give the absolute path of the directory to index.")
         folder = existing_folder(arguments["path"])
         self._refuse_outside(folder, context)
         progress = Progress(
@@ -129,7 +132,7 @@ class Code:
         limit = arguments.get("limit", 20)
         query = Query(
             text=text,
-            filters=_filters(collection, inside, arguments),
+            filters=filters_of(collection, inside, arguments),
             limit=looked_at(limit),
             alpha=arguments.get("semantic_weight", 0.7),
         )
@@ -152,7 +155,7 @@ class Code:
         collection, inside = self._codebase(arguments.get("path", "."), context)
         refreshed = self._refresher.refresh(collection)
         limit = arguments.get("limit", 10)
-        query = Query(text=text, filters=_filters(collection, inside, arguments), limit=limit, alpha=0.0)
+        query = Query(text=text, filters=filters_of(collection, inside, arguments), limit=limit, alpha=0.0)
         prose = self._desk.search(replace(query, filters=replace(query.filters, extensions=_PROSE))).hits
         code = self._desk.search(replace(query, limit=5 * limit)).hits
         commented = [hit for hit in code if _in_comment(text, hit) and hit.stored.document.id not in _owners(prose)]
@@ -173,7 +176,7 @@ class Code:
             text,
             Graph(self._desk.store, collection.name),
             self._desk.engine,
-            _filters(collection, inside, {}),
+            filters_of(collection, inside, {}),
             depth=arguments.get("depth", 2),
             focus=arguments.get("focus"),
             on_hop=on_hop,
@@ -259,6 +262,8 @@ class Code:
     def _hint(self, collection: Collection, arguments: Json) -> str:
         counted = self._desk.store.count_documents(collection.name)
         narrowed = [f"{key}={arguments[key]!r}" for key in ("path_filter", "extensions") if arguments.get(key)]
+        if (path := arguments.get("path", ".")) != "." and existing_folder(path) != Path(collection.root):
+            narrowed.append(f"{path=}")
         searched = f"Searched {counted} files of {collection.root}"
         if narrowed:
             return f"{searched} within {', '.join(narrowed)}: nothing matched. Drop or widen that filter."
@@ -305,21 +310,6 @@ def asked_text(arguments: Json) -> str:
     if not text.strip():
         raise InvalidInput("Query cannot be empty")
     return text
-
-
-def _filters(collection: Collection, inside: str, arguments: Json) -> Filters:
-    wanted = arguments.get("path_filter") or ""
-    if inside:
-        wanted = f"{inside}/{wanted.lstrip('/')}" if wanted else inside
-    return Filters(
-        collections=(collection.name,),
-        paths=(wanted,) if wanted else (),
-        extensions=tuple(
-            one.strip().lstrip("*").lstrip(".").lower()
-            for one in arguments.get("extensions", "").split(",")
-            if one.strip()
-        ),
-    )
 
 
 def _in_comment(text: str, hit: Hit) -> bool:
