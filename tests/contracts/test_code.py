@@ -325,6 +325,17 @@ def test_both_search_docs_are_one_tool(tmp_path: Path, project: Path, serve: Ser
     assert set(client.json("search_docs", query="installation")) == {"hits", "next_cursor", "hint"}
 
 
+def test_what_only_one_search_docs_knows_is_not_ignored_by_the_other(
+    tmp_path: Path, project: Path, serve: Serve
+) -> None:
+    client = serve(tmp_path / "library", "--toolsets", "docs,code", "--allow-root", str(project))
+    client.json("index_codebase", path=str(project))
+    refused = client.error("search_docs", query="installation", path=str(project), cursor="abc")
+    assert refused.startswith("Argument 'cursor' does not go with 'path'.")
+    assert client.error("search_docs", path=str(project)) == "Missing required argument: query"
+    assert client.error("search_docs").startswith("query is required")
+
+
 GRAPH = {
     "Sources/Auth/Protocols.swift": "protocol Authenticatable {\n    func authenticate() throws\n}\n",
     "Sources/Auth/Password.swift": "final class PasswordLogin: Authenticatable {\n    func authenticate() throws {\n"

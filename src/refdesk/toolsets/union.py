@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from refdesk.toolsets.contract import CallContext, Json, Tool, ToolAnswer, Toolset
+from refdesk.errors import InvalidInput
+from refdesk.toolsets.contract import ArgumentProblem, CallContext, Json, TextErrors, Tool, ToolAnswer, Toolset
 
 _NAME = "search_docs"
 _CODE_ONLY = ("path", "path_filter", "format")
@@ -26,9 +27,20 @@ def united(docs: Toolset, code: Toolset) -> tuple[Toolset, Toolset]:
 
 def _unite(docs: Tool, code: Tool) -> Tool:
     def handler(arguments: Json, context: CallContext) -> ToolAnswer:
-        chosen = code if any(name in arguments for name in _CODE_ONLY) else docs
-        known = chosen.input_schema["properties"]
-        return chosen.handler({key: value for key, value in arguments.items() if key in known}, context)
+        named = [name for name in _CODE_ONLY if name in arguments]
+        if not named:
+            return docs.handler(arguments, context)
+        if foreign := [key for key in arguments if key not in of_code]:
+            raise InvalidInput(
+                f"Argument '{foreign[0]}' does not go with '{named[0]}'.",
+                f"With {named[0]} the documentation in a codebase is searched, by {', '.join(of_code)}.",
+            )
+        return code.handler(arguments, context)
+
+    def words(problem: ArgumentProblem) -> str | None:
+        chosen = code if any(name in problem.arguments for name in _CODE_ONLY) else docs
+        own = chosen.error_style.words if isinstance(chosen.error_style, TextErrors) else None
+        return own(problem) if own else None
 
     of_docs, of_code = docs.input_schema["properties"], code.input_schema["properties"]
     only_code = {key: _plain(of_code[key]) for key in _CODE_ONLY}
@@ -38,6 +50,7 @@ def _unite(docs: Tool, code: Tool) -> Tool:
         input_schema={**docs.input_schema, "properties": {**of_docs, **only_code}},
         output_schema=_either(docs.output_schema or {}, code.output_schema or {}),
         handler=handler,
+        error_style=TextErrors(words=words),
         fill_defaults=False,
     )
 
