@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 import uuid
@@ -106,7 +107,7 @@ class Learner:
     ) -> Created:
         """A new skill made from the conversation, or the one that it would repeat."""
         transcript = read(_required("conversation", conversation))
-        given = _redacted(metadata or {})
+        given = _redacted(_checked(metadata or {}), transcript.names)
         self._align()
         report("extracting")
         draft = _labelled(thinker.extract(transcript, given), given)
@@ -135,7 +136,7 @@ class Learner:
         self._align()
         base = as_draft(known)
         report("refining")
-        proposed = thinker.refine(base, transcript, redact.redact(feedback))
+        proposed = thinker.refine(base, transcript, _redacted(feedback, transcript.names))
         proposed = redact.redact_draft(proposed, transcript.names)
         try:
             checked(merge(base, proposed, base))
@@ -286,8 +287,23 @@ def _labelled(draft: Draft, metadata: Mapping[str, object]) -> Draft:
     return replace(draft, playbook=replace(draft.playbook, product_area=area, issue_type=kind))
 
 
-def _redacted(metadata: Mapping[str, object]) -> dict[str, object]:
-    return {key: redact.redact(value) if isinstance(value, str) else value for key, value in metadata.items()}
+def _checked(metadata: Mapping[str, object]) -> Mapping[str, object]:
+    for key in ("product_area", "issue_type", "customer_segment"):
+        if not isinstance(value := metadata.get(key), str | None):
+            raise InvalidInput(f"metadata.{key} must be a string; got {json.dumps(value)[:80]}.")
+    return metadata
+
+
+def _redacted(value: Any, names: tuple[str, ...]) -> Any:
+    """The value with each text in it redacted, however deep it lies; a number may be one of a card or an account."""
+    if isinstance(value, Mapping):
+        return {redact.redact(str(key)): _redacted(each, names) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_redacted(each, names) for each in value]
+    if isinstance(value, bool) or value is None:
+        return value
+    cleaned = redact.without_names(redact.redact(str(value)), names)
+    return value if cleaned == str(value) else cleaned
 
 
 def _required(name: str, value: str) -> str:

@@ -64,7 +64,7 @@ _NOT_AN_ID = r"(?!(?:ERR|ERROR|HTTP|HTTPS|CVE|RFC|ISO|UTF|SHA|TLS|KB|USB|WPA|IEE
 # In this order: what is told by its form alone before what is told by the words around it.
 _RULES: tuple[tuple[re.Pattern[str], _Replace], ...] = (
     (re.compile(r"-----BEGIN [A-Z ]+-----.*?(?:-----END [A-Z ]+-----|\Z)", re.S), _plain("[secret]")),
-    (re.compile(r"\beyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?"), _plain("[secret]")),
+    (re.compile(r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?"), _plain("[secret]")),
     (
         re.compile(
             r"\b(?:sk|pk|rk|ghp|gho|ghs|ghu|glpat|xox[abprs]|hf|npm|pypi|dop_v1|shpat)[-_][\w-]{10,}"
@@ -84,7 +84,11 @@ _RULES: tuple[tuple[re.Pattern[str], _Replace], ...] = (
         _labelled("[secret]"),
     ),
     (re.compile(r"(?<=://)[^\s/@:]+:[^\s/@]+(?=@)"), _plain("[secret]")),
-    (re.compile(r"[\w.+%-]+(?:@|\s?[(\[]at[)\]]\s?)[\w-]+(?:\.[\w-]+)+", re.I), _plain("[email]")),
+    # Begun once in a run of such letters and never gone back in: a pasted attachment is one long run.
+    (
+        re.compile(r"(?<![\w.+%-])[\w.+%-]++(?:@|\s?[(\[]at[)\]]\s?)[\w-]+(?:\.[\w-]+)+", re.I),
+        _plain("[email]"),
+    ),
     (re.compile(r"\b[A-Z]{2}\d{2}(?:\s?[A-Z0-9]{4}){2,7}(?:\s?[A-Z0-9]{1,4})?\b", re.I), _iban),
     (re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]*\d)"), _ip),
     (re.compile(r"(?<![\w:])(?:[0-9a-f]{0,4}:){2,7}[0-9a-f]{1,4}(?![\w:])", re.I), _ip),
@@ -98,7 +102,7 @@ _RULES: tuple[tuple[re.Pattern[str], _Replace], ...] = (
         re.compile(
             r"\b(?:order|invoice|ticket|case|booking|reservation|confirmation|tracking|reference|account|customer|member"
             r"|policy|claim|serial|transaction|payment|subscription|return|rma|ref|shipment|parcel)"
-            r"(?:\s+(?:number|no|num|id|code|ref|reference))*\.?\s*(?:is|was|[:#=])*\s*"
+            r"(?:\s+(?:number|no|num|id|code|ref|reference))*\.?\s*+(?:is|was|[:#=])*\s*"
             r"((?=[A-Z0-9-]*\d)(?=[A-Z0-9-]{4})[A-Z0-9]+(?:-[A-Z0-9]+)*)(?![\w-])",
             re.I,
         ),
@@ -140,15 +144,24 @@ _NOT_A_NAME = _ROLES | words(
     it is was now and but for with sir madam folks guys"""
 )
 _SPEAKER = re.compile(
-    r"^\s*(?:[\[(][^\])\n]{1,30}[\])]\s*)?[*_]*([A-Z][\w'’.-]+(?: [A-Z][\w'’.-]+){0,2})"
-    r"[*_]*(?:\s*\([^)\n]*\))?[*_]*\s*:",
+    r"^[^\S\n]*+(?:[\[(][^\])\n]{1,30}[\])][^\S\n]*)?[*_]*([A-Z][\w'’.-]+(?: [A-Z][\w'’.-]+){0,2})"
+    r"[*_]*(?:[^\S\n]*\(([^)\n]*)\))?[*_]*[^\S\n]*:",
     re.M,
+)
+_PERSON = re.compile(r"[A-Z][a-z'’-]+(?: [A-Z]\.)?(?: [A-Z][\w'’-]+){0,2}")
+# What stands behind a speaker's role in parentheses, capitalised, and is no one's name.
+_NOT_A_PERSON = words(
+    """tier level line plan premium pro basic free business enterprise gold silver platinum vip trial verified new sales
+    phone chat email mail web mobile app online offline first second third senior junior english returning typing reply
+    via day shift night morning evening live voice call continued later north south east west account accounts payments
+    service services technical tech product portal onsite remote retail store public private unknown anonymous"""
 )
 _INTRODUCED = re.compile(
     r"(?:\b[Mm]y name(?:'s| is)|\b[Nn]ame:|\b[Nn]ame is|\b[Nn]ame on (?:it|the account|the order) is)"
     r"\s+([A-Z][\w'’-]+(?: [A-Z][\w'’-]+){0,2})"
     r"|\b[Tt]his is ([A-Z][\w'’-]+(?: [A-Z][\w'’-]+)?)(?=,| (?:from|here|calling|speaking|with)\b)"
 )
+_I_AM = re.compile(r"\bI(?: am|['’]m) ([A-Z][a-z'’-]+ [A-Z][\w'’-]+)(?=[,.!;\n]|$| (?:from|here|calling|with|and)\b)")
 _GREETED = re.compile(
     r"\b(?:Hi|Hello|Hey|Dear|Thanks|[Tt]hank you|Welcome|Sorry|Mr\.?|Mrs\.?|Ms\.?|Dr\.?)(?:,| there,)?"
     r" ([A-Z][a-z'’-]+)(?=[,.!?\n]|$)",
@@ -160,7 +173,7 @@ def redact(text: str) -> str:
     """The text with a placeholder where something sensitive stood."""
     for pattern, put in _RULES:
         text = pattern.sub(put, text)
-    return _without_names(text, _names(text))
+    return without_names(text, _names(text))
 
 
 def strip(text: str) -> str:
@@ -173,7 +186,7 @@ def redact_draft(draft: Draft, names: Iterable[str] = ()) -> Draft:
     known = tuple(names)
 
     def clean(text: str) -> str:
-        return _without_names(redact(text), known)
+        return without_names(redact(text), known)
 
     book = draft.playbook
     return Draft(
@@ -203,16 +216,26 @@ def _clean_playbook(book: Playbook, clean: Callable[[str], str]) -> Playbook:
 
 
 def _names(text: str) -> set[str]:
-    speakers = [name for name in _SPEAKER.findall(text) if not _ROLES & set(re.findall(r"[a-z]+", name.lower()))]
+    labels = _SPEAKER.findall(text)
+    speakers = [name for name, _ in labels if not _ROLES & _lower(name)]
+    # "Customer (Jane Doe):" and "Jane Doe (customer):" name a person, whom a role makes one.
+    beside = [name if _ROLES & _lower(other) else other for name, other in labels if _ROLES & _lower(f"{name} {other}")]
+    titled = [each for each in beside if _PERSON.fullmatch(each)] + _I_AM.findall(text)
+    persons = [each for each in titled if not (_ROLES | _NOT_A_PERSON) & _lower(each)]
+    introduced = [first or second for first, second in _INTRODUCED.findall(text)]
     found: set[str] = set()
     # A label that speaks once may be a heading; one that speaks again is a person.
-    introduced = [first or second for first, second in _INTRODUCED.findall(text)]
-    for phrase in [*(s for s in speakers if speakers.count(s) > 1), *introduced, *_GREETED.findall(text)]:
+    for phrase in [*(s for s in speakers if speakers.count(s) > 1), *persons, *introduced, *_GREETED.findall(text)]:
         found.update(w for w in phrase.strip(".'’-").split() if len(w) > 1 and w.lower() not in _NOT_A_NAME)
     return found
 
 
-def _without_names(text: str, names: Iterable[str]) -> str:
+def _lower(text: str) -> set[str]:
+    return set(re.findall(r"[a-z]+", text.lower()))
+
+
+def without_names(text: str, names: Iterable[str]) -> str:
+    """The text with a placeholder where one of these people is named."""
     known = sorted(names, key=len, reverse=True)
     if not known:
         return text

@@ -106,6 +106,23 @@ def test_the_whole_loop_through_each_vendors_sdk(vendor: str, learner: Learner) 
         model.close()
 
 
+def test_a_model_sees_no_secret_of_the_metadata_or_the_feedback(learner: Learner) -> None:
+    chat = "Customer (Jane Doe): I am locked out.\nAgent: I've unlocked the account.\nCustomer: Works."
+    metadata = {
+        "customer_segment": "vip of jane@mail.example",
+        "customer": {"mail": "jane@mail.example", "cards": [4111111111111111, "Jane's"], "paid": True, "seats": 3},
+    }
+    with endpoint("openai", Reply(json.dumps(DRAFT))) as asked:
+        model = VENDORS["openai"](Access(key="k" * 20, base_url=asked.url, small="s-1", large="l-1"), Patience())
+        skill = learner.create(chat, PromptedThinker(model), metadata=metadata).skill
+        learner.update(skill.skill_id, chat, PromptedThinker(model), feedback="Jane had no mailbox")
+        model.close()
+        sent = json.dumps(asked.requests)
+    assert "customer_segment" in sent and "seats" in sent and "mailbox" in sent
+    for secret in ("jane@", "4111", "Jane", "Doe"):
+        assert secret not in sent, secret
+
+
 def test_the_judge_sees_five_candidates_at_most_and_only_what_it_should(learner: Learner) -> None:
     for thing in ("laptop", "garage door", "bank account", "forum", "webinar", "parking app", "library card"):
         fresh = {**DRAFT, "title": f"Locked {thing}", "problem": f"locked out of the {thing}", "keywords": [thing]}

@@ -45,6 +45,7 @@ from refdesk.skills.transcript import read
         ("I live at 42 Baker Street, Apt 3", "I live at [address]"),
         ("My name is Maria Lopez.", "My name is [name]."),
         ("Hi Tom, thanks. Tom!", "Hi [name], thanks. [name]!"),
+        ("I'm Maria Lopez, from Acme. Lopez it is", "I'm [name], from Acme. [name] it is"),
         ("-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----", "[secret]"),
     ],
 )
@@ -61,6 +62,8 @@ def test_what_is_sensitive_is_replaced_by_what_it_was(text: str, redacted: str) 
         "iOS 17.2 on the Pixel 7, version 5.3.1, two-factor and 2FA",
         "go to Settings > Apps and tap Clear cache within 30 minutes",
         "Thanks for contacting us. Please restart the router.",
+        "I am Premium Plus, and I'm German. The Premium plan",
+        "Agent (Tier 2): The Tier 2 desk\nCustomer (Premium): Premium is paid\nSettings (Advanced): Advanced mode",
     ],
 )
 def test_what_a_playbook_needs_stays(text: str) -> None:
@@ -85,6 +88,24 @@ def test_a_long_transcript_is_redacted_quickly() -> None:
     started = time.process_time()
     redact(chat)
     assert time.process_time() - started < 10
+
+
+@pytest.mark.parametrize("run", ["x", "7", "a.", "A-", "eyJ-", "\n", "order\n"])
+def test_a_long_run_is_read_once(run: str) -> None:
+    """A pasted attachment, say: an address looked for from each of its letters would take minutes."""
+    started = time.process_time()
+    redact(run * (100_000 // len(run)))
+    redact("order" + run[-1] * 50_000)
+    assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize("label", ["Customer (Jane Doe)", "Jane Doe (customer)", "**Customer (Jane Doe)**"])
+def test_a_name_beside_a_role_is_a_name(label: str) -> None:
+    transcript = read(
+        f"{label}: Jane Doe here, my account is locked.\nAgent (Tom): Sorry about that, Jane. Tom unlocked it."
+    )
+    assert {"Jane", "Doe", "Tom"} <= set(transcript.names)
+    assert not {"Jane", "Doe", "Tom"} & set(str(transcript).replace(".", " ").split())
 
 
 def test_named_speakers_become_their_roles() -> None:
