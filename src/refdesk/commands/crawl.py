@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from refdesk.commands.desk import json_option, print_json, settings_from, told_on_stderr
+from refdesk.commands.desk import json_option, on_one_line, print_json, settings_from, told_on_stderr
 from refdesk.crawl.options import crawl_options
 from refdesk.crawl.site import crawl_into
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from refdesk.settings import Settings
 
 _SHOWN = 20
+_LONG = 200  # characters of an address; --json gives all of them
 
 
 @click.command()
@@ -94,11 +95,17 @@ def _show(report: CrawlReport) -> None:
         click.echo(note, err=True)
 
 
+def _short(text: str) -> str:
+    """The text on one line, without the middle of what is very long."""
+    line = on_one_line(text)
+    return line if len(line) <= _LONG else f"{line[: _LONG // 2]} … {line[-_LONG // 4 :]}"
+
+
 def _list(title: str, pages: list[Skipped]) -> None:
     if not pages:
         return
     click.echo(f"{len(pages)} {title}:", err=True)
     for one in pages[:_SHOWN]:
-        click.echo(f"  {one.path}: {one.reason}", err=True)
+        click.echo(f"  {_short(one.path)}: {_short(one.reason)}", err=True)
     if len(pages) > _SHOWN:
         click.echo(f"  … and {len(pages) - _SHOWN} more: --json lists them", err=True)
