@@ -116,6 +116,7 @@ def test_display_names() -> None:
         ("#pragma once\nclass Reader : public Base {\n public:\n  int read();\n};\n", "cpp"),
         ("@interface Reader : NSObject\n- (int)read;\n@end\n", "objc"),
         ("/* Read it\n   using std::vector or\n   class X {\n*/\nint f(void);\n", "c"),
+        ("int f(void);\n/* never closed\nclass Reader {\n", "c"),
         ("/*" + " licence\n" * 2_000 + "*/\nnamespace io {\nint read();\n}\n", "cpp"),
     ],
 )

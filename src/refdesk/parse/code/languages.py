@@ -214,10 +214,11 @@ FILENAMES: Mapping[str, str] = {
 }
 
 
-_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.DOTALL)
+# Each looks at a character a bounded number of times, whatever the text: an open comment reaches to the end.
+_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL)
 _OBJC_HEADER = re.compile(r"^[ \t]*(?:@interface|@protocol|@class|#import|NS_ASSUME)", re.MULTILINE)
 _CPP_HEADER = re.compile(
-    r"^[ \t]*(?:namespace\b|template\s*<|class\s+\w+[^;{]*[{:]|using\s|public:|private:)|\bstd::", re.MULTILINE
+    r"^[ \t]*(?:namespace\b|template\s*<|class\s+\w+[^;{:]{0,200}[{:]|using\s|public:|private:)|\bstd::", re.MULTILINE
 )
 
 
