@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from toon_format import decode
 
+from refdesk.model import EmbedderIdentity
+from refdesk.store.local import LocalStore
 from tests.contracts.conftest import Client, Serve
 
 SWIFT = """import Foundation
@@ -273,6 +275,18 @@ def test_indexing_reports_progress_and_runs_as_a_task(client: Client, project: P
     result = client.raw.request("tasks/result", {"taskId": task["taskId"]})["result"]
     assert result["structuredContent"]["written"] == 46
     assert client.raw.request("tasks/get", {"taskId": task["taskId"]})["result"]["status"] == "completed"
+
+
+def test_words_alone_are_searched_beside_the_vectors_of_another_model(
+    indexed: Client, tmp_path: Path, project: Path, serve: Serve
+) -> None:
+    before = paths(found(indexed, project, "handle_login", semantic_weight=0.0))
+    store = LocalStore(tmp_path / "library")
+    store.set_embedder_identity(EmbedderIdentity("another", "1", 8))
+    store.close()
+    other = serve(tmp_path / "library", "--toolsets", "code", "--allow-root", str(project))
+    assert paths(found(other, project, "handle_login", semantic_weight=0.0)) == before != []
+    assert "reembed" in other.error("search_code", query="handle_login", path=str(project))
 
 
 def test_path_is_a_folder_by_its_name(client: Client, project: Path) -> None:

@@ -136,12 +136,12 @@ class Code:
             limit=looked_at(limit),
             alpha=arguments.get("semantic_weight", 0.7),
         )
-        page = self._desk.engine.search(query)
+        page = self._desk.search(query)
         hits, gave_way = code_first(page.hits, limit)
         extra: Json = {}
         if arguments.get("expand_query"):
             words, who = assist.expand(text, hits, self._desk.store, self._llm_for(context))
-            page = self._desk.engine.search(replace(query, text=" ".join([text, *words])))
+            page = self._desk.search(replace(query, text=" ".join([text, *words])))
             hits, gave_way = code_first(page.hits, limit)
             extra |= {"expanded_with": words, "answered_by": who}
         if arguments.get("synthesize"):
