@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import Stemmer
 
-from refdesk.runs import Remembered, runs, text_of, words
+from refdesk.runs import WORD, Remembered, runs, text_of, words
 
 _MAX_TERM = 64
 _RUNS = 60_000  # whose terms are remembered
@@ -16,7 +16,7 @@ _STEMS = 30_000  # that are remembered: the stemmer's own memory takes longer to
 _CJK = "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
 _WORD = re.compile(rf"[{_CJK}]+|(?:(?![{_CJK}])\w)+")
 _CJK_RUN = re.compile(rf"[{_CJK}]")
-_PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
+_PARTS = re.compile(rf"{WORD.pattern}|[^\W\d_A-Za-z]+")
 # Marks that may be left out in writing: Latin, Greek, Cyrillic, Hebrew and Arabic ones; not Japanese voicing.
 _ACCENTS = re.compile(
     "[\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"

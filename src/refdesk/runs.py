@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 _SHORT = 64  # letters of what is worth remembering
 # Every ASCII character that is in no name becomes a blank; the rest stays, whatever its alphabet.
 _NAMES = bytes(code if code >= 128 or chr(code).isalnum() or chr(code) == "_" else 32 for code in range(256))
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")  # of ASCII
 
 K = TypeVar("K", str, bytes)
 V = TypeVar("V")
@@ -29,7 +29,7 @@ def words(run: str) -> list[str]:
     """The words of an ASCII run, lower-cased: names are split at capitals, underscores and digits."""
     if run.isalpha() and (run.islower() or run.istitle() or run.isupper()):
         return [run.lower()]
-    found = _WORD.findall(run)
+    found = WORD.findall(run)
     return found if run.islower() else [word.lower() for word in found]
 
 

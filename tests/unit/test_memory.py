@@ -17,7 +17,9 @@ def _held() -> int:
     return next(int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("RssAnon"))
 
 
-@pytest.mark.skipif(sys.platform != "linux" or memory._trim() is None, reason="the C library can't")
+@pytest.mark.skipif(
+    sys.platform != "linux" or memory._trim() is None, reason="only glibc gives memory back when it is asked"
+)
 def test_what_lies_between_things_in_use_is_given_back() -> None:
     libc = ctypes.CDLL(None)
     libc.malloc.restype, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_void_p]

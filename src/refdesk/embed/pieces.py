@@ -11,8 +11,7 @@ from refdesk import runs
 from refdesk.runs import Remembered
 
 _CJK = "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
-_ASCII = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_WIDE = re.compile(rf"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[{_CJK}]|(?:(?![{_CJK}])[^\W\d_A-Za-z])+")
+_WIDE = re.compile(rf"{runs.WORD.pattern}|[{_CJK}]|(?:(?![{_CJK}])[^\W\d_A-Za-z])+")
 _LONGEST = 24
 _PART = "##"
 _ONE = (1,)
@@ -23,7 +22,7 @@ _WORDS = 60_000  # and of words
 def words(text: str) -> list[str]:
     """The words in order, names split at capitals, underscores and digits, each CJK character alone; case kept."""
     if text.isascii():
-        return _ASCII.findall(text)
+        return runs.WORD.findall(text)
     decomposed = unicodedata.normalize("NFKD", text)
     if not decomposed.isalnum():  # letters and digits do not combine
         decomposed = "".join([c for c in decomposed if not unicodedata.combining(c) or c in "\u3099\u309a"])

@@ -74,9 +74,8 @@ def _best_window(lines: list[str], hits: list[tuple[int, str]], aim: int) -> int
     for row, term in hits:
         last[term] = row
         if len(last) > most:
-            first = min(
-                row, bisect_left(starts, starts[row + 1] - aim * 1.2)
-            )  # line of a window that ends with the hit
+            # Where a window begins that ends with the hit.
+            first = min(row, bisect_left(starts, starts[row + 1] - aim * 1.2))
             different = len([line for line in last.values() if line >= first])
             if different > most:
                 best, most = first, different
