@@ -138,7 +138,7 @@ class View(Protocol):
         """For each chunk that exists a number that it shares with those of the same text only."""
 
     def document_frequency(self, terms: Sequence[str]) -> dict[str, int]:
-        """In how many chunks of the library each term occurs."""
+        """In how many chunks each term occurs: of its collections, where they are a small part of the library."""
 
     def passages(self) -> int:
         """Among how many chunks terms are counted; it may be a few more."""

@@ -297,6 +297,17 @@ def test_literal_text_is_found_to_the_letter(store: Store) -> None:
     assert not store.view().literal("", 10) and not store.view().literal("%", 10)
 
 
+def test_terms_are_counted_in_a_small_collection_by_itself(store: Store) -> None:
+    store.apply(batch(*(write(f"d{number}", ["transaction log"]) for number in range(9))))
+    store.put_collection(collection("other"))
+    store.apply(batch(write("x", ["facet", "facet again", "transaction"], name="other"), name="other"))
+    facet, transaction = terms("facet transaction")
+    small, large = store.view(Filters(collections=("other",))), store.view(Filters(collections=("code",)))
+    assert (small.passages(), small.document_frequency([facet, transaction])) == (3, {facet: 2, transaction: 1})
+    assert large.passages() >= 12
+    assert large.document_frequency([transaction]) == {transaction: 10}
+
+
 def test_frequency_and_similar_terms(store: Store) -> None:
     store.apply(batch(write("a", ["transaction log", "transaction"]), write("b", ["translate", "transport"])))
     transaction = terms("transaction")[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from refdesk.analyse import terms as terms_of
 from refdesk.model import Ranking
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 BOOSTS = {"content": 1.0, "title": 1.6, "symbol": 0.7, "path": 0.7}
 _PRESENT = 1.5  # what a term adds by being there at all, however often: passages with more of the query's terms win
+_COUNTED = ("content", "title")  # fields that words are counted in one by one
 _PHRASE_BOOSTS = {"content": 1.0, "title": 1.6}
 _EXTRA = 16  # fetched beyond the limit, so that hits with equal scores are seen together
 _MOST_TIED = 2000
@@ -171,14 +172,37 @@ def _any_of(schema: tantivy.Schema, field: str, values: Sequence[str] | Sequence
 # --- words --------------------------------------------------------------------------------------
 
 
-def document_frequency(searcher: tantivy.Searcher, terms: Sequence[str]) -> dict[str, int]:
-    """In how many chunks each term occurs, in the field where it occurs most."""
-    return {term: max(searcher.doc_freq(field, storable(term)) for field in BOOSTS) for term in dict.fromkeys(terms)}
+def document_frequency(ask: Ask, terms: Sequence[str]) -> dict[str, int]:
+    """In how many of the passages each term occurs, in the field where it occurs most."""
+    count, fields = (_having, _COUNTED) if _is_small_part(ask) else (_having_anywhere, tuple(BOOSTS))
+    return {term: max(count(ask, field, storable(term)) for field in fields) for term in dict.fromkeys(terms)}
 
 
-def passages(searcher: tantivy.Searcher) -> int:
-    """How many chunks there are, or a few more: commits leave marks, of which one is taken off."""
-    return max(0, searcher.num_docs - 1)
+def passages(ask: Ask) -> int:
+    """How many chunks terms are counted in, or a few more: commits leave marks, of which one is taken off."""
+    return _inside(ask) if _is_small_part(ask) else max(0, ask.searcher.num_docs - 1)
+
+
+def _is_small_part(ask: Ask) -> bool:
+    """Whether the collections are less than half of the library, which may be about anything then."""
+    return ask.scope.collections is not None and 2 * _inside(ask) < ask.searcher.num_docs
+
+
+def _inside(ask: Ask) -> int:
+    return sum(int(ask.searcher.doc_freq("collection", str(row))) for row in ask.scope.collections or ())
+
+
+def _having_anywhere(ask: Ask, field: str, term: str) -> int:
+    return int(ask.searcher.doc_freq(field, term))
+
+
+def _having(ask: Ask, field: str, term: str) -> int:
+    from tantivy import Occur, Query
+
+    rows = [str(row) for row in ask.scope.collections or ()]
+    wanted = Query.term_query(ask.schema, field, term, "basic"), Query.term_set_query(ask.schema, "collection", rows)
+    found: Any = ask.searcher.search(Query.boolean_query([(Occur.Must, one) for one in wanted]), 1)
+    return int(found.count or 0)
 
 
 def similar_terms(searcher: tantivy.Searcher, term: str, limit: int) -> list[str]:

@@ -65,10 +65,10 @@ class LocalView:
     def document_frequency(self, terms: Sequence[str]) -> dict[str, int]:
         if self._ask is None:
             return dict.fromkeys(terms, 0)
-        return lexical_query.document_frequency(self._ask.searcher, terms)
+        return lexical_query.document_frequency(self._ask, terms)
 
     def passages(self) -> int:
-        return lexical_query.passages(self._ask.searcher) if self._ask else 0
+        return lexical_query.passages(self._ask) if self._ask else 0
 
     def similar_terms(self, term: str, limit: int) -> list[str]:
         return lexical_query.similar_terms(self._ask.searcher, term, limit) if self._ask else []
