@@ -140,6 +140,9 @@ class View(Protocol):
     def document_frequency(self, terms: Sequence[str]) -> dict[str, int]:
         """In how many chunks each term occurs: of its collections, where they are a small part of the library."""
 
+    def most_telling(self, terms: Sequence[str], most: int) -> list[str]:
+        """Up to so many of the terms, in their order: the rarest in the library, unknown ones at most half of them."""
+
     def passages(self) -> int:
         """Among how many chunks terms are counted; it may be a few more."""
 

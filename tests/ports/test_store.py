@@ -315,6 +315,9 @@ def test_frequency_and_similar_terms(store: Store) -> None:
     assert store.view().passages() == 4
     assert transaction in store.view().similar_terms(terms("transction")[0], 5)
     assert len(store.view().similar_terms("tran", 1)) == 1
+    asked = ["zzz", transaction, *terms("log translate"), "yyy"]
+    assert store.view().most_telling(asked, 3) == ["zzz", *terms("log translate")]
+    assert store.view().most_telling(asked, 9) == asked
     assert store.view().similar_terms("", 5) == store.view().similar_terms("qqqq", 5) == []
 
 

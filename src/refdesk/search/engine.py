@@ -12,7 +12,7 @@ from refdesk.model import Hit, Page, Query, StoredChunk
 from refdesk.pause import without_collections
 from refdesk.ports import Embedder, Judge, Store, View, WordMatching
 from refdesk.search import confidence, fuse, precise, rerank
-from refdesk.search.lookup import Candidates, LookUp
+from refdesk.search.lookup import Candidates, LookUp, narrow
 from refdesk.search.snippets import snippet
 from refdesk.search.understand import Understood, understand
 
@@ -59,14 +59,15 @@ class Engine:
     def _search(self, query: Query) -> Page:
         view = self._store.view(query.filters)
         state = view.sequence
-        asked = understand(query.text)
+        asked, narrowed = narrow(view, understand(query.text))
+        narrowed = () if query.exact else narrowed  # the text as a whole is looked for
         close = closely(asked)
         wanted = max(close, 2 * (query.offset + query.limit))
         found, fused, window = self._candidates(view, query, asked, wanted)
         ranked = self._rerank(query, asked, found, fused, window[:wanted], close)
         sure = self._confidence(query, asked, found, ranked)
         if sure is not None and sure < confidence.judgement().floor:
-            return Page(hits=(), more=False, state=state, notes=(*found.notes, _NOTHING), confidence=sure)
+            return Page(hits=(), more=False, state=state, notes=(*narrowed, *found.notes, _NOTHING), confidence=sure)
         ranked, notes = self._judged(query, asked, ranked)
         page = ranked[query.offset : query.offset + query.limit]
         why = _explanations(page, asked, found) if query.explain else {}
@@ -78,7 +79,7 @@ class Engine:
             hits=tuple(_show(one, asked, why.get(one.stored.id, {})) for one in page),
             more=more,
             state=state,
-            notes=(*found.notes, *ended, *notes),
+            notes=(*narrowed, *found.notes, *ended, *notes),
             confidence=sure,
         )
 

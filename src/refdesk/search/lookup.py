@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from refdesk.model import Query, Ranking, Vector
 from refdesk.ports import Embedder, Store, View
@@ -12,6 +12,10 @@ from refdesk.search import confidence, fuse
 from refdesk.search.understand import Understood
 
 _BESIDE = 4  # searches at once whose vectors are compared beside
+_MOST_TERMS = 128  # that are searched: each costs up to 0.4 ms in a large library, and a stack trace has about as many
+_MOST_QUOTED = 16  # each is a search of its own
+_CUT = "only the {} most telling words of {} were searched; ask a shorter question, or several"
+_CUT_QUOTED = "only the first {} of {} quoted phrases were searched; ask for fewer at a time"
 _KEYWORDS = "keywords only: no embedder is set"
 _PARTLY = "some passages have no vectors yet and are found by their words only; `refdesk reembed` makes them"
 
@@ -28,6 +32,18 @@ class Candidates:
     frequency: Mapping[str, int] = field(default_factory=dict)  # of the terms, where it is to be judged by
     passages: int = 0  # that they were counted in
     notes: tuple[str, ...] = ()
+
+
+def narrow(view: View, asked: Understood) -> tuple[Understood, tuple[str, ...]]:
+    """The query with no more terms and phrases than are searched, and what is to be said where it had more."""
+    notes: list[str] = []
+    if (given := len(asked.terms)) > _MOST_TERMS:
+        asked = replace(asked, terms=tuple(view.most_telling(asked.terms, _MOST_TERMS)))
+        notes.append(_CUT.format(len(asked.terms), given))
+    if (given := len(asked.quoted)) > _MOST_QUOTED:
+        asked = replace(asked, quoted=asked.quoted[:_MOST_QUOTED])
+        notes.append(_CUT_QUOTED.format(_MOST_QUOTED, given))
+    return asked, tuple(notes)
 
 
 class LookUp:

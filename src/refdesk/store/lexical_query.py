@@ -178,6 +178,19 @@ def document_frequency(ask: Ask, terms: Sequence[str]) -> dict[str, int]:
     return {term: max(count(ask, field, storable(term)) for field in fields) for term in dict.fromkeys(terms)}
 
 
+def most_telling(ask: Ask, terms: Sequence[str], most: int) -> list[str]:
+    """Up to so many of the terms, in their order: the rarest in the library; unknown ones keep their share up to half.
+
+    An unknown term finds nothing, but that a query consists of such terms says that there may be no answer to it.
+    """
+    counts = {term: max(_having_anywhere(ask, field, storable(term)) for field in BOOSTS) for term in terms}
+    known = sorted(filter(counts.__getitem__, counts), key=counts.__getitem__)
+    unknown = [term for term in counts if not counts[term]]
+    places = min(most // 2, most * len(unknown) // max(1, len(counts)))
+    telling = {*known[: most - places], *unknown[:places]}
+    return [term for term in counts if term in telling]
+
+
 def passages(ask: Ask) -> int:
     """How many chunks terms are counted in, or a few more: commits leave marks, of which one is taken off."""
     return _inside(ask) if _is_small_part(ask) else max(0, ask.searcher.num_docs - 1)

@@ -67,6 +67,9 @@ class LocalView:
             return dict.fromkeys(terms, 0)
         return lexical_query.document_frequency(self._ask, terms)
 
+    def most_telling(self, terms: Sequence[str], most: int) -> list[str]:
+        return lexical_query.most_telling(self._ask, terms, most) if self._ask else list(terms[:most])
+
     def passages(self) -> int:
         return lexical_query.passages(self._ask) if self._ask else 0
 

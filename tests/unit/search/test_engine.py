@@ -203,3 +203,24 @@ def test_quotes_hold_with_any_alpha(library: Desk) -> None:
 def test_places_can_be_joined_instead_of_scores(library: Desk) -> None:
     by_rank = library.search(Query(text="checks the password of a session", fusion="rank"))
     assert by_rank.hits[0].stored.document.path == "src/auth.py"
+
+
+@pytest.mark.parametrize("alpha", [None, 0.0])
+def test_of_a_very_long_query_the_telling_words_are_searched_and_it_says_so(
+    desk: Desk, tree: Tree, alpha: float | None
+) -> None:
+    usual = [f"usual{letter}{other}" for letter in "abcdefghijklmnopqrst" for other in "abcdefghij"]
+    pages = {f"{number}.md": f"# Page {number}\n\n{' '.join(usual)}\n" for number in range(8)}
+    desk.index(tree({**pages, "it.py": "def rotate_lease_table():\n    pass\n"}), "docs", name="docs")
+    noise = " ".join(f"qwx{number}z" for number in range(20_000))
+    page = desk.search(Query(text=f"{' '.join(usual)} {noise} in rotate_lease_table", alpha=alpha))
+    assert [note for note in page.notes if note.startswith("only the 128 most telling words of ")]
+    if alpha == 0.0:  # with vectors such a query is judged to have no answer
+        assert page.hits[0].stored.document.path == "it.py"
+    assert not desk.search(Query(text="rotate_lease_table", alpha=alpha)).notes
+
+
+def test_many_quoted_phrases_are_not_all_searched_and_it_says_so(library: Desk) -> None:
+    page = library.search(Query(text='"password" ' * 17))
+    assert "only the first 16 of 17 quoted phrases were searched; ask for fewer at a time" in page.notes
+    assert page.hits
