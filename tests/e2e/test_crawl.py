@@ -22,7 +22,7 @@ from refdesk.app import open_desk
 from refdesk.crawl.options import crawl_options
 from refdesk.crawl.report import CrawlReport
 from refdesk.desk import Desk
-from refdesk.errors import InvalidUri, LoadFailed, SettingsError
+from refdesk.errors import Forbidden, InvalidUri, LoadFailed, SettingsError
 from refdesk.model import Document
 from refdesk.settings import Settings
 from tests.crawling import crawl
@@ -176,6 +176,29 @@ def test_depth_and_pages_are_limited_and_can_be_raised(desk: Desk, plain: Site) 
     assert report.pages == 31 and set(reasons(report.gone, plain)) == {"/p30"}
 
 
+@pytest.mark.parametrize("kind", ["gone", "refused", "moved", "repeated"])
+def test_a_site_without_end_is_left_at_the_page_limit(desk: Desk, kind: str) -> None:
+    links = "".join(f"<a href='more/{number}/'>on</a>" for number in range(40))
+    answers = {
+        "gone": Reply(b"", 404, etag=False),
+        "refused": Reply(b"", 403, etag=False),
+        "moved": Reply(status=302, headers={"Location": "x/"}, etag=False),
+        "repeated": page("Same", f"<h1>Same</h1><p>The same again.</p>{links}"),
+    }
+    with Site() as site:
+        pages = [f"/p{number}" for number in range(9)]
+        for path in pages:
+            dead = "".join(f"<a href='/dead{path}/{number}/'>on</a>" for number in range(40))
+            site.routes[path] = page(path, f"<h1>{path}</h1><p>What {path} says.</p>{dead}")
+        linked = "".join(f"<a href='{path}'>{path}</a>" for path in pages)
+        site.routes["/"] = page("Start", f"<h1>Start</h1><p>Begin.</p>{linked}")
+        site.endless = lambda path: answers[kind] if path.startswith("/dead") else None
+        report = go(desk, site, max_pages=30)
+        assert report.pages >= 10
+        assert sum(count for path, count in site.asked.items() if path.startswith(("/dead", "/p"))) <= 135
+        assert report.left and report.notes
+
+
 def test_depth_zero_is_one_page(desk: Desk, nasty: Site) -> None:
     assert go(desk, nasty, depth=0).pages == 1
     assert set(nasty.asked) == {"/robots.txt", "/"}
@@ -211,6 +234,17 @@ def test_requests_are_as_far_apart_as_the_site_asks(desk: Desk, plain: Site) -> 
     go(desk, plain, depth=3, concurrency=4)
     assert len(asked) >= 7  # robots.txt, the site's lists and the pages
     assert asked[-1] - asked[1] >= 0.2 * (len(asked) - 2) - 0.1  # the first of them may have come late
+
+
+@pytest.mark.parametrize("rule", ["Crawl-delay: 1e9", "Crawl-delay: 61", "Request-rate: 1/2h"])
+def test_a_site_that_asks_for_very_long_delays_is_left_out(desk: Desk, plain: Site, rule: str) -> None:
+    plain.routes["/robots.txt"] = Reply(f"User-agent: *\n{rule}\n".encode(), content_type="text/plain")
+    with pytest.raises(Forbidden, match=r"robots.txt asks for .* s between requests; .* is left out"):
+        go(desk, plain)
+    assert set(plain.asked) == {"/robots.txt"}
+    assert not desk.store.collections()
+    del plain.routes["/robots.txt"]
+    assert go(desk, plain, depth=1).pages == 2
 
 
 def test_a_site_that_asks_to_be_left_alone_is(desk: Desk, plain: Site) -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from refdesk.crawl.client import Asked, SiteClient
 from refdesk.crawl.options import CrawlOptions
-from refdesk.crawl.pace import Pace
+from refdesk.crawl.pace import MOST_PAUSE_S, Pace
 from refdesk.crawl.rules import Robots
 from refdesk.crawl.seeds import Listed, Seeds
 
@@ -67,10 +67,10 @@ class Ahead:
 
     async def _list(self, read: asyncio.Task[str]) -> Listed:
         robots = Robots(await read)
-        self._pace.delay_s = max(self._pace.delay_s, robots.delay_s)
         start = self._options.start
-        if not robots.allows(start):
+        if not robots.allows(start) or robots.delay_s > MOST_PAUSE_S:
             return Listed()
+        self._pace.delay_s = max(self._pace.delay_s, robots.delay_s)
         listed = await self._seeds.listed(start, robots) if self._options.depth else Listed()
         if not self._is_known and self._pace.is_due:
             self._pace.take()

@@ -30,6 +30,7 @@ logger = logging.getLogger(__name__)
 Render = Callable[[str], Awaitable[str]]
 _KEEP_PAGES, _KEEP_BYTES = 50, 1_000_000  # so much waits before it is indexed here
 _KEEP_APART = 12  # pages that wait before another process indexes them
+_FEWEST_REPEATS = 100  # redirects and copies of other pages that are asked for however few pages may be
 _MANY_PAGES = 40  # worth another process: a small site is indexed here before that is there
 
 
@@ -80,6 +81,8 @@ class Crawler:
         self._hashes = state.hashes()  # which page has these bytes
         counts = state.counts()
         self._good = counts.get("fetched", 0) + counts.get("stored", 0)
+        self._in_vain = counts.get("gone", 0) + counts.get("scripts", 0)  # asked for, and no page came of it
+        self._repeats = sum(counts.get(one, 0) for one in ("moved", "alias", "duplicate"))
         self._done = sum(counts.values()) - len(frontier)
         self._active = self._active_early = 0
         self._changed = anyio.Event()
@@ -104,8 +107,18 @@ class Crawler:
             self._tell()
             if self._is_apart:
                 await anyio.to_thread.run_sync(self._keeper.settle, abandon_on_cancel=True)
-        if self._good >= self._options.max_pages:
+        if self._room <= 0 and len(self._frontier):
             self._frontier.leave_rest()
+            if self._in_vain:
+                self._report.notes.append(f"{self._in_vain} addresses that gave no page count towards --max-pages.")
+            if self._good + self._in_vain < self._options.max_pages:
+                self._report.notes.append(f"{self._repeats} redirects and repeated pages are as many as may be.")
+
+    @property
+    def _room(self) -> int:
+        """How many more pages may be asked for; so no site can keep a crawl busy for ever, with pages or without."""
+        most = self._options.max_pages
+        return min(most - self._good - self._in_vain, max(most, _FEWEST_REPEATS) - self._repeats)
 
     async def _fetch(self) -> None:
         """One request after the other, each sent before the answer to the one before it is looked at."""
@@ -139,7 +152,7 @@ class Crawler:
             if (entry := self._take()) is not None:
                 await self._pace.turn()
                 return self._ask(entry)
-            room = self._options.max_pages - self._good
+            room = self._room
             if not self._active and (room <= 0 or not len(self._frontier)):
                 return None
             with anyio.move_on_after(self._frontier.wait_s() if room > 0 else None):
@@ -154,7 +167,7 @@ class Crawler:
 
     def _take(self) -> Entry | None:
         """A page to be asked for, if there is room for it; what only repeats another is done with on the way."""
-        while self._active < self._options.max_pages - self._good:
+        while self._active < self._room:
             entry = self._frontier.next(early_under_way=self._active_early > 0)
             if entry is None:
                 return None
@@ -289,6 +302,10 @@ class Crawler:
                 self._good += 1
                 self._report.unchanged += 1
                 self._hashes.setdefault(self._hash_before.get(entry.url, ""), entry.url)
+            elif outcome.state == "moved":
+                self._repeats += 1
+            else:
+                self._in_vain += 1
             self._state.note(
                 entry.url, outcome.state, status=answer.status, reason=outcome.reason, target=outcome.target
             )
@@ -307,6 +324,8 @@ class Crawler:
             self._good += 1
             self._waiting_pages += 1
             self._waiting_bytes += len(answer.data)
+        else:
+            self._repeats += 1
 
     def _finished(self, entry: Entry) -> None:
         self._done += 1

@@ -13,7 +13,7 @@ from refdesk.crawl.crawler import Crawler, Render
 from refdesk.crawl.frontier import Frontier
 from refdesk.crawl.keep import Keeper
 from refdesk.crawl.options import CrawlOptions, Scope
-from refdesk.crawl.pace import Pace
+from refdesk.crawl.pace import MOST_PAUSE_S, Pace
 from refdesk.crawl.report import CrawlReport
 from refdesk.crawl.rules import Robots
 from refdesk.crawl.state import CrawlState
@@ -69,7 +69,7 @@ async def harvest(
     state, options = place.state, scope.options
     report = CrawlReport(collection=place.collection.name, start=options.start)
     report.resumed = state.begin(options.start)
-    robots = await _robots(ahead, state)
+    robots = await _robots(ahead, state, options.start)
     pace.delay_s = max(pace.delay_s, robots.delay_s)
     frontier = await _frontier(ahead, scope, state, robots)
     keeper = Keeper(place.desk, place.collection, state, report)
@@ -104,13 +104,19 @@ def _first(error: BaseException) -> BaseException:
     return error
 
 
-async def _robots(ahead: Ahead, state: CrawlState) -> Robots:
+async def _robots(ahead: Ahead, state: CrawlState, start: str) -> Robots:
     """The site's rules; those that were read within a day hold for a crawl that goes on."""
     text = state.robots
+    robots = Robots(await ahead.robots() if text is None else text)
+    if robots.delay_s > MOST_PAUSE_S:
+        raise Forbidden(
+            f"robots.txt asks for {robots.delay_s:g} s between requests; a crawl waits {MOST_PAUSE_S:g} s at most, so"
+            f" {site_of(start)} is left out.",
+            "Ask the site's owner for a shorter delay, or ingest single pages.",
+        )
     if text is None:
-        text = await ahead.robots()
-        state.note_robots(text)
-    return Robots(text)
+        state.note_robots(robots.text)
+    return robots
 
 
 async def _frontier(ahead: Ahead, scope: Scope, state: CrawlState, robots: Robots) -> Frontier:

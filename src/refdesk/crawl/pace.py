@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import anyio
 
-MOST_PAUSE_S = 60.0
+MOST_PAUSE_S = 60.0  # that a site is waited for, once or between two requests
 
 
 class Pace:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import zlib
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ class Robots:
     def __init__(self, text: str) -> None:
         from protego import Protego
 
+        self.text = text
         self._rules: Protego = Protego.parse(text)
 
     def allows(self, url: str) -> bool:
@@ -35,7 +37,10 @@ class Robots:
         """The seconds that requests must be apart."""
         delay = self._rules.crawl_delay(AGENT)
         rate = self._rules.request_rate(AGENT)
-        by_rate = rate.seconds / rate.requests if rate is not None and rate.requests else 0.0
+        try:
+            by_rate = rate.seconds / rate.requests if rate is not None and rate.requests else 0.0
+        except OverflowError:
+            by_rate = math.inf
         return max(float(delay or 0.0), float(by_rate))
 
     @property

@@ -45,6 +45,7 @@ class Site:
         self.asked: Counter[str] = Counter()
         self.statuses: dict[str, list[int]] = {}
         self.connections = 0
+        self.endless: Callable[[str], Reply | None] = lambda path: None  # where neither a route nor a file answers
         self.on_request: Callable[[str], None] = lambda path: None
         self._mutex = threading.Lock()
         self._server = _Server(("127.0.0.1", 0), _handler(self))
@@ -84,7 +85,7 @@ class Site:
             return route() if callable(route) else route
         file = self._file(path)
         if file is None:
-            return Reply(b"<h1>Not found</h1>", 404, etag=False)
+            return self.endless(path) or Reply(b"<h1>Not found</h1>", 404, etag=False)
         return Reply(file.read_bytes(), content_type=_TYPES.get(file.suffix, "application/octet-stream"))
 
     def note(self, path: str, status: int) -> None:

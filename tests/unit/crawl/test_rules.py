@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import math
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,6 +30,7 @@ def test_no_robots_allow_everything() -> None:
     assert Robots("").delay_s == 0.0
     assert Robots("User-agent: *\nRequest-rate: 1/5").delay_s == 5.0
     assert Robots("User-agent: *\nCrawl-delay: soon").delay_s == 0.0
+    assert Robots(f"User-agent: *\nRequest-rate: 1/{'9' * 400}").delay_s == math.inf
 
 
 def _urlset(*urls: str) -> bytes:
