@@ -18,6 +18,7 @@ from refdesk.settings import Settings
 
 if TYPE_CHECKING:
     from refdesk.llm.choose import Models
+    from refdesk.store.skills import SqliteSkillStore
     from refdesk.toolsets.contract import Toolset
 
 EmbedderMaker = Callable[[Settings], Embedder | None]
@@ -87,7 +88,7 @@ def _judge(settings: Settings) -> Judge | None:
 def _store(settings: Settings) -> Store:
     from refdesk.store.local import LocalStore
 
-    return LocalStore(settings.library, lock_timeout_s=settings.lock_timeout_s)
+    return LocalStore(settings.library, lock_timeout_s=settings.lock_timeout_s, durability=settings.durability)
 
 
 def _parser(root: Path | None, kind: CollectionKind) -> Parser:
@@ -235,11 +236,10 @@ def _rag(shared: _Shared) -> Toolset:
 def _skills(shared: _Shared) -> Toolset:
     from refdesk.llm.choose import Thinkers
     from refdesk.skills.learn import Learner
-    from refdesk.store.skills import SqliteSkillStore
     from refdesk.toolsets.skills import skills_toolset
 
     desk = shared.desk
-    store = SqliteSkillStore(desk.settings.library / "skills.db", lock_timeout_s=desk.settings.lock_timeout_s)
+    store = open_skills(desk.settings)
     learner = Learner(store, lambda: desk.embedder)
 
     def close() -> None:
@@ -291,6 +291,16 @@ def make_toolsets(settings: Settings) -> list[Toolset]:
         shared.desk.close()
 
     return [*others, replace(last, close=close)]
+
+
+def open_skills(settings: Settings) -> SqliteSkillStore:
+    """The playbooks of the library the settings name."""
+    from refdesk.store.folder import SKILLS_FILE
+    from refdesk.store.skills import SqliteSkillStore
+
+    return SqliteSkillStore(
+        settings.library / SKILLS_FILE, lock_timeout_s=settings.lock_timeout_s, durability=settings.durability
+    )
 
 
 @contextmanager

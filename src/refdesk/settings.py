@@ -7,13 +7,15 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, get_args, get_origin, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from refdesk.errors import SettingsError
 
 _PREFIX = "REFDESK_"
 _CONFIG = "refdesk.toml"
 _FOLDER = ".refdesk"
+
+Durability = Literal["normal", "full"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +42,7 @@ class Settings:
     max_answer_tokens: int = 8_000  # of the code tools; 0: no limit
     rag_answer_tokens: int = 0  # of rag_search; 0: no limit
     lock_timeout_s: float = 30.0
+    durability: Durability = "normal"  # normal: a loss of power may take the last commits; full: none, each is synced
     workers: int = 0  # parsing processes; 0: one per core
     refresh_ms: int = 300  # how long a search may spend on re-indexing what changed
 
@@ -162,6 +165,10 @@ def _coerce(key: str, value: Any, kind: Any) -> Any:
     try:
         if kind is Path:
             return Path(value).expanduser()
+        if get_origin(kind) is Literal:
+            if value not in get_args(kind):
+                raise ValueError(f"it must be {' or '.join(get_args(kind))}")
+            return value
         if get_origin(kind) is tuple and get_args(kind)[0] is str:
             items = value.split(",") if isinstance(value, str) else value
             return tuple(str(item).strip() for item in items if str(item).strip())

@@ -20,10 +20,10 @@ _OUTCOMES = {outcome.replace("_", "-"): outcome for outcome in CONFIDENCE_CHANGE
 
 @contextmanager
 def _learner(context: click.Context) -> Iterator[Learner]:
-    from refdesk.store.skills import SqliteSkillStore
+    from refdesk.app import open_skills
 
     with desk_from(context) as desk:
-        store = SqliteSkillStore(desk.settings.library / "skills.db", lock_timeout_s=desk.settings.lock_timeout_s)
+        store = open_skills(desk.settings)
         learner = Learner(store, lambda: desk.embedder)
         try:
             yield learner

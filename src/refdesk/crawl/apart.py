@@ -107,7 +107,7 @@ def _serve(pipe: Connection, open_desk: OpenDesk, settings: Settings, file: Path
         os.nice(_NICENESS)
     with contextlib.suppress(EOFError, OSError):
         try:
-            with open_desk(settings) as desk, closing(CrawlState(file, collection.id)) as state:
+            with open_desk(settings) as desk, closing(CrawlState(file, collection.id, settings.durability)) as state:
                 while pipe.recv():
                     pipe.send(keep_some(desk, collection, state))
         except (RefdeskError, ArithmeticError, LookupError, TypeError, ValueError, AttributeError) as error:

@@ -17,7 +17,6 @@ from refdesk.crawl.pace import MOST_PAUSE_S, Pace
 from refdesk.crawl.report import CrawlReport
 from refdesk.crawl.rules import Robots
 from refdesk.crawl.state import CrawlState
-from refdesk.crawl.tables import CRAWL_FILE
 from refdesk.crawl.urls import site_of
 from refdesk.desk import Desk
 from refdesk.errors import Forbidden, InvalidInput, LibraryBusy, LoadFailed, RefdeskError
@@ -25,6 +24,7 @@ from refdesk.ids import name_from
 from refdesk.model import Collection
 from refdesk.progress import Progress
 from refdesk.settings import Settings
+from refdesk.store.folder import CRAWL_FILE
 
 _HINTS = {"empty without JavaScript": "Install refdesk[browser] and Chromium: it is then read as a browser shows it."}
 
@@ -163,7 +163,9 @@ def _alone(desk: Desk, collection: Collection) -> Iterator[None]:
     from filelock import FileLock, Timeout
 
     try:
-        with FileLock(desk.settings.library / f"crawl-{collection.name}.lock", timeout=0, thread_local=False):
+        with FileLock(
+            desk.settings.library / f"crawl-{collection.name}.lock", timeout=0, thread_local=False, mode=0o600
+        ):
             yield
     except Timeout as error:
         raise LibraryBusy(f"Another crawl of {collection.name} is running.", "Wait for it, or stop it.") from error
@@ -171,7 +173,7 @@ def _alone(desk: Desk, collection: Collection) -> Iterator[None]:
 
 @contextmanager
 def _state(desk: Desk, collection: Collection) -> Iterator[CrawlState]:
-    state = CrawlState(desk.settings.library / CRAWL_FILE, collection.id)
+    state = CrawlState(desk.settings.library / CRAWL_FILE, collection.id, desk.settings.durability)
     try:
         yield state
     finally:

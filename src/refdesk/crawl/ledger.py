@@ -9,6 +9,8 @@ from typing import Any
 
 from refdesk.crawl.spool import Spool
 from refdesk.crawl.tables import prepare
+from refdesk.settings import Durability
+from refdesk.store import folder
 
 Statement = tuple[str, tuple[Any, ...]]
 
@@ -16,15 +18,16 @@ Statement = tuple[str, tuple[Any, ...]]
 class Ledger:
     """The tables of a crawl and the bodies of one collection; usable from several threads."""
 
-    def __init__(self, file: Path, collection: str) -> None:
-        file.parent.mkdir(parents=True, exist_ok=True)
+    def __init__(self, file: Path, collection: str, durability: Durability) -> None:
+        folder.prepare(file.parent)
+        folder.make_private(file)
         self._mutex = threading.Lock()  # for the tables
         self._brief = threading.Lock()  # for what is put off and for bodies: nobody waits for the tables to keep a page
         self._db = sqlite3.connect(file, timeout=30.0, isolation_level=None, check_same_thread=False)
         self._later: list[Statement] = []
-        self._spool = Spool(spool_file(file, collection))
+        self._spool = Spool(spool_file(file, collection), is_synced=durability == "full")
         try:
-            prepare(self._db)
+            prepare(self._db, durability)
         except BaseException:
             self._db.close()
             raise

@@ -17,9 +17,9 @@ from refdesk.crawl.client import SiteClient
 from refdesk.crawl.options import CrawlOptions, Scope
 from refdesk.crawl.pace import Pace
 from refdesk.crawl.seeds import Seeds
-from refdesk.crawl.tables import CRAWL_FILE
 from refdesk.errors import InvalidInput
 from refdesk.pause import without_collections
+from refdesk.store.folder import CRAWL_FILE
 
 if TYPE_CHECKING:
     from refdesk.crawl.harvest import Place

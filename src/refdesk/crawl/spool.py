@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import struct
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
+
+from refdesk.store.folder import private
 
 _HEAD = struct.Struct(">4sIQ")
 _MARK = b"RDB1"
@@ -17,8 +20,9 @@ _MOST_NOTE = 1_000_000
 class Spool:
     """Bodies, each behind a note on it; usable by one writer and several readers."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, *, is_synced: bool = False) -> None:
         self._path = file
+        self._is_synced = is_synced
         self._writer: IO[bytes] | None = None
         self._reader: IO[bytes] | None = None
         self.size = 0
@@ -30,6 +34,8 @@ class Spool:
         left = memoryview(b"".join((_HEAD.pack(_MARK, len(told), len(data)), told, data)))
         while left:
             left = left[writer.write(left) :]
+        if self._is_synced:
+            os.fsync(writer.fileno())
         at = self.size + _HEAD.size + len(told)
         self.size = at + len(data)
         return at
@@ -80,7 +86,7 @@ class Spool:
         self.size = 0
 
     def _open(self) -> IO[bytes]:
-        self._writer = self._path.open("ab", buffering=0)
+        self._writer = open(self._path, "ab", buffering=0, opener=private)  # noqa: SIM115 - closed by close()
         self.size = self._path.stat().st_size
         return self._writer
 

@@ -13,6 +13,7 @@ from typing import Any
 from refdesk.crawl.known import Body, Entry, PageState, Saved, digest_of
 from refdesk.crawl.ledger import Ledger, Statement, spool_file
 from refdesk.model import Skipped
+from refdesk.settings import Durability
 
 _ENTRY = "url, depth, late, hops, etag, last_modified"
 _NOTED = "UPDATE pages SET state = ?, status = ?, reason = ?, target = ?, asked_at = ? WHERE collection = ? AND url = ?"
@@ -53,8 +54,8 @@ def target_of(file: Path, url: str) -> str:
 class CrawlState(Ledger):
     """The pages of one collection's crawl; usable from several threads."""
 
-    def __init__(self, file: Path, collection: str) -> None:
-        super().__init__(file, collection)
+    def __init__(self, file: Path, collection: str, durability: Durability = "normal") -> None:
+        super().__init__(file, collection, durability)
         self._file = file
         self._collection = collection
         self._round = 0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sqlite3
 
 from refdesk.errors import LibraryTooNew
+from refdesk.settings import Durability
 
-CRAWL_FILE = "crawl.db"  # in the library's folder
 _FORMAT = 3
 _SCHEMA = """
 CREATE TABLE crawls (
@@ -37,11 +37,11 @@ _PLACES = (
 )
 
 
-def prepare(db: sqlite3.Connection) -> None:
+def prepare(db: sqlite3.Connection, durability: Durability) -> None:
     """Makes the tables, or brings those of an older format up to date."""
     db.execute("PRAGMA auto_vacuum = INCREMENTAL")
     db.execute("PRAGMA journal_mode = WAL")
-    db.execute("PRAGMA synchronous = NORMAL")
+    db.execute(f"PRAGMA synchronous = {durability}")
     db.execute("BEGIN IMMEDIATE")
     found = db.execute("PRAGMA user_version").fetchone()[0]
     if found == 0:

@@ -12,9 +12,10 @@ from refdesk.errors import InvalidInput, StoreError
 from refdesk.model import Filters, Finding
 from refdesk.store import contents
 from refdesk.store.filters import Scope
+from refdesk.store.folder import RECORD_FILE
 from refdesk.store.followers import Followers
 from refdesk.store.gate import Gate
-from refdesk.store.record import FILE, Record, explained, sequence
+from refdesk.store.record import Record, explained, sequence
 
 _EVERYTHING = Scope(Filters(), None, None, None)
 _SHOWN = 5
@@ -155,7 +156,7 @@ def backup(record: Record, target: Path) -> None:
         target.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(f"The folder {target} can't be made: {error.strerror}.", "Choose another place.") from error
-    with explained(target / FILE), contextlib.closing(sqlite3.connect(target / FILE)) as copy:
+    with explained(target / RECORD_FILE), contextlib.closing(sqlite3.connect(target / RECORD_FILE)) as copy:
         with record.snapshot() as db:
             db.backup(copy)
         copy.execute("DELETE FROM meta WHERE key = 'snapshot'")

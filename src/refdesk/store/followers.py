@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from refdesk.errors import RefdeskError, StoreError
 from refdesk.memory import give_back
 from refdesk.store import vector_follower
+from refdesk.store.folder import LEXICAL_FOLDER
 from refdesk.store.gate import Gate
 from refdesk.store.lexical import LexicalIndex
 from refdesk.store.log import LEXICAL, Applied, is_pending, last_commit, pending
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-LEXICAL_FOLDER = "lexical"
 _LITTLE_BYTES = 16_000_000  # of free disk space
 # A commit of the full-text index takes as long for one chunk as for hundreds, so changes are gathered for it.
 _LITTLE = 200  # changes that are left to whoever searches next

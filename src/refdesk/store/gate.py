@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refdesk.errors import LibraryBusy, StoreError
+from refdesk.store.folder import private
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -91,7 +92,7 @@ class Gate:
         from filelock import FileLock, Timeout  # costs 40 ms, which a reader need not pay
 
         if self._lock is None:
-            self._lock = FileLock(self._lock_file, thread_local=False)
+            self._lock = FileLock(self._lock_file, thread_local=False, mode=0o600)
         try:
             self._lock.acquire(timeout=timeout_s, poll_interval=0.02)
         except Timeout:
@@ -103,7 +104,8 @@ class Gate:
             ) from error
         with contextlib.suppress(OSError):
             holder = {"pid": os.getpid(), "since": time.time(), "seq": self._sequence()}
-            self._holder_file.write_text(json.dumps(holder), encoding="utf-8")
+            with open(self._holder_file, "w", encoding="utf-8", opener=private) as file:
+                json.dump(holder, file)
         return True
 
     def entered_at(self) -> int | None:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from refdesk.analyse import joined, names
 from refdesk.model import metadata_text
 from refdesk.store import rows
+from refdesk.store.folder import make_all_private
 from refdesk.store.log import Applied
 
 if TYPE_CHECKING:
@@ -150,7 +151,7 @@ class LexicalIndex:
             self._forget()
             self._last_id = 0
             shutil.rmtree(self.folder, ignore_errors=True)
-            self.folder.mkdir(parents=True, exist_ok=True)
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._index = tantivy.Index(_schema(), str(self.folder))
             self._index.config_reader("Manual")
 
@@ -186,6 +187,7 @@ class LexicalIndex:
         mark = {"mark": _MARK, "seq": self.taken.seq, "state": state}
         writer.add_document(tantivy.Document.from_dict(mark, schema))
         writer.commit()
+        make_all_private(self.folder)
         self.reload()
 
     def _remove(self, writer: tantivy.IndexWriter, chunk_ids: Sequence[int]) -> None:
@@ -210,6 +212,7 @@ class LexicalIndex:
         self.abandon_writing()
         if writer is not None:
             writer.wait_merging_threads()
+            make_all_private(self.folder)
 
     def abandon_writing(self) -> None:
         """Drops what was not committed."""

@@ -26,6 +26,7 @@ from refdesk.model import (
     StoredChunk,
     Symbol,
 )
+from refdesk.settings import Durability
 from refdesk.store import batches, catalogue, contents, doctor, reads
 from refdesk.store.filters import Scopes
 from refdesk.store.followers import Followers
@@ -42,9 +43,9 @@ T = TypeVar("T")
 class LocalStore:
     """Implements ports.Store in one folder; any number of threads and processes may use it at once."""
 
-    def __init__(self, folder: Path, *, lock_timeout_s: float = 30.0) -> None:
+    def __init__(self, folder: Path, *, lock_timeout_s: float = 30.0, durability: Durability = "normal") -> None:
         self.folder = folder
-        self._record = Record(folder, lock_timeout_s)
+        self._record = Record(folder, lock_timeout_s, durability)
         self._gate = Gate(folder, lock_timeout_s, self._end_stretch, self.sequence)
         self._followers = Followers(folder, self._record, self._gate)
         self._scopes = Scopes()

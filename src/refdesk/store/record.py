@@ -8,17 +8,17 @@ import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from refdesk.errors import LibraryBusy, LibraryDamaged, StoreError
+from refdesk.settings import Durability
+from refdesk.store import folder as folders
 from refdesk.store import schema
 
-FILE = "record.db"
 _PRAGMAS = (
     "page_size = 8192",  # of a new record: half as many pages to write, and fewer of them again and again
-    "synchronous = NORMAL",  # power loss may take the last commits, never the file; followers check tokens
     "foreign_keys = ON",
     "temp_store = MEMORY",
     "wal_autocheckpoint = 4000",  # pages: while indexing, most commits need no sync of the file itself
@@ -28,6 +28,7 @@ _PRAGMAS = (
 _MAPPED = ("mmap_size = 1073741824", "cache_size = -8192")
 _UNMAPPED = ("mmap_size = 0", "cache_size = -16384")  # what a batch changes of all indexes
 _SWITCH_S = 10.0
+_PUT_ID = "INSERT OR IGNORE INTO meta VALUES ('library', ?)"
 
 Mapping = tuple[str, ...]
 
@@ -35,10 +36,12 @@ Mapping = tuple[str, ...]
 class Record:
     """The library's SQLite file."""
 
-    def __init__(self, folder: Path, timeout_s: float) -> None:
-        self.file = folder / FILE
+    def __init__(self, folder: Path, timeout_s: float, durability: Durability = "normal") -> None:
+        self.file = folder / folders.RECORD_FILE
         self.read_only = False
         self._timeout_s = timeout_s
+        # With "normal" a loss of power may take the last commits, never the file; followers check tokens.
+        self._pragmas = (*_PRAGMAS, f"synchronous = {durability}")
         self._idle: dict[Mapping, queue.LifoQueue[sqlite3.Connection]] = {
             _MAPPED: queue.LifoQueue(),
             _UNMAPPED: queue.LifoQueue(),
@@ -50,54 +53,87 @@ class Record:
             self._prepare(folder)
 
     def _prepare(self, folder: Path) -> None:
+        folders.prepare(folder)
+        if not self.file.exists():
+            folders.refuse_lost(folder, "is missing", lambda: not self.file.exists())
+            folders.make_private(self.file)
+        elif not self.file.is_file():
+            raise folders.lost(folder, "is not a file")
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            _leave_out(folder)
-        except OSError as error:
-            raise StoreError(
-                f"The library folder {folder} can't be made: {error.strerror}.", "Choose another folder."
-            ) from error
-        try:
-            self._migrate()
+            self._migrate(folder)
         except sqlite3.OperationalError as error:
             if not self.file.exists() or not _is_refusal(error):
                 raise
             self.read_only = True
             with self.reading() as db:
-                found = schema.version(db)
-                schema.refuse_newer(found)
+                found = self._version(db, folder)
                 if found < len(schema.MIGRATIONS):
                     raise StoreError(
                         f"The library {folder} is of an older version and can't be written to.",
                         "Make the folder writable once, so that it can be brought up to date.",
                     ) from error
+                self._check_id(db, folder)
 
-    def _migrate(self) -> None:
+    def _migrate(self, folder: Path) -> None:
         db = self._connect(_MAPPED)
         try:
-            if schema.version(db) != len(schema.MIGRATIONS):
+            if self._version(db, folder) != len(schema.MIGRATIONS):
                 _switch_to_wal(db)
-                db.execute("BEGIN IMMEDIATE")
-                schema.migrate(db)
-                db.execute("COMMIT")
-            else:
-                # Finds out now whether the write-ahead log can be used, which a bare open does not.
-                db.execute("SELECT count(*) FROM (SELECT 1 FROM meta LIMIT 1)").fetchone()
+                self._change_for_good(db, schema.migrate)
+            if not self._check_id(db, folder):
+                known = folders.marked(folder) or secrets.token_hex(16)
+                self._change_for_good(db, lambda db: db.execute(_PUT_ID, (known,)))
+                self._check_id(db, folder)
         except BaseException:
             self._discard(db)
             raise
         self._idle[_MAPPED].put(db)
 
+    def _version(self, db: sqlite3.Connection, folder: Path) -> int:
+        """The record's version; raises when it is no record of ours, or one that was lost and is empty now."""
+        if not schema.has_tables(db):
+            folders.refuse_lost(folder, "is empty", lambda: not schema.has_tables(db))
+        found = schema.version(db)
+        if (found > 0 or schema.has_tables(db)) and not schema.is_ours(db):
+            raise folders.lost(folder, "belongs to another program")
+        schema.refuse_newer(found)
+        return found
+
+    def _check_id(self, db: sqlite3.Connection, folder: Path) -> bool:
+        """Whether the record has an id; raises when it is not the one that the folder was marked with."""
+        # It also finds out now whether the write-ahead log can be used, which a bare open does not.
+        found = db.execute("SELECT value FROM meta WHERE key = 'library'").fetchone()
+        if found is None:
+            return False
+        known = folders.marked(folder)
+        if not known:
+            folders.mark(folder, found[0])
+        elif known != found[0]:
+            raise LibraryDamaged(
+                f"{self.file} is the record of another library than the one that this folder held.",
+                f"Put the right one back, or `refdesk restore BACKUP`; delete {folders.MARK_FILE} to keep this one.",
+            )
+        return True
+
+    def _change_for_good(self, db: sqlite3.Connection, change: Callable[[sqlite3.Connection], object]) -> None:
+        """Makes a change that no loss of power undoes, since what follows relies on it."""
+        db.execute("PRAGMA synchronous = FULL")
+        db.execute("BEGIN IMMEDIATE")
+        change(db)
+        db.execute("COMMIT")
+        for pragma in self._pragmas:
+            db.execute(f"PRAGMA {pragma}")
+
     def _connect(self, mapping: Mapping) -> sqlite3.Connection:
         uri = f"{self.file.absolute().as_uri()}"
         if self.read_only:
             # Without a log next to it the file is complete, and SQLite needs no shared memory to read it.
-            logged = self.file.with_name(FILE + "-wal").exists()
+            logged = self.file.with_name(folders.RECORD_FILE + "-wal").exists()
             uri += "?mode=ro" if logged else "?immutable=1"
         db = sqlite3.connect(
             uri, uri=True, timeout=self._timeout_s, isolation_level=None, check_same_thread=False, cached_statements=256
         )
-        for pragma in (*_PRAGMAS, *mapping):
+        for pragma in (*self._pragmas, *mapping):
             db.execute(f"PRAGMA {pragma}")
         with self._mutex:
             self._open.append(db)
@@ -205,7 +241,7 @@ def _explain(error: sqlite3.Error, file: Path) -> StoreError:
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return LibraryDamaged(
             f"The record {file} is damaged: {error}.",
-            "Restore the folder from a backup, or move it away and index again.",
+            "Restore it with `refdesk restore BACKUP`, or move the folder away and index again.",
         )
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
         return LibraryBusy(f"The record {file} is locked by another program.", "Try again when it has finished.")
@@ -234,11 +270,3 @@ def _switch_to_wal(db: sqlite3.Connection) -> None:
             if "locked" not in str(error) or time.monotonic() > deadline:
                 raise
             time.sleep(0.02)
-
-
-def _leave_out(folder: Path) -> None:
-    """Keeps a library that lies in a folder it holds, or in a repository, out of both."""
-    mark = folder / ".gitignore"
-    if not mark.exists():
-        with contextlib.suppress(OSError):  # a library on a read-only disk needs no mark
-            mark.write_text("*\n", encoding="utf-8")

@@ -100,6 +100,17 @@ def version(db: sqlite3.Connection) -> int:
     return int(db.execute("PRAGMA user_version").fetchone()[0])
 
 
+def has_tables(db: sqlite3.Connection) -> bool:
+    """Whether anything was ever made in the file."""
+    return db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None
+
+
+def is_ours(db: sqlite3.Connection) -> bool:
+    """Whether the tables are those of a record."""
+    named = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('meta', 'commits', 'chunks', 'texts')"
+    return bool(db.execute(named).fetchone()[0] == 4)
+
+
 def refuse_newer(found: int) -> None:
     """Raises when the record was written by a later RefDesk."""
     if found > len(MIGRATIONS):

@@ -17,8 +17,10 @@ from numpy.typing import NDArray
 
 from refdesk import analyse
 from refdesk.errors import LibraryBusy, LibraryTooNew, StoreError
+from refdesk.settings import Durability
 from refdesk.skills.model import Outcome, Skill, SkillUpdate, moved, now
 from refdesk.skills.store import DUPLICATE, TOP_K, Revision, SkillNotFound, StaleSkill
+from refdesk.store import folder
 
 T = TypeVar("T")
 
@@ -53,8 +55,9 @@ _WIDE = 50  # how many hits by words are weighed against the vectors
 class SqliteSkillStore:
     """Skills in `skills.db`; safe for many threads and many processes at once."""
 
-    def __init__(self, path: Path, *, lock_timeout_s: float = 30.0) -> None:
+    def __init__(self, path: Path, *, lock_timeout_s: float = 30.0, durability: Durability = "normal") -> None:
         self._path = path
+        self._durability = durability
         self._lock_timeout_s = lock_timeout_s
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
@@ -179,8 +182,9 @@ class SqliteSkillStore:
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            self._connection = _connect(self._path, self._lock_timeout_s)
+            folder.prepare(self._path.parent)
+            folder.make_private(self._path)
+            self._connection = _connect(self._path, self._lock_timeout_s, self._durability)
         return self._connection
 
     def _cosines(self, db: sqlite3.Connection, embedding: Sequence[float]) -> dict[str, float]:
@@ -205,12 +209,12 @@ class SqliteSkillStore:
         return self._vectors[1], self._vectors[2]
 
 
-def _connect(path: Path, lock_timeout_s: float) -> sqlite3.Connection:
+def _connect(path: Path, lock_timeout_s: float, durability: Durability) -> sqlite3.Connection:
     connection = sqlite3.connect(path, timeout=lock_timeout_s, isolation_level=None, check_same_thread=False)
     try:
         connection.row_factory = sqlite3.Row
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute(f"PRAGMA synchronous = {durability}")
         with _transaction(connection, "BEGIN IMMEDIATE"):
             found = connection.execute("PRAGMA user_version").fetchone()[0]
             if found == 0:

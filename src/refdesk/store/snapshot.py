@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from refdesk.store.folder import private
+
 Arrays = Mapping[str, NDArray[Any]]
 
 _ALIGNED = 64  # bytes: where every array starts, so that the processor reads it as fast as any
@@ -26,7 +28,7 @@ def write(file: Path, head: Mapping[str, Any], arrays: Arrays) -> None:
     line = json.dumps({**head, "arrays": about}).encode()
     draft = file.with_name(f"{file.name}.tmp")  # one writer at a time, so one name: a killed one leaves no litter
     try:
-        with draft.open("wb") as out:
+        with open(draft, "wb", opener=private) as out:
             out.write(line + b" " * (_gap(len(line) + 1)) + b"\n")
             for array in payload.values():
                 out.write(array.data)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refdesk.store import catalogue
+from refdesk.store.folder import VECTORS_FILE
 from refdesk.store.gate import Gate
 from refdesk.store.log import VECTORS, Applied, last_commit, pending
 from refdesk.store.record import Record
@@ -17,7 +18,6 @@ from refdesk.store.record import Record
 if TYPE_CHECKING:
     from refdesk.store.vectors import VectorIndex
 
-VECTORS_FILE = "vectors.bin"
 FEW = 2000  # changes that a snapshot may be behind
 _SHARE = 0.05  # or this share of it, if that is more
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from refdesk import errors
 from refdesk.crawl.state import target_of
-from refdesk.crawl.tables import CRAWL_FILE
 from refdesk.crawl.urls import clean
 from refdesk.desk import Desk
 from refdesk.model import Collection, Document, Hit, Query
+from refdesk.store.folder import CRAWL_FILE
 from refdesk.tokens import count
 from refdesk.toolsets.contract import CallContext, Json, RpcErrors, Text, Tool, ToolAnswer, ToolHints, Toolset
 from refdesk.toolsets.icons import icon
