@@ -176,6 +176,10 @@ def messages_in(response: httpx.Response) -> Iterator[Message]:
     if response.headers.get("content-type", "").startswith("application/json"):
         yield json.loads(response.read())
         return
-    for line in response.iter_lines():
-        if line.startswith("data: ") and line[6:].strip():
-            yield json.loads(line[6:])
+    rest = b""
+    for part in [response.content] if response.is_stream_consumed else response.iter_bytes():
+        # Only these end a line of the stream; httpx's own lines end at U+2028 and U+0085 too.
+        *lines, rest = (rest + part).split(b"\n")
+        for line in lines:
+            if line.startswith(b"data: ") and line[6:].strip():
+                yield json.loads(line[6:])

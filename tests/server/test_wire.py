@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -12,6 +14,9 @@ from typing import Any
 
 import pytest
 
+from refdesk.server import ServerOptions
+from refdesk.server.hub import Hub
+from refdesk.server.stdio import Pipe
 from tests.mcp_client.stdio import StdioClient, environment
 from tests.server.conftest import TOY, Start
 from tests.server.test_http import BATCH, check_batch
@@ -189,3 +194,26 @@ def test_text_that_is_no_text_harms_nobody(client: StdioClient) -> None:
     task_id = client.call("odd", {"worse": True}, task={})["result"]["task"]["taskId"]
     assert client.request("tasks/result", {"taskId": task_id})["error"]["code"] == -32603
     assert client.request("ping")["result"] == {}
+
+
+class BrokenInput:
+    """Input whose reading fails as nobody foresaw."""
+
+    def readline(self, size: int) -> bytes:
+        raise ValueError("not a file any more")
+
+
+@pytest.mark.parametrize("broken", ["input", "output"])
+def test_a_pipe_that_breaks_inside_takes_the_server_with_it(broken: str, caplog: pytest.LogCaptureFixture) -> None:
+    ends = os.pipe()
+    os.write(ends[1], b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')  # and it stays open
+    hub = Hub(list, ServerOptions(exit_grace_s=0.2))
+    with os.fdopen(ends[0], "rb") as wire_in:
+        if broken == "input":
+            pipe = Pipe(hub, BrokenInput(), ends[1])  # type: ignore[arg-type]
+        else:
+            pipe = Pipe(hub, wire_in, "no descriptor")  # type: ignore[arg-type]
+        asyncio.run(pipe.serve())
+        os.close(ends[1])
+    assert pipe.failed
+    assert [record.levelname for record in caplog.records if record.exc_info] == ["CRITICAL"]

@@ -6,7 +6,6 @@ import asyncio
 import json
 
 import mcp_types as types
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -27,7 +26,7 @@ class Bodies:
         # Without the header it may be any revision up to the one that has batches.
         version = headers.get("mcp-protocol-version", BATCH_VERSION)
         json_body = headers.get("content-type", "").lower().startswith("application/json")
-        if scope["method"] != "POST" or version not in HANDSHAKE_PROTOCOL_VERSIONS or not json_body:
+        if scope["method"] != "POST" or not json_body:
             await self._app(scope, receive, send)
             return
         body = await _body(receive, self._most)
@@ -78,7 +77,7 @@ def _answers(body: bytes) -> list[Json]:
     text = body.decode("utf-8", "replace")
     if text.lstrip().startswith("{"):
         return [json.loads(text)]
-    return [json.loads(line[5:]) for line in text.splitlines() if line.startswith("data:") and line[5:].strip()]
+    return [json.loads(line[5:]) for line in text.split("\n") if line.startswith("data:") and line[5:].strip()]
 
 
 def _replay(body: bytes, then: Receive) -> Receive:

@@ -112,7 +112,7 @@ def build_app(hub: Hub, public_url: str) -> ASGIApp:
         Route("/healthz", health),
         Route("/mcp", endpoint=door(Bodies(StreamableHTTPASGIApp(sessions), options.max_message_bytes))),
         Route("/sse", endpoint=door(SseEndpoint(server, sse))),
-        Mount("/messages/", app=door(sse.handle_post_message)),
+        Mount("/messages/", app=door(Bodies(sse.handle_post_message, options.max_message_bytes))),
     ]
     if options.oauth:
         issuer, scopes = AnyHttpUrl(options.oauth.issuer), list(options.oauth.scopes) or None

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import mcp_types as types
+import pydantic_core
 
+from refdesk.server.wire import clean
 from refdesk.toolsets.contract import Json
 
 # JSON-RPC batches are part of this one revision: added by it, removed by the next.
@@ -36,32 +38,36 @@ def read(data: bytes, most: int, *, batches: bool = False) -> Found | list[Found
         return Complaint(types.INVALID_REQUEST, f"Message too large: {most} bytes is the most.")
     if not data.strip():
         return None
-    message: types.JSONRPCMessage | None
     try:
-        message = types.jsonrpc_message_adapter.validate_json(data, by_name=False)
-    except ValueError:
-        message = None
-    if message is not None and not isinstance(message, types.JSONRPCNotification):
-        return message
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):
-        return Complaint(types.PARSE_ERROR, "Parse error: this is not JSON.")
+        value = pydantic_core.from_json(data, allow_inf_nan=False)
+    except ValueError as error:
+        return Complaint(types.PARSE_ERROR, f"Parse error: {error}.", _id_in(_loosely(data)))
     if isinstance(value, list) and value and batches:
         return [_one(each) for each in value]
-    # The SDK takes a request whose id makes no sense for a notification; its sender waits for an answer.
-    if message is not None and "id" not in value:
-        return message
-    return Complaint(types.INVALID_REQUEST, _what_is_wrong(value), _id_in(value))
+    return _message(value)
 
 
-def _one(value: Any) -> Found:
+def _loosely(data: bytes) -> Any:
+    """What the standard library reads, which takes more for JSON: NaN, halves of surrogate pairs, UTF-16."""
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _message(value: Any) -> Found:
     try:
         message = types.jsonrpc_message_adapter.validate_python(value, by_name=False)
     except ValueError:
         message = None
+    # The SDK takes a request whose id makes no sense for a notification; its sender waits for an answer.
     if message is None or (isinstance(message, types.JSONRPCNotification) and "id" in value):
         return Complaint(types.INVALID_REQUEST, _what_is_wrong(value), _id_in(value))
+    return message
+
+
+def _one(value: Any) -> Found:
+    message = _message(value)
     if isinstance(message, types.JSONRPCRequest) and message.method == "initialize":
         return Complaint(types.INVALID_REQUEST, "Invalid request: initialize can't be in a batch.", message.id)
     return message
@@ -80,5 +86,8 @@ def _what_is_wrong(value: Any) -> str:
 
 
 def _id_in(value: Any) -> str | int | None:
+    """The id to answer to; one that is no text in UTF-8 could not be sent back."""
     found = value.get("id") if isinstance(value, dict) else None
-    return found if isinstance(found, str | int) and not isinstance(found, bool) else None
+    if isinstance(found, str):
+        return found if clean(found) == found else None
+    return found if isinstance(found, int) and not isinstance(found, bool) else None

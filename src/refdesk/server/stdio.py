@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import json
 import logging
 import os
 import signal
 import sys
 import threading
+from collections.abc import Coroutine
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 import anyio
 import mcp_types as types
@@ -36,12 +38,12 @@ def serve_stdio(hub: Hub) -> int:
     """Serves the process's stdin and stdout until stdin closes; returns the exit code."""
     wire_in, wire_out = _claim_streams()
     try:
-        asyncio.run(Pipe(hub, wire_in, wire_out).serve())
+        asyncio.run((pipe := Pipe(hub, wire_in, wire_out)).serve())
     except KeyboardInterrupt:
         return 130
     finally:
         hub.stop()
-    return 0
+    return 1 if pipe.failed else 0
 
 
 @dataclass(slots=True)
@@ -60,6 +62,7 @@ class Pipe:
         self._in = wire_in
         self._out = wire_out
         self._writer = Workers(1, "refdesk-stdout")
+        self.failed = False
         self._version = ""
         self._spoken = False
         self._unanswered: set[str | int] = set()
@@ -93,10 +96,19 @@ class Pipe:
                 most = self._hub.options.max_message_bytes
                 found = read(line, most, batches=self._version == BATCH_VERSION)
                 if found is not None:
-                    asyncio.run_coroutine_threadsafe(self._take(found, into), loop).result()
-            asyncio.run_coroutine_threadsafe(self._finish(into), loop).result()
-        except (RuntimeError, asyncio.CancelledError, anyio.ClosedResourceError, anyio.BrokenResourceError):
+                    _finish_on(loop, self._take(found, into))
+            _finish_on(loop, self._finish(into))
+        except (concurrent.futures.CancelledError, anyio.ClosedResourceError, anyio.BrokenResourceError):
             return  # the other side has gone already
+        except Exception:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self._fail, into, sys.exc_info())
+
+    def _fail(self, into: Into, error: Any) -> None:
+        """Ends the server: with one direction gone it would only look alive."""
+        logger.critical("the pipe to the client broke inside the server: it ends", exc_info=error)
+        self.failed = True
+        into.close()
 
     def _next_line(self) -> bytes | None:
         """The next line; one that is too long comes cut, its rest thrown away; None at the end."""
@@ -155,6 +167,9 @@ class Pipe:
                     logger.info("the client no longer reads: stopping")
                     await into.aclose()
                     return
+                except Exception:
+                    self._fail(into, sys.exc_info())
+                    return
                 if not self._spoken:
                     self._spoken = True
                     self._hub.loading.start()  # now that the first answer is out
@@ -184,11 +199,20 @@ class Pipe:
         await self._writer.run(partial(_write_all, self._out, data + b"\n"))
 
 
+def _finish_on(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> None:
+    """Waits, in another thread than the loop's, until the loop has done the work."""
+    try:
+        asyncio.run_coroutine_threadsafe(work, loop).result()
+    except RuntimeError:
+        work.close()  # the loop took it no more
+        raise
+
+
 def _encoded(message: types.JSONRPCMessage) -> bytes:
     """The message as JSON, or an error in its place: one answer that can't be written must not silence the pipe."""
     try:
         return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
-    except ValueError:
+    except Exception:
         logger.exception("a message could not be written")
         complaint = Complaint(types.INTERNAL_ERROR, "The answer could not be written as JSON.")
         return json.dumps(replace(complaint, request_id=getattr(message, "id", None)).on_wire()).encode()
