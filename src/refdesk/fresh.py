@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import unquote_to_bytes
 
+from refdesk.beneath import open_real, read_most
+from refdesk.compare import content_hash
 from refdesk.desk import Desk
-from refdesk.errors import LibraryBusy, StoreError
-from refdesk.model import Collection, Hit
+from refdesk.errors import LibraryBusy, LoadFailed, StoreError
+from refdesk.model import Chunk, Collection, Content, Document, Hit
 
 # What indexing takes, guessed high.
 _SECONDS_A_WRITE = 0.05  # a transaction with its indexes
@@ -43,7 +47,10 @@ class Refresher:
             self._walk_seconds[collection.id] *= 0.9  # looked at again now and then: a machine may be less busy later
             return Refreshed(note="too large to look through before each answer; hits are checked one by one")
         started = time.perf_counter()
-        _, changed = self._desk.freshness(collection)
+        try:
+            _, changed = self._desk.freshness(collection)
+        except LoadFailed as error:
+            return Refreshed(note=error.message)
         walked = self._walk_seconds[collection.id] = time.perf_counter() - started
         if not changed:
             return Refreshed()
@@ -67,7 +74,7 @@ def _fitting(root: Path, changed: Sequence[str], seconds: float) -> set[str]:
     ages: dict[str, int] = {}
     for path in changed[:_MOST_FILES]:
         try:
-            stat = (root / path).stat()
+            stat = (root / path).lstat()
         except OSError:
             sizes[path] = ages[path] = 0
         else:
@@ -87,22 +94,27 @@ def _waiting(pending: Sequence[str]) -> str:
     return f"{changed} to be indexed: the next searches take them up bit by bit, index_codebase all at once"
 
 
-def stale_lines(collection_root: str, hit: Hit) -> bool:
-    """Whether the file no longer has the hit's lines where the hit says they are."""
-    document, chunk = hit.stored.document, hit.stored.chunk
-    file = Path(collection_root) / document.path
+def stale_hits(hits: Iterable[Hit]) -> set[int]:
+    """The chunk ids of hits whose file no longer has their lines; what came from elsewhere can't be compared."""
+    return {hit.stored.id for hit in hits if _is_stale(hit.stored.document, hit.stored.chunk)}
+
+
+def _is_stale(document: Document, chunk: Chunk) -> bool:
+    if not document.uri.startswith("file://"):
+        return False
+    file = os.fsdecode(unquote_to_bytes(document.uri.removeprefix("file://")))
     try:
-        stat = file.stat()
-        if (stat.st_size, stat.st_mtime_ns) == (document.size, document.modified_ns):
-            return False
-        with file.open(encoding="utf-8", errors="replace", newline="") as opened:
-            lines = opened.read().split("\n")
-    except OSError:
+        descriptor = open_real(file.lstrip("/") if os.name == "nt" else file)
+        try:
+            state = os.fstat(descriptor)
+            if (state.st_size, state.st_mtime_ns) == (document.size, document.modified_ns):
+                return False
+            data = read_most(descriptor, state.st_size)
+        finally:
+            os.close(descriptor)
+    except (OSError, ValueError):
         return True
-    there = "\n".join(lines[chunk.start_line - 1 : chunk.end_line])
-    return chunk.kind == "outline" or chunk.text.split() != there.split()
-
-
-def stale_hits(root: str, hits: Sequence[Hit]) -> set[int]:
-    """The chunk ids of hits whose lines changed."""
-    return {hit.stored.id for hit in hits if stale_lines(root, hit)}
+    if content_hash(Content(uri="", path="", data=data)) == document.content_hash:
+        return False
+    there = data.decode("utf-8", "replace").split("\n")[chunk.start_line - 1 : chunk.end_line]
+    return chunk.kind == "outline" or chunk.text.split() != " ".join(there).split()

@@ -19,6 +19,7 @@ import pytest
 from tests.contracts.conftest import Client, Serve, refdesk
 from tests.mcp_client.stdio import StdioClient
 from tests.server.test_handshake import MODERN
+from tests.swapping import swapping
 
 ULID = re.compile(r"[0-9A-HJKMNP-TV-Z]{26}")
 RUST = """use std::io;
@@ -90,6 +91,15 @@ def test_the_tools_are_the_contracts_in_its_order(client: Client) -> None:
     assert tools["rag_ingest"]["execution"]["taskSupport"] == "optional"
     assert tools["rag_delete"]["annotations"]["destructiveHint"] is True
     assert tools["rag_search"]["annotations"]["readOnlyHint"] is True
+
+
+def test_a_link_that_is_swapped_in_while_ingesting_leads_nowhere(client: Client, work: Path) -> None:
+    (work.parent / "passwords.md").write_text("# Passwords\n\nxyzzyplugh\n")
+    (work / "note.md").write_text("# Note\n\nharmless\n")
+    with swapping(work / "note.md", work.parent / "passwords.md"):
+        for _ in range(100):
+            client.result("rag_ingest", uri=(work / "note.md").as_uri(), collection="code")
+            assert client.json("rag_search", query="xyzzyplugh", hybrid=False)["results"] == []
 
 
 def test_ingest_then_search_gives_exact_lines(client: Client, work: Path) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
+from refdesk.beneath import read_rules
 from refdesk.errors import InvalidInput, ParseFailed
 from refdesk.model import Chunking
 from refdesk.parse.decode import decode
@@ -57,7 +58,7 @@ def check(root: Path, paths: Iterable[str] | None = None) -> list[Problem]:
         if not path.lower().endswith(_MARKDOWN):
             continue
         try:
-            text = decode((root / path).read_bytes()).text
+            text = decode(read_rules(root / path, follow=True)).text
         except (ParseFailed, OSError) as error:
             problems.append(Problem(path, 1, str(error)))
             continue
@@ -87,13 +88,13 @@ def _manifests(root: Path, listed: list[str], problems: list[Problem]) -> Manife
             continue
         folder = str(PurePosixPath(path).parent)
         try:
-            manifest = read_manifest((root / path).read_bytes(), "" if folder == "." else folder)
-        except InvalidInput as error:
+            manifest = read_manifest(read_rules(root / path, follow=True), "" if folder == "." else folder)
+        except (InvalidInput, OSError) as error:
             problems.append(Problem(path, 1, str(error)))
             sound = False
         else:
             problems += [Problem(path, 1, f"unknown key {key!r}: it is ignored") for key in manifest.unknown]
-    return load_manifests(root) if sound else ManifestSet()
+    return load_manifests(root.resolve()) if sound else ManifestSet()
 
 
 def _duplicates(file: _File) -> Iterator[Problem]:

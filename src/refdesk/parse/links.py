@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from refdesk.beneath import read_rules
 from refdesk.errors import ParseFailed
 from refdesk.parse.decode import decode
 from refdesk.parse.frontmatter import read_front_matter
@@ -46,7 +47,7 @@ class Anchors:
 
     def _read(self, path: str) -> frozenset[str]:
         try:
-            text = decode((self._root / path).read_bytes()).text
+            text = decode(read_rules(self._root / path, follow=True)).text
         except (ParseFailed, OSError):
             return frozenset()
         return anchors_of(text)

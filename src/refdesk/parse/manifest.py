@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from refdesk.beneath import read_rules
 from refdesk.errors import InvalidInput
 from refdesk.parse.glob import compile_glob
 from refdesk.parse.strategy import Strategy, read_strategy
@@ -124,9 +125,13 @@ def load_manifests(root: Path) -> ManifestSet:
     for folder, folders, files in os.walk(root):
         folders[:] = sorted(one for one in folders if not one.startswith(".") and one not in _NOT_ENTERED)
         if FILE_NAME in files:
-            file = Path(folder) / FILE_NAME
             relative = Path(folder).relative_to(root).as_posix()
-            found.append(read_manifest(file.read_bytes(), "" if relative == "." else relative))
+            try:
+                data = read_rules(Path(folder, FILE_NAME))
+            except OSError as error:
+                where = f"{folder}/{FILE_NAME}"
+                raise InvalidInput(f"{where} can't be read: {error.strerror}.", "Put a file there.") from error
+            found.append(read_manifest(data, "" if relative == "." else relative))
     return ManifestSet(tuple(found))
 
 

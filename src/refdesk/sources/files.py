@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterable
 from pathlib import Path
 from urllib.parse import quote_from_bytes, unquote_to_bytes, urlsplit
 
+from refdesk.beneath import open_real, read_most
 from refdesk.errors import Forbidden, InvalidUri, LoadFailed, ParseFailed, TooLarge
 from refdesk.model import Content, Found
 from refdesk.sources.sniff import HEAD, why_binary
 
 _DRIVE = re.compile(r"^/?[A-Za-z][:|](?=[\\/]|$)")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-_OPEN = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 
 
 def resolve_file_uri(uri: str, allowed_roots: Iterable[Path]) -> Path:
@@ -42,18 +41,23 @@ def confine(path: Path, allowed_roots: Iterable[Path]) -> Path:
 
 
 def read_file(path: Path, *, max_bytes: int) -> Content:
-    """The content of one file that was named for itself; TooLarge over the limit, ParseFailed when it is binary."""
+    """The content of one file that was named for itself; TooLarge over the limit, ParseFailed when it is binary.
+
+    The path has no links, as confine gives it: one that came since is not followed.
+    """
     try:
-        descriptor = os.open(path, _OPEN)
-        with os.fdopen(descriptor, "rb") as stream:
+        descriptor = open_real(str(path))
+        try:
             found = os.fstat(descriptor)
-            if not stat.S_ISREG(found.st_mode):
-                raise LoadFailed(f"{path} is not a file.", "Name a file, or a folder to take all of its files.")
             if found.st_size > max_bytes:
                 raise TooLarge(too_large(str(path), found.st_size, max_bytes), "Raise max_file_bytes.")
-            data = stream.read(max_bytes + 1)
+            data = read_most(descriptor, max_bytes + 1)
+        finally:
+            os.close(descriptor)
     except OSError as error:
-        raise LoadFailed(f"{path} can't be read: {error.strerror}.") from error
+        raise LoadFailed(
+            f"{path} can't be read: {error.strerror}.", "Name a file, or a folder to take all of its files."
+        ) from error
     if len(data) > max_bytes:
         raise TooLarge(too_large(str(path), len(data), max_bytes), "Raise max_file_bytes.")
     if reason := why_binary(path.name, data[:HEAD]):
@@ -67,37 +71,19 @@ def read_inside(root: str, found: Found, max_bytes: int) -> Content:
         raise TooLarge(too_large(found.path, found.size, max_bytes), "Raise max_file_bytes.")
     file = f"{root.rstrip('/')}/{found.path}"
     try:
-        descriptor = os.open(file, _OPEN | getattr(os, "O_NOFOLLOW", 0))
+        descriptor = open_real(file)
         try:
-            if _path_opened(descriptor, file) != os.path.normpath(file):
-                raise LoadFailed(f"{found.path} now goes through a symbolic link or is not a path.", _NEXT_RUN)
             before = os.fstat(descriptor)
-            data = _read(descriptor, found.size + 1) if stat.S_ISREG(before.st_mode) else b""
+            data = read_most(descriptor, found.size + 1)
             after = os.fstat(descriptor)
         finally:
             os.close(descriptor)
     except (OSError, ValueError) as error:
-        raise LoadFailed(f"{found.path} can't be read: {getattr(error, 'strerror', error)}.") from error
+        raise LoadFailed(f"{found.path} can't be read: {getattr(error, 'strerror', error)}.", _NEXT_RUN) from error
     states = {(state.st_size, state.st_mtime_ns) for state in (before, after)}
     if states != {(found.size, found.modified_ns)} or len(data) != found.size:
         raise LoadFailed(f"{found.path} changed while it was being read.", _NEXT_RUN)
     return Content(uri=_uri_of(file), path=found.path, data=data, modified_ns=found.modified_ns)
-
-
-def _path_opened(descriptor: int, file: str) -> str:
-    """The real path of an open file: what the kernel says, where it does, as it needs no look at each folder."""
-    try:
-        return os.readlink(f"/proc/self/fd/{descriptor}")  # noqa: PTH115 - a path that is compared, not used
-    except OSError:
-        return os.path.realpath(file)
-
-
-def _read(descriptor: int, most: int) -> bytes:
-    parts: list[bytes] = []
-    while most > 0 and (part := os.read(descriptor, most)):
-        parts.append(part)
-        most -= len(part)
-    return b"".join(parts)
 
 
 def _uri_of(file: str) -> str:

@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from refdesk.beneath import read_rules
 from refdesk.sources.gitconfig import config_home, expand, read_config, user_config_files
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
@@ -93,6 +94,6 @@ def _git_dir(link: Path) -> Path | None:
 
 def _text(file: Path) -> str:
     try:
-        return file.read_text(encoding="utf-8", errors="surrogateescape").strip()
+        return read_rules(file, follow=True).decode("utf-8", "surrogateescape").strip()
     except (OSError, ValueError):
         return ""

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from refdesk.beneath import read_rules
 from refdesk.sources.wildmatch import compile_pattern
 
 _ESCAPES = {"n": "\n", "t": "\t", "b": "\b", '"': '"', "\\": "\\"}
@@ -33,8 +34,8 @@ def config_home() -> Path:
 
 def _read_into(settings: dict[str, str], file: Path, git_dir: Path | None, depth: int) -> None:
     try:
-        text = file.read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError:
+        text = read_rules(file, follow=True).decode("utf-8", "surrogateescape")
+    except (OSError, ValueError):
         return
     for section, subsection, key, value in parse_config(text):
         if subsection is None:

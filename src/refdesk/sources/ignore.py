@@ -8,6 +8,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from refdesk.beneath import read_rules
 from refdesk.sources.git import Repository, global_excludes, is_true
 from refdesk.sources.gitconfig import read_config, user_config_files
 from refdesk.sources.wildmatch import compile_pattern
@@ -74,8 +75,9 @@ def _without_trailing_spaces(line: bytes) -> bytes:
 class RuleFile:
     """An ignore file, read when it is first asked; one that can't be read has no rules."""
 
-    def __init__(self, file: Path, base: int, shown: str, *, ignore_case: bool = False) -> None:
+    def __init__(self, file: Path, base: int, shown: str, *, ignore_case: bool = False, in_tree: bool = False) -> None:
         self._file = file
+        self._in_tree = in_tree  # anyone may have put it there: as git does, no link is followed
         self._base = base  # how many leading bytes of a path lead to the folder the rules are relative to
         self._shown = shown
         self._ignore_case = ignore_case
@@ -96,8 +98,8 @@ class RuleFile:
 
     def _load(self) -> None:
         try:
-            data = self._file.read_bytes()
-        except OSError:
+            data = read_rules(self._file, follow=not self._in_tree)
+        except (OSError, ValueError):
             data = b""
         self._rules = parse_rules(data, ignore_case=self._ignore_case)[::-1]
         if self._rules:
@@ -147,10 +149,10 @@ class Layer:
             git = tuple(RuleFile(file, base, str(file), ignore_case=ignore_case) for file in added)
         if GIT_FILE in names:
             added.append(Path(folder, GIT_FILE))
-            git = (RuleFile(added[-1], base, shown + GIT_FILE, ignore_case=ignore_case), *git)
+            git = (RuleFile(added[-1], base, shown + GIT_FILE, ignore_case=ignore_case, in_tree=True), *git)
         if OWN_FILE in names:
             added.append(Path(folder, OWN_FILE))
-            own = (RuleFile(added[-1], base, shown + OWN_FILE), *own)
+            own = (RuleFile(added[-1], base, shown + OWN_FILE, in_tree=True), *own)
         return Layer(self.top, own, git, ignore_case), added
 
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from operator import attrgetter
 from pathlib import Path
 
+from refdesk.beneath import listed_folder, opened_folder
 from refdesk.errors import LoadFailed, ParseFailed
 from refdesk.model import Content, FileState, Found, Skipped
 from refdesk.sources.files import read_inside
@@ -32,7 +34,7 @@ class FolderSource:
         known_skipped: Mapping[str, str] | None = None,
         rules_fingerprint: str = "",
     ) -> None:
-        self.root = os.path.realpath(root)
+        self.root = os.path.abspath(root)  # noqa: PTH100 - resolved when it was allowed: no link is followed now
         self._max = max_file_bytes
         self._known = known or {}
         self._known_skipped = known_skipped or {}
@@ -41,8 +43,14 @@ class FolderSource:
 
     def walk(self) -> Iterator[Found | Skipped]:
         """What there is, a folder's files by name before its folders, and what is left out."""
-        if not Path(self.root).is_dir():
-            raise LoadFailed(f"{self.root} is not a folder.", "Check the path.")
+        with ExitStack() as kept:
+            try:
+                top = kept.enter_context(opened_folder(self.root))
+            except OSError as error:
+                raise LoadFailed(f"{self.root} is not a folder: {error.strerror}.", "Check the path.") from error
+            yield from self._walk(top)
+
+    def _walk(self, top: int | None) -> Iterator[Found | Skipped]:
         layer, outside = outer_layer(self.root)
         self._now = RuleState(settings_of(self._max, outside, layer.ignore_case))
         unchanged = self._before.settings == self._now.settings
@@ -50,17 +58,18 @@ class FolderSource:
         pending: list[_Frame] = [(self.root, "", layer, unchanged)]
         while pending:
             folder, prefix, layer, unchanged = pending.pop()
-            try:
-                with os.scandir(folder) as scan:
-                    entries = sorted(scan, key=_by_name)
-            except FileNotFoundError:
-                continue  # gone since its own folder was listed
-            except OSError as error:
-                yield Skipped(path=prefix or "./", reason=f"can't be listed: {error.strerror}")
-                continue
-            layer, unchanged = self._enter(folder, prefix, layer, unchanged, entries)
-            below: list[_Frame] = []
-            yield from self._list((folder, prefix, layer, unchanged), entries, folders, below)
+            with ExitStack() as kept:
+                try:
+                    entries = kept.enter_context(listed_folder(folder if top is None else prefix, at=top))
+                except FileNotFoundError:
+                    continue  # gone since its own folder was listed
+                except OSError as error:
+                    yield Skipped(path=prefix or "./", reason=f"can't be listed: {error.strerror}")
+                    continue
+                entries.sort(key=_by_name)
+                layer, unchanged = self._enter(folder, prefix, layer, unchanged, entries)
+                below: list[_Frame] = []
+                yield from self._list((folder, prefix, layer, unchanged), entries, folders, below)
             pending += reversed(below)
 
     def read(self, found: Found) -> Content:
@@ -95,7 +104,7 @@ class FolderSource:
         self, frame: _Frame, entries: list[os.DirEntry[str]], folders: frozenset[str], below: list[_Frame]
     ) -> Iterator[Found | Skipped]:
         """One folder's files and left-out folders; the folders to go on with are put into `below`."""
-        _, prefix, layer, unchanged = frame
+        folder, prefix, layer, unchanged = frame
         known = self._known if unchanged else {}
         for entry in entries:
             path = prefix + entry.name
@@ -113,7 +122,7 @@ class FolderSource:
                 continue
             path += "/"
             if (unchanged and path in folders) or not (reason := self._why_not_folder(frame, entry, path, entries)):
-                below.append((entry.path, path, layer, unchanged))
+                below.append((f"{folder.rstrip('/')}/{entry.name}", path, layer, unchanged))
             else:
                 yield Skipped(path=_printable(path), reason=reason)
 
@@ -140,7 +149,7 @@ class FolderSource:
             return None
         except OSError as error:
             return Skipped(path=path, reason=f"can't be read: {error.strerror}")
-        if reason := why_not_stat(self.root, entry.path, state, self._max):
+        if reason := why_not_stat(self.root, f"{folder}/{entry.name}", state, self._max):
             return Skipped(path=path, reason=reason)
         # Whatever the rules are now, what is in it was looked at before.
         if before and self._before.rejected.get(path) == [state.st_size, state.st_mtime_ns]:

@@ -235,7 +235,7 @@ class Code:
         extra: Json,
         notes: Sequence[str] = (),
     ) -> ToolAnswer:
-        stale = stale_hits(collection.root, hits)
+        stale = stale_hits(hits)
         results = [result(hit, stale) for hit in hits]
         kept, left_out = within(results, self._desk.settings.max_answer_tokens)
         body: Json = {

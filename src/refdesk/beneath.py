@@ -1,0 +1,122 @@
+"""How is a path read that others may change meanwhile?  By descriptors, from the top down, following no link."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_BY_DESCRIPTOR = os.open in os.supports_dir_fd and os.scandir in os.supports_fd and hasattr(os, "O_NOFOLLOW")
+# Without O_NONBLOCK, opening a pipe would wait for a writer.
+_FILE = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
+_FOLDER = _FILE | getattr(os, "O_DIRECTORY", 0)
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+_MOST = 16_000_000  # bytes of a file of rules; the packed refs of large repositories have some millions
+
+
+def open_real(path: str, *, at: int | None = None) -> int:
+    """A descriptor of the regular file at a path without links; OSError where a link or something else is there.
+
+    The path is absolute, or relative to the folder whose descriptor is `at`.
+    """
+    descriptor = _open(path, _FILE, at)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(errno.EINVAL, "it is not a regular file", path)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+@contextmanager
+def opened_folder(path: str) -> Iterator[int | None]:
+    """A descriptor of the folder at an absolute path without links; None where the system has no such thing."""
+    if not _BY_DESCRIPTOR:
+        _refuse_links(path)
+        yield None
+        return
+    descriptor = _open(path, _FOLDER, None)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def listed_folder(path: str, *, at: int | None = None) -> Iterator[list[os.DirEntry[str]]]:
+    """The entries of the folder at a path without links; they can tell their state until the end."""
+    if not _BY_DESCRIPTOR:
+        _refuse_links(path)
+        with os.scandir(path) as entries:
+            yield list(entries)
+        return
+    descriptor = _open(path, _FOLDER, at)
+    try:
+        with os.scandir(descriptor) as entries:
+            yield list(entries)
+    finally:
+        os.close(descriptor)
+
+
+def read_most(descriptor: int, most: int) -> bytes:
+    """The bytes from here to the end of a file, at most so many."""
+    parts: list[bytes] = []
+    while most > 0 and (part := os.read(descriptor, most)):
+        parts.append(part)
+        most -= len(part)
+    return b"".join(parts)
+
+
+def read_rules(path: str | os.PathLike[str], *, follow: bool = False) -> bytes:
+    """The bytes of a small regular file, through links only where they are the user's own; OSError for any other."""
+    name = os.path.realpath(path) if follow else os.path.abspath(path)  # noqa: PTH100 - a Path would resolve the links
+    descriptor = open_real(name)
+    try:
+        data = read_most(descriptor, _MOST + 1)
+    finally:
+        os.close(descriptor)
+    if len(data) > _MOST:
+        raise OSError(errno.EFBIG, f"it has more than {_MOST} bytes", name)
+    return data
+
+
+def _open(path: str, flags: int, at: int | None) -> int:
+    if not _BY_DESCRIPTOR:
+        return _open_and_compare(path, flags)
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise OSError(errno.EINVAL, "it has .. in it", path)
+    here = os.open("/", _FOLDER) if path.startswith("/") or at is None else os.dup(at)
+    try:
+        for number, part in enumerate(parts, 1):
+            below = os.open(part, (flags if number == len(parts) else _FOLDER) | _NO_LINK, dir_fd=here)
+            os.close(here)
+            here = below
+    except OSError as error:
+        os.close(here)
+        if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):  # what systems say of a link here
+            raise OSError(error.errno, "a symbolic link or a file is on its way", path) from error
+        raise
+    return here
+
+
+def _open_and_compare(path: str, flags: int) -> int:
+    """For Windows, where a path is opened in one go: what was opened must be what stands at the path without links."""
+    _refuse_links(path)
+    descriptor = os.open(path, flags)
+    try:
+        if not os.path.samestat(os.fstat(descriptor), os.lstat(path)):
+            raise OSError(errno.ELOOP, "it changed while it was being opened", path)
+        _refuse_links(path)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _refuse_links(path: str) -> None:
+    if os.path.normcase(os.path.realpath(path)) != os.path.normcase(os.path.abspath(path)):  # noqa: PTH100
+        raise OSError(errno.ELOOP, "a symbolic link is on its way", path)
