@@ -34,6 +34,7 @@ from refdesk.reembed import embed_rest, reembed
 from refdesk.search.engine import Engine
 from refdesk.settings import Settings
 
+_INDEXING = "indexing"  # of a collection's properties: how many files there are, until all of them are indexed
 _NOT_PRECISE = "ranked without the precise mode: it is not installed; pip install 'refdesk[precise]'"
 
 
@@ -77,9 +78,26 @@ class Desk:
 
     def search(self, query: Query) -> Page:
         """The page of hits that the query asks for; an unknown collection is an error."""
-        for name in query.filters.collections:
-            self.collection(name)
-        return (self._by_words if query.alpha == 0.0 or query.exact else self.engine).search(query)
+        searched = [self.collection(name) for name in query.filters.collections] or self.store.collections()
+        page = (self._by_words if query.alpha == 0.0 or query.exact else self.engine).search(query)
+        unfinished = self.unfinished(searched)
+        return replace(page, notes=(*unfinished, *page.notes)) if unfinished else page
+
+    def unfinished(self, collections: Sequence[Collection]) -> tuple[str, ...]:
+        """A note for each collection that is being indexed, or whose indexing broke off."""
+        begun = [one for one in collections if _INDEXING in one.properties]
+        if not begun:
+            return ()
+        goes_on = self.store.is_being_written()
+        notes = []
+        for one in begun:
+            there = f"{self.store.count_documents(one.name)} of {one.properties[_INDEXING]} files"
+            if goes_on:
+                notes.append(f"{one.name} is still being indexed, {there} so far: later answers have more")
+            else:
+                again = "index_codebase" if one.kind == "code" else f"`refdesk index --kind {one.kind} {one.root}`"
+                notes.append(f"the indexing of {one.name} was interrupted, it has {there}: run {again} again")
+        return tuple(notes)
 
     # --- collections ---------------------------------------------------------------------------
 
@@ -181,14 +199,21 @@ class Desk:
         facts = self._parts.facts(folder, kind)
         cut_anew = facts.get("manifests", "") != collection.properties.get("manifests", "")
         writer = self._writer(self._parts.parser(folder, kind), progress)
-        report = writer.index(collection, source, force=force or cut_anew, only=None if cut_anew else only)
+
+        def begin(files: int) -> None:
+            if only is None:
+                self.store.put_collection(
+                    replace(collection, properties={**collection.properties, _INDEXING: str(files)})
+                )
+
+        report = writer.index(collection, source, force=force or cut_anew, only=None if cut_anew else only, begin=begin)
         if self.embedder is not None and only is None:
             report.embedded += embed_rest(self.store, self.embedder, collection.name, progress or Progress())
         properties = {**collection.properties, **facts}
         if only is None:
             properties["rules"] = source.fingerprint()
-        if properties != dict(collection.properties):
-            self.store.put_collection(replace(collection, properties=properties))
+            properties.pop(_INDEXING, None)
+        self.store.put_collection(replace(collection, properties=properties))
         return report
 
     def ingest(

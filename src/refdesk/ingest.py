@@ -54,11 +54,18 @@ class Writer:
         self._progress = progress
 
     def index(
-        self, collection: Collection, source: Source, *, force: bool = False, only: set[str] | None = None
+        self,
+        collection: Collection,
+        source: Source,
+        *,
+        force: bool = False,
+        only: set[str] | None = None,
+        begin: Callable[[int], None] = lambda files: None,
     ) -> Report:
         """Makes the collection hold what the source has; only what changed is read, parsed and embedded.
 
-        With `only`, the paths in it are looked at and no others.
+        With `only`, the paths in it are looked at and no others.  `begin` is told how many files there are before
+        the first change is written, if there is any.
         """
         started = time.perf_counter()
         report = Report(collection=collection.name)
@@ -70,6 +77,8 @@ class Writer:
             report.unchanged = len(found) - len(changed)
             present = {one.path for one in found}
             gone = {p: s for p, s in states.items() if p not in present and (only is None or p in only)}
+            if changed or gone:
+                begin(len(found))
             self._write_changed(collection, source, changed, states, gone, force, report)
             self._remove(collection, gone, report)
             report.files = len(found) - (len(report.skipped) - not_entered)

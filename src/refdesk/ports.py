@@ -177,6 +177,9 @@ class Store(Protocol):
         One that may take seconds before its first batch says so: what earlier ones left to do is done before it.
         """
 
+    def is_being_written(self) -> bool:
+        """Whether another thread or process is writing now."""
+
     # documents
     def file_states(self, collection: str) -> dict[str, FileState]: ...
     def skipped(self, collection: str) -> list[Skipped]: ...

@@ -235,7 +235,7 @@ def test_an_answer_keeps_within_its_tokens_and_says_what_is_missing(client: Clie
     client.json("index_codebase", path=str(project))
     answer = found(client, project, "weigh apple pear plum", limit=60)
     assert len(json.dumps(answer)) < 8_000 * 5
-    assert "more results left out" in answer["left_out"]
+    assert "more results left out" in answer["notices"][-1]
     assert len(answer["results"]) < answer["total"]
 
 
@@ -423,7 +423,7 @@ def test_a_focus_changes_what_is_told(researched: tuple[Client, Path], focus: st
 def test_an_unknown_name_is_said_to_be_unknown(researched: tuple[Client, Path]) -> None:
     client, root = researched
     answer = client.json("code_research", query="what calls frobnicate()", path=str(root))
-    assert "No definition of frobnicate" in answer["notes"][0]
+    assert "No definition of frobnicate" in answer["notices"][0]
     assert answer["intent"] == "general"
 
 
@@ -474,6 +474,6 @@ def test_documentation_gives_way_to_code_that_answers_too(client: Client, projec
     results = result["structuredContent"]["results"]
     assert len(results) == 8
     assert sum(one["path"].startswith("docs/") for one in results) == 2
-    assert "search_docs finds them" in result["_meta"]["refdesk/notes"][-1]
+    assert "search_docs finds them" in result["_meta"]["refdesk/notices"][-1]
     only = client.json("search_code", **asked, path_filter="docs/**")
     assert len(only["results"]) == 8

@@ -183,7 +183,7 @@ def test_by_default_300_ms_go_into_a_large_change_and_the_next_searches_catch_up
         path.write_text("# moved\n" + path.read_text())
     marked, meta = asked_with_meta(client, root, "module")
     assert 0 < meta["refdesk/refreshed"] < 200
-    assert f"{200 - meta['refdesk/refreshed']} changed files wait" in meta["refdesk/freshness"]
+    assert f"{200 - meta['refdesk/refreshed']} changed files wait" in meta["refdesk/notices"][0]
     assert any(marked.values())
     refreshed = meta["refdesk/refreshed"]
     while "refdesk/pending" in meta:
@@ -225,7 +225,7 @@ def test_what_can_not_be_refreshed_in_time_is_marked(
     arguments = {"query": "module", "path": str(root), "format": "json", "limit": 40, "semantic_weight": 0.0}
     result = client.raw.call("search_code", arguments)["result"]
     marked = {hit["path"]: hit.get("stale", False) for hit in result["structuredContent"]["results"]}
-    assert result["_meta"].get("refdesk/freshness")
+    assert result["_meta"].get("refdesk/notices")
     for path, is_stale in marked.items():
         number = int(path.removesuffix(".py").rpartition("_")[2])
         assert is_stale == (number <= 30), path

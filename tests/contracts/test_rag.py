@@ -165,7 +165,7 @@ def test_near_duplicates_are_one_result_unless_the_query_tells_them_apart(client
     result = client.result("rag_search", query="labelled marmalade", top_k=2)
     contents = [one["content"] for one in result["structuredContent"]["results"]]
     assert [text[:9] for text in contents] == ["Every jar", "Marmalade"]
-    assert result["_meta"]["refdesk/near_duplicates"].startswith("4 results")
+    assert result["_meta"]["refdesk/notices"][0].startswith("4 results")
     named = client.json("rag_search", query="labelled marmalade kitchen 3", top_k=2)["results"]
     assert named[0]["content"].endswith("kitchen 3.")
     assert named[1]["content"].startswith("Every jar")

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+from refdesk.errors import StoreError
 from refdesk.model import (
     EVERYTHING,
     Batch,
@@ -108,6 +109,11 @@ class LocalStore:
             if is_long:
                 self._followers.settle_lexical()
             yield
+
+    def is_being_written(self) -> bool:
+        with contextlib.suppress(StoreError), self._gate.held_if_free() as free:
+            return not free
+        return False  # nobody can
 
     def _end_stretch(self) -> None:
         if self._removed >= _MANY_REMOVED:

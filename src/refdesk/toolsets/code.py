@@ -30,7 +30,6 @@ from refdesk.toolsets.contract import (
     Json,
     Resource,
     ResourceContents,
-    Text,
     TextErrors,
     Tool,
     ToolAnswer,
@@ -156,11 +155,12 @@ class Code:
         refreshed = self._refresher.refresh(collection)
         limit = arguments.get("limit", 10)
         query = Query(text=text, filters=filters_of(collection, inside, arguments), limit=limit, alpha=0.0)
-        prose = self._desk.search(replace(query, filters=replace(query.filters, extensions=_PROSE))).hits
+        page = self._desk.search(replace(query, filters=replace(query.filters, extensions=_PROSE)))
+        prose = page.hits
         code = self._desk.search(replace(query, limit=5 * limit)).hits
         commented = [hit for hit in code if _in_comment(text, hit) and hit.stored.document.id not in _owners(prose)]
         hits = sorted([*prose, *commented], key=lambda hit: (-hit.score, hit.stored.id))[:limit]
-        return self._answer(arguments, context, collection, hits, refreshed, {})
+        return self._answer(arguments, context, collection, hits, refreshed, {}, page.notes)
 
     def research(self, arguments: Json, context: CallContext) -> ToolAnswer:
         """What lies within some hops of the question, told in sentences, as a graph and as a drawing."""
@@ -183,11 +183,14 @@ class Code:
         )
         body = told(answer, self._desk.settings.max_answer_tokens)
         summary, who = assist.retell(text, body, self._llm_for(context))
-        meta: Json = {"refdesk/refreshed": refreshed.indexed}
-        if refreshed.note:
-            meta["refdesk/freshness"] = refreshed.note
+        left_out = [body.pop("left_out")] if "left_out" in body else []
+        notices = [*self._state_notices(collection, refreshed), *body.pop("notes", ()), *left_out]
         value = {**body, "summary": summary, "answered_by": who}
-        return ToolAnswer((Text(json.dumps(value, ensure_ascii=False)),), structured=value, meta=meta)
+        return ToolAnswer.of_json(value, notices=notices, meta={"refdesk/refreshed": refreshed.indexed})
+
+    def _state_notices(self, collection: Collection, refreshed: Refreshed) -> tuple[str, ...]:
+        """What of the codebase is not indexed yet."""
+        return self._desk.unfinished([collection]) or ((refreshed.note,) if refreshed.note else ())
 
     def resources(self) -> Sequence[Resource]:
         """The state of every codebase, as the record has it."""
@@ -233,7 +236,7 @@ class Code:
         hits: Sequence[Hit],
         refreshed: Refreshed,
         extra: Json,
-        notes: Sequence[str] = (),
+        notes: Sequence[str],
     ) -> ToolAnswer:
         stale = stale_hits(hits)
         results = [result(hit, stale) for hit in hits]
@@ -245,19 +248,15 @@ class Code:
             **extra,
             "results": kept,
         }
-        if left_out:
-            body["left_out"] = left_out
         if not hits:
             body["hint"] = self._hint(collection, arguments)
         meta: Json = {"refdesk/refreshed": refreshed.indexed}
-        if notes:
-            meta["refdesk/notes"] = list(notes)
-        if refreshed.note:
-            meta["refdesk/freshness"] = refreshed.note
         if refreshed.pending:
             meta["refdesk/pending"] = list(refreshed.pending[:LISTED])
+        # The engine has said what is unfinished among its notes.
+        notices = [*dict.fromkeys((*self._state_notices(collection, refreshed), *notes)), *left_out]
         shown = links(collection.root, hits[: len(kept)], context)
-        return render(arguments.get("format", "toon"), body, meta, shown)
+        return render(arguments.get("format", "toon"), body, notices, meta, shown)
 
     def _hint(self, collection: Collection, arguments: Json) -> str:
         counted = self._desk.store.count_documents(collection.name)

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from refdesk import tokens
 from refdesk.model import Hit
-from refdesk.toolsets.contract import Json, ResourceLink, Text, ToolAnswer
+from refdesk.toolsets.contract import Json, ResourceLink, Text, ToolAnswer, note_lines, noted
 
 _LONG = 1_000  # tokens of one passage: a table or a fence that nothing cut
 
@@ -63,8 +63,8 @@ def _is_in(comment: str, text: str) -> bool:
     return all(line.strip() in text for line in comment.splitlines())
 
 
-def within(results: Sequence[Json], budget: int) -> tuple[list[Json], str]:
-    """The results that fit the budget, best first, at least one; and a line on what is left out."""
+def within(results: Sequence[Json], budget: int) -> tuple[list[Json], list[str]]:
+    """The results that fit the budget, best first, at least one; and a notice of what is left out."""
     kept: list[Json] = []
     used = 0
     for one in results:
@@ -74,18 +74,20 @@ def within(results: Sequence[Json], budget: int) -> tuple[list[Json], str]:
         kept.append(one)
     missing = results[len(kept) :]
     if not missing:
-        return kept, ""
+        return kept, []
     places = ", ".join(f"{one['path']}:{one['start_line']}-{one['end_line']}" for one in missing[:5])
-    return kept, f"{len(missing)} more results left out to keep the answer short: {places}. Ask with a smaller limit."
+    return kept, [f"{len(missing)} more results left out to keep the answer short: {places}"]
 
 
-def render(form: str, body: Json, meta: Json, links: Sequence[ResourceLink] = ()) -> ToolAnswer:
+def render(form: str, body: Json, notices: Sequence[str], meta: Json, links: Sequence[ResourceLink] = ()) -> ToolAnswer:
     """The answer in the format asked for, its structured content as the format demands."""
     if form == "json":
-        value = {"format": "json", **body}
-        return ToolAnswer((Text(json.dumps(value, ensure_ascii=False)), *links), structured=value, meta=meta)
-    text = _toon(body) if form == "toon" else _human(body)
-    return ToolAnswer((Text(text), *links), structured={"format": form, "output": text}, meta=meta)
+        return ToolAnswer.of_json({"format": "json", **body}, notices=notices, meta=meta, links=links)
+    if form == "toon":
+        text = _toon({**body, "note": "; ".join(notices)} if notices else body)
+    else:
+        text = "\n".join([_human(body), "", note_lines(notices)] if notices else [_human(body)])
+    return ToolAnswer((Text(text), *links), structured={"format": form, "output": text}, meta=noted(meta, notices))
 
 
 def _toon(body: Json) -> str:
@@ -104,9 +106,8 @@ def _human(body: Json) -> str:
         mark = "  [stale: the file changed since]" if one.get("stale") else ""
         place = f"{one['path']}:{one['start_line']}-{one['end_line']}"
         lines += ["", f"{number}. {place}  {about}  {one['relevance_percent']}%{mark}", one["content"].rstrip()]
-    for key in ("left_out", "hint"):
-        if body.get(key):
-            lines += ["", body[key]]
+    if hint := body.get("hint"):
+        lines += ["", hint]
     if follow_ups := body.get("follow_ups"):
         lines += ["", "Ask next: " + "; ".join(follow_ups)]
     return "\n".join(lines)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from refdesk.toolsets.contract import Json
+from refdesk.toolsets.contract import NOTICES, Json
 
 FORMATS = ("toon", "json", "human")
 
@@ -122,8 +122,7 @@ RESEARCH_ANSWER = _object(
         "sections": {"type": "object", "additionalProperties": {"type": "array", "items": _STRING}},
         "graph": _object({"nodes": {"type": "array", "items": _STRING}, "edges": {"type": "array"}}),
         "mermaid": _STRING,
-        "notes": {"type": "array", "items": _STRING},
-        "left_out": _STRING,
+        "notices": NOTICES,
     },
     ("query", "summary", "findings", "graph"),
 )
@@ -154,7 +153,7 @@ SEARCH_ANSWER = _object(
                 ("path", "start_line", "end_line", "relevance_percent", "kind", "symbols", "content"),
             ),
         },
-        "left_out": _STRING,
+        "notices": NOTICES,
         "hint": _STRING,
         "expanded_with": {"type": "array", "items": _STRING},
         "summary": _STRING,

@@ -9,6 +9,9 @@ from typing import Any, Literal
 
 Json = dict[str, Any]
 
+NOTICES: Json = {"type": "array", "items": {"type": "string"}}  # in an output schema
+_NOTICES = "refdesk/notices"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotations:
@@ -97,11 +100,39 @@ class ToolAnswer:
     relisted: bool = False
 
     @classmethod
-    def of_text(cls, text: str, *, meta: Json | None = None) -> ToolAnswer:
-        return cls((Text(text),), meta=meta or {})
+    def of_text(cls, text: str, *, notices: Sequence[str] = (), meta: Json | None = None) -> ToolAnswer:
+        """An answer in words; what is to be said of it stands below, in a block of its own."""
+        return cls((Text(text), *_said(notices)), meta=noted(meta, notices))
 
     @classmethod
-    def of_json(cls, value: Json, *, meta: Json | None = None, links: Sequence[ResourceLink] = ()) -> ToolAnswer:
-        """An answer whose text is `value` as JSON and whose structured content is `value` itself."""
+    def of_json(
+        cls,
+        value: Json,
+        *,
+        notices: Sequence[str] = (),
+        closed: bool = False,
+        meta: Json | None = None,
+        links: Sequence[ResourceLink] = (),
+    ) -> ToolAnswer:
+        """An answer whose text is `value` as JSON and whose structured content is the same.
+
+        What is to be said of it is its `notices` too, unless the contract has closed its shape.
+        """
+        if notices and not closed:
+            value = {**value, "notices": list(notices)}
         text = json.dumps(value, ensure_ascii=False)
-        return cls((Text(text), *links), structured=value, meta=meta or {})
+        return cls((Text(text), *_said(notices), *links), structured=value, meta=noted(meta, notices))
+
+
+def note_lines(notices: Sequence[str]) -> str:
+    """What is to be said of an answer, as lines of a text."""
+    return "\n".join(f"note: {' '.join(one.split())}" for one in notices)
+
+
+def noted(meta: Json | None, notices: Sequence[str]) -> Json:
+    """The `_meta` of an answer, with what is to be said of it."""
+    return {**(meta or {}), **({_NOTICES: list(notices)} if notices else {})}
+
+
+def _said(notices: Sequence[str]) -> tuple[Text, ...]:
+    return (Text(note_lines(notices)),) if notices else ()

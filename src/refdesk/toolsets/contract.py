@@ -17,6 +17,7 @@ from typing import Any, Literal, Protocol
 
 from refdesk.errors import Cancelled, RefdeskError
 from refdesk.toolsets.content import (
+    NOTICES,
     Annotations,
     Audio,
     Block,
@@ -28,6 +29,8 @@ from refdesk.toolsets.content import (
     ResourceLink,
     Text,
     ToolAnswer,
+    note_lines,
+    noted,
 )
 from refdesk.toolsets.refusal import (
     INTERNAL_ERROR,
@@ -46,6 +49,7 @@ from refdesk.toolsets.refusal import (
 __all__ = [
     "INTERNAL_ERROR",
     "INVALID_PARAMS",
+    "NOTICES",
     "Annotations",
     "Announcer",
     "ArgumentProblem",
@@ -82,6 +86,8 @@ __all__ = [
     "ToolHints",
     "Toolset",
     "Words",
+    "note_lines",
+    "noted",
     "unexpected_text",
 ]
 

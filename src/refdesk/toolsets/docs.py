@@ -100,7 +100,7 @@ class Docs:
             return _answer([], None, {"message": _EMPTY, "suggested_filters": {}})
         if given := arguments.get("cursor"):
             query = replace(query, offset=cursor.decode(given, query, self._desk.store.sequence()))
-        page = self._desk.engine.search(query)
+        page = self._desk.search(query)
         hits = [self._hit(hit) for hit in page.hits]
         following = cursor.encode(query, page.state, query.offset + query.limit) if page.more else None
         hint = None if hits or query.offset else self._hint(query, chosen)
@@ -200,8 +200,7 @@ def search_schema(corpus: Corpus) -> Json:
 
 
 def _answer(hits: list[Json], following: str | None, hint: Json | None, notes: Sequence[str] = ()) -> ToolAnswer:
-    body = {"hits": hits, "next_cursor": following, "hint": hint}
-    return ToolAnswer.of_json(body, meta={"refdesk/notes": list(notes)} if notes else {})
+    return ToolAnswer.of_json({"hits": hits, "next_cursor": following, "hint": hint}, notices=notes, closed=True)
 
 
 def _non_ascii(path: str) -> str:

@@ -120,12 +120,11 @@ class _Pages:
         query = Query(text=text, filters=filters, limit=arguments["limit"], alpha=float(arguments["alpha"]))
         page = self._desk.search(query)
         context.log.info("qurio_search found %d", len(page.hits))
-        meta: Json = {"refdesk/notes": list(page.notes)} if page.notes else {}
         if not page.hits:
             refuse_unknown(self._desk.store, arguments.get("filters", {}), filters)
-            return ToolAnswer.of_text("No results found.", meta=meta)
+            return ToolAnswer.of_text("No results found.", notices=page.notes)
         ids = {one.name: one.id for one in self._desk.store.collections()}
-        return ToolAnswer.of_text(_results(page.hits, ids), meta=meta)
+        return ToolAnswer.of_text(_results(page.hits, ids), notices=page.notes)
 
     def list_sources(self, arguments: Json, context: CallContext) -> ToolAnswer:
         listed = self._desk.store.collections()

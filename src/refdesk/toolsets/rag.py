@@ -18,6 +18,7 @@ from refdesk.toolsets.rag_near import without_near_duplicates
 from refdesk.toolsets.rag_notices import Notices
 from refdesk.toolsets.rag_resources import resources, templates
 
+_NAMED = 5  # files left out of an ingest that the answer names
 _SPARE = 10  # further hits, for those that are nearly the same as a better one
 # The first class an error belongs to decides its code.
 _CODES: tuple[tuple[type[errors.RefdeskError], str], ...] = (
@@ -163,12 +164,13 @@ class _Rag:
         distinct, collapsed = without_near_duplicates(hits, text)
         kept, left_out = _within(distinct[:top_k], self._desk.settings.rag_answer_tokens)
         results = [_result(rank, hit) for rank, hit in enumerate(kept, 1)]
-        meta: Json = {"refdesk/notes": list(notes)} if notes else {}
+        notices = list(notes)
         if collapsed:
-            meta["refdesk/near_duplicates"] = f"{collapsed} results nearly the same as a better one are left out"
+            notices.append(f"{collapsed} results nearly the same as a better one are left out")
         if left_out:
-            meta["refdesk/left_out"] = f"{left_out} more results do not fit the answer's budget of tokens"
-        return ToolAnswer.of_json({"query": text, "total_results": len(results), "results": results}, meta=meta)
+            notices.append(f"{left_out} more results do not fit the answer's budget of tokens")
+        answer = {"query": text, "total_results": len(results), "results": results}
+        return ToolAnswer.of_json(answer, notices=notices)
 
     def _hybrid(self, query: Query) -> tuple[Sequence[Hit], Sequence[str]]:
         page = self._desk.search(query)
@@ -176,14 +178,16 @@ class _Rag:
 
     def _keywords(self, query: Query) -> tuple[Sequence[Hit], Sequence[str]]:
         """Passages that hold the query to the letter first, then the other keyword matches."""
-        exact = self._desk.search(replace(query, alpha=0.0, exact=True)).hits
+        literal = self._desk.search(replace(query, alpha=0.0, exact=True))
+        exact = literal.hits
         if len(exact) >= query.limit:
-            return exact, ()
+            return exact, literal.notes
         seen = {hit.stored.id for hit in exact}
         lowest = exact[-1].score if exact else 1.0
-        others = [hit for hit in self._desk.search(replace(query, alpha=0.0)).hits if hit.stored.id not in seen]
+        by_words = self._desk.search(replace(query, alpha=0.0))
+        others = [hit for hit in by_words.hits if hit.stored.id not in seen]
         capped = [replace(hit, score=min(hit.score, lowest)) for hit in others[: query.limit - len(exact)]]
-        return [*exact, *capped], ()
+        return [*exact, *capped], by_words.notes
 
     def ingest(self, arguments: Json, context: CallContext) -> ToolAnswer:
         uri, name = arguments["uri"], arguments["collection"]
@@ -215,11 +219,15 @@ class _Rag:
             "chunks_created": chunks,
         }
         meta: Json = {"refdesk/documents": len(report.document_ids), "refdesk/unchanged": report.unchanged}
+        notices = []
         if left_out := [*report.errors, *report.skipped]:
-            meta["refdesk/skipped"] = [f"{one.path}: {one.reason}" for one in left_out[:50]]
+            skipped = meta["refdesk/skipped"] = [f"{one.path}: {one.reason}" for one in left_out[:50]]
+            more = f"; and {len(left_out) - _NAMED} more" if len(left_out) > _NAMED else ""
+            files = "1 file" if len(left_out) == 1 else f"{len(left_out)} files"
+            notices = [f"{files} left out: {'; '.join(skipped[:_NAMED])}{more}"]
         documents = (f"rag://documents/{one}" for one in report.written_ids)
         changed = (f"rag://collections/{name}", "rag://collections", *documents) if report.written else ()
-        return _and_tell(ToolAnswer.of_json(answer, meta=meta), changed)
+        return _and_tell(ToolAnswer.of_json(answer, notices=notices, meta=meta), changed)
 
     def delete(self, arguments: Json, context: CallContext) -> ToolAnswer:
         document = self._desk.store.document(arguments["doc_id"])

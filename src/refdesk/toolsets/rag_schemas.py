@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from refdesk.toolsets.contract import Json
+from refdesk.toolsets.contract import NOTICES, Json
 
 CONTENT_TYPES = (
     "rust", "python", "typescript", "javascript", "go", "java", "cpp", "markdown", "html", "json", "yaml", "plain_text",
@@ -61,6 +61,7 @@ SEARCH_ANSWER = _object(
                 }
             ),
         },
+        "notices": NOTICES,
     }
 )
 INGEST = _object(
@@ -84,6 +85,7 @@ INGEST_ANSWER = _object(
         "source_uri": _STRING,
         "content_type": _STRING,
         "chunks_created": {"type": "integer"},
+        "notices": NOTICES,
     }
 )
 DELETE = _object({"doc_id": _text("The document ID to delete (ULID format)")}, ("doc_id",))

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from refdesk.skills.judge import Thinker
-from refdesk.skills.learn import Learner, Report
+from refdesk.skills.learn import Found, Learner, Report
 from refdesk.toolsets.contract import (
     ArgumentProblem,
     CallContext,
@@ -170,7 +170,7 @@ class _Skills:
             "refdesk/reason": found.verdict.reason,
             "refdesk/candidates": found.candidates,
         }
-        return ToolAnswer.of_json(value, meta=meta)
+        return ToolAnswer.of_json(value, notices=_why(thinker, found), closed=True, meta=meta)
 
     def create(self, arguments: Json, ctx: CallContext) -> ToolAnswer:
         thinker = self._thinker_for(ctx.sampler)
@@ -207,6 +207,13 @@ class _Skills:
             "version": skill.version,
         }
         return ToolAnswer.of_json(value, meta={"refdesk/refiner": thinker.name})
+
+
+def _why(thinker: Thinker, found: Found) -> list[str]:
+    """What an agent should know of a choice: that there was none and why, or that rules made it."""
+    if found.skill is None:
+        return [f"no playbook fits: {found.verdict.reason}"]
+    return ["chosen by rules, no language model is set: check its conditions"] if thinker.name == "local" else []
 
 
 def _reporter(ctx: CallContext, total: int) -> Report:
