@@ -106,6 +106,12 @@ class WordMatching(Protocol):
     def embed_spelt(self, texts: Sequence[bytes]) -> Vector:
         """As embed_passages, of spelt texts."""
 
+    def knows_word(self, word: str) -> bool:
+        """Whether a lower-case word is one of the model's own."""
+
+    def words_like(self, word: str) -> Sequence[str]:
+        """Those of the model's own words that begin like a lower-case word and are up to two edits away from it."""
+
     def match_words(self, query: str, texts: Sequence[str | bytes]) -> Sequence[float]:
         """How well each text's words meet the query's, from about 0 to 1 where all of them stand there."""
 
@@ -146,8 +152,11 @@ class View(Protocol):
     def passages(self) -> int:
         """Among how many chunks terms are counted; it may be a few more."""
 
-    def similar_terms(self, term: str, limit: int) -> list[str]:
-        """Terms of the library that the term may have been meant as."""
+    def unknown(self, terms: Sequence[str]) -> set[str]:
+        """Those of the terms that nothing in the collections has."""
+
+    def spelt_like(self, terms: Sequence[str], edits: int, limit: int) -> Ranking:
+        """Chunks within the filters that hold a term which is no more than two such edits away from one of these."""
 
     def facet_values(self, key: str) -> dict[str, int]:
         """How many chunks within the filters carry each value of a metadata key."""

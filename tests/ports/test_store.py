@@ -36,6 +36,11 @@ def near(store: Store, query: str, **filters: object) -> list[str]:
     return texts(store, store.view(Filters(**filters)).nearest(vector(query), 50))  # type: ignore[arg-type]
 
 
+def spelt_like(store: Store, term: str, edits: int, **filters: object) -> list[str]:
+    """The texts that hold a term spelt like this one."""
+    return texts(store, store.view(Filters(**filters)).spelt_like([term], edits, 50))  # type: ignore[arg-type]
+
+
 def texts(store: Store, found: Ranking) -> list[str]:
     held = store.chunks(found.ids)
     return [held[chunk_id].chunk.text for chunk_id in found.ids]
@@ -308,17 +313,17 @@ def test_terms_are_counted_in_a_small_collection_by_itself(store: Store) -> None
     assert large.document_frequency([transaction]) == {transaction: 10}
 
 
-def test_frequency_and_similar_terms(store: Store) -> None:
+def test_frequency_and_words_spelt_alike(store: Store) -> None:
     store.apply(batch(write("a", ["transaction log", "transaction"]), write("b", ["translate", "transport"])))
     transaction = terms("transaction")[0]
     assert store.view().document_frequency([transaction, "zzz"]) == {transaction: 2, "zzz": 0}
     assert store.view().passages() == 4
-    assert transaction in store.view().similar_terms(terms("transction")[0], 5)
-    assert len(store.view().similar_terms("tran", 1)) == 1
-    asked = ["zzz", transaction, *terms("log translate"), "yyy"]
-    assert store.view().most_telling(asked, 3) == ["zzz", *terms("log translate")]
-    assert store.view().most_telling(asked, 9) == asked
-    assert store.view().similar_terms("", 5) == store.view().similar_terms("qqqq", 5) == []
+    assert store.view().unknown([transaction, "zzz"]) == {"zzz"}
+    assert store.view(Filters(collections=("none",))).unknown([transaction]) == {transaction}
+    assert spelt_like(store, "transport", 0) == ["transport"] == spelt_like(store, "tarnsport", 1)
+    assert spelt_like(store, "rtansprot", 1) == spelt_like(store, "qqqq", 2) == []
+    assert spelt_like(store, "rtansprot", 2) == ["transport"]
+    assert spelt_like(store, "tarnsport", 1, collections=("none",)) == []
 
 
 def test_facets_count_chunks_within_filters(store: Store) -> None:

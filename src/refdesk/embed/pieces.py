@@ -6,6 +6,7 @@ import re
 import unicodedata
 from array import array
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 from refdesk import runs
 from refdesk.runs import Remembered
@@ -41,6 +42,27 @@ class Pieces:
 
     def __len__(self) -> int:
         return len(self._ids)
+
+    def __contains__(self, word: str) -> bool:
+        return word in self._ids
+
+    def like(self, word: str) -> list[str]:
+        """The whole words of the same first letter that are up to two edits away, a swap being one."""
+        from rapidfuzz.distance import OSA
+        from rapidfuzz.process import extract
+
+        sizes = range(len(word) - 2, len(word) + 3)
+        near = [piece for size in sizes for piece in self._by_size.get((word[:1], size), ())]
+        return [piece for piece, _, _ in extract(word, near, scorer=OSA.distance, score_cutoff=2, limit=None)]
+
+    @cached_property
+    def _by_size(self) -> dict[tuple[str, int], list[str]]:
+        """The whole words by their first letter and length."""
+        found: dict[tuple[str, int], list[str]] = {}
+        for piece in self._ids:
+            if piece.isalpha():
+                found.setdefault((piece[0], len(piece)), []).append(piece)
+        return found
 
     def ids(self, text: str) -> bytes:
         """The numbers of a text's pieces in order, each in two bytes; what the vocabulary can't spell is left out."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
@@ -26,6 +27,7 @@ _SHORT = 200  # bytes of a spelt text
 _BLOCK = 5_000  # pieces, or texts, summed at once: what they gather stays in the processor's cache
 _UNIT_BITS = 17  # of a piece's or a pair's number, which stands in 32 bits with that of its text in a block
 _UNITS = (1 << _UNIT_BITS) - 1
+_ENDING = re.compile(r"(?<=\w{5})(?:(?<!s)s|es|ed|ing|er|ly)$")
 
 
 class StaticEmbedder:
@@ -80,6 +82,14 @@ class StaticEmbedder:
     def embed_spelt(self, texts: Sequence[bytes]) -> NDArray[np.float32]:
         """One row per spelt text, as of a passage."""
         return self._embed_spelt(texts, _PASSAGE)
+
+    def knows_word(self, word: str) -> bool:
+        """Whether a lower-case word is a piece by itself, or one with a usual ending."""
+        return any(one in self._pieces for one in (word, *(_ENDING.sub(other, word) for other in ("", "e"))))
+
+    def words_like(self, word: str) -> list[str]:
+        """The pieces that are words, begin like this one, and are up to two edits away from it."""
+        return self._pieces.like(word)
 
     def match_words(self, query: str, texts: Sequence[str | bytes]) -> list[float]:
         """How well each text's words meet the query's, from about 0 to 1 where all of them stand there."""

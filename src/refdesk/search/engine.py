@@ -14,7 +14,8 @@ from refdesk.ports import Embedder, Judge, Store, View, WordMatching
 from refdesk.search import confidence, fuse, precise, rerank
 from refdesk.search.lookup import Candidates, LookUp, narrow
 from refdesk.search.snippets import snippet
-from refdesk.search.understand import Understood, understand
+from refdesk.search.spelling import alike, spelt
+from refdesk.search.understand import Understood
 
 _POOL = 120  # candidates from each index; the same for every page, so that pages fit together
 _POOL_OF_COPIES = 8 * _POOL
@@ -56,11 +57,17 @@ class Engine:
         with without_collections():
             return self._search(query)
 
+    def nearest_words(self, query: Query) -> list[str]:
+        """Words of what is searched that are spelt like the query's unknown ones, some of each."""
+        return alike(self._store.view(query.filters), self._store, self._matcher, query.text)
+
     def _search(self, query: Query) -> Page:
         view = self._store.view(query.filters)
         state = view.sequence
-        asked, narrowed = narrow(view, understand(query.text))
-        narrowed = () if query.exact else narrowed  # the text as a whole is looked for
+        meant = spelt(view, self._store, query, self._matcher)
+        query = meant.query
+        asked, narrowed = narrow(view, meant.asked)
+        narrowed = () if query.exact else (*meant.notes, *narrowed)  # the text as a whole is looked for
         close = closely(asked)
         wanted = max(close, 2 * (query.offset + query.limit))
         found, fused, window = self._candidates(view, query, asked, wanted)

@@ -10,7 +10,7 @@ from refdesk import analyse
 
 QueryKind = Literal["symbol", "path", "error", "code", "words"]
 
-_QUOTED = re.compile(r'"([^"]{2,})"')
+QUOTED = re.compile(r'"([^"]{2,})"')
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|#|->|/)[A-Za-z_$][\w$]*)*(?:\(\))?[?!]?")
 _PARTS = re.compile(r"\.|::|#|->|/")
 _COMPOUND = re.compile(r"[a-z0-9][A-Z]|_\w|\w_|::|->|\w\.\w|\(\)$|[A-Z]{2,}[a-z]|^[A-Z][a-z0-9]+[A-Z]")
@@ -42,7 +42,7 @@ class Understood:
 
 def understand(text: str) -> Understood:
     """The query's kind, its terms, its quoted phrases and the names it may mean."""
-    quoted = tuple(one for one in _QUOTED.findall(text) if analyse.terms(one))
+    quoted = tuple(one for one in QUOTED.findall(text) if analyse.terms(one))
     every = tuple(dict.fromkeys(analyse.terms(text)))
     content = tuple(term for term in every if term not in _STOP)
     stripped = text.strip()

@@ -24,8 +24,7 @@ _EXTRA = 16  # fetched beyond the limit, so that hits with equal scores are seen
 _MOST_TIED = 2000
 _MANY = 2000  # documents, as terms of a filter
 _AHEAD = 4  # times what is needed, fetched when so many are left to be sorted out
-_EDITS_SHORT, _EDITS_LONG, _LONG = 1, 2, 6
-_STEM, _ENDING = 5, 4  # an ending of up to 4 letters may follow a stem of at least 5
+_SPELT = ("content", "title")  # fields in which words spelt alike are looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,47 +217,36 @@ def _having(ask: Ask, field: str, term: str) -> int:
     return int(found.count or 0)
 
 
-def similar_terms(searcher: tantivy.Searcher, term: str, limit: int) -> list[str]:
-    """Terms of the library that the term may have been meant as: few edits away, or beginning with it."""
-    term = storable(term)
-    if not term:
-        return []
-    edits = _EDITS_LONG if len(term) >= _LONG else _EDITS_SHORT
-    shortest, longest = len(term) - edits - _ENDING, len(term) + edits
-    letters = set(term)
-    ranked = []
-    for known, count in searcher.terms_with_prefix("content", term[0]):
-        if known == term:
-            continue
-        if len(term) > 2 and known.startswith(term):
-            ranked.append((min(edits + 1, len(known) - len(term)), -count, known))
-        elif shortest <= len(known) <= longest and len(letters.symmetric_difference(known)) <= 2 * edits + _ENDING:
-            away = distance(known, term, edits)
-            if away <= edits:
-                ranked.append((away, -count, known))
-    return [known for _, _, known in sorted(ranked)[:limit]]
+def unknown(ask: Ask, terms: Sequence[str]) -> set[str]:
+    """Those of the terms that no passage of the collections has, in its text, its headings or its path."""
+    from tantivy import Occur, Query
+
+    found = set()
+    for term in dict.fromkeys(terms):
+        stored = storable(term)
+        fields = [field for field in BOOSTS if ask.searcher.doc_freq(field, stored)]
+        if fields and (rows := ask.scope.collections) is not None and _inside(ask) < ask.searcher.num_docs - 1:
+            anywhere = [(Occur.Should, Query.term_query(ask.schema, field, stored, "basic")) for field in fields]
+            inside = _any_of(ask.schema, "collection", [str(row) for row in rows])
+            wanted = Query.boolean_query([(Occur.Must, Query.boolean_query(anywhere)), (Occur.Must, inside)])
+            fields = fields if ask.searcher.search(wanted, 1, count=False).hits else []
+        if not fields:
+            found.add(term)
+    return found
 
 
-def distance(known: str, term: str, most: int) -> int:
-    """How many insertions, deletions, changes and swaps lie between two terms; most + 1 when more than most.
+def spelt_like(ask: Ask, terms: Sequence[str], edits: int, limit: int) -> Ranking:
+    """Chunks that hold a term which is so many edits, a swap being one, or fewer away from one of these."""
+    from tantivy import Occur, Query
 
-    A known term is a stem and a misspelt one may not be, so an ending that it has beyond the stem counts as one edit.
-    """
-    ending = _ENDING if len(known) >= _STEM else 0
-    if not -most <= len(term) - len(known) <= most + ending:
-        return most + 1
-    before: list[int] = []
-    row = list(range(len(term) + 1))
-    for i, a in enumerate(known, 1):
-        last, before, row = before, row, [i] + [0] * len(term)
-        for j, b in enumerate(term, 1):
-            row[j] = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b))
-            if i > 1 and j > 1 and a == term[j - 2] and known[i - 2] == b:
-                row[j] = min(row[j], last[j - 2] + 1)
-        if min(row) > most:
-            return most + 1
-    without_ending = min(row[max(1, len(term) - ending) :]) + 1
-    return min(row[-1], without_ending, most + 1)
+    parts = [
+        (Occur.Should, Query.fuzzy_term_query(ask.schema, field, storable(term), distance=edits))
+        for term in dict.fromkeys(terms)
+        for field in _SPELT
+    ]
+    hits = ask.searcher.search(restrict(ask, Query.boolean_query(parts)), limit, count=False).hits
+    ids = ask.searcher.fast_field_values("id", [address for _, address in hits])
+    return Ranking([int(chunk) for chunk in ids if chunk is not None], [score for score, _ in hits])
 
 
 def facet_values(ask: Ask, key: str) -> dict[str, int]:

@@ -73,8 +73,11 @@ class LocalView:
     def passages(self) -> int:
         return lexical_query.passages(self._ask) if self._ask else 0
 
-    def similar_terms(self, term: str, limit: int) -> list[str]:
-        return lexical_query.similar_terms(self._ask.searcher, term, limit) if self._ask else []
+    def unknown(self, terms: Sequence[str]) -> set[str]:
+        return lexical_query.unknown(self._ask, terms) if self._ask else set(terms)
+
+    def spelt_like(self, terms: Sequence[str], edits: int, limit: int) -> Ranking:
+        return lexical_query.spelt_like(self._ask, terms, edits, limit) if self._ask else Ranking()
 
     def facet_values(self, key: str) -> dict[str, int]:
         return lexical_query.facet_values(self._ask, key) if self._ask else {}

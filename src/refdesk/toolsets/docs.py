@@ -12,7 +12,7 @@ from refdesk.desk import Desk
 from refdesk.errors import ChunkNotFound, InvalidInput
 from refdesk.model import Document, Filters, Hit, Query, StoredChunk, metadata_text
 from refdesk.search import cursor
-from refdesk.search.hints import nearest_words, suggested_filters
+from refdesk.search.hints import suggested_filters
 from refdesk.toolsets.contract import (
     ArgumentProblem,
     CallContext,
@@ -173,7 +173,7 @@ class Docs:
             useful = {key: values for key, values in suggested.items() if values}
             then = "Try one of suggested_filters." if useful else "Try other words or fewer filters."
             return {"message": f"0 results found for {named}. {then}", "suggested_filters": useful}
-        near = nearest_words(self._desk.engine, self._desk.store, query)
+        near = self._desk.engine.nearest_words(query)
         then = f"Known terms spelt alike: {', '.join(near)}." if near else "Try other words."
         return {"message": f"0 results found for '{query.text[:100]}'. {then}", "suggested_filters": {}}
 
