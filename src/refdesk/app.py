@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refdesk.desk import Desk
-from refdesk.errors import InvalidUri, LoadFailed, ParseFailed, SettingsError
+from refdesk.errors import InvalidUri, LibraryDamaged, LoadFailed, ParseFailed, SettingsError
 from refdesk.ingest import ParsePool
 from refdesk.model import CollectionKind, Content, FileState, Found, Skipped
 from refdesk.parts import Parts
@@ -301,6 +301,24 @@ def open_skills(settings: Settings) -> SqliteSkillStore:
     return SqliteSkillStore(
         settings.library / SKILLS_FILE, lock_timeout_s=settings.lock_timeout_s, durability=settings.durability
     )
+
+
+def restore(settings: Settings, source: Path, *, replace: bool) -> tuple[Mapping[str, int], Path | None]:
+    """Makes the library the settings name of a backup; what is in it, and where what was there before went."""
+    from refdesk.store import backup
+    from refdesk.store.local import LocalStore
+
+    def finish(folder: Path) -> None:
+        store = LocalStore(folder, lock_timeout_s=settings.lock_timeout_s)
+        try:
+            wrong = [one.message for one in store.verify(repair=True) if not one.ok]
+        finally:
+            store.close()
+        if wrong:
+            raise LibraryDamaged(f"The backup {source} is damaged: {wrong[0]}", "Take another one.")
+
+    manifest, aside = backup.restore(source, settings.library, replace=replace, finish=finish)
+    return manifest.counts, aside
 
 
 @contextmanager

@@ -33,7 +33,8 @@ COMMANDS = {
     "remove": ("library", "Remove a collection or a document."),
     "status": ("library", "Say why a path is or is not indexed, and whether it is up to date."),
     "doctor": ("library", "Check the library and repair its indexes."),
-    "backup": ("library", "Copy the library while it is in use."),
+    "backup": ("library", "Copy all of the library while it is in use."),
+    "restore": ("library", "Make a library of a backup."),
     "reembed": ("library", "Replace all vectors by those of the embedder that is set."),
 }
 

@@ -229,7 +229,9 @@ class Store(Protocol):
 
     def stats(self, collection: str = "") -> Stats: ...
     def verify(self, repair: bool) -> list[Finding]: ...
-    def backup(self, target: Path) -> None: ...
+    def backup(self, target: Path) -> Mapping[str, int]:
+        """Copies all of the library to a new folder or .tar.zst file; how many there are of what is in it."""
+
     def settle(self) -> None:
         """Does now, beside other work, what closing the library would have to do."""
 

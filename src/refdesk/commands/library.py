@@ -1,8 +1,9 @@
-"""`collections`, `documents`, `stats`, `remove`, `status`, `doctor`, `backup`, `reembed`: what is kept."""
+"""`collections`, `documents`, `stats`, `remove`, `status`, `doctor`, `backup`, `restore`, `reembed`: what is kept."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 
 import click
 
-from refdesk.commands.desk import desk_from, json_option, on_one_line, print_json, progress_on_stderr
+from refdesk.commands.desk import desk_from, json_option, on_one_line, print_json, progress_on_stderr, settings_from
 from refdesk.desk import Desk
 from refdesk.errors import NotFound
 from refdesk.model import Collection, Found, Skipped
@@ -209,10 +210,35 @@ def doctor(context: click.Context, check: bool, as_json: bool) -> None:
 @click.argument("target", type=click.Path(path_type=Path))
 @click.pass_context
 def backup(context: click.Context, target: Path) -> None:
-    """Copy the library to the folder TARGET, which must not exist; works while it is written to."""
+    """Copy all of the library to TARGET, which must not exist: a folder, or one file if it ends in .tar.zst.
+
+    Works while the library is written to; `refdesk restore` brings it back.
+    """
     with desk_from(context) as desk:
-        desk.store.backup(target)
-    click.echo(f"Backed up to {target}. `refdesk --library {target} …` opens it.")
+        counts = desk.store.backup(target)
+    click.echo(f"Backed up to {target}: {_listed(counts)}.")
+
+
+@click.command()
+@click.argument("source", type=click.Path(path_type=Path))
+@click.option("--library", type=click.Path(file_okay=False, path_type=Path), help="The folder to restore to.")
+@click.option("--replace", is_flag=True, help="Also where a library is already: it is moved aside, not deleted.")
+@click.pass_context
+def restore(context: click.Context, source: Path, library: Path | None, replace: bool) -> None:
+    """Make a library of the backup SOURCE, a folder or a .tar.zst file; it is verified and its indexes are built."""
+    from refdesk import app
+
+    settings = settings_from(context, **({"library": library} if library else {}))
+    counts, aside = app.restore(settings, source, replace=replace)
+    click.echo(f"Restored to {settings.library}: {_listed(counts)}.")
+    if aside is not None:
+        click.echo(f"What was there before is in {aside}; restart servers that have it open.", err=True)
+
+
+def _listed(counts: Mapping[str, int]) -> str:
+    named = {**counts, "versions of them": counts.get("versions", 0), "pages of crawls": counts.get("pages", 0)}
+    shown = ("collections", "documents", "chunks", "skills", "versions of them", "pages of crawls")
+    return ", ".join(f"{named[name]:,} {name}" for name in shown if named.get(name))
 
 
 @click.command()

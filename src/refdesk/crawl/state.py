@@ -258,7 +258,7 @@ class CrawlState(Ledger):
         size = 0
         for url, target, digest, content_type, charset, modified in self._rows(query, self._collection, state, limit):
             data = self._data(url)
-            if data is None:
+            if data is None or (digest and digest_of(data) != digest):  # as a power cut or a backup may leave it
                 self._put_off((_AGAIN, (self._collection, url)), (_NO_BODY, (self._collection, url)))
                 continue
             size += len(data)

@@ -1,21 +1,17 @@
-"""Is the library whole?  And a copy of it that is."""
+"""Is the library whole?"""
 
 from __future__ import annotations
 
-import contextlib
 import random
 import sqlite3
-from pathlib import Path
 
 from refdesk.analyse import terms
-from refdesk.errors import InvalidInput, StoreError
 from refdesk.model import Filters, Finding
 from refdesk.store import contents
 from refdesk.store.filters import Scope
-from refdesk.store.folder import RECORD_FILE
 from refdesk.store.followers import Followers
 from refdesk.store.gate import Gate
-from refdesk.store.record import Record, explained, sequence
+from refdesk.store.record import Record, sequence
 
 _EVERYTHING = Scope(Filters(), None, None, None)
 _SHOWN = 5
@@ -146,18 +142,3 @@ def _difference(held: list[int] | None, wanted: set[int]) -> str | None:
 def _finding(part: str, name: str, problem: str, repaired: bool) -> Finding:
     then = "It was rebuilt." if repaired else "The next search repairs what it notices; `refdesk doctor` repairs all."
     return Finding(part=part, ok=repaired, message=f"The {name} {problem}. {then}", repaired=repaired)
-
-
-def backup(record: Record, target: Path) -> None:
-    """Copies the record, as it is at one moment, into a new library folder; its indexes are built when it is opened."""
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise InvalidInput(f"{target} exists and is not an empty folder.", "Name a new folder for the backup.")
-    try:
-        target.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StoreError(f"The folder {target} can't be made: {error.strerror}.", "Choose another place.") from error
-    with explained(target / RECORD_FILE), contextlib.closing(sqlite3.connect(target / RECORD_FILE)) as copy:
-        with record.snapshot() as db:
-            db.backup(copy)
-        copy.execute("DELETE FROM meta WHERE key = 'snapshot'")
-        copy.commit()

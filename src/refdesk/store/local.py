@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -215,8 +215,10 @@ class LocalStore:
     def verify(self, repair: bool) -> list[Finding]:
         return doctor.verify(self._record, self._gate, self._followers, repair=repair)
 
-    def backup(self, target: Path) -> None:
-        doctor.backup(self._record, target)
+    def backup(self, target: Path) -> Mapping[str, int]:
+        from refdesk.store.backup import back_up
+
+        return back_up(self.folder, self._record, self._gate, target)
 
     def settle(self) -> None:
         if not self._record.read_only:

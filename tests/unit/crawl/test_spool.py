@@ -72,7 +72,7 @@ def test_a_body_that_a_power_cut_took_is_asked_for_again(tmp_path: Path) -> None
     state = CrawlState(tmp_path / "crawl.db", "01ABC")
     state.begin(ROOT)
     state.add([Entry(ROOT + "a", 1)])
-    state.hold(Body(ROOT + "a", "", "x", b"a" * 10, "text/html", "utf-8", ""), "fetched", {})
+    state.hold(Body(ROOT + "a", "", "", b"a" * 10, "text/html", "utf-8", ""), "fetched", {})
     [file] = tmp_path.glob("*.bodies")
     file.write_bytes(b"")
     assert state.bodies("fetched", 5) == []

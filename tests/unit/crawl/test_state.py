@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from refdesk.crawl.frontier import Frontier
-from refdesk.crawl.known import Body, Entry
+from refdesk.crawl.known import Body, Entry, digest_of
 from refdesk.crawl.options import Scope, crawl_options
 from refdesk.crawl.rules import Robots
 from refdesk.crawl.state import CrawlState
@@ -45,7 +45,7 @@ def names(found: Frontier) -> list[str]:
 
 
 def body(url: str, data: bytes = b"x", target: str = "") -> Body:
-    return Body(ROOT + url, target, data.hex(), data, "text/html", "", "")
+    return Body(ROOT + url, target, digest_of(data), data, "text/html", "", "")
 
 
 def test_near_pages_come_first_and_late_ones_last(opened: Open) -> None:

@@ -167,7 +167,7 @@ def test_only_the_owner_may_read_a_library(tmp_path: Path) -> None:
         _fill(folder)
         state = CrawlState(folder / CRAWL_FILE, "SITE")
         state.begin("https://example.org/")
-        state.hold(Body("https://example.org/", "", "x", b"body", "text/html", "utf-8", ""), "fetched", {})
+        state.hold(Body("https://example.org/", "", "", b"body", "text/html", "utf-8", ""), "fetched", {})
         state.flush()
         skills = SqliteSkillStore(folder / SKILLS_FILE)
         asyncio.run(skills.list_skills())

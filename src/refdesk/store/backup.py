@@ -1,0 +1,370 @@
+"""How is a whole library copied while it is in use, and brought back?"""
+
+# ruff: noqa: S608 - tables are named by constants
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import hashlib
+import json
+import os
+import re
+import shutil
+import sqlite3
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any, cast
+
+from refdesk import __version__
+from refdesk.corpus import FILE_NAME as METADATA_FILE
+from refdesk.errors import InvalidInput, LibraryDamaged, NotFound, RefdeskError, StoreError
+from refdesk.store.folder import CRAWL_FILE, MARK_FILE, RECORD_FILE, SKILLS_FILE, private, replace_file
+from refdesk.store.gate import Gate
+from refdesk.store.record import Record, explained
+
+ARCHIVE = ".tar.zst"
+_MANIFEST = "backup.json"
+_FORMAT = 1
+_COUNTED = {
+    RECORD_FILE: ("collections", "documents", "chunks", "vectors"),
+    SKILLS_FILE: ("skills", "versions"),
+    CRAWL_FILE: ("pages",),
+}
+_AS_THEY_ARE = (MARK_FILE, METADATA_FILE, "refdesk.toml")
+_BODIES = "crawl-*.bodies"
+_NAME = re.compile(r"(?:record|skills|crawl)\.db|library\.json|metadata\.json|refdesk\.toml|crawl-[\w-]{1,80}\.bodies")
+_PARTIAL = ".partial"
+_LOCK = "lock"
+_SHARE = 1 << 20  # bytes read at a time
+_MOST_MANIFEST = 4_000_000
+_SLACK = 1 << 16  # bytes of an archive that are neither a file nor said to be: headers, padding, read-ahead
+_WINDOW = 1 << 27
+_LEVEL = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What a backup holds; it is verified against this."""
+
+    made_at: str
+    files: Mapping[str, tuple[int, str]]  # size and SHA-256
+    counts: Mapping[str, int]  # rows of the library when it was copied
+    format: int = _FORMAT
+    refdesk: str = __version__
+
+
+# --- making one -----------------------------------------------------------------------------------
+
+
+def back_up(folder: Path, record: Record, gate: Gate, target: Path) -> Mapping[str, int]:
+    """Copies the library as it is at one moment to a new folder, or to one file if its name ends in .tar.zst.
+
+    The target appears in one step when all of it is on the disk and verified; a killed run leaves none.
+    """
+    if target.exists() and (not target.is_dir() or any(target.iterdir()) or target.name.endswith(ARCHIVE)):
+        raise InvalidInput(f"{target} exists and is not an empty folder.", "Name a new folder or file for the backup.")
+    with _explained(target), _draft(target) as draft:
+        copy = draft / "library"
+        copy.mkdir(mode=0o700)
+        manifest = _copy(folder, record, gate, copy)
+        replace_file(copy / _MANIFEST, json.dumps(asdict(manifest), indent=1) + "\n")
+        _verify(copy, manifest)
+        whole = copy
+        if target.name.endswith(ARCHIVE):
+            whole = draft / "archive"
+            _pack(copy, manifest, whole)
+            _read_archive(whole, None)
+        _put(whole, target)
+    return manifest.counts
+
+
+def _copy(folder: Path, record: Record, gate: Gate, copy: Path) -> Manifest:
+    made_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    counts: dict[str, int] = {}
+    names = [RECORD_FILE, *(name for name in (SKILLS_FILE, CRAWL_FILE) if (folder / name).exists())]
+    with ExitStack() as stack:
+        # What a crawl knows must not be newer than the pages in the record: both are held still at one moment, when
+        # nobody writes. They are copied afterwards, while others write on; playbooks depend on neither.
+        with gate.held() if CRAWL_FILE in names and not record.read_only else contextlib.nullcontext():
+            held = {name: stack.enter_context(_held_still(folder / name, record)) for name in names}
+        # First what says that this is a library: one whose record is not whole yet is refused, not taken for empty.
+        for file in (*(folder / name for name in _AS_THEY_ARE), *folder.glob(_BODIES)):
+            with contextlib.suppress(FileNotFoundError):  # bodies that were done with meanwhile
+                _copy_file(file, copy / file.name)
+        for name, db in held.items():
+            with explained(folder / name):
+                counts |= _counts(db, name)
+                _copy_database(db, copy / name)
+    files = {file.name: (file.stat().st_size, _digest(file)) for file in sorted(copy.iterdir())}
+    return Manifest(made_at, files, counts)
+
+
+@contextmanager
+def _held_still(file: Path, record: Record) -> Iterator[sqlite3.Connection]:
+    """A connection that sees the database as it is now until it is closed."""
+    if file.name == RECORD_FILE:
+        with record.snapshot() as db:
+            db.execute("SELECT 1 FROM sqlite_master").fetchone()
+            yield db
+        return
+    logged = not record.read_only or file.with_name(f"{file.name}-wal").exists()
+    uri = f"{file.absolute().as_uri()}?{'mode=ro' if logged else 'immutable=1'}"
+    with explained(file), closing(sqlite3.connect(uri, uri=True, isolation_level=None)) as db:
+        db.execute("BEGIN")
+        db.execute("SELECT 1 FROM sqlite_master").fetchone()
+        yield db
+
+
+def _copy_database(db: sqlite3.Connection, target: Path) -> None:
+    with explained(target), closing(sqlite3.connect(target, isolation_level=None)) as copy:
+        copy.execute("PRAGMA synchronous = OFF")  # it is synced as a whole
+        db.backup(copy)
+        if target.name == RECORD_FILE:
+            copy.execute("DELETE FROM meta WHERE key = 'snapshot'")  # of the vectors, which are built anew
+    target.chmod(0o600)
+    _sync(target)
+
+
+def _copy_file(source: Path, target: Path) -> None:
+    with source.open("rb") as read, open(target, "wb", opener=private) as out:
+        shutil.copyfileobj(read, out, _SHARE)
+        out.flush()
+        os.fsync(out.fileno())
+
+
+def _counts(db: sqlite3.Connection, name: str) -> dict[str, int]:
+    return {table: int(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]) for table in _COUNTED[name]}
+
+
+def _digest(file: Path) -> str:
+    with file.open("rb") as read:
+        return hashlib.file_digest(read, "sha256").hexdigest()
+
+
+def _verify(folder: Path, manifest: Manifest) -> None:
+    """Raises unless every database opens, is sound and has as many rows as the one it was copied from."""
+    for name in _COUNTED:
+        if name not in manifest.files:
+            continue
+        # Nobody else is at these files, and a read must not change what was hashed.
+        uri = f"{(folder / name).absolute().as_uri()}?immutable=1"
+        with explained(folder / name), closing(sqlite3.connect(uri, uri=True)) as db:
+            if (said := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
+                raise LibraryDamaged(f"The copy of {name} is damaged: {said}.", "Check the disk, then try again.")
+            found = _counts(db, name)
+        if any(manifest.counts.get(table) != count for table, count in found.items()):
+            raise LibraryDamaged(f"The copy of {name} lacks rows or has too many.", "Check the disk, then try again.")
+
+
+# --- bringing one back ----------------------------------------------------------------------------
+
+
+def restore(
+    source: Path, folder: Path, *, replace: bool, finish: Callable[[Path], None]
+) -> tuple[Manifest, Path | None]:
+    """Makes a library of a backup in one step; what it replaces is moved aside, to the path that is returned.
+
+    `finish` opens the library before it is put in its place, builds its indexes and raises when it is not sound.
+    """
+    if not source.exists():
+        raise NotFound(f"There is no backup at {source}.", "Name the folder or the file that `refdesk backup` made.")
+    occupied = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
+    if occupied and not replace:
+        raise InvalidInput(
+            f"{folder} is not empty.", "Name another folder with --library, or add --replace: it is moved aside first."
+        )
+    with _explained(folder), _draft(folder) as draft:
+        copy = draft / "library"
+        copy.mkdir(mode=0o700)
+        manifest = _read_folder(source, copy) if source.is_dir() else _read_archive(source, copy)
+        _verify(copy, manifest)
+        finish(copy)
+        aside = folder.with_name(f"{folder.name}.replaced-{time.strftime('%Y%m%d-%H%M%S')}") if occupied else None
+        if aside is None:
+            _put(copy, folder)
+            return manifest, None
+        with Gate(folder, 30.0, lambda: None, lambda: 0).held() if folder.is_dir() else contextlib.nullcontext():
+            folder.rename(aside)
+            try:
+                _put(copy, folder)
+            except BaseException:
+                aside.rename(folder)
+                raise
+    return manifest, aside
+
+
+def _read_folder(source: Path, copy: Path) -> Manifest:
+    try:
+        with (source / _MANIFEST).open("rb") as file:
+            manifest = _manifest(file)
+    except FileNotFoundError:
+        raise InvalidInput(
+            f"{source} is not a backup: it has no {_MANIFEST}.", "Name one of `refdesk backup`."
+        ) from None
+    for name, said in manifest.files.items():
+        with (source / name).open("rb") as read:
+            _take(read, said, name, copy)
+    return manifest
+
+
+def _read_archive(source: Path, copy: Path | None) -> Manifest:
+    """Reads all of an archive and checks it; writes its files if a folder for them is given."""
+    import zstandard
+
+    plain = zstandard.ZstdDecompressor(max_window_size=_WINDOW)
+    with source.open("rb") as raw, plain.stream_reader(raw) as stream:
+        bounded = _Bounded(stream)
+        with tarfile.open(fileobj=cast(IO[bytes], bounded), mode="r|", bufsize=_SLACK // 4) as tar:
+            manifest: Manifest | None = None
+            missing: set[str] = set()
+            for member in tar:
+                content = tar.extractfile(member) if member.isreg() and not member.issparse() else None
+                if content is None or (manifest is not None and member.name not in missing):
+                    raise ValueError(f"{member.name[:80]!r} does not belong into it")
+                if manifest is None:
+                    bounded.left = _SLACK + min(member.size, _MOST_MANIFEST)
+                    manifest = _manifest(content)
+                    missing = set(manifest.files)
+                    continue
+                missing.remove(member.name)
+                bounded.left = _SLACK + manifest.files[member.name][0]
+                _take(content, manifest.files[member.name], member.name, copy)
+                bounded.left = _SLACK
+    if manifest is None or missing:
+        raise ValueError("it ends too soon")
+    return manifest
+
+
+class _Bounded:
+    """A stream of which no more can be read than was allowed: an archive may claim to hold anything."""
+
+    def __init__(self, stream: IO[bytes] | Any) -> None:
+        self._stream = stream
+        self.left = _SLACK
+
+    def read(self, size: int = -1) -> bytes:
+        found: bytes = self._stream.read(size)
+        self.left -= len(found)
+        if self.left < 0:
+            raise ValueError("it holds more than it says")
+        return found
+
+
+def _manifest(file: IO[bytes]) -> Manifest:
+    """The manifest, of which nothing is believed before it was checked."""
+    data = file.read(_MOST_MANIFEST + 1)
+    if len(data) > _MOST_MANIFEST:
+        raise ValueError("its list of files is too long")
+    said = json.loads(data)
+    if said["format"] != _FORMAT:
+        raise StoreError(f"The backup has format {said['format']}, which this RefDesk can't read.", "Upgrade refdesk.")
+    files = {str(name): (int(size), str(digest)) for name, (size, digest) in said["files"].items()}
+    if RECORD_FILE not in files or not all(_NAME.fullmatch(name) and size >= 0 for name, (size, _) in files.items()):
+        raise ValueError("its list of files is not one of a library")
+    counts = {str(name): int(count) for name, count in said["counts"].items()}
+    return Manifest(str(said["made_at"]), files, counts, refdesk=str(said["refdesk"]))
+
+
+def _take(read: IO[bytes], said: tuple[int, str], name: str, copy: Path | None) -> None:
+    """Reads a file to its end, into the folder if one is given; ValueError when it is not as it was said to be."""
+    size, digest = said
+    if copy is not None and size > shutil.disk_usage(copy).free:
+        raise StoreError(
+            f"There is no room for {name}, which takes {size:,} bytes.", "Free some space, then try again."
+        )
+    summed, left = hashlib.sha256(), size
+    with contextlib.ExitStack() as stack:
+        out = stack.enter_context(open(copy / name, "wb", opener=private)) if copy is not None else None
+        while part := read.read(_SHARE):
+            left -= len(part)
+            summed.update(part)
+            if left < 0:
+                break
+            if out is not None:
+                out.write(part)
+        if out is not None:
+            out.flush()
+            os.fsync(out.fileno())
+    if left or summed.hexdigest() != digest:
+        raise ValueError(f"{name} is not as it was backed up")
+
+
+# --- both -----------------------------------------------------------------------------------------
+
+
+def _pack(folder: Path, manifest: Manifest, target: Path) -> None:
+    import zstandard
+
+    packer = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
+    with open(target, "wb", opener=private) as raw:
+        with packer.stream_writer(raw, closefd=False) as stream, tarfile.open(fileobj=stream, mode="w|") as tar:
+            for name in (_MANIFEST, *manifest.files):
+                about = tarfile.TarInfo(name)
+                about.size, about.mode = (folder / name).stat().st_size, 0o600
+                with (folder / name).open("rb") as content:
+                    tar.addfile(about, content)
+        raw.flush()
+        os.fsync(raw.fileno())
+
+
+@contextmanager
+def _draft(target: Path) -> Iterator[Path]:
+    """A folder beside the target for what is not whole yet; those that killed runs left are removed."""
+    from filelock import FileLock, Timeout
+
+    target.parent.mkdir(parents=True, exist_ok=True)
+    for left in target.parent.glob(f".{glob.escape(target.name)}-*{_PARTIAL}"):
+        with contextlib.suppress(Timeout, OSError), FileLock(left / _LOCK, timeout=0):
+            shutil.rmtree(left, ignore_errors=True)
+    draft = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}-", suffix=_PARTIAL))
+    try:
+        with FileLock(draft / _LOCK, mode=0o600):
+            yield draft
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _put(whole: Path, target: Path) -> None:
+    """Moves what is whole to its place, in one step that outlasts a loss of power."""
+    if whole.is_dir():
+        _sync(whole)
+    if target.is_dir():  # and empty
+        target.rmdir()
+    whole.rename(target)
+    _sync(target.parent)
+
+
+def _sync(path: Path) -> None:
+    if os.name == "nt" and path.is_dir():  # folders can't be opened there
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _explained(target: Path) -> Iterator[None]:
+    """Turns what goes wrong with a backup into an error that tells what to do."""
+    import zstandard
+
+    try:
+        yield
+    except RefdeskError:
+        raise
+    except OSError as error:
+        raise StoreError(
+            f"{error.filename or target} can't be read or written: {error.strerror or error}.",
+            "Check the place and the disk, then try again; nothing was changed.",
+        ) from error
+    except (ValueError, LookupError, TypeError, EOFError, tarfile.TarError, zstandard.ZstdError) as error:
+        raise LibraryDamaged(
+            f"The backup is damaged: {error}.", "Take another one. If it was opened as a library since, it is one now."
+        ) from error
