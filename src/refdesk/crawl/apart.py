@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from refdesk.crawl.keep import Kept, keep_some
 from refdesk.crawl.state import CrawlState
@@ -73,15 +74,29 @@ class Apart:
         """Starts the process: it comes up while others work."""
         import multiprocessing
 
-        from refdesk.parse.worker import main_not_rerun
-
         context = multiprocessing.get_context("spawn")
         self._pipe, theirs = context.Pipe()
         given = (theirs, self._open_desk, self._settings, self._file, self._collection)
         self._process = context.Process(target=_serve, args=given)
-        with main_not_rerun(), _no_interrupts():
+        with _main_not_rerun(), _no_interrupts():
             self._process.start()
         theirs.close()
+
+
+@contextlib.contextmanager
+def _main_not_rerun() -> Iterator[None]:
+    """Keeps multiprocessing from importing the caller's main module in the child, which has no need of it."""
+    main: Any = sys.modules.get("__main__")
+    kept = {name: getattr(main, name, None) for name in ("__spec__", "__file__")}
+    try:
+        main.__spec__ = None
+        if hasattr(main, "__file__"):
+            del main.__file__
+        yield
+    finally:
+        main.__spec__ = kept["__spec__"]
+        if kept["__file__"] is not None:
+            main.__file__ = kept["__file__"]
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from refdesk.desk import Desk
 from refdesk.model import Batch, Collection, Content
 
 _BATCH_PAGES, _BATCH_BYTES = 2_000, 32_000_000
-_FEW_BYTES = 1_400_000  # parsed here, sooner than other processes start to do it
+_FEW_BYTES = 1_400_000  # parsed by one worker, sooner than another starts
 _MANY_BYTES = 6_000_000  # worth that others are started
 _REMOVED_AT_ONCE = 500
 

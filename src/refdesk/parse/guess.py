@@ -1,11 +1,14 @@
-"""Which language is a text without a name written in?  By signs of each, and by its grammar."""
+"""Which language is a text without a name written in?  By signs of each: a grammar may take minutes over another's."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-_ENOUGH = 3  # signs that outweigh errors: the text may be cut off or newer than its grammar
+_ENOUGH = 3  # different signs that leave little doubt
+_SHARE = 0.08  # of the lines that show signs, where there are fewer
+_CODE_SHARE = 0.75  # of the lines that look like code at all, then
+_CODE = re.compile(r"^[ \t]|[{}()\[\];:,=+\\]$|^(?://|/\*|\*|#|--|[{}\[\]()])|^[\w.]+\s*=\s|^(?:package|import|from)\s")
 _LINES = 2  # of YAML
 _SIGNS: Mapping[str, tuple[re.Pattern[str], ...]] = {
     language: tuple(re.compile(sign, re.M) for sign in signs)
@@ -43,7 +46,7 @@ _SIGNS: Mapping[str, tuple[re.Pattern[str], ...]] = {
             r"^[ \t]*using\s+namespace\s",
             r"^[ \t]*(?:public|private|protected)\s*:\s*$",
             r"\b\w+::\w+\s*\(",
-            r"^class\s+\w+[^;\n]*\{?\s*$",
+            r"^class\s+\w+(?:[^;\n]*\{)?\s*$",
         ),
         "c": (
             r"^[ \t]*#\s*include\s*[<\"][\w/.]+\.h[>\"]",
@@ -86,15 +89,26 @@ _KEY = re.compile(r"^[ \t]*(?:- )*[a-z_$\"'][^\n:]*:(?:\s|$)", re.M)
 
 
 def language_of(text: str) -> str:
-    """The programming language that the text shows signs of and can be read as, "" for none."""
+    """The programming language that the text shows signs of, "" for none."""
     signs = {name: sum(1 for sign in own if sign.search(text)) for name, own in _SIGNS.items()}
     for rich, plain in _RICHER.items():
         if signs[rich]:
             signs[rich] += signs[plain]
-    for name in sorted((name for name in signs if signs[name]), key=lambda name: (-signs[name], name)):
-        if signs[name] >= _ENOUGH or _is_read(text, name):
-            return name
-    return ""
+    best = max(signs, key=lambda name: signs[name])
+    if signs[best] >= _ENOUGH:
+        return best
+    # A line or two of prose may show a sign, code does so all over.
+    lines = [line.rstrip() for line in text.splitlines() if line.strip()]
+    if not signs[best] or sum(1 for line in lines if _CODE.search(line)) < _CODE_SHARE * len(lines):
+        return ""
+    shown = {name: (signs[name], _lines_with_signs(lines, name)) for name in signs if signs[name]}
+    best = max(shown, key=lambda name: shown[name])
+    return best if shown[best][1] >= _SHARE * len(lines) else ""
+
+
+def _lines_with_signs(lines: Sequence[str], language: str) -> int:
+    own = _SIGNS[language] + _SIGNS.get(_RICHER.get(language, ""), ())
+    return sum(1 for line in lines if any(sign.search(line) for sign in own))
 
 
 def is_yaml(text: str) -> bool:
@@ -102,13 +116,6 @@ def is_yaml(text: str) -> bool:
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     entries = sum(1 for line in lines if _ENTRY.match(line) or line.startswith((" ", "---")))
     return len(lines) >= _LINES and entries == len(lines) and len(_KEY.findall(text)) >= _LINES and _loads(text)
-
-
-def _is_read(text: str, language: str) -> bool:
-    from refdesk.parse.code.syntax import parse
-
-    tree = parse(text.encode("utf-8", "replace"), language)
-    return tree is not None and not tree.root_node.has_error
 
 
 def _loads(text: str) -> bool:

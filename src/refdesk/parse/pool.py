@@ -1,30 +1,44 @@
-"""Who parses?  This process for little, workers for much; a file that kills or stalls its worker is skipped."""
+"""Who parses?  Other processes, always: a file that kills or stalls one is skipped, and costs nobody else anything."""
 
 from __future__ import annotations
 
 import os
-import queue
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from functools import partial
 
 from refdesk.model import Chunking, Content, Skipped
-from refdesk.parse.worker import STALLED_S, Worker, prepare_one, unpacked
+from refdesk.parse.crew import CREW, Worker
+from refdesk.parse.worker import unpacked
 from refdesk.ports import Embedder, Parser
 from refdesk.prepare import Missing, Prepared
 
 Answer = tuple[Content, Prepared | Skipped]
 
-_INLINE_BYTES = 1_500_000  # less than this is parsed sooner than a worker starts
-_MANY_BYTES = 3 * _INLINE_BYTES
+_BYTES_A_WORKER = 1_500_000  # parsed sooner than another worker starts
 _GROUP_BYTES = 200_000
 _GROUP_FILES = 32
 _AHEAD = 10  # groups for each worker that may be under way: a batch, and what is owed, take a second to write
-_FATAL = f"the parser crashed on it or took over {STALLED_S:.0f} s"
+
+
+@dataclass(slots=True)
+class _Run:
+    """One call of `parse_all`."""
+
+    chunking: Chunking
+    missing: Missing
+    embedder: Embedder | None
+    busy: set[Worker] = field(default_factory=set)
+    is_over: bool = False
 
 
 class Pool:
-    """Parses contents with one parser in `workers` processes, in order; they also embed where they are given how."""
+    """Parses contents with one parser, in order, in at most `workers` processes.
+
+    Where there is much to do they also embed; vectors for little are made sooner by whoever has the model loaded.
+    """
 
     def __init__(self, parser: Parser, embedder: Embedder | None = None, workers: int = 0) -> None:
         self._parser = parser
@@ -34,50 +48,56 @@ class Pool:
     def parse_all(
         self, contents: Iterable[Content], chunking: Chunking, missing: Missing, size: int = 0
     ) -> Iterator[Answer]:
-        """Each content with what was found in it, or with why it is left out, in the order given.
-
-        Where it is known that many bytes will come, no time is lost before the workers start.
-        """
-        groups = _grouped(contents)
-        inline = 0
-        workers: list[Worker] = []
-        try:
-            for group in groups:
-                more = sum(len(one.data) for one in group)
-                if self._count < 2 or (size <= _MANY_BYTES and inline + more <= _INLINE_BYTES):
-                    inline += more
-                    yield from ((content, prepare_one(self._parser, content, chunking)) for content in group)
-                else:
-                    yield from self._in_workers(workers, _chain(group, groups), chunking, missing)
-                is_more = not size or size > _INLINE_BYTES  # to come; workers come up meanwhile
-                if self._count > 1 and not workers and is_more and inline > _INLINE_BYTES // 2:
-                    workers = [Worker(self._parser, self._embedder) for _ in range(self._count)]
-        finally:
-            for worker in workers:
-                worker.stop()
-
-    def _in_workers(
-        self, workers: list[Worker], groups: Iterable[Sequence[Content]], chunking: Chunking, missing: Missing
-    ) -> Iterator[Answer]:
-        idle: queue.SimpleQueue[Worker] = queue.SimpleQueue()
-        workers += [Worker(self._parser, self._embedder) for _ in range(self._count - len(workers))]
-        for worker in workers:
-            idle.put(worker)
+        """Each content with what was found in it, or with why it is left out, in the order given."""
+        wanted = min(self._count, 1 + size // _BYTES_A_WORKER)
+        embedder = self._embedder if wanted > 1 else None
+        run = _Run(chunking, missing, embedder)
+        if wanted == 1:
+            for group in _grouped(contents):
+                yield from self._parse(group, run)()
+            return
         waiting: deque[Future[Callable[[], list[Answer]]]] = deque()
-        threads = ThreadPoolExecutor(self._count, thread_name_prefix="parse")
+        threads = ThreadPoolExecutor(wanted, thread_name_prefix="parse")
         try:
-            for group in groups:
-                waiting.append(threads.submit(_parse_by, idle, group, chunking, missing))
-                while len(waiting) > _AHEAD * self._count:
+            for group in _grouped(contents):
+                waiting.append(threads.submit(self._parse, group, run))
+                while len(waiting) > _AHEAD * wanted:
                     yield from waiting.popleft().result()()
             while waiting:
                 yield from waiting.popleft().result()()
         finally:
             for future in waiting:
                 future.cancel()
-            for worker in workers:
-                worker.stop()
+            run.is_over = True
+            for worker in list(run.busy):
+                worker.kill()
             threads.shutdown(wait=True)
+
+    def _parse(self, group: Sequence[Content], run: _Run) -> Callable[[], list[Answer]]:
+        """Has the group parsed, and returns how to unpack it: the worker need not wait for that."""
+        parts: list[Callable[[], list[Answer]]] = []
+        rest, is_suspect = group, False
+        while rest and not run.is_over:
+            with CREW.one(self._count, unused=is_suspect) as worker:
+                run.busy.add(worker)
+                is_new = worker.used == 0
+                answers, embedded = worker.parse(self._parser, run.chunking, rest, run.embedder, run.missing)
+                run.busy.discard(worker)
+            parts.append(partial(_answered, rest[: len(answers)], answers, embedded))
+            rest = rest[len(answers) :]
+            if not rest:
+                break
+            # It died on the first of the rest; of a crash the files before may be the cause, so it is tried alone.
+            is_suspect = not worker.took_too_long and not (is_new and not answers)
+            if not is_suspect:
+                skipped = Skipped(path=rest[0].path, reason=worker.why_ended, failed=True)
+                parts.append(partial(list, [(rest[0], skipped)]))
+                rest = rest[1:]
+        return lambda: [answer for part in parts for answer in part()]
+
+
+def _answered(contents: Sequence[Content], answers: Sequence[bytes], embedded: bytes) -> list[Answer]:
+    return list(zip(contents, unpacked(answers, embedded), strict=True))
 
 
 def _grouped(contents: Iterable[Content]) -> Iterator[list[Content]]:
@@ -91,28 +111,3 @@ def _grouped(contents: Iterable[Content]) -> Iterator[list[Content]]:
             group, size = [], 0
     if group:
         yield group
-
-
-def _chain(first: Sequence[Content], rest: Iterable[Sequence[Content]]) -> Iterator[Sequence[Content]]:
-    yield first
-    yield from rest
-
-
-def _parse_by(
-    idle: queue.SimpleQueue[Worker], group: Sequence[Content], chunking: Chunking, missing: Missing
-) -> Callable[[], list[Answer]]:
-    """Has the group parsed, and returns how to unpack it: the worker need not wait for that."""
-    worker = idle.get()
-    try:
-        found = worker.prepare(group, chunking, missing)
-        if found is not None:
-            return lambda: list(zip(group, unpacked(found), strict=True))
-        answers: list[Answer] = []
-        for content in group:  # one of them killed the worker: find out which, keep the others
-            alone = worker.prepare([content], chunking, missing)
-            answers.append(
-                (content, unpacked(alone)[0] if alone else Skipped(path=content.path, reason=_FATAL, failed=True))
-            )
-        return lambda: answers
-    finally:
-        idle.put(worker)

@@ -1,27 +1,44 @@
-"""What does a process that parses do, and how is it spoken to?"""
+"""What does a process that parses do?  It reads what it is sent, file by file, within limits, until its pipe ends."""
 
 from __future__ import annotations
 
 import contextlib
 import gc
-import multiprocessing
+import os
 import pickle
-import sys
-import threading
+import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
-from multiprocessing.connection import Connection
 from operator import attrgetter
-from typing import Any, cast
+from typing import IO, Any, NamedTuple, cast
 
 from refdesk.errors import ParseFailed, RefdeskError
 from refdesk.memory import give_back
 from refdesk.model import Chunk, Chunking, Content, Parsed, Reference, Skipped, Symbol
 from refdesk.ports import Embedder, Parser, WordMatching
-from refdesk.prepare import Embedded, Missing, Prepared, Readings, embed_missing, prepare
+from refdesk.prepare import Embedded, Prepared, Readings, embed_missing, prepare
 
-STALLED_S = 60.0  # a group that takes longer is taken apart, a file that takes longer is skipped
 _COLLECT_EVERY = 30  # groups; what parsing leaves behind holds no circles but in errors
+_BINARY = (b"%PDF-", b"PK\x03\x04")
+_HEADER = 8  # bytes that tell how long a message is
+
+
+class Limits(NamedTuple):
+    """What reading one file may take."""
+
+    seconds: float  # of processor time, so that a busy machine costs no file
+    memory: int  # bytes more than the process had before
+
+
+def limits_of(content: Content) -> Limits:
+    """The limits for a content, by its size: several times what the slowest honest file of that size took.
+
+    Source code takes 0.5 to 1.5 s a megabyte and 60 bytes a byte, records up to 2 s and 100 bytes, PDF files 8 s.
+    """
+    megabytes = len(content.data) / 1_000_000
+    if content.data.startswith(_BINARY):
+        return Limits(30 + 20 * megabytes, 1_000_000_000 + 100 * len(content.data))
+    return Limits(4 + 6 * megabytes, 400_000_000 + 200 * len(content.data))
 
 
 def prepare_one(
@@ -32,97 +49,122 @@ def prepare_one(
         return prepare(parser.parse(content, chunking), readings)
     except ParseFailed as error:
         return Skipped(path=content.path, reason=str(error))
-    except (RecursionError, MemoryError, ValueError, LookupError, ArithmeticError, TypeError, AttributeError) as error:
-        return Skipped(
-            path=content.path, reason=f"the parser failed: {type(error).__name__}: {error}"[:300], failed=True
-        )
+    except MemoryError:
+        return Skipped(path=content.path, reason=too_much_memory(limits_of(content)), failed=True)
+    except Exception as error:  # whatever it is, it costs this file alone
+        reason = f"the parser failed: {type(error).__name__}: {error}"[:300]
+        return Skipped(path=content.path, reason=reason, failed=True)
 
 
-class Worker:
-    """A process that parses what it is sent and ends when its pipe does."""
+def too_much_memory(limits: Limits) -> str:
+    """The reason about a file that needs more memory than it may have."""
+    return f"reading it took more than {limits.memory // 1_000_000} MB of memory"
 
-    def __init__(self, parser: Parser, embedder: Embedder | None) -> None:
-        self._parser = parser
-        self._embedder = embedder
-        self._stopped = False
-        self._start()
 
-    def _start(self) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._pipe, theirs = context.Pipe()
-        self._process = context.Process(target=_serve, args=(theirs, self._parser, self._embedder), daemon=True)
-        with main_not_rerun():
-            self._process.start()
-        theirs.close()
+def send(pipe: IO[bytes], message: bytes) -> None:
+    """Writes a message so that `receive` finds its end."""
+    pipe.write(len(message).to_bytes(_HEADER, "big"))
+    pipe.write(message)
+    pipe.flush()
 
-    def prepare(self, group: Sequence[Content], chunking: Chunking, missing: Missing) -> bytes | None:
-        """What the process found, packed, or None when it died or stalled; a new one stands ready then."""
+
+def receive(pipe: IO[bytes]) -> bytes:
+    """The next message; EOFError when the other end is gone."""
+    header = pipe.read(_HEADER)
+    message = pipe.read(int.from_bytes(header, "big"))
+    if len(header) < _HEADER or len(message) < int.from_bytes(header, "big"):
+        raise EOFError
+    return message
+
+
+def loaded(message: bytes) -> Any:
+    """What a message says."""
+    return pickle.loads(message)  # noqa: S301 - both ends are our own
+
+
+def main() -> None:
+    """Answers requests until there are no more."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the process that sends the requests
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)  # what a library prints must not come between answers
+    limited = _Limited()
+    gc.disable()
+    with contextlib.suppress(EOFError, OSError):
+        send(answers, b"")  # ready
+        _serve(requests, answers, limited)
+
+
+def _serve(requests: IO[bytes], answers: IO[bytes], limited: _Limited) -> None:
+    embedder: Embedder | None = None
+    readings: Readings | None = None
+    for number in count(1):
+        parser, chunking, group, embeds, new_embedder = loaded(receive(requests))
+        if new_embedder is not None:
+            embedder = new_embedder
+            readings = Readings(cast(WordMatching, embedder)) if hasattr(embedder, "spell") else None
+        found: list[Prepared | Skipped] = []
+        for content in group:
+            with limited(limits_of(content)):
+                found.append(prepare_one(parser, content, chunking, readings if embeds else None))
+                packed = pickle.dumps(_packed(found[-1]), pickle.HIGHEST_PROTOCOL)
+            send(answers, packed)
+        if embeds and embedder is not None:
+            made = _embedded(requests, answers, embedder, found, readings)
+            sent = (list(made.vectors), _matrix(made.vectors), made.pieces)
+            send(answers, pickle.dumps(sent, pickle.HIGHEST_PROTOCOL))
+        if number % _COLLECT_EVERY == 0:
+            gc.collect()
+            give_back()
+
+
+class _Limited:
+    """Ends this process when a file takes more than it may, without the help of Python, which may never come to it.
+
+    Where the system offers less (Windows has neither, macOS only the time), the other end watches.
+    """
+
+    def __init__(self) -> None:
+        self._has_timer = hasattr(signal, "setitimer")
         try:
-            self._pipe.send((group, chunking))
-            if self._embedder is not None:
-                self._pipe.send(missing(_loaded(self._receive())))
-            return self._receive()
-        except (OSError, EOFError):
-            pass
-        if not self._stopped:
-            self._end()
-            self._start()
-        return None
+            import resource
 
-    def _receive(self) -> bytes:
-        if not self._pipe.poll(STALLED_S):
-            raise EOFError
-        return self._pipe.recv_bytes()
+            resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
+            self._sizes = os.open("/proc/self/statm", os.O_RDONLY)
+            self._page = resource.getpagesize()
+            self._soft, self._hard = resource.getrlimit(resource.RLIMIT_AS)
+            self._resource: Any = resource
+        except (ImportError, OSError, ValueError):
+            self._resource = None
 
-    def stop(self) -> None:
-        """Ends the process, if it has not been ended."""
-        if not self._stopped:
-            self._stopped = True
-            self._end()
-
-    def _end(self) -> None:
-        self._process.kill()
-        self._process.join()
-        self._process.close()
-        self._pipe.close()
-
-
-_main_lock = threading.Lock()
-
-
-@contextlib.contextmanager
-def main_not_rerun() -> Iterator[None]:
-    """Keeps multiprocessing from importing the caller's main module in the child, which has no need of it."""
-    main: Any = sys.modules.get("__main__")
-    with _main_lock:
-        kept = {name: getattr(main, name, None) for name in ("__spec__", "__file__")}
+    @contextlib.contextmanager
+    def __call__(self, limits: Limits) -> Iterator[None]:
+        if self._has_timer:
+            signal.setitimer(signal.ITIMER_PROF, limits.seconds)  # SIGPROF ends the process
+        if self._resource is not None:
+            taken = int(os.pread(self._sizes, 100, 0).split()[0]) * self._page
+            self._set_memory(taken + limits.memory)
         try:
-            main.__spec__ = None
-            if hasattr(main, "__file__"):
-                del main.__file__
             yield
         finally:
-            main.__spec__ = kept["__spec__"]
-            if kept["__file__"] is not None:
-                main.__file__ = kept["__file__"]
+            if self._resource is not None:
+                self._set_memory(None)
+            if self._has_timer:
+                signal.setitimer(signal.ITIMER_PROF, 0)
 
-
-def _serve(pipe: Connection, parser: Parser, embedder: Embedder | None) -> None:
-    gc.disable()
-    readings = Readings(cast(WordMatching, embedder)) if hasattr(embedder, "spell") else None
-    with contextlib.suppress(EOFError, OSError, KeyboardInterrupt):
-        for number in count(1):
-            group, chunking = pipe.recv()
-            found = [prepare_one(parser, content, chunking, readings) for content in group]
-            made = _embedded(pipe, embedder, found, readings) if embedder is not None else Embedded()
-            pipe.send(([_packed(one) for one in found], list(made.vectors), _matrix(made.vectors), made.pieces))
-            if number % _COLLECT_EVERY == 0:
-                gc.collect()
-                give_back()
+    def _set_memory(self, limit: int | None) -> None:
+        """Allows so many bytes of addresses in all, or as many as at first; never more than that."""
+        endless = self._resource.RLIM_INFINITY
+        allowed = min((one for one in (self._soft, limit) if one is not None and one != endless), default=endless)
+        self._resource.setrlimit(self._resource.RLIMIT_AS, (allowed, self._hard))
 
 
 def _embedded(
-    pipe: Connection, embedder: Embedder, found: Iterable[Prepared | Skipped], readings: Readings | None
+    requests: IO[bytes],
+    answers: IO[bytes],
+    embedder: Embedder,
+    found: Iterable[Prepared | Skipped],
+    readings: Readings | None,
 ) -> Embedded:
     """New vectors, after asking at the other end which are new."""
     prepared = [one for one in found if isinstance(one, Prepared)]
@@ -130,8 +172,8 @@ def _embedded(
     spelt = {key: own for one in prepared for key, own in zip(one.vector_keys, one.spelt, strict=False)}
 
     def missing(keys: Iterable[bytes]) -> set[bytes]:
-        pipe.send(list(keys))
-        answer: set[bytes] = pipe.recv()
+        send(answers, pickle.dumps(list(keys)))
+        answer: set[bytes] = loaded(receive(requests))
         return answer
 
     try:
@@ -167,15 +209,11 @@ def _packed(one: Prepared | Skipped) -> Any:
     )
 
 
-def _loaded(packed: bytes) -> Any:
-    return pickle.loads(packed)  # noqa: S301 - as Connection.recv does it: what our own child sent
-
-
-def unpacked(packed: bytes) -> list[Prepared | Skipped]:
-    """What a worker sent."""
-    found, keys, rows, pieces = _loaded(packed)
+def unpacked(answers: Sequence[bytes], embedded: bytes) -> list[Prepared | Skipped]:
+    """What a worker sent: an answer for each file, and the vectors, if it made any."""
+    keys, rows, pieces = loaded(embedded) if embedded else ((), (), {})
     made = Embedded(dict(zip(keys, rows, strict=True)), pieces)
-    return [_unpacked(one, made) for one in found]
+    return [_unpacked(loaded(one), made) for one in answers]
 
 
 def _unpacked(sent: Any, made: Embedded) -> Prepared | Skipped:

@@ -1,0 +1,92 @@
+"""Files that crash or stall a parser cost nothing but themselves."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from refdesk.model import Chunking, Content, Skipped
+from refdesk.parse import AnyParser
+from refdesk.parse.pool import Pool
+from refdesk.prepare import Prepared
+from tests.mcp_client.stdio import StdioClient
+
+ENDLESS = b"s#a"  # Perl's scanner never comes to an end of it
+CRASHING = b'<<AA\n"#{' * 200  # Ruby's scanner reads past its stack
+HUNGRY = b"A<" * 10_000  # more than a gigabyte for the grammar of C#
+GOOD = b"def frobnicate(widget):\n    return widget + 1\n"
+PROSE = b"# Zebra\n\nThe quokka jumps over the fence.\n"
+
+
+def parsed(*files: tuple[str, bytes]) -> dict[str, Prepared | Skipped]:
+    contents = [Content(uri=name, path=name, data=data) for name, data in files]
+    answers = Pool(AnyParser()).parse_all(contents, Chunking(), lambda keys: set())
+    return {content.path: found for content, found in answers}
+
+
+def test_a_file_that_crashes_stalls_or_fills_the_memory_is_the_only_one_skipped() -> None:
+    found = parsed(
+        ("a.py", GOOD), ("a.rb", CRASHING), ("a.pl", ENDLESS), ("b.py", GOOD), ("a.cs", HUNGRY), ("a.md", PROSE)
+    )
+    reasons = {path: one.reason for path, one in found.items() if isinstance(one, Skipped)}
+    assert reasons.keys() == {"a.rb", "a.pl", "a.cs"}
+    assert "crashed" in reasons["a.rb"]
+    assert reasons["a.pl"] == "reading it took longer than 4 s"
+    assert "memory" in reasons["a.cs"]
+
+
+def test_a_worker_that_is_killed_from_outside_is_replaced() -> None:
+    assert isinstance(parsed(("a.py", GOOD))["a.py"], Prepared)
+    for pid in children(os.getpid()):
+        os.kill(pid, signal.SIGKILL)
+    assert isinstance(parsed(("a.py", GOOD))["a.py"], Prepared)
+
+
+def test_the_server_survives_them_and_answers_others_meanwhile(tmp_path: Path) -> None:
+    root = tmp_path / "app"
+    root.mkdir()
+    for name, data in (("a.py", GOOD), ("z.md", PROSE), ("a.rb", CRASHING), ("a.pl", ENDLESS)):
+        (root / name).write_bytes(data)
+    command = [sys.executable, "-m", "refdesk", "--library", str(tmp_path / "library"), "serve", "--allow-root"]
+    with StdioClient([*command, str(tmp_path)]) as client:
+        client.initialize()
+        indexing = client.start("tools/call", {"name": "index_codebase", "arguments": {"path": str(root)}})
+        assert "result" in client.request("ping")
+        assert "result" in client.call("rag_list_collections")
+        assert client.inbox.messages == []  # it is still at it
+        report = client.finish(indexing)["result"]["structuredContent"]
+        assert report["files"] == 2
+        assert {error["path"] for error in report["errors"]} == {"a.rb", "a.pl"}
+        (root / "b.pl").write_bytes(b"m#")
+        for query in ("frobnicate", "quokka"):
+            asked = {"query": query, "path": str(root), "format": "json"}
+            answer = client.call("search_code", asked)["result"]["structuredContent"]
+            assert answer["results"], query
+        assert client.end() == 0
+
+
+def test_no_worker_outlives_a_killed_server(tmp_path: Path) -> None:
+    (tmp_path / "a.pl").write_bytes(ENDLESS)
+    command = [sys.executable, "-m", "refdesk", "--library", str(tmp_path / "library"), "index", str(tmp_path)]
+    with StdioClient([*command, "--kind", "code"]) as client:
+        until = time.monotonic() + 30
+        while not (workers := children(client.process.pid)) and time.monotonic() < until:
+            time.sleep(0.05)
+        client.process.kill()
+    assert workers
+    until = time.monotonic() + 60
+    while any(Path(f"/proc/{pid}").exists() for pid in workers) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+
+
+def children(pid: int) -> list[int]:
+    """The processes that a process started."""
+    if not Path("/proc").exists():
+        pytest.skip("needs /proc")
+    return [int(one) for task in Path(f"/proc/{pid}/task").iterdir() for one in (task / "children").read_text().split()]
