@@ -279,9 +279,10 @@ def make_toolsets(settings: Settings) -> list[Toolset]:
     shared = _Shared(Desk(settings, PARTS), Models(settings))
     made = {name: make(shared) for name, make in TOOLSETS.items() if name in settings.toolsets}
     if "docs" in made and "code" in made:
+        from refdesk.corpus import has_corpus
         from refdesk.toolsets.union import united
 
-        made["docs"], made["code"] = united(made["docs"], made["code"])
+        made["docs"], made["code"] = united(made["docs"], made["code"], lambda: has_corpus(shared.desk))
     *others, last = made.values()
 
     def close() -> None:

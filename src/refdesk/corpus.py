@@ -41,6 +41,11 @@ def docs_collections(desk: Desk) -> list[Collection]:
     return [one for one in every if one.kind == "docs"] or [one for one in every if one.kind != "code"]
 
 
+def has_corpus(desk: Desk) -> bool:
+    """Whether somebody made documentation a part of the library, by indexing or crawling it."""
+    return any(one.kind in ("docs", "web") for one in desk.store.collections())
+
+
 def write_metadata(desk: Desk) -> Path:
     """Writes metadata.json from the library's docs collections, in one piece."""
     docs = [one for one in desk.store.collections() if one.kind == "docs"]

@@ -12,7 +12,7 @@ from toon_format import decode
 
 from refdesk.model import EmbedderIdentity
 from refdesk.store.local import LocalStore
-from tests.contracts.conftest import Client, Serve
+from tests.contracts.conftest import Client, Serve, refdesk
 
 SWIFT = """import Foundation
 
@@ -323,6 +323,24 @@ def test_two_worktrees_share_their_vectors(tmp_path: Path, client: Client, proje
     shutil.copytree(project / "Sources", twin / "Sources")
     answer = client.json("index_codebase", path=str(twin))
     assert answer["files"] == 2
+
+
+def test_without_a_corpus_search_docs_searches_the_codebase_at_hand(
+    tmp_path: Path, project: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = serve(tmp_path / "library", "--allow-root", str(project))
+    client.json("index_codebase", path=str(project))
+    assert "no documentation yet" in client.json("search_docs", query="installation")["hint"]["message"]
+    monkeypatch.chdir(project)
+    client = serve(tmp_path / "library")
+    found = client.text("search_docs", query="installation")
+    assert "README.md" in found
+    assert f'note: "the library has no docs corpus: searched {project}"' in found.splitlines()
+    assert "no docs corpus" not in client.text("search_docs", query="installation", path=".")
+    (tmp_path / "guide").mkdir()
+    (tmp_path / "guide" / "bees.md").write_text("# Bees\n\nBees dance.\n")
+    refdesk(tmp_path / "library", "index", str(tmp_path / "guide"), "--kind", "docs")
+    assert client.json("search_docs", query="bees dance")["hits"][0]["filepath"] == "bees.md"
 
 
 def test_both_search_docs_are_one_tool(tmp_path: Path, project: Path, serve: Serve) -> None:

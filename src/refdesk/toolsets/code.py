@@ -160,7 +160,9 @@ class Code:
         code = self._desk.search(replace(query, limit=5 * limit)).hits
         commented = [hit for hit in code if _in_comment(text, hit) and hit.stored.document.id not in _owners(prose)]
         hits = sorted([*prose, *commented], key=lambda hit: (-hit.score, hit.stored.id))[:limit]
-        return self._answer(arguments, context, collection, hits, refreshed, {}, page.notes)
+        # Without a path, the codebase at hand stands in for the corpus that the library lacks.
+        searched = () if "path" in arguments else (f"the library has no docs corpus: searched {collection.root}",)
+        return self._answer(arguments, context, collection, hits, refreshed, {}, (*searched, *page.notes))
 
     def research(self, arguments: Json, context: CallContext) -> ToolAnswer:
         """What lies within some hops of the question, told in sentences, as a graph and as a drawing."""

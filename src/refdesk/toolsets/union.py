@@ -2,34 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from refdesk.errors import InvalidInput
+from refdesk.errors import InvalidInput, NotFound
 from refdesk.toolsets.contract import ArgumentProblem, CallContext, Json, TextErrors, Tool, ToolAnswer, Toolset
 
 _NAME = "search_docs"
 _CODE_ONLY = ("path", "path_filter", "format")
 
 
-def united(docs: Toolset, code: Toolset) -> tuple[Toolset, Toolset]:
-    """The two toolsets, the docs one with the union of both search_docs and the code one without its own."""
+def united(docs: Toolset, code: Toolset, has_corpus: Callable[[], bool]) -> tuple[Toolset, Toolset]:
+    """The two toolsets, the docs one with the union of both search_docs and the code one without its own.
+
+    Without a corpus of documentation the codebase of the working directory is searched, where it is indexed.
+    """
     of_code = next(tool for tool in code.tools if tool.name == _NAME)
     changed_docs = docs.poll or (lambda: ())
 
     def poll() -> Sequence[Tool]:
-        return [_unite(tool, of_code) if tool.name == _NAME else tool for tool in changed_docs()]
+        return [_unite(tool, of_code, has_corpus) if tool.name == _NAME else tool for tool in changed_docs()]
 
-    tools = tuple(_unite(tool, of_code) if tool.name == _NAME else tool for tool in docs.tools)
+    tools = tuple(_unite(tool, of_code, has_corpus) if tool.name == _NAME else tool for tool in docs.tools)
     rest = tuple(tool for tool in code.tools if tool.name != _NAME)
     return replace(docs, tools=tools, poll=poll), replace(code, tools=rest)
 
 
-def _unite(docs: Tool, code: Tool) -> Tool:
+def _unite(docs: Tool, code: Tool, has_corpus: Callable[[], bool]) -> Tool:
     def handler(arguments: Json, context: CallContext) -> ToolAnswer:
         named = [name for name in _CODE_ONLY if name in arguments]
-        if not named:
+        if not named and (has_corpus() or any(key not in of_code for key in arguments)):
             return docs.handler(arguments, context)
+        if not named:
+            try:
+                return code.handler(arguments, context)
+            except NotFound:  # of an index of this folder
+                return docs.handler(arguments, context)
         if foreign := [key for key in arguments if key not in of_code]:
             raise InvalidInput(
                 f"Argument '{foreign[0]}' does not go with '{named[0]}'.",
