@@ -91,7 +91,7 @@ class Chunk:
     language: str  # "python", "markdown", …; of the passage itself
     start_line: int  # 1-based, inclusive
     end_line: int
-    tokens: int
+    tokens: int  # by the measure that texts are cut by, tokens.pieces
     key: str  # unique within the document and stable: the docs contract's fragment, "" for the whole file
     title: str = ""  # the immediate heading or the symbol's name
     breadcrumb: tuple[str, ...] = ()  # document title first, then headings or enclosing types

@@ -4,12 +4,53 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
+
+# What cl100k cuts a text into before it looks for tokens: words with the sign before them, up to three digits, runs of
+# signs, blank space.
+_BLOCK = re.compile(
+    r"'(?:[sdmt]|ll|ve|re)(?![a-z])|[^\r\n\w]?[^\W\d_]+|_[^\W\d_]+|\d{1,3}| ?(?:[^\s\w]|_)+[\r\n]*|\s*[\r\n]+"
+    r"|\s+(?!\S)|\s+"
+)
+_HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+# Tokens of a character that is not ASCII, by the end of its block of Unicode; fitted to 30,000 words of 40 projects.
+_CHARACTER = ((0x80, 0.25), (0x250, 1.24), (0x400, 1.0), (0x530, 0.64), (0x1100, 1.5), (0x3000, 0.3), (0xFFF0, 1.05))
+_ASTRAL = 2.5
+
+
+def count(text: str) -> int:
+    """The number of tokens, within a tenth of what cl100k gives for code, prose and CJK."""
+    return round(sum(map(_tokens, _BLOCK.findall(text))))
+
+
+@lru_cache(maxsize=20_000)
+def _tokens(block: str) -> float:
+    """How many tokens such a block has on average, from the same 40 projects."""
+    if not block.isascii():
+        return max(1.0, sum(_of_character(ord(one)) for one in block))
+    if block[-1].isalpha():
+        humps = len(_HUMP.findall(block))
+        if humps > 1:
+            return 1.15 * humps - 0.3
+        letters = len(block) - (not block[0].isalpha())
+        if block[0] == " ":
+            return 1 + (0.03 if block[-1].islower() else 0.1) * max(0, letters - 4)
+        return 1 + 0.09 * max(0, letters - 3)
+    if block.isspace() or block.isdigit():
+        return 1.0
+    return 1 + 0.33 * min(10, max(0, len(block.strip()) - 2))
+
+
+def _of_character(code: int) -> float:
+    return next((weight for end, weight in _CHARACTER if code < end), _ASTRAL)
+
+
+# Texts are cut by a coarser measure that adds up over lines and is quick to take of many: some fifth above tokens.
 
 # A piece is up to 7 letters, up to 3 digits, a run of line ends, a run of up to 4 like punctuation marks or one
 # other character; a blank goes with what follows it.  Runs of indentation count once for every 16 columns.
@@ -17,16 +58,16 @@ _PIECE = re.compile(r"[A-Za-z]{1,7}|[0-9]{1,3}|[\r\n]+|[ \t]{2,16}|([^\w\s])\1{0
 _FEW = 2_000  # characters, of which numpy makes no shorter work
 
 
-def count(text: str) -> int:
-    """The number of tokens, within about a tenth of what byte-pair tokenisers give for code and English."""
+def pieces(text: str) -> int:
+    """The number of pieces, by which texts are cut into passages."""
     return len(_PIECE.findall(text))
 
 
-def count_rows(rows: Sequence[str]) -> list[int]:
-    """The tokens of each row; rows hold no line feed."""
+def pieces_of_rows(rows: Sequence[str]) -> list[int]:
+    """The pieces of each row; rows hold no line feed."""
     text = "\n".join(rows)
     if len(text) < _FEW or not text:
-        return [count(row) for row in rows]
+        return [pieces(row) for row in rows]
     import numpy as np
 
     if text.isascii():

@@ -1,23 +1,38 @@
-"""One count of tokens, however it is arrived at."""
+"""An estimate near the truth, and one measure of pieces however it is taken."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+from typing import Any
+
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refdesk import tokens
 
+FIXTURES = Path(__file__).parents[1] / "fixtures"
 ROWS = st.lists(st.text(st.characters(exclude_characters="\n"), max_size=60) | st.text("ab9_ \t\r(=-", max_size=60))
 
 
+@settings(deadline=None)
 @given(ROWS)
-def test_rows_have_the_tokens_that_each_has_alone(rows: list[str]) -> None:
+def test_rows_have_the_pieces_that_each_has_alone(rows: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tokens, "_FEW", 0)
-        assert tokens.count_rows(rows) == [tokens.count(row) for row in rows]
+        assert tokens.pieces_of_rows(rows) == [tokens.pieces(row) for row in rows]
 
 
-def test_long_runs_are_several_tokens() -> None:
+def test_long_runs_are_several_pieces() -> None:
     rows = ["a" * 15, "1" * 7, " " * 33, "=" * 9, "_" * 50, "é" * 3, "\U0001f600" * 5, "x" * 3000]
-    assert tokens.count_rows(rows) == [3, 3, 2, 3, 1, 3, 2, 429]
+    assert tokens.pieces_of_rows(rows) == [3, 3, 2, 3, 1, 3, 2, 429]
+
+
+TRUE = json.loads((FIXTURES / "cl100k.json").read_text(encoding="utf-8"))  # made by cl100k.mjs beside it
+
+
+@pytest.mark.parametrize("row", TRUE, ids=lambda row: str(row["name"]))
+def test_the_estimate_is_near_what_cl100k_gives(row: dict[str, Any]) -> None:
+    text = row.get("text") or (FIXTURES.parent / row["name"]).read_text(encoding="utf-8")
+    assert tokens.count(text) == pytest.approx(row["tokens"], rel=0.1)

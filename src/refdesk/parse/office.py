@@ -82,7 +82,7 @@ def _page(piece: Piece, title: str, number: int, key: str) -> Chunk:
         language="plain_text",
         start_line=piece.start + 1,
         end_line=piece.end,
-        tokens=tokens.count(piece.text),
+        tokens=tokens.pieces(piece.text),
         key=key,
         title=f"{title}, page {number}",
         breadcrumb=(title, f"Page {number}"),

@@ -21,7 +21,7 @@ class Limits:
     maximum: int
     minimum: int = 0
     overlap: int = 0
-    measure: Callable[[str], int] = tokens.count
+    measure: Callable[[str], int] = tokens.pieces
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,10 @@ class Sizes:
     """How large any range of lines is, each line measured once."""
 
     def __init__(self, lines: list[str], limits: Limits) -> None:
-        counted = limits.measure is tokens.count
+        counted = limits.measure is tokens.pieces
         bare = [line.rstrip("\r") for line in lines]
         self.counted = counted and not any("\r" in line for line in bare)  # in tokens, and to the last one
-        self._weights = [0, *accumulate(tokens.count_rows(bare) if counted else map(limits.measure, bare))]
+        self._weights = [0, *accumulate(tokens.pieces_of_rows(bare) if counted else map(limits.measure, bare))]
         # Line ends in a row are one token, but as many characters as they are.
         self._ends = [0, *accumulate(1 if line or not counted else 0 for line in bare)]
 

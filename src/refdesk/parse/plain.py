@@ -97,7 +97,7 @@ def plain_chunks(
             language=language,
             start_line=piece.start + 1,
             end_line=piece.end,
-            tokens=tokens.count(piece.text) if piece.cut or not sizes.counted else sizes.of(piece.start, piece.end),
+            tokens=tokens.pieces(piece.text) if piece.cut or not sizes.counted else sizes.of(piece.start, piece.end),
             key=keys.part("", number),
             title=title,
             breadcrumb=(title,),

@@ -145,7 +145,7 @@ class _Writer:
                 language=self._language,
                 start_line=bisect_right(self._breaks, start - 1) + 1,
                 end_line=bisect_right(self._breaks, max(start, end) - 1) + 1,
-                tokens=tokens.count(text),
+                tokens=tokens.pieces(text),
                 key=key,
                 title=title or self._name,
                 breadcrumb=(self._name, *span.parent, *(span.names if len(span.names) == 1 else ())),

@@ -42,7 +42,7 @@ def cut(outline: Outline, title: str, chunking: Chunking, strategy: Strategy | N
     for section in refined:
         for number, piece in enumerate(_pieces(outline, section, limits, sizes), 1):
             key = keys.part(section.key, number)
-            size = tokens.count(piece.text) if piece.cut or not sizes.counted else sizes.of(piece.start, piece.end)
+            size = tokens.pieces(piece.text) if piece.cut or not sizes.counted else sizes.of(piece.start, piece.end)
             chunks.append(_chunk(outline, kinds, section, piece, key, title, size))
     return tuple(chunks)
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from refdesk import errors
+from refdesk import errors, tokens
 from refdesk.desk import Desk
 from refdesk.model import Batch, Filters, Hit, Query
 from refdesk.progress import Progress
@@ -310,7 +310,7 @@ def _result(rank: int, hit: Hit) -> Json:
         "content": chunk.text,
         "metadata": {
             "lines": f"{chunk.start_line}-{chunk.end_line}",
-            "tokens": chunk.tokens,
+            "tokens": tokens.count(chunk.text),
             "chunk_index": hit.stored.index,
         },
     }

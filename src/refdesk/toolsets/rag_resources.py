@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from refdesk import tokens
 from refdesk.desk import Desk
 from refdesk.errors import DocumentNotFound, InvalidInput
 from refdesk.model import Collection, StoredChunk
@@ -172,7 +173,7 @@ def _document(desk: Desk, document_id: str) -> dict[str, Any]:
                 "id": chunk_uid(one),
                 "index": one.index,
                 "content": one.chunk.text,
-                "tokens": one.chunk.tokens,
+                "tokens": tokens.count(one.chunk.text),
                 "lines": f"{one.chunk.start_line}-{one.chunk.end_line}",
             }
             for one in desk.store.chunks_of(document_id)

@@ -27,7 +27,7 @@ class Lines:
         self.contents = [row.rstrip("\r") for row in rows] if has_returns else rows
         # Line ends in a row are one token; a stray carriage return breaks that arithmetic.
         self._exact = not has_returns or not any("\r" in row for row in self.contents)
-        counted = zip(tokens.count_rows(self.contents), self.contents, strict=True)
+        counted = zip(tokens.pieces_of_rows(self.contents), self.contents, strict=True)
         self._sums = [0, *accumulate(own + 1 if row else 0 for own, row in counted)]  # with the line end
 
     def tokens(self, start: int, end: int) -> int:
@@ -37,7 +37,7 @@ class Lines:
             return 0
         total = self._sums[end] - self._sums[start] - (1 if self.contents[last] else 0)
         if not self._exact or not self.contents[start]:
-            return tokens.count(self.text_of(start, end))
+            return tokens.pieces(self.text_of(start, end))
         return total
 
     def row_within(self, start: int, budget: int) -> int:

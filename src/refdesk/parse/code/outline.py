@@ -13,13 +13,13 @@ def outline(d: Definition, max_tokens: int) -> str:
     head = [d.signature or d.name, *_doc_lines(d.doc)]
     members = _members(d)
     text = "\n".join([*head, *(f"{_INDENT * depth}{m.signature}" for m, depth in members)])
-    if tokens.count(text) <= max_tokens:
+    if tokens.pieces(text) <= max_tokens:
         return text
-    budget = max_tokens - tokens.count("\n".join(head)) - 8
+    budget = max_tokens - tokens.pieces("\n".join(head)) - 8
     kept: list[str] = []
     for m, depth in members:
         line = f"{_INDENT * depth}{m.name}"
-        budget -= tokens.count(line) + 1
+        budget -= tokens.pieces(line) + 1
         if budget < 0:
             break
         kept.append(line)
