@@ -116,6 +116,7 @@ def _folder(
     known: Mapping[str, FileState],
     known_skipped: Mapping[str, str],
     rules_fingerprint: str,
+    allow_secrets: Sequence[str],
 ) -> Source:
     from refdesk.sources.walk import FolderSource
 
@@ -125,13 +126,14 @@ def _folder(
         known=known,
         known_skipped=known_skipped,
         rules_fingerprint=rules_fingerprint,
+        allow_secrets=allow_secrets,
     )
 
 
-def _why(root: Path, relative: str, max_file_bytes: int) -> Found | Skipped:
+def _why(root: Path, relative: str, settings: Settings) -> Found | Skipped:
     from refdesk.sources.walk import why
 
-    return why(root, relative, max_file_bytes=max_file_bytes)
+    return why(root, relative, max_file_bytes=settings.max_file_bytes, allow_secrets=settings.allow_secrets)
 
 
 def _load(uri: str, roots: Sequence[Path], settings: Settings) -> Iterator[Content | Skipped]:
@@ -162,14 +164,16 @@ def _fetch(url: str, settings: Settings) -> Content:
 
 
 def _files(uri: str, roots: Sequence[Path], settings: Settings) -> Iterator[Content | Skipped]:
+    from refdesk.sources.allowed import allowed_roots
     from refdesk.sources.files import read_file, resolve_file_uri
     from refdesk.sources.walk import FolderSource
 
-    path = resolve_file_uri(uri, [*roots, *(Path(root) for root in settings.allow_roots)])
+    secrets = settings.allow_secrets
+    path = resolve_file_uri(uri, allowed_roots(roots, settings.allow_roots), secrets)
     if not path.is_dir():
-        yield read_file(path, max_bytes=settings.max_file_bytes)
+        yield read_file(path, max_bytes=settings.max_file_bytes, allow_secrets=secrets)
         return
-    source = FolderSource(path, max_file_bytes=settings.max_file_bytes)
+    source = FolderSource(path, max_file_bytes=settings.max_file_bytes, allow_secrets=secrets)
     for one in source.walk():
         if isinstance(one, Skipped):
             yield one

@@ -175,8 +175,11 @@ class Desk:
         wait: bool = True,
         progress: Progress | None = None,
     ) -> Report:
-        """Makes the library hold what the folder has; with `wait` off, LibraryBusy at once where another writes."""
-        folder = root.resolve()
+        """Makes the library hold what the folder has; with `wait` off, LibraryBusy at once where another writes.
+
+        The root's links were resolved when it was allowed: one that came since is not followed.
+        """
+        folder = root.absolute()
         if not folder.is_dir():
             raise InvalidInput(f"Path does not exist or is not a directory: {root}.", "Name a folder.")
         with self.store.writing(wait=wait):
@@ -273,7 +276,7 @@ class Desk:
             if target == root:
                 return collection, None, None
             document = self.store.document_by_path(collection.name, relative)
-            return collection, document, self._parts.why(root, relative, self.settings.max_file_bytes)
+            return collection, document, self._parts.why(root, relative, self.settings)
         return None, None, None
 
     def freshness(self, collection: Collection) -> tuple[int, list[str]]:
@@ -295,6 +298,7 @@ class Desk:
             known=self.store.file_states(collection.name),
             known_skipped={one.path: one.reason for one in self.store.skipped(collection.name)},
             rules_fingerprint=collection.properties.get("rules", ""),
+            allow_secrets=self.settings.allow_secrets,
         )
 
     def _writer(self, parser: Parser, progress: Progress | None) -> Writer:

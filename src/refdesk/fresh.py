@@ -62,8 +62,10 @@ class Refresher:
             report = self._desk.index(
                 Path(collection.root), collection.kind, name=collection.name, only=fitting, wait=False
             )
-        except (LibraryBusy, StoreError):
+        except LibraryBusy:
             return Refreshed(pending=tuple(changed), note="another process is writing; changed files wait")
+        except (LoadFailed, StoreError) as error:
+            return Refreshed(pending=tuple(changed), note=f"{error.message.rstrip('.')}; changed files wait")
         indexed = report.written + report.removed + report.moved
         return Refreshed(indexed=indexed, pending=pending, note=_waiting(pending) if pending else "")
 

@@ -24,6 +24,7 @@ class Folder(Protocol):
         known: Mapping[str, FileState],
         known_skipped: Mapping[str, str],
         rules_fingerprint: str,
+        allow_secrets: Sequence[str],
     ) -> Source: ...
 
 
@@ -38,5 +39,5 @@ class Parts:
     pool: Callable[[Parser, Embedder | None, int], ParsePool]
     folder: Folder
     load: Callable[[str, Sequence[Path], Settings], Iterator[Content | Skipped]]
-    why: Callable[[Path, str, int], Found | Skipped]
+    why: Callable[[Path, str, Settings], Found | Skipped]
     facts: Callable[[Path, CollectionKind], Mapping[str, str]]  # what is kept with a folder's collection

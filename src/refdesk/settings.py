@@ -49,6 +49,7 @@ class Settings:
     # what may be reached
     allow_roots: tuple[str, ...] = ()
     allow_hosts: tuple[str, ...] = ()
+    allow_secrets: tuple[str, ...] = ()  # names or paths, as globs, of files with secrets that may be read
 
     # serving
     toolsets: tuple[str, ...] = ("docs", "rag", "skills", "pages", "code")

@@ -575,6 +575,68 @@ def test_the_working_directory_and_the_clients_roots_are_allowed(tmp_path: Path)
         )
 
 
+def test_a_server_started_in_the_root_or_the_home_folder_reads_nothing_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home, project = tmp_path / "home", tmp_path / "home" / "project"
+    project.mkdir(parents=True)
+    for folder in (home, project):
+        (folder / "note.md").write_text("# Note\n\nof mine\n")
+    monkeypatch.setenv("HOME", str(home))
+    command = [
+        sys.executable,
+        "-m",
+        "refdesk",
+        "--library",
+        str(tmp_path / "library"),
+        "serve",
+        "--toolsets",
+        "rag,code",
+    ]
+    for cwd, offered in (("/", [home, project]), (home, [Path("/"), Path("/etc"), project])):
+        monkeypatch.chdir(cwd)
+        roots = [{"uri": root.as_uri()} for root in offered]
+        with StdioClient(command, {"roots/list": lambda _, roots=roots: {"roots": roots}}) as raw:
+            raw.initialize(capabilities={"roots": {}})
+            client = Client(raw)
+            client.result("rag_create_collection", name="code")
+            for file in (Path("/etc/hostname"), Path("/etc/shadow"), home / "note.md"):
+                refused = client.error("rag_ingest", uri=file.as_uri(), collection="code")
+                assert code(refused) == "INVALID_URI"
+                assert "--allow-root" in refused
+            for folder in ("/etc", str(home)):
+                assert "--allow-root" in client.error("index_codebase", path=folder)
+            assert ingest(client, project / "note.md")["chunks_created"] == 1
+            assert client.json("index_codebase", path=str(project))["files"] == 1
+
+
+def test_secrets_inside_a_root_are_refused_unless_they_are_named(tmp_path: Path, work: Path, serve: Serve) -> None:
+    (work / ".ssh").mkdir()
+    key = "-----BEGIN OPENSSH PRIVATE KEY-----\nxyzzyplugh\n"
+    texts = {".env": "TOKEN=xyzzyplugh", ".ssh/id_rsa": key, "server.key": key, "deploy.txt": key, "id_ed25519": key}
+    for name, text in texts.items():
+        (work / name).write_text(text)
+    (work / "plain.md").symlink_to(".env")
+    (work / ".env.example").write_text("TOKEN=yours\n")
+    allowed = ("--toolsets", "rag,code", "--allow-root", str(work))
+    client = serve(tmp_path / "library", *allowed)
+    client.json("rag_create_collection", name="code")
+    for name in (*texts, "plain.md"):
+        refused = client.error("rag_ingest", uri=(work / name).as_uri(), collection="code")
+        assert code(refused) == "INVALID_URI", name
+        assert "--allow-secret" in refused
+    assert ingest(client, work / ".env.example")["chunks_created"] == 1
+    skipped = client.result("rag_ingest", uri=work.as_uri(), collection="code")["_meta"]["refdesk/skipped"]
+    assert any(one.startswith("deploy.txt: holds secrets: a private key") for one in skipped)
+    told = client.json("index_codebase", path=str(work))
+    assert {"deploy.txt", "id_ed25519", ".env"} <= {one["path"] for one in told["skipped_files"]}
+    assert client.json("rag_search", query="xyzzyplugh", hybrid=False)["results"] == []
+    named = serve(tmp_path / "library", *allowed, "--allow-secret", ".env", "--allow-secret", "*/deploy.txt")
+    for name in (".env", "deploy.txt"):
+        assert ingest(named, work / name)["chunks_created"] == 1
+    assert code(named.error("rag_ingest", uri=(work / "id_ed25519").as_uri(), collection="code")) == "INVALID_URI"
+
+
 def test_rag_ingest_runs_as_a_task(client: Client, work: Path) -> None:
     answer = client.raw.call(
         "rag_ingest", {"uri": (work / "lib.rs").as_uri(), "collection": "code"}, task={"ttl": 60000}

@@ -292,3 +292,18 @@ def test_eval_compares_settings(tmp_path: Path, shop: Path) -> None:
     run(library, "eval", str(suite), "--min-ndcg", "0.99", code=1)
     suite.write_text("cases: []\n")
     assert "cases" in run(library, "eval", str(suite), code=2).stderr
+
+
+def test_secrets_are_skipped_with_the_way_to_take_them_in(tmp_path: Path, shop: Path) -> None:
+    (shop / ".env").write_text("TOKEN=xyzzyplugh\n")
+    library = tmp_path / "library"
+    report = json.loads(run(library, "index", str(shop), "--json").stdout)
+    assert "--allow-secret" in {one["path"]: one["reason"] for one in report["skipped"]}[".env"]
+    run(library, "ingest", str(shop / ".env"), "--collection", "notes", code=4)
+    assert json.loads(run(library, "index", str(shop), "--allow-secret", ".env", "--json").stdout)["written"] == 1
+    assert json.loads(run(library, "index", str(shop), "--json").stdout)["removed"] == 1
+
+
+def test_an_unknown_toolset_ends_the_server_at_once(tmp_path: Path) -> None:
+    told = run(tmp_path / "library", "serve", "--toolsets", "docs,foo", code=2).stderr
+    assert "There is no toolset foo. Take some of docs, rag, skills, pages, code." in told

@@ -45,8 +45,18 @@ def test_a_new_file_is_made(places: Places, name: str, file: str, project_file: 
     assert CLIENTS[name].title in told
     typed = {"type": "stdio"} if name in ("claude-code", "vscode") else {}
     assert entry(places, name, file) == typed | {"command": "/opt/refdesk", "args": ["--library", "/my lib", "serve"]}
-    install(name, own_command(project=True), places, project=True)
-    assert entry(places, name, project_file) == typed | {"command": "refdesk", "args": ["serve"]}
+    install(name, own_command(name, project=True), places, project=True)
+    root = ["--allow-root=${workspaceFolder}"] if name in ("cursor", "vscode") else []  # the others start it there
+    assert entry(places, name, project_file) == typed | {"command": "refdesk", "args": ["serve", *root]}
+    install(name, own_command(name, roots=["docs"], project=True), places, project=True)
+    assert entry(places, name, project_file)["args"] == ["serve", "--allow-root=docs"]
+
+
+def test_a_client_without_projects_is_told_to_name_what_may_be_read(places: Places) -> None:
+    assert "--allow-root FOLDER" in install("claude-desktop", own_command("claude-desktop"), places)
+    named = own_command("claude-desktop", roots=[str(places.project)])
+    assert "--allow-root FOLDER" not in install("claude-desktop", named, places)
+    assert named.args[-1] == f"--allow-root={places.project.resolve()}"
 
 
 @pytest.mark.parametrize(

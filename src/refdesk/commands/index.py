@@ -27,6 +27,7 @@ _SHOWN = 20
 @click.option("--kind", type=click.Choice(["code", "docs", "files"]), default="code", show_default=True)
 @click.option("--name", default="", help="The collection's name; the folder's by default.")
 @click.option("--description", default="", help="What an agent finds here, in a few words.")
+@click.option("--allow-secret", "allow_secrets", multiple=True, metavar="GLOB", help="Take in this file with secrets.")
 @click.option("--force", is_flag=True, help="Read and parse every file again.")
 @click.option("--watch", "keep_watching", is_flag=True, help="Stay and keep it fresh.")
 @json_option
@@ -37,15 +38,16 @@ def index(
     kind: str,
     name: str,
     description: str,
+    allow_secrets: tuple[str, ...],
     force: bool,
     keep_watching: bool,
     as_json: bool,
 ) -> None:
     """Index the folder PATH; only what changed since last time is read."""
-    with desk_from(context) as desk:
+    with desk_from(context, allow_secrets=allow_secrets) as desk:
         with progress_on_stderr("indexing") as progress:
             report = desk.index(
-                path,
+                path.resolve(),
                 cast(CollectionKind, kind),
                 name=name,
                 description=description,
@@ -64,6 +66,7 @@ def index(
 @click.option("--collection", required=True, help="The collection to add it to; made if there is none.")
 @click.option("--content-type", default="", help="Override the detected type: python, markdown, …")
 @click.option("--meta", multiple=True, metavar="KEY=VALUE", help="Metadata to keep with it.")
+@click.option("--allow-secret", "allow_secrets", multiple=True, metavar="GLOB", help="Take in this file with secrets.")
 @click.option("--allow-host", multiple=True, help="A host that may be fetched although it is inside your network.")
 @json_option
 @click.pass_context
@@ -73,6 +76,7 @@ def ingest(
     collection: str,
     content_type: str,
     meta: tuple[str, ...],
+    allow_secrets: tuple[str, ...],
     allow_host: tuple[str, ...],
     as_json: bool,
 ) -> None:
@@ -80,7 +84,8 @@ def ingest(
     metadata = dict(_pair(one) for one in meta)
     if ":" not in uri.partition("/")[0] or Path(uri).exists():
         uri = Path(uri).resolve().as_uri()
-    with desk_from(context, allow_hosts=allow_host) as desk:
+    may = {"allow_hosts": allow_host, "allow_roots": (Path.cwd().anchor,), "allow_secrets": allow_secrets}
+    with desk_from(context, **may) as desk:
         is_new = desk.store.collection(collection) is None
         desk.ensure_collection(collection, "files")
         try:
@@ -90,7 +95,6 @@ def ingest(
                     collection,
                     content_type=content_type,
                     metadata=metadata,
-                    roots=[Path("/")],
                     progress=progress,
                 )
         finally:

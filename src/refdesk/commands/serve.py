@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 @click.option("--host", help="The address to listen on; another than localhost needs --auth-token.")
 @click.option("--port", type=int)
 @click.option("--allow-root", "allow_roots", multiple=True, help="A folder that tools may read, besides this one.")
+@click.option("--allow-secret", "allow_secrets", multiple=True, help="A file with secrets that tools may read.")
 @click.option("--allow-host", "allow_hosts", multiple=True, help="A host inside your network that may be fetched.")
 @click.option("--auth-token", help="Clients over HTTP must send it as a bearer token (REFDESK_AUTH_TOKEN).")
 @click.option("--log-level")
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 def serve(context: click.Context, /, **flags: Any) -> None:
     """Serve the library over MCP: on stdio, or over HTTP at /mcp."""
     settings = load({**(context.find_root().obj or {}), **flags})
+    if unknown := [name for name in settings.toolsets if name not in (known := Settings().toolsets)]:
+        raise SettingsError(f"There is no toolset {', '.join(unknown)}.", f"Take some of {', '.join(known)}.")
     from refdesk.server import serve as run
 
     sys.exit(run(lambda: _toolsets(settings), _options(settings)))
@@ -37,10 +40,13 @@ def serve(context: click.Context, /, **flags: Any) -> None:
 @click.command()
 @click.argument("client", required=False)
 @click.option("--project", is_flag=True, help="Write this folder's settings file, which others share.")
+@click.option("--allow-root", "roots", multiple=True, type=click.Path(), help="A folder that the server may read.")
 @click.option("--print", "only_print", is_flag=True, help="Show the settings file as it would be; write nothing.")
 @click.option("--list", "listing", is_flag=True, help="Show which clients are here and which know RefDesk.")
 @click.pass_context
-def install(context: click.Context, client: str | None, project: bool, only_print: bool, listing: bool) -> None:
+def install(
+    context: click.Context, client: str | None, project: bool, roots: tuple[str, ...], only_print: bool, listing: bool
+) -> None:
     """Put the server into the settings of CLIENT, keeping what is there."""
     from refdesk.server import clients
 
@@ -49,7 +55,7 @@ def install(context: click.Context, client: str | None, project: bool, only_prin
     if listing or client is None:
         click.echo(clients.list_clients(places))
         return
-    command = clients.own_command(flags.get("library"), project=project)
+    command = clients.own_command(client, flags.get("library"), roots, project=project)
     act = clients.render if only_print else clients.install
     click.echo(act(client, command, places, project=project))
 

@@ -8,7 +8,7 @@ import shutil
 import sys
 import tempfile
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -54,6 +54,7 @@ class Client:
     project_file: Callable[[Places], Path] | None
     key: str = "mcpServers"
     typed: bool = False
+    folder: str = ""  # how its settings name the project's folder; "" where it starts servers there
     format: Literal["json", "toml"] = "json"
     then: str = "Restart it to load the server."
 
@@ -75,6 +76,7 @@ CLIENTS: dict[str, Client] = {
         title="Cursor",
         user_file=lambda at: at.home / ".cursor" / "mcp.json",
         project_file=lambda at: at.project / ".cursor" / "mcp.json",
+        folder="${workspaceFolder}",
         then="Turn it on under Settings, MCP.",
     ),
     "vscode": Client(
@@ -83,6 +85,7 @@ CLIENTS: dict[str, Client] = {
         project_file=lambda at: at.project / ".vscode" / "mcp.json",
         key="servers",
         typed=True,
+        folder="${workspaceFolder}",
         then="Start it with the command “MCP: List Servers”.",
     ),
     "codex": Client(
@@ -102,23 +105,33 @@ CLIENTS: dict[str, Client] = {
 }
 
 
-def own_command(library: Path | None = None, *, project: bool = False) -> ServerCommand:
-    """How to start this very RefDesk; in a project's file, which others share, no path of this machine is named."""
+def own_command(
+    name: str, library: Path | None = None, roots: Sequence[str] = (), *, project: bool = False
+) -> ServerCommand:
+    """How to start this very RefDesk, with the folders it may read beside those that the client offers.
+
+    In a project's file, which others share, no path of this machine is named unless it is asked for.
+    """
     if project:
-        return ServerCommand("refdesk", ("serve",))
+        roots = roots or [one for one in [_client(name).folder] if one]
+        return ServerCommand("refdesk", ("serve", *(f"--allow-root={root}" for root in roots)))
+    serve = ("serve", *(f"--allow-root={Path(root).resolve()}" for root in roots))
     where = ("--library", str(library.absolute())) if library is not None else ()
     # Desktop programs know little of a shell's PATH, so the full path is written.
     script = shutil.which("refdesk", path=str(Path(sys.executable).parent)) or shutil.which("refdesk")
     if script is not None:
-        return ServerCommand(script, (*where, "serve"))
-    return ServerCommand(sys.executable, ("-m", "refdesk", *where, "serve"))
+        return ServerCommand(script, (*where, *serve))
+    return ServerCommand(sys.executable, ("-m", "refdesk", *where, *serve))
 
 
 def install(name: str, command: ServerCommand, places: Places, *, project: bool = False) -> str:
     """Puts RefDesk into the client's settings; returns what to tell the user."""
     client, file = _client(name), _file(name, places, project)
     _replace(file, render(name, command, places, project=project))
-    return f"{client.title} now has RefDesk: {_short(file, places)}\n{client.then}"
+    said = f"{client.title} now has RefDesk: {_short(file, places)}\n{client.then}"
+    if client.project_file is None and not any(one.startswith("--allow-root") for one in command.args):
+        said += f"\nIt has no projects: name what RefDesk may read with `refdesk install {name} --allow-root FOLDER`."
+    return said
 
 
 def render(name: str, command: ServerCommand, places: Places, *, project: bool = False) -> str:

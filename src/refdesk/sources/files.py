@@ -4,43 +4,26 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import quote_from_bytes, unquote_to_bytes, urlsplit
 
 from refdesk.beneath import open_real, read_most
 from refdesk.errors import Forbidden, InvalidUri, LoadFailed, ParseFailed, TooLarge
 from refdesk.model import Content, Found
+from refdesk.sources.allowed import confine, why_private
 from refdesk.sources.sniff import HEAD, why_binary
 
 _DRIVE = re.compile(r"^/?[A-Za-z][:|](?=[\\/]|$)")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
-def resolve_file_uri(uri: str, allowed_roots: Iterable[Path]) -> Path:
+def resolve_file_uri(uri: str, roots: Sequence[Path], allow_secrets: Sequence[str] = ()) -> Path:
     """The real path, links resolved, of the file or folder that the URI names inside one of the roots."""
-    return confine(_path_of(uri), allowed_roots)
+    return confine(_path_of(uri), roots, allow_secrets)
 
 
-def confine(path: Path, allowed_roots: Iterable[Path]) -> Path:
-    """The real path, links resolved, when it lies in one of the roots; Forbidden when it does not."""
-    try:
-        real = Path(os.path.realpath(path))
-        roots = [Path(os.path.realpath(root)) for root in allowed_roots]
-    except (OSError, ValueError) as error:
-        raise InvalidUri(f"{path!s} is not a path: {error}.") from error
-    if not any(real == root or root in real.parents for root in roots):
-        listed = ", ".join(map(str, roots)) or "none"
-        raise Forbidden(
-            f"{path} is outside the allowed roots ({listed}).",
-            f"Allow its folder with --allow-root {real if real.is_dir() else real.parent}.",
-        )
-    if not real.exists():
-        raise LoadFailed(f"{path} does not exist.", "Check the path.")
-    return real
-
-
-def read_file(path: Path, *, max_bytes: int) -> Content:
+def read_file(path: Path, *, max_bytes: int, allow_secrets: Sequence[str] = ()) -> Content:
     """The content of one file that was named for itself; TooLarge over the limit, ParseFailed when it is binary.
 
     The path has no links, as confine gives it: one that came since is not followed.
@@ -60,6 +43,8 @@ def read_file(path: Path, *, max_bytes: int) -> Content:
         ) from error
     if len(data) > max_bytes:
         raise TooLarge(too_large(str(path), len(data), max_bytes), "Raise max_file_bytes.")
+    if reason := why_private(path.as_posix(), data, allow_secrets):
+        raise Forbidden(f"{path} {reason}.")
     if reason := why_binary(path.name, data[:HEAD]):
         raise ParseFailed(f"{path} is not indexed: {reason}.")
     return Content(uri=path.absolute().as_uri(), path=path.name, data=data, modified_ns=found.st_mtime_ns)

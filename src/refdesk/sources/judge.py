@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from refdesk.sources import names
+from refdesk.sources.allowed import why_secret
 from refdesk.sources.ignore import Layer
 
 IGNORED = "ignored by "
@@ -26,10 +27,12 @@ def why_not_folder(folder: str, name: str, layer: Layer, siblings: Iterable[str]
     return names.why_not_folder(name) or names.why_not_contents(f"{folder}/{name}", name, siblings)
 
 
-def why_not_file(folder: str, name: str, layer: Layer) -> str:
+def why_not_file(folder: str, name: str, layer: Layer, allow_secrets: Sequence[str] = ()) -> str:
     """Why a file of an absolute folder is not read, as far as rules and its name tell; "" when it is."""
     if reason := _NEVER.get(name, "") or _why_not_name(name):
         return reason
+    if (secret := why_secret(f"{folder}/{name}", allow_secrets)) is not None:
+        return secret  # whatever the rules say: a secret goes in by its name alone
     if (own := layer.own_verdict(folder, name, False)) is not None:
         return IGNORED + own.rule if own.ignored else ""
     if (git := layer.git_verdict(folder, name, False)) is not None and git.ignored:

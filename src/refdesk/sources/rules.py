@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-_FORMAT = 1  # goes up when names.py, sniff.py or the matching itself decide otherwise than before
+_FORMAT = 2  # goes up when names.py, sniff.py or the matching itself decide otherwise than before
 _TICK_NS = 100_000_000
 
 
@@ -36,9 +36,11 @@ class RuleState:
         return json.dumps(found, sort_keys=True, separators=(",", ":"))
 
 
-def settings_of(max_file_bytes: int, outside: Iterable[Path], ignore_case: bool) -> list[Any]:
+def settings_of(
+    max_file_bytes: int, allow_secrets: Iterable[str], outside: Iterable[Path], ignore_case: bool
+) -> list[Any]:
     """The part of the state that holds for the whole tree."""
-    return [_FORMAT, max_file_bytes, ignore_case, state_of(outside)]
+    return [_FORMAT, max_file_bytes, sorted(allow_secrets), ignore_case, state_of(outside)]
 
 
 def state_of(files: Iterable[Path]) -> list[Any]:

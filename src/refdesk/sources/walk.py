@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from operator import attrgetter
 from pathlib import Path
@@ -11,6 +11,7 @@ from pathlib import Path
 from refdesk.beneath import listed_folder, opened_folder
 from refdesk.errors import LoadFailed, ParseFailed
 from refdesk.model import Content, FileState, Found, Skipped
+from refdesk.sources.allowed import PRIVATE, why_private
 from refdesk.sources.files import read_inside
 from refdesk.sources.ignore import CONTROL, Layer, outer_layer
 from refdesk.sources.judge import LASTING, why_not_file, why_not_folder, why_not_stat
@@ -33,9 +34,11 @@ class FolderSource:
         known: Mapping[str, FileState] | None = None,
         known_skipped: Mapping[str, str] | None = None,
         rules_fingerprint: str = "",
+        allow_secrets: Sequence[str] = (),
     ) -> None:
         self.root = os.path.abspath(root)  # noqa: PTH100 - resolved when it was allowed: no link is followed now
         self._max = max_file_bytes
+        self._allow_secrets = allow_secrets
         self._known = known or {}
         self._known_skipped = known_skipped or {}
         self._before = RuleState.parse(rules_fingerprint)
@@ -52,7 +55,7 @@ class FolderSource:
 
     def _walk(self, top: int | None) -> Iterator[Found | Skipped]:
         layer, outside = outer_layer(self.root)
-        self._now = RuleState(settings_of(self._max, outside, layer.ignore_case))
+        self._now = RuleState(settings_of(self._max, self._allow_secrets, outside, layer.ignore_case))
         unchanged = self._before.settings == self._now.settings
         folders = self._known_folders() if unchanged else frozenset[str]()
         pending: list[_Frame] = [(self.root, "", layer, unchanged)]
@@ -75,7 +78,8 @@ class FolderSource:
     def read(self, found: Found) -> Content:
         """The bytes of a found file; LoadFailed when it is gone or changed, ParseFailed when nobody can read it."""
         content = read_inside(self.root, found, self._max)
-        if reason := why_binary(found.path, content.data) or why_not_written(found.path, content.data):
+        reason = why_private(f"{self.root}/{found.path}", content.data, self._allow_secrets)
+        if reason := reason or why_binary(found.path, content.data) or why_not_written(found.path, content.data):
             self.reject(found)
             raise ParseFailed(reason)
         return content
@@ -141,7 +145,7 @@ class FolderSource:
         before = self._known_skipped.get(path, "")
         if unchanged and before.startswith(LASTING):
             return Skipped(path=path, reason=before)
-        if reason := why_not_file(folder.rstrip("/"), entry.name, layer):
+        if reason := why_not_file(folder.rstrip("/"), entry.name, layer, self._allow_secrets):
             return Skipped(path=_printable(path), reason=reason)
         try:
             state = entry.stat(follow_symlinks=False)
@@ -152,7 +156,8 @@ class FolderSource:
         if reason := why_not_stat(self.root, f"{folder}/{entry.name}", state, self._max):
             return Skipped(path=path, reason=reason)
         # Whatever the rules are now, what is in it was looked at before.
-        if before and self._before.rejected.get(path) == [state.st_size, state.st_mtime_ns]:
+        looked_at = before and self._before.rejected.get(path) == [state.st_size, state.st_mtime_ns]
+        if looked_at and not (before.startswith(PRIVATE) and self._allow_secrets):
             self._now.rejected[path] = [state.st_size, state.st_mtime_ns]
             return Skipped(path=path, reason=before)
         return Found(path=path, size=state.st_size, modified_ns=state.st_mtime_ns)
@@ -173,7 +178,7 @@ def _printable(path: str) -> str:
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
-def why(root: Path, path: str, *, max_file_bytes: int) -> Found | Skipped:
+def why(root: Path, path: str, *, max_file_bytes: int, allow_secrets: Sequence[str] = ()) -> Found | Skipped:
     """What a walk and a read of the root make of one path in it, with the rule that decides."""
     top = os.path.realpath(root)
     relative = os.path.relpath(Path(top, path), top)
@@ -190,22 +195,26 @@ def why(root: Path, path: str, *, max_file_bytes: int) -> Found | Skipped:
         if not os.path.lexists(here):
             return Skipped(path="/".join(parts), reason=f"{shown} does not exist")
         if here.is_symlink() or not here.is_dir():
-            return _why_file(top, shown, folder, layer, max_file_bytes)
+            return _why_file(top, shown, folder, layer, max_file_bytes, allow_secrets)
         if reason := why_not_folder(folder, part, layer, siblings):
             return Skipped(path="/".join(parts), reason=reason if is_last else f"in {shown}/: {reason}")
         folder, prefix = str(here), shown + "/"
     return Found(path=prefix, size=0, modified_ns=Path(folder).stat().st_mtime_ns)
 
 
-def _why_file(root: str, path: str, folder: str, layer: Layer, max_bytes: int) -> Found | Skipped:
+def _why_file(
+    root: str, path: str, folder: str, layer: Layer, max_bytes: int, allow_secrets: Sequence[str]
+) -> Found | Skipped:
     file = Path(root, path)
     try:
         state = file.lstat()
-        reason = why_not_file(folder, file.name, layer) or why_not_stat(root, str(file), state, max_bytes)
+        reason = why_not_file(folder, file.name, layer, allow_secrets) or why_not_stat(
+            root, str(file), state, max_bytes
+        )
         if reason:
             return Skipped(path=path, reason=reason)
         found = Found(path=path, size=state.st_size, modified_ns=state.st_mtime_ns)
-        FolderSource(Path(root), max_file_bytes=max_bytes).read(found)
+        FolderSource(Path(root), max_file_bytes=max_bytes, allow_secrets=allow_secrets).read(found)
     except OSError as error:
         return Skipped(path=path, reason=f"can't be read: {error.strerror}")
     except (LoadFailed, ParseFailed) as error:

@@ -201,7 +201,7 @@ class Record:
         """Raises when nothing can be written here."""
         if self.read_only:
             raise StoreError(
-                f"The library {self.file.parent} can't be written to.",
+                f"The library {self.file.parent} is read-only.",
                 "Make the folder writable, or choose another library folder.",
             )
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from refdesk import analyse
 from refdesk.desk import Desk
-from refdesk.errors import Forbidden, InvalidInput, NotFound
+from refdesk.errors import InvalidInput, NotFound
 from refdesk.fresh import Refreshed, Refresher, stale_hits
 from refdesk.graph import Graph
 from refdesk.model import Collection, Hit, Query
@@ -17,6 +17,7 @@ from refdesk.ports import Llm
 from refdesk.progress import Progress
 from refdesk.research import research
 from refdesk.research.tell import told
+from refdesk.sources.allowed import allowed_roots, confine
 from refdesk.toolsets import code_assist as assist
 from refdesk.toolsets import code_schemas as schemas
 from refdesk.toolsets.code_filters import filters_of
@@ -114,8 +115,9 @@ class Code:
         """Indexes the folder and tells what was done and what was left out."""
         if not arguments["path"].strip():
             raise InvalidInput("Path cannot be empty.", "Give the absolute path of the directory to index.")
-        folder = existing_folder(arguments["path"])
-        self._refuse_outside(folder, context)
+        settings = self._desk.settings
+        roots = allowed_roots([Path.cwd(), *context.client_roots()], settings.allow_roots)
+        folder = confine(existing_folder(arguments["path"]), roots, settings.allow_secrets)
         progress = Progress(
             report=lambda done, total, what: context.progress(done, total or None, what),
             cancelled=lambda: context.cancelled,
@@ -283,15 +285,6 @@ class Code:
                     inside = folder.relative_to(root).as_posix()
                     return collection, "" if inside == "." else inside
         raise NotFound(f"No index found for path: {tried[0]}. Run 'index_codebase' tool first.")
-
-    def _refuse_outside(self, folder: Path, context: CallContext) -> None:
-        allowed = [Path.cwd(), *context.client_roots(), *map(Path, self._desk.settings.allow_roots)]
-        roots = [root.resolve() for root in allowed]
-        if not any(folder.is_relative_to(root) for root in roots):
-            raise Forbidden(
-                f"{folder} is outside the allowed roots ({', '.join(map(str, roots))}).",
-                f"Start the server with --allow-root {folder}, or open it as a root of your client.",
-            )
 
 
 def existing_folder(path: str) -> Path:

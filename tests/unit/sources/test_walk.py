@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,7 +77,7 @@ def test_what_nobody_wrote_is_left_out_with_a_reason(tmp_path: Path) -> None:
     found, skipped = walked(tmp_path)
     assert found == ["app.py", "env/settings.py"]
     assert skipped == {
-        ".env": "hidden",
+        ".env": "holds secrets: its name says so; --allow-secret names those that may be read",
         ".github/": "hidden",
         "node_modules/": "vendored",
         "vendor/": "vendored",
@@ -166,6 +167,38 @@ def test_a_root_that_became_a_link_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("real")
     with pytest.raises(LoadFailed, match="link"):
         list(FolderSource(tmp_path / "link", max_file_bytes=MAX).walk())
+
+
+def test_a_secret_is_left_out_whatever_the_rules_say_unless_it_is_named(tmp_path: Path) -> None:
+    write(
+        tmp_path, {".refdeskignore": "!.env\n!key.txt\n", ".env": "K=1", "key.txt": "-----BEGIN PRIVATE KEY-----\nx\n"}
+    )
+
+    def kept(*, before: FolderSource | None = None, skipped: dict[str, str] | None = None, **more: Any) -> FolderSource:
+        fingerprint = before.fingerprint() if before else ""
+        source = FolderSource(
+            tmp_path, max_file_bytes=MAX, known_skipped=skipped or {}, rules_fingerprint=fingerprint, **more
+        )
+        left_out.clear()
+        for item in source.walk():
+            try:
+                content = source.read(item) if isinstance(item, Found) else None
+            except ParseFailed as error:
+                item = Skipped(path=item.path, reason=error.message)
+                content = None
+            if content is None:
+                assert isinstance(item, Skipped)
+                left_out[item.path] = item.reason
+        return source
+
+    left_out: dict[str, str] = {}
+    first = kept()
+    assert "holds secrets" in left_out[".env"]
+    assert "a private key" in left_out["key.txt"]
+    kept(before=first, skipped=dict(left_out))
+    assert {".env", "key.txt"} <= set(left_out)
+    kept(before=first, skipped=dict(left_out), allow_secrets=(".env", "key*"))
+    assert not {".env", "key.txt"} & set(left_out)
 
 
 def test_odd_names_do_no_harm(tmp_path: Path) -> None:
