@@ -20,14 +20,7 @@ from refdesk.server import OAuth, ServerOptions
 from refdesk.server.http import NamesGuard, refuse_open_door
 from tests.mcp_client.http import ACCEPT, HttpClient
 from tests.server.conftest import Serve
-from tests.server.test_http import Connect
-
-HELLO: dict[str, Any] = {
-    "jsonrpc": "2.0",
-    "id": 1,
-    "method": "initialize",
-    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "0"}},
-}
+from tests.server.test_http import HELLO, Connect
 
 
 def status(client: HttpClient, **headers: str) -> int:
@@ -203,7 +196,7 @@ def test_an_issuer_that_cannot_be_reached_lets_nobody_in(serve_http: Serve, conn
 
 def test_a_port_that_is_taken_is_explained(serve_http: Serve, tmp_path: Path) -> None:
     port = int(serve_http().root.rsplit(":", 1)[1])
-    from refdesk.server.http import _listen
+    from refdesk.server.http import listen
 
     with pytest.raises(SettingsError, match=rf"Could not listen on 127.0.0.1 port {port}: .* Choose another --port"):
-        _listen(ServerOptions(port=port))
+        listen(ServerOptions(port=port))

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +17,13 @@ from tests.mcp_client.http import ACCEPT, HttpClient, messages_in
 from tests.mcp_client.stdio import Message
 from tests.server.conftest import Serve
 from tests.server.test_calls import MEDIA, wait_for
+
+HELLO: Message = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "0"}},
+}
 
 Connect = Callable[..., HttpClient]
 
@@ -292,3 +302,33 @@ def test_it_stops_when_told_even_with_streams_open(serve_http: Serve, connect: C
     client.call("stubborn", {}, task={})
     server.process.terminate()
     assert server.process.wait(60) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("processes", [1, 2])
+def test_it_ends_even_if_nothing_of_it_runs_any_more(serve_http: Serve, connect: Connect, processes: int) -> None:
+    server = serve_http(processes=processes)
+    clients = [connect(server.url) for _ in range(processes)]
+    sessions = [client.post(HELLO).headers["mcp-session-id"] for client in clients]
+    message = {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "hog"}}
+    for session in sessions:
+        with contextlib.suppress(httpx.ReadTimeout):
+            httpx.post(server.url, json=message, headers={**ACCEPT, "mcp-session-id": session}, timeout=1)
+    server.process.terminate()
+    assert server.process.wait(60) == (0 if processes > 1 else -signal.SIGKILL)
+
+
+def test_forgotten_sessions_make_room(serve_http: Serve, connect: Connect) -> None:
+    server = serve_http(max_sessions=3)
+    clients = [connect(server.url) for _ in range(3)]
+    for client in clients:
+        client.initialize()
+    clients[0].request("ping")
+    newest = connect(server.url)
+    newest.initialize()
+    held = [client.post({"jsonrpc": "2.0", "id": 1, "method": "ping"}).status_code for client in (*clients, newest)]
+    assert held == [200, 404, 200, 200]
+    for client in (clients[0], clients[2], newest):
+        client.listen()
+    assert connect(server.url).post(HELLO).status_code == 503  # all of them are in use
+    assert clients[0].request("ping")["result"] == {}

@@ -217,3 +217,18 @@ def test_a_pipe_that_breaks_inside_takes_the_server_with_it(broken: str, caplog:
         os.close(ends[1])
     assert pipe.failed
     assert [record.levelname for record in caplog.records if record.exc_info] == ["CRITICAL"]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize("how", ["signal", "end of input"])
+def test_it_ends_even_if_nothing_of_it_runs_any_more(start: Start, how: str) -> None:
+    client = start()
+    client.initialize()
+    client.start("tools/call", {"name": "hog", "arguments": {}})
+    time.sleep(0.5)
+    if how == "signal":
+        client.process.terminate()
+        client.process.wait(60)
+    else:
+        client.end()
+    assert client.process.returncode == -signal.SIGKILL

@@ -6,6 +6,7 @@ import argparse
 import json
 import multiprocessing
 import os
+import re
 import sys
 import threading
 import time
@@ -117,6 +118,12 @@ class Slow:
         return ToolAnswer.of_json({"steps": steps})
 
 
+def hog(arguments: dict[str, Any], ctx: CallContext) -> ToolAnswer:
+    """Holds Python's lock for ever, as native code may."""
+    re.match("(a+)+b", "a" * 100)
+    return ToolAnswer.of_text("never")
+
+
 def stubborn(arguments: dict[str, Any], ctx: CallContext) -> ToolAnswer:
     threading.Event().wait()
     return ToolAnswer.of_text("never")
@@ -218,6 +225,7 @@ def make_tools(folder: Path) -> tuple[Tool, ...]:
         tool("crash_rpc", crash, error_style=RPC, task_support="optional"),
         tool("slow", slow, input_schema=steps, task_support="optional"),
         tool("stubborn", stubborn, task_support="optional"),
+        tool("hog", hog),
         tool("media", media),
         tool("roots", roots, task_support="optional"),
         tool("think", think),

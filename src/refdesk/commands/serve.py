@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 @click.option("--transport", type=click.Choice(["stdio", "http", "sse"]))
 @click.option("--host", help="The address to listen on; another than localhost needs --auth-token.")
 @click.option("--port", type=int)
+@click.option("--workers", "processes", type=click.IntRange(1, 64), help="How many processes serve over HTTP.")
 @click.option("--allow-root", "allow_roots", multiple=True, help="A folder that tools may read, besides this one.")
 @click.option("--allow-secret", "allow_secrets", multiple=True, help="A file with secrets that tools may read.")
 @click.option("--allow-host", "allow_hosts", multiple=True, help="A host inside your network that may be fetched.")
@@ -79,6 +80,8 @@ def _options(settings: Settings) -> Any:
         transport=settings.transport,  # type: ignore[arg-type]
         host=settings.host,
         port=settings.port,
+        processes=settings.processes,
+        max_sessions=settings.max_sessions,
         auth_token=settings.auth_token or None,
         oauth=oauth,
         allowed_hosts=settings.http_hosts,

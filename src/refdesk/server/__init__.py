@@ -18,8 +18,14 @@ def serve(make_toolsets: Callable[[], Sequence[Toolset]], options: ServerOptions
 
     `make_toolsets` is called in a background thread once the first answer is out; put slow imports inside it.
     """
+    if options.transport != "stdio" and options.processes > 1:
+        from refdesk.server.several import serve_several
+
+        return serve_several(make_toolsets, options)
+    from refdesk.server.ending import end_in_time
     from refdesk.server.logs import log_to_stderr
 
+    end_in_time()
     log_to_stderr(options.log_level)
     from refdesk.server.hub import Hub
 

@@ -18,7 +18,7 @@ from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAut
 from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
 from mcp.server.lowlevel import Server
 from mcp.server.sse import SseServerTransport
-from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp
 from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
@@ -35,7 +35,7 @@ from refdesk.server.bodies import Bodies
 from refdesk.server.hub import Hub
 from refdesk.server.options import ServerOptions
 from refdesk.server.protocol import build_server
-from refdesk.server.sdk import hold_session
+from refdesk.server.sdk import Sessions, hold_session
 from refdesk.server.workers import Workers
 
 logger = logging.getLogger(__name__)
@@ -46,21 +46,29 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 def serve_http(hub: Hub) -> int:
     """Serves HTTP until the process is told to stop; returns the exit code."""
     refuse_open_door(hub.options)
-    listening = _listen(hub.options)
-    port = listening.getsockname()[1]
-    host = f"[{hub.options.host}]" if ":" in hub.options.host else hub.options.host
-    app = build_app(hub, hub.options.public_url or f"http://{host}:{port}/mcp")
-    config = uvicorn.Config(
+    listening = listen(hub.options)
+    url = address(hub.options, listening)
+    logger.info("listening", extra={"url": url})
+    GracefulServer(server_config(build_app(hub, url), hub.options)).run(sockets=[listening])
+    hub.stop()
+    return 0
+
+
+def address(options: ServerOptions, listening: socket.socket) -> str:
+    """How clients name the MCP endpoint."""
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    return options.public_url or f"http://{host}:{listening.getsockname()[1]}/mcp"
+
+
+def server_config(app: ASGIApp, options: ServerOptions) -> uvicorn.Config:
+    return uvicorn.Config(
         app,
         log_config=None,
         access_log=False,
+        proxy_headers=False,
         lifespan="on",
-        timeout_graceful_shutdown=max(1, round(hub.options.exit_grace_s)),
+        timeout_graceful_shutdown=max(1, round(options.exit_grace_s)),
     )
-    logger.info("listening", extra={"url": f"http://{host}:{port}/mcp"})
-    GracefulServer(config).run(sockets=[listening])
-    hub.stop()
-    return 0
 
 
 class GracefulServer(uvicorn.Server):
@@ -85,15 +93,14 @@ def refuse_open_door(options: ServerOptions) -> None:
         )
 
 
-def build_app(hub: Hub, public_url: str) -> ASGIApp:
-    """The ASGI application; `public_url` is how clients name the MCP endpoint."""
+def build_app(hub: Hub, public_url: str, process: int | None = None) -> ASGIApp:
+    """The ASGI application; `public_url` is how clients name the MCP endpoint, `process` its number among several."""
     options = hub.options
     server = build_server(hub)
-    sessions = StreamableHTTPSessionManager(
-        server, max_request_body_size=options.max_message_bytes, session_idle_timeout=options.session_idle_s
-    )
+    sessions = Sessions(server, options, "" if process is None else f".{process}")
     hub.hold_session = partial(hold_session, sessions)
-    sse = SseServerTransport("/messages/", max_request_body_size=options.max_message_bytes)
+    messages = "/messages/" if process is None else f"/messages/{process}/"
+    sse = SseServerTransport(messages, max_request_body_size=options.max_message_bytes)
     door = _door(options, public_url)
 
     async def health(request: Request) -> JSONResponse:
@@ -112,7 +119,7 @@ def build_app(hub: Hub, public_url: str) -> ASGIApp:
         Route("/healthz", health),
         Route("/mcp", endpoint=door(Bodies(StreamableHTTPASGIApp(sessions), options.max_message_bytes))),
         Route("/sse", endpoint=door(SseEndpoint(server, sse))),
-        Mount("/messages/", app=door(Bodies(sse.handle_post_message, options.max_message_bytes))),
+        Mount(messages, app=door(Bodies(sse.handle_post_message, options.max_message_bytes))),
     ]
     if options.oauth:
         issuer, scopes = AnyHttpUrl(options.oauth.issuer), list(options.oauth.scopes) or None
@@ -235,7 +242,7 @@ def _is_loopback(host: str) -> bool:
     return host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback)
 
 
-def _listen(options: ServerOptions) -> socket.socket:
+def listen(options: ServerOptions) -> socket.socket:
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     try:
         return socket.create_server((options.host, options.port), family=family, reuse_port=False)

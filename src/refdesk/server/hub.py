@@ -91,8 +91,8 @@ class Hub:
         """Tells all work to stop and waits a little; work that would not stop is left behind with the process."""
         for call in list(self._running):
             call.cancel()
-        grace = self.options.exit_grace_s
-        idle = self.calls.wait_idle(grace) and self.tasks.wait_idle(grace)
+        until = time.monotonic() + self.options.exit_grace_s
+        idle = all(pool.wait_idle(max(0.0, until - time.monotonic())) for pool in (self.calls, self.tasks))
         if (registry := self.loading.ready) is not None:
             registry.close()
         # Python ends badly under threads that are inside native code, so with any of them left it is not asked to.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 Transport = Literal["stdio", "http", "sse"]
@@ -48,4 +50,7 @@ class ServerOptions:
     roots_timeout_s: float = 5.0
     ask_timeout_s: float = 300.0
     session_idle_s: float = 30 * 60.0
+    max_sessions: int = 1000
+    processes: int = 1
+    state_key: bytes = field(default_factory=partial(os.urandom, 32), repr=False)  # seals what clients bring back
     exit_grace_s: float = 2.0

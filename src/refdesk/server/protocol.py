@@ -145,7 +145,7 @@ def build_server(hub: Hub) -> Server[Any]:
     server.add_notification_handler(roots_changed, types.NotificationParams, protocol.forget_roots)
     server.get_tool_input_schema = hub.input_schema
     # The SDK's own first middleware, which traces to OpenTelemetry, goes: our log has the correlation id.
-    seal = RequestStateBoundary(RequestStateSecurity.ephemeral(), default_audience=options.name)
+    seal = RequestStateBoundary(RequestStateSecurity(keys=[options.state_key]), default_audience=options.name)
     server.middleware[:] = [protocol.guard, protocol.greet, seal, protocol.tasks.augment]
     return server
 

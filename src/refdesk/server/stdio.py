@@ -20,6 +20,7 @@ import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
+from refdesk.server.ending import answered
 from refdesk.server.hub import Hub
 from refdesk.server.messages import BATCH_VERSION, Complaint, Found, read
 from refdesk.server.protocol import build_server
@@ -78,13 +79,13 @@ class Pipe:
         reader.start()
         writing = loop.create_task(self._write(out_of, into))
         polling = loop.create_task(self._hub.poll())
-        if sys.platform != "win32":
-            loop.add_signal_handler(signal.SIGTERM, into.close)
+        # Not the loop's own handler: that would take the descriptor by which `ending` hears of signals.
+        signal.signal(signal.SIGTERM, lambda *_: loop.call_soon_threadsafe(into.close))
         try:
             await server.run(incoming, outgoing, server.create_initialization_options())
         finally:
             polling.cancel()
-            await asyncio.wait([writing], timeout=self._hub.options.exit_grace_s)
+            await asyncio.wait([writing], timeout=self._hub.options.exit_grace_s / 4)
             writing.cancel()
 
     # ── in ──
@@ -172,6 +173,7 @@ class Pipe:
                     return
                 if not self._spoken:
                     self._spoken = True
+                    answered()
                     self._hub.loading.start()  # now that the first answer is out
 
     async def _say(self, message: types.JSONRPCMessage) -> None:
