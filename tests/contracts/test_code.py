@@ -158,6 +158,19 @@ def test_limit_filters_and_extensions(indexed: Client, project: Path) -> None:
     assert set(paths(found(indexed, project, "login user", extensions=".py, rb"))) == {"tool.py"}
 
 
+@pytest.mark.parametrize("glob", ["*a" * 60 + "b", "**/" * 900 + "b", "{" * 1000, "{*a,*b}" * 7 + "c"])
+def test_a_hostile_path_filter_is_answered_and_finds_nothing(indexed: Client, project: Path, glob: str) -> None:
+    (project / ("a" * 200 + ".py")).write_text("def login(): pass\n")
+    assert not found(indexed, project, "authenticate", path_filter=glob)["results"]
+
+
+def test_a_path_filter_beyond_the_limits_is_refused(indexed: Client, project: Path) -> None:
+    said = indexed.error("search_code", query="login", path=str(project), path_filter="{" * 50_000)
+    assert "50000 characters" in said and "At most 4096" in said
+    said = indexed.error("search_code", query="login", path=str(project), path_filter="{" * 99 + "}" * 99)
+    assert "nested too deep" in said
+
+
 def test_a_folder_inside_an_indexed_one(indexed: Client, project: Path) -> None:
     answer = found(indexed, project / "Sources/Net", "authenticate send request")
     assert set(paths(answer)) == {"Sources/Net/Client.swift"}

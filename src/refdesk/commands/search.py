@@ -11,8 +11,8 @@ import click
 from refdesk.analyse import terms
 from refdesk.commands.desk import desk_from, json_option, on_one_line, print_json, shown
 from refdesk.desk import Desk
+from refdesk.globs import path_filter
 from refdesk.model import Filterable, Filters, Hit, Page, Query
-from refdesk.store import globs
 
 _LISTED = 40
 
@@ -94,7 +94,7 @@ def _unknown(desk: Desk, filters: Filters) -> Iterator[str]:
         if unknown := [one for one in wanted if one not in known]:
             yield f"No passage has the {what} {', '.join(unknown)}. There are: {', '.join(known)}."
     for glob in filters.paths:
-        if not any(map(globs.compile(glob).fullmatch, _paths(desk, filters))):
+        if not any(map(path_filter(glob).fullmatch, _paths(desk, filters))):
             yield f"No path matches {glob}. `refdesk documents NAME` lists them."
     for key, wanted in filters.metadata:
         known = list(desk.store.view(Filters(collections=filters.collections)).facet_values(key))

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from refdesk.beneath import read_rules
 from refdesk.errors import InvalidInput
-from refdesk.parse.glob import compile_glob
+from refdesk.globs import manifest_glob
 from refdesk.parse.strategy import Strategy, read_strategy
 
 if TYPE_CHECKING:
     from refdesk.parse.frontmatter import FrontMatter
 
 FILE_NAME = ".docs-mcp.json"
+_MOST_OVERRIDES = 1_000  # each is tried on every file below
 _NOT_ENTERED = frozenset({"node_modules", "__pycache__", "venv"})
 _KEYS = frozenset({"$schema", "version", "strategy", "metadata", "taxonomy", "mcpServerInstructions", "overrides"})
 _STRATEGY_KEYS = frozenset({"chunk_by", "max_chunk_size", "min_chunk_size"})
@@ -92,7 +93,7 @@ class ManifestSet:
         inner = path[len(governing.folder) + 1 :] if governing.folder else path
         strategy, metadata = governing.strategy or Strategy(), dict(governing.metadata)
         for override in governing.overrides:
-            if compile_glob(override.pattern).fullmatch(inner):
+            if manifest_glob(override.pattern).fullmatch(inner):
                 strategy = override.strategy or strategy
                 metadata |= override.metadata
         return Governing(strategy=strategy, metadata=metadata, taxonomy=governing.taxonomy)
@@ -147,6 +148,8 @@ def read_manifest(data: bytes, folder: str = "") -> Manifest:
     if given.get("version") != "1":
         raise InvalidInput(f"{where}: version is {given.get('version')!r}.", 'Only "version": "1" is known.')
     overrides = _list(given.get("overrides"), f"{where}: overrides")
+    if len(overrides) > _MOST_OVERRIDES:
+        raise InvalidInput(f"{where}: there are {len(overrides)} overrides.", f"At most {_MOST_OVERRIDES} are read.")
     return Manifest(
         folder=folder,
         strategy=_strategy(given.get("strategy"), f"{where}: strategy"),
@@ -164,6 +167,10 @@ def _override(given: Any, where: str) -> Override:
     pattern = _text(given.get("pattern"), f"{where}.pattern")
     if not pattern:
         raise InvalidInput(f"{where}.pattern is missing.", 'Write a glob such as "guides/**/*.md".')
+    try:
+        manifest_glob(pattern)
+    except InvalidInput as error:
+        raise InvalidInput(f"{where}.pattern can't be used: {error.message}", error.what_next) from error
     return Override(
         pattern=pattern,
         strategy=_strategy(given.get("strategy"), f"{where}.strategy"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Collection
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from refdesk.beneath import read_rules
+from refdesk.globs import MOST_CHARACTERS
 from refdesk.sources.git import Repository, global_excludes, is_true
 from refdesk.sources.gitconfig import read_config, user_config_files
 from refdesk.sources.wildmatch import compile_pattern
@@ -17,6 +19,7 @@ GIT_FILE = ".gitignore"
 OWN_FILE = ".refdeskignore"
 CONTROL = frozenset((GIT_FILE, OWN_FILE, ".git"))  # names that change the rules of the folder they stand in
 _BOM = b"\xef\xbb\xbf"
+_MOST_RULES = 10_000  # each is tried on every path below
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,11 +42,16 @@ class Verdict:
     rule: str  # ".gitignore:3 (*.log)"
 
 
-def parse_rules(data: bytes, *, ignore_case: bool = False) -> list[Rule]:
-    """The rules of an ignore file, in its order; lines that can never match are left out."""
-    lines = data.removeprefix(_BOM).split(b"\n")
-    rules = (_parse_line(number, line, ignore_case) for number, line in enumerate(lines, 1))
-    return [rule for rule in rules if rule is not None]
+def parse_rules(data: bytes, *, ignore_case: bool = False) -> tuple[list[Rule], list[int]]:
+    """The rules of an ignore file, in its order, and lines too long or too many to be rules; some can never match."""
+    rules: list[Rule] = []
+    unread: list[int] = []
+    for number, line in enumerate(data.removeprefix(_BOM).split(b"\n"), 1):
+        if len(line) > MOST_CHARACTERS or (len(rules) == _MOST_RULES and line):
+            unread.append(number)
+        elif (rule := _parse_line(number, line, ignore_case)) is not None:
+            rules.append(rule)
+    return rules, unread
 
 
 def _parse_line(number: int, line: bytes, ignore_case: bool) -> Rule | None:
@@ -83,6 +91,18 @@ class RuleFile:
         self._ignore_case = ignore_case
         self._rules: list[Rule] | None = None
         self._any: re.Pattern[bytes] | None = None
+        self._unread: list[int] = []
+
+    @property
+    def unread(self) -> str:
+        """Which lines are not taken for rules, and why; "" when all are."""
+        if self._rules is None:
+            self._load()
+        if not self._unread:
+            return ""
+        others = f" and {len(self._unread) - 1} more" if self._unread[1:] else ""
+        limits = f"longer than {MOST_CHARACTERS} bytes, or behind {_MOST_RULES} rules"
+        return f"line {self._unread[0]}{others} not taken for rules: {limits}"
 
     def verdict(self, path: bytes, name: bytes, is_folder: bool) -> Verdict | None:
         """What the last matching rule says, None when none matches."""
@@ -99,9 +119,11 @@ class RuleFile:
     def _load(self) -> None:
         try:
             data = read_rules(self._file, follow=not self._in_tree)
-        except (OSError, ValueError):
-            data = b""
-        self._rules = parse_rules(data, ignore_case=self._ignore_case)[::-1]
+        except (OSError, ValueError) as error:
+            too_large = isinstance(error, OSError) and error.errno == errno.EFBIG
+            data = bytes(MOST_CHARACTERS + 1) if too_large else b""  # told as one line that is too long
+        rules, self._unread = parse_rules(data, ignore_case=self._ignore_case)
+        self._rules = rules[::-1]
         if self._rules:
             # One expression over all rules says "no" for most paths in one step; it may say "yes" too often.
             either = b"|".join(b"(?:%b)" % rule.matches.pattern for rule in self._rules)
@@ -124,6 +146,11 @@ class Layer:
     def git_verdict(self, folder: str, name: str, is_folder: bool) -> Verdict | None:
         """What git's files say of an entry of an absolute folder."""
         return self._ask(self.git, folder, name, is_folder)
+
+    def unread(self, name: str) -> str:
+        """What the nearest file of this name holds that is no rule, "" when all is well."""
+        nearest = {OWN_FILE: self.own, GIT_FILE: self.git}.get(name, ())[:1]
+        return next((file.unread for file in nearest), "")
 
     def _ask(self, files: tuple[RuleFile, ...], folder: str, name: str, is_folder: bool) -> Verdict | None:
         if not files:

@@ -146,6 +146,8 @@ class FolderSource:
         if unchanged and before.startswith(LASTING):
             return Skipped(path=path, reason=before)
         if reason := why_not_file(folder.rstrip("/"), entry.name, layer, self._allow_secrets):
+            if entry.name in CONTROL and (unread := layer.unread(entry.name)):
+                reason = unread
             return Skipped(path=_printable(path), reason=reason)
         try:
             state = entry.stat(follow_symlinks=False)

@@ -1,9 +1,11 @@
-"""What does a gitignore pattern match?  Git's own wildmatch, byte for byte, as a compiled regular expression."""
+"""What does a gitignore pattern match?  Git's own wildmatch, byte for byte."""
 
 from __future__ import annotations
 
 import re
 import string
+
+from refdesk.globs import ANY, FOLDERS, STAR, expression
 
 _SPECIAL = frozenset(b"*?[\\")
 _STAR, _QUERY, _OPEN, _CLOSE, _ESCAPE, _SLASH, _DASH = b"*?[]\\/-"
@@ -33,67 +35,60 @@ class _NeverMatches(Exception):
     """Git gives up on such a pattern: an open bracket, an unknown class, a lone backslash at the end."""
 
 
-def literal_length(pattern: bytes) -> int:
-    """How many leading bytes of the pattern stand for themselves."""
-    return next((i for i, byte in enumerate(pattern) if byte in _SPECIAL), len(pattern))
-
-
 def compile_pattern(pattern: bytes, *, slashes: bool, ignore_case: bool = False) -> re.Pattern[bytes] | None:
     """The expression that fully matches what git matches, None for a pattern that never does.
 
     With `slashes`, "*", "?" and brackets stop at "/" and "**" crosses it, as for a pattern that names a path.
     """
-    start = literal_length(pattern)
+    start = next((i for i, byte in enumerate(pattern) if byte in _SPECIAL), len(pattern))
     try:
         # Git compares the literal head apart, so that "**" right behind it counts as standing at a boundary.
-        body = re.escape(pattern[:start]) + _translate(pattern[start:], slashes)
+        items = [re.escape(chr(byte)) for byte in pattern[:start]] + _items(pattern[start:], slashes)
     except _NeverMatches:
         return None
-    return re.compile(body, re.DOTALL | (re.IGNORECASE if ignore_case else 0))
+    written = expression(items)
+    assert written is not None, "git has neither groups nor stars in a row that need an automaton"
+    return re.compile(written.encode("latin-1"), re.DOTALL | (re.IGNORECASE if ignore_case else 0))
 
 
-def _translate(pattern: bytes, slashes: bool) -> bytes:
-    parts: list[bytes] = []
+def _items(pattern: bytes, slashes: bool) -> list[str]:
+    items: list[str] = []
     at, end = 0, len(pattern)
     while at < end:
         byte = pattern[at]
         if byte == _STAR:
-            part, at = _stars(pattern, at, slashes)
-            parts.append(part)
+            item, at = _stars(pattern, at, slashes)
         elif byte == _QUERY:
-            parts.append(b"[^/]" if slashes else b".")
-            at += 1
+            item, at = "[^/]" if slashes else ".", at + 1
         elif byte == _OPEN:
-            part, at = _bracket(pattern, at + 1, slashes)
-            parts.append(part)
+            item, at = _bracket(pattern, at + 1, slashes)
         elif byte == _ESCAPE:
             if at + 1 == end:
                 raise _NeverMatches
-            parts.append(re.escape(pattern[at + 1 : at + 2]))
-            at += 2
+            item, at = re.escape(chr(pattern[at + 1])), at + 2
         else:
-            parts.append(re.escape(pattern[at : at + 1]))
-            at += 1
-    return b"".join(parts)
+            item, at = re.escape(chr(byte)), at + 1
+        items.append(item)
+    return items
 
 
-def _stars(pattern: bytes, at: int, slashes: bool) -> tuple[bytes, int]:
+def _stars(pattern: bytes, at: int, slashes: bool) -> tuple[str, int]:
     """What a run of stars matches, and where the pattern goes on."""
     after = at
     while pattern[after : after + 1] == b"*":
         after += 1
     if not slashes:
-        return b".*", after
+        return ANY, after
     at_boundary = at == 0 or pattern[at - 1] == _SLASH
     rest = pattern[after : after + 2]
     if after - at < 2 or not at_boundary or not (rest == b"" or rest[:1] == b"/" or rest == b"\\/"):
-        return b"[^/]*", after
+        return STAR, after
     if rest[:1] == b"/":
-        return b"(?:.*/)?", after + 1
-    return b".*", after
+        return FOLDERS, after + 1
+    return ANY, after
 
 
-def _bracket(pattern: bytes, at: int, slashes: bool) -> tuple[bytes, int]:
+def _bracket(pattern: bytes, at: int, slashes: bool) -> tuple[str, int]:
     """What a bracket expression matches, and where the pattern goes on behind it."""
     negated = pattern[at : at + 1] in (b"!", b"^")
     at += negated
@@ -138,10 +133,10 @@ def _named_class(name: bytes) -> frozenset[int]:
     return _CLASSES[name]
 
 
-def _one_of(members: set[int], negated: bool, slashes: bool) -> bytes:
+def _one_of(members: set[int], negated: bool, slashes: bool) -> str:
     if slashes:
         members = members | {_SLASH} if negated else members - {_SLASH}
     if not members:
-        return b"(?!)"
-    inside = b"".join(b"\\x%02x" % byte for byte in sorted(members))
-    return (b"[^" if negated else b"[") + inside + b"]"
+        return "(?!)"
+    inside = "".join(f"\\x{byte:02x}" for byte in sorted(members))
+    return f"[^{inside}]" if negated else f"[{inside}]"

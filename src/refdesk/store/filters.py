@@ -10,8 +10,8 @@ from functools import cached_property
 from threading import Lock
 from typing import Any
 
+from refdesk.globs import path_filter
 from refdesk.model import Filters, metadata_text
-from refdesk.store import globs
 
 _CACHED = 64
 
@@ -90,7 +90,7 @@ def _below(db: sqlite3.Connection, paths: tuple[str, ...], collections: tuple[in
     else:
         within = "SELECT id, path FROM documents WHERE collection = ?"
         found = [row for collection in collections for row in db.execute(within, (collection,))]
-    patterns = [globs.compile(glob).fullmatch for glob in paths]
+    patterns = [path_filter(glob).fullmatch for glob in paths]
     return tuple(row for row, path in found if any(matches(path) for matches in patterns))
 
 

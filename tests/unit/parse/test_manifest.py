@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from refdesk.errors import InvalidInput
+from refdesk.globs import manifest_glob
 from refdesk.model import Chunking, Content
 from refdesk.parse import AnyParser
-from refdesk.parse.glob import compile_glob
 from refdesk.parse.manifest import Facet, ManifestSet, load_manifests, read_manifest
 from refdesk.parse.strategy import Strategy
 
@@ -107,6 +107,8 @@ def test_every_format_carries_the_manifests_metadata(tmp_path: Path) -> None:
         ({"version": "1", "metadata": {"a": []}}, "metadata.a must be a non-empty string"),
         ({"version": "1", "metadata": {"a": " "}}, "metadata.a must be a non-empty string"),
         ({"version": "1", "overrides": [{}]}, r"overrides\[0\].pattern is missing"),
+        ({"version": "1", "overrides": [{"pattern": "{a,b}" * 20}]}, r"overrides\[0\].pattern can't be used: .* many"),
+        ({"version": "1", "overrides": [{"pattern": "*"}] * 1001}, "1001 overrides"),
         ({"version": "1", "overrides": {}}, "must be an array"),
         ({"version": "1", "taxonomy": {"a": 1}}, "taxonomy.a must be an object"),
     ],
@@ -154,7 +156,14 @@ def test_manifests_travel_to_other_processes(tmp_path: Path) -> None:
         ("a+b(c).md", "a+b(c).md", True),
         ("[unclosed", "[unclosed", True),
         ("{unclosed", "{unclosed", True),
+        ("!(internal).md", "internals.md", True),
+        ("!(internal).md", "internal.md", False),
+        ("+(a|b).md", "abba.md", True),
+        ("+(a|b).md", ".md", False),
+        ("*(a|b).md", ".md", True),
+        ("*(a|b).md", "abc.md", False),
+        ("{a}.md", "{a}.md", True),
     ],
 )
 def test_globs(pattern: str, path: str, matches: bool) -> None:
-    assert bool(compile_glob(pattern).fullmatch(path)) is matches
+    assert bool(manifest_glob(pattern).fullmatch(path)) is matches

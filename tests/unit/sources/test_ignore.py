@@ -127,5 +127,20 @@ def test_a_walk_that_knows_the_last_one_finds_what_a_fresh_one_finds(
 
 
 def test_a_line_keeps_its_number_and_its_text() -> None:
-    rules = parse_rules(b"# comment\n\n*.log\n  \n!keep.log\n")
+    rules, _ = parse_rules(b"# comment\n\n*.log\n  \n!keep.log\n")
     assert [(rule.line, rule.text, rule.negated) for rule in rules] == [(3, "*.log", False), (5, "!keep.log", True)]
+
+
+def test_lines_that_are_too_long_are_no_rules_and_are_told(tmp_path: Path) -> None:
+    (tmp_path / ".gitignore").write_bytes(b"*.log\n" + b"*a" * 3000 + b"\n*.tmp\n")
+    (tmp_path / ".refdeskignore").write_bytes(b"x\n" * 10_002)
+    for name in ("a.log", "b.tmp", "c.txt"):
+        (tmp_path / name).write_text("text")
+    skipped = {
+        one.path: one.reason for one in FolderSource(tmp_path, max_file_bytes=99).walk() if isinstance(one, Skipped)
+    }
+    assert skipped[".gitignore"].startswith("line 2 not taken for rules: longer than 4096 bytes")
+    assert skipped[".refdeskignore"].startswith("line 10001 and 1 more not taken for rules")
+    assert skipped["a.log"] == "ignored by .gitignore:1 (*.log)"
+    assert skipped["b.tmp"] == "ignored by .gitignore:3 (*.tmp)"
+    assert found_by_us(tmp_path) == {"c.txt"}

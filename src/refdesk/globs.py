@@ -1,0 +1,381 @@
+"""Which paths does a glob mean?  One matcher for globs of every kind, in time that grows with the path.
+
+A glob is read into items: expressions of one character, and stars between them. Where the shortest match of a star can
+be the only one tried, the items become a regular expression that never backtracks over a star; else an automaton.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import pairwise
+from typing import Protocol
+
+from refdesk.errors import InvalidInput
+
+STAR = "[^/]*"  # within a name
+ANY = ".*"
+FOLDERS = "(?:.*/)?"  # nothing, or whole folders
+_LAZY = {STAR: "[^/]*?", ANY: ".*?", FOLDERS: "(?:[^/]*+/)*?"}  # half the time of "(?:.*?/)??"
+_CROSSING = (ANY, FOLDERS)
+_MEMBER = re.compile(r"(.)(?:-(.))?", re.DOTALL)
+_RANGE = re.compile(r"(\d{1,4})\.\.(\d{1,4})")
+_SHORTER = "Write a shorter one, or several."
+MOST_CHARACTERS = 4_096  # as many as a path may have
+_MOST_CHOICES = 256  # that braces make of a glob: each is tried on each path
+_MOST_DEPTH = 8
+_MOST_ITEMS = 10_000  # in all choices
+_MOST_IN_AUTOMATON = 500  # a step takes as long as there are items
+_REMEMBERED = 10_000  # steps of an automaton
+
+
+class Matcher(Protocol):
+    """Tells whether a whole path is meant."""
+
+    def fullmatch(self, string: str, /) -> object: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """One of the choices, again and again."""
+
+    choices: tuple[tuple[Item, ...], ...]
+    may_be_none: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """Part of a name that is none of the choices."""
+
+    choices: tuple[tuple[Item, ...], ...]
+
+
+Item = str | Many | Not
+
+
+@lru_cache(maxsize=512)
+def path_filter(glob: str) -> Matcher:
+    """What a filter on paths means.
+
+    As in gitignore: without a slash it means that name at any depth, `*` stays within a name, `**` does not,
+    and what is below a matching folder matches too. Braces hold alternatives.
+    """
+    body = glob.strip().removeprefix("./")
+    anchored = "/" in body.rstrip("/")
+    body = body.strip("/")
+    if body in ("", "**"):
+        return re.compile(ANY, re.DOTALL)
+    read = _Reader(body).read()
+    return _matcher([one if anchored else (FOLDERS, *one) for one in read], glob, below="(?:/.*)?")
+
+
+@lru_cache(maxsize=1024)
+def manifest_glob(glob: str) -> Matcher:
+    """What a manifest's pattern means: as picomatch reads it, with dot files matched."""
+    negated = glob.startswith("!") and not glob.startswith("!(")
+    wanted: list[tuple[Item, ...]] = []
+    unwanted: list[tuple[Item, ...]] = []
+    for one in _Reader(glob[negated:].removeprefix("./"), as_picomatch=True).read():
+        wanted.append(_with_stars(one))
+        for at, item in enumerate(one):
+            if isinstance(item, Not):
+                unwanted += [_with_stars((*one[:at], *choice, *one[at + 1 :])) for choice in item.choices]
+    matcher = _matcher(wanted, glob)
+    if unwanted:
+        matcher = _Unless(matcher, _matcher(unwanted, glob))
+    return _Unless(re.compile(ANY, re.DOTALL), matcher) if negated else matcher
+
+
+def _with_stars(items: Iterable[Item]) -> tuple[Item, ...]:
+    return tuple(STAR if isinstance(item, Not) else item for item in items)
+
+
+@dataclass(frozen=True, slots=True)
+class _Unless:
+    """What one glob means and another does not."""
+
+    wanted: Matcher
+    unwanted: Matcher
+
+    def fullmatch(self, path: str) -> bool:
+        return bool(self.wanted.fullmatch(path)) and not self.unwanted.fullmatch(path)
+
+
+def _matcher(choices: Sequence[Sequence[Item]], glob: str, below: str = "") -> Matcher:
+    expressions = [expression(one) for one in choices]
+    if None not in expressions:
+        either = "|".join(one for one in expressions if one is not None)
+        return re.compile(f"(?:{either}){below}" if len(expressions) > 1 else either + below, re.DOTALL)
+    if sum(map(_size, choices)) > _MOST_IN_AUTOMATON:
+        raise InvalidInput(f"The glob {_start(glob)} has too many alternatives.", _SHORTER)
+    return _Automaton([*map(tuple, choices), *(((*one, "/", ANY) for one in choices) if below else ())])
+
+
+def _size(items: Sequence[Item]) -> int:
+    return sum(1 if isinstance(item, str) else 2 + sum(map(_size, item.choices)) for item in items)
+
+
+def _start(glob: str) -> str:
+    return glob if len(glob) <= 60 else f"{glob[:60]}…"
+
+
+# --- a regular expression that does not backtrack -------------------------------------------------
+
+
+def expression(items: Sequence[Item]) -> str | None:
+    """An expression that fully matches what the items mean, in time that grows with the text; None if there is none.
+
+    Between two stars that may cross the same things the first match is as good as any later one: what lies between
+    them, the second star takes as well. So it is tried alone, in an atomic group. That does not hold for groups that
+    repeat, nor for FOLDERS behind part of a name; and behind ANY a star within names would be tried at each character.
+    """
+    blocks: list[list[str]] = [[]]  # each but the first begins with a star that crosses slashes
+    for item in items:
+        if not isinstance(item, str):
+            return None
+        block = blocks[-1]
+        last = block[-1] if block else ""
+        if item in _CROSSING and last in _CROSSING:
+            block[-1] = FOLDERS if item == last == FOLDERS else ANY
+        elif item == STAR and last in (STAR, ANY):
+            continue
+        elif item in _CROSSING:
+            if item == FOLDERS and not (last in ("", "/") or (len(blocks) == 1 and STAR not in block)):
+                return None
+            blocks.append([item])
+        else:
+            block.append(item)
+    if any(one[:1] == [ANY] and STAR in one and one[1] != "/" for one in blocks):
+        return None
+    rest = ANY if blocks[1:] and blocks[-1] == [ANY] else ""  # it takes whatever is left: no other match is looked for
+    *before, end = blocks[:-1] if rest else blocks
+    return "".join([f"(?>{_block(one, is_last=False)})" for one in before if one] + [_block(end, is_last=True), rest])
+
+
+def _block(items: Sequence[str], *, is_last: bool) -> str:
+    """What begins with a star that crosses slashes, up to the next; in the last one, the last star goes to the end."""
+    starts = [0, *(at for at, item in enumerate(items) if item == STAR and at), len(items)]
+    *first, final = (items[a:b] for a, b in pairwise(starts))
+    each = [f"(?>{_lazy(part)})" if part[0] == STAR else ("".join if is_last else _lazy)(part) for part in first]
+    return "".join([*each, "".join(final) if is_last else _lazy(final)])
+
+
+def _lazy(part: Sequence[str]) -> str:
+    return "".join([_LAZY.get(one, one) for one in part])
+
+
+# --- an automaton ---------------------------------------------------------------------------------
+
+
+class _Automaton:
+    """All ways through the items at once: a set of states, as bits, goes from one character to the next."""
+
+    def __init__(self, choices: Iterable[Sequence[Item]]) -> None:
+        self._moves: list[list[tuple[str, int]]] = []  # of each state: what it takes and where that leads
+        self._free: list[list[int]] = []  # where it leads without taking anything
+        start, self._end = self._state(), self._state()
+        for choice in choices:
+            self._add(choice, start, self._end)
+        self._reached = [self._closure(state) for state in range(len(self._moves))]
+        self._first = self._reached[start]
+        self._steps: dict[tuple[int, str], int] = {}
+
+    def fullmatch(self, path: str) -> bool:
+        """Whether the whole path is meant."""
+        states = self._first
+        for character in path:
+            if not states:
+                return False
+            known = self._steps.get((states, character))
+            states = self._step(states, character) if known is None else known
+        return bool(states >> self._end & 1)
+
+    def _step(self, states: int, character: str) -> int:
+        if len(self._steps) >= _REMEMBERED:
+            self._steps.clear()
+        found = 0
+        left = states
+        while left:
+            state = (left & -left).bit_length() - 1
+            left &= left - 1
+            for taken, to in self._moves[state]:
+                if _takes(taken)(character):
+                    found |= self._reached[to]
+        self._steps[states, character] = found
+        return found
+
+    def _state(self) -> int:
+        self._moves.append([])
+        self._free.append([])
+        return len(self._moves) - 1
+
+    def _add(self, items: Sequence[Item], state: int, end: int) -> None:
+        """Ways from one state to the other."""
+        for item in items:
+            to = self._state()
+            if isinstance(item, Many):
+                again = self._state()
+                self._free[state].append(again)
+                for choice in item.choices:
+                    self._add(choice, again, to)
+                self._free[to].append(again)
+                if item.may_be_none:
+                    self._free[again].append(to)
+            elif item in (STAR, ANY):
+                self._free[state].append(to)
+                self._moves[to].append(("[^/]" if item == STAR else ".", to))
+            elif item == FOLDERS:
+                inside = self._state()
+                self._free[state] += [inside, to]
+                self._moves[inside] += [(".", inside), ("/", to)]
+            else:
+                assert isinstance(item, str)
+                self._moves[state].append((item, to))
+            state = to
+        self._free[state].append(end)
+
+    def _closure(self, state: int) -> int:
+        found, waiting = 0, [state]
+        while waiting:
+            one = waiting.pop()
+            if not found >> one & 1:
+                found |= 1 << one
+                waiting += self._free[one]
+        return found
+
+
+@cache
+def _takes(one: str) -> Callable[[str], object]:
+    return re.compile(one, re.DOTALL).fullmatch
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+class _Reader:
+    """Reads a glob into sequences of items, one for each way to choose among the alternatives in it."""
+
+    def __init__(self, glob: str, *, as_picomatch: bool = False) -> None:
+        if len(glob) > MOST_CHARACTERS:
+            raise InvalidInput(f"The glob {_start(glob)} has {len(glob)} characters.", f"At most {MOST_CHARACTERS}.")
+        self._glob = glob
+        self._as_picomatch = as_picomatch
+        self._closing = self._pairs()
+
+    def read(self) -> list[tuple[Item, ...]]:
+        """What is to be matched, each sequence by itself; InvalidInput where there are too many."""
+        return self._between(0, len(self._glob))
+
+    def _pairs(self) -> dict[int, int]:
+        """Where each group that is closed ends; in picomatch's reading, one of parentheses ends with the glob."""
+        pairs: dict[int, int] = {}
+        open_at: dict[str, list[int]] = {"{": [], "(": []}
+        at = 0
+        while at < len(self._glob):
+            match self._glob[at]:
+                case "\\":
+                    at += 1
+                case "{":
+                    open_at["{"].append(at)
+                case "}" if open_at["{"]:
+                    pairs[open_at["{"].pop()] = at
+                case "(" if self._as_picomatch and at and self._glob[at - 1] in "?*+@!":
+                    open_at["("].append(at)
+                case ")" if open_at["("]:
+                    pairs[open_at["("].pop()] = at
+            at += 1
+        pairs |= dict.fromkeys(open_at["("], len(self._glob))
+        ends: list[int] = []
+        for start in sorted(pairs):
+            ends = [end for end in ends if end > start]
+            ends.append(pairs[start])
+            if len(ends) > _MOST_DEPTH:
+                raise InvalidInput(f"The groups in {_start(self._glob)} are nested too deep.", _SHORTER)
+        return pairs
+
+    def _between(self, start: int, end: int) -> list[tuple[Item, ...]]:
+        found: list[list[Item]] = [[]]
+        at = start
+        while at < end:
+            choices, at = self._next(at, start, end)
+            if len(choices) > 1:
+                found = [[*one, *choice] for one in found for choice in choices]
+            else:
+                for one in found:
+                    one += choices[0]
+            if len(found) > _MOST_CHOICES or sum(map(len, found)) > _MOST_ITEMS:
+                raise InvalidInput(f"The glob {_start(self._glob)} has too many alternatives.", _SHORTER)
+        return list(map(tuple, found))
+
+    def _next(self, at: int, start: int, end: int) -> tuple[list[tuple[Item, ...]], int]:
+        """What stands at a place, as alternatives, and where it goes on."""
+        glob, character = self._glob, self._glob[at]
+        if self._closing.get(at + 1, 0) and character in "?*+@!" and glob[at + 1] == "(":
+            return self._extended(at)
+        if character == "*":
+            return self._stars(at, start, end)
+        if character == "?":
+            return [("[^/]",)], at + 1
+        if character == "[" and (close := glob.find("]", at + 2, end)) > 0 and (one := _set(glob[at + 1 : close])):
+            return [(one,)], close + 1
+        if character == "{" and at in self._closing:
+            return self._braces(at)
+        if character == "\\" and at + 1 < end:
+            return [(re.escape(glob[at + 1]),)], at + 2
+        return [(re.escape(character),)], at + 1
+
+    def _stars(self, at: int, start: int, end: int) -> tuple[list[tuple[Item, ...]], int]:
+        glob, after = self._glob, at
+        while after < end and glob[after] == "*":
+            after += 1
+        if after - at > 1:
+            is_whole = at == start or glob[at - 1] == "/"
+            if is_whole and after < end and glob[after] == "/":
+                return [(FOLDERS,)], after + 1
+            if not self._as_picomatch or (is_whole and after == end):
+                return [(ANY,)], after
+        return [(STAR,)], after
+
+    def _braces(self, at: int) -> tuple[list[tuple[Item, ...]], int]:
+        close = self._closing[at]
+        parts = self._split(at + 1, close, ",")
+        if self._as_picomatch and len(parts) == 1:
+            if span := _RANGE.fullmatch(self._glob, at + 1, close):
+                low, high = sorted((int(span[1]), int(span[2])))
+                return [tuple(str(number)) for number in range(low, high + 1)], close + 1
+            return [("\\{", *one, "\\}") for one in self._between(at + 1, close)], close + 1
+        return [one for a, b in parts for one in self._between(a, b)], close + 1
+
+    def _extended(self, at: int) -> tuple[list[tuple[Item, ...]], int]:
+        """Picomatch's groups: one of several, none or one, any number, none of them."""
+        kind, close = self._glob[at], self._closing[at + 1]
+        choices = [one for a, b in self._split(at + 2, close, "|") for one in self._between(a, b)]
+        if kind == "!":
+            return [(Not(tuple(map(_with_stars, choices))),)], close + 1
+        if kind in "+*":
+            return [(Many(tuple(map(_with_stars, choices)), kind == "*"),)], close + 1
+        return [*choices, ()] if kind == "?" else choices, close + 1
+
+    def _split(self, start: int, end: int, mark: str) -> list[tuple[int, int]]:
+        """The parts between marks that stand in no inner group."""
+        parts, at, first = [], start, start
+        while at < end:
+            if self._glob[at] == mark:
+                parts.append((first, at))
+                first = at + 1
+            at = self._closing.get(at, at) + 1 + (self._glob[at] == "\\")
+        return [*parts, (first, end)]
+
+
+def _set(inside: str) -> str:
+    """A set of characters as an expression, which never takes a slash; "" if it is none."""
+    negated = inside[:1] in ("!", "^")
+    members = "".join("-".join(map(re.escape, filter(None, one))) for one in _MEMBER.findall(inside[negated:]))
+    found = f"[^/{members}]" if negated else f"(?!/)[{members}]"
+    try:
+        re.compile(found)
+    except re.error:  # such as a range from z to a
+        return ""
+    return found
