@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from refdesk.store.skills import SqliteSkillStore
     from refdesk.toolsets.contract import Toolset
 
+_READING = ("tree_sitter", "tree_sitter_language_pack", "selectolax", "markdown_it", "yaml", "pypdf", "docx")
 EmbedderMaker = Callable[[Settings], Embedder | None]
 
 
@@ -127,7 +128,19 @@ def _folder(
         known_skipped=known_skipped,
         rules_fingerprint=rules_fingerprint,
         allow_secrets=allow_secrets,
+        readers=_readers(),
     )
+
+
+def _readers() -> str:
+    """What decides whether a content can be read: this version, and the libraries that are installed now."""
+    from importlib.util import find_spec
+
+    from refdesk import __version__
+
+    found = (find_spec(name) for name in _READING)
+    files = [Path(one.origin).stat() for one in found if one is not None and one.origin]
+    return f"{__version__} {[(one.st_size, one.st_mtime_ns) for one in files]}"
 
 
 def _why(root: Path, relative: str, settings: Settings) -> Found | Skipped:

@@ -198,7 +198,7 @@ class Desk:
         collection = self.ensure_collection(
             name or self._name_for(folder, kind), kind, root=str(folder), description=description
         )
-        source = self._folder_source(collection)
+        source = self._folder_source(collection, anew=force)
         facts = self._parts.facts(folder, kind)
         cut_anew = facts.get("manifests", "") != collection.properties.get("manifests", "")
         writer = self._writer(self._parts.parser(folder, kind), progress)
@@ -213,8 +213,8 @@ class Desk:
         if self.embedder is not None and only is None:
             report.embedded += embed_rest(self.store, self.embedder, collection.name, progress or Progress())
         properties = {**collection.properties, **facts}
+        properties["rules"] = source.fingerprint(only_rejected=only is not None)
         if only is None:
-            properties["rules"] = source.fingerprint()
             properties.pop(_INDEXING, None)
         self.store.put_collection(replace(collection, properties=properties))
         return report
@@ -291,13 +291,14 @@ class Desk:
         ]
         return len(states.keys() - changed), changed
 
-    def _folder_source(self, collection: Collection) -> Source:
+    def _folder_source(self, collection: Collection, *, anew: bool = False) -> Source:
+        """The folder's files; `anew` asks about all of them what is known of some: that they give nothing."""
         return self._parts.folder(
             Path(collection.root),
             max_file_bytes=self.settings.max_file_bytes,
             known=self.store.file_states(collection.name),
-            known_skipped={one.path: one.reason for one in self.store.skipped(collection.name)},
-            rules_fingerprint=collection.properties.get("rules", ""),
+            known_skipped={} if anew else {one.path: one.reason for one in self.store.skipped(collection.name)},
+            rules_fingerprint="" if anew else collection.properties.get("rules", ""),
             allow_secrets=self.settings.allow_secrets,
         )
 

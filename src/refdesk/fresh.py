@@ -12,13 +12,15 @@ from urllib.parse import unquote_to_bytes
 from refdesk.beneath import open_real, read_most
 from refdesk.compare import content_hash
 from refdesk.desk import Desk
-from refdesk.errors import LibraryBusy, LoadFailed, StoreError
+from refdesk.errors import LibraryBusy, LoadFailed, ParseFailed, StoreError
 from refdesk.model import Chunk, Collection, Content, Document, Hit
+from refdesk.progress import Progress
 
 # What indexing takes, guessed high.
 _SECONDS_A_WRITE = 0.05  # a transaction with its indexes
 _SECONDS_A_FILE = 0.003
 _SECONDS_A_BYTE = 1e-6
+_PATIENCE_S = 2.0  # after which no further file is begun, if they take longer than guessed
 _MOST_FILES = 1_000  # that are weighed for one answer
 
 
@@ -60,12 +62,18 @@ class Refresher:
             return Refreshed(pending=pending, note=_waiting(pending))
         try:
             report = self._desk.index(
-                Path(collection.root), collection.kind, name=collection.name, only=fitting, wait=False
+                Path(collection.root),
+                collection.kind,
+                name=collection.name,
+                only=fitting,
+                wait=False,
+                progress=Progress(until=time.monotonic() + _PATIENCE_S),
             )
         except LibraryBusy:
             return Refreshed(pending=tuple(changed), note="another process is writing; changed files wait")
-        except (LoadFailed, StoreError) as error:
+        except (LoadFailed, ParseFailed, StoreError) as error:
             return Refreshed(pending=tuple(changed), note=f"{error.message.rstrip('.')}; changed files wait")
+        pending = (*pending, *report.waiting)
         indexed = report.written + report.removed + report.moved
         return Refreshed(indexed=indexed, pending=pending, note=_waiting(pending) if pending else "")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -33,14 +34,14 @@ _LONG_BYTES = 200_000  # parsed and embedded in less than a second
 
 
 class ParsePool(Protocol):
-    """Parses contents, in this process or in several; answers come in the order of the contents."""
+    """Parses contents in other processes; answers come in the order of the contents."""
 
     def parse_all(
-        self, contents: Iterable[Content], chunking: Chunking, missing: Missing, size: int = 0
-    ) -> Iterator[tuple[Content, Prepared | Skipped]]:
+        self, contents: Iterable[Content], chunking: Chunking, missing: Missing, size: int = 0, until: float = math.inf
+    ) -> Iterator[tuple[Content, Prepared | Skipped | None]]:
         """Each content as found; `missing` tells which vectors have to be made, and is asked from any thread.
 
-        `size` says how many bytes will come, as far as that is known.
+        `size` says how many bytes will come, as far as that is known.  What has not begun `until` then is None.
         """
 
 
@@ -82,8 +83,7 @@ class Writer:
             self._write_changed(collection, source, changed, states, gone, force, report)
             self._remove(collection, gone, report)
             report.files = len(found) - (len(report.skipped) - not_entered)
-            if only is None:
-                self._note_skipped(collection.name, [*report.skipped, *report.errors])
+            self._note_skipped(collection.name, [*report.skipped, *report.errors], only)
         report.seconds = time.perf_counter() - started
         return report
 
@@ -165,15 +165,18 @@ class Writer:
                 yield content
 
         size = sum(one.size for one in changed)
-        self._write(collection, fresh(), known, report, size, lambda content: source.reject(by_path[content.path]))
+        self._write(
+            collection, fresh(), known, report, size, lambda content: source.reject(by_path[content.path], content)
+        )
         if touches:
             self._store.apply(Batch(collection=collection.name, touches=tuple(touches)))
         self._progress.step(len(changed), len(changed), "done")
 
-    def _note_skipped(self, name: str, left_out: list[Skipped]) -> None:
-        if {(one.path, one.reason) for one in left_out} != {
-            (one.path, one.reason) for one in self._store.skipped(name)
-        }:
+    def _note_skipped(self, name: str, left_out: list[Skipped], only: set[str] | None) -> None:
+        before = self._store.skipped(name)
+        if only is not None:
+            left_out = [*(one for one in before if one.path not in only), *left_out]
+        if {(one.path, one.reason) for one in left_out} != {(one.path, one.reason) for one in before}:
             self._store.replace_skipped(name, left_out)
 
     def _known(self, state: FileState | None) -> Document | None:
@@ -193,7 +196,12 @@ class Writer:
         made = Embedded()
         missing = self._store.missing_vectors
         with without_collections():
-            for content, found in self._pool.parse_all(contents, collection.chunking, missing, size):
+            for content, found in self._pool.parse_all(
+                contents, collection.chunking, missing, size, self._progress.until
+            ):
+                if found is None:
+                    report.waiting.append(content.path)
+                    continue
                 if isinstance(found, Skipped):
                     report.leave_out(found)
                     reject(content)

@@ -43,11 +43,11 @@ class Source(Protocol):
     def read(self, found: Found) -> Content:
         """The bytes of one of them."""
 
-    def reject(self, found: Found) -> None:
-        """Remembers that this content gives nothing, so that it is not read again until it changes."""
+    def reject(self, found: Found, content: Content) -> None:
+        """Remembers that this content gives nothing, so that it is not read again until it or its reader changes."""
 
-    def fingerprint(self) -> str:
-        """After a walk: what decided, to be given to the next walk."""
+    def fingerprint(self, *, only_rejected: bool = False) -> str:
+        """After a walk: what decided, to be given to the next walk; the rules as before where few files were read."""
 
 
 class Parser(Protocol):

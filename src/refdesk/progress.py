@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -15,6 +16,7 @@ class Progress:
 
     report: Callable[[int, int, str], None] = lambda done, total, what: None
     cancelled: Callable[[], bool] = lambda: False
+    until: float = math.inf  # on time.monotonic(): what has not begun by then is left for another run
 
     def step(self, done: int, total: int, what: str) -> None:
         if self.cancelled():
@@ -38,6 +40,7 @@ class Report:
     references: int = 0
     skipped: list[Skipped] = field(default_factory=list)
     errors: list[Skipped] = field(default_factory=list)
+    waiting: list[str] = field(default_factory=list)  # paths that were left for another run
     seconds: float = 0.0
     document_ids: list[str] = field(default_factory=list)
     written_ids: list[str] = field(default_factory=list)

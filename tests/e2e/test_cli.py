@@ -10,12 +10,14 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from refdesk.commands.desk import told_on_stderr
 from tests.mcp_client.stdio import environment
+from tests.unit.parse.test_office import pdf
 
 CODE = {
     "app/login.py": 'def handle_login(user):\n    """Opens a session for the user."""\n    return open_session(user)\n',
@@ -37,9 +39,11 @@ def shop(tmp_path: Path) -> Path:
     return root
 
 
-def run(library: Path, *arguments: str, code: int = 0, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
+def run(
+    library: Path, *arguments: str, code: int = 0, cwd: Path | None = None, env: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "refdesk", "--library", str(library), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False, cwd=cwd)
+    done = subprocess.run(command, capture_output=True, text=True, env=env or environment(), check=False, cwd=cwd)
     assert done.returncode == code, (done.stdout, done.stderr)
     assert "Traceback" not in done.stderr
     return done
@@ -154,6 +158,23 @@ def test_status_says_why(tmp_path: Path, shop: Path) -> None:
     assert (inner["documents"], inner["unchanged"], inner["changed"]) == (2, 1, ["app/pay.py"])
     assert (inner["skipped_total"], inner["up_to_date"]) == (0, False)
     assert run(library, "status", str(tmp_path), code=3).stderr
+
+
+@pytest.mark.parametrize("flags", [(), ("--force",)])
+def test_what_an_extra_reads_is_read_once_it_is_installed(tmp_path: Path, flags: tuple[str, ...]) -> None:
+    pytest.importorskip("pypdf")
+    root, without = tmp_path / "papers", tmp_path / "without"
+    root.mkdir()
+    without.mkdir()
+    (root / "a.pdf").write_bytes(pdf(["Whales sing."]))
+    (without / "pypdf.py").write_text("raise ImportError\n")
+    env = environment()
+    env["PYTHONPATH"] = os.pathsep.join((str(without), env["PYTHONPATH"]))
+    library, index = tmp_path / "library", ("index", str(root), "--kind", "files", "--json")
+    (skipped,) = json.loads(run(library, *index, env=env).stdout)["skipped"]
+    assert "pip install 'refdesk[office]'" in str(skipped)
+    assert json.loads(run(library, *index, env=env).stdout)["skipped"] == [skipped]
+    assert json.loads(run(library, *index, *flags).stdout)["written"] == 1
 
 
 def test_status_sees_that_an_empty_file_was_filled(tmp_path: Path, shop: Path) -> None:

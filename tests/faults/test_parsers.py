@@ -10,10 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from refdesk.model import Chunking, Content, Skipped
+from refdesk.desk import Desk
+from refdesk.fresh import Refresher
+from refdesk.model import Chunking, Content, Query, Skipped
 from refdesk.parse import AnyParser
 from refdesk.parse.pool import Pool
 from refdesk.prepare import Prepared
+from tests.conftest import Tree
 from tests.mcp_client.stdio import StdioClient
 
 ENDLESS = b"s#a"  # Perl's scanner never comes to an end of it
@@ -36,7 +39,7 @@ def test_a_file_that_crashes_stalls_or_fills_the_memory_is_the_only_one_skipped(
     reasons = {path: one.reason for path, one in found.items() if isinstance(one, Skipped)}
     assert reasons.keys() == {"a.rb", "a.pl", "a.cs"}
     assert "crashed" in reasons["a.rb"]
-    assert reasons["a.pl"] == "reading it took longer than 4 s"
+    assert reasons["a.pl"] == "reading it took longer than 3 s"
     assert "memory" in reasons["a.cs"]
 
 
@@ -45,6 +48,33 @@ def test_a_worker_that_is_killed_from_outside_is_replaced() -> None:
     for pid in children(os.getpid()):
         os.kill(pid, signal.SIGKILL)
     assert isinstance(parsed(("a.py", GOOD))["a.py"], Prepared)
+
+
+def test_a_skip_is_remembered_until_the_file_or_its_reader_changes(desk: Desk, tree: Tree) -> None:
+    root = tree({"a.py": GOOD.decode(), "a.pl": ENDLESS.decode()})
+    assert [one.path for one in desk.index(root, "code", name="app").errors] == ["a.pl"]
+    os.utime(root / "a.pl", (1, 1))
+    again = desk.index(root, "code", name="app")
+    assert not again.errors  # its content is known to be the same: nobody read it
+    assert [one.reason for one in again.skipped] == ["reading it took longer than 3 s"]
+    assert [one.path for one in desk.index(root, "code", name="app", force=True).errors] == ["a.pl"]
+    (root / "a.pl").write_text("sub harmless { return 1 }\n")
+    assert desk.index(root, "code", name="app").written == 1
+    assert desk.store.skipped("app") == []
+
+
+def test_a_refresh_takes_one_such_file_at_a_time_and_remembers_it(desk: Desk, tree: Tree) -> None:
+    root = tree({"a.py": GOOD.decode()})
+    desk.index(root, "code", name="app")
+    tree({"a.pl": ENDLESS.decode(), "b.pl": "m#", "b.py": GOOD.decode().replace("frobnicate", "defenestrate")})
+    waiting: list[set[str]] = []
+    for _ in range(3):
+        Refresher(desk).refresh(desk.collection("app"))
+        waiting.append(set(desk.freshness(desk.collection("app"))[1]))
+    assert len(waiting[0]) < 3
+    assert waiting[2] == set()
+    assert {one.path for one in desk.store.skipped("app")} == {"a.pl", "b.pl"}
+    assert desk.search(Query(text="defenestrate")).hits
 
 
 def test_the_server_survives_them_and_answers_others_meanwhile(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ _TICK_S, _IDLE_TICK_S = 0.5, 5.0
 _SLACK = 5.0  # by the clock a file may take this many times its processor time, and
 _SLACK_S = 20.0  # this much more: the machine may be busy with other things
 _EMBEDDING_S = 120.0
+_TRY_LATER = "Try again; if it stays so, what the log says before this tells why."
 _TIMED_OUT = -getattr(signal, "SIGPROF", 0)
 _HAS_PROC = Path("/proc/self/statm").exists()  # then the worker limits its own memory
 # -P: what lies in the current folder, which may be anybody's, is not imported.
@@ -38,7 +39,11 @@ class Worker:
 
     def __init__(self) -> None:
         command = [sys.executable, "-P", "-c", _START, *filter(None, sys.path)]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True)
+        pipe = subprocess.PIPE
+        try:
+            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True)
+        except OSError as error:
+            raise ParseFailed(f"A process that reads files can't be started: {error.strerror}.", _TRY_LATER) from error
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._requests, self._answers = self._process.stdin, self._process.stdout
@@ -92,8 +97,7 @@ class Worker:
             except EOFError as error:
                 self.end()
                 raise ParseFailed(
-                    f"A process that reads files could not be started (status {self._process.returncode}).",
-                    "Its own message is in the log.",
+                    f"A process that reads files ended as it started (status {self._process.returncode}).", _TRY_LATER
                 ) from error
             self._is_ready = True
 
@@ -148,7 +152,7 @@ class Crew:
         self._lock = threading.Lock()
         self._all: set[Worker] = set()
         self._idle: list[Worker] = []
-        self._waiting: deque[queue.SimpleQueue[Worker]] = deque()
+        self._waiting: deque[queue.SimpleQueue[Worker | None]] = deque()  # None: the turn to start one
         self._watches = False
 
     @contextlib.contextmanager
@@ -173,20 +177,21 @@ class Crew:
                 self._forget(worker)
             if len(self._all) < most:
                 return self._started()
-            turn: queue.SimpleQueue[Worker] = queue.SimpleQueue()
+            turn: queue.SimpleQueue[Worker | None] = queue.SimpleQueue()
             self._waiting.append(turn)
-        return turn.get()
+        handed = turn.get()
+        if handed is not None:
+            return handed
+        with self._lock:
+            return self._started()
 
     def _give(self, worker: Worker) -> None:
         with self._lock:
             if not worker.is_alive:
                 self._forget(worker)
-                if not self._waiting:
-                    return
-                worker = self._started()
             if self._waiting:
-                self._waiting.popleft().put(worker)
-            else:
+                self._waiting.popleft().put(worker if worker in self._all else None)
+            elif worker in self._all:
                 worker.idle_since = time.monotonic()
                 self._idle.append(worker)
 

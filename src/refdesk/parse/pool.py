@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,7 +17,7 @@ from refdesk.parse.worker import unpacked
 from refdesk.ports import Embedder, Parser
 from refdesk.prepare import Missing, Prepared
 
-Answer = tuple[Content, Prepared | Skipped]
+Answer = tuple[Content, Prepared | Skipped | None]
 
 _BYTES_A_WORKER = 1_500_000  # parsed sooner than another worker starts
 _GROUP_BYTES = 200_000
@@ -30,6 +32,7 @@ class _Run:
     chunking: Chunking
     missing: Missing
     embedder: Embedder | None
+    until: float
     busy: set[Worker] = field(default_factory=set)
     is_over: bool = False
 
@@ -46,20 +49,24 @@ class Pool:
         self._count = workers or min(8, os.cpu_count() or 1)
 
     def parse_all(
-        self, contents: Iterable[Content], chunking: Chunking, missing: Missing, size: int = 0
+        self, contents: Iterable[Content], chunking: Chunking, missing: Missing, size: int = 0, until: float = math.inf
     ) -> Iterator[Answer]:
-        """Each content with what was found in it, or with why it is left out, in the order given."""
+        """Each content with what was found in it, or with why it is left out, in the order given.
+
+        With None where it had not begun `until` then.
+        """
         wanted = min(self._count, 1 + size // _BYTES_A_WORKER)
         embedder = self._embedder if wanted > 1 else None
-        run = _Run(chunking, missing, embedder)
+        run = _Run(chunking, missing, embedder, until)
+        groups = _grouped(contents, _GROUP_FILES if until == math.inf else 1)
         if wanted == 1:
-            for group in _grouped(contents):
+            for group in groups:
                 yield from self._parse(group, run)()
             return
         waiting: deque[Future[Callable[[], list[Answer]]]] = deque()
         threads = ThreadPoolExecutor(wanted, thread_name_prefix="parse")
         try:
-            for group in _grouped(contents):
+            for group in groups:
                 waiting.append(threads.submit(self._parse, group, run))
                 while len(waiting) > _AHEAD * wanted:
                     yield from waiting.popleft().result()()
@@ -78,6 +85,9 @@ class Pool:
         parts: list[Callable[[], list[Answer]]] = []
         rest, is_suspect = group, False
         while rest and not run.is_over:
+            if time.monotonic() > run.until:
+                parts.append(partial(list, [(content, None) for content in rest]))
+                break
             with CREW.one(self._count, unused=is_suspect) as worker:
                 run.busy.add(worker)
                 is_new = worker.used == 0
@@ -100,13 +110,13 @@ def _answered(contents: Sequence[Content], answers: Sequence[bytes], embedded: b
     return list(zip(contents, unpacked(answers, embedded), strict=True))
 
 
-def _grouped(contents: Iterable[Content]) -> Iterator[list[Content]]:
+def _grouped(contents: Iterable[Content], most: int) -> Iterator[list[Content]]:
     group: list[Content] = []
     size = 0
     for content in contents:
         group.append(content)
         size += len(content.data)
-        if size >= _GROUP_BYTES or len(group) >= _GROUP_FILES:
+        if size >= _GROUP_BYTES or len(group) >= most:
             yield group
             group, size = [], 0
     if group:

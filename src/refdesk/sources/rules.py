@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -19,21 +19,21 @@ class RuleState:
 
     settings: list[Any]
     folders: dict[str, list[Any]] = field(default_factory=dict)
-    rejected: dict[str, list[int]] = field(default_factory=dict)
+    rejected: dict[str, list[Any]] = field(default_factory=dict)  # size, time and hash
+    readers: str = ""  # which parsers rejected them
 
     @classmethod
     def parse(cls, fingerprint: str) -> RuleState:
         """The state that a fingerprint stands for; an empty state for one that can't be read."""
         try:
             found = json.loads(fingerprint) if fingerprint else {}
-            return cls(list(found["settings"]), dict(found["folders"]), dict(found["rejected"]))
+            return cls(list(found["settings"]), dict(found["folders"]), dict(found["rejected"]), found["readers"])
         except (ValueError, TypeError, KeyError):
             return cls([])
 
     def fingerprint(self) -> str:
         """The state as a string."""
-        found = {"settings": self.settings, "folders": self.folders, "rejected": self.rejected}
-        return json.dumps(found, sort_keys=True, separators=(",", ":"))
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
 
 
 def settings_of(

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
 
 from refdesk.beneath import listed_folder, opened_folder
+from refdesk.compare import content_hash
 from refdesk.errors import LoadFailed, ParseFailed
 from refdesk.model import Content, FileState, Found, Skipped
 from refdesk.sources.allowed import PRIVATE, why_private
@@ -35,6 +37,7 @@ class FolderSource:
         known_skipped: Mapping[str, str] | None = None,
         rules_fingerprint: str = "",
         allow_secrets: Sequence[str] = (),
+        readers: str = "",
     ) -> None:
         self.root = os.path.abspath(root)  # noqa: PTH100 - resolved when it was allowed: no link is followed now
         self._max = max_file_bytes
@@ -42,6 +45,9 @@ class FolderSource:
         self._known = known or {}
         self._known_skipped = known_skipped or {}
         self._before = RuleState.parse(rules_fingerprint)
+        self._readers = readers
+        if self._before.readers != readers:  # another version or another extra may read what these could not
+            self._before.rejected.clear()
         self._now = RuleState([])
 
     def walk(self) -> Iterator[Found | Skipped]:
@@ -55,7 +61,8 @@ class FolderSource:
 
     def _walk(self, top: int | None) -> Iterator[Found | Skipped]:
         layer, outside = outer_layer(self.root)
-        self._now = RuleState(settings_of(self._max, self._allow_secrets, outside, layer.ignore_case))
+        settings = settings_of(self._max, self._allow_secrets, outside, layer.ignore_case)
+        self._now = RuleState(settings, readers=self._readers)
         unchanged = self._before.settings == self._now.settings
         folders = self._known_folders() if unchanged else frozenset[str]()
         pending: list[_Frame] = [(self.root, "", layer, unchanged)]
@@ -79,18 +86,27 @@ class FolderSource:
         """The bytes of a found file; LoadFailed when it is gone or changed, ParseFailed when nobody can read it."""
         content = read_inside(self.root, found, self._max)
         reason = why_private(f"{self.root}/{found.path}", content.data, self._allow_secrets)
-        if reason := reason or why_binary(found.path, content.data) or why_not_written(found.path, content.data):
-            self.reject(found)
+        reason = reason or why_binary(found.path, content.data) or why_not_written(found.path, content.data)
+        before = self._before.rejected.get(found.path)
+        if not reason and before is not None and before[2] == content_hash(content):
+            reason = self._why_rejected(found.path)
+        if reason:
+            self.reject(found, content)
             raise ParseFailed(reason)
         return content
 
-    def reject(self, found: Found) -> None:
-        """Remembers, in the fingerprint, that this content gives nothing, until the file changes."""
-        self._now.rejected[found.path] = [found.size, found.modified_ns]
+    def reject(self, found: Found, content: Content) -> None:
+        """Remembers, in the fingerprint, that this content gives nothing, until it or what reads it changes."""
+        self._now.rejected[found.path] = [found.size, found.modified_ns, content_hash(content)]
 
-    def fingerprint(self) -> str:
-        """What decided in the last walk and read, to be given to the next source of this folder."""
-        return self._now.fingerprint()
+    def fingerprint(self, *, only_rejected: bool = False) -> str:
+        """What decided in the last walk and read, to be given to the next source of this folder.
+
+        Where some files alone were looked at, the rules are those that decided about the others before.
+        """
+        if not only_rejected:
+            return self._now.fingerprint()
+        return replace(self._before, rejected=self._now.rejected, readers=self._readers).fingerprint()
 
     def _enter(
         self, folder: str, prefix: str, layer: Layer, unchanged: bool, entries: list[os.DirEntry[str]]
@@ -158,11 +174,16 @@ class FolderSource:
         if reason := why_not_stat(self.root, f"{folder}/{entry.name}", state, self._max):
             return Skipped(path=path, reason=reason)
         # Whatever the rules are now, what is in it was looked at before.
-        looked_at = before and self._before.rejected.get(path) == [state.st_size, state.st_mtime_ns]
-        if looked_at and not (before.startswith(PRIVATE) and self._allow_secrets):
-            self._now.rejected[path] = [state.st_size, state.st_mtime_ns]
-            return Skipped(path=path, reason=before)
+        kept = self._before.rejected.get(path, ())
+        if kept[:2] == [state.st_size, state.st_mtime_ns] and (reason := self._why_rejected(path)):
+            self._now.rejected[path] = self._before.rejected[path]
+            return Skipped(path=path, reason=reason)
         return Found(path=path, size=state.st_size, modified_ns=state.st_mtime_ns)
+
+    def _why_rejected(self, path: str) -> str:
+        """Why a content that was rejected before is rejected again, "" if it may be read by now."""
+        reason = self._known_skipped.get(path, "")
+        return "" if reason.startswith(PRIVATE) and self._allow_secrets else reason
 
     def _known_folders(self) -> frozenset[str]:
         """Every folder that has a known file below it: none of them is ignored while the rules are unchanged."""
