@@ -30,7 +30,7 @@ _SKIPPED_PARTS = frozenset(
         " newsfragments changes news",
     )
 )
-_TEST = re.compile(
+TEST = re.compile(
     r"(?:^|/)(?:[\w-]*tests?|testing|specs?|__tests__)(?:/|$)|(?:^|/)(?:test_|conftest)|[._-](?:test|spec)s?\."
 )
 _HISTORY = re.compile(r"change|history|news|release|whatsnew|authors|licen[sc]e|copying|version", re.IGNORECASE)
@@ -188,7 +188,7 @@ def _reserved() -> frozenset[str]:
 
 def _may_be_asked(name: str, path: str, query: str) -> bool:
     if name != "docs":
-        return not _TEST.search(path)
+        return not TEST.search(path)
     # A heading that the path repeats would be found by the path.
     words = set(re.findall(r"[a-z0-9]+", query.lower()))
     return not _HISTORY.search(path) and not words <= set(re.findall(r"[a-z0-9]+", path.lower()))

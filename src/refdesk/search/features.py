@@ -35,10 +35,13 @@ _KINDS = {
 }  # fmt: skip
 _OF_KIND = {kind: feature for feature, kinds in _KINDS.items() for kind in kinds}
 _USUAL_TOKENS = 100
+_PART = re.compile(r"-part-(\d+)$")
 # What a definition counts for that
 _ANOTHER_SPELLING = 0.6  # is spelt otherwise than it was typed
 _IN_PASSING = 0.6  # stands among others in its passage
 _NOT_ITS_OWN = 0.8  # is not, or not known to be, the member of what was named before it
+_OTHERWISE = 0.8  # is no function, type or value, as a keyword says
+_CONTINUED = 0.9  # began in an earlier part
 
 _PROSE = frozenset({"section", "preamble", "page", "paragraph", "file"})
 
@@ -124,24 +127,47 @@ def neighbours(passages: Sequence[StoredChunk], scores: Sequence[float]) -> list
 
 def _definition(stored: StoredChunk, asked: Understood) -> dict[str, float]:
     """Whether the passage defines the symbol that is asked for, one named on the way, or one that the words spell."""
+    if asked.whole and (value := _whole(stored, asked)):
+        return {"definition": value}
     defined = {_name_of(symbol) for symbol in stored.chunk.symbols}
     for position, name in enumerate(reversed(asked.names)):
         if name in defined:
             whole = len(defined) == 1 or name == _name_of(stored.chunk.title)
             if asked.kind == "symbol" and position == 0:
-                return {"definition": _meant(stored.chunk.symbols, asked, whole=whole)}
+                return {"definition": _meant(stored, asked, whole=whole) * _begun(stored)}
             return {"named": 1.0 if whole else 0.6}
     return {} if defined.isdisjoint(_spelt_names(asked.words)) else {"spelt name": 1.0}
 
 
-def _meant(symbols: Sequence[str], asked: Understood, *, whole: bool) -> float:
-    """How surely a definition is the one asked for: all of the passage, within its type, spelt as it was typed."""
+def _whole(stored: StoredChunk, asked: Understood) -> float:
+    """How surely the passage defines what all of the query names: a member of a type, or what follows a keyword."""
+    chunk, many = stored.chunk, len(asked.whole)
+    paths = [tuple(map(analyse.joined_name, symbol.split("."))) for symbol in chunk.symbols]
+    if not any(path[-many:] == asked.whole for path in paths):
+        return 0.0
+    value = 1.0 if len(paths) == 1 or asked.whole[-1] == _name_of(chunk.title) else _IN_PASSING
+    if asked.declared and _OF_KIND.get(chunk.kind, asked.declared) not in (asked.declared, "outline"):
+        value *= _OTHERWISE
+    if asked.spelt and not any(symbol.rpartition(".")[2] == asked.spelt for symbol in chunk.symbols):
+        value *= _ANOTHER_SPELLING
+    return value * _begun(stored)
+
+
+def _begun(stored: StoredChunk) -> float:
+    """Less than one where a definition was cut and does not begin here."""
+    return 1.0 if not (part := _PART.search(stored.chunk.key)) or part[1] == "1" else _CONTINUED
+
+
+def _meant(stored: StoredChunk, asked: Understood, *, whole: bool) -> float:
+    """How surely a definition is the one asked for: all of the passage, within its type or module, spelt as typed."""
+    symbols = stored.chunk.symbols
     as_typed = not asked.spelt or any(symbol.rpartition(".")[2] == asked.spelt for symbol in symbols)
     value = 1.0 if as_typed else _ANOTHER_SPELLING
     owned = asked.names[-2:]
     if len(owned) < 2:
         return value if whole else value * _IN_PASSING
     is_member = any(tuple(map(analyse.joined_name, symbol.split(".")))[-2:] == owned for symbol in symbols)
+    is_member = is_member or (whole and owned[0] in _modules(stored.document.path))
     return value if is_member else value * (_NOT_ITS_OWN if whole else _IN_PASSING)
 
 
@@ -167,6 +193,13 @@ def _terms_in(text: str) -> frozenset[str]:
 def _name_of(symbol: str) -> str:
     """The joined form of a symbol's own name: that of `Foo.handle_login` is `handlelogin`."""
     return analyse.joined_name(symbol.rpartition(".")[2])
+
+
+@lru_cache(maxsize=50_000)
+def _modules(path: str) -> tuple[str, ...]:
+    """What a module of this path may be called: by its file and by its folder."""
+    folder, _, file = path.rpartition("/")
+    return analyse.joined_name(file.partition(".")[0]), analyse.joined_name(folder.rpartition("/")[2])
 
 
 def _same_file(asked: Understood, path: str) -> bool:

@@ -10,6 +10,7 @@ from refdesk import analyse
 
 QueryKind = Literal["symbol", "path", "error", "code", "words"]
 
+_SHORT = 200  # letters of what may be a name with a keyword or a type before it
 QUOTED = re.compile(r'"([^"]{2,})"')
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|#|->|/)[A-Za-z_$][\w$]*)*(?:\(\))?[?!]?")
 _PARTS = re.compile(r"\.|::|#|->|/")
@@ -19,6 +20,30 @@ _ERROR = re.compile(
     r"(?:Error|Exception|Warning|Traceback|Panic|panic)\b|\bE[A-Z]{4,}\b|\b[EWC]\d{3,5}\b|\berrno\b|[Ee]rror:|[Ff]ailed:"
 )
 _CODE = re.compile(r"[{};]|=>|->|\w\(|\)\s*[:{]|==|!=|&&|\|\||^\s*(?:def|fn|func|class|import|from|let|const|var)\s")
+# What a keyword before a name says of its definition; a chunk's kinds are sorted so in features.py.
+_CODE_WORDS = {
+    "def": "function", "fn": "function", "func": "function", "fun": "function", "struct": "type", "enum": "type",
+    "trait": "type", "impl": "type", "typedef": "type", "const": "value", "let": "value", "var": "value",
+    "val": "value",
+}  # fmt: skip
+_ENGLISH = {  # and so may begin a question as well as a definition
+    "function": "function", "method": "function", "macro": "function", "class": "type", "interface": "type",
+    "type": "type", "protocol": "type", "record": "type", "union": "type", "object": "type", "constant": "value",
+    "property": "value", "variable": "value",
+}  # fmt: skip
+_KEYWORDS = {**_CODE_WORDS, **_ENGLISH}
+_DECLARED = re.compile(
+    rf"(?:(?:pub|export|public|static|async|abstract) )*({'|'.join(_KEYWORDS)}) ([A-Za-z_$][\w$]*)(?:\(\))?"
+)
+_MEMBER = re.compile(r"([A-Za-z_$][\w$]+) ([A-Za-z_$][\w$]+)(?:\(\))?")
+_EXTENSIONS = frozenset(
+    re.findall(
+        r"\w+",
+        "adoc bash bat c cc cfg conf cpp cs css csv cxx d dart ex exs fs go h hh hpp hs htm html hxx ini ipynb java jl"
+        " js json jsx kt kts less lock log lua m md mdx mjs ml mm mts nim patch pdf php pl pm proto ps1 py pyi pyx r rb"
+        " rs rst sass scss sh sql svg swift tex tf toml ts tsv tsx txt vue xml yaml yml zig zsh",
+    )
+)
 _STOP = frozenset(
     analyse.terms(
         "a an and are as at be but by can do does did for from had has have how i if in into is it its me my no not of"
@@ -38,6 +63,8 @@ class Understood:
     names: tuple[str, ...]  # joined forms of the identifiers a definition could have
     spelt: str  # the last part of a symbol as it was typed, "" where its letters tell nothing
     words: tuple[str, ...]  # joined forms of all words, for names spelt with blanks
+    whole: tuple[str, ...] = ()  # joined: the name that all of the query may be, after the type it is a member of
+    declared: str = ""  # what a keyword before that name makes it: function, type or value
 
 
 def understand(text: str) -> Understood:
@@ -45,7 +72,16 @@ def understand(text: str) -> Understood:
     quoted = tuple(one for one in QUOTED.findall(text) if analyse.terms(one))
     every = tuple(dict.fromkeys(analyse.terms(text)))
     content = tuple(term for term in every if term not in _STOP)
-    stripped = text.strip()
+    stripped = " ".join(text.split()) if len(text) < _SHORT else text.strip()
+    declared = ""
+    whole: tuple[str, ...] = ()
+    if match := _DECLARED.fullmatch(stripped):
+        declared, whole = _KEYWORDS[match[1]], (analyse.joined_name(match[2]),)
+        if match[1] in _CODE_WORDS or _COMPOUND.search(match[2]) or match[2].istitle():
+            stripped = match[2]
+            content = tuple(dict.fromkeys(analyse.terms(stripped)))
+    elif match := _MEMBER.fullmatch(stripped):
+        whole = (analyse.joined_name(match[1]), analyse.joined_name(match[2]))
     kind = _kind(stripped)
     return Understood(
         kind=kind,
@@ -54,6 +90,8 @@ def understand(text: str) -> Understood:
         names=_names(stripped),
         spelt=_spelt(stripped) if kind == "symbol" else "",
         words=tuple(analyse.names(text)),
+        whole=whole,
+        declared=declared,
     )
 
 
@@ -70,9 +108,8 @@ def _kind(text: str) -> QueryKind:
 
 
 def _is_dotted_name(text: str) -> bool:
-    """True for `Session.request`, false for `session.py`: an extension is short and lower-case."""
-    head, _, last = text.rpartition(".")
-    return "/" not in text and bool(head) and (len(last) > 4 or not last.islower())
+    """True for `Session.request` and `Pool.add`, false for `session.py` and `.env`."""
+    return "/" not in text and bool(_IDENTIFIER.fullmatch(text)) and text.rpartition(".")[2] not in _EXTENSIONS
 
 
 def _spelt(symbol: str) -> str:

@@ -10,6 +10,10 @@ from refdesk.search.understand import understand
         ("Session.request", "symbol"),
         ("std::vector", "symbol"),
         ("parse_args()", "symbol"),
+        ("Pool.add", "symbol"),
+        ("class QuerySet", "symbol"),
+        ("func WithAltScreen", "symbol"),
+        ("pub fn line", "symbol"),
         ("src/app/main.py", "path"),
         ("settings.toml", "path"),
         ("TypeError: cannot read property", "error"),
@@ -35,3 +39,18 @@ def test_names_are_identifiers_of_words_and_the_whole_of_a_symbol() -> None:
     assert understand("where is parseArgs called").names == ("parseargs",)
     assert understand("paginate").names == ("paginate",)
     assert understand("how to paginate").names == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "whole", "declared"),
+    [
+        ("HTTPAdapter send", ("httpadapter", "send"), ""),
+        ("class QuerySet", ("queryset",), "type"),
+        ("function patch", ("patch",), "function"),
+        ("send", (), ""),
+        ("how are sessions stored", (), ""),
+    ],
+)
+def test_a_short_query_may_be_a_name_as_a_whole(text: str, whole: tuple[str, ...], declared: str) -> None:
+    understood = understand(text)
+    assert (understood.whole, understood.declared) == (whole, declared)
