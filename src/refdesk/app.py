@@ -160,7 +160,7 @@ def _load(uri: str, roots: Sequence[Path], settings: Settings) -> Iterator[Conte
     elif scheme == "file":
         yield from _files(uri, roots, settings)
     else:
-        raise InvalidUri(f"Cannot use the URI {uri[:80]!r}.", "Use file://, https:// or data:.")
+        raise InvalidUri(f"Cannot use the URI {uri.partition('?')[0][:80]!r}.", "Use file://, https:// or data:.")
 
 
 def _fetch(url: str, settings: Settings) -> Content:

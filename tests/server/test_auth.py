@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -70,18 +71,23 @@ def test_other_hosts_and_foreign_pages_are_turned_away(serve_http: Serve, connec
     port = server.root.rsplit(":", 1)[1]
     for host in ("localhost", f"localhost:{port}", "127.0.0.1:1", "[::1]:80", "LOCALHOST", "desk.internal:443"):
         assert status(client, host=host) == 200, host
+    for host in ("evil.com@127.0.0.1", "127.0.0.1/evil.com", "127.0.0.1:80:80", "localhost,evil.com", "127.0.0.1?x"):
+        assert status(client, host=host) == 421, host
     for host in ("evil.example", f"evil.example:{port}", "127.0.0.1.evil.example", "localhost.evil.example", "", "[:"):
         assert status(client, host=host) == 421, host
-    for origin in ("http://localhost:3000", f"http://127.0.0.1:{port}", "https://app.example"):
+    for origin in (f"http://127.0.0.1:{port}", "https://app.example", "HTTPS://APP.example"):
         assert status(client, origin=origin) == 200, origin
+    assert status(client, host=f"localhost:{port}", origin=f"http://localhost:{port}") == 200
+    for origin in ("http://localhost:3000", f"http://localhost:{port}", "http://127.0.0.1", "file://127.0.0.1"):
+        assert status(client, origin=origin) == 403, origin
     for origin in ("https://evil.example", "null", "https://app.example.evil.example", "http://[:"):
         assert status(client, origin=origin) == 403, origin
     assert httpx.get(server.root + "/healthz", headers={"host": "evil.example"}).status_code == 421
     assert httpx.get(server.root + "/sse", headers={"host": "evil.example"}).status_code == 421
 
 
-def test_a_page_on_this_machine_may_read_the_answers(serve_http: Serve) -> None:
-    server = serve_http("--token", "s3cret")
+def test_a_listed_page_may_read_the_answers(serve_http: Serve) -> None:
+    server = serve_http("--token", "s3cret", allowed_origins=["http://localhost:6274"])
     asked = {"access-control-request-method": "POST", "access-control-request-headers": "authorization,mcp-session-id"}
     allowed = httpx.options(server.url, headers={"origin": "http://localhost:6274", **asked})
     assert allowed.status_code == 200
@@ -95,10 +101,39 @@ def test_a_page_on_this_machine_may_read_the_answers(serve_http: Serve) -> None:
 
 def test_an_address_can_not_be_rebound_but_a_name_can() -> None:
     everywhere = NamesGuard(lambda *_: None, ServerOptions(host="0.0.0.0"))  # type: ignore[arg-type]
-    assert everywhere._known("192.0.2.7", "192.0.2.7:80")
-    assert not everywhere._known("evil.example", "evil.example:80")
+    assert everywhere._known("192.0.2.7:80")
+    assert everywhere._known("[2001:db8::7]:80")
+    assert not everywhere._known("evil.example:80")
     here = NamesGuard(lambda *_: None, ServerOptions())  # type: ignore[arg-type]
-    assert not here._known("192.0.2.7", "192.0.2.7:80")
+    assert not here._known("192.0.2.7:80")
+
+
+def test_what_is_secret_in_a_query_is_neither_repeated_nor_logged(serve_http: Serve) -> None:
+    server = serve_http()
+    for path in ("/mcp", "/mcp/", "/sse/", "/messages/", "/messages", "/healthz/", "/no", "/messages/?session_id=1&"):
+        asked = server.root + path + ("" if "?" in path else "?") + "key=s3cret"
+        for method in ("GET", "POST", "DELETE", "OPTIONS"):
+            answer = httpx.request(method, asked, json=HELLO, headers={"accept": "text/html"})
+            assert "s3cret" not in answer.text + str(answer.headers), (method, path)
+    httpx.post(server.root + "/messages/?session_id=s3cret", json=HELLO)
+    server.process.terminate()
+    server.process.wait(60)
+    assert not any("s3cret" in line for line in server.log)
+
+
+def test_two_lengths_are_refused_and_the_connection_ends(serve_http: Serve) -> None:
+    server = serve_http()
+    host, _, port = server.root.removeprefix("http://").partition(":")
+    request = (
+        b"POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    )
+    with socket.create_connection((host, int(port))) as connection:
+        connection.sendall(request)
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert answer.count(b"HTTP/1.1") == 1
 
 
 class Issuer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import re
 import socket
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -21,6 +22,7 @@ from mcp.server.sse import SseServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp
 from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.middleware.cors import CORSMiddleware
@@ -40,6 +42,7 @@ from refdesk.server.workers import Workers
 
 logger = logging.getLogger(__name__)
 
+_HOST = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[\w.-]+))(?::[0-9]{1,5})?")
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -62,7 +65,7 @@ def address(options: ServerOptions, listening: socket.socket) -> str:
 
 def server_config(app: ASGIApp, options: ServerOptions) -> uvicorn.Config:
     return uvicorn.Config(
-        app,
+        OneLength(app),
         log_config=None,
         access_log=False,
         proxy_headers=False,
@@ -115,16 +118,19 @@ def build_app(hub: Hub, public_url: str, process: int | None = None) -> ASGIApp:
             yield
         polling.cancel()
 
+    streamable = door(Bodies(StreamableHTTPASGIApp(sessions), options.max_message_bytes))
     routes: list[BaseRoute] = [
         Route("/healthz", health),
-        Route("/mcp", endpoint=door(Bodies(StreamableHTTPASGIApp(sessions), options.max_message_bytes))),
+        *(Route(path, endpoint=streamable) for path in ("/mcp", "/mcp/")),
         Route("/sse", endpoint=door(SseEndpoint(server, sse))),
         Mount(messages, app=door(Bodies(sse.handle_post_message, options.max_message_bytes))),
     ]
     if options.oauth:
         issuer, scopes = AnyHttpUrl(options.oauth.issuer), list(options.oauth.scopes) or None
         routes += create_protected_resource_routes(AnyHttpUrl(public_url), [issuer], scopes, options.title)
-    return Starlette(routes=routes, middleware=_middleware(options), lifespan=lifespan)
+    app = Starlette(routes=routes, middleware=_middleware(options), lifespan=lifespan)
+    app.router.redirect_slashes = False  # a redirect repeats the query, and what is secret in it
+    return app
 
 
 def _middleware(options: ServerOptions) -> list[Middleware]:
@@ -181,53 +187,64 @@ class SseEndpoint:
             await self._server.run(incoming, outgoing, self._server.create_initialization_options())
 
 
-class NamesGuard:
-    """Turns away requests for other hosts and from foreign pages (DNS rebinding).
+class OneLength:
+    """Refuses a request that gives its length in two ways, and hangs up: who reads the other finds a second request."""
 
-    An address as such can't be rebound, so a server on all interfaces answers to any; names must be allowed.
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        given = {name for name, _ in scope.get("headers", ())}
+        if {b"content-length", b"transfer-encoding"} <= given:
+            refusal = {"error": "A request has a Content-Length or a Transfer-Encoding, not both."}
+            await JSONResponse(refusal, 400, {"connection": "close"})(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+class NamesGuard:
+    """Turns away requests for other hosts and from pages of other sites (DNS rebinding).
+
+    An address as such can't be rebound, so a server on all interfaces answers to any; names must be allowed. A page may
+    ask if it came from here or its site is listed: another program's page on this machine is another site.
     """
 
     def __init__(self, app: ASGIApp, options: ServerOptions) -> None:
         self._app = app
         self._any_address = options.host in ("0.0.0.0", "::", "")  # noqa: S104  (a comparison, not a binding)
         own = () if self._any_address else (options.host,)
-        names = (*own, *options.allowed_hosts, *_public_names(options))
-        self._names = LOOPBACK | {name.lower() for name in names}
+        public = urlsplit(options.public_url or "")
+        names = (*own, *options.allowed_hosts, public.hostname or "")
+        self._names = LOOPBACK | {name.lower() for name in names if name}
         if self._any_address:
             self._names |= {socket.gethostname().lower()}
         self._origins = {origin.lower().rstrip("/") for origin in options.allowed_origins}
+        if public.netloc:
+            self._origins.add(f"{public.scheme}://{public.netloc}".lower())
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = dict(scope["headers"])
-        host = headers.get(b"host", b"").decode("latin-1").lower()
-        origin = headers.get(b"origin", b"").decode("latin-1").lower()
-        if not self._known(_name_in(f"//{host}"), host):
-            refusal = f"Host {host or '(none)'} is not served here. Allow it by name to use it."
+        headers = Headers(scope=scope)
+        host = headers.get("host", "").lower()
+        own = {f"http://{host}", f"https://{host}", *self._origins}
+        foreign = [origin for origin in headers.getlist("origin") if origin.lower() not in own]
+        if not self._known(host):
+            refusal = f"Host {host[:100] or '(none)'} is not served here. List it in http_hosts to use it."
             await JSONResponse({"error": refusal}, 421)(scope, receive, send)
-        elif origin and origin not in self._origins and not self._known(_name_in(origin), origin.partition("//")[2]):
-            refusal = f"Origin {origin} may not call this server. Allow it by name to use it."
+        elif foreign:
+            refusal = f"Origin {foreign[0][:100]} may not call this server. List it in http_origins to let it."
             await JSONResponse({"error": refusal}, 403)(scope, receive, send)
         else:
             await self._app(scope, receive, send)
 
-    def _known(self, name: str, with_port: str) -> bool:
-        if name in self._names or with_port in self._names:
-            return True
-        return self._any_address and _is_address(name)
-
-
-def _name_in(url: str) -> str:
-    try:
-        return (urlsplit(url).hostname or "").rstrip(".")
-    except ValueError:
-        return ""
-
-
-def _public_names(options: ServerOptions) -> tuple[str, ...]:
-    return (_name_in(options.public_url),) if options.public_url else ()
+    def _known(self, host: str) -> bool:
+        found = _HOST.fullmatch(host)
+        if found is None:
+            return False
+        name = (found["address"] or found["name"]).rstrip(".")
+        return name in self._names or host in self._names or (self._any_address and _is_address(name))
 
 
 def _is_address(name: str) -> bool:

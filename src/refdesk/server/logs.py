@@ -82,5 +82,6 @@ def log_to_stderr(level: str) -> Stderr:
     # The SDK narrates each message; only its trouble is news here.
     for name in ("mcp", "sse_starlette", "httpx", "httpcore", "asyncio"):
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+    logging.getLogger("mcp.server.sse").setLevel(logging.ERROR)  # its warnings repeat what stands in the query
     atexit.register(handler.drain)
     return handler

@@ -104,10 +104,10 @@ class WebClient:
                         return answer
                     target = self.checked(answer, came_from=target)
         except TimeoutError as error:
-            raise LoadFailed(f"{shown(target)} did not answer within {self._timeout_s:g} s.", _LATER) from error
+            raise LoadFailed(f"{told(target)} did not answer within {self._timeout_s:g} s.", _LATER) from error
         except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
-            raise LoadFailed(f"{shown(target)} can't be reached: {error or type(error).__name__}.", _LATER) from error
-        raise LoadFailed(f"{shown(self.checked(url))} redirects more than {_MAX_REDIRECTS} times.")
+            raise LoadFailed(f"{told(target)} can't be reached: {error or type(error).__name__}.", _LATER) from error
+        raise LoadFailed(f"{told(self.checked(url))} redirects more than {_MAX_REDIRECTS} times.")
 
     def checked(self, url: str, came_from: httpx.URL | None = None) -> httpx.URL:
         """The URL, when its form is one that may be fetched; its address is vetted when it is dialled."""
@@ -133,7 +133,7 @@ class WebClient:
 
     async def _answer(self, target: httpx.URL, response: httpcore.Response, got: httpx.Headers) -> Fetched:
         if response.status >= 300 and response.status != 304:
-            raise LoadFailed(f"{shown(target)} answered with status {response.status}.", "Check the address.")
+            raise LoadFailed(f"{told(target)} answered with status {response.status}.", "Check the address.")
         media_type, charset = _declared(got.get("content-type", ""))
         not_modified = response.status == 304
         data = b"" if not_modified else await self._body(target, response, got, media_type)
@@ -151,7 +151,7 @@ class WebClient:
 
     async def _body(self, target: httpx.URL, response: httpcore.Response, got: httpx.Headers, media_type: str) -> bytes:
         if not _is_readable(media_type):
-            raise LoadFailed(f"{shown(target)} is {media_type}, which can't be read here.")
+            raise LoadFailed(f"{told(target)} is {media_type}, which can't be read here.")
         length = got.get("content-length", "")
         if length.isdecimal() and int(length) > self._max_bytes:
             raise self._too_large(target)
@@ -162,11 +162,11 @@ class WebClient:
                 raise self._too_large(target)
         data = inflater.finish()
         if media_type in _UNTYPED and (reason := why_binary(target.path, data)):
-            raise LoadFailed(f"{shown(target)} can't be read here: {reason}.")
+            raise LoadFailed(f"{told(target)} can't be read here: {reason}.")
         return data
 
     def _too_large(self, target: httpx.URL) -> TooLarge:
-        return TooLarge(f"{shown(target)} has more than the {self._max_bytes} bytes allowed.", "Raise max_fetch_bytes.")
+        return TooLarge(f"{told(target)} has more than the {self._max_bytes} bytes allowed.", "Raise max_fetch_bytes.")
 
 
 def fetch(
@@ -200,12 +200,12 @@ def checked(guard: AddressGuard, url: str, came_from: httpx.URL | None = None) -
     if target.scheme not in ("http", "https"):
         raise InvalidUri(f"{target.scheme or 'Nothing'}: is not fetched; only https: and http: are.", _EXAMPLE)
     if not target.host or "%" in target.host or not 0 < _port(target) < 65536:  # of "exa mple.com", exa%20mple.com
-        raise InvalidUri(f"{shown(target)} names no host or no port that exists.", _EXAMPLE)
+        raise InvalidUri(f"{told(target)} names no host or no port that exists.", _EXAMPLE)
     allowed = guard.is_allowed(_host(target), _port(target))
     if target.userinfo and not allowed:
-        raise InvalidUri(f"{shown(target)} was given with a name or password.", "Leave them out.")
+        raise InvalidUri(f"{told(target)} was given with a name or password.", "Leave them out.")
     if came_from is not None and came_from.scheme == "https" and target.scheme == "http" and not allowed:
-        raise InvalidUri(f"{shown(came_from)} redirects from https to plain http: {shown(target)}.")
+        raise InvalidUri(f"{told(came_from)} redirects from https to plain http: {told(target)}.")
     return target.copy_with(fragment=None)
 
 
@@ -221,6 +221,11 @@ def trusted_roots() -> ssl.SSLContext:
 def shown(url: httpx.URL) -> str:
     """The URL as it may be told and kept: without credentials."""
     return str(url.copy_with(username=None, password=None)) if url.userinfo else str(url)
+
+
+def told(url: httpx.URL) -> str:
+    """The URL as a message may tell it: keys are often in the query."""
+    return shown(url.copy_with(query=None)) + ("?…" if url.query else "")
 
 
 def _host(url: httpx.URL) -> str:

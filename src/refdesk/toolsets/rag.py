@@ -205,7 +205,8 @@ class _Rag:
         )
         if not report.document_ids:
             reasons = [f"{one.path}: {one.reason}" for one in (*report.errors, *report.skipped)]
-            raise errors.LoadFailed(f"Nothing to ingest in {uri[:200]}: {'; '.join(reasons[:5]) or 'it is empty'}.")
+            where = uri.partition("?")[0][:200]
+            raise errors.LoadFailed(f"Nothing to ingest in {where}: {'; '.join(reasons[:5]) or 'it is empty'}.")
         # Of a folder, the first by path: the same in every run, whatever changed.
         found = [one for one in map(self._desk.store.document, report.document_ids) if one]
         document = min(found, key=lambda one: one.path, default=None)

@@ -263,6 +263,7 @@ def test_compressed_answers_are_read(site: LocalSite) -> None:
     ("path", "words"),
     [
         ("/none", "answered with status 404"),
+        ("/none?key=secret", r"/none\?… answered with status 404"),
         ("/error", "answered with status 500"),
         ("/astray", "answered with status 302"),
         ("/image", "is image/png, which can't be read"),
