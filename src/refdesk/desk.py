@@ -175,14 +175,14 @@ class Desk:
         wait: bool = True,
         progress: Progress | None = None,
     ) -> Report:
-        """Makes the library hold what the folder has; with `wait` off, LibraryBusy at once where another writes.
+        """Makes the library hold what the folder has; with `wait` off, LibraryBusy at once where another does so.
 
         The root's links were resolved when it was allowed: one that came since is not followed.
         """
         folder = root.absolute()
         if not folder.is_dir():
             raise InvalidInput(f"Path does not exist or is not a directory: {root}.", "Name a folder.")
-        with self.store.writing(wait=wait):
+        with self.store.stretch(wait=wait):
             return self._index(folder, kind, name, description, force, only, progress)
 
     def _index(
@@ -195,9 +195,10 @@ class Desk:
         only: set[str] | None,
         progress: Progress | None,
     ) -> Report:
-        collection = self.ensure_collection(
-            name or self._name_for(folder, kind), kind, root=str(folder), description=description
-        )
+        with self.store.writing():  # two who index a new folder at once make one collection of it
+            collection = self.ensure_collection(
+                name or self._name_for(folder, kind), kind, root=str(folder), description=description
+            )
         source = self._folder_source(collection, anew=force)
         facts = self._parts.facts(folder, kind)
         cut_anew = facts.get("manifests", "") != collection.properties.get("manifests", "")
@@ -205,19 +206,25 @@ class Desk:
 
         def begin(files: int) -> None:
             if only is None:
-                self.store.put_collection(
-                    replace(collection, properties={**collection.properties, _INDEXING: str(files)})
-                )
+                self._note(collection, {_INDEXING: str(files)})
 
         report = writer.index(collection, source, force=force or cut_anew, only=None if cut_anew else only, begin=begin)
         if self.embedder is not None and only is None:
             report.embedded += embed_rest(self.store, self.embedder, collection.name, progress or Progress())
-        properties = {**collection.properties, **facts}
-        properties["rules"] = source.fingerprint(only_rejected=only is not None)
-        if only is None:
-            properties.pop(_INDEXING, None)
-        self.store.put_collection(replace(collection, properties=properties))
+        facts = {**facts, "rules": source.fingerprint(only_rejected=only is not None)}
+        self._note(collection, facts, (_INDEXING,) if only is None else ())
         return report
+
+    def _note(self, collection: Collection, properties: Mapping[str, str], dropped: Sequence[str] = ()) -> None:
+        """Changes properties of the collection as it is now; others may have changed it, or removed it."""
+        with self.store.writing():
+            now = self.store.collection(collection.name)
+            if now is None or now.id != collection.id:
+                raise CollectionNotFound(
+                    f"Collection {collection.name} was removed while it was being indexed.", "Index it again."
+                )
+            kept = {key: value for key, value in now.properties.items() if key not in dropped}
+            self.store.put_collection(replace(now, properties={**kept, **properties}))
 
     def ingest(
         self,

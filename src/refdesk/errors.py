@@ -110,6 +110,10 @@ class LibraryBusy(StoreError):
     exit_code = 8
 
 
+class VectorsMissing(StoreError):
+    pass
+
+
 class LibraryTooNew(StoreError):
     pass
 

@@ -6,11 +6,12 @@ import gc
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Protocol
 
 from refdesk.compare import content_hash, is_new, is_same_file, same_facts, touched
-from refdesk.errors import CollectionNotFound, LoadFailed, ParseFailed
+from refdesk.errors import CollectionNotFound, EmbedderMismatch, LoadFailed, ParseFailed, VectorsMissing
 from refdesk.ids import new_id
 from refdesk.model import (
     Batch,
@@ -30,6 +31,8 @@ from refdesk.progress import Progress, Report
 
 _BATCH_CHUNKS = 4_000  # a transaction's size: large enough to be fast, small enough to lose little and hold little
 _BATCH_BYTES = 8_000_000
+_FEW_CHUNKS = 100
+_HELD_S = 0.25  # that a batch may keep other writers waiting: where it takes longer, the next ones are smaller
 _LONG_BYTES = 200_000  # parsed and embedded in less than a second
 
 
@@ -53,6 +56,9 @@ class Writer:
         self._pool = pool
         self._embedder = embedder
         self._progress = progress
+        self._most_chunks = _BATCH_CHUNKS  # in the next batch
+        self._others_wrote = False
+        self._seen = -1  # the last commit of which is known that nobody else made one since files were compared
 
     def index(
         self,
@@ -70,7 +76,8 @@ class Writer:
         """
         started = time.perf_counter()
         report = Report(collection=collection.name)
-        with self._store.writing(is_long=True):
+        with self._store.stretch():
+            self._seen = self._store.sequence()
             states = self._store.file_states(collection.name)
             found, report.skipped = _split(self._walk(source, only))
             not_entered = len(report.skipped)
@@ -79,7 +86,8 @@ class Writer:
             present = {one.path for one in found}
             gone = {p: s for p, s in states.items() if p not in present and (only is None or p in only)}
             if changed or gone:
-                begin(len(found))
+                with self._writing(collection):
+                    begin(len(found))
             self._write_changed(collection, source, changed, states, gone, force, report)
             self._remove(collection, gone, report)
             report.files = len(found) - (len(report.skipped) - not_entered)
@@ -93,9 +101,10 @@ class Writer:
         report = Report(collection=collection.name, files=len(contents))
         size = sum(len(one.data) for one in contents)
         is_long = size > _LONG_BYTES or (self._embedder is not None and self._embedder.is_slow)
-        with self._store.writing(is_long=is_long):
+        with self._store.stretch() if is_long else nullcontext():
             if self._store.collection(collection.name) is None:
                 raise CollectionNotFound(f"Collection not found: {collection.name}.", "Create it first.")
+            self._seen = self._store.sequence()
             known = {one.uri: self._store.document_by_uri(one.uri, collection.name) for one in contents}
             fresh = [one for one in contents if not self._same(one, known[one.uri], report)]
             self._progress.step(report.unchanged, len(contents), contents[0].path if contents else "")
@@ -169,7 +178,9 @@ class Writer:
             collection, fresh(), known, report, size, lambda content: source.reject(by_path[content.path], content)
         )
         if touches:
-            self._store.apply(Batch(collection=collection.name, touches=tuple(touches)))
+            with self._writing(collection):
+                same = tuple(one for one in touches if self._is_as_seen(one))
+                self._store.apply(Batch(collection=collection.name, touches=same))
         self._progress.step(len(changed), len(changed), "done")
 
     def _note_skipped(self, name: str, left_out: list[Skipped], only: set[str] | None) -> None:
@@ -207,39 +218,55 @@ class Writer:
                     reject(content)
                     self._drop_unreadable(collection, known.get(content.uri), report)
                     continue
+                self._store.give_way()
                 write = _document_write(collection, content, found, known.get(content.uri))
                 writes.append(write if self._embedder else replace(write, vector_keys=(b"",) * len(write.chunks)))
                 made.update(found.embedded)
                 chunks += len(write.chunks)
                 held += len(content.data)
-                if chunks >= _BATCH_CHUNKS or held >= _BATCH_BYTES:
-                    self._apply(collection, writes, made, report)
+                if chunks >= self._most_chunks or held >= _BATCH_BYTES:
+                    self._apply(collection, writes, made, known, report)
                     writes, made, chunks, held = [], Embedded(), 0, 0
                     gc.collect(1)
             if writes:
-                self._apply(collection, writes, made, report)
+                self._apply(collection, writes, made, known, report)
 
     def _drop_unreadable(self, collection: Collection, document: Document | None, report: Report) -> None:
         """A file that can't be read any more must not be found with lines it no longer has."""
         if document is not None:
-            self._store.apply(Batch(collection=collection.name, removes=(document.id,)))
-            report.removed += 1
+            with self._writing(collection):
+                if self._is_as_seen(document):
+                    self._store.apply(Batch(collection=collection.name, removes=(document.id,)))
+                    report.removed += 1
 
     def _apply(
         self,
         collection: Collection,
         writes: Sequence[DocumentWrite],
         made: Embedded,  # already; two documents that were parsed at once may both bring one
+        known: Mapping[str, Document],
         report: Report,
     ) -> None:
-        if self._embedder:
-            made.update(embed_writes(self._store, self._embedder, writes, made.vectors.keys()))
-        self._store.apply(
-            Batch(collection=collection.name, writes=tuple(writes), vectors=made.vectors, pieces=made.pieces)
-        )
+        while True:
+            if self._embedder:
+                made.update(embed_writes(self._store, self._embedder, writes, made.vectors.keys()))
+            try:
+                with self._writing(collection):
+                    began = time.perf_counter()
+                    writes = [self._placed(write, known) for write in writes] if self._others_wrote else writes
+                    batch = Batch(
+                        collection=collection.name, writes=tuple(writes), vectors=made.vectors, pieces=made.pieces
+                    )
+                    self._store.apply(batch)
+                    took = time.perf_counter() - began
+                break
+            except VectorsMissing:
+                continue  # another writer removed the last chunks that had them since they were asked for
         report.written += len(writes)
         report.embedded += len(made.vectors)
-        report.chunks += sum(len(write.chunks) for write in writes)
+        chunks = sum(len(write.chunks) for write in writes)
+        self._most_chunks = min(_BATCH_CHUNKS, max(_FEW_CHUNKS, int(chunks * _HELD_S / took)))
+        report.chunks += chunks
         report.symbols += sum(len(write.symbols) for write in writes)
         report.references += sum(len(write.references) for write in writes)
         ids = [write.document.id for write in writes]
@@ -247,10 +274,48 @@ class Writer:
         report.written_ids += ids
 
     def _remove(self, collection: Collection, gone: Mapping[str, FileState], report: Report) -> None:
-        ids = [state.document_id for state in gone.values()]
-        for start in range(0, len(ids), _BATCH_CHUNKS):
-            self._store.apply(Batch(collection=collection.name, removes=tuple(ids[start : start + _BATCH_CHUNKS])))
-        report.removed += len(ids)
+        paths = list(gone)
+        for start in range(0, len(paths), _BATCH_CHUNKS):
+            with self._writing(collection):
+                now = self._store.file_states(collection.name) if self._others_wrote else gone
+                same = [path for path in paths[start : start + _BATCH_CHUNKS] if now.get(path) == gone[path]]
+                ids = tuple(gone[path].document_id for path in same)
+                self._store.apply(Batch(collection=collection.name, removes=ids))
+            report.removed += len(ids)
+
+    # what others wrote since
+
+    @contextmanager
+    def _writing(self, collection: Collection) -> Iterator[None]:
+        """Nobody else writes meanwhile, and the collection and the embedder are still those that are written for."""
+        with self._store.writing():
+            now = self._store.collection(collection.name)
+            if now is None or now.id != collection.id:
+                raise CollectionNotFound(
+                    f"Collection {collection.name} was removed while it was being written to.", "Index it again."
+                )
+            if self._embedder and self._store.embedder_identity() not in (None, self._embedder.identity):
+                raise EmbedderMismatch(
+                    "The library's vectors were replaced by another embedder's meanwhile.",
+                    "Set that embedder and index again.",
+                )
+            self._others_wrote = self._store.sequence() != self._seen
+            yield
+            if not self._others_wrote:
+                self._seen = self._store.sequence()
+
+    def _is_as_seen(self, document: Document) -> bool:
+        now = self._store.document(document.id) if self._others_wrote else document
+        return now is not None and (now.path, now.content_hash) == (document.path, document.content_hash)
+
+    def _placed(self, write: DocumentWrite, known: Mapping[str, Document]) -> DocumentWrite:
+        """The write under the id that its place has by now, or a new one where another writer moved its document."""
+        document, seen = write.document, known.get(write.document.uri)
+        if (now := self._store.document_by_uri(document.uri, document.collection)) is not None:
+            return replace(write, document=replace(document, id=now.id, created_at=now.created_at))
+        if (now := self._store.document(document.id)) is not None and (seen is None or now.uri != seen.uri):
+            return replace(write, document=replace(document, id=new_id()))
+        return write
 
 
 def _split(walked: Iterable[Found | Skipped]) -> tuple[list[Found], list[Skipped]]:

@@ -180,11 +180,14 @@ class Store(Protocol):
         """Ids of documents with chunks that have no vector."""
 
     def missing_vectors(self, keys: Iterable[bytes]) -> set[bytes]: ...
-    def writing(self, wait: bool = True, is_long: bool = False) -> AbstractContextManager[None]:
-        """A stretch of batches: other writers wait at its door, readers do not; each batch is one transaction.
+    def writing(self) -> AbstractContextManager[None]:
+        """Nobody else writes meanwhile: to compare and to write what was compared; each batch is one transaction."""
 
-        One that may take seconds before its first batch says so: what earlier ones left to do is done before it.
-        """
+    def stretch(self, wait: bool = True) -> AbstractContextManager[None]:
+        """Many batches, between which others may write; with `wait` off, LibraryBusy where another stretch goes on."""
+
+    def give_way(self) -> None:
+        """Does, in a long stretch, what others wait for: to be called now and then."""
 
     def is_being_written(self) -> bool:
         """Whether another thread or process is writing now."""

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from refdesk.errors import Cancelled
 from refdesk.model import Skipped
+
+# Whether somebody still waits for what is done here; asked by whatever waits itself.
+is_wanted: ContextVar[Callable[[], bool]] = ContextVar("is_wanted", default=lambda: True)
 
 
 @dataclass(slots=True)

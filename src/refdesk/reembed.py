@@ -15,7 +15,7 @@ def reembed(store: Store, embedder: Embedder, progress: Progress) -> int:
 
     A run that is killed leaves chunks without vectors, which the next one, or the next index run, embeds.
     """
-    with store.writing(is_long=True):
+    with store.stretch():
         store.set_embedder_identity(embedder.identity)
         return sum(embed_rest(store, embedder, one.name, progress) for one in store.collections())
 
@@ -23,15 +23,18 @@ def reembed(store: Store, embedder: Embedder, progress: Progress) -> int:
 def embed_rest(store: Store, embedder: Embedder, collection: str, progress: Progress) -> int:
     """Embeds the chunks of a collection that have no vector; returns how many texts were embedded."""
     embedded = done = 0
-    with store.writing():
+    with store.stretch():
         before: list[str] = []
         while (ids := store.unembedded(collection, _DOCUMENTS)) and ids != before:
             before = ids
             documents = [document for one in ids if (document := store.document(one)) is not None]
             writes = [_rewrite(store, document) for document in documents]
             made = embed_writes(store, embedder, writes)
-            batch = Batch(collection=collection, writes=tuple(writes), vectors=made.vectors, pieces=made.pieces)
-            store.apply(batch)
+            with store.writing():  # what changed since it was read is left to the next round
+                same = tuple(write for write in writes if store.document(write.document.id) == write.document)
+                if same:
+                    store.apply(Batch(collection=collection, writes=same, vectors=made.vectors, pieces=made.pieces))
+            store.give_way()
             embedded += len(made.vectors)
             done += len(documents)
             progress.step(done, 0, f"embedding {collection}")

@@ -14,6 +14,7 @@ from typing import Any
 from mcp.shared.exceptions import MCPError
 
 from refdesk.errors import Cancelled, RefdeskError
+from refdesk.progress import is_wanted
 from refdesk.server.audience import Audience
 from refdesk.server.call import ServerCall
 from refdesk.server.loading import Loading
@@ -33,7 +34,8 @@ class Hub:
         self.options = options
         self.audience = Audience()
         self.loading = Loading(make_toolsets, self._loaded)
-        self.calls = Workers(options.workers, "refdesk-call")
+        self.calls = Workers(options.workers, "refdesk-call")  # what reads
+        self.writes = Workers(options.workers, "refdesk-write")  # apart, for they may wait for one another
         self.tasks = Workers(options.task_workers, "refdesk-task")
         self.hold_session: Callable[[str | None], Callable[[], None]] = lambda _: lambda: None
         self._running: set[ServerCall] = set()
@@ -77,6 +79,7 @@ class Hub:
     async def run(self, work: Callable[[], T], call: ServerCall, pool: Workers) -> T:
         """Runs `work` in a thread under the call's correlation id; giving up the wait tells the work to stop."""
         token = correlation.set(call.correlation_id)
+        wanted = is_wanted.set(lambda: not call.cancelled)
         self._running.add(call)
         try:
             return await pool.run(work)
@@ -85,6 +88,7 @@ class Hub:
             raise
         finally:
             self._running.discard(call)
+            is_wanted.reset(wanted)
             correlation.reset(token)
 
     def stop(self) -> None:
@@ -92,7 +96,8 @@ class Hub:
         for call in list(self._running):
             call.cancel()
         until = time.monotonic() + self.options.exit_grace_s
-        idle = all(pool.wait_idle(max(0.0, until - time.monotonic())) for pool in (self.calls, self.tasks))
+        pools = (self.calls, self.writes, self.tasks)
+        idle = all(pool.wait_idle(max(0.0, until - time.monotonic())) for pool in pools)
         if (registry := self.loading.ready) is not None:
             registry.close()
         # Python ends badly under threads that are inside native code, so with any of them left it is not asked to.

@@ -51,7 +51,8 @@ class Protocol:
         tool = await self.tool(params.name)
         call = self.new_call(ctx)
         try:
-            answer = await self.hub.run_tool(tool, params.arguments or {}, call, self.hub.calls)
+            pool = self.hub.calls if tool.hints.read_only else self.hub.writes
+            answer = await self.hub.run_tool(tool, params.arguments or {}, call, pool)
         except InputNeeded as needed:
             return input_required(needed, ctx)
         return answer_on_wire(answer, ctx.protocol_version)

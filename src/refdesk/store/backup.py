@@ -23,9 +23,10 @@ from typing import IO, Any, cast
 
 from refdesk import __version__
 from refdesk.corpus import FILE_NAME as METADATA_FILE
-from refdesk.errors import InvalidInput, LibraryDamaged, NotFound, RefdeskError, StoreError
-from refdesk.store.folder import CRAWL_FILE, MARK_FILE, RECORD_FILE, SKILLS_FILE, private, replace_file
+from refdesk.errors import InvalidInput, LibraryBusy, LibraryDamaged, NotFound, RefdeskError, StoreError
+from refdesk.store.folder import CRAWL_FILE, LEXICAL_FOLDER, MARK_FILE, RECORD_FILE, SKILLS_FILE, private, replace_file
 from refdesk.store.gate import Gate
+from refdesk.store.lexical import LexicalIndex
 from refdesk.store.record import Record, explained
 
 ARCHIVE = ".tar.zst"
@@ -189,7 +190,7 @@ def restore(
         if aside is None:
             _put(copy, folder)
             return manifest, None
-        with Gate(folder, 30.0, lambda: None, lambda: 0).held() if folder.is_dir() else contextlib.nullcontext():
+        with _nobody_writing(folder) if folder.is_dir() else contextlib.nullcontext():
             folder.rename(aside)
             try:
                 _put(copy, folder)
@@ -197,6 +198,19 @@ def restore(
                 aside.rename(folder)
                 raise
     return manifest, aside
+
+
+@contextmanager
+def _nobody_writing(folder: Path) -> Iterator[None]:
+    """No writer is at work, nor between two batches of a long stretch."""
+    lexical = LexicalIndex(folder / LEXICAL_FOLDER)
+    with Gate(folder, 30.0).held():
+        if not lexical.claim():
+            raise LibraryBusy(f"The library {folder} is being written to.", "Try again when that has finished.")
+        try:
+            yield
+        finally:
+            lexical.release()
 
 
 def _read_folder(source: Path, copy: Path) -> Manifest:

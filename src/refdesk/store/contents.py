@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count
 from typing import Any, Literal
 
-from refdesk.errors import InvalidInput, StoreError
+from refdesk.errors import InvalidInput, VectorsMissing
 from refdesk.model import Batch, EmbedderIdentity, Vector
 
 Table = Literal["texts", "blobs", "vectors"]
@@ -85,7 +85,9 @@ def _packed_vectors(keys: Sequence[bytes], vectors: Mapping[bytes, Vector]) -> l
     import numpy as np
 
     if any(key not in vectors for key in keys):
-        raise StoreError("The batch names vectors that the library does not hold.", "Embed the texts again and retry.")
+        raise VectorsMissing(
+            "The batch names vectors that the library does not hold.", "Embed the texts again and retry."
+        )
     packed = np.stack([vectors[key] for key in keys]).astype("<f2")
     data, size = packed.tobytes(), packed.shape[1] * packed.itemsize
     return [data[start : start + size] for start in range(0, len(data), size)]

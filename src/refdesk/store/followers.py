@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refdesk.errors import RefdeskError, StoreError
+from refdesk.errors import LibraryBusy, RefdeskError, StoreError
 from refdesk.memory import give_back
 from refdesk.store import vector_follower
 from refdesk.store.folder import LEXICAL_FOLDER
 from refdesk.store.gate import Gate
 from refdesk.store.lexical import LexicalIndex
-from refdesk.store.log import LEXICAL, Applied, is_pending, last_commit, pending
+from refdesk.store.log import LEXICAL, LONG, Applied, is_waited_for, last_commit, pending
 from refdesk.store.record import Record, sequence
 from refdesk.store.vector_follower import VectorFollower
 
@@ -31,8 +31,9 @@ _LITTLE_BYTES = 16_000_000  # of free disk space
 _LITTLE = 200  # changes that are left to whoever searches next
 _AT_ONCE = 16_000  # changes in a long stretch of writing, which are taken as they come and committed together
 _IDLE_S = 2.0  # after which a little is written too, for readers who can't write
-_PATIENCE_S = 2.0  # how long a reader waits for what was written before the writer at work came
+_PATIENCE_S = 2.0  # how long a reader waits for what others than the long stretch at work wrote
 _LOOK_S = 0.02
+_GIVE_WAY_S = 0.25  # how often a long stretch looks whether others wrote
 
 
 class Followers:
@@ -43,6 +44,7 @@ class Followers:
         self._record = record
         self._gate = gate
         self._mutex = threading.RLock()
+        self._writing = threading.RLock()  # of the full-text index; the gate, where both are needed, is entered before
         self._lexical = LexicalIndex(folder / LEXICAL_FOLDER)
         self._lexical_seen = -1  # the commit up to which the searcher is known to be complete
         self._vectors = VectorFollower(folder, record, gate, lambda: self._lexical.applied)
@@ -50,6 +52,10 @@ class Followers:
         self._owed_most = _LITTLE
         self._untaken = 0  # those of them that its writer has not taken either
         self._terms: dict[int, str] = {}  # of some of them
+        self._counting = threading.Lock()  # of these four
+        self._stretches = 0  # long ones that this process is in
+        self._own = threading.local()  # how many of them are this thread's
+        self._looked_at = 0.0
         self._idle: threading.Thread | None = None  # waits to write what is owed
         self._idle_mutex = threading.Lock()
         self._closing = threading.Event()
@@ -73,52 +79,98 @@ class Followers:
             return False
         deadline = time.monotonic() + _PATIENCE_S
         while True:
-            with self._gate.held_if_free(_LOOK_S) as free:
-                if free:
-                    self.write_lexical()
-                    return True
-            if not self._is_owed_from_before() or time.monotonic() > deadline:
+            if (not self._stretches or self._is_waited_for()) and self.write_lexical():
+                return True
+            with self._mutex:
+                self._lexical.reload()
+            if not self._is_waited_for() or time.monotonic() > deadline:
                 return False
+            time.sleep(_LOOK_S)
 
-    def _is_owed_from_before(self) -> bool:
-        """Whether changes are missing that were made before the writer at work came: those are waited for."""
-        came = self._gate.entered_at()
-        with self._mutex:
-            self._lexical.reload()
-            applied = self._lexical.applied
+    def _is_waited_for(self) -> bool:
+        """Whether changes are missing that no long stretch made: whoever is at it commits those soon."""
+        applied = self._lexical.applied
         with self._record.reading() as db:
-            return applied is None or is_pending(db, applied, LEXICAL, sequence(db) if came is None else came)
+            return applied is None or is_waited_for(db, applied, LEXICAL)
+
+    def mark(self, chunks: int) -> str:
+        """What marks a commit of so many chunks: whether it is one of many in a long stretch of this thread."""
+        return LONG if self._is_in_stretch and self._owed + chunks > _LITTLE else ""
+
+    @property
+    def is_long(self) -> bool:
+        """Whether this process is in a long stretch, at the end of which is done what is due after writing."""
+        return self._stretches > 0
+
+    def is_written_elsewhere(self) -> bool:
+        """Whether another process is writing the full-text index."""
+        with self._writing:
+            if not self._lexical.claim():
+                return True
+            if not self._stretches and not self._lexical.is_writing:
+                self._lexical.release()
+            return False
+
+    @property
+    def _is_in_stretch(self) -> bool:
+        return bool(getattr(self._own, "stretches", 0))
 
     def owe_lexical(self, changes: int, terms: Mapping[int, str]) -> None:
         """Takes note of changes for the full-text index, and makes them once there are many; the gate is held."""
-        self._owed += changes
-        self._untaken += changes
-        self._terms.update(terms)
-        if self._owed > self._owed_most or not self._lexical.readable:
+        with self._counting:
+            self._owed += changes
+            self._untaken += changes
+            self._terms.update(terms)
+        if not self._stretches:
+            self.pay_lexical()
+
+    def pay_lexical(self) -> None:
+        """Makes the changes that are owed once there are many."""
+        if self._owed > self._owed_most or (self._owed and not self._lexical.readable):
             self.write_lexical()
             self._owed_most = _AT_ONCE  # the first time soon: it brings what earlier stretches left
         elif self._untaken > _LITTLE:
             self._in_lexical(self._take_lexical)
 
-    def settle_lexical(self) -> None:
-        """Makes the changes that were left to the next query, which can't while the gate is held for long."""
-        if self._lexical.is_writing:
-            return
-        with self._mutex:
-            self._lexical.reload()
-            todo = self._lexical_todo()
-        if todo:
-            self.write_lexical()
+    @contextlib.contextmanager
+    def stretch(self, wait: bool) -> Iterator[None]:
+        """A long stretch of this thread: changes are gathered in the index, which no other process writes meanwhile."""
+        with self._writing:
+            is_ours = self._lexical.claim()
+            if not wait and not self._is_in_stretch and (self._stretches or not is_ours):
+                raise LibraryBusy("Another writer is at work.", "Try again when it has finished.")
+            self._stretches += 1
+            self._own.stretches = getattr(self._own, "stretches", 0) + 1
+        try:
+            if is_ours and not self._lexical.is_writing:
+                with self._mutex:
+                    self._lexical.reload()
+                    todo = self._lexical_todo()
+                if todo:  # what was left to the next query, which can't do it now
+                    self.write_lexical()
+            yield
+        finally:
+            self._own.stretches -= 1
+            with self._writing:
+                if self._stretches == 1:
+                    self._finish_lexical()
+                self._stretches -= 1
+
+    def give_way(self) -> None:
+        """Commits, in a long stretch, what others wrote and wait to find."""
+        if time.monotonic() > self._looked_at + _GIVE_WAY_S:
+            self._looked_at = time.monotonic()
+            if self._is_in_stretch and self._is_waited_for():
+                self.write_lexical()
 
     def _write_owed(self) -> None:
         if self._owed:
-            with contextlib.suppress(RefdeskError), self._gate.held_if_free() as free:
-                if free:
-                    self.write_lexical()
+            with contextlib.suppress(RefdeskError):
+                self.write_lexical()
 
     def _write_owed_later(self) -> None:
         with self._idle_mutex:
-            if self._idle is None:
+            if self._owed and self._idle is None:
                 self._idle = threading.Thread(target=self._write_when_idle, daemon=True)
                 self._idle.start()
 
@@ -144,12 +196,25 @@ class Followers:
                 "Make the folder writable once and search again.",
             )
 
-    def write_lexical(self) -> None:
-        """Brings the full-text index up to the record; the gate is held."""
-        self._in_lexical(self._commit_lexical)
+    def write_lexical(self) -> bool:
+        """Brings the full-text index up to the record; false when another process is writing it."""
+        return self._in_lexical(self._commit_lexical)
 
-    def _in_lexical(self, write: Callable[[], object]) -> None:
-        """Writes to the full-text index, or makes it anew where it can't be written to."""
+    def _in_lexical(self, write: Callable[[], object]) -> bool:
+        """Writes to the full-text index if it is free, or makes it anew where it can't be written to."""
+        with self._writing:
+            if not self._lexical.claim():
+                with self._counting:
+                    self._untaken, self._terms = 0, {}  # whoever writes it takes them from the record
+                return False
+            try:
+                self._write_or_rebuild(write)
+            finally:
+                if not self._stretches and not self._gate.is_ours:
+                    self._tidy_lexical()
+            return True
+
+    def _write_or_rebuild(self, write: Callable[[], object]) -> None:
         try:
             write()
         except RefdeskError:
@@ -178,12 +243,15 @@ class Followers:
             if self._owed > _LITTLE:
                 give_back()
         self._lexical_seen = last.seq
-        self._owed = 0
+        with self._counting:
+            self._owed = self._untaken
 
     def _take_lexical(self) -> Applied:
         """Gives the writer what neither it nor the index has, and returns how far that goes."""
         if not self._lexical.is_writing:  # another process may have come further before this one got the gate
             self._lexical.reload()
+        with self._counting:
+            terms, self._terms, self._untaken = self._terms, {}, 0
         with self._record.snapshot() as db:
             known = self._lexical.taken or self._lexical.applied
             todo = None if not self._lexical.readable else pending(db, known, LEXICAL)
@@ -193,19 +261,24 @@ class Followers:
                     _log.info("building the full-text index of %s", self._folder)
                 self._lexical.start_over()
             if todo != []:
-                self._lexical.take(db, todo, last, self._terms)
-        self._untaken, self._terms = 0, {}
+                self._lexical.take(db, todo, last, terms)
         return last
 
     def rebuild_lexical(self) -> None:
-        """Builds the full-text index from nothing; the gate is held."""
-        with self._record.snapshot() as db:
-            last = last_commit(db)
-            self._lexical.start_over()
-            self._lexical.take(db, None, last)
-            self._lexical.commit()
-        self._lexical_seen = last.seq
-        self._owed, self._untaken, self._terms = 0, 0, {}
+        """Builds the full-text index from nothing."""
+        with self._writing:
+            if not self._lexical.claim():
+                raise LibraryBusy("Another process is writing the full-text index.", "Try again when it has finished.")
+            with self._counting:
+                self._owed, self._untaken, self._terms = 0, 0, {}
+            with self._record.snapshot() as db:
+                last = last_commit(db)
+                self._lexical.start_over()
+                self._lexical.take(db, None, last)
+                self._lexical.commit()
+            self._lexical_seen = last.seq
+            if not self._stretches and not self._gate.is_ours:
+                self._tidy_lexical()
 
     # vectors
 
@@ -246,22 +319,38 @@ class Followers:
 
     # a stretch of writing
 
-    def end_stretch(self) -> None:
-        """What a writer does before it lets others in: merges end, a snapshot far behind is renewed."""
-        with self._vectors_beside():
-            if self._owed > _LITTLE:
-                self.write_lexical()
-            elif self._owed:
-                self._write_owed_later()
-        self._owed_most = _LITTLE
+    def before_leaving(self) -> None:
+        """What a writer does before it lets others in: a little is left for later, a snapshot far behind is renewed."""
+        self._finish_lexical()
+        try:
+            if self._vectors.is_late():
+                self.save_vectors()
+        except Exception as error:
+            _log.warning("the vectors could not be saved after writing: %s", error)
+
+    def after_leaving(self) -> None:
+        """What a long stretch does while others may write."""
+        if self._is_in_stretch:
+            self.pay_lexical()
+
+    def _finish_lexical(self) -> None:
+        with self._writing:
+            with self._vectors_beside():
+                if self._owed <= _LITTLE or not self.write_lexical():
+                    self._write_owed_later()
+            self._owed_most = _LITTLE
+            self._tidy_lexical()
+
+    def _tidy_lexical(self) -> None:
+        """Lets merges end and others write."""
         try:
             if self._lexical.is_writing:
                 self._lexical.stop_writing()
                 self._lexical.reload()  # merged segments score as every later reader will see them
-            if self._vectors.is_late():
-                self.save_vectors()
         except Exception as error:
-            _log.warning("the indexes could not be tidied up after writing: %s", error)
+            _log.warning("the full-text index could not be tidied up after writing: %s", error)
+        finally:
+            self._lexical.release()
 
     @contextlib.contextmanager
     def _vectors_beside(self) -> Iterator[None]:

@@ -1,4 +1,4 @@
-"""Who may write now?  One writer at a time, across threads and processes."""
+"""Who may write now?  One writer at a time, across threads and processes; who has waited longest is next."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refdesk.errors import LibraryBusy, StoreError
+from refdesk.errors import Cancelled, LibraryBusy, StoreError
+from refdesk.progress import is_wanted
 from refdesk.store.folder import private
 
 if TYPE_CHECKING:
@@ -20,109 +21,185 @@ if TYPE_CHECKING:
 
 _LOCK = "writer.lock"
 _HOLDER = "writer.json"
+_QUEUE = "waiting"  # a folder with a file for each who waits; its owner has it locked as long as it lives
+_LAST = "~"  # comes after every name in the queue
+_LOOK_S = 0.01
+_STUCK_S = 1.0  # after which a gate that is free is taken although somebody, stopped or stuck, came before
 
 
 class Gate:
     """A lock of the operating system: it ends with the process that holds it, however that ends."""
 
     def __init__(
-        self, folder: Path, timeout_s: float, before_leaving: Callable[[], None], sequence: Callable[[], int]
+        self,
+        folder: Path,
+        timeout_s: float,
+        before_leaving: Callable[[], None] = lambda: None,
+        after_leaving: Callable[[], None] = lambda: None,
     ) -> None:
         self._before_leaving = before_leaving
-        self._sequence = sequence
+        self._after_leaving = after_leaving
         self._lock_file = folder / _LOCK
         self._holder_file = folder / _HOLDER
+        self._queue = folder / _QUEUE
         self._timeout_s = timeout_s
-        self._thread = threading.RLock()
+        self._thread = threading.Lock()
+        self._owner = 0  # the thread that holds it
         self._depth = 0
         self._lock: FileLock | None = None
 
     @contextmanager
-    def held(self, wait: bool = True) -> Iterator[None]:
-        """The gate, waited for if wanted; LibraryBusy when its holder does not finish in time."""
-        timeout_s = self._timeout_s if wait else 0.0
-        if not self._enter(timeout_s):
-            raise self._busy(timeout_s)
+    def held(self) -> Iterator[None]:
+        """The gate, waited for; LibraryBusy when one holder keeps it for longer than may be waited."""
+        if not self._enter(self._timeout_s):
+            raise self._busy()
         try:
             yield
         finally:
             self._leave()
 
     @contextmanager
-    def held_if_free(self, within_s: float = 0.0) -> Iterator[bool]:
-        """Whether the gate was free, now or within that time; if so it is held."""
-        entered = self._enter(within_s)
+    def held_if_free(self) -> Iterator[bool]:
+        """Whether the gate was free; if so it is held."""
+        entered = self._enter(0.0)
         try:
             yield entered
         finally:
             if entered:
                 self._leave()
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether this thread holds it."""
+        return self._owner == threading.get_ident()
+
     def _enter(self, timeout_s: float) -> bool:
-        deadline = time.monotonic() + timeout_s
-        if not self._thread.acquire(timeout=timeout_s):
-            return False
-        try:
-            if self._depth == 0 and not self._acquire(max(0.0, deadline - time.monotonic())):
-                self._thread.release()
+        if not self.is_ours:
+            is_free = not self._is_anyone_before(_LAST) and self._take()
+            if not is_free and not (timeout_s and self._wait(timeout_s)):
                 return False
-        except BaseException:
-            self._thread.release()
-            raise
         self._depth += 1
         return True
 
     def _leave(self) -> None:
+        is_last = self._depth == 1
         try:
-            if self._depth == 1:
+            if is_last:
                 self._before_leaving()
         finally:
             self._depth -= 1
-            if self._depth == 0:
-                self._release()
-            self._thread.release()
+            if is_last:
+                self._owner = 0
+                with contextlib.suppress(OSError):
+                    self._holder_file.unlink(missing_ok=True)
+                assert self._lock is not None
+                self._lock.release()
+                self._thread.release()
+                self._after_leaving()
 
-    def _release(self) -> None:
-        with contextlib.suppress(OSError):
-            self._holder_file.unlink(missing_ok=True)
-        if self._lock is not None:
-            self._lock.release()
-
-    def _acquire(self, timeout_s: float) -> bool:
+    def _take(self) -> bool:
+        """Whether nobody holds the gate, which is then ours."""
         from filelock import FileLock, Timeout  # costs 40 ms, which a reader need not pay
 
-        if self._lock is None:
-            self._lock = FileLock(self._lock_file, thread_local=False, mode=0o600)
-        try:
-            self._lock.acquire(timeout=timeout_s, poll_interval=0.02)
-        except Timeout:
+        if not self._thread.acquire(blocking=False):
             return False
-        except OSError as error:
-            raise StoreError(
-                f"The library {self._lock_file.parent} can't be written to: {error.strerror}.",
-                "Make the folder writable, or choose another library folder.",
-            ) from error
+        try:
+            if self._lock is None:
+                self._lock = FileLock(self._lock_file, thread_local=False, mode=0o600)
+            self._lock.acquire(timeout=0)
+        except Timeout:
+            self._thread.release()
+            return False
+        except BaseException as error:
+            self._thread.release()
+            if isinstance(error, OSError):
+                raise self._unwritable(error) from error
+            raise
+        self._owner = threading.get_ident()
         with contextlib.suppress(OSError):
-            holder = {"pid": os.getpid(), "since": time.time(), "seq": self._sequence()}
+            holder = {"pid": os.getpid(), "since": time.time()}
             with open(self._holder_file, "w", encoding="utf-8", opener=private) as file:
                 json.dump(holder, file)
         return True
 
-    def entered_at(self) -> int | None:
-        """The record's last commit when the holder came, if that can be told."""
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            return int(json.loads(self._holder_file.read_text(encoding="utf-8"))["seq"])
-        return None
+    def _wait(self, timeout_s: float) -> bool:
+        """Whether our turn came before one holder had kept the gate for that long."""
+        with self._queued() as ticket:
+            holder, since = b"", time.monotonic()
+            while True:
+                if not is_wanted.get()():
+                    raise Cancelled("The work was cancelled while it waited for another writer.")
+                if (found := self._holder()) != holder:
+                    holder, since = found, time.monotonic()
+                waited = time.monotonic() - since
+                is_stuck = waited >= timeout_s or (not holder and waited > _STUCK_S)
+                if (is_stuck or not self._is_anyone_before(ticket)) and self._take():
+                    return True
+                if waited >= timeout_s:
+                    return False
+                time.sleep(_LOOK_S)
 
-    def _busy(self, waited_s: float) -> LibraryBusy:
+    @contextmanager
+    def _queued(self) -> Iterator[str]:
+        """A place in the queue, which is given up by leaving and by dying."""
+        from filelock import FileLock, Timeout
+
+        ticket = f"{time.time_ns():020}-{os.getpid()}-{threading.get_ident()}"
+        lock = FileLock(self._queue / ticket, mode=0o600)
+        try:
+            self._queue.mkdir(mode=0o700, exist_ok=True)
+            lock.acquire(timeout=_STUCK_S, poll_interval=_LOOK_S)
+        except (OSError, Timeout) as error:
+            raise self._unwritable(error) from error
+        try:
+            yield ticket
+        finally:
+            lock.release()
+            with contextlib.suppress(OSError):
+                (self._queue / ticket).unlink()
+
+    def _is_anyone_before(self, ticket: str) -> bool:
+        """Whether somebody who came before still waits; places of the dead are cleared."""
+        try:
+            queue = sorted(file.name for file in self._queue.iterdir())
+        except OSError:
+            return False
+        return any(self._is_alive(name) for name in queue if name < ticket)
+
+    def _is_alive(self, ticket: str) -> bool:
+        from filelock import FileLock, Timeout
+
+        lock = FileLock(self._queue / ticket, mode=0o600)
+        try:
+            lock.acquire(timeout=0)
+        except (OSError, Timeout):
+            return True
+        with contextlib.suppress(OSError):
+            (self._queue / ticket).unlink()
+        lock.release()
+        return False
+
+    def _holder(self) -> bytes:
+        try:
+            return self._holder_file.read_bytes()
+        except OSError:
+            return b""
+
+    def _unwritable(self, error: Exception) -> StoreError:
+        return StoreError(
+            f"The library {self._lock_file.parent} can't be written to: {getattr(error, 'strerror', error)}.",
+            "Make the folder writable, or choose another library folder.",
+        )
+
+    def _busy(self) -> LibraryBusy:
         holder, pid = "Another writer", ""
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            found = json.loads(self._holder_file.read_text(encoding="utf-8"))
+        with contextlib.suppress(ValueError, KeyError, TypeError):
+            found = json.loads(self._holder())
             since = time.strftime("%H:%M:%S", time.localtime(found["since"]))
             pid = str(int(found["pid"]))
             holder = f"Another writer (process {pid}, since {since})"
         advice = f", or stop process {pid} if it hangs" if pid and pid != str(os.getpid()) else ""
         return LibraryBusy(
-            f"{holder} has the library; waited {waited_s:g} s.",
+            f"{holder} has the library; waited {self._timeout_s:g} s.",
             f"Try again when it has finished{advice}; lock_timeout_s sets the wait.",
         )

@@ -24,6 +24,7 @@ from refdesk.store.log import Applied
 
 if TYPE_CHECKING:
     import tantivy
+    from filelock import FileLock
 
 _log = logging.getLogger(__name__)
 
@@ -34,6 +35,7 @@ _TERM_FIELDS = ("collection", "kind", "type", "language", "extension", "meta")
 _HEAP_BYTES = 64_000_000
 _SLICE = 1000
 _MARK = "applied"
+_LOCK = "lexical.lock"  # beside the folder, which is removed when it is made anew
 
 _COLUMNS = """
 SELECT c.id, d.collection, c.document, c.kind, c.type, c.language, d.extension, d.path, d.metadata, c.metadata,
@@ -43,7 +45,7 @@ _WITHOUT_TEXT = f"{_COLUMNS}, '' FROM chunks c JOIN documents d ON d.id = c.docu
 
 
 class LexicalIndex:
-    """A tantivy folder: read by any process, written by the one that holds the gate."""
+    """A tantivy folder: read by any process, written by the one that has claimed it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -56,6 +58,7 @@ class LexicalIndex:
         self._searcher: tantivy.Searcher | None = None
         self._writer: tantivy.IndexWriter | None = None
         self._linked: tempfile.TemporaryDirectory[str] | None = None
+        self._lock: FileLock | None = None
 
     # reading
 
@@ -135,7 +138,25 @@ class LexicalIndex:
             self._linked.cleanup()
             self._linked = None
 
-    # writing: inside the gate, so by one thread at a time; the mutex is for those who read meanwhile
+    # writing: by the process that claimed it, and one thread of it at a time; the mutex is for those who read meanwhile
+
+    def claim(self) -> bool:
+        """Whether this process may write: no other does until it is released or this process ends."""
+        from filelock import FileLock, Timeout
+
+        if self._lock is None:
+            self._lock = FileLock(self.folder.with_name(_LOCK), thread_local=False, mode=0o600)
+        try:
+            if not self._lock.is_locked:
+                self._lock.acquire(timeout=0)
+        except Timeout:
+            return False
+        return True
+
+    def release(self) -> None:
+        """Lets other processes write."""
+        if self._lock is not None:
+            self._lock.release()
 
     @property
     def is_writing(self) -> bool:
@@ -222,6 +243,7 @@ class LexicalIndex:
     def close(self) -> None:
         """Lets go of every file."""
         self.stop_writing()
+        self.release()
         with self._mutex:
             self._forget()
 

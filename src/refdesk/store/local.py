@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from refdesk.errors import StoreError
+from refdesk.errors import LibraryBusy, StoreError
 from refdesk.model import (
     EVERYTHING,
     Batch,
@@ -47,7 +47,7 @@ class LocalStore:
     def __init__(self, folder: Path, *, lock_timeout_s: float = 30.0, durability: Durability = "normal") -> None:
         self.folder = folder
         self._record = Record(folder, lock_timeout_s, durability)
-        self._gate = Gate(folder, lock_timeout_s, self._end_stretch, self.sequence)
+        self._gate = Gate(folder, lock_timeout_s, self._before_leaving, self._after_leaving)
         self._followers = Followers(folder, self._record, self._gate)
         self._scopes = Scopes()
         self._owners = Owners()
@@ -76,14 +76,16 @@ class LocalStore:
             with self._record.transaction() as db:
                 removed = batches.remove_collection(db, name)
             self._removed += _MANY_REMOVED
-            self._followers.write_lexical()
+            if not self._followers.write_lexical():
+                self._followers.owe_lexical(1, {})
             return removed
 
     # writing
 
     def apply(self, batch: Batch) -> None:
         with self.writing():
-            with self._record.transaction() as db:
+            mark = self._followers.mark(sum(len(write.chunks) for write in batch.writes))
+            with self._record.transaction(mark=mark) as db:
                 change = batches.apply(db, batch)
             self._removed += change.removed_chunks
             self._followers.owe_lexical(change.lexical_chunks, change.terms)
@@ -103,24 +105,47 @@ class LocalStore:
         return self._read(lambda db: contents.missing_vectors(db, keys))
 
     @contextmanager
-    def writing(self, wait: bool = True, is_long: bool = False) -> Iterator[None]:
+    def writing(self) -> Iterator[None]:
         self._record.refuse_read_only()
-        with self._gate.held(wait):
-            if is_long:
-                self._followers.settle_lexical()
+        with self._gate.held():
             yield
 
     def is_being_written(self) -> bool:
+        if self._followers.is_long or self._followers.is_written_elsewhere():
+            return True
         with contextlib.suppress(StoreError), self._gate.held_if_free() as free:
             return not free
         return False  # nobody can
 
-    def _end_stretch(self) -> None:
+    @contextmanager
+    def stretch(self, wait: bool = True) -> Iterator[None]:
+        self._record.refuse_read_only()
+        if not wait:
+            with self._gate.held_if_free() as free:
+                if not free:
+                    raise LibraryBusy("Another writer is at work.", "Try again when it has finished.")
+        try:
+            with self._followers.stretch(wait):
+                yield
+        finally:
+            if not self._followers.is_long:
+                with contextlib.suppress(LibraryBusy), self._gate.held():
+                    pass  # leaving it does what is due after writing
+
+    def give_way(self) -> None:
+        self._followers.give_way()
+
+    def _before_leaving(self) -> None:
+        if self._followers.is_long:
+            return
         if self._removed >= _MANY_REMOVED:
             with self._record.transaction(logged=False) as db:
                 contents.drop_loose_vectors(db)
         self._removed = 0
-        self._followers.end_stretch()
+        self._followers.before_leaving()
+
+    def _after_leaving(self) -> None:
+        self._followers.after_leaving()
 
     # documents
 

@@ -6,6 +6,7 @@ import sqlite3
 from dataclasses import dataclass
 
 LEXICAL, VECTORS = 1, 2  # the parts of a change, one for each follower
+LONG = "long-"  # begins the tokens of commits in a long stretch
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +36,13 @@ def pending(db: sqlite3.Connection, applied: Applied | None, part: int) -> list[
     return [chunk for (chunk,) in found]
 
 
-def is_pending(db: sqlite3.Connection, applied: Applied, part: int, seq: int) -> bool:
-    """Whether a chunk changed since, up to the commit seq."""
-    within = "SELECT 1 FROM changes WHERE seq > ? AND seq <= ? AND parts & ? LIMIT 1"
-    return db.execute(within, (applied.seq, seq, part)).fetchone() is not None
+def is_waited_for(db: sqlite3.Connection, applied: Applied, part: int) -> bool:
+    """Whether a chunk changed since, but for what a long stretch brings: that is seen as it comes."""
+    within = (
+        "SELECT 1 FROM commits WHERE seq > ? AND token NOT GLOB ?"
+        " AND EXISTS (SELECT 1 FROM changes WHERE changes.seq = commits.seq AND parts & ?) LIMIT 1"
+    )
+    return db.execute(within, (applied.seq, f"{LONG}*", part)).fetchone() is not None
 
 
 def _is_known(db: sqlite3.Connection, applied: Applied) -> bool:

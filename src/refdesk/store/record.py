@@ -182,13 +182,16 @@ class Record:
             yield db
 
     @contextmanager
-    def transaction(self, *, logged: bool = True) -> Iterator[sqlite3.Connection]:
-        """A write transaction: one commit of the log, unless it changes nothing that readers see, or nothing."""
+    def transaction(self, *, logged: bool = True, mark: str = "") -> Iterator[sqlite3.Connection]:
+        """A write transaction: one commit of the log, unless it changes nothing that readers see, or nothing.
+
+        The mark begins the commit's token.
+        """
         self.refuse_read_only()
         with self._borrowed(_UNMAPPED) as db:
             db.execute("BEGIN IMMEDIATE")
             if logged:
-                db.execute("INSERT INTO commits (token) VALUES (?)", (secrets.token_hex(8),))
+                db.execute("INSERT INTO commits (token) VALUES (?)", (mark + secrets.token_hex(8),))
             yield db
             db.execute("COMMIT")
 

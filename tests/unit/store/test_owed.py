@@ -66,7 +66,7 @@ def test_another_process_finds_what_a_killed_one_left(store: LocalStore) -> None
 def test_a_long_stretch_first_does_what_is_left(store: LocalStore) -> None:
     store.apply(batch(write("a", ["alpha more"])))
     other = LocalStore(store.folder, lock_timeout_s=5)
-    with other.writing(is_long=True):
+    with other.stretch():
         reader = LocalStore(store.folder, lock_timeout_s=5)
         assert (_found(reader, "alpha"), _on_disk(store)) == (2, store.sequence())
         reader.close()
