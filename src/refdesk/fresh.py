@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import unquote_to_bytes
@@ -21,6 +21,7 @@ _SECONDS_A_WRITE = 0.05  # a transaction with its indexes
 _SECONDS_A_FILE = 0.003
 _SECONDS_A_BYTE = 1e-6
 _PATIENCE_S = 2.0  # after which no further file is begun, if they take longer than guessed
+_NAMED = 5  # files that a note names
 _MOST_FILES = 1_000  # that are weighed for one answer
 
 
@@ -107,6 +108,21 @@ def _waiting(pending: Sequence[str]) -> str:
 def stale_hits(hits: Iterable[Hit]) -> set[int]:
     """The chunk ids of hits whose file no longer has their lines; what came from elsewhere can't be compared."""
     return {hit.stored.id for hit in hits if _is_stale(hit.stored.document, hit.stored.chunk)}
+
+
+def indexed_at(document: Document) -> str:
+    """When the document was indexed, in the form of ISO 8601."""
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(document.updated_at / 1000))
+
+
+def stale_notes(hits: Iterable[Hit], stale: Container[int]) -> tuple[str, ...]:
+    """What is to be said of hits whose files changed; nothing where none did."""
+    files = {hit.stored.document.path: indexed_at(hit.stored.document) for hit in hits if hit.stored.id in stale}
+    if not files:
+        return ()
+    named = ", ".join(f"{path} (indexed {when})" for path, when in [*files.items()][:_NAMED])
+    more = f" and {len(files) - _NAMED} more" if len(files) > _NAMED else ""
+    return (f"stale: changed or gone since they were indexed: {named}{more}; read the files or index them again",)
 
 
 def _is_stale(document: Document, chunk: Chunk) -> bool:

@@ -131,3 +131,37 @@ def test_what_an_ingest_left_out_is_said(tmp_path: Path, serve: Serve, monkeypat
     client.json("rag_create_collection", name="bees")
     lines = said(client.result("rag_ingest", uri=folder.as_uri(), collection="bees"))
     assert len(lines) == 1 and lines[0].startswith("1 file left out: b.bin: ")
+
+
+def test_every_search_marks_what_changed_since_it_was_indexed(serve: Serve, tmp_path: Path) -> None:
+    docs, library = tmp_path / "docs", tmp_path / "library"
+    docs.mkdir()
+    for name in ("changed", "gone", "touched", "same"):
+        (docs / f"{name}.md").write_text(f"# Harpsichord {name}\n\nThe harpsichord is {name}.\n")
+    refdesk(library, "index", str(docs), "--kind", "docs")
+    client = serve(library, "--toolsets", "docs,rag,pages", "--allow-root", str(docs))
+    client.json("rag_create_collection", name="notes")
+    for file in docs.iterdir():
+        client.json("rag_ingest", uri=file.as_uri(), collection="notes")
+    client.json("rag_ingest", uri="data:,The%20harpsichord%20of%20nowhere", collection="notes")
+    (docs / "changed.md").write_text("# Organ\n\nOnly an organ is left.\n")
+    (docs / "gone.md").unlink()
+    (docs / "touched.md").touch()
+    for collection in ("notes", "docs"):
+        found = client.result("rag_search", query="harpsichord", collection=collection)
+        hits = found["structuredContent"]["results"]
+        stale = {hit["content"].split()[-1].rstrip(".") for hit in hits if hit["metadata"].get("stale")}
+        assert stale == {"changed", "gone"}
+        assert all(hit["metadata"]["indexed_at"].endswith("Z") for hit in hits)
+        (note,) = [one for one in found["structuredContent"]["notices"] if one.startswith("stale")]
+        assert note in found["content"][-1]["text"]
+        assert "changed.md" in note
+    listed = client.result("search_docs", query="harpsichord")["content"]
+    assert "changed.md" in listed[-1]["text"]
+    assert "touched.md" not in listed[-1]["text"]
+    pages = client.result("qurio_search", query="harpsichord")["content"]
+    assert "Stale: the file changed since 20" in pages[0]["text"]
+    assert pages[-1]["text"].startswith("note: stale")
+    told = json.loads(refdesk(library, "search", "harpsichord", "--collection", "docs", "--json").stdout)
+    assert {hit["path"] for hit in told["hits"] if hit["stale"]} == {"changed.md", "gone.md"}
+    assert "stale: the file changed since 20" in refdesk(library, "search", "harpsichord").stdout

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -11,6 +11,7 @@ import click
 from refdesk.analyse import terms
 from refdesk.commands.desk import desk_from, json_option, on_one_line, print_json, shown
 from refdesk.desk import Desk
+from refdesk.fresh import indexed_at, stale_hits
 from refdesk.globs import path_filter
 from refdesk.model import Filterable, Filters, Hit, Page, Query
 
@@ -66,18 +67,19 @@ def search(context: click.Context, /, query: str, as_json: bool, **options: Any)
         if not page.hits and not is_empty:
             wordless = () if asked.exact or terms(query) else ("The query has no words: --exact finds other signs.",)
             page = replace(page, notes=(*page.notes, *wordless, *_unknown(desk, asked.filters)))
+    stale = stale_hits(page.hits)
     if as_json:
         print_json(
             {
                 "query": query,
-                "hits": [hit_json(hit) for hit in page.hits],
+                "hits": [hit_json(hit, stale) for hit in page.hits],
                 "more": page.more,
                 "notes": page.notes,
                 "confidence": page.confidence,
             }
         )
     else:
-        _show(page)
+        _show(page, stale)
         if is_empty:
             click.echo("The library is empty. `refdesk index PATH` fills it.", err=True)
 
@@ -126,7 +128,7 @@ def _filters(options: dict[str, Any]) -> Filters:
     )
 
 
-def hit_json(hit: Hit) -> dict[str, Any]:
+def hit_json(hit: Hit, stale: Container[int]) -> dict[str, Any]:
     """A hit as JSON, with its lines and where it stands."""
     chunk, document = hit.stored.chunk, hit.stored.document
     shown = {
@@ -144,11 +146,13 @@ def hit_json(hit: Hit) -> dict[str, Any]:
         "snippet_line": hit.snippet_line,
         "document_id": document.id,
         "uri": document.uri,
+        "indexed_at": indexed_at(document),
+        "stale": hit.stored.id in stale,
     }
     return {**shown, "explanation": dict(hit.explanation)} if hit.explanation else shown
 
 
-def _show(page: Page) -> None:
+def _show(page: Page, stale: Container[int]) -> None:
     for note in page.notes:
         click.echo(f"note: {note}", err=True)
     if not page.hits:
@@ -157,7 +161,8 @@ def _show(page: Page) -> None:
         chunk, document = hit.stored.chunk, hit.stored.document
         place = click.style(f"{on_one_line(document.path)}:{chunk.start_line}-{chunk.end_line}", bold=True)
         about = " ".join(on_one_line(part) for part in (chunk.kind, chunk.title) if part)
-        click.echo(f"{number}. {place}  {about}  [{document.collection}] {hit.score:.2f}")
+        mark = f"  stale: the file changed since {indexed_at(document)}" if hit.stored.id in stale else ""
+        click.echo(f"{number}. {place}  {about}  [{document.collection}] {hit.score:.2f}{mark}")
         for line in hit.snippet.splitlines():
             click.echo(f"     {shown(line)}")
         if hit.explanation:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Collection, Sequence
 
 from refdesk import tokens
+from refdesk.fresh import indexed_at
 from refdesk.model import Hit
 from refdesk.toolsets.contract import Json, ResourceLink, Text, ToolAnswer, note_lines, noted
 
@@ -35,7 +36,7 @@ def result(hit: Hit, stale: Collection[int]) -> Json:
     if is_part:
         found["part_of_lines"] = f"{chunk.start_line}-{chunk.end_line}"
     if hit.stored.id in stale:
-        found["stale"] = True
+        found |= {"stale": True, "indexed_at": indexed_at(document)}
     return {**found, "content": content}
 
 
@@ -103,7 +104,7 @@ def _human(body: Json) -> str:
         lines += ["", summary, f"({body['answered_by']})"]
     for number, one in enumerate(body["results"], 1):
         about = f"{one['kind']} {', '.join(one['symbols'])}".strip()
-        mark = "  [stale: the file changed since]" if one.get("stale") else ""
+        mark = f"  [stale: the file changed since {one['indexed_at']}]" if one.get("stale") else ""
         place = f"{one['path']}:{one['start_line']}-{one['end_line']}"
         lines += ["", f"{number}. {place}  {about}  {one['relevance_percent']}%{mark}", one["content"].rstrip()]
     if hint := body.get("hint"):

@@ -147,6 +147,7 @@ SEARCH_ANSWER = _object(
                     "breadcrumb": _STRING,
                     "doc_comment": _STRING,
                     "stale": {"type": "boolean"},
+                    "indexed_at": _STRING,
                     "part_of_lines": _STRING,
                     "content": _STRING,
                 },

@@ -10,6 +10,7 @@ from urllib.parse import quote, unquote
 from refdesk.corpus import FILE_NAME, Corpus, docs_collections, read_metadata
 from refdesk.desk import Desk
 from refdesk.errors import ChunkNotFound, InvalidInput
+from refdesk.fresh import stale_hits, stale_notes
 from refdesk.model import Document, Filters, Hit, Query, StoredChunk, metadata_text
 from refdesk.search import cursor
 from refdesk.search.hints import suggested_filters
@@ -104,7 +105,7 @@ class Docs:
         hits = [self._hit(hit) for hit in page.hits]
         following = cursor.encode(query, page.state, query.offset + query.limit) if page.more else None
         hint = None if hits or query.offset else self._hint(query, chosen)
-        return _answer(hits, following, hint, page.notes)
+        return _answer(hits, following, hint, (*page.notes, *stale_notes(page.hits, stale_hits(page.hits))))
 
     def get(self, arguments: Json, context: CallContext) -> ToolAnswer:
         """The chunk and its neighbours, each under its delimiter."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from refdesk import errors
 from refdesk.crawl.state import target_of
 from refdesk.crawl.urls import clean
 from refdesk.desk import Desk
+from refdesk.fresh import indexed_at, stale_hits, stale_notes
 from refdesk.model import Collection, Document, Hit, Query
 from refdesk.store.folder import CRAWL_FILE
 from refdesk.tokens import count
@@ -124,7 +127,10 @@ class _Pages:
             refuse_unknown(self._desk.store, arguments.get("filters", {}), filters)
             return ToolAnswer.of_text("No results found.", notices=page.notes)
         ids = {one.name: one.id for one in self._desk.store.collections()}
-        return ToolAnswer.of_text(_results(page.hits, ids), notices=page.notes)
+        stale = stale_hits(page.hits)
+        return ToolAnswer.of_text(
+            _results(page.hits, ids, stale), notices=(*page.notes, *stale_notes(page.hits, stale))
+        )
 
     def list_sources(self, arguments: Json, context: CallContext) -> ToolAnswer:
         listed = self._desk.store.collections()
@@ -200,7 +206,7 @@ def _about(collection: Collection) -> str:
     return f" ({'; '.join(about)})" if about else ""
 
 
-def _results(hits: tuple[Hit, ...], ids: dict[str, str]) -> str:
+def _results(hits: tuple[Hit, ...], ids: dict[str, str], stale: Container[int]) -> str:
     shown: list[str] = []
     used = 0
     for number, hit in enumerate(hits, 1):
@@ -214,6 +220,7 @@ def _results(hits: tuple[Hit, ...], ids: dict[str, str]) -> str:
             f"Language: {chunk.language}",
             f"SourceID: {ids.get(document.collection, document.collection)}",
             f"URL: {document.uri}",
+            *([f"Stale: the file changed since {indexed_at(document)}"] if hit.stored.id in stale else []),
             "Content:" if whole else "Content (an excerpt; the answer is long):",
             chunk.text if whole else hit.snippet,
         ]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from refdesk import errors, tokens
 from refdesk.desk import Desk
+from refdesk.fresh import indexed_at, stale_hits, stale_notes
 from refdesk.model import Batch, Filters, Hit, Query
 from refdesk.progress import Progress
 from refdesk.toolsets import rag_schemas as schemas
@@ -163,8 +164,9 @@ class _Rag:
         hits, notes = self._hybrid(query) if hybrid else self._keywords(query)
         distinct, collapsed = without_near_duplicates(hits, text)
         kept, left_out = _within(distinct[:top_k], self._desk.settings.rag_answer_tokens)
-        results = [_result(rank, hit) for rank, hit in enumerate(kept, 1)]
-        notices = list(notes)
+        stale = stale_hits(kept)
+        results = [_result(rank, hit, stale) for rank, hit in enumerate(kept, 1)]
+        notices = [*notes, *stale_notes(kept, stale)]
         if collapsed:
             notices.append(f"{collapsed} results nearly the same as a better one are left out")
         if left_out:
@@ -301,7 +303,7 @@ def _and_tell(answer: ToolAnswer, updated: tuple[str, ...], relisted: bool = Fal
     return replace(answer, updated=updated, relisted=relisted)
 
 
-def _result(rank: int, hit: Hit) -> Json:
+def _result(rank: int, hit: Hit, stale: Container[int]) -> Json:
     chunk = hit.stored.chunk
     return {
         "rank": rank,
@@ -313,6 +315,8 @@ def _result(rank: int, hit: Hit) -> Json:
             "lines": f"{chunk.start_line}-{chunk.end_line}",
             "tokens": tokens.count(chunk.text),
             "chunk_index": hit.stored.index,
+            "indexed_at": indexed_at(hit.stored.document),
+            **({"stale": True} if hit.stored.id in stale else {}),
         },
     }
 

@@ -56,6 +56,8 @@ SEARCH_ANSWER = _object(
                             "lines": _text("Line range in source file"),
                             "tokens": _number("Token count"),
                             "chunk_index": _number("Position in document"),
+                            "indexed_at": _STRING,
+                            "stale": {"type": "boolean", "description": "The file changed since"},
                         }
                     ),
                 }
