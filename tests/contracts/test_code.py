@@ -334,6 +334,7 @@ def test_two_worktrees_share_their_vectors(tmp_path: Path, client: Client, proje
     client.json("index_codebase", path=str(project))
     twin = project / "worktrees" / "twin"
     shutil.copytree(project / "Sources", twin / "Sources")
+    (twin / ".git").write_text("gitdir: ../../.git/worktrees/twin\n")
     answer = client.json("index_codebase", path=str(twin))
     assert answer["files"] == 2
 

@@ -119,6 +119,45 @@ def test_a_worktree_is_its_own_codebase_with_shared_texts(client: Client, root: 
     assert found(client, root, "module_0", semantic_weight=0.0)[0]["symbols"] == ["module_0"]
 
 
+def test_a_folder_of_an_indexed_codebase_is_indexed_with_it(client: Client, root: Path) -> None:
+    write_modules(root / "packages" / "alpha", "alpha", 3)
+    write_modules(root / "ignored", "ignored", 2)
+    (root / ".gitignore").write_text("ignored/\n")
+    git(root, "init", "-q")
+    first = client.json("index_codebase", path=str(root))
+    (root / "packages" / "alpha" / "new.py").write_text("def glockenspiel():\n    return 1\n")
+    result = client.result("index_codebase", path=str(root / "packages" / "alpha"))
+    again = result["structuredContent"]
+    assert (again["collection"], again["path"], again["written"]) == (first["collection"], str(root), 1)
+    assert f"part of {root}, indexed as {first['collection']}" in again["notices"][0]
+    assert f"note: {again['notices'][0]}" in result["content"][-1]["text"]
+    alone = client.json("index_codebase", path=str(root / "ignored"))  # the whole does not have it
+    assert (alone["path"], alone["files"]) == (str(root / "ignored"), 2)
+
+
+def test_a_path_may_be_a_collections_name_and_an_unknown_one_is_told_what_there_is(client: Client, root: Path) -> None:
+    write_modules(root, "alpha", 3)
+    name = client.json("index_codebase", path=str(root))["collection"]
+    assert client.json("search_code", query="module_1", path=name, format="json")["path"] == str(root)
+    assert client.json("search_code", query="nothing like it zzz", path=name, format="json")["total"] == 0
+    (root.parent / "elsewhere").mkdir()
+    for path in (str(root.parent / "elsewhere"), "/no/such", "."):
+        told = client.error("search_code", query="module_1", path=path)
+        assert f"{name} ({root})" in told, path
+
+
+def test_a_library_that_can_not_be_written_to_is_not_called_busy(client: Client, root: Path, tmp_path: Path) -> None:
+    write_modules(root, "alpha", 3)
+    client.json("index_codebase", path=str(root))
+    lock = tmp_path / "library" / "writer.lock"
+    lock.unlink(missing_ok=True)
+    lock.mkdir()  # as a read-only folder refuses it, which root would not notice
+    (root / "module_1.py").write_text("def glockenspiel():\n    return 1\n")
+    text = client.text("search_code", query="module_2", path=str(root))
+    assert "another process" not in text
+    assert "can't be written to" in text
+
+
 def test_nested_repositories_and_packages_are_searched_with_the_whole_and_alone(client: Client, root: Path) -> None:
     write_modules(root / "packages" / "alpha", "alpha", 3)
     write_modules(root / "packages" / "beta", "beta", 3)

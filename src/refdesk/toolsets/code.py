@@ -12,7 +12,7 @@ from refdesk.desk import Desk
 from refdesk.errors import InvalidInput, NotFound
 from refdesk.fresh import Refreshed, Refresher, stale_hits
 from refdesk.graph import Graph
-from refdesk.model import Collection, Hit, Query
+from refdesk.model import Collection, Found, Hit, Query
 from refdesk.ports import Llm
 from refdesk.progress import Progress
 from refdesk.research import research
@@ -122,8 +122,19 @@ class Code:
             report=lambda done, total, what: context.progress(done, total or None, what),
             cancelled=lambda: context.cancelled,
         )
-        report = self._desk.index(folder, "code", force=arguments.get("force", False), progress=progress)
-        return ToolAnswer.of_json(statistics(report, folder, self._desk), meta={})
+        name, notices = "", []
+        outer, _, found = self._desk.why(folder)
+        if (
+            outer is not None and outer.kind == "code" and isinstance(found, Found)
+        ):  # found: no rule leaves it out there
+            part = f"{folder} is part of {outer.root}, indexed as {outer.name}"
+            if (folder / ".git").exists():
+                notices.append(f"{part}, and as a repository of its own it is indexed by itself too")
+            else:
+                notices.append(f"{part}: that was brought up to date")
+                folder, name = Path(outer.root), outer.name
+        report = self._desk.index(folder, "code", name=name, force=arguments.get("force", False), progress=progress)
+        return ToolAnswer.of_json(statistics(report, folder, self._desk), notices=notices)
 
     def search(self, arguments: Json, context: CallContext) -> ToolAnswer:
         """Passages of the codebase, best first, fresh or marked stale."""
@@ -265,7 +276,7 @@ class Code:
     def _hint(self, collection: Collection, arguments: Json) -> str:
         counted = self._desk.store.count_documents(collection.name)
         narrowed = [f"{key}={arguments[key]!r}" for key in ("path_filter", "extensions") if arguments.get(key)]
-        if (path := arguments.get("path", ".")) != "." and existing_folder(path) != Path(collection.root):
+        if (path := arguments.get("path", ".")) not in (".", collection.name, collection.root):
             narrowed.append(f"{path=}")
         searched = f"Searched {counted} files of {collection.root}"
         if narrowed:
@@ -273,18 +284,27 @@ class Code:
         return f"{searched}: nothing matched. Try a symbol's name, other words, or expand_query: true."
 
     def _codebase(self, path: str, context: CallContext) -> tuple[Collection, str]:
-        """The collection that holds the path, and the path's folder inside it."""
-        tried = [existing_folder(path)]
+        """The collection that holds the path or has it for its name, and the path's folder inside it."""
+        local = [one for one in self._desk.store.collections() if one.root and "://" not in one.root]
+        every = sorted(local, key=lambda one: (-len(one.root), one.kind != "code"))
+        tried: list[Path] = []
+        try:
+            tried.append(existing_folder(path))
+            why = f"No index found for path: {tried[0]}. Run 'index_codebase' tool first."
+        except NotFound as error:
+            why = error.message
         if path == ".":
             tried += [root for root in context.client_roots() if root.is_dir()]
-        every = sorted(self._desk.store.collections(), key=lambda one: (-len(one.root), one.kind != "code"))
         for folder in tried:
             for collection in every:
-                root = Path(collection.root) if collection.root and "://" not in collection.root else None
-                if root is not None and folder.is_relative_to(root):
-                    inside = folder.relative_to(root).as_posix()
+                if folder.is_relative_to(collection.root):
+                    inside = folder.relative_to(collection.root).as_posix()
                     return collection, "" if inside == "." else inside
-        raise NotFound(f"No index found for path: {tried[0]}. Run 'index_codebase' tool first.")
+        if named := next((one for one in every if one.name == path), None):
+            return named, ""
+        known = [f"{one.name} ({one.root})" for one in every[:LISTED]]
+        there = f"Indexed are {', '.join(known)}: give a path in one of them, or its name." if known else ""
+        raise NotFound(why, there)
 
 
 def existing_folder(path: str) -> Path:

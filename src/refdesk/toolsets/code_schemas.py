@@ -47,6 +47,7 @@ INDEX_ANSWER = _object(
         "errors": _LEFT_OUT,
         "errors_not_listed": _INTEGER,
         "seconds": {"type": "number"},
+        "notices": NOTICES,
     },
     ("files", "chunks", "errors"),
 )
