@@ -44,7 +44,7 @@ class SearchDefaults:
 
     top_k: int = 10
     hybrid: bool = True
-    hybrid_alpha: float = 0.5
+    alpha: float | None = None  # share of the semantic score; None: the engine decides
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

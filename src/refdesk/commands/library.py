@@ -97,7 +97,7 @@ def stats(context: click.Context, name: str, as_json: bool) -> None:
 @click.option("--overlap-tokens", type=click.IntRange(0, 1024), help="What parts of a cut passage share.")
 @click.option("--top-k", type=click.IntRange(1, 100), help="Results when a caller does not say.")
 @click.option("--hybrid/--keywords", default=None, help="Whether meaning counts when a caller does not say.")
-@click.option("--alpha", "hybrid_alpha", type=click.FloatRange(0, 1), help="The share of meaning in the blend.")
+@click.option("--alpha", type=click.FloatRange(0, 1), help="The share of meaning in the blend.")
 @click.pass_context
 def configure(context: click.Context, /, name: str, description: str | None, **options: Any) -> None:
     """Change how collection NAME is cut and searched; new sizes hold from the next `index --force` on."""

@@ -122,6 +122,12 @@ def reference_rows(document: int, references: Sequence[Reference]) -> list[tuple
     ]  # fmt: skip
 
 
+def _search_defaults(kept: dict[str, Any]) -> SearchDefaults:
+    """Libraries up to version 3 kept 0.5 as `hybrid_alpha` where nobody had chosen."""
+    old = kept.pop("hybrid_alpha", 0.5)
+    return SearchDefaults(**({"alpha": old} if old != 0.5 else {}), **kept)
+
+
 def collection_from(row: Sequence[Any]) -> Collection:
     """The collection in a row of COLLECTION."""
     return Collection(
@@ -131,7 +137,7 @@ def collection_from(row: Sequence[Any]) -> Collection:
         description=row[3],
         root=row[4],
         chunking=Chunking(**load_map(row[5])),
-        search=SearchDefaults(**load_map(row[6])),
+        search=_search_defaults(load_map(row[6])),
         properties=load_map(row[7]),
         created_at=row[8],
         updated_at=row[9],

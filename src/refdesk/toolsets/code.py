@@ -73,6 +73,7 @@ def code_toolset(desk: Desk, llm_for: LlmFor = lambda context: None) -> Toolset:
                 handler=code.search,
                 hints=reading,
                 error_style=ERRORS,
+                fill_defaults=False,  # a weight left out is the engine's to choose
                 icons=icon("search"),
             ),
             Tool(
@@ -146,7 +147,7 @@ class Code:
             text=text,
             filters=filters_of(collection, inside, arguments),
             limit=looked_at(limit),
-            alpha=arguments.get("semantic_weight", 0.7),
+            alpha=arguments.get("semantic_weight"),
         )
         page = self._desk.search(query)
         hits, gave_way = code_first(page.hits, limit)

@@ -99,6 +99,7 @@ def pages_toolset(desk: Desk) -> Toolset:
             description=description,
             input_schema=schema,
             handler=handler,
+            fill_defaults=False,  # an alpha left out is the engine's to choose
             error_style=RpcErrors(mendable=(errors.InvalidInput, errors.NotFound)),
             hints=ToolHints(read_only=True, idempotent=True),
             icons=icon(picture),
@@ -120,7 +121,7 @@ class _Pages:
             raise errors.InvalidInput("query must not be empty.", "Say what to look for.")
         source = self._wanted(arguments["source_id"]) if arguments.get("source_id") else None
         filters = chosen(arguments.get("filters", {}), source)
-        query = Query(text=text, filters=filters, limit=arguments["limit"], alpha=float(arguments["alpha"]))
+        query = Query(text=text, filters=filters, limit=arguments.get("limit", 10), alpha=arguments.get("alpha"))
         page = self._desk.search(query)
         context.log.info("qurio_search found %d", len(page.hits))
         if not page.hits:

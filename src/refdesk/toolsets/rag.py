@@ -157,9 +157,11 @@ class _Rag:
         chosen = self._desk.collection(name).search if name else None
         top_k = arguments.get("top_k", chosen.top_k if chosen else 10)
         hybrid = arguments.get("hybrid", chosen.hybrid if chosen else True)
-        alpha = chosen.hybrid_alpha if chosen and chosen.hybrid_alpha != 0.5 else None
         query = Query(
-            text=text, filters=Filters(collections=(name,) if name else ()), limit=top_k + _SPARE, alpha=alpha
+            text=text,
+            filters=Filters(collections=(name,) if name else ()),
+            limit=top_k + _SPARE,
+            alpha=chosen.alpha if chosen else None,
         )
         hits, notes = self._hybrid(query) if hybrid else self._keywords(query)
         distinct, collapsed = without_near_duplicates(hits, text)

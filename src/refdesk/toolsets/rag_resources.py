@@ -150,7 +150,7 @@ def _settings(one: Collection) -> dict[str, Any]:
         "search": {
             "top_k": one.search.top_k,
             "hybrid": one.search.hybrid,
-            "hybrid_alpha": one.search.hybrid_alpha,
+            "hybrid_alpha": 0.5 if one.search.alpha is None else one.search.alpha,
         },
     }
 
