@@ -255,6 +255,8 @@ class Query:
     offset: int = 0
     alpha: float | None = None  # share of the semantic score: 0 keywords only, 1 vectors only; None: the engine decides
     fusion: Literal["blend", "rank"] = "blend"  # of scores, or of places: weighted reciprocal rank
+    by: Literal["file", "passage"] = "passage"  # a hit for each file with its further passages inside, or for each
+    prefer: Literal["", "code"] = ""  # code before documentation and data that answer as well
     exact: bool = False  # punctuation and all: a hit must contain the text literally
     explain: bool = False
 
@@ -293,6 +295,7 @@ class Hit:
     score: float  # 0..1, higher is better, comparable within one page
     snippet: str
     snippet_line: int  # the line the snippet starts on
+    more: tuple[StoredChunk, ...] = ()  # further good passages of the same file, best first
     explanation: Mapping[str, float | str] = field(default_factory=dict)
 
 

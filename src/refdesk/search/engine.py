@@ -1,17 +1,17 @@
-"""The read path, top to bottom: understand, look up, fuse, rerank, collapse, cut a page, show."""
+"""The read path, top to bottom: understand, look up, fuse, rerank, group by file, cut a page, show."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from typing import cast
 
 from refdesk.errors import EmbeddingError
-from refdesk.model import Hit, Page, Query, StoredChunk
+from refdesk.model import Hit, Page, Query
 from refdesk.pause import without_collections
 from refdesk.ports import Embedder, Judge, Store, View, WordMatching
-from refdesk.search import confidence, fuse, precise, rerank
+from refdesk.search import confidence, fuse, group, precise, rerank
+from refdesk.search.group import Ranked
 from refdesk.search.lookup import Candidates, LookUp, narrow
 from refdesk.search.snippets import snippet
 from refdesk.search.spelling import alike, spelt
@@ -22,22 +22,9 @@ _POOL_OF_COPIES = 8 * _POOL
 RERANKED = 40  # of the fused candidates, how many are looked at closely
 _RERANKED_BY_PATH = 24  # for a path: its file is among the first of any index
 _NOTHING = "nothing relevant was found; a search by keywords alone shows what shares a word with the query"
-_PER_DOCUMENT = 5  # hits of one document before its others step back
 _END = "Only the best {} passages are ranked, and these were the last of them: narrow the query or the filters."
+_PHRASE = 2.0  # more than all features can add: passages with the quoted phrases come first
 _READ = frozenset({"words", "error", "code"})  # a name or a path needs no reading: where it is defined is the answer
-
-
-@dataclass(slots=True)
-class Ranked:
-    """A candidate on its way up."""
-
-    stored: StoredChunk
-    fused: float  # both indexes' scores in one
-    score: float = 0.0
-    signals: dict[str, float] = field(default_factory=dict)
-    words: float = 0.0  # how well its words meet the query's
-    collapsed: int = 0  # twins that this one stands for
-    judged: str = ""  # its rank before and what the judge gave, where one was asked
 
 
 class Engine:
@@ -71,11 +58,12 @@ class Engine:
         close = closely(asked)
         wanted = max(close, 2 * (query.offset + query.limit))
         found, fused, window = self._candidates(view, query, asked, wanted)
-        ranked = self._rerank(query, asked, found, fused, window[:wanted], close)
-        sure = self._confidence(query, asked, found, ranked)
+        best, rest = self._rerank(query, asked, found, fused, window[:wanted], close)
+        sure = self._confidence(query, asked, found, best or rest)
         if sure is not None and sure < confidence.judgement().floor:
             return Page(hits=(), more=False, state=state, notes=(*narrowed, *found.notes, _NOTHING), confidence=sure)
-        ranked, notes = self._judged(query, asked, ranked)
+        best, notes = self._judged(query, asked, best)
+        ranked = _scale(group.grouped(best, rest, asked, query.by, query.prefer, rerank.weights().file))
         page = ranked[query.offset : query.offset + query.limit]
         why = _explanations(page, asked, found) if query.explain else {}
         if query.explain:
@@ -117,7 +105,8 @@ class Engine:
         fused: Sequence[float],
         window: Sequence[int],
         closely: int,
-    ) -> list[Ranked]:
+    ) -> tuple[list[Ranked], list[Ranked]]:
+        """The candidates that were looked at closely, best first, and the others in their order."""
         ids = found.ids
         stored = self._store.chunks([ids[at] for at in window])
         there = [at for at in window if ids[at] in stored]  # not removed by another process since then
@@ -132,7 +121,7 @@ class Engine:
             one.score = one.fused + sum(gains.values())
         close.sort(key=lambda one: (-one.score, one.stored.id))
         rest = [Ranked(stored[ids[at]], fused[at], fused[at]) for at in there[closely:]]
-        return _scale(_arrange(close, rest))
+        return close, rest
 
     def _judged(self, query: Query, asked: Understood, ranked: list[Ranked]) -> tuple[list[Ranked], tuple[str, ...]]:
         """The best hits in the order that the judge gives them, their scores dealt out anew; and what is to be said."""
@@ -205,10 +194,15 @@ def _fuse(query: Query, found: Candidates, alpha: float, of: Sequence[int] | Non
             len(found.ids),
             [(1 - alpha, _ranked(found, found.words, 0.0)), (alpha, _ranked(found, found.cosines, fuse.NONE))],
         )
-        return fused if of is None else [fused[at] for at in of]
-    if not by_meaning:
-        return fuse.convex(0.0, found.words, found.words, of)
-    return fuse.convex(alpha if by_words else 1.0, found.words, found.cosines, of)
+        fused = fused if of is None else [fused[at] for at in of]
+    elif not by_meaning:
+        fused = fuse.convex(0.0, found.words, found.words, of)
+    else:
+        fused = fuse.convex(alpha if by_words else 1.0, found.words, found.cosines, of)
+    if found.held:
+        ids = found.ids if of is None else [found.ids[at] for at in of]
+        fused = [score + _PHRASE * found.held.get(chunk, 0.0) for chunk, score in zip(ids, fused, strict=True)]
+    return fused
 
 
 def _ranked(found: Candidates, scores: Sequence[float], none: float) -> list[int]:
@@ -251,38 +245,6 @@ def _scale(ranked: list[Ranked]) -> list[Ranked]:
     return ranked
 
 
-def _arrange(close: Sequence[Ranked], rest: Sequence[Ranked]) -> list[Ranked]:
-    """One of each split symbol; a document's sixth and later close hits after the other close ones.
-
-    Only the close ones, whose number is fixed, change places: so a longer list never differs from a shorter one
-    where both have a hit, and pages fit together.
-    """
-    seen: dict[str, Ranked] = {}
-    per_document: dict[str, int] = {}
-    first: list[Ranked] = []
-    later: list[Ranked] = []
-    for one in _distinct(close, seen):
-        of_document = per_document[one.stored.document.id] = per_document.get(one.stored.document.id, 0) + 1
-        (first if of_document <= _PER_DOCUMENT else later).append(one)
-    return [*first, *later, *_distinct(rest, seen)]
-
-
-def _distinct(ranked: Sequence[Ranked], seen: dict[str, Ranked]) -> Iterator[Ranked]:
-    for one in ranked:
-        chunk = one.stored.chunk
-        part = f"{one.stored.document.id}#{_unsplit(chunk.key)}"
-        if (twin := seen.get(part)) is not None:
-            twin.collapsed += 1
-            continue
-        seen[part] = one
-        yield one
-
-
-def _unsplit(key: str) -> str:
-    head, mark, number = key.rpartition("-part-")
-    return head if mark and number.isdigit() else key
-
-
 def _show(one: Ranked, asked: Understood, explanation: Mapping[str, float | str]) -> Hit:
     text, first = snippet(one.stored.chunk.text, asked.terms)
     return Hit(
@@ -290,5 +252,6 @@ def _show(one: Ranked, asked: Understood, explanation: Mapping[str, float | str]
         score=one.score,
         snippet=text,
         snippet_line=one.stored.chunk.start_line + first,
+        more=one.more,
         explanation=explanation,
     )

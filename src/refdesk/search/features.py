@@ -93,8 +93,8 @@ def passage(stored: StoredChunk, asked: Understood, wanted: Container[str] = NAM
         found["file"] = 1.0
     if asked.quoted and (share := _phrase(stored, asked)):
         found["phrase"] = share
-    for place in _places_in(path):
-        if not _ASKED_FOR[place].intersection(asked.terms):
+    for place in places_in(path):
+        if not is_asked_for(place, asked.terms):
             found[place] = 1.0
     return found
 
@@ -221,8 +221,13 @@ def _length(tokens: int) -> float:
     return max(-1.0, min(1.0, math.log((tokens + 1) / _USUAL_TOKENS) / 3))
 
 
+def is_asked_for(place: str, terms: Sequence[str]) -> bool:
+    """Whether the query is about such a place."""
+    return not _ASKED_FOR[place].isdisjoint(terms)
+
+
 @lru_cache(maxsize=50_000)
-def _places_in(path: str) -> tuple[str, ...]:
+def places_in(path: str) -> tuple[str, ...]:
     """Which kinds of place the path names."""
     patterns = {"test": _TEST_PATH, "generated": _GENERATED_PATH, "example": _EXAMPLE_PATH}
     return tuple(name for name, pattern in patterns.items() if pattern.search(path))

@@ -31,6 +31,7 @@ class Candidates:
     nearest: Sequence[float] = ()  # the highest cosines, best first
     frequency: Mapping[str, int] = field(default_factory=dict)  # of the terms, where it is to be judged by
     passages: int = 0  # that they were counted in
+    held: Mapping[int, float] = field(default_factory=dict)  # the share of the quoted phrases that a chunk holds
     notes: tuple[str, ...] = ()
 
 
@@ -58,8 +59,10 @@ class LookUp:
         """The best candidates, up to so many of each index."""
         if query.exact:
             return _by_words(self._literal(view, query, asked, pool), pool)
-        if asked.quoted:
-            return _by_words(_phrases(view, asked, pool), pool)
+        found = self._by_terms(view, query, asked, pool)
+        return _with_phrases(view, asked, pool, found) if asked.quoted else found
+
+    def _by_terms(self, view: View, query: Query, asked: Understood, pool: int) -> Candidates:
         note = (_KEYWORDS,) if self._embedder is None and query.alpha != 0.0 else ()
         if query.alpha == 0.0 or self._embedder is None:
             return _by_words(_words(view, query, asked, pool), pool, *note)
@@ -114,17 +117,23 @@ def _words(view: View, query: Query, asked: Understood, pool: int) -> Ranking:
     return view.lexical(asked.terms, pool) if query.alpha != 1.0 else Ranking()
 
 
-def _phrases(view: View, asked: Understood, pool: int) -> Ranking:
-    """Passages that hold every quoted phrase, by the whole query's score, else by the phrase's own."""
-    found: dict[int, float] | None = None
+def _with_phrases(view: View, asked: Understood, pool: int, found: Candidates) -> Candidates:
+    """The candidates and those that hold most of the quoted phrases, told apart; a note where none holds all."""
+    held: dict[int, int] = {}
     for phrase in asked.quoted:
-        scores = view.phrase([phrase], 20 * pool).by_chunk()
-        found = scores if found is None else {key: found[key] for key in found.keys() & scores.keys()}
-    whole = view.lexical(asked.terms, 10 * pool).by_chunk()
-    lowest = min(whole.values(), default=1.0)
-    ranked = [(-whole.get(key, lowest * score / (1 + score)), key) for key, score in (found or {}).items()]
-    best = sorted(ranked)[:pool]
-    return Ranking([key for _, key in best], [-score for score, _ in best])
+        for chunk in view.phrase([phrase], pool).ids:
+            held[chunk] = held.get(chunk, 0) + 1
+    new = [chunk for chunk in held if chunk not in set(found.ids)]
+    phrases = " and ".join(f'"{phrase}"' for phrase in asked.quoted)
+    none = () if len(asked.quoted) in held.values() else (f"no passage holds {phrases} word for word",)
+    return replace(
+        found,
+        ids=[*found.ids, *new],
+        words=[*found.words, *[0.0] * len(new)],
+        cosines=[*found.cosines, *[fuse.NONE] * len(new)] if found.cosines else (),
+        held={chunk: number / len(asked.quoted) for chunk, number in held.items()},
+        notes=(*found.notes, *none),
+    )
 
 
 def _by_words(found: Ranking, pool: int, *notes: str) -> Candidates:

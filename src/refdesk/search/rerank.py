@@ -25,6 +25,7 @@ class Weights:
     blend: Mapping[str, float]  # and in ranking these
     with_words: Mapping[str, float]  # what a feature adds to a blend in 0..1
     without_words: Mapping[str, float]  # the same where single words are not compared
+    file: Mapping[str, float]  # what counts for a file besides its best passage
 
 
 @cache

@@ -12,6 +12,7 @@ QueryKind = Literal["symbol", "path", "error", "code", "words"]
 
 _SHORT = 200  # letters of what may be a name with a keyword or a type before it
 QUOTED = re.compile(r'"([^"]{2,})"')
+_SHORT = 200  # characters: in longer texts, such as reports, quotes quote
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|#|->|/)[A-Za-z_$][\w$]*)*(?:\(\))?[?!]?")
 _PARTS = re.compile(r"\.|::|#|->|/")
 _COMPOUND = re.compile(r"[a-z0-9][A-Z]|_\w|\w_|::|->|\w\.\w|\(\)$|[A-Z]{2,}[a-z]|^[A-Z][a-z0-9]+[A-Z]")
@@ -59,7 +60,7 @@ class Understood:
 
     kind: QueryKind
     terms: tuple[str, ...]  # analysed, without stop words, in order, each once
-    quoted: tuple[str, ...]  # what stood in quotes
+    quoted: tuple[str, ...]  # what stood in quotes of a short query: passages with it come first
     names: tuple[str, ...]  # joined forms of the identifiers a definition could have
     spelt: str  # the last part of a symbol as it was typed, "" where its letters tell nothing
     words: tuple[str, ...]  # joined forms of all words, for names spelt with blanks
@@ -69,7 +70,7 @@ class Understood:
 
 def understand(text: str) -> Understood:
     """The query's kind, its terms, its quoted phrases and the names it may mean."""
-    quoted = tuple(one for one in QUOTED.findall(text) if analyse.terms(one))
+    quoted = tuple(one for one in QUOTED.findall(text) if analyse.terms(one)) if len(text) <= _SHORT else ()
     every = tuple(dict.fromkeys(analyse.terms(text)))
     content = tuple(term for term in every if term not in _STOP)
     stripped = " ".join(text.split()) if len(text) < _SHORT else text.strip()

@@ -74,9 +74,28 @@ def test_exact_keeps_punctuation(library: Desk) -> None:
     assert paths(library, "fn main ( )", exact=True, alpha=0.0) == []
 
 
-def test_quoted_phrases_must_stand_there(library: Desk) -> None:
-    assert paths(library, '"name and a password"') == ["docs/guide.md"]
-    assert paths(library, '"password and a name"') == []
+@pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0, None])
+def test_a_quoted_phrase_comes_first_whatever_else_is_asked(library: Desk, alpha: float | None) -> None:
+    asked = 'session for the user that handle_login opens "name and a password"'
+    page = library.search(Query(text=asked, alpha=alpha))
+    assert page.hits[0].stored.document.path == "docs/guide.md"
+    assert len(page.hits) > 1
+    assert not any("word for word" in note for note in page.notes)
+
+
+def test_where_no_passage_holds_a_quoted_phrase_the_others_are_shown_and_it_is_said(library: Desk) -> None:
+    page = library.search(Query(text='"password and a session" of the user'))
+    assert page.hits[0].stored.document.path == "src/auth.py"
+    assert any('"password and a session" word for word' in note for note in page.notes)
+
+
+def test_quotes_in_a_long_report_are_no_phrases(library: Desk) -> None:
+    report = (
+        'After the upgrade I see "no such thing" in the log. ' * 5 + "handle_login opens a session then."
+    )
+    page = library.search(Query(text=report))
+    assert "src/auth.py" in [hit.stored.document.path for hit in page.hits]
+    assert not any("word for word" in note for note in page.notes)
 
 
 def test_japanese_is_found(library: Desk) -> None:
@@ -192,12 +211,8 @@ def test_part_of_a_japanese_run_is_a_phrase(desk: Desk, tree: Tree) -> None:
     for asked in ('"設定方法"', '"検索エンジン"', '"エンジン"'):
         assert paths(desk, asked) == ["a.md"]
     assert paths(desk, "検索エンジン", exact=True) == ["a.md"]
-    assert paths(desk, '"方法設定"') == []
-
-
-def test_quotes_hold_with_any_alpha(library: Desk) -> None:
-    for alpha in (0.0, 0.5, 1.0, None):
-        assert paths(library, '"name and a password"', alpha=alpha) == ["docs/guide.md"]
+    for asked, held in (('"設定方法"', True), ('"方法設定"', False)):
+        assert any("word for word" in note for note in desk.search(Query(text=asked)).notes) is not held
 
 
 def test_places_can_be_joined_instead_of_scores(library: Desk) -> None:

@@ -1,0 +1,84 @@
+"""One hit a file, its further passages inside; and each file's turn where every row is a passage."""
+
+from __future__ import annotations
+
+import pytest
+
+from refdesk.desk import Desk
+from refdesk.model import Query
+from tests.conftest import Tree
+
+_STEP = '''def {name}(order):
+    """{about}"""
+    return order.{name}()
+'''
+_REFUNDS = [
+    ("refund_order", "Refunds an order and gives the money back to the customer."),
+    ("refund_part", "Refunds a part of an order to the customer."),
+    ("refund_fee", "Refunds the fee of an order to the customer."),
+    ("refund_limit", "How much of an order is refunded to a customer at most."),
+]
+
+
+@pytest.fixture
+def shop(desk: Desk, tree: Tree) -> Desk:
+    filler = {f"shop/part{n}.py": _STEP.format(name=f"part{n}", about=f"Counts stock of shelf {n}.") for n in range(60)}
+    desk.index(
+        tree(
+            {
+                "shop/refunds.py": "\n\n".join(_STEP.format(name=name, about=about) for name, about in _REFUNDS),
+                "shop/mail.py": _STEP.format(name="write_mail", about="Tells a customer that an order was refunded."),
+                "shop/ledger.py": _STEP.format(name="book", about="Books the refund of an order in the ledger."),
+                "tests/test_refunds.py": "\n\n".join(
+                    _STEP.format(name=f"test_{name}", about=about) for name, about in _REFUNDS
+                ),
+                "docs/refunds.md": "# Refunds\n\nHow a refund of an order reaches the customer.\n",
+                **filler,
+            }
+        ),
+        "code",
+        name="shop",
+    )
+    return desk
+
+
+def asked(desk: Desk, **more: object) -> list[str]:
+    query = Query(text="how is an order refunded to the customer", limit=10, **more)  # type: ignore[arg-type]
+    return [hit.stored.document.path for hit in desk.search(query).hits]
+
+
+def test_by_file_each_file_is_one_hit_that_names_its_further_passages(shop: Desk) -> None:
+    found = asked(shop, by="file", prefer="code")
+    assert len(found) == len(set(found))
+    assert found[0] == "shop/refunds.py"
+    page = shop.search(Query(text="how is an order refunded to the customer", by="file", prefer="code"))
+    first = page.hits[0]
+    lines = {first.stored.chunk.start_line, *(one.chunk.start_line for one in first.more)}
+    assert len(lines) == len(first.more) + 1 > 1
+    assert {one.document.path for one in first.more} == {"shop/refunds.py"}
+
+
+def test_tests_and_documentation_stand_behind_the_code_they_are_about(shop: Desk) -> None:
+    found = asked(shop, by="file", prefer="code")
+    assert found.index("shop/refunds.py") < found.index("docs/refunds.md")
+    assert found.index("shop/refunds.py") < found.index("tests/test_refunds.py")
+    about_tests = Query(text="test that an order is refunded to the customer", by="file", prefer="code")
+    assert "tests/test_refunds.py" in [hit.stored.document.path for hit in shop.search(about_tests).hits[:2]]
+
+
+def test_by_passage_a_file_has_a_second_row_once_every_other_had_one(shop: Desk) -> None:
+    found = asked(shop)
+    different = len(set(found))
+    assert found[:different] == list(dict.fromkeys(found))
+
+
+@pytest.mark.parametrize("by", ["file", "passage"])
+def test_pages_fit_together(shop: Desk, by: str) -> None:
+    query = "how is an order refunded to the customer of a shelf"
+    whole = [hit.stored.id for hit in shop.search(Query(text=query, by=by, limit=12)).hits]  # type: ignore[arg-type]
+    parts = [
+        hit.stored.id
+        for offset in (0, 4, 8)
+        for hit in shop.search(Query(text=query, by=by, limit=4, offset=offset)).hits  # type: ignore[arg-type]
+    ]
+    assert parts == whole
