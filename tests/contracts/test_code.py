@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from toon_format import decode
 
-from refdesk.model import EmbedderIdentity
+from refdesk.app import open_desk
+from refdesk.model import EmbedderIdentity, Filters, Query
+from refdesk.settings import Settings
 from refdesk.store.local import LocalStore
 from tests.contracts.conftest import Client, Serve, refdesk
 
@@ -501,11 +503,37 @@ def test_documentation_gives_way_to_code_that_answers_too(client: Client, projec
             file.parent.mkdir(exist_ok=True)
             file.write_text(text)
     client.json("index_codebase", path=str(project))
-    asked = {"query": "how is a ledger entry posted", "path": str(project), "limit": 8, "format": "json"}
-    result = client.result("search_code", **asked)
-    results = result["structuredContent"]["results"]
-    assert len(results) == 8
-    assert sum(one["path"].startswith("docs/") for one in results) == 2
-    assert "search_docs finds them" in result["_meta"]["refdesk/notices"][-1]
+    asked = {"query": "how is a ledger entry posted", "path": str(project), "limit": 16, "format": "json"}
+    results = client.json("search_code", **asked)["results"]
+    assert [one["path"].partition("/")[0] for one in results] == 8 * ["books"] + 8 * ["docs"]
     only = client.json("search_code", **asked, path_filter="docs/**")
     assert len(only["results"]) == 8
+
+
+def test_a_file_is_one_hit_that_names_its_further_passages(client: Client, project: Path) -> None:
+    body = "\n".join(f"    order.amount_{line} = order.total_{line} - order.fee_{line} * rate" for line in range(8))
+    steps = [f'def refund_{n}(order, rate):\n    """Refunds part {n} of an order."""\n{body}\n' for n in range(4)]
+    (project / "refunds.py").write_text("\n\n".join(steps))
+    client.json("index_codebase", path=str(project))
+    asked = {"query": "refund a part of an order", "path": str(project)}
+    results = client.json("search_code", **asked, format="json")["results"]
+    own = [one for one in results if one["path"] == "refunds.py"]
+    assert len(own) == 1
+    shown = {own[0]["symbols"][0], *(line.split()[1] for line in own[0]["more"])}
+    assert shown == {f"refund_{n}" for n in range(4)}
+    lines = (project / "refunds.py").read_text().splitlines()
+    first, last = map(int, own[0]["more"][0].split()[0].split("-"))
+    assert own[0]["more"][0].split()[1] in "\n".join(lines[first - 1 : last])
+    assert "more: " in client.text("search_code", **asked, format="human")
+
+
+def test_the_engine_chooses_the_blend_unless_a_weight_is_named(client: Client, project: Path, tmp_path: Path) -> None:
+    client.json("index_codebase", path=str(project))
+    asked = {"query": "how is a user logged in", "path": str(project), "format": "json"}
+    with open_desk(Settings(library=tmp_path / "library")) as desk:
+        own = Filters(collections=(desk.store.collections()[0].name,))
+        for given, alpha in (({}, None), ({"semantic_weight": 1.0}, 1.0), ({"semantic_weight": 0}, 0.0)):
+            query = Query(text=asked["query"], filters=own, alpha=alpha, by="file", prefer="code")
+            expected = [(hit.stored.document.path, round(100 * hit.score)) for hit in desk.search(query).hits]
+            results = client.json("search_code", **asked, **given)["results"]
+            assert [(one["path"], one["relevance_percent"]) for one in results][:10] == expected[: len(results)]

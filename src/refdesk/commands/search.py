@@ -42,6 +42,7 @@ class _Search(click.Command):
 @click.option("--type", "types", multiple=True, type=click.Choice(["prose", "code", "api", "config", "cmd"]))
 @click.option("--kind", "kinds", multiple=True, help="function, method, class, section, …")
 @click.option("--meta", multiple=True, metavar="KEY=VALUE")
+@click.option("--passages", is_flag=True, help="Every passage a hit of its own, not one hit a file.")
 @click.option("--exact", is_flag=True, help="Hits contain the query to the letter, punctuation and all.")
 @click.option("--precise", is_flag=True, help="Read the best hits closely; needs refdesk[precise].")
 @click.option("--explain", is_flag=True, help="Say why each hit ranks where it does.")
@@ -58,6 +59,7 @@ def search(context: click.Context, /, query: str, as_json: bool, **options: Any)
         offset=options["offset"],
         alpha=options["alpha"],
         fusion=options["fusion"],
+        by="passage" if options["passages"] else "file",
         exact=options["exact"],
         explain=options["explain"],
     )
@@ -148,6 +150,10 @@ def hit_json(hit: Hit, stale: Container[int]) -> dict[str, Any]:
         "uri": document.uri,
         "indexed_at": indexed_at(document),
         "stale": hit.stored.id in stale,
+        "more": [
+            {"start_line": one.chunk.start_line, "end_line": one.chunk.end_line, "title": one.chunk.title}
+            for one in hit.more
+        ],
     }
     return {**shown, "explanation": dict(hit.explanation)} if hit.explanation else shown
 
@@ -165,5 +171,8 @@ def _show(page: Page, stale: Container[int]) -> None:
         click.echo(f"{number}. {place}  {about}  [{document.collection}] {hit.score:.2f}{mark}")
         for line in hit.snippet.splitlines():
             click.echo(f"     {shown(line)}")
+        if hit.more:
+            named = (f"{one.chunk.start_line}-{one.chunk.end_line} {on_one_line(one.chunk.title)}" for one in hit.more)
+            click.echo("     more: " + "; ".join(map(str.rstrip, named)))
         if hit.explanation:
             click.echo("     " + "; ".join(f"{name}: {value}" for name, value in hit.explanation.items()))

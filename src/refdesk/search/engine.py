@@ -20,6 +20,7 @@ from refdesk.search.understand import Understood
 _POOL = 120  # candidates from each index; the same for every page, so that pages fit together
 _POOL_OF_COPIES = 8 * _POOL
 RERANKED = 40  # of the fused candidates, how many are looked at closely
+_PER_HIT = {"passage": 2, "file": 4}  # candidates for each hit asked for: copies, parts and further passages go
 _RERANKED_BY_PATH = 24  # for a path: its file is among the first of any index
 _NOTHING = "nothing relevant was found; a search by keywords alone shows what shares a word with the query"
 _END = "Only the best {} passages are ranked, and these were the last of them: narrow the query or the filters."
@@ -56,7 +57,7 @@ class Engine:
         asked, narrowed = narrow(view, meant.asked)
         narrowed = () if query.exact else (*meant.notes, *narrowed)  # the text as a whole is looked for
         close = closely(asked)
-        wanted = max(close, 2 * (query.offset + query.limit))
+        wanted = max(close, _PER_HIT[query.by] * (query.offset + query.limit))
         found, fused, window = self._candidates(view, query, asked, wanted)
         best, rest = self._rerank(query, asked, found, fused, window[:wanted], close)
         sure = self._confidence(query, asked, found, best or rest)

@@ -21,7 +21,6 @@ from refdesk.sources.allowed import allowed_roots, confine
 from refdesk.toolsets import code_assist as assist
 from refdesk.toolsets import code_schemas as schemas
 from refdesk.toolsets.code_filters import filters_of
-from refdesk.toolsets.code_first import code_first, looked_at
 from refdesk.toolsets.code_format import render, result, within
 from refdesk.toolsets.code_links import links
 from refdesk.toolsets.code_statistics import LISTED, statistics
@@ -142,25 +141,24 @@ class Code:
         text = asked_text(arguments)
         collection, inside = self._codebase(arguments.get("path", "."), context)
         refreshed = self._refresher.refresh(collection)
-        limit = arguments.get("limit", 20)
         query = Query(
             text=text,
             filters=filters_of(collection, inside, arguments),
-            limit=looked_at(limit),
+            limit=arguments.get("limit", 20),
             alpha=arguments.get("semantic_weight"),
+            by="file",
+            prefer="code",
         )
         page = self._desk.search(query)
-        hits, gave_way = code_first(page.hits, limit)
         extra: Json = {}
         if arguments.get("expand_query"):
-            words, who = assist.expand(text, hits, self._desk.store, self._llm_for(context))
+            words, who = assist.expand(text, page.hits, self._desk.store, self._llm_for(context))
             page = self._desk.search(replace(query, text=" ".join([text, *words])))
-            hits, gave_way = code_first(page.hits, limit)
             extra |= {"expanded_with": words, "answered_by": who}
         if arguments.get("synthesize"):
-            summary, follow_ups, who = assist.summarise(text, hits, self._llm_for(context))
+            summary, follow_ups, who = assist.summarise(text, page.hits, self._llm_for(context))
             extra |= {"summary": summary, "follow_ups": follow_ups, "answered_by": who}
-        return self._answer(arguments, context, collection, hits, refreshed, extra, (*page.notes, *gave_way))
+        return self._answer(arguments, context, collection, page.hits, refreshed, extra, page.notes)
 
     def search_docs(self, arguments: Json, context: CallContext) -> ToolAnswer:
         """Passages of the repository's documentation: prose files and doc comments."""
@@ -168,7 +166,7 @@ class Code:
         collection, inside = self._codebase(arguments.get("path", "."), context)
         refreshed = self._refresher.refresh(collection)
         limit = arguments.get("limit", 10)
-        query = Query(text=text, filters=filters_of(collection, inside, arguments), limit=limit, alpha=0.0)
+        query = Query(text=text, filters=filters_of(collection, inside, arguments), limit=limit, alpha=0.0, by="file")
         page = self._desk.search(replace(query, filters=replace(query.filters, extensions=_PROSE)))
         prose = page.hits
         code = self._desk.search(replace(query, limit=5 * limit)).hits

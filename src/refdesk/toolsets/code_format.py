@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 
 from refdesk import tokens
 from refdesk.fresh import indexed_at
-from refdesk.model import Hit
+from refdesk.model import Hit, StoredChunk
 from refdesk.toolsets.contract import Json, ResourceLink, Text, ToolAnswer, note_lines, noted
 
 _LONG = 1_000  # tokens of one passage: a table or a fence that nothing cut
@@ -35,9 +35,18 @@ def result(hit: Hit, stale: Collection[int]) -> Json:
     found |= {key: value for key, value in optional.items() if value}
     if is_part:
         found["part_of_lines"] = f"{chunk.start_line}-{chunk.end_line}"
+    if hit.more:
+        found["more"] = [further(one) for one in hit.more]
     if hit.stored.id in stale:
         found |= {"stale": True, "indexed_at": indexed_at(document)}
     return {**found, "content": content}
+
+
+def further(stored: StoredChunk) -> str:
+    """A further passage of a hit's file in a few words: its lines and what it is called."""
+    chunk = stored.chunk
+    named = chunk.title or next((line.strip() for line in chunk.text.splitlines() if line.strip()), "")
+    return f"{chunk.start_line}-{chunk.end_line} {named[:60]}".rstrip()
 
 
 def _around_match(hit: Hit) -> tuple[int, str]:
@@ -107,6 +116,8 @@ def _human(body: Json) -> str:
         mark = f"  [stale: the file changed since {one['indexed_at']}]" if one.get("stale") else ""
         place = f"{one['path']}:{one['start_line']}-{one['end_line']}"
         lines += ["", f"{number}. {place}  {about}  {one['relevance_percent']}%{mark}", one["content"].rstrip()]
+        if one.get("more"):
+            lines.append("more: " + "; ".join(one["more"]))
     if hint := body.get("hint"):
         lines += ["", hint]
     if follow_ups := body.get("follow_ups"):

@@ -150,6 +150,7 @@ SEARCH_ANSWER = _object(
                     "stale": {"type": "boolean"},
                     "indexed_at": _STRING,
                     "part_of_lines": _STRING,
+                    "more": {"type": "array", "items": _STRING},
                     "content": _STRING,
                 },
                 ("path", "start_line", "end_line", "relevance_percent", "kind", "symbols", "content"),

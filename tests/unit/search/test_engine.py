@@ -90,9 +90,7 @@ def test_where_no_passage_holds_a_quoted_phrase_the_others_are_shown_and_it_is_s
 
 
 def test_quotes_in_a_long_report_are_no_phrases(library: Desk) -> None:
-    report = (
-        'After the upgrade I see "no such thing" in the log. ' * 5 + "handle_login opens a session then."
-    )
+    report = 'After the upgrade I see "no such thing" in the log. ' * 5 + "handle_login opens a session then."
     page = library.search(Query(text=report))
     assert "src/auth.py" in [hit.stored.document.path for hit in page.hits]
     assert not any("word for word" in note for note in page.notes)
