@@ -5,9 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import replace
 
-from refdesk.errors import ParseFailed
-from refdesk.model import Collection, Content, Document, FileState, Found, Metadata
-from refdesk.ports import Parser, Store
+from refdesk.model import Content, Document, FileState, Found
 
 
 def content_hash(content: Content) -> str:
@@ -37,18 +35,3 @@ def touched(document: Document, content: Content) -> Document:
     return replace(
         document, uri=content.uri, path=content.path, size=len(content.data), modified_ns=content.modified_ns
     )
-
-
-def attached_before(store: Store, parser: Parser, collection: Collection, content: Content) -> Metadata:
-    """The metadata that was given with the document, when it is about to change: what its own text did not say."""
-    known = store.document_by_uri(content.uri, collection.name)
-    if known is None or not known.metadata:
-        return {}
-    if known.content_hash == content_hash(content) and same_facts(content, known):
-        return {}
-    before = replace(content, data=store.raw(known.id).encode(), content_type=known.content_type, charset="utf-8")
-    try:
-        own = parser.parse(before, collection.chunking).metadata
-    except ParseFailed:
-        own = {}
-    return {key: value for key, value in known.metadata.items() if key not in own or own[key] != value}

@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from refdesk.compare import attached_before
 from refdesk.errors import CollectionExists, CollectionNotFound, EmbedderMismatch, InvalidInput, NotFound, SettingsError
 from refdesk.groups import following, groups, marked
 from refdesk.ids import checked_name, name_from, new_id
@@ -241,12 +240,11 @@ class Desk:
         report = Report(collection=collection.name)
         told = progress or Progress()
         of_group = Progress(cancelled=told.cancelled)
-        parser = self._parts.parser(None, collection.kind)
-        writer = self._writer(parser, of_group)
+        writer = self._writer(self._parts.parser(None, collection.kind), of_group)
         for group, is_last in groups(self._parts.load(uri, roots, self.settings)):
             of_group.report = following(told, report.files, is_last)
             named = [marked(one, content_type, metadata or {}) for one in group if isinstance(one, Content)]
-            contents = [replace(one, attached=attached_before(self.store, parser, collection, one)) for one in named]
+            contents = [replace(one, attached=writer.attached_before(collection, one)) for one in named]
             report.join(writer.add(collection, contents))
             report.skipped += [one for one in group if isinstance(one, Skipped)]
         return report
@@ -254,6 +252,11 @@ class Desk:
     def add(self, collection: Collection, contents: Sequence[Content], *, progress: Progress | None = None) -> Report:
         """Adds or updates contents that were loaded already."""
         return self._writer(self._parts.parser(None, collection.kind), progress).add(collection, contents)
+
+    def text_in(self, collection: Collection, content: Content) -> str:
+        """The text that would be kept of a content, "" where there is none."""
+        parsed = self._writer(self._parts.parser(None, collection.kind), None).parse(collection, content)
+        return parsed.text if parsed is not None else ""
 
     def reembed(self, progress: Progress | None = None) -> int:
         """Replaces all vectors by those of the embedder that is set."""

@@ -22,6 +22,8 @@ from refdesk.model import (
     DocumentWrite,
     FileState,
     Found,
+    Metadata,
+    Parsed,
     Skipped,
 )
 from refdesk.pause import without_collections
@@ -113,6 +115,24 @@ class Writer:
             self._progress.report(len(contents), len(contents), "done")
         report.seconds = time.perf_counter() - started
         return report
+
+    def parse(self, collection: Collection, content: Content) -> Parsed | None:
+        """What is in a content, without keeping it; None where nothing can be read."""
+        for _, found in self._pool.parse_all([content], collection.chunking, lambda keys: set()):
+            return found.parsed if isinstance(found, Prepared) else None
+        return None
+
+    def attached_before(self, collection: Collection, content: Content) -> Metadata:
+        """The metadata that was given with the document, when it is about to change: what its own text did not say."""
+        known = self._store.document_by_uri(content.uri, collection.name)
+        if known is None or not known.metadata:
+            return {}
+        if known.content_hash == content_hash(content) and same_facts(content, known):
+            return {}
+        raw = self._store.raw(known.id).encode()
+        own = self.parse(collection, replace(content, data=raw, content_type=known.content_type, charset="utf-8"))
+        said = own.metadata if own is not None else {}
+        return {key: value for key, value in known.metadata.items() if key not in said or said[key] != value}
 
     def _told(self, contents: Sequence[Content], report: Report) -> Iterator[Content]:
         unchanged = report.unchanged

@@ -102,6 +102,10 @@ class Keeper:
             store.apply(Batch(collection=name, removes=tuple(ids[start : start + _REMOVED_AT_ONCE])))
         self._report.removed += len(ids)
 
+    def text_in(self, body: Body) -> str:
+        """The text that the library would have for a page."""
+        return self._desk.text_in(self._collection, _content(body))
+
     def text_of(self, url: str) -> str:
         """The text that the library has for a page, "" for none."""
         found = self._desk.store.document_by_uri(url, self._collection.name)

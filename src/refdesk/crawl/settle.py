@@ -8,9 +8,6 @@ from collections.abc import Mapping
 from refdesk.crawl.keep import Keeper
 from refdesk.crawl.known import Body, Entry, PageState
 from refdesk.crawl.state import CrawlState
-from refdesk.errors import ParseFailed
-from refdesk.parse.decode import decode
-from refdesk.parse.html import extract
 
 _SAME_TEXT = 0.8  # the share of a page's words that the page it points to must have
 _NEW_TEXT = 0.5  # the share of llms-full.txt that no page says, for it to be kept
@@ -53,9 +50,10 @@ def _settle_aliases(state: CrawlState, keeper: Keeper) -> None:
     """A page that calls another address its own is kept where that one is not there or says something else."""
     while held := state.bodies("alias", 50):
         states = state.states()
-        results: list[tuple[Body, bool]] = [
-            (one, states.get(one.target) == "stored" and _repeats(one, keeper.text_of(one.target))) for one in held
-        ]
+        results: list[tuple[Body, bool]] = []
+        for one in held:
+            is_kept = states.get(one.target) == "stored"
+            results.append((one, is_kept and _repeats(keeper.text_in(one), keeper.text_of(one.target))))
         state.release((one.url, "alias", "") for one, repeats in results if repeats)
         for one, repeats in results:
             if not repeats:
@@ -63,11 +61,8 @@ def _settle_aliases(state: CrawlState, keeper: Keeper) -> None:
         keeper.keep_all()
 
 
-def _repeats(body: Body, text: str) -> bool:
-    try:
-        said = set(_WORD.findall(extract(decode(body.data, body.charset).text, body.url).markdown))
-    except ParseFailed:
-        return True
+def _repeats(said_now: str, text: str) -> bool:
+    said = set(_WORD.findall(said_now))
     return not said or len(said & set(_WORD.findall(text))) >= _SAME_TEXT * len(said)
 
 

@@ -73,7 +73,8 @@ class HtmlParser:
 def extract(html: str, url: str = "") -> Extracted:
     """The page's main content as markdown, its title and metadata."""
     if is_too_deep(html):
-        return Extracted(title="", markdown=_stripped(html), notes=("nested too deeply: read without its structure",))
+        note = "nested too deeply, or a tag with too many attributes: read without its structure"
+        return Extracted(title="", markdown=_stripped(html), notes=(note,))
     from selectolax.lexbor import LexborHTMLParser
 
     from refdesk.parse.html_content import main_content

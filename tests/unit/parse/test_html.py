@@ -200,3 +200,16 @@ PARTS = [
 @given(st.lists(st.sampled_from(PARTS), max_size=40))
 def test_any_soup_is_survived(parts: list[str]) -> None:
     extract(" ".join(parts))
+
+
+@pytest.mark.parametrize("value", ["", "=1", "='>'", '="<p>"'])
+def test_a_tag_with_very_many_attributes_is_read_without_its_tree(value: str) -> None:
+    attributes = " ".join(f"a{number}{value}" for number in range(40_000))
+    page = extract(f"<html><body><p {attributes}>words</p></body></html>")
+    assert "too many attributes" in page.notes[0]
+    assert "words" in page.markdown
+
+
+def test_long_values_are_not_many_attributes() -> None:
+    page = extract(f"<p>words <img alt='dots' src='data:image/png;base64,{'A/+= b' * 50_000}'></p>")
+    assert page.notes == ()
