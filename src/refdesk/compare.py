@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from dataclasses import replace
 
 from refdesk.model import Content, Document, FileState, Found
@@ -13,9 +14,16 @@ def content_hash(content: Content) -> str:
     return hashlib.blake2b(content.data, digest_size=16).hexdigest()
 
 
-def is_new(found: Found, state: FileState | None) -> bool:
-    """Whether a file is not there as it was indexed, by size and time."""
-    return state is None or (found.size, found.modified_ns) != (state.size, state.modified_ns)
+def stamp_of(state: os.stat_result) -> int:
+    """A number that changes when a file is written to, replaced, linked or given rights, whatever its time says."""
+    return (state.st_ctime_ns ^ state.st_ino << 32) & 0x7FFF_FFFF_FFFF_FFFF  # as SQLite keeps it
+
+
+def is_new(found: Found, state: FileState | Document | None) -> bool:
+    """Whether a file is not there as it was indexed, by size, time and stamp; then its content tells."""
+    if state is None or (found.size, found.modified_ns) != (state.size, state.modified_ns):
+        return True
+    return found.stamp != state.stamp and state.stamp != 0  # an earlier RefDesk noted none
 
 
 def same_facts(content: Content, known: Document) -> bool:
@@ -33,5 +41,10 @@ def is_same_file(document: Document, content: Content) -> bool:
 def touched(document: Document, content: Content) -> Document:
     """The document with the place, size and time of the same content."""
     return replace(
-        document, uri=content.uri, path=content.path, size=len(content.data), modified_ns=content.modified_ns
+        document,
+        uri=content.uri,
+        path=content.path,
+        size=len(content.data),
+        modified_ns=content.modified_ns,
+        stamp=content.stamp,
     )

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from refdesk.compare import is_new
 from refdesk.errors import CollectionExists, CollectionNotFound, EmbedderMismatch, InvalidInput, NotFound, SettingsError
 from refdesk.groups import following, groups, marked
 from refdesk.ids import checked_name, name_from, new_id
@@ -170,6 +171,7 @@ class Desk:
         name: str = "",
         description: str = "",
         force: bool = False,
+        verify: bool = False,
         only: set[str] | None = None,
         wait: bool = True,
         progress: Progress | None = None,
@@ -182,7 +184,7 @@ class Desk:
         if not folder.is_dir():
             raise InvalidInput(f"Path does not exist or is not a directory: {root}.", "Name a folder.")
         with self.store.stretch(wait=wait):
-            return self._index(folder, kind, name, description, force, only, progress)
+            return self._index(folder, kind, name, description, force, verify, only, progress)
 
     def _index(
         self,
@@ -191,6 +193,7 @@ class Desk:
         name: str,
         description: str,
         force: bool,
+        verify: bool,
         only: set[str] | None,
         progress: Progress | None,
     ) -> Report:
@@ -207,7 +210,14 @@ class Desk:
             if only is None:
                 self._note(collection, {_INDEXING: str(files)})
 
-        report = writer.index(collection, source, force=force or cut_anew, only=None if cut_anew else only, begin=begin)
+        report = writer.index(
+            collection,
+            source,
+            force=force or cut_anew,
+            verify=verify,
+            only=None if cut_anew else only,
+            begin=begin,
+        )
         if self.embedder is not None and only is None:
             report.embedded += embed_rest(self.store, self.embedder, collection.name, progress or Progress())
         facts = {**facts, "rules": source.fingerprint(only_rejected=only is not None)}
@@ -293,11 +303,11 @@ class Desk:
         """How many files are as they were indexed, and the paths that changed, came or went since."""
         states = self.store.file_states(collection.name)
         source = self._folder_source(collection)
-        walked = {one.path: (one.size, one.modified_ns) for one in source.walk() if isinstance(one, Found)}
+        walked = {one.path: one for one in source.walk() if isinstance(one, Found)}
         changed = [
             path
             for path in sorted(states.keys() | walked.keys())
-            if path not in states or walked.get(path) != (states[path].size, states[path].modified_ns)
+            if path not in walked or is_new(walked[path], states.get(path))
         ]
         return len(states.keys() - changed), changed
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from urllib.parse import unquote_to_bytes
 
 from refdesk.beneath import open_real, read_most
-from refdesk.compare import content_hash
+from refdesk.compare import content_hash, is_new, stamp_of
 from refdesk.desk import Desk
 from refdesk.errors import LibraryBusy, LoadFailed, ParseFailed, StoreError
-from refdesk.model import Chunk, Collection, Content, Document, Hit
+from refdesk.model import Chunk, Collection, Content, Document, Found, Hit
 from refdesk.progress import Progress
 
 # What indexing takes, guessed high.
@@ -133,7 +133,8 @@ def _is_stale(document: Document, chunk: Chunk) -> bool:
         descriptor = open_real(file.lstrip("/") if os.name == "nt" else file)
         try:
             state = os.fstat(descriptor)
-            if (state.st_size, state.st_mtime_ns) == (document.size, document.modified_ns):
+            now = Found(path="", size=state.st_size, modified_ns=state.st_mtime_ns, stamp=stamp_of(state))
+            if not is_new(now, document):
                 return False
             data = read_most(descriptor, state.st_size)
         finally:

@@ -68,13 +68,14 @@ class Writer:
         source: Source,
         *,
         force: bool = False,
+        verify: bool = False,
         only: set[str] | None = None,
         begin: Callable[[int], None] = lambda files: None,
     ) -> Report:
         """Makes the collection hold what the source has; only what changed is read, parsed and embedded.
 
-        With `only`, the paths in it are looked at and no others.  `begin` is told how many files there are before
-        the first change is written, if there is any.
+        With `verify` all is read, and contents tell what changed.  With `only`, the paths in it are looked at and no
+        others.  `begin` is told how many files there are before the first change is written, if there is any.
         """
         started = time.perf_counter()
         report = Report(collection=collection.name)
@@ -83,7 +84,7 @@ class Writer:
             states = self._store.file_states(collection.name)
             found, report.skipped = _split(self._walk(source, only))
             not_entered = len(report.skipped)
-            changed = [one for one in found if force or is_new(one, states.get(one.path))]
+            changed = [one for one in found if force or verify or is_new(one, states.get(one.path))]
             report.unchanged = len(found) - len(changed)
             present = {one.path for one in found}
             gone = {p: s for p, s in states.items() if p not in present and (only is None or p in only)}
@@ -186,7 +187,8 @@ class Writer:
                     document = self._known(gone.pop(came_from))
                     report.moved += document is not None
                 if document is not None and is_same_file(document, content) and not force:
-                    touches.append(touched(document, content))
+                    if (again := touched(document, content)) != document:
+                        touches.append(again)
                     report.unchanged += 1
                     continue
                 if document is not None:
@@ -364,6 +366,7 @@ def _document_write(
         content_hash=content_hash(content),
         size=len(content.data),
         modified_ns=content.modified_ns,
+        stamp=content.stamp,
         metadata={**content.attached, **parsed.metadata, **content.metadata},
         created_at=known.created_at if known else now,
         updated_at=now,

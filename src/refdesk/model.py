@@ -76,6 +76,7 @@ class Document:
     content_hash: str
     size: int  # bytes as found at the source
     modified_ns: int  # the source's modification time, 0 when it has none
+    stamp: int = 0  # of its inode and the inode's last change, 0 when it has none
     metadata: Metadata = field(default_factory=dict)
     created_at: int = 0
     updated_at: int = 0
@@ -150,6 +151,7 @@ class Content:
     content_type: str = ""  # declared type or override, "" to detect it
     charset: str = ""
     modified_ns: int = 0
+    stamp: int = 0
     metadata: Metadata = field(default_factory=dict)
     attached: Metadata = field(default_factory=dict)  # given earlier; what the text says now goes before it
 
@@ -161,6 +163,7 @@ class Found:
     path: str  # relative, "/"
     size: int
     modified_ns: int
+    stamp: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +183,7 @@ class FileState:
     size: int
     modified_ns: int
     content_hash: str
+    stamp: int = 0
 
 
 # --- what is written --------------------------------------------------------------------------

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +16,7 @@ import pytest
 from refdesk.desk import Desk
 from refdesk.embed.static import StaticEmbedder
 from refdesk.errors import Cancelled, CollectionExists, CollectionNotFound, EmbedderMismatch, InvalidInput
+from refdesk.fresh import stale_hits
 from refdesk.model import Chunk, EmbedderIdentity, Filters, Query
 from refdesk.prepare import heading, pieces_apart
 from refdesk.progress import Progress
@@ -76,6 +79,52 @@ def test_a_touched_file_is_not_written_again(desk: Desk, tree: Tree) -> None:
     later(root / "pkg/module_4.py")
     assert desk.index(root, "code", name="c").written == 0
     assert desk.index(root, "code", name="c").unchanged == 12
+
+
+def rewrite_unseen(file: Path, text: str) -> None:
+    """Writes as many bytes as there were and sets the file's time back."""
+    before = file.stat()
+    file.write_text(text)
+    os.utime(file, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert (file.stat().st_size, file.stat().st_mtime_ns) == (before.st_size, before.st_mtime_ns)
+
+
+def test_a_change_that_keeps_size_and_time_is_seen(desk: Desk, tree: Tree) -> None:
+    root = tree(FILES)
+    desk.index(root, "code", name="c")
+    file = root / "pkg/module_4.py"
+    rewrite_unseen(file, file.read_text().replace("function_4", "marimbas_4"))
+    assert desk.freshness(desk.collection("c")) == (11, ["pkg/module_4.py"])
+    assert len(stale_hits(desk.search(Query(text="function_4", alpha=0.0, exact=True)).hits)) == 1
+    assert desk.index(root, "code", name="c").written == 1
+    assert found(desk, "marimbas_4") == ["pkg/module_4.py"]
+
+
+def test_other_rights_and_links_are_no_change(desk: Desk, tree: Tree, tmp_path: Path) -> None:
+    root = tree(FILES)
+    desk.index(root, "code", name="c")
+    (root / "pkg/module_4.py").chmod(0o600)
+    (tmp_path / "backup.py").hardlink_to(root / "pkg/module_5.py")
+    report = desk.index(root, "code", name="c")
+    assert (report.written, report.unchanged) == (0, 12)
+    state = desk.store.sequence()
+    assert desk.index(root, "code", name="c").unchanged == 12
+    assert desk.store.sequence() == state  # they were noted: nothing is read again
+
+
+def test_verify_compares_contents_where_an_earlier_library_noted_no_stamp(desk: Desk, tree: Tree) -> None:
+    root = tree(FILES)
+    desk.index(root, "code", name="c")
+    with contextlib.closing(sqlite3.connect(desk.settings.library / "record.db")) as db, db:
+        db.execute("UPDATE documents SET stamp = 0")
+    file = root / "pkg/module_4.py"
+    rewrite_unseen(file, file.read_text().replace("function_4", "marimbas_4"))
+    assert desk.index(root, "code", name="c").written == 0
+    report = desk.index(root, "code", name="c", verify=True)
+    assert (report.written, report.unchanged) == (1, 11)
+    assert found(desk, "marimbas_4") == ["pkg/module_4.py"]
+    rewrite_unseen(file, file.read_text().replace("marimbas_4", "ukuleles_4"))
+    assert desk.index(root, "code", name="c").written == 1  # stamps are known by now
 
 
 def test_force_reads_everything_and_embeds_nothing_twice(desk: Desk, tree: Tree) -> None:

@@ -29,6 +29,7 @@ _SHOWN = 20
 @click.option("--description", default="", help="What an agent finds here, in a few words.")
 @click.option("--allow-secret", "allow_secrets", multiple=True, metavar="GLOB", help="Take in this file with secrets.")
 @click.option("--force", is_flag=True, help="Read and parse every file again.")
+@click.option("--verify", is_flag=True, help="Compare the contents of all files, whatever their times say.")
 @click.option("--watch", "keep_watching", is_flag=True, help="Stay and keep it fresh.")
 @json_option
 @click.pass_context
@@ -40,6 +41,7 @@ def index(
     description: str,
     allow_secrets: tuple[str, ...],
     force: bool,
+    verify: bool,
     keep_watching: bool,
     as_json: bool,
 ) -> None:
@@ -52,6 +54,7 @@ def index(
                 name=name,
                 description=description,
                 force=force,
+                verify=verify,
                 progress=progress,
             )
         if kind == "docs":

@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from refdesk.commands.desk import desk_from, json_option, on_one_line, print_json, progress_on_stderr, settings_from
+from refdesk.compare import is_new
 from refdesk.desk import Desk
 from refdesk.errors import NotFound
 from refdesk.model import Collection, Found, Skipped
@@ -135,10 +136,7 @@ def status(context: click.Context, path: Path, as_json: bool) -> None:
             if document is not None:
                 answer["chunks"] = len(desk.store.chunks_of(document.id))
                 answer["indexed_at"] = _moment(document.updated_at)
-                answer["up_to_date"] = isinstance(walked, Found) and (walked.size, walked.modified_ns) == (
-                    document.size,
-                    document.modified_ns,
-                )
+                answer["up_to_date"] = isinstance(walked, Found) and not is_new(walked, document)
             if isinstance(walked, Skipped):
                 answer["reason"] = walked.reason
             elif document is None:

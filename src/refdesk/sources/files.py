@@ -68,7 +68,7 @@ def read_inside(root: str, found: Found, max_bytes: int) -> Content:
     states = {(state.st_size, state.st_mtime_ns) for state in (before, after)}
     if states != {(found.size, found.modified_ns)} or len(data) != found.size:
         raise LoadFailed(f"{found.path} changed while it was being read.", _NEXT_RUN)
-    return Content(uri=_uri_of(file), path=found.path, data=data, modified_ns=found.modified_ns)
+    return Content(uri=_uri_of(file), path=found.path, data=data, modified_ns=found.modified_ns, stamp=found.stamp)
 
 
 def _uri_of(file: str) -> str:

@@ -10,7 +10,7 @@ from operator import attrgetter
 from pathlib import Path
 
 from refdesk.beneath import listed_folder, opened_folder
-from refdesk.compare import content_hash
+from refdesk.compare import content_hash, stamp_of
 from refdesk.errors import LoadFailed, ParseFailed
 from refdesk.model import Content, FileState, Found, Skipped
 from refdesk.sources.allowed import PRIVATE, why_private
@@ -97,7 +97,7 @@ class FolderSource:
 
     def reject(self, found: Found, content: Content) -> None:
         """Remembers, in the fingerprint, that this content gives nothing, until it or what reads it changes."""
-        self._now.rejected[found.path] = [found.size, found.modified_ns, content_hash(content)]
+        self._now.rejected[found.path] = [found.size, found.modified_ns, content_hash(content), found.stamp]
 
     def fingerprint(self, *, only_rejected: bool = False) -> str:
         """What decided in the last walk and read, to be given to the next source of this folder.
@@ -134,7 +134,7 @@ class FolderSource:
                 except OSError:
                     continue  # gone since the folder was listed
                 if state.st_mode & _KIND == _REGULAR and state.st_size <= self._max:
-                    yield Found(path=path, size=state.st_size, modified_ns=state.st_mtime_ns)
+                    yield Found(path=path, size=state.st_size, modified_ns=state.st_mtime_ns, stamp=stamp_of(state))
                     continue
             if not entry.is_dir(follow_symlinks=False):
                 if (decided := self._decide(frame, entry, path)) is not None:
@@ -175,10 +175,11 @@ class FolderSource:
             return Skipped(path=path, reason=reason)
         # Whatever the rules are now, what is in it was looked at before.
         kept = self._before.rejected.get(path, ())
-        if kept[:2] == [state.st_size, state.st_mtime_ns] and (reason := self._why_rejected(path)):
+        same = kept[:2] == [state.st_size, state.st_mtime_ns] and kept[3:] in ([], [stamp_of(state)])
+        if same and (reason := self._why_rejected(path)):
             self._now.rejected[path] = self._before.rejected[path]
             return Skipped(path=path, reason=reason)
-        return Found(path=path, size=state.st_size, modified_ns=state.st_mtime_ns)
+        return Found(path=path, size=state.st_size, modified_ns=state.st_mtime_ns, stamp=stamp_of(state))
 
     def _why_rejected(self, path: str) -> str:
         """Why a content that was rejected before is rejected again, "" if it may be read by now."""
@@ -236,7 +237,7 @@ def _why_file(
         )
         if reason:
             return Skipped(path=path, reason=reason)
-        found = Found(path=path, size=state.st_size, modified_ns=state.st_mtime_ns)
+        found = Found(path=path, size=state.st_size, modified_ns=state.st_mtime_ns, stamp=stamp_of(state))
         FolderSource(Path(root), max_file_bytes=max_bytes, allow_secrets=allow_secrets).read(found)
     except OSError as error:
         return Skipped(path=path, reason=f"can't be read: {error.strerror}")

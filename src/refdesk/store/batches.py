@@ -19,12 +19,13 @@ from refdesk.store.log import VECTORS
 
 _PUT_DOCUMENT = """
 INSERT INTO documents (ulid, collection, uri, path, extension, title, content_type, content_hash, size, modified_ns,
-                       metadata, created_at, updated_at, raw)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                       metadata, created_at, updated_at, stamp, raw)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 ON CONFLICT (ulid) DO UPDATE SET (collection, uri, path, extension, title, content_type, content_hash, size,
-    modified_ns, metadata, created_at, updated_at, raw) = (excluded.collection, excluded.uri, excluded.path,
+    modified_ns, metadata, created_at, updated_at, stamp, raw) = (excluded.collection, excluded.uri, excluded.path,
     excluded.extension, excluded.title, excluded.content_type, excluded.content_hash, excluded.size,
-    excluded.modified_ns, excluded.metadata, excluded.created_at, excluded.updated_at, excluded.raw)
+    excluded.modified_ns, excluded.metadata, excluded.created_at, excluded.updated_at,
+    excluded.stamp, excluded.raw)
 RETURNING id
 """
 _PUT_CHUNK = """
@@ -183,7 +184,7 @@ def _document_values(collection: int, document: Document) -> Row:
         document.id, collection, rows.storable(document.uri), rows.storable(document.path),
         rows.extension(document.path), rows.storable(document.title), document.content_type, document.content_hash,
         document.size, document.modified_ns, rows.storable(rows.dump(document.metadata)),
-        document.created_at, document.updated_at,
+        document.created_at, document.updated_at, document.stamp,
     )  # fmt: skip
 
 

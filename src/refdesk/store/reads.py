@@ -69,7 +69,7 @@ def skipped(db: sqlite3.Connection, name: str) -> list[Skipped]:
 def file_states(db: sqlite3.Connection, name: str) -> dict[str, FileState]:
     """What is known of each of the collection's files, by path."""
     found = db.execute(
-        "SELECT path, ulid, size, modified_ns, content_hash FROM documents"
+        "SELECT path, ulid, size, modified_ns, content_hash, stamp FROM documents"
         " WHERE collection = (SELECT id FROM collections WHERE name = ?)",
         (name,),
     )

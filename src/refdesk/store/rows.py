@@ -14,7 +14,7 @@ from refdesk.model import Chunk, Chunking, Collection, Document, Reference, Sear
 COLLECTION = "ulid, name, kind, description, root, chunking, search, properties, created_at, updated_at"
 DOCUMENT = (
     "d.ulid, n.name, d.uri, d.path, d.title, d.content_type, d.content_hash, d.size, d.modified_ns, d.metadata,"
-    " d.created_at, d.updated_at"
+    " d.created_at, d.updated_at, d.stamp"
 )
 CHUNK = (
     "c.id, c.position, c.document, t.text, c.kind, c.type, c.language, c.start_line, c.end_line, c.tokens, c.key,"
@@ -159,6 +159,7 @@ def document_from(row: Sequence[Any]) -> Document:
         metadata=load_map(row[9]),
         created_at=row[10],
         updated_at=row[11],
+        stamp=row[12],
     )
 
 

@@ -91,8 +91,13 @@ def _add_headings(db: sqlite3.Connection) -> None:
     """Pieces may be those of a heading too, which an earlier RefDesk can't take apart; those that are there stay."""
 
 
+def _add_stamps(db: sqlite3.Connection) -> None:
+    """A number of each file's inode and its last change; files that an earlier RefDesk indexed have none."""
+    db.execute("ALTER TABLE documents ADD COLUMN stamp INTEGER NOT NULL DEFAULT 0")
+
+
 # The record's version is the number of steps that made it; a step is never changed once released.
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_create, _add_pieces, _add_headings)
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_create, _add_pieces, _add_headings, _add_stamps)
 
 
 def version(db: sqlite3.Connection) -> int:

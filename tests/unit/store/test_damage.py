@@ -319,6 +319,7 @@ def test_an_older_library_is_brought_up_to_date(folder: Path, monkeypatch: pytes
 def test_a_library_of_the_first_version_is_read(folder: Path) -> None:
     with sqlite3.connect(folder / "record.db") as db:
         db.execute("ALTER TABLE vectors DROP COLUMN pieces")
+        db.execute("ALTER TABLE documents DROP COLUMN stamp")
         db.execute("PRAGMA user_version = 1")
     db.close()
     store = _opened(folder)
