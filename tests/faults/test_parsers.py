@@ -6,11 +6,14 @@ import os
 import signal
 import sys
 import time
+import types
 from pathlib import Path
 
 import pytest
 
+from bench.faults_parsers import sweep
 from refdesk.desk import Desk
+from refdesk.errors import ParseFailed
 from refdesk.fresh import Refresher
 from refdesk.model import Chunking, Content, Query, Skipped
 from refdesk.parse import AnyParser
@@ -48,6 +51,22 @@ def test_a_worker_that_is_killed_from_outside_is_replaced() -> None:
     for pid in children(os.getpid()):
         os.kill(pid, signal.SIGKILL)
     assert isinstance(parsed(("a.py", GOOD))["a.py"], Prepared)
+
+
+def test_no_file_is_blamed_for_a_worker_with_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = types.ModuleType("only_here")
+    exec("class Reader: pass", here.__dict__)
+    monkeypatch.setitem(sys.modules, "only_here", here)
+    contents = [Content(uri="a", path="a.py", data=GOOD)]
+    with pytest.raises(ParseFailed, match="other code"):
+        list(Pool(here.Reader()).parse_all(contents, Chunking(), lambda keys: set()))
+
+
+def test_damaged_sources_end_no_more_than_their_worker() -> None:
+    swept = list(sweep(["ruby", "python", "csharp", ".html", ".md", ".yaml", ".docx", "."], each=25))
+    assert sum(row.files for row in swept) == 200
+    assert all(row.survived for row in swept)
+    assert not [row.name for row in swept if row.name.startswith(".") and (row.crashed or row.stalled)]
 
 
 def test_a_skip_is_remembered_until_the_file_or_its_reader_changes(desk: Desk, tree: Tree) -> None:

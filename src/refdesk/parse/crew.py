@@ -18,7 +18,7 @@ from pathlib import Path
 
 from refdesk.errors import ParseFailed
 from refdesk.model import Chunking, Content
-from refdesk.parse.worker import Limits, limits_of, loaded, receive, send, too_much_memory
+from refdesk.parse.worker import NOT_UNDERSTOOD, Limits, limits_of, loaded, receive, send, too_much_memory
 from refdesk.ports import Embedder, Parser
 from refdesk.prepare import Missing
 
@@ -80,8 +80,10 @@ class Worker:
             self.deadline = time.monotonic() + _EMBEDDING_S
             send(self._requests, pickle.dumps(missing(loaded(receive(self._answers)))))
             return answers, receive(self._answers)
-        except (OSError, EOFError):
+        except (OSError, EOFError) as error:
             self.end()
+            if self._process.returncode == NOT_UNDERSTOOD:
+                raise ParseFailed("A process that reads files has other code than this one.", "Restart it.") from error
             return answers, b""
         except BaseException:
             self.end()  # it waits for an answer that nobody will give

@@ -20,6 +20,7 @@ from refdesk.prepare import Embedded, Prepared, Readings, embed_missing, prepare
 
 _COLLECT_EVERY = 30  # groups; what parsing leaves behind holds no circles but in errors
 _BINARY = (b"%PDF-", b"PK\x03\x04")
+NOT_UNDERSTOOD = 70  # a status to end with
 _HEADER = 8  # bytes that tell how long a message is
 
 
@@ -99,7 +100,11 @@ def _serve(requests: IO[bytes], answers: IO[bytes], limited: _Limited) -> None:
     embedder: Embedder | None = None
     readings: Readings | None = None
     for number in count(1):
-        parser, chunking, group, embeds, new_embedder = loaded(receive(requests))
+        request = receive(requests)
+        try:
+            parser, chunking, group, embeds, new_embedder = loaded(request)
+        except Exception:  # the two ends do not have the same code: no file is to blame
+            os._exit(NOT_UNDERSTOOD)
         if new_embedder is not None:
             embedder = new_embedder
             readings = Readings(cast(WordMatching, embedder)) if hasattr(embedder, "spell") else None
