@@ -57,7 +57,7 @@ class Settings:
     host: str = "127.0.0.1"
     port: int = 8750
     processes: int = 1  # that serve over HTTP
-    max_sessions: int = 1000  # over HTTP; beyond them the one that has been idle longest ends
+    max_sessions: int = 500  # over HTTP; beyond them the one that has been idle longest ends
     auth_token: str = field(default="", repr=False)
     oauth_issuer: str = ""
     oauth_audience: str = ""

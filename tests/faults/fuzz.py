@@ -1,14 +1,16 @@
 """What does the server make of messages that are wrong in every way?  Each must get an answer and no more.
 
-`hostile` makes the bytes, `over_stdio` and `over_http` send them to a running server and say what went wrong.
+`hostile` makes the bytes, `over_stdio` and `over_http` send them to a running server and say what went wrong,
+`soak` does so for long and looks at the server's memory.
 """
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -172,7 +174,7 @@ def _waits(value: Any) -> bool:
     if not isinstance(value, dict) or value.get("jsonrpc") != "2.0":
         return True
     if isinstance(value.get("method"), str):
-        return "id" in value or not isinstance(value.get("params", {}), dict)
+        return "id" in value or not isinstance(value.get("params") or {}, dict)
     answers = isinstance(value.get("result"), dict) or isinstance(value.get("error"), dict)
     return not (answers and "id" in value)
 
@@ -209,10 +211,14 @@ def over_http(url: str, raw: Iterator[bytes], count: int, seed: int = 0) -> Tall
     with HttpClient(url) as client, httpx.Client(timeout=PATIENCE_S, verify=False) as http:
         client.initialize()
         session = dict(client.headers)
+        hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "left", "version": "0"}}
         modern = {**ACCEPT, "mcp-protocol-version": "2026-07-28"}
         while tally.sent < count and not tally.wrong:
             data = next(raw)
             headers = rng.choice((session, session, session, modern, dict(ACCEPT)))
+            if rng.random() < 0.1:  # a session that nobody comes back to
+                data = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}).encode()
+                headers = dict(ACCEPT)
             tally.sent += 1
             try:
                 sent = {**headers, "content-type": "application/json"}
@@ -229,6 +235,24 @@ def over_http(url: str, raw: Iterator[bytes], count: int, seed: int = 0) -> Tall
             tally.answered += bool(answers)
             _look(tally, body.decode(errors="replace"), data)
     return tally
+
+
+def soak(pid: int, send: Callable[[int], Tally], calls: int) -> tuple[Tally, list[int]]:
+    """What became of so many calls that `send` makes, and what the process held after each tenth of them, in kB."""
+    whole, held = Tally(), []
+    for _ in range(10):
+        tally = send(calls // 10)
+        whole.sent += tally.sent
+        whole.answered += tally.answered
+        whole.wrong += tally.wrong
+        held.append(own_kb(pid))
+    return whole, held
+
+
+def own_kb(pid: int) -> int:
+    """What the process holds for itself: pages of mapped files come and go as the system likes."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return int(next(line for line in lines if line.startswith("RssAnon")).split()[1])
 
 
 def _look(tally: Tally, said: str, after: bytes) -> None:

@@ -10,6 +10,7 @@ from tests.server.test_http import Connect
 
 __all__ = ["connect", "serve_http", "start"]
 
+ENDLESS = ("slow", "stubborn", "hog", "child", "inquire", "think")
 SMALL = {"max_message_bytes": 200_000}
 
 
@@ -18,7 +19,7 @@ def test_every_line_gets_its_answer(start: Start, version: str) -> None:
     client = start(**SMALL)
     client.initialize(version)
     tools = client.request("tools/list")["result"]["tools"]
-    harmless = [tool for tool in tools if tool["name"] not in ("slow", "stubborn", "child", "inquire", "think")]
+    harmless = [tool for tool in tools if tool["name"] not in ENDLESS]
     batches = version == BATCH_VERSION
     assert over_stdio(client, iter(RAW), len(RAW), batches=batches).wrong == []
     assert over_stdio(client, hostile(1, harmless), 1000, batches=batches).wrong == []
@@ -31,7 +32,7 @@ def test_every_body_gets_its_answer(serve_http: Serve, connect: Connect) -> None
     client = connect(url)
     client.initialize()
     tools = client.request("tools/list")["result"]["tools"]
-    harmless = [tool for tool in tools if tool["name"] not in ("slow", "stubborn", "child", "inquire", "think")]
+    harmless = [tool for tool in tools if tool["name"] not in ENDLESS]
     assert over_http(url, iter(RAW), len(RAW)).wrong == []
     assert over_http(url, hostile(2, harmless), 400).wrong == []
     assert client.request("ping")["result"] == {}

@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.faults.fuzz import hostile, over_http, own_kb, soak
 from tests.mcp_client.stdio import Message, StdioClient
 from tests.server.conftest import Serve, Start
-from tests.server.test_http import Connect
+from tests.server.test_http import HELLO, Connect
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
 CALLS = 20_000
 AT_ONCE = 100
 MAY_GROW_KB = 8 * 1024
-
-
-def resident_kb(pid: int) -> int:
-    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    return int(next(line for line in lines if line.startswith("VmRSS")).split()[1])
 
 
 def open_files(pid: int) -> int:
@@ -78,9 +75,9 @@ def test_memory_stays_flat_over_many_calls(start: Start) -> None:
     client.initialize()
     pid = client.process.pid
     make_calls(client, 0, CALLS // 5)
-    before = resident_kb(pid), open_files(pid)
+    before = own_kb(pid), open_files(pid)
     make_calls(client, CALLS // 5, CALLS - CALLS // 5)
-    after = resident_kb(pid), open_files(pid)
+    after = own_kb(pid), open_files(pid)
     assert after[0] - before[0] < MAY_GROW_KB
     assert after[1] <= before[1]
     assert threads(pid) < 40
@@ -102,8 +99,34 @@ def test_memory_stays_flat_over_many_sessions(serve_http: Serve, connect: Connec
             client.leave()
 
     visit(40)
-    before = resident_kb(pid), open_files(pid)
+    before = own_kb(pid), open_files(pid)
     visit(160)
-    after = resident_kb(pid), open_files(pid)
+    after = own_kb(pid), open_files(pid)
     assert after[0] - before[0] < MAY_GROW_KB
     assert after[1] <= before[1] + 3
+
+
+def test_sessions_that_nobody_ends_take_no_more_than_their_share(serve_http: Serve, connect: Connect) -> None:
+    server = serve_http(max_sessions=20)
+    client = connect(server.url)
+
+    def forget(times: int) -> None:
+        for _ in range(times):
+            assert client.post(HELLO).status_code == 200
+
+    forget(50)
+    before = own_kb(server.process.pid)
+    forget(400)  # 16 MB, if all were kept
+    assert own_kb(server.process.pid) - before < MAY_GROW_KB
+
+
+def test_memory_stays_flat_whatever_is_sent_over_http(serve_http: Serve, connect: Connect) -> None:
+    server = serve_http(max_sessions=20, max_message_bytes=200_000)
+    client = connect(server.url)
+    client.initialize()
+    tools = [
+        each for each in client.request("tools/list")["result"]["tools"] if each["name"] in ("echo", "media", "odd")
+    ]
+    tally, held = soak(server.process.pid, partial(over_http, server.url, hostile(3, tools)), 1000)
+    assert tally.wrong == []
+    assert held[-1] - held[3] < MAY_GROW_KB

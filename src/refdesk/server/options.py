@@ -50,7 +50,7 @@ class ServerOptions:
     roots_timeout_s: float = 5.0
     ask_timeout_s: float = 300.0
     session_idle_s: float = 30 * 60.0
-    max_sessions: int = 1000
+    max_sessions: int = 500  # each takes 40 kB: the tasks and streams that the SDK keeps for it
     processes: int = 1
     state_key: bytes = field(default_factory=partial(os.urandom, 32), repr=False)  # seals what clients bring back
     exit_grace_s: float = 2.0
