@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from refdesk.desk import Desk
 from refdesk.errors import InvalidUri, LibraryDamaged, LoadFailed, ParseFailed, SettingsError
 from refdesk.ingest import ParsePool
-from refdesk.model import CollectionKind, Content, FileState, Found, Skipped
+from refdesk.model import CollectionKind, Content, FileState, Finding, Found, Skipped
 from refdesk.parts import Parts
 from refdesk.ports import Embedder, Judge, Parser, Source, Store
 from refdesk.settings import Settings
@@ -319,6 +319,23 @@ def open_skills(settings: Settings) -> SqliteSkillStore:
     return SqliteSkillStore(
         settings.library / SKILLS_FILE, lock_timeout_s=settings.lock_timeout_s, durability=settings.durability
     )
+
+
+def check_library(settings: Settings, *, repair: bool) -> list[Finding]:
+    """What doctor finds in the library the settings name, also in one whose record can't be opened."""
+    from refdesk.store.local import LocalStore
+
+    findings: list[Finding] = []
+    try:
+        store = LocalStore(settings.library, lock_timeout_s=settings.lock_timeout_s)
+    except LibraryDamaged as error:
+        findings.append(Finding(part="record", ok=False, message=str(error)))
+    else:
+        try:
+            findings += store.verify(repair=repair)
+        finally:
+            store.close()
+    return findings
 
 
 def restore(settings: Settings, source: Path, *, replace: bool) -> tuple[Mapping[str, int], Path | None]:

@@ -127,6 +127,10 @@ class View(Protocol):
     def has_unembedded(self) -> bool:
         """Whether passages in the collections that it is about have no vector."""
 
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What is to be said of how it was searched until now."""
+
     def lexical(self, terms: Sequence[str], limit: int, *, by_number: bool = True) -> Ranking:
         """Chunks with any of the terms; those with more of them win, unless how many there are is not to count."""
 

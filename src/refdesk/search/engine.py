@@ -59,6 +59,7 @@ class Engine:
         close = closely(asked)
         wanted = max(close, _PER_HIT[query.by] * (query.offset + query.limit))
         found, fused, window = self._candidates(view, query, asked, wanted)
+        narrowed = (*view.notices, *narrowed)
         best, rest = self._rerank(query, asked, found, fused, window[:wanted], close)
         sure = self._confidence(query, asked, found, best or rest)
         if sure is not None and sure < confidence.judgement().floor:

@@ -11,6 +11,7 @@ from refdesk.store import contents
 from refdesk.store.filters import Scope
 from refdesk.store.followers import Followers
 from refdesk.store.gate import Gate
+from refdesk.store.lexical import IndexDamaged, seam
 from refdesk.store.record import Record, sequence
 
 _EVERYTHING = Scope(Filters(), None, None, None)
@@ -68,7 +69,11 @@ def _check_record(record: Record) -> Finding:
 
 def _check_lexical(record: Record, followers: Followers, *, repair: bool) -> Finding:
     wanted = _ids(record, "SELECT id FROM chunks")
-    problem = followers.lexical_problem() or _lexical_difference(record, followers, wanted)
+    try:
+        with seam():
+            problem = followers.lexical_problem() or _lexical_difference(record, followers, wanted)
+    except IndexDamaged as error:
+        problem = f"can't be read: {error}"
     if problem is None:
         return Finding(part="lexical", ok=True, message=f"The full-text index holds all {len(wanted)} chunks.")
     if repair:
@@ -78,6 +83,8 @@ def _check_lexical(record: Record, followers: Followers, *, repair: bool) -> Fin
 
 def _lexical_difference(record: Record, followers: Followers, wanted: set[int]) -> str | None:
     index = followers.lexical(followers.sequence())
+    if index is None:
+        return "is missing or can't be read"
     problem = _difference(index.ids(), wanted)
     if problem:
         return problem

@@ -16,7 +16,7 @@ from refdesk.memory import give_back
 from refdesk.store import vector_follower
 from refdesk.store.folder import LEXICAL_FOLDER
 from refdesk.store.gate import Gate
-from refdesk.store.lexical import LexicalIndex
+from refdesk.store.lexical import IndexDamaged, LexicalIndex, seam
 from refdesk.store.log import LEXICAL, LONG, Applied, is_waited_for, last_commit, pending
 from refdesk.store.record import Record, sequence
 from refdesk.store.vector_follower import VectorFollower
@@ -34,6 +34,8 @@ _IDLE_S = 2.0  # after which a little is written too, for readers who can't writ
 _PATIENCE_S = 2.0  # how long a reader waits for what others than the long stretch at work wrote
 _LOOK_S = 0.02
 _GIVE_WAY_S = 0.25  # how often a long stretch looks whether others wrote
+_SOON_BUILT = 2000  # chunks, which are indexed in well under a second; more are indexed in the background
+_CHECK_EVERY_S = 300.0  # how often a process that lives long looks at all of the full-text index
 
 
 class Followers:
@@ -59,23 +61,85 @@ class Followers:
         self._idle: threading.Thread | None = None  # waits to write what is owed
         self._idle_mutex = threading.Lock()
         self._closing = threading.Event()
+        self._keeper: threading.Thread | None = None  # looks after the full-text index
+        self._in_doubt = False  # whether it must look now
+        self._is_rebuilding = False  # which takes long and keeps others from writing it, but not the record
+        self._wake = threading.Event()
 
     # full text
 
-    def lexical(self, seq: int) -> LexicalIndex:
-        """The full-text index with every commit up to seq, or as far as a writer has come with it."""
+    def lexical(self, seq: int) -> LexicalIndex | None:
+        """The full-text index with every commit up to seq, or as far as a writer has come with it.
+
+        None where it is missing or damaged: it is rebuilt in the background, unless that is done at once.
+        """
         if seq != self._lexical_seen:
-            with self._mutex:
-                self._lexical.reload()
-                todo = self._lexical_todo()
+            todo = self._look_at_lexical()
+            if todo is None and self._is_much():
+                self.doubt_lexical("it is missing, damaged or of another state of the record")
+                return None
             if todo == [] or self._catch_up_lexical():
                 self._lexical_seen = seq
+            elif todo is None and self._look_at_lexical() is None:
+                return None
+        self._keep_lexical()
         return self._lexical
+
+    def _look_at_lexical(self) -> list[int] | None:
+        """The chunks that the index lacks as it is on disk; None when it must be built."""
+        with self._mutex:
+            self._lexical.reload()
+            return self._lexical_todo()
+
+    def _is_much(self) -> bool:
+        with self._record.reading() as db:
+            return db.execute("SELECT 1 FROM chunks LIMIT 1 OFFSET ?", (_SOON_BUILT,)).fetchone() is not None
+
+    def doubt_lexical(self, why: str) -> None:
+        """Has the full-text index looked at now, in the background, and rebuilt if it is damaged."""
+        if not self._record.read_only:
+            if not self._in_doubt:
+                _log.warning("the full-text index of %s is checked: %s", self._folder, why)
+            self._in_doubt = True
+            self._keep_lexical()
+            self._wake.set()
+
+    def _keep_lexical(self) -> None:
+        with self._idle_mutex:
+            if self._keeper is None and not self._record.read_only and not self._closing.is_set():
+                self._keeper = threading.Thread(target=self._keep, name="refdesk-keeper", daemon=True)
+                self._keeper.start()
+
+    def _keep(self) -> None:
+        """Checks all of the full-text index now and then, or when it is doubted, which is done to its end."""
+        while not self._closing.is_set() or self._in_doubt:
+            self._wake.wait(_CHECK_EVERY_S)
+            self._wake.clear()
+            if self._in_doubt or not self._closing.is_set():
+                if self._in_doubt:
+                    self._in_doubt = False
+                    self._lexical.reopen()  # also what is in memory may be to blame
+                try:
+                    self._rebuild_if_damaged()
+                except Exception as error:
+                    _log.warning("the full-text index of %s could not be rebuilt: %s", self._folder, error)
+
+    def _rebuild_if_damaged(self) -> None:
+        if self._look_at_lexical() is not None and self._lexical.problem() is None:
+            return
+        with self._writing:
+            # It may have been rebuilt meanwhile, or a merge may have removed what was being looked at.
+            if self._look_at_lexical() is None or self._lexical.problem() is not None:
+                _log.warning("the full-text index of %s is rebuilt", self._folder)
+                self._is_rebuilding = True
+                try:
+                    self._in_lexical(self.rebuild_lexical)
+                finally:
+                    self._is_rebuilding = False
 
     def _catch_up_lexical(self) -> bool:
         """Does what a writer left undone, unless one is at work."""
         if self._record.read_only:
-            self._refuse_incomplete()
             return False
         deadline = time.monotonic() + _PATIENCE_S
         while True:
@@ -126,7 +190,10 @@ class Followers:
 
     def pay_lexical(self) -> None:
         """Makes the changes that are owed once there are many."""
-        if self._owed > self._owed_most or (self._owed and not self._lexical.readable):
+        is_unread = self._owed > 0 and self._lexical.current() is None
+        if is_unread and self._look_at_lexical() is None and self._lexical.exists and self._is_much():
+            self.doubt_lexical("it can't be read")
+        elif self._owed > self._owed_most or is_unread:
             self.write_lexical()
             self._owed_most = _AT_ONCE  # the first time soon: it brings what earlier stretches left
         elif self._untaken > _LITTLE:
@@ -189,13 +256,6 @@ class Followers:
         with self._record.snapshot() as db:
             return pending(db, self._lexical.applied, LEXICAL)
 
-    def _refuse_incomplete(self) -> None:
-        if not self._lexical.readable:
-            raise StoreError(
-                f"The full-text index of {self._folder} is missing and the folder can't be written to.",
-                "Make the folder writable once and search again.",
-            )
-
     def write_lexical(self) -> bool:
         """Brings the full-text index up to the record; false when another process is writing it."""
         return self._in_lexical(self._commit_lexical)
@@ -216,17 +276,17 @@ class Followers:
 
     def _write_or_rebuild(self, write: Callable[[], object]) -> None:
         try:
-            write()
-        except RefdeskError:
-            raise
-        except Exception as error:  # tantivy says what is wrong in any of several types
+            with seam():
+                write()
+        except IndexDamaged as error:
             self._lexical.abandon_writing()
             if shutil.disk_usage(self._folder).free < _LITTLE_BYTES:
                 raise self._unwritable(error) from error
             _log.warning("the full-text index is rebuilt, since it refused a write: %s", error)
             try:
-                self.rebuild_lexical()
-            except Exception as again:
+                with seam():
+                    self.rebuild_lexical()
+            except IndexDamaged as again:
                 self._lexical.abandon_writing()
                 raise self._unwritable(again) from again
 
@@ -259,10 +319,14 @@ class Followers:
             if todo is None:
                 if last.seq:
                     _log.info("building the full-text index of %s", self._folder)
-                self._lexical.start_over()
+                self._start_over()
             if todo != []:
                 self._lexical.take(db, todo, last, terms)
         return last
+
+    def _start_over(self) -> None:
+        self._lexical_seen = -1  # until it is whole, whoever searches must see that it is not
+        self._lexical.start_over()
 
     def rebuild_lexical(self) -> None:
         """Builds the full-text index from nothing."""
@@ -273,7 +337,7 @@ class Followers:
                 self._owed, self._untaken, self._terms = 0, 0, {}
             with self._record.snapshot() as db:
                 last = last_commit(db)
-                self._lexical.start_over()
+                self._start_over()
                 self._lexical.take(db, None, last)
                 self._lexical.commit()
             self._lexical_seen = last.seq
@@ -313,6 +377,8 @@ class Followers:
             todo = self._lexical_todo()
         if todo is None:
             return "belongs to another state of the record"
+        if problem := self._lexical.problem():
+            return problem
         if not todo or self._catch_up_lexical():
             return None
         return f"is {len(todo)} changed chunks behind"
@@ -334,6 +400,9 @@ class Followers:
             self.pay_lexical()
 
     def _finish_lexical(self) -> None:
+        if self._is_rebuilding:
+            self._write_owed_later()
+            return
         with self._writing:
             with self._vectors_beside():
                 if self._owed <= _LITTLE or not self.write_lexical():
@@ -345,7 +414,8 @@ class Followers:
         """Lets merges end and others write."""
         try:
             if self._lexical.is_writing:
-                self._lexical.stop_writing()
+                with seam():
+                    self._lexical.stop_writing()
                 self._lexical.reload()  # merged segments score as every later reader will see them
         except Exception as error:
             _log.warning("the full-text index could not be tidied up after writing: %s", error)
@@ -373,6 +443,9 @@ class Followers:
     def close(self) -> None:
         """Lets go of every file."""
         self._closing.set()
+        self._wake.set()
+        if self._keeper is not None:
+            self._keeper.join()
         if (idle := self._idle) is not None:
             idle.join()
         self._write_owed()

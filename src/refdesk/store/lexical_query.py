@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     import tantivy
 
 BOOSTS = {"content": 1.0, "title": 1.6, "symbol": 0.7, "path": 0.7}
-_PRESENT = 1.5  # what a term adds by being there at all, however often: passages with more of the query's terms win
+PRESENT = 1.5  # what a term adds by being there at all, however often: passages with more of the query's terms win
 _COUNTED = ("content", "title")  # fields that words are counted in one by one
-_PHRASE_BOOSTS = {"content": 1.0, "title": 1.6}
+PHRASE_BOOSTS = {"content": 1.0, "title": 1.6}
 _EXTRA = 16  # fetched beyond the limit, so that hits with equal scores are seen together
 _MOST_TIED = 2000
 _MANY = 2000  # documents, as terms of a filter
@@ -51,7 +51,7 @@ def lexical(ask: Ask, terms: Sequence[str], limit: int, *, by_number: bool = Tru
     ]
     for term in distinct if by_number else ():
         there = Query.term_query(ask.schema, "content", term, "basic")
-        parts.append((Occur.Should, Query.const_score_query(there, _PRESENT * _rarity(ask.searcher, term))))
+        parts.append((Occur.Should, Query.const_score_query(there, PRESENT * _rarity(ask.searcher, term))))
     return _search(ask, Query.boolean_query(parts), limit) if parts else Ranking()
 
 
@@ -73,7 +73,7 @@ def phrase(ask: Ask, words: Sequence[str], limit: int) -> Ranking:
         return lexical(ask, wanted, limit)
     parts = [
         (Occur.Should, Query.boost_query(Query.phrase_query(ask.schema, field, list(wanted)), boost))
-        for field, boost in _PHRASE_BOOSTS.items()
+        for field, boost in PHRASE_BOOSTS.items()
     ]
     return _search(ask, Query.boolean_query(parts), limit)
 
@@ -182,7 +182,13 @@ def most_telling(ask: Ask, terms: Sequence[str], most: int) -> list[str]:
 
     An unknown term finds nothing, but that a query consists of such terms says that there may be no answer to it.
     """
-    counts = {term: max(_having_anywhere(ask, field, storable(term)) for field in BOOSTS) for term in terms}
+    return telling(
+        {term: max(_having_anywhere(ask, field, storable(term)) for field in BOOSTS) for term in terms}, most
+    )
+
+
+def telling(counts: Mapping[str, int], most: int) -> list[str]:
+    """The same, given in how many passages each term occurs."""
     known = sorted(filter(counts.__getitem__, counts), key=counts.__getitem__)
     unknown = [term for term in counts if not counts[term]]
     places = min(most // 2, most * len(unknown) // max(1, len(counts)))

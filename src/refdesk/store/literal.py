@@ -18,7 +18,7 @@ MOST = 20_000  # chunks that are looked through one by one; beyond, all texts ar
 _WORD = re.compile(r"[A-Za-z0-9_]+")
 _SELECT = """
 SELECT c.id, d.metadata, c.metadata FROM texts t JOIN chunks c ON c.text = t.id JOIN documents d ON d.id = c.document
-WHERE instr(t.text, ?1)
+WHERE instr(t.text, ?)
 """
 
 
@@ -36,19 +36,24 @@ def find(
     """Chunks within the scope that contain the text, by id, of the candidates if given; all score alike."""
     if not text or limit <= 0:
         return Ranking()
-    query, values = _SELECT, [rows.storable(text)]
-    given: list[tuple[str, Sequence[int] | Sequence[str]]] = [] if candidates is None else [("c.id", candidates)]
-    for column, accepted in given + _conditions(scope):
-        values.append(json.dumps(list(accepted)))
-        query += f" AND {column} IN (SELECT value FROM json_each(?{len(values)}))"
+    condition, values = within(scope, candidates)
     found = []
-    for chunk_id, document_metadata, chunk_metadata in db.execute(query + " ORDER BY c.id", values):
+    given = (rows.storable(text), *values)
+    for chunk_id, document_metadata, chunk_metadata in db.execute(f"{_SELECT} {condition} ORDER BY c.id", given):
         metadata = {**rows.load_map(document_metadata), **rows.load_map(chunk_metadata)}
         if satisfies(metadata, scope.filters.metadata):
             found.append(chunk_id)
             if len(found) == limit:
                 break
     return Ranking(found, [1.0] * len(found))
+
+
+def within(scope: Scope, candidates: Sequence[int] | None = None) -> tuple[str, list[str]]:
+    """The conditions of a scope on chunks c of documents d, all but metadata, and what is bound in them."""
+    given: list[tuple[str, Sequence[int] | Sequence[str]]] = [] if candidates is None else [("c.id", candidates)]
+    given += _conditions(scope)
+    condition = "".join(f" AND {column} IN (SELECT value FROM json_each(?))" for column, _ in given)
+    return condition, [json.dumps(list(accepted)) for _, accepted in given]
 
 
 def _conditions(scope: Scope) -> list[tuple[str, Sequence[int] | Sequence[str]]]:

@@ -25,7 +25,8 @@ def write(file: Path, head: Mapping[str, Any], arrays: Arrays) -> None:
     """Puts the arrays in place of whatever the file held, in one step; the head names its version."""
     payload = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     about = [(name, array.dtype.str, array.shape, _checksum(array)) for name, array in payload.items()]
-    line = json.dumps({**head, "arrays": about}).encode()
+    said = {**head, "arrays": about}
+    line = json.dumps({**said, "checksum": zlib.crc32(json.dumps(said).encode())}).encode()
     draft = file.with_name(f"{file.name}.tmp")  # one writer at a time, so one name: a killed one leaves no litter
     try:
         with open(draft, "wb", opener=private) as out:
@@ -48,6 +49,8 @@ def read(file: Path, version: int) -> tuple[dict[str, Any], Arrays]:
     head = json.loads(data[:start])
     if head["version"] != version:
         return head, {}
+    if head.pop("checksum") != zlib.crc32(json.dumps(head).encode()):
+        raise ValueError("the checksum of its head is wrong")
     arrays: dict[str, NDArray[Any]] = {}
     for name, kind, shape, checksum in head["arrays"]:
         count = int(np.prod(shape))

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from refdesk.model import Ranking
 from refdesk.store import lexical_query, literal, reads
 from refdesk.store.filters import Scope
 from refdesk.store.followers import Followers
+from refdesk.store.lexical import IndexDamaged, seam
 from refdesk.store.record import Record
+from refdesk.store.scan import Scan
 
 if TYPE_CHECKING:
     from refdesk.model import Vector
+
+_REBUILT = "the full-text index is being rebuilt; words were searched in the record"
+_UNBUILT = (
+    "the full-text index is missing or damaged and the library can't be written to; words were searched in the record"
+)
+
+T = TypeVar("T")
 
 
 class LocalView:
@@ -28,19 +37,46 @@ class LocalView:
 
     @cached_property
     def _ask(self) -> lexical_query.Ask | None:
-        found = self._followers.lexical(self.sequence).current()
+        index = self._followers.lexical(self.sequence)
+        found = index.current() if index is not None else None
         return lexical_query.Ask(*found, self._scope) if found else None
 
+    @cached_property
+    def _scan(self) -> Scan:
+        return Scan(self._record, self._scope)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        if "_scan" not in self.__dict__:
+            return ()
+        return (_UNBUILT if self._record.read_only else _REBUILT,)
+
+    def _by_words(self, ask: Callable[[lexical_query.Ask], T], scan: Callable[[Scan], T]) -> T:
+        """What the full-text index answers, or the record where there is no index that can."""
+        if self._ask is not None:
+            try:
+                with seam():
+                    return ask(self._ask)
+            except IndexDamaged as error:
+                self._followers.doubt_lexical(str(error))
+                self._ask = None
+        return scan(self._scan)
+
     def lexical(self, terms: Sequence[str], limit: int, *, by_number: bool = True) -> Ranking:
-        return lexical_query.lexical(self._ask, terms, limit, by_number=by_number) if self._ask else Ranking()
+        return self._by_words(
+            lambda ask: lexical_query.lexical(ask, terms, limit, by_number=by_number),
+            lambda scan: scan.lexical(terms, limit, by_number=by_number),
+        )
 
     def phrase(self, words: Sequence[str], limit: int) -> Ranking:
-        return lexical_query.phrase(self._ask, words, limit) if self._ask else Ranking()
+        return self._by_words(
+            lambda ask: lexical_query.phrase(ask, words, limit), lambda scan: scan.phrase(words, limit)
+        )
 
     def literal(self, text: str, limit: int) -> Ranking:
         candidates = None
-        if (inner := literal.inner_terms(text)) and self._ask:
-            candidates = lexical_query.holding(self._ask, inner, literal.MOST)
+        if inner := literal.inner_terms(text):
+            candidates = self._by_words(lambda ask: lexical_query.holding(ask, inner, literal.MOST), lambda scan: None)
         with self._record.reading() as db:
             return literal.find(db, text, self._scope, limit, candidates)
 
@@ -63,21 +99,23 @@ class LocalView:
         return known
 
     def document_frequency(self, terms: Sequence[str]) -> dict[str, int]:
-        if self._ask is None:
-            return dict.fromkeys(terms, 0)
-        return lexical_query.document_frequency(self._ask, terms)
+        return self._by_words(
+            lambda ask: lexical_query.document_frequency(ask, terms), lambda scan: scan.document_frequency(terms)
+        )
 
     def most_telling(self, terms: Sequence[str], most: int) -> list[str]:
-        return lexical_query.most_telling(self._ask, terms, most) if self._ask else list(terms[:most])
+        return self._by_words(
+            lambda ask: lexical_query.most_telling(ask, terms, most), lambda scan: scan.most_telling(terms, most)
+        )
 
     def passages(self) -> int:
-        return lexical_query.passages(self._ask) if self._ask else 0
+        return self._by_words(lexical_query.passages, Scan.passages)
 
     def unknown(self, terms: Sequence[str]) -> set[str]:
-        return lexical_query.unknown(self._ask, terms) if self._ask else set(terms)
+        return self._by_words(lambda ask: lexical_query.unknown(ask, terms), lambda scan: scan.unknown(terms))
 
     def spelt_like(self, terms: Sequence[str], edits: int, limit: int) -> Ranking:
-        return lexical_query.spelt_like(self._ask, terms, edits, limit) if self._ask else Ranking()
+        return self._by_words(lambda ask: lexical_query.spelt_like(ask, terms, edits, limit), lambda scan: Ranking())
 
     def facet_values(self, key: str) -> dict[str, int]:
-        return lexical_query.facet_values(self._ask, key) if self._ask else {}
+        return self._by_words(lambda ask: lexical_query.facet_values(ask, key), lambda scan: scan.facet_values(key))

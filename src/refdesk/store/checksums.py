@@ -1,0 +1,62 @@
+"""Are the files of the full-text index as they were written?  tantivy ends each with a checksum of the rest."""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import struct
+import zlib
+from pathlib import Path
+
+Checked = dict[str, tuple[int, int]]  # sizes and times of the files that were found sound, by name
+
+_META = "meta.json"  # which segments there are; tantivy replaces it as a whole
+_FOOTER = struct.Struct("<II")  # the length of what is said of the file, in JSON, and a mark
+_MARK = 1337
+_TRIES = 5
+
+
+def check(folder: Path, checked: Checked) -> None:
+    """Reads every file of the last commit that was not found sound before; ValueError when one is not.
+
+    Another process may commit meanwhile and remove what was merged: then the next commit is looked at.
+    """
+    for last in range(_TRIES - 1, -1, -1):
+        names = _segments((folder / _META).read_bytes())
+        try:
+            with os.scandir(folder) as found:
+                files = [(file, file.stat()) for file in found if file.name.partition(".")[0] in names]
+            for file, about in files:
+                state = (about.st_size, about.st_mtime_ns)
+                if checked.get(file.name) != state:
+                    _check_file(Path(file.path))
+                    checked[file.name] = state
+            return
+        except FileNotFoundError:
+            if not last:
+                raise
+
+
+def of_schema(folder: Path) -> int:
+    """A checksum of what meta.json says of fields and settings, which never change."""
+    said = json.loads((folder / _META).read_bytes())
+    return zlib.crc32(json.dumps([said["schema"], said["index_settings"]], sort_keys=True).encode())
+
+
+def _segments(meta: bytes) -> set[str]:
+    return {one["segment_id"].replace("-", "") for one in json.loads(meta)["segments"]}
+
+
+def _check_file(file: Path) -> None:
+    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        if len(data) < _FOOTER.size:
+            raise ValueError(f"{file.name} is cut off")
+        length, mark = _FOOTER.unpack(data[-_FOOTER.size :])
+        end = len(data) - _FOOTER.size - length
+        if mark != _MARK or end < 0:
+            raise ValueError(f"{file.name} is cut off")
+        said = json.loads(data[end : -_FOOTER.size])["crc"]
+        with memoryview(data) as view, view[:end] as body:
+            if zlib.crc32(body) != said:
+                raise ValueError(f"the checksum of {file.name} is wrong")

@@ -1,0 +1,14 @@
+"""Every search answers whatever becomes of the indexes, and doctor ends clean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.faults.damage import FLIPS, damage_indexes
+
+
+def test_searches_and_doctor_survive_flipped_bits_of_the_indexes(tmp_path: Path) -> None:
+    outcome = damage_indexes(tmp_path, rounds=12, seed=1)
+    assert outcome.problems == []
+    assert (outcome.rounds, outcome.faults, outcome.lost) == (12, 12 * FLIPS, 0)
+    assert (outcome.hangs, outcome.crashes) == (0, 0)
