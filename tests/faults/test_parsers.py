@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 import time
 import types
 from pathlib import Path
@@ -16,7 +17,8 @@ from refdesk.desk import Desk
 from refdesk.errors import ParseFailed
 from refdesk.fresh import Refresher
 from refdesk.model import Chunking, Content, Query, Skipped
-from refdesk.parse import AnyParser
+from refdesk.parse import AnyParser, crew, pool
+from refdesk.parse.crew import Crew
 from refdesk.parse.pool import Pool
 from refdesk.prepare import Prepared
 from tests.conftest import Tree
@@ -51,6 +53,51 @@ def test_a_worker_that_is_killed_from_outside_is_replaced() -> None:
     for pid in children(os.getpid()):
         os.kill(pid, signal.SIGKILL)
     assert isinstance(parsed(("a.py", GOOD))["a.py"], Prepared)
+
+
+def test_a_worker_that_stands_still_is_ended_by_the_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = Crew()
+    monkeypatch.setattr(pool, "CREW", own)
+    monkeypatch.setattr(crew, "_SLACK", 0.0)
+    others = children(os.getpid())
+    assert isinstance(parsed(("a.py", GOOD))["a.py"], Prepared)
+    monkeypatch.setattr(crew, "_SLACK_S", 0.5)
+    for pid in set(children(os.getpid())).difference(others):
+        os.kill(pid, signal.SIGSTOP)
+    found = parsed(("a.py", GOOD))["a.py"]
+    assert isinstance(found, Skipped)
+    assert "took longer" in found.reason
+    own.end()
+
+
+def test_an_idle_worker_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    own = Crew()
+    monkeypatch.setattr(crew, "_IDLE_S", 0.0)
+    monkeypatch.setattr(crew, "_IDLE_TICK_S", 0.05)
+    with own.one(1) as worker:
+        pass
+    until = time.monotonic() + 30
+    while worker.is_alive and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not worker.is_alive
+
+
+def test_a_worker_goes_to_whoever_waited_longest() -> None:
+    own, turns = Crew(), list[int]()
+
+    def ask(number: int) -> None:
+        with own.one(1):
+            turns.append(number)
+
+    with own.one(1):
+        threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
+        for thread in threads:
+            thread.start()
+            time.sleep(0.1)
+    for thread in threads:
+        thread.join()
+    assert turns == [0, 1, 2, 3]
+    own.end()
 
 
 def test_no_file_is_blamed_for_a_worker_with_other_code(monkeypatch: pytest.MonkeyPatch) -> None:
