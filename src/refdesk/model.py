@@ -90,7 +90,7 @@ class Chunk:
     kind: str  # section, function, method, class, interface, outline, record, paragraph, page, …
     type: ChunkType
     language: str  # "python", "markdown", …; of the passage itself
-    start_line: int  # 1-based, inclusive
+    start_line: int  # of the source file, 1-based, inclusive; 0 where it has no lines, or not these
     end_line: int
     tokens: int  # by the measure that texts are cut by, tokens.pieces
     key: str  # unique within the document and stable: the docs contract's fragment, "" for the whole file
@@ -100,6 +100,20 @@ class Chunk:
     signature: str = ""
     doc_comment: str = ""
     metadata: Metadata = field(default_factory=dict)
+
+    @property
+    def lines(self) -> str:
+        """The lines of the source file, as people write them: "12-40", or "" where there are none."""
+        return f"{self.start_line}-{self.end_line}" if self.start_line else ""
+
+    @property
+    def is_as_written(self) -> bool:
+        """Whether its text is the lines of the source file; an outline's or a converted page's is not."""
+        return self.start_line > 0 and self.text.count("\n") == self.end_line - self.start_line
+
+    def place(self, path: str) -> str:
+        """The path with the lines."""
+        return f"{path}:{self.lines}" if self.start_line else path
 
 
 class Symbol(NamedTuple):  # as Reference: there are so many that making and sending them must be cheap

@@ -93,6 +93,16 @@ def test_the_tools_are_the_contracts_in_its_order(client: Client) -> None:
     assert tools["rag_search"]["annotations"]["readOnlyHint"] is True
 
 
+def test_a_page_has_the_lines_of_its_file(client: Client, work: Path) -> None:
+    page = "<html>\n<head><title>Keys</title></head>\n<body>\n\n\n<h1>Keys</h1>\n<p>The clavichord\nis struck.</p>\n"
+    (work / "keys.html").write_text(page)
+    ingest(client, work / "keys.html")
+    (hit,) = client.json("rag_search", query="clavichord", hybrid=False)["results"]
+    assert hit["metadata"]["lines"] == "6-8"
+    resource = client.raw.request("resources/read", {"uri": f"rag://documents/{hit['source']}"})["result"]
+    assert json.loads(resource["contents"][0]["text"])["chunks"][0]["lines"] == "6-8"
+
+
 def test_a_link_that_is_swapped_in_while_ingesting_leads_nowhere(client: Client, work: Path) -> None:
     (work.parent / "passwords.md").write_text("# Passwords\n\nxyzzyplugh\n")
     (work / "note.md").write_text("# Note\n\nharmless\n")

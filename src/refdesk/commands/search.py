@@ -137,21 +137,25 @@ def hit_json(hit: Hit, stale: Container[int]) -> dict[str, Any]:
         "score": round(hit.score, 4),
         "collection": document.collection,
         "path": document.path,
-        "start_line": chunk.start_line,
-        "end_line": chunk.end_line,
+        "start_line": chunk.start_line or None,
+        "end_line": chunk.end_line or None,
         "kind": chunk.kind,
         "language": chunk.language,
         "title": chunk.title,
         "breadcrumb": list(chunk.breadcrumb),
         "symbols": list(chunk.symbols),
         "snippet": hit.snippet,
-        "snippet_line": hit.snippet_line,
+        "snippet_line": hit.snippet_line or None,
         "document_id": document.id,
         "uri": document.uri,
         "indexed_at": indexed_at(document),
         "stale": hit.stored.id in stale,
         "more": [
-            {"start_line": one.chunk.start_line, "end_line": one.chunk.end_line, "title": one.chunk.title}
+            {
+                "start_line": one.chunk.start_line or None,
+                "end_line": one.chunk.end_line or None,
+                "title": one.chunk.title,
+            }
             for one in hit.more
         ],
     }
@@ -165,14 +169,14 @@ def _show(page: Page, stale: Container[int]) -> None:
         click.echo("No results found.")
     for number, hit in enumerate(page.hits, 1):
         chunk, document = hit.stored.chunk, hit.stored.document
-        place = click.style(f"{on_one_line(document.path)}:{chunk.start_line}-{chunk.end_line}", bold=True)
+        place = click.style(chunk.place(on_one_line(document.path)), bold=True)
         about = " ".join(on_one_line(part) for part in (chunk.kind, chunk.title) if part)
         mark = f"  stale: the file changed since {indexed_at(document)}" if hit.stored.id in stale else ""
         click.echo(f"{number}. {place}  {about}  [{document.collection}] {hit.score:.2f}{mark}")
         for line in hit.snippet.splitlines():
             click.echo(f"     {shown(line)}")
         if hit.more:
-            named = (f"{one.chunk.start_line}-{one.chunk.end_line} {on_one_line(one.chunk.title)}" for one in hit.more)
+            named = (f"{one.chunk.lines} {on_one_line(one.chunk.title)}".lstrip() for one in hit.more)
             click.echo("     more: " + "; ".join(map(str.rstrip, named)))
         if hit.explanation:
             click.echo("     " + "; ".join(f"{name}: {value}" for name, value in hit.explanation.items()))

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from html import unescape
+from itertools import accumulate
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 from urllib.parse import urldefrag, urljoin
 
 from refdesk.errors import ParseFailed
-from refdesk.model import Chunking, Parsed
+from refdesk.model import Chunk, Chunking, Parsed
 from refdesk.parse.html_depth import is_too_deep
 from refdesk.parse.manifest import NO_RULES, Governing
 
@@ -19,6 +21,13 @@ if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 _STRIPPED = re.compile(r"(?is)<(script|style|template|noscript)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)|<[^>]*>")
+_NOT_SHOWN = re.compile(r"(?:script|style|template|noscript|title)\b", re.IGNORECASE)
+_NO_LETTER = bytes(code for code in range(128) if not chr(code).isalnum() and code != 10)
+_MARKER = re.compile(r"^\s*(?:[-*>]\s+)*(?:\d+\.\s|(?:```|~~~).*)?")  # what markdown has and the page has not
+_KEY = 40  # letters of the beginning and the end of a line: it may be a whole paragraph, with a picture in its middle
+_TRIES = 5  # lines of a chunk
+_AHEAD = 100_000  # letters, of what surrounds the content; bounds what a page can cost
+_NEAR = 50  # letters for each that is looked up: a short word stands everywhere
 _SITE_SUFFIX = re.compile(r"\s+(?:[|–—·»]|::|-)\s+[^|–—·»]+$")
 _OPENING = re.compile(r"#{2,6} (.+)")
 _REFRESH = re.compile(r"\s*[0-5](?:\.\d*)?\s*[;,]\s*url\s*=\s*[\"']?([^\"']+)", re.IGNORECASE)
@@ -51,7 +60,7 @@ class Extracted:
 
 
 class HtmlParser:
-    """Reads a page through its markdown, so that chunks and lines are those of the markdown."""
+    """Reads a page through its markdown; the lines of a chunk are those of the page."""
 
     def __init__(self, rules: Governing = NO_RULES) -> None:
         self._rules = rules
@@ -66,8 +75,70 @@ class HtmlParser:
             raise ParseFailed(f"the page holds no text: {where}")
         title = page.title or PurePosixPath(path).stem
         parsed = MarkdownParser(self._rules).parse(page.markdown, path, chunking, title=title)
-        metadata = {**page.metadata, **parsed.metadata}
-        return replace(parsed, content_type="html", metadata=metadata, notes=(*page.notes, *parsed.notes))
+        return replace(
+            parsed,
+            content_type="html",
+            chunks=_placed(parsed.chunks, text),
+            metadata={**page.metadata, **parsed.metadata},
+            notes=(*page.notes, *parsed.notes),
+        )
+
+
+def _placed(chunks: Sequence[Chunk], html: str) -> tuple[Chunk, ...]:
+    """The chunks with the lines of the page that their text came from, none where it is not found there.
+
+    The parser tells no places, so letters and digits are looked up in those of the page: first a chunk's longest line,
+    then the lines before and behind it, nearby. Chunks come in the order of the page.
+    """
+    lines = _letters(unescape(_shown(html))).split(b"\n")
+    letters = b"".join(lines)
+    ends = list(accumulate(map(len, lines)))
+    placed: list[Chunk] = []
+    reached = 0
+    for chunk in chunks:
+        wanted = [key for line in chunk.text.split("\n") if (key := _letters(_MARKER.sub("", line)))]
+        first = last = -1
+        for at in sorted(range(len(wanted)), key=lambda at: -len(wanted[at]))[:_TRIES]:
+            first = letters.find(wanted[at][:_KEY], reached, reached + _AHEAD)
+            if first >= 0:
+                last = reached = first
+                for key in reversed(wanted[:at]):
+                    near = max(0, first - _NEAR * min(len(key), _KEY))
+                    first = found if (found := letters.rfind(key[:_KEY], near, first)) >= 0 else first
+                for key in wanted[at:]:
+                    for part in (key[:_KEY], key[_KEY:][-_KEY:]):
+                        found = letters.find(part, last, last + len(key) + _NEAR * len(part))
+                        last = found + len(part) if found >= 0 else last
+                break
+        start, end = (bisect_right(ends, first) + 1, bisect_right(ends, last - 1) + 1) if first >= 0 else (0, 0)
+        placed.append(replace(chunk, start_line=start, end_line=end))
+    return tuple(placed)
+
+
+def _letters(text: str) -> bytes:
+    """The text without blanks and ASCII punctuation; as bytes, since that takes a tenth of the time."""
+    return text.replace("\u00a0", " ").encode("utf-8", "surrogatepass").translate(None, _NO_LETTER)
+
+
+def _shown(html: str) -> str:
+    """The text of a page without its tags, on the lines it has there; in one pass, whatever the page is."""
+    before, *rest = html.split("<")
+    kept = [before]
+    inside = ""  # of a comment, or of an element that is not shown
+    for part in rest:
+        if inside == "!--" or (not inside and part.startswith("!--")):
+            tag, mark, text = part.partition("-->")
+            inside = "" if mark else "!--"
+        else:
+            tag, _, text = part.partition(">")
+            if inside:
+                inside = "" if tag[: len(inside) + 1].lower() == f"/{inside}" else inside
+            elif (found := _NOT_SHOWN.match(tag)) is not None:
+                inside = found[0].lower()
+        if "\n" in tag:
+            kept.append("\n" * tag.count("\n"))
+        kept.append("\n" * text.count("\n") if inside else text)
+    return "".join(kept)
 
 
 def extract(html: str, url: str = "") -> Extracted:

@@ -49,7 +49,7 @@ _SURROUNDING = re.compile(
     r".*cookie.*|.*consent.*|gdpr.*|newsletter.*|subscribe.*|social(?:[-_].*)?|share(?:[-_].*)?|sharing.*|"
     r"skip-?(?:to|link|nav).*|sr-only|visually-hidden|visuallyhidden|screen-reader.*|"
     r"ad|ads|advert.*|adsbygoogle|sponsors?|promo(?:[-_].*)?|comments?|comment-(?:list|form)|disqus.*|giscus.*|"
-    r"feedback.*|rating.*|related|related-(?:posts|articles).*|site-?(?:header|footer|nav).*|navbar.*|navigation|"
+    r"feedback.*|rating.*|related|related-(?:posts|articles).*|site-?(?:header|footer|nav).*|nav(?:header|footer)|navbar.*|navigation|"
     r"menu-bar|mobile-nav.*|theme-doc-toc.*|VPDocAside.*|VPDocFooter|VPLocalNav|theme-doc-version-badge|"
     r"theme-doc-footer.*|tocCollapsible.*|announcement.*|search(?:box|-.*)?|footer|header-nav|topnav|bottomnav|subnav|"
     r"sub-nav|nav-wrapper|nav-wide-wrapper|hidden-search|back-to-top.*|viewcode-link|lang-switch.*|version-switch.*)$"
@@ -132,7 +132,8 @@ def _densest(node: LexborNode) -> LexborNode:
         heavy = [child for child in node.iter() if _prose(child) * 5 > whole * 4]
         if len(heavy) != 1 or heavy[0].tag not in ("div", "section", "article", "main", "table", "tbody", "tr", "td"):
             return node
-        if any(child.tag in ("h1", "h2") for child in node.iter()):
+        # Where others have headings too, the heavy one is a section of the page: DocBook lays out its pages so.
+        if any(child.tag in ("h1", "h2") or child.css_first("h1, h2") for child in node.iter() if child != heavy[0]):
             return node
         node = heavy[0]
     return node

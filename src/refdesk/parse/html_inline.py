@@ -122,9 +122,12 @@ def _broken(node: LexborNode) -> str:
     if node.tag == "pre" and node.css_first("br, div, code") is None:
         return node.text(deep=True)
     parts: list[str] = []
+    # Some generators give each line a <code>; between other text it is code within a line, as DocBook has it.
+    held = node.iter(include_text=True) if node.tag == "pre" else ()
+    own_lines = ("div", "code") if all(one.tag == "code" or one.is_empty_text_node for one in held) else ("div",)
     for child in node.traverse(include_text=True):
         if child.tag == "-text":
             parts.append(child.text_content or "")
-        elif child.tag == "br" or (child.tag in ("div", "code") and parts and not parts[-1].endswith("\n")):
+        elif child.tag == "br" or (child.tag in own_lines and parts and not parts[-1].endswith("\n")):
             parts.append("\n")
     return "".join(parts)

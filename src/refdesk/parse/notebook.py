@@ -16,7 +16,7 @@ _MAX_OUTPUT_CHARS = 2_000
 
 
 class NotebookParser:
-    """Reads a notebook through its markdown, so that chunks and lines are those of the markdown."""
+    """Reads a notebook through its markdown, whose lines are not those of the file."""
 
     def __init__(self, rules: Governing = NO_RULES) -> None:
         self._rules = rules
@@ -26,7 +26,8 @@ class NotebookParser:
         from refdesk.parse.markdown import MarkdownParser
 
         parsed = MarkdownParser(self._rules).parse(to_markdown(text), path, chunking)
-        return replace(parsed, content_type="notebook")
+        chunks = tuple(replace(chunk, start_line=0, end_line=0) for chunk in parsed.chunks)
+        return replace(parsed, content_type="notebook", chunks=chunks)
 
 
 def to_markdown(text: str) -> str:

@@ -30,7 +30,7 @@ class PdfParser:
     """Reads the text of each page; pictures of text are not read."""
 
     def parse(self, data: bytes, path: str, chunking: Chunking) -> Parsed:
-        """One chunk or more for each page, with the lines of the pages' text put together."""
+        """One chunk or more for each page; the file has no lines."""
         pages, metadata, notes = _pdf_pages(data)
         title = metadata.get("title") or PurePosixPath(path).stem
         lines = [line for page in pages for line in [*split_lines(page), ""]]
@@ -71,7 +71,8 @@ class WordParser:
         parsed = MarkdownParser(self._rules).parse(text, path, chunking, title=(properties.title or "").strip())
         given = {"author": properties.author or "", "modified": str(properties.modified or "")}
         metadata = {**{key: value for key, value in given.items() if value}, **parsed.metadata}
-        return replace(parsed, content_type="docx", metadata=metadata)
+        chunks = tuple(replace(chunk, start_line=0, end_line=0) for chunk in parsed.chunks)  # it has none
+        return replace(parsed, content_type="docx", chunks=chunks, metadata=metadata)
 
 
 def _page(piece: Piece, title: str, number: int, key: str) -> Chunk:
@@ -80,8 +81,8 @@ def _page(piece: Piece, title: str, number: int, key: str) -> Chunk:
         kind="page",
         type="prose",
         language="plain_text",
-        start_line=piece.start + 1,
-        end_line=piece.end,
+        start_line=0,
+        end_line=0,
         tokens=tokens.pieces(piece.text),
         key=key,
         title=f"{title}, page {number}",

@@ -253,7 +253,7 @@ def _show(one: Ranked, asked: Understood, explanation: Mapping[str, float | str]
         stored=one.stored,
         score=one.score,
         snippet=text,
-        snippet_line=one.stored.chunk.start_line + first,
+        snippet_line=one.stored.chunk.start_line + (first if one.stored.chunk.is_as_written else 0),
         more=one.more,
         explanation=explanation,
     )

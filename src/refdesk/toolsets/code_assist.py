@@ -114,4 +114,4 @@ def first_sentence(text: str) -> str:
 
 
 def _cite(hit: Hit) -> str:
-    return f"{hit.stored.document.path}:{hit.stored.chunk.start_line}-{hit.stored.chunk.end_line}"
+    return hit.stored.chunk.place(hit.stored.document.path)

@@ -19,10 +19,10 @@ def result(hit: Hit, stale: Collection[int]) -> Json:
     enclosing = [part for part in chunk.breadcrumb if part != document.path]
     first, content = _around_match(hit)
     is_part = content != chunk.text
+    last = first + content.count("\n") if is_part else chunk.end_line
     found: Json = {
         "path": document.path,
-        "start_line": first,
-        "end_line": first + content.count("\n") if is_part else chunk.end_line,
+        **({"start_line": first, "end_line": last} if first else {}),
         "relevance_percent": max(0, min(100, round(hit.score * 100))),
         "kind": chunk.kind,
         "symbols": list(chunk.symbols),
@@ -34,7 +34,7 @@ def result(hit: Hit, stale: Collection[int]) -> Json:
     }
     found |= {key: value for key, value in optional.items() if value}
     if is_part:
-        found["part_of_lines"] = f"{chunk.start_line}-{chunk.end_line}"
+        found["part_of_lines"] = chunk.lines
     if hit.more:
         found["more"] = [further(one) for one in hit.more]
     if hit.stored.id in stale:
@@ -46,15 +46,14 @@ def further(stored: StoredChunk) -> str:
     """A further passage of a hit's file in a few words: its lines and what it is called."""
     chunk = stored.chunk
     named = chunk.title or next((line.strip() for line in chunk.text.splitlines() if line.strip()), "")
-    return f"{chunk.start_line}-{chunk.end_line} {named[:60]}".rstrip()
+    return f"{chunk.lines} {named[:60]}".strip()
 
 
 def _around_match(hit: Hit) -> tuple[int, str]:
     """The first line and the text to show: all of it, or what fits around the lines that were found."""
     chunk = hit.stored.chunk
     lines = chunk.text.split("\n")
-    is_as_written = len(lines) == chunk.end_line - chunk.start_line + 1  # an outline is not
-    if not is_as_written or len(chunk.text) < _LONG or tokens.count(chunk.text) <= _LONG:
+    if not chunk.is_as_written or len(chunk.text) < _LONG or tokens.count(chunk.text) <= _LONG:
         return chunk.start_line, chunk.text
     first = last = max(0, min(hit.snippet_line - chunk.start_line, len(lines) - 1))
     used = tokens.count(lines[first])
@@ -85,7 +84,7 @@ def within(results: Sequence[Json], budget: int) -> tuple[list[Json], list[str]]
     missing = results[len(kept) :]
     if not missing:
         return kept, []
-    places = ", ".join(f"{one['path']}:{one['start_line']}-{one['end_line']}" for one in missing[:5])
+    places = ", ".join(_place(one) for one in missing[:5])
     return kept, [f"{len(missing)} more results left out to keep the answer short: {places}"]
 
 
@@ -107,6 +106,10 @@ def _toon(body: Json) -> str:
     return text
 
 
+def _place(one: Json) -> str:
+    return f"{one['path']}:{one['start_line']}-{one['end_line']}" if "start_line" in one else str(one["path"])
+
+
 def _human(body: Json) -> str:
     lines = [f"{body['total']} results for {body['query']!r} in {body['path']}"]
     if summary := body.get("summary"):
@@ -114,8 +117,7 @@ def _human(body: Json) -> str:
     for number, one in enumerate(body["results"], 1):
         about = f"{one['kind']} {', '.join(one['symbols'])}".strip()
         mark = f"  [stale: the file changed since {one['indexed_at']}]" if one.get("stale") else ""
-        place = f"{one['path']}:{one['start_line']}-{one['end_line']}"
-        lines += ["", f"{number}. {place}  {about}  {one['relevance_percent']}%{mark}", one["content"].rstrip()]
+        lines += ["", f"{number}. {_place(one)}  {about}  {one['relevance_percent']}%{mark}", one["content"].rstrip()]
         if one.get("more"):
             lines.append("more: " + "; ".join(one["more"]))
     if hint := body.get("hint"):

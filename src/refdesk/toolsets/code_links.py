@@ -53,7 +53,7 @@ def _link(root: str, found: Sequence[Hit]) -> ResourceLink:
 def _said(hit: Hit) -> str:
     chunk = hit.stored.chunk
     about = ", ".join(chunk.symbols[:3]) or chunk.title
-    return f"lines {chunk.start_line}-{chunk.end_line}{f': {about}' if about else ''}"
+    return ": ".join(part for part in (chunk.lines and f"lines {chunk.lines}", about) if part)
 
 
 def _modified(document: Document) -> str | None:

@@ -153,7 +153,7 @@ SEARCH_ANSWER = _object(
                     "more": {"type": "array", "items": _STRING},
                     "content": _STRING,
                 },
-                ("path", "start_line", "end_line", "relevance_percent", "kind", "symbols", "content"),
+                ("path", "relevance_percent", "kind", "symbols", "content"),
             ),
         },
         "notices": NOTICES,

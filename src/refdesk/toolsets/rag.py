@@ -314,7 +314,8 @@ def _result(rank: int, hit: Hit, stale: Container[int]) -> Json:
         "collection": hit.stored.document.collection,
         "content": chunk.text,
         "metadata": {
-            "lines": f"{chunk.start_line}-{chunk.end_line}",
+            **({"lines": chunk.lines} if chunk.lines else {}),
+            **({"page": chunk.metadata["page"]} if chunk.kind == "page" else {}),
             "tokens": tokens.count(chunk.text),
             "chunk_index": hit.stored.index,
             "indexed_at": indexed_at(hit.stored.document),

@@ -174,7 +174,7 @@ def _document(desk: Desk, document_id: str) -> dict[str, Any]:
                 "index": one.index,
                 "content": one.chunk.text,
                 "tokens": tokens.count(one.chunk.text),
-                "lines": f"{one.chunk.start_line}-{one.chunk.end_line}",
+                **({"lines": one.chunk.lines} if one.chunk.lines else {}),
             }
             for one in desk.store.chunks_of(document_id)
         ],

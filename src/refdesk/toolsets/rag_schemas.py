@@ -54,6 +54,7 @@ SEARCH_ANSWER = _object(
                     "metadata": _object(
                         {
                             "lines": _text("Line range in source file"),
+                            "page": _text("Page, of a file without lines"),
                             "tokens": _number("Token count"),
                             "chunk_index": _number("Position in document"),
                             "indexed_at": _STRING,
