@@ -62,6 +62,8 @@ def measure(files: int, same_server: bool) -> dict[str, list[float]]:
         indexing = serve()
         writing = indexing if same_server else serve()
         assert not writing.call("rag_create_collection", {"name": "notes"})["result"].get("isError")
+        _timed(writing, "rag_ingest", {"uri": "data:text/plain,first", "collection": "notes"}, [])  # loads much
+        _timed(writing, "rag_search", {"query": "first"}, [])
         began = time.monotonic()
         run = indexing.start("tools/call", {"name": "index_codebase", "arguments": {"path": str(root)}})
         took: dict[str, list[float]] = {"ingest": [], "search": [], "run": []}

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from refdesk import memory
 from refdesk.desk import Desk
 from refdesk.errors import InvalidUri, LibraryDamaged, LoadFailed, ParseFailed, SettingsError
 from refdesk.ingest import ParsePool
@@ -359,6 +360,7 @@ def restore(settings: Settings, source: Path, *, replace: bool) -> tuple[Mapping
 @contextmanager
 def open_desk(settings: Settings) -> Iterator[Desk]:
     """The library the settings name, closed at the end."""
+    memory.allow(settings.max_memory)
     desk = Desk(settings, PARTS)
     try:
         yield desk

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from refdesk import memory
 from refdesk.compare import is_new
 from refdesk.errors import CollectionExists, CollectionNotFound, EmbedderMismatch, InvalidInput, NotFound, SettingsError
 from refdesk.groups import following, groups, marked
@@ -34,8 +36,35 @@ from refdesk.reembed import embed_rest, reembed
 from refdesk.search.engine import Engine
 from refdesk.settings import Settings
 
+_PAUSE_S = 0.02  # about a query
 _INDEXING = "indexing"  # of a collection's properties: how many files there are, until all of them are indexed
 _NOT_PRECISE = "ranked without the precise mode: it is not installed; pip install 'refdesk[precise]'"
+
+
+class _Queries:
+    """The queries that are being answered: whoever indexes in this process lets them go first, half of the time."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._running = 0
+        self._next = 0.0
+
+    def __enter__(self) -> None:
+        with self._mutex:
+            self._running += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._mutex:
+            self._running -= 1
+
+    def let_go_first(self) -> None:
+        """Waits while a query is being answered, but not for long and not again at once."""
+        if not self._running or (now := time.monotonic()) < self._next:
+            return
+        until = now + _PAUSE_S
+        while self._running and time.monotonic() < until:
+            time.sleep(_PAUSE_S / 10)
+        self._next = time.monotonic() + _PAUSE_S
 
 
 class Desk:
@@ -44,6 +73,7 @@ class Desk:
     def __init__(self, settings: Settings, parts: Parts) -> None:
         self.settings = settings
         self._parts = parts
+        self._queries = _Queries()
 
     @cached_property
     def store(self) -> Store:
@@ -79,7 +109,10 @@ class Desk:
     def search(self, query: Query) -> Page:
         """The page of hits that the query asks for; an unknown collection is an error."""
         searched = [self.collection(name) for name in query.filters.collections] or self.store.collections()
-        page = (self._by_words if query.alpha == 0.0 or query.exact else self.engine).search(query)
+        memory.relieve()
+        engine = self._by_words if query.alpha == 0.0 or query.exact else self.engine
+        with self._queries:
+            page = engine.search(query)
         unfinished = self.unfinished(searched)
         return replace(page, notes=(*unfinished, *page.notes)) if unfinished else page
 
@@ -326,7 +359,7 @@ class Desk:
         pool = self._parts.pool(parser, self.embedder, self.settings.workers)
         if self.embedder is not None:
             self.store.set_embedder_identity(self.embedder.identity)  # checked before: it is this or none yet
-        return Writer(self.store, pool, self.embedder, progress or Progress())
+        return Writer(self.store, pool, self.embedder, progress or Progress(), self._queries.let_go_first)
 
     def _name_for(self, folder: Path, kind: CollectionKind) -> str:
         """The name the folder's collection has, else one made from the folder's own, made unique."""

@@ -122,6 +122,10 @@ class LibraryDamaged(StoreError):
     pass
 
 
+class MemoryLimit(RefdeskError):
+    exit_code = 10
+
+
 class LlmError(RefdeskError):
     exit_code = 9
 

@@ -10,6 +10,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Protocol
 
+from refdesk import memory
 from refdesk.compare import content_hash, is_new, is_same_file, same_facts, touched
 from refdesk.errors import CollectionNotFound, EmbedderMismatch, LoadFailed, ParseFailed, VectorsMissing
 from refdesk.ids import new_id
@@ -53,12 +54,21 @@ class ParsePool(Protocol):
 class Writer:
     """Brings contents into one collection of a store."""
 
-    def __init__(self, store: Store, pool: ParsePool, embedder: Embedder | None, progress: Progress) -> None:
+    def __init__(
+        self,
+        store: Store,
+        pool: ParsePool,
+        embedder: Embedder | None,
+        progress: Progress,
+        pause: Callable[[], None] = lambda: None,  # called between contents: others may have to go first
+    ) -> None:
         self._store = store
         self._pool = pool
         self._embedder = embedder
         self._progress = progress
+        self._pause = pause
         self._most_chunks = _BATCH_CHUNKS  # in the next batch
+        self._share = 1.0  # of a batch, that memory allows
         self._others_wrote = False
         self._seen = -1  # the last commit of which is known that nobody else made one since files were compared
 
@@ -241,12 +251,13 @@ class Writer:
                     self._drop_unreadable(collection, known.get(content.uri), report)
                     continue
                 self._store.give_way()
+                self._pause()
                 write = _document_write(collection, content, found, known.get(content.uri))
                 writes.append(write if self._embedder else replace(write, vector_keys=(b"",) * len(write.chunks)))
                 made.update(found.embedded)
                 chunks += len(write.chunks)
                 held += len(content.data)
-                if chunks >= self._most_chunks or held >= _BATCH_BYTES:
+                if chunks >= self._most_chunks or held >= self._share * _BATCH_BYTES:
                     self._apply(collection, writes, made, known, report)
                     writes, made, chunks, held = [], Embedded(), 0, 0
                     gc.collect(1)
@@ -287,7 +298,8 @@ class Writer:
         report.written += len(writes)
         report.embedded += len(made.vectors)
         chunks = sum(len(write.chunks) for write in writes)
-        self._most_chunks = min(_BATCH_CHUNKS, max(_FEW_CHUNKS, int(chunks * _HELD_S / took)))
+        self._share = memory.share()
+        self._most_chunks = max(_FEW_CHUNKS, int(self._share * min(_BATCH_CHUNKS, chunks * _HELD_S / took)))
         report.chunks += chunks
         report.symbols += sum(len(write.symbols) for write in writes)
         report.references += sum(len(write.references) for write in writes)

@@ -43,6 +43,7 @@ class Settings:
     rag_answer_tokens: int = 0  # of rag_search; 0: no limit
     lock_timeout_s: float = 30.0
     durability: Durability = "normal"  # normal: a loss of power may take the last commits; full: none, each is synced
+    max_memory: int = 0  # bytes of this process; 0: a quarter of the machine's memory, at most 2 GB
     workers: int = 0  # parsing processes; 0: one per core
     refresh_ms: int = 300  # how long a search may spend on re-indexing what changed
 

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import ctypes
+import json
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from refdesk import memory
+from refdesk.desk import Desk
+from tests.conftest import Tree
+from tests.mcp_client.stdio import environment
+
+FILES = {f"m{n}.py": f'def function_{n}():\n    """Does thing number {n}."""\n    return {n}\n' for n in range(30)}
+measured = pytest.mark.skipif(not memory.used(), reason="the system does not tell how much memory a process uses")
 
 
 def _held() -> int:
@@ -44,3 +52,40 @@ def test_elsewhere_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", refuse)
     memory.give_back()
     memory._trim.cache_clear()
+
+
+@measured
+def test_near_the_limit_caches_are_dropped_and_work_goes_on_in_smaller_groups(desk: Desk, tree: Tree) -> None:
+    root = tree(FILES)
+    desk.index(root, "code", name="warm")
+    memory.allow(1)
+    try:
+        memory.relieve()  # leaves what can't be dropped
+        assert {one.cache_info().currsize for one in memory._remembering()} == {0}
+        memory.allow(int(memory.used() * 1.15))
+        before = memory.told()
+        assert desk.index(root, "code", name="c").written == 30
+    finally:
+        memory.allow(0)
+    after = memory.told()
+    assert after["caches_dropped"] > before["caches_dropped"]
+    assert after["groups_reduced"] > before["groups_reduced"]
+    assert after["refused"] == before["refused"]
+
+
+@measured
+def test_an_index_run_over_the_limit_ends_with_an_error_and_keeps_what_it_has(tree: Tree, tmp_path: Path) -> None:
+    root = tree(FILES)
+
+    def refdesk(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "refdesk", "--library", str(tmp_path / "library"), *arguments]
+        given = {**environment(), **more}
+        return subprocess.run(command, capture_output=True, text=True, env=given, check=False)
+
+    done = refdesk("index", str(root), "--name", "c", REFDESK_MAX_MEMORY="10000000")
+    assert done.returncode == 10
+    assert "more than the 9 MB that max_memory allows" in done.stderr
+    stats = json.loads(refdesk("stats", "--json", REFDESK_MAX_MEMORY="500000000").stdout)
+    assert stats["documents"] == 30  # of one batch, which was written before the limit was looked at
+    assert stats["memory"]["limit_bytes"] == 500_000_000
+    assert 0 < stats["memory"]["used_bytes"] < 500_000_000

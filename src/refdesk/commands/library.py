@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from refdesk import memory
 from refdesk.commands.desk import desk_from, json_option, on_one_line, print_json, progress_on_stderr, settings_from
 from refdesk.compare import is_new
 from refdesk.desk import Desk
@@ -83,11 +84,13 @@ def stats(context: click.Context, name: str, as_json: bool) -> None:
         identity = desk.store.embedder_identity()
     model = f"{identity.name} {identity.version}, {identity.dimension} dimensions" if identity else "none yet"
     if as_json:
-        print_json({**counted, "embedder": model})
+        print_json({**counted, "embedder": model, "memory": memory.told()})
         return
     for key, value in counted.items():
         click.echo(f"{key.replace('_', ' '):14} {value:,}")
     click.echo(f"{'embedder':14} {model}")
+    now = memory.told()
+    click.echo(f"{'memory':14} {now['used_bytes'] >> 20} of {now['limit_bytes'] >> 20} MB")
 
 
 @click.command()

@@ -46,7 +46,9 @@ class Pool:
     def __init__(self, parser: Parser, embedder: Embedder | None = None, workers: int = 0) -> None:
         self._parser = parser
         self._embedder = embedder
-        self._count = workers or min(8, os.cpu_count() or 1)
+        cores = os.cpu_count() or 1
+        # One is left to those who ask, but not of two: a single worker and whoever writes wait for each other.
+        self._count = workers or min(8, cores - 1 if cores > 2 else cores)
 
     def parse_all(
         self, contents: Iterable[Content], chunking: Chunking, missing: Missing, size: int = 0, until: float = math.inf

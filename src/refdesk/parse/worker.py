@@ -19,6 +19,7 @@ from refdesk.ports import Embedder, Parser, WordMatching
 from refdesk.prepare import Embedded, Prepared, Readings, embed_missing, prepare
 
 _COLLECT_EVERY = 30  # groups; what parsing leaves behind holds no circles but in errors
+_NICENESS = 5  # whoever asks a question comes first
 _BINARY = (b"%PDF-", b"PK\x03\x04")
 NOT_UNDERSTOOD = 70  # a status to end with
 _HEADER = 8  # bytes that tell how long a message is
@@ -85,6 +86,8 @@ def loaded(message: bytes) -> Any:
 
 def main() -> None:
     """Answers requests until there are no more."""
+    if hasattr(os, "nice"):
+        os.nice(_NICENESS)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the process that sends the requests
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)

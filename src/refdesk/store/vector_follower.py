@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from refdesk.memory import drop_when_short
 from refdesk.store import catalogue
 from refdesk.store.folder import VECTORS_FILE
 from refdesk.store.gate import Gate
@@ -33,6 +34,7 @@ class VectorFollower:
         self._mutex = threading.Lock()
         self._loaded: VectorIndex | None = None
         self._is_searched = False
+        drop_when_short(self.close)
 
     def at(self, seq: int) -> VectorIndex:
         """The vector index with every commit up to seq."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from refdesk import errors, tokens
+from refdesk import errors, memory, tokens
 from refdesk.desk import Desk
 from refdesk.fresh import indexed_at, stale_hits, stale_notes
 from refdesk.model import Batch, Filters, Hit, Query
@@ -298,7 +298,9 @@ class _Rag:
             "embeddings": counted.embeddings,
             "storage_bytes": counted.storage_bytes,
         }
-        return ToolAnswer.of_json({**answer, "filter": name} if name else answer)
+        return ToolAnswer.of_json(
+            {**answer, "filter": name} if name else answer, meta={"refdesk/memory": memory.told()}
+        )
 
 
 def _and_tell(answer: ToolAnswer, updated: tuple[str, ...], relisted: bool = False) -> ToolAnswer:
