@@ -141,6 +141,27 @@ def test_clients_in_parallel_get_their_own_answers(shared_url: str, connect: Con
     assert wrong == []
 
 
+@pytest.mark.parametrize("same", [5, "5"])
+def test_an_id_in_use_is_refused_and_harms_nobody(
+    serve_http: Serve, connect: Connect, tmp_path: Path, same: int | str
+) -> None:
+    client = connect(serve_http().url)
+    client.initialize("2025-03-26")
+    answers: list[httpx.Response] = []
+    called = {"name": "slow", "arguments": {"steps": 50, "pause": 0.02}}
+    message = {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": called}
+    waiting = threading.Thread(target=lambda: answers.append(client.post(message)))
+    waiting.start()
+    wait_for(tmp_path / "trace", "working")
+    refused = client.post({"jsonrpc": "2.0", "id": same, "method": "ping"})
+    assert (refused.status_code, refused.json()["error"]["code"], refused.json()["id"]) == (400, -32600, same)
+    waiting.join()
+    assert '"result"' in answers[0].text
+    assert client.post({"jsonrpc": "2.0", "id": same, "method": "ping"}).status_code == 200
+    twice = client.post([{"jsonrpc": "2.0", "id": 7, "method": "ping"}] * 2).json()
+    assert sorted("error" in each for each in twice) == [False, True]
+
+
 def test_a_client_that_vanishes_harms_nobody(serve_http: Serve, connect: Connect, tmp_path: Path) -> None:
     server = serve_http()
     client = connect(server.url)

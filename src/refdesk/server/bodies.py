@@ -6,6 +6,7 @@ import asyncio
 import json
 
 import mcp_types as types
+from mcp.server.streamable_http import GET_STREAM_KEY
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -20,6 +21,7 @@ class Bodies:
     def __init__(self, app: ASGIApp, most: int) -> None:
         self._app = app
         self._most = most
+        self._open: set[tuple[str, str]] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
@@ -41,7 +43,24 @@ class Bodies:
         elif isinstance(found, list):
             await (await self._batch(found, scope))(scope, receive, send)
         else:
-            await self._app(scope, _replay(body, receive), send)
+            await self._hand_on(found, scope, _replay(body, receive), send)
+
+    async def _hand_on(self, message: types.JSONRPCMessage, scope: Scope, receive: Receive, send: Send) -> None:
+        """Lets the SDK answer, unless it would mix two requests up: it tells those of a session apart by id only."""
+        session = Headers(scope=scope).get("mcp-session-id")
+        if session is None or not isinstance(message, types.JSONRPCRequest):
+            await self._app(scope, receive, send)
+            return
+        key = (session, str(message.id))
+        if key in self._open or key[1] == GET_STREAM_KEY:
+            words = "Invalid request: its id is that of a request which is not answered yet. Give each its own."
+            await JSONResponse(Complaint(types.INVALID_REQUEST, words, message.id).on_wire(), 400)(scope, receive, send)
+            return
+        self._open.add(key)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._open.discard(key)
 
     async def _batch(self, found: list[Found], scope: Scope) -> Response:
         """The answers to all requests in the batch, as one array."""
@@ -65,7 +84,7 @@ class Bodies:
             await asyncio.Event().wait()
             raise AssertionError
 
-        await self._app(inner, _replay(body, wait), gather)
+        await self._hand_on(message, inner, _replay(body, wait), gather)
         for answer in _answers(b"".join(parts)):
             if "method" not in answer and ("result" in answer or "error" in answer):
                 return answer
