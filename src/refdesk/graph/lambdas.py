@@ -18,12 +18,12 @@ _HEAD_LINES = 60  # of a signature that was too long to keep
 _HEAD_SIZE = 2_000  # characters before a lambda in which the call that takes it begins
 _NAME_SIZE = 120  # of what is called, with its receiver
 _MARKS = re.compile(r"\"\"\".*?\"\"\"|\"(?:\\.|[^\"\\\n])*\"|'(?:\\.|[^'\\\n])*'|//[^\n]*|/\*.*?\*/|[{}]", re.DOTALL)
-_CALLED = re.compile(r"(?<![\w.])((?:\w+(?:\(\))?[?!]{0,2}\.)*[A-Za-z_]\w*)[ \t]*(?:<[^<>{}()]*>)?[ \t]*$")
+_CALLED = re.compile(r"(?<![\w.])((?:\w+(?:\(\))?[?!]{0,2}\.)*[A-Za-z_]\w*)[ \t]*+(?:<[^<>{}()]*>)?[ \t]*+$")
 _LABEL = re.compile(r"[ \t]*(?:\w+@)?[ \t]*$")
 _NO_CALL = re.compile(r"(?:\b(?:fun|class|interface|object|constructor)\s+(?:<[^<>]*>\s*)?|:\s*)$")
 _NO_CALLS = frozenset(["if", "while", "for", "when", "catch", "else", "try", "do", "finally", "init", "get", "set"])
 _HANDED_OVER = frozenset(["apply", "run", "with"])  # whose lambdas see the members of what they are called on
-_PARAMETERS = re.compile(r"\b(?:fun\b[^(]*|class\s+\w+[^(]*)\(")
+_PARAMETERS = re.compile(r"\b(?:fun\b|class\s++\w++)[^(]{0,2000}\(")
 _TYPE_PARAMETERS = re.compile(r"\b(?:fun\s*|class\s+\w+)<([^()]*?)>\s*[\w(]")
 _RECEIVER = re.compile(r":\s*(?:@\w+\s+)*\(?(?:suspend\s+)?(?:\w+\.)*(\w+)(?:<[^()]*>)?\??\.\(")
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 _TYPE = r"((?:[A-Za-z_]\w*(?:\.|::))*(?!Type\b|Protocol\b)[A-Z_]\w*)"  # of Command.Type, Command
-_WRAPPED = r"[\"'&*\[(]*(?:mut |inout |dyn |impl |some |any |readonly |Optional\[|list\[|type\[)*"
+_WRAPPED = r"[\"'&*\[(]*+(?:mut |inout |dyn |impl |some |any |readonly |Optional\[|list\[|type\[)*+"
 _WORDS = r"(?:await\s+|try[?!]?\s+|new\s+|&|\*)*"
 _COLON = re.compile(r"\s*:\s*(?=[\"'&*\[(\w])(?!:)")
 _TYPE_NAME = re.compile(r"(?<![\w.:])" + _TYPE)
@@ -22,13 +22,13 @@ _ASSIGNED = re.compile(r"\s*(?::=|=)\s*" + _WORDS + _TYPE + r"\s*(?:[({]|::new|\
 _ALIAS = re.compile(r"[ \t]*=[ \t]*((?:[A-Za-z_]\w*\.)*[A-Z]\w*[ \t]*(?:(?=\n|$)|\[|\||if\b|or\b)[^\n]*)")
 _TRAILING = re.compile(r"[ \t]+(?:\[\]|\*)*((?:\w+\.)?[A-Za-z_]\w*)")  # Go's own types may begin with a small letter
 _OPENED = re.compile(r"\bwith\s+" + _TYPE + r"\([^\n]*\)\s+as\s+$")
-_DECLARED = re.compile(r"\b(?:const\s+)?" + _TYPE + r"(?:<[^<>;]*>)?[\s*&]+$")
+_DECLARED = re.compile(r"(?<![\w.])(?<!::)(?:const\s++)?" + _TYPE + r"(?:<[^<>;]*>)?[\s*&]+$")
 _DECLARED_TAIL = re.compile(r"\s*(?:[=;,)\[({:]|in\b)")
 _MADE = re.compile(r"(?:\s*,\s*\w+)?\s*(?::=|=)\s*" + _WORDS + r"((?:[A-Za-z_]\w*(?:\.|::))*[a-z_]\w*)\(")
 _MADE_BY_ANY = re.compile(r"\s*=\s*(?:await\s+)?((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)\(")
 _DOTTED = re.compile(r"[A-Za-z_][\w.]*")
 _RETURNED = re.compile(
-    r"(?:->\s*|\)\s*:\s*|\)\s+\(?)" + _WRAPPED + r"(?:Result<|Option<|Promise<|Awaitable\[)*" + _WRAPPED + _TYPE
+    r"(?:->\s*|\)\s*:\s*|\)\s+\(?)" + _WRAPPED + r"(?:Result<|Option<|Promise<|Awaitable\[)*+" + _WRAPPED + _TYPE
 )
 _TYPE_FIRST = frozenset(["java", "csharp", "c", "cpp", "objc", "dart", "php", "groovy", "cuda"])
 _RETURN = re.compile(r"^[ \t]*return[ \t]+(?:await[ \t]+|new[ \t]+)?((?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*)\(", re.M)
@@ -44,7 +44,7 @@ _NO_TYPES = frozenset(
     ]
 )  # fmt: skip
 _LOOPED = (
-    r"\bfor\s+(?:\(?\s*(?:const|let|var)\s+)?(?:[\w, ]*,\s*)?{}\)?\s+(?:in|of)\s+"
+    r"\bfor\s++(?:\(?\s*+(?:const|let|var)\s++)?(?:[\w, ]*,\s*+)?{}\)?\s++(?:in|of)\s++"
     r"(?:(?:enumerate|reversed|sorted|list)\()?((?:\w+\.)*\w+)(?:\.values\(\))?\s*[\n:){{\]]"
 )
 
@@ -115,7 +115,7 @@ def made_by(name: str, text: str) -> set[str]:
 
 def wanted_before(name: str, line: str) -> set[str]:
     """The type that is declared right before a member without a receiver: of `var a: [A]? = .init()`, A."""
-    match = re.search(rf":\s*{_WRAPPED}{_TYPE}[^=\n]*=\s*\.{re.escape(name)}\b", line)
+    match = re.search(rf":\s*{_WRAPPED}{_TYPE}[^=\n]{{0,200}}=\s*\.{re.escape(name)}\b", line)
     return _named([match[1]]) if match else set()
 
 

@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from refdesk.llm.attempts import Failed
 
-_FENCED = re.compile(r"```(?:json)?\s*\n(.*?)\n\s*```", re.S)
+_FENCED = re.compile(r"```(?:json)?[^\S\n]*+\n(.*?)\n[^\S\n]*+```", re.S)
 
 
 def read_answer(text: str, schema: Mapping[str, Any] | None) -> Any:

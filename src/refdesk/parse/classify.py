@@ -45,13 +45,13 @@ _REFERENCE_HEAD = re.compile(
     r"returns?|signature|required)\b",
     re.IGNORECASE,
 )
-_PROMPT = re.compile(r"^\s*(?:\$|>|PS [^>]*>|[\w.-]+@[\w.-]+[:~ ][^$#]*[$#])\s+\S", re.MULTILINE)
+_PROMPT = re.compile(r"^[^\S\n]*+(?:\$|>|PS [^>]*>|[\w.-]+@[\w.-]+[:~ ][^$#]*[$#])\s+\S", re.MULTILINE)
 _RUNNER = re.compile(
-    r"^\s*(?:sudo |npx? |pip3? |uv |yarn |pnpm |brew |apt(?:-get)? |docker |git |cargo |go (?:get|install|run|build) "
-    r"|curl |wget |make |cd |export |python3? -m )",
+    r"^[^\S\n]*+(?:sudo |npx? |pip3? |uv |yarn |pnpm |brew |apt(?:-get)? |docker |git |cargo |"
+    r"go (?:get|install|run|build) |curl |wget |make |cd |export |python3? -m )",
     re.MULTILINE,
 )
-_SETTING = re.compile(r"^\s*[\"'\w.-]+\s*[:=]\s*\S*", re.MULTILINE)
+_SETTING = re.compile(r"^[^\S\n]*+[\"'\w.-]++\s*+[:=]\s*\S*", re.MULTILINE)
 
 
 def language_name(info: str) -> str:

@@ -13,7 +13,7 @@ from refdesk.parse.strategy import Strategy, read_chunk_by, read_strategy
 
 _MAX_LINES = 2_000
 _MAX_CHARS = 200_000
-_HINT = re.compile(r"<!--\s*mcp_chunking_hint:\s*(\{[^}]+\})\s*-->")
+_HINT = re.compile(r"<!--\s*+mcp_chunking_hint:\s*+(\{[^{}]{1,1000}\})\s*+-->")
 _HIDDEN = frozenset({"metadata", "mcp_metadata", "mcp_strategy", "mcp_chunking_hint"})
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
@@ -102,7 +103,7 @@ _RULES: tuple[tuple[re.Pattern[str], _Replace], ...] = (
         re.compile(
             r"\b(?:order|invoice|ticket|case|booking|reservation|confirmation|tracking|reference|account|customer|member"
             r"|policy|claim|serial|transaction|payment|subscription|return|rma|ref|shipment|parcel)"
-            r"(?:\s+(?:number|no|num|id|code|ref|reference))*\.?\s*+(?:is|was|[:#=])*\s*"
+            r"(?:\s++(?:number|no|num|id|code|ref|reference)){0,3}\.?\s*+(?:is|was|[:#=]){0,3}\s*+"
             r"((?=[A-Z0-9-]*\d)(?=[A-Z0-9-]{4})[A-Z0-9]+(?:-[A-Z0-9]+)*)(?![\w-])",
             re.I,
         ),
@@ -144,8 +145,8 @@ _NOT_A_NAME = _ROLES | words(
     it is was now and but for with sir madam folks guys"""
 )
 _SPEAKER = re.compile(
-    r"^[^\S\n]*+(?:[\[(][^\])\n]{1,30}[\])][^\S\n]*)?[*_]*([A-Z][\w'’.-]+(?: [A-Z][\w'’.-]+){0,2})"
-    r"[*_]*(?:[^\S\n]*\(([^)\n]*)\))?[*_]*[^\S\n]*:",
+    r"^[^\S\n]*+(?:[\[(][^\])\n]{1,30}[\])][^\S\n]*+)?[*_]{0,3}([A-Z][\w'’.-]+(?: [A-Z][\w'’.-]+){0,2})"
+    r"[*_]{0,3}(?:[^\S\n]*+\(([^)\n]*)\))?[*_]{0,3}[^\S\n]*+:",
     re.M,
 )
 _PERSON = re.compile(r"[A-Z][a-z'’-]+(?: [A-Z]\.)?(?: [A-Z][\w'’-]+){0,2}")
@@ -167,6 +168,10 @@ _GREETED = re.compile(
     r" ([A-Z][a-z'’-]+)(?=[,.!?\n]|$)",
     re.M,
 )
+
+_JOINED = re.compile(r"\w+(?:['’.-]\w+){0,7}")
+_JOINT = re.compile(r"(['’.-])")
+_NAMES = re.compile(r"\[name\](?:\s++\[name\])+")
 
 
 def redact(text: str) -> str:
@@ -217,7 +222,7 @@ def _clean_playbook(book: Playbook, clean: Callable[[str], str]) -> Playbook:
 
 def _names(text: str) -> set[str]:
     labels = _SPEAKER.findall(text)
-    speakers = [name for name, _ in labels if not _ROLES & _lower(name)]
+    speakers = Counter(name for name, _ in labels if not _ROLES & _lower(name))
     # "Customer (Jane Doe):" and "Jane Doe (customer):" name a person, whom a role makes one.
     beside = [name if _ROLES & _lower(other) else other for name, other in labels if _ROLES & _lower(f"{name} {other}")]
     titled = [each for each in beside if _PERSON.fullmatch(each)] + _I_AM.findall(text)
@@ -225,7 +230,12 @@ def _names(text: str) -> set[str]:
     introduced = [first or second for first, second in _INTRODUCED.findall(text)]
     found: set[str] = set()
     # A label that speaks once may be a heading; one that speaks again is a person.
-    for phrase in [*(s for s in speakers if speakers.count(s) > 1), *persons, *introduced, *_GREETED.findall(text)]:
+    for phrase in [
+        *(name for name, times in speakers.items() if times > 1),
+        *persons,
+        *introduced,
+        *_GREETED.findall(text),
+    ]:
         found.update(w for w in phrase.strip(".'’-").split() if len(w) > 1 and w.lower() not in _NOT_A_NAME)
     return found
 
@@ -235,9 +245,19 @@ def _lower(text: str) -> set[str]:
 
 
 def without_names(text: str, names: Iterable[str]) -> str:
-    """The text with a placeholder where one of these people is named."""
-    known = sorted(names, key=len, reverse=True)
+    """The text with a placeholder where one of these people is named, or several in a row."""
+    known = frozenset(names)
     if not known:
         return text
-    pattern = r"\b(?:" + "|".join(map(re.escape, known)) + r")(?:\s+(?:" + "|".join(map(re.escape, known)) + r"))*\b"
-    return re.sub(pattern, "[name]", text)
+
+    def put(found: re.Match[str]) -> str:
+        # Alternatives of all names would be tried at each word; so the word is looked up, with what is joined to it.
+        parts = _JOINT.split(found[0])
+        out, at = "", 0
+        while at < len(parts):
+            end = next((end for end in range(len(parts), at, -1) if "".join(parts[at:end]) in known), 0)
+            out += "[name]" if end else parts[at]
+            at = end or at + 1
+        return out
+
+    return _NAMES.sub("[name]", _JOINED.sub(put, text))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from refdesk.errors import InvalidInput
-from refdesk.skills.redact import names_in, redact
+from refdesk.skills.redact import names_in, redact, without_names
 from refdesk.skills.words import words
 
 Role = Literal["customer", "agent", "note"]
@@ -20,7 +21,7 @@ _AGENT = words(
 )
 _NOTE = words("note notes internal system action tool log")
 _LABEL = re.compile(
-    r"^\s*(?:[>*-]\s+)?(?:[\[(]?\d{1,2}:\d{2}(?::\d{2})?\s*(?:[AaPp][Mm])?[\])]?\s*[-–]?\s*)?"
+    r"^\s*+(?:[>*-]\s++)?(?:[\[(]?\d{1,2}:\d{2}(?::\d{2})?\s*+(?:[AaPp][Mm])?[\])]?\s*+[-–]?\s*+)?"
     r"(?:\*\*|__|\[)?(?P<who>[^\W\d_][\w .'’-]{0,40}?)(?:\s*\((?P<what>[^)\n]{1,40})\))?(?:\*\*|__|\])?"
     r"(?:\s*:(?:\*\*|__)?\s+|\s*：\s*)(?P<text>.*)$"
 )
@@ -79,10 +80,7 @@ def sentences(text: str) -> list[str]:
 
 
 def _clean(text: str, names: tuple[str, ...]) -> str:
-    cleaned = redact(text.strip())
-    if names:
-        cleaned = re.sub(r"\b(?:" + "|".join(map(re.escape, names)) + r")\b", "[name]", cleaned)
-    return re.sub(r"\[name\](?: \[name\])+", "[name]", cleaned)
+    return without_names(redact(text.strip()), names)
 
 
 # --- the forms a transcript comes in --------------------------------------------------------------
@@ -116,18 +114,18 @@ def _content(item: dict[str, Any]) -> str:
 
 
 def _from_labels(text: str) -> list[tuple[Role, str]]:
-    labels = [_speaker(found) for line in text.splitlines() if (found := _LABEL.match(line))]
-    said: list[tuple[str, str]] = []
+    labels = Counter(_speaker(found) for line in text.splitlines() if (found := _LABEL.match(line)))
+    heard: list[tuple[str, list[str]]] = []  # who, and line by line what: to join them each time takes ever longer
     for line in text.splitlines():
         found = _LABEL.match(line)
         stage = _STAGE.match(line)
         if found and _is_speaker(_speaker(found), labels):
-            said.append((_speaker(found), found["text"]))
-        elif stage and said:
-            said.append(("note", stage["text"]))
-        elif said and line.strip():
-            who, before = said[-1]
-            said[-1] = (who, f"{before}\n{line.strip()}")
+            heard.append((_speaker(found), [found["text"]]))
+        elif stage and heard:
+            heard.append(("note", [stage["text"]]))
+        elif heard and line.strip():
+            heard[-1][1].append(line.strip())
+    said = [(who, "\n".join(lines)) for who, lines in heard]
     speakers = {who for who, _ in said}
     return _with_roles(said) if len(speakers) > 1 or any(map(_role, speakers)) else []
 
@@ -136,9 +134,9 @@ def _speaker(found: re.Match[str]) -> str:
     return " ".join(filter(None, (found["who"], found["what"])))
 
 
-def _is_speaker(who: str, labels: list[str]) -> bool:
+def _is_speaker(who: str, labels: Counter[str]) -> bool:
     # "Settings: open the menu" is no one speaking; a role is, and so is a name that comes back.
-    return len(who.split()) <= 4 and (_role(who) is not None or (not who[0].islower() and labels.count(who) > 1))
+    return len(who.split()) <= 4 and (_role(who) is not None or (not who[0].islower() and labels[who] > 1))
 
 
 def _from_paragraphs(text: str) -> list[tuple[Role, str]]:
