@@ -91,6 +91,8 @@ class Pool:
                 parts.append(partial(list, [(content, None) for content in rest]))
                 break
             with CREW.one(self._count, unused=is_suspect) as worker:
+                if run.is_over:  # while this waited for its turn
+                    break
                 run.busy.add(worker)
                 is_new = worker.used == 0
                 answers, embedded = worker.parse(self._parser, run.chunking, rest, run.embedder, run.missing)
