@@ -6,12 +6,14 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
 
 from refdesk.beneath import read_rules
-from refdesk.errors import InvalidInput, ParseFailed
-from refdesk.model import Chunking
+from refdesk.errors import InvalidInput
+from refdesk.ids import new_id
+from refdesk.model import Chunking, Content, Parsed
 from refdesk.parse.decode import decode
 from refdesk.parse.frontmatter import read_front_matter
 from refdesk.parse.keys import places, slug
@@ -19,8 +21,10 @@ from refdesk.parse.links import Anchors, Link, links_of
 from refdesk.parse.manifest import FILE_NAME, ManifestSet, load_manifests, read_manifest
 from refdesk.parse.markdown import MarkdownParser, read_outline
 from refdesk.parse.outline import Outline, split_lines
+from refdesk.parse.pool import Pool
 from refdesk.parse.sections import title_heading
 from refdesk.parse.strategy import Strategy
+from refdesk.prepare import Prepared
 
 _MARKDOWN = (".md", ".mdx", ".markdown")
 _OTHER_NAMES = (".md", ".mdx", ".markdown", ".rst", ".html", "/index.md", "/index.mdx", "/README.md", "/_index.md")
@@ -52,25 +56,51 @@ def check(root: Path, paths: Iterable[str] | None = None) -> list[Problem]:
     listed = sorted(paths) if paths is not None else sorted(_walk(root))
     problems: list[Problem] = []
     manifests = _manifests(root, listed, problems)
-    anchors = Anchors(root)
     labels = any(PurePosixPath(path).name == "conf.py" for path in listed)
-    for path in listed:
-        if not path.lower().endswith(_MARKDOWN):
-            continue
+    checker = _Checker(new_id(), root.absolute(), manifests, labels)
+    pages = _pages(root, (path for path in listed if path.lower().endswith(_MARKDOWN)), problems)
+    for page, found in Pool(checker).parse_all(pages, Chunking(), lambda keys: set()):
+        if isinstance(found, Prepared):
+            problems += (Problem(page.path, line, message) for line, message in found.parsed.metadata["problems"])
+        elif found is not None:
+            problems.append(Problem(page.path, 1, found.reason))
+    return sorted(set(problems))
+
+
+def _pages(root: Path, paths: Iterable[str], problems: list[Problem]) -> Iterator[Content]:
+    for path in paths:
         try:
-            text = decode(read_rules(root / path, follow=True)).text
-        except (ParseFailed, OSError) as error:
+            yield Content(uri=path, path=path, data=read_rules(root / path, follow=True))
+        except OSError as error:
             problems.append(Problem(path, 1, str(error)))
-            continue
+
+
+@dataclass(frozen=True, slots=True)
+class _Checker:
+    """A parser whose documents hold nothing but their problems: pages are checked where all files are parsed."""
+
+    run: str
+    root: Path
+    manifests: ManifestSet
+    labels: bool
+
+    def parse(self, content: Content, chunking: Chunking) -> Parsed:
+        text = decode(content.data).text
         lines = split_lines(text)
         front = read_front_matter(lines)
-        if front.problem:
-            problems.append(Problem(path, front.problem_line, front.problem))
-        file = _File(path, text, lines, read_outline(lines, front.body))
+        problems = [Problem(content.path, front.problem_line, front.problem)] if front.problem else []
+        file = _File(content.path, text, lines, read_outline(lines, front.body))
         problems += _duplicates(file)
-        problems += _oversize(file, manifests)
-        problems += _dead_links(file, root, anchors, labels)
-    return sorted(set(problems))
+        problems += _oversize(file, self.manifests)
+        problems += _dead_links(file, self.root, _anchors(self.run, self.root), self.labels)
+        told = {"problems": [(one.line, one.message) for one in problems]}
+        return Parsed(title="", content_type="markdown", text="", chunks=(), metadata=told)
+
+
+@lru_cache(maxsize=1)
+def _anchors(run: str, root: Path) -> Anchors:
+    """What a worker knows of the pages that are linked to, for as long as one run lasts."""
+    return Anchors(root)
 
 
 def _walk(root: Path) -> Iterator[str]:
