@@ -103,6 +103,14 @@ def test_a_page_has_the_lines_of_its_file(client: Client, work: Path) -> None:
     assert json.loads(resource["contents"][0]["text"])["chunks"][0]["lines"] == "6-8"
 
 
+def test_a_page_beside_its_source_is_one_result(client: Client, work: Path) -> None:
+    (work / "_sources").mkdir()
+    (work / "keys.html").write_text("<main><h1>Keys</h1><p>The <b>clavichord</b> is struck.</p></main>")
+    (work / "_sources" / "keys.rst.txt").write_text("Keys\n====\n\nThe clavichord is struck.\n")
+    refdesk(work.parent / "library", "index", str(work), "--kind", "docs", "--name", "site")
+    assert len(client.json("rag_search", query="clavichord", collection="site", hybrid=False)["results"]) == 1
+
+
 def test_a_link_that_is_swapped_in_while_ingesting_leads_nowhere(client: Client, work: Path) -> None:
     (work.parent / "passwords.md").write_text("# Passwords\n\nxyzzyplugh\n")
     (work / "note.md").write_text("# Note\n\nharmless\n")

@@ -103,6 +103,8 @@ def by_name(path: str) -> str:
     lower = name.lower()
     if lower in _BY_NAME:
         return _BY_NAME[lower]
+    if lower.endswith((".rst.txt", ".md.txt")):  # as Sphinx lays sources beside its pages
+        lower = lower.removesuffix(".txt")
     stem, _, extension = lower.rpartition(".")
     if stem and extension in _BY_EXTENSION:
         return _BY_EXTENSION[extension]

@@ -15,6 +15,8 @@ from refdesk.search.understand import Understood
 _PROSE = frozenset(["md", "markdown", "mdx", "rst", "adoc", "org", "txt", "html", "htm", "ipynb"])
 _DATA = frozenset(["json", "jsonl", "yaml", "yml", "toml", "xml", "csv", "tsv", "lock", "cfg", "ini", "svg", "po"])
 _HISTORY = re.compile(r"(?:change|history|news|releases?\b|whatsnew|licen[cs]e|authors|copying)", re.IGNORECASE)
+_FORM = re.compile(r"\.(?:html?|(?:md|mdx|markdown|rst|adoc|txt)(?:\.txt)?)$", re.IGNORECASE)
+_BUILT = frozenset(["_sources", "_build", "build", "site", "html", "dist", "public", "docs", "doc", "source", "src"])
 _KEPT_INSIDE = 5  # further passages that a hit names
 
 
@@ -46,12 +48,13 @@ def grouped(
     where both have a hit, and pages fit together.
     """
     seen: dict[str, Ranked] = {}
+    pages: dict[str, dict[str, Ranked]] = {}
     files: dict[str, list[Ranked]] = {}
-    for one in _distinct(close, seen):
+    for one in _distinct(close, seen, pages):
         files.setdefault(one.stored.document.id, []).append(one)
     worth = {document: _worth(own, asked, prefer, weights) for document, own in files.items()}
     ordered = [files[document] for document in sorted(files, key=lambda document: -worth[document])]
-    later = list(_distinct(rest, seen))
+    later = list(_distinct(rest, seen, pages))
     if by == "passage":
         longest = max(map(len, ordered), default=0)
         return [*(own[turn] for turn in range(longest) for own in ordered if turn < len(own)), *later]
@@ -64,15 +67,39 @@ def grouped(
     return [*(own[0] for own in ordered), *further.values()]
 
 
-def _distinct(ranked: Sequence[Ranked], seen: dict[str, Ranked]) -> Iterator[Ranked]:
-    """One of each symbol that was split, the best of its parts."""
+def _distinct(
+    ranked: Sequence[Ranked], seen: dict[str, Ranked], pages: dict[str, dict[str, Ranked]]
+) -> Iterator[Ranked]:
+    """One of each symbol that was split, the best of its parts; and of a page and its source the one that is better.
+
+    `pages` has the first passage of a page and of its source under what the two have in common.
+    """
     for one in ranked:
+        document = one.stored.document
+        if (page := page_of(document.path)) is not None:
+            title = "".join(filter(str.isalnum, document.title.lower()))
+            forms = pages.setdefault(f"{document.collection}/{page}#{title}", {})
+            known = forms.setdefault("page" if "htm" in document.path[-5:].lower() else "source", one)
+            first = next(iter(forms.values()))
+            if known.stored.document.id == document.id and first.stored.document.id != document.id:
+                first.collapsed += 1
+                continue
         part = f"{one.stored.document.id}#{unsplit(one.stored.chunk.key)}"
         if (twin := seen.get(part)) is not None:
             twin.collapsed += 1
             continue
         seen[part] = one
         yield one
+
+
+@lru_cache(maxsize=50_000)
+def page_of(path: str) -> str | None:
+    """What the paths of a page and of the text it was made from have in common; None for what is neither."""
+    head = _FORM.sub("", path)
+    if head == path:
+        return None
+    parts = [part for part in head.split("/") if part.lower() not in _BUILT]
+    return "/".join(parts[:-1] if len(parts) > 1 and parts[-1] == "index" else parts)
 
 
 def unsplit(key: str) -> str:

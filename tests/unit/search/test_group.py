@@ -82,3 +82,30 @@ def test_pages_fit_together(shop: Desk, by: str) -> None:
         for hit in shop.search(Query(text=query, by=by, limit=4, offset=offset)).hits  # type: ignore[arg-type]
     ]
     assert parts == whole
+
+
+def _written(name: str, title: str = "Harpsichord") -> tuple[str, str, str]:
+    """The same text as reStructuredText, as a page and as markdown."""
+    sections = [("Plucking", f"A harpsichord *plucks* its {name} strings."), ("Tuning", f"Its {name} is tuned often.")]
+    rst = f"{title}\n===========\n\n" + "\n".join(f"{one}\n--------\n\n{text}\n" for one, text in sections)
+    html = f"<main><h1>{title}</h1>" + "".join(f"<h2>{one}</h2><p>{text}</p>" for one, text in sections)
+    return rst, html.replace("*", ""), f"# {title}\n\n" + "\n".join(f"## {one}\n\n{text}\n" for one, text in sections)
+
+
+@pytest.mark.parametrize("by", ["file", "passage"])
+def test_a_page_and_the_text_it_was_made_from_are_one_hit(desk: Desk, tree: Tree, by: str) -> None:
+    files = {
+        "_sources/guide/keys.rst.txt": _written("ivory")[0],
+        "guide/keys.html": _written("ivory")[1],
+        "docs/wire.md": _written("brass")[2],
+        "site/wire/index.html": _written("brass")[1],
+        "other/keys.md": _written("ebony")[2],
+        "guide/harp.html": _written("gut", "Harp")[1],
+        "guide/harp.md": _written("nylon")[2],  # of the same name, but not the same
+    }
+    desk.index(tree(files), "docs", name="music")
+    hits = desk.search(Query(text="harpsichord strings", limit=50, by=by)).hits  # type: ignore[arg-type]
+    found = {hit.stored.document.path for hit in hits}
+    assert len(found & {"guide/keys.html", "_sources/guide/keys.rst.txt"}) == 1
+    assert len(found & {"docs/wire.md", "site/wire/index.html"}) == 1
+    assert {"other/keys.md", "guide/harp.html", "guide/harp.md"} <= found
