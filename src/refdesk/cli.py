@@ -91,7 +91,9 @@ def main() -> None:
         click.echo("Interrupted. What was indexed before stays searchable.", err=True)
         sys.exit(130)
     except RefdeskError as error:
-        click.echo(f"refdesk: {error}", err=True)
+        from refdesk.commands.desk import shown
+
+        click.echo(f"refdesk: {shown(str(error))}", err=True)
         sys.exit(error.exit_code)
     except BrokenPipeError:
         sys.stderr.close()

@@ -129,6 +129,16 @@ def test_what_was_indexed_does_not_steer_the_terminal(tmp_path: Path, shop: Path
     assert "a harmless\tline\\x1b[31m\\x1b]0;owned\\x07 with\u3000a blank\\u202e and more" in said
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="file names have no escapes there")
+def test_status_and_json_do_not_steer_the_terminal(tmp_path: Path, shop: Path) -> None:
+    library, odd = tmp_path / "library", shop / "odd\x1b[31m\x9b2Jname.py"
+    odd.write_text("def odd_one_out():\n    return '\x9b31m'\n")
+    run(library, "index", str(shop), "--kind", "code", "--name", "shop")
+    for command in (("status", str(odd)), ("status", str(odd), "--json"), ("search", "odd_one_out", "--json")):
+        said = run(library, *command).stdout
+        assert "2Jname.py" in said and not {"\x1b", "\x9b"} & set(said)
+
+
 def test_a_file_name_is_not_taken_for_markup_of_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:

@@ -41,7 +41,9 @@ def desk_from(context: click.Context, **more: Any) -> Iterator[Desk]:
 
 
 def print_json(value: Any) -> None:
-    click.echo(json.dumps(value, ensure_ascii=False, indent=2))
+    """Prints JSON; what would steer a terminal is escaped as JSON does it, U+0080 to U+009F too."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    click.echo(_STEERING.sub(lambda found: f"\\u{ord(found.group()):04x}", text))
 
 
 def on_one_line(text: str) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from refdesk.commands.desk import desk_from, json_option, print_json
+from refdesk.commands.desk import desk_from, json_option, on_one_line, print_json
 from refdesk.errors import InvalidInput
 from refdesk.model import Hit
 from refdesk.search.evaluate import Score, Suite, read_suite, run
@@ -31,7 +31,7 @@ def check(path: Path, as_json: bool) -> None:
         print_json([asdict(one) for one in problems])
     else:
         for one in problems:
-            click.echo(f"{one.path}:{one.line}: {one.message}")
+            click.echo(f"{on_one_line(one.path)}:{one.line}: {on_one_line(one.message)}")
         click.echo(f"{len(problems)} problems." if problems else "No problems.", err=True)
     sys.exit(1 if problems else 0)
 

@@ -154,7 +154,7 @@ def status(context: click.Context, path: Path, as_json: bool) -> None:
             if len(value) == _LISTED:
                 click.echo(f"  … at most {_LISTED} are named")
         else:
-            click.echo(f"{key.removesuffix('_total').replace('_', ' ')}: {value}")
+            click.echo(f"{key.removesuffix('_total').replace('_', ' ')}: {on_one_line(str(value))}")
 
 
 def _why_left_out(desk: Desk, collection: Collection, path: Path) -> str:
@@ -202,7 +202,7 @@ def doctor(context: click.Context, check: bool, as_json: bool) -> None:
     else:
         for one in findings:
             mark = "repaired" if one.repaired else "ok" if one.ok else "broken"
-            click.echo(f"{one.part}: {mark}: {one.message}")
+            click.echo(f"{one.part}: {mark}: {on_one_line(one.message)}")
     if any(not one.ok and not one.repaired for one in findings):
         sys.exit(7)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from refdesk.commands.desk import desk_from, json_option, print_json
+from refdesk.commands.desk import desk_from, json_option, on_one_line, print_json, shown
 from refdesk.errors import InvalidInput, RefdeskError
 from refdesk.skills.learn import Learner
 from refdesk.skills.model import CONFIDENCE_CHANGE, Outcome, Skill
@@ -48,7 +48,7 @@ def list_skills(context: click.Context, as_json: bool) -> None:
         print_json([_brief(skill) for skill in found])
         return
     for skill in found:
-        click.echo(f"{skill.skill_id}  v{skill.version}  {skill.confidence:.2f}  {skill.title}")
+        click.echo(f"{skill.skill_id}  v{skill.version}  {skill.confidence:.2f}  {on_one_line(skill.title)}")
     click.echo(f"{len(found)} skills." if found else "No skills yet.", err=True)
 
 
@@ -64,7 +64,7 @@ def show(context: click.Context, skill_id: str, version: int | None, as_json: bo
     if as_json:
         print_json(skill.document())
     else:
-        click.echo(skill.resolution_md, nl=False)
+        click.echo(shown(skill.resolution_md), nl=False)
 
 
 @skills.command()
@@ -86,7 +86,7 @@ def history(context: click.Context, skill_id: str, diff: bool, as_json: bool) ->
         if not as_json:
             click.echo(f"version {revision.skill.version}  {revision.made_at}")
             for line in said:
-                click.echo(f"  {line}")
+                click.echo(f"  {shown(line)}")
             if diff and before:
                 _print_diff(before, revision.skill)
         before = revision.skill
@@ -129,7 +129,7 @@ def import_skills(context: click.Context, paths: tuple[Path, ...]) -> None:
                 failed += 1
                 click.echo(f"{file}: {error}", err=True)
                 continue
-            click.echo(f"{skill.skill_id}  v{skill.version}  {'new' if new else 'updated'}  {skill.title}")
+            click.echo(f"{skill.skill_id}  v{skill.version}  {'new' if new else 'updated'}  {on_one_line(skill.title)}")
     if failed:
         raise InvalidInput(f"{failed} of the files could not be imported.", "Mend them and import them again.")
 
@@ -148,7 +148,7 @@ def feedback(context: click.Context, skill_id: str, outcome: str, as_json: bool)
     if as_json:
         print_json(_brief(skill))
     else:
-        click.echo(f"{skill.title}: confidence {before:.2f} → {skill.confidence:.2f}")
+        click.echo(f"{on_one_line(skill.title)}: confidence {before:.2f} → {skill.confidence:.2f}")
 
 
 def _brief(skill: Skill) -> dict[str, Any]:
@@ -167,4 +167,4 @@ def _print_diff(before: Skill, after: Skill) -> None:
         before.resolution_md.splitlines(), after.resolution_md.splitlines(), "before", "after", lineterm="", n=1
     )
     for line in lines:
-        click.echo(f"    {line}")
+        click.echo(f"    {shown(line)}")

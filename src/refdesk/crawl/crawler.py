@@ -22,7 +22,7 @@ from refdesk.crawl.options import Scope
 from refdesk.crawl.pace import MOST_PAUSE_S, Pace, backoff
 from refdesk.crawl.report import CrawlReport
 from refdesk.crawl.state import CrawlState
-from refdesk.crawl.urls import twins
+from refdesk.crawl.urls import twins, without_keys
 from refdesk.errors import InvalidUri, LoadFailed, RefdeskError
 from refdesk.progress import Progress
 
@@ -260,7 +260,7 @@ class Crawler:
         try:
             outcome = judge(entry.url, answer, self._scope, entry.hops)
         except (ValueError, LookupError, TypeError, RuntimeError) as error:
-            logger.exception("%s can't be looked at", entry.url)
+            logger.exception("%s can't be looked at", without_keys(entry.url))
             outcome = Outcome(state="failed", reason=f"can't be looked at: {type(error).__name__}: {error}"[:300])
         if outcome.state == "scripts" and self._render is not None:
             answer, outcome, digest = await self._rendered(entry, answer, outcome, digest)
@@ -283,7 +283,8 @@ class Crawler:
     def _apply(self, entry: Entry, answer: Answer, outcome: Outcome, digest: str) -> None:
         if outcome.pause_s > MOST_PAUSE_S:
             raise LoadFailed(
-                f"The site asks to be left alone for {outcome.pause_s:.0f} s ({entry.url}: {outcome.reason}).",
+                f"The site asks to be left alone for {outcome.pause_s:.0f} s"
+                f" ({without_keys(entry.url)}: {outcome.reason}).",
                 "Run the same command then: it goes on from here.",
             )
         if outcome.pause_s:
@@ -329,7 +330,9 @@ class Crawler:
 
     def _finished(self, entry: Entry) -> None:
         self._done += 1
-        self._progress.step(self._done, self._done + len(self._frontier) + max(0, self._active - 1), entry.url)
+        self._progress.step(
+            self._done, self._done + len(self._frontier) + max(0, self._active - 1), without_keys(entry.url)
+        )
 
     async def _keep(self) -> None:
         """Indexes what was fetched whenever enough of it waits, and all of it at the end."""

@@ -17,7 +17,7 @@ from refdesk.crawl.pace import MOST_PAUSE_S, Pace
 from refdesk.crawl.report import CrawlReport
 from refdesk.crawl.rules import Robots
 from refdesk.crawl.state import CrawlState
-from refdesk.crawl.urls import site_of
+from refdesk.crawl.urls import site_of, without_keys
 from refdesk.desk import Desk
 from refdesk.errors import Forbidden, InvalidInput, LibraryBusy, LoadFailed, RefdeskError
 from refdesk.ids import name_from
@@ -186,6 +186,7 @@ def _refuse_nothing(start: str, state: CrawlState) -> None:
     if counts.get("stored", 0) + counts.get("fetched", 0) + counts.get("alias", 0):
         return
     why = {one.path: one.reason for one in state.reasons("failed", "gone", "skipped", "scripts")}
+    start = without_keys(start)
     reason = why.get(start) or next(iter(why.values()), "there is no page")
     raise LoadFailed(f"Nothing to crawl at {start}: {reason}.", _HINTS.get(reason, "Check the address."))
 

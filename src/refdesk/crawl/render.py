@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from refdesk.crawl.client import SiteClient
+from refdesk.crawl.urls import without_keys
 from refdesk.errors import LoadFailed, RefdeskError
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ class Browser:
                 try:
                     await page.wait_for_load_state("networkidle", timeout=_QUIET_MS)
                 except Error:
-                    logger.info("%s never falls silent: read as it is", url)
+                    logger.info("%s never falls silent: read as it is", without_keys(url))
                 return await page.content()
             finally:
                 await context.close()
@@ -104,7 +105,7 @@ class Browser:
         try:
             answer = await self._client.ask(request.url, any_type=True)
         except RefdeskError as error:
-            logger.info("the browser was refused %s: %s", request.url, error)
+            logger.info("the browser was refused %s: %s", without_keys(request.url), error)
             await route.abort()
             return
         if answer.location:

@@ -12,7 +12,7 @@ from refdesk.crawl.client import Answer, SiteClient
 from refdesk.crawl.options import Scope
 from refdesk.crawl.pace import Pace, backoff
 from refdesk.crawl.rules import ROBOTS_BYTES, Robots, links_in_markdown, read_sitemap
-from refdesk.crawl.urls import clean, folder_of, root_of
+from refdesk.crawl.urls import clean, folder_of, root_of, without_keys
 from refdesk.errors import InvalidUri, LoadFailed
 
 logger = logging.getLogger(__name__)
@@ -98,9 +98,11 @@ class Seeds:
             try:
                 answer = await self._follow(url)
             except LoadFailed as error:
-                logger.info("%s: %s", url, error)
+                logger.info("%s: %s", without_keys(url), error)
                 if must and tries == _TRIES:
-                    raise LoadFailed(f"{url} {error}.", "Check the address, or try again later.") from error
+                    raise LoadFailed(
+                        f"{without_keys(url)} {error}.", "Check the address, or try again later."
+                    ) from error
                 continue
             except InvalidUri:
                 if must:

@@ -12,6 +12,7 @@ from typing import Any
 
 from refdesk.crawl.known import Body, Entry, PageState, Saved, digest_of
 from refdesk.crawl.ledger import Ledger, Statement, spool_file
+from refdesk.crawl.urls import without_keys
 from refdesk.model import Skipped
 from refdesk.settings import Durability
 
@@ -306,5 +307,7 @@ class CrawlState(Ledger):
         """The pages of some states and why they are there."""
         query = "SELECT url, reason FROM pages WHERE collection = ? AND state = ? ORDER BY url"
         return [
-            Skipped(path=url, reason=why) for one in states for url, why in self._rows(query, self._collection, one)
+            Skipped(path=without_keys(url), reason=without_keys(why))
+            for one in states
+            for url, why in self._rows(query, self._collection, one)
         ]

@@ -25,6 +25,12 @@ _NEVER_TEXT = re.compile(
     re.IGNORECASE,
 )
 _PLAIN = re.compile(r"(?:\.\./)*[\w.-]+(?:/[\w.-]+)*/?")  # no scheme, no host, no query, not from the root
+_PARAMETER = re.compile(r"([?&;])([^=&#\s?;]{1,100})=([^&#\s]*)")
+_SECRET = re.compile(
+    r"(?:^|[^a-z])(?:auth|code|jwt|pass|passwd|pwd|session|sid|sig)$"
+    r"|(?:key|token|secret|password|signature|credential)s?$",
+    re.IGNORECASE,
+)
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
@@ -159,3 +165,8 @@ def _escaped(text: str, safe: str) -> str:
 def _normal_escape(found: re.Match[str]) -> str:
     character = chr(int(found[1], 16))
     return character if character in _UNRESERVED else found[0].upper()
+
+
+def without_keys(text: str) -> str:
+    """A text with addresses in it as it may be told and logged: values of keys, tokens and the like left out."""
+    return _PARAMETER.sub(lambda one: f"{one[1]}{one[2]}=…" if _SECRET.search(one[2]) else one[0], text)
