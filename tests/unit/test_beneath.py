@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from refdesk import beneath
 from refdesk.beneath import listed_folder, open_real, read_most, read_rules
 from refdesk.desk import Desk
 from refdesk.errors import RefdeskError
@@ -82,6 +83,12 @@ def _list(path: str) -> list[str]:
         return [entry.name for entry in entries]
 
 
+@pytest.fixture(params=[True, False], ids=["by descriptors", "as on Windows"])
+def either_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(beneath, "_BY_DESCRIPTOR", request.param)
+
+
+@pytest.mark.usefixtures("either_way")
 @pytest.mark.parametrize(("reach", "inner"), [(_read, "note.md"), (read_rules, "note.md"), (_list, "folder")])
 def test_links_anywhere_on_the_way_are_refused(root: Path, reach: Callable[[str], object], inner: str) -> None:
     assert reach(f"{root}/{inner}")
@@ -92,6 +99,7 @@ def test_links_anywhere_on_the_way_are_refused(root: Path, reach: Callable[[str]
             reach(str(path))
 
 
+@pytest.mark.usefixtures("either_way")
 def test_pipes_and_devices_are_not_files(root: Path) -> None:
     os.mkfifo(root / "pipe")
     for path in (str(root / "pipe"), "/dev/zero", str(root)):
