@@ -324,19 +324,31 @@ def open_skills(settings: Settings) -> SqliteSkillStore:
 
 def check_library(settings: Settings, *, repair: bool) -> list[Finding]:
     """What doctor finds in the library the settings name, also in one whose record can't be opened."""
+    from refdesk.corpus import FILE_NAME as METADATA_FILE
+    from refdesk.corpus import metadata_problem, write_metadata
+    from refdesk.store.doctor import check_beside
     from refdesk.store.local import LocalStore
 
-    findings: list[Finding] = []
     try:
         store = LocalStore(settings.library, lock_timeout_s=settings.lock_timeout_s)
     except LibraryDamaged as error:
-        findings.append(Finding(part="record", ok=False, message=str(error)))
-    else:
-        try:
-            findings += store.verify(repair=repair)
-        finally:
-            store.close()
-    return findings
+        beside = check_beside(settings.library, repair=repair)
+        return [Finding(part="record", ok=False, message=str(error)), *beside]
+    try:
+        findings = store.verify(repair=repair)
+    except LibraryDamaged as error:
+        findings = [Finding(part="record", ok=False, message=str(error))]
+    finally:
+        store.close()
+    problem = metadata_problem(settings.library)
+    if problem is None or not findings[0].ok:
+        return findings
+    if repair:
+        with open_desk(settings) as desk:
+            write_metadata(desk)
+    then = "It was written anew." if repair else "`refdesk doctor` writes it anew."
+    said = f"{METADATA_FILE} {problem}. {then}"
+    return [*findings, Finding(part="metadata", ok=repair, message=said, repaired=repair)]
 
 
 def restore(settings: Settings, source: Path, *, replace: bool) -> tuple[Mapping[str, int], Path | None]:

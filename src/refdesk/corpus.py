@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -14,8 +15,11 @@ from typing import Any
 from refdesk.desk import Desk
 from refdesk.model import Collection
 
+_log = logging.getLogger(__name__)
+
 FILE_NAME = "metadata.json"
 VERSION = "1"
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 _NO_CORPUS = "documentation in this library"
 
 
@@ -72,17 +76,35 @@ def write_metadata(desk: Desk) -> Path:
 def read_metadata(library: Path) -> Corpus:
     """The corpus as metadata.json describes it; an empty one where there is no such file or it can't be read."""
     try:
-        body = json.loads((library / FILE_NAME).read_text(encoding="utf-8"))
-        taxonomy = {
-            key: Facet(values=tuple(_clean(one["values"])), description=str(one.get("description", "")))
-            for key, one in body["taxonomy"].items()
-        }
-        return Corpus(
-            description=str(body["corpus_description"]).strip() or _NO_CORPUS,
-            taxonomy={key: one for key, one in taxonomy.items() if one.values},
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return _read(library / FILE_NAME)
+    except FileNotFoundError:
         return Corpus()
+    except _UNREADABLE as error:
+        _log.warning("%s can't be read, `refdesk doctor` writes it anew: %s", library / FILE_NAME, error)
+        return Corpus()
+
+
+def metadata_problem(library: Path) -> str | None:
+    """What is wrong with metadata.json, if it is there."""
+    try:
+        _read(library / FILE_NAME)
+    except FileNotFoundError:
+        return None
+    except _UNREADABLE as error:
+        return f"can't be read: {error}"
+    return None
+
+
+def _read(file: Path) -> Corpus:
+    body = json.loads(file.read_text(encoding="utf-8"))
+    taxonomy = {
+        key: Facet(values=tuple(_clean(one["values"])), description=str(one.get("description", "")))
+        for key, one in body["taxonomy"].items()
+    }
+    return Corpus(
+        description=str(body["corpus_description"]).strip() or _NO_CORPUS,
+        taxonomy={key: one for key, one in taxonomy.items() if one.values},
+    )
 
 
 def _taxonomy(desk: Desk, docs: Sequence[Collection]) -> dict[str, Any]:

@@ -345,7 +345,7 @@ class Stats:
 class Finding:
     """One thing that doctor checked."""
 
-    part: str  # record, lexical, vectors
+    part: str  # record, playbooks, crawl, metadata, lexical, vectors
     ok: bool
     message: str
     repaired: bool = False

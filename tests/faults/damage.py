@@ -189,6 +189,15 @@ def _search_damaged(folder: Path, draw: random.Random, seed: int) -> tuple[int, 
     return FLIPS, wrong
 
 
+def _is_all_there(folder: Path) -> bool:
+    store = LocalStore(folder)
+    try:
+        raws = {one.id: store.raw(one.id) for one in store.documents("code", 1000, 0)}
+        return raws == {f"d{number}": "\n".join(texts_of(number)) for number in range(DOCUMENTS)}
+    finally:
+        store.close()
+
+
 def _examine_damaged(folder: Path, draw: random.Random, seed: int) -> tuple[int, list[str]]:
     files = draw.sample(files_of(folder), 3)
     for file in files:
@@ -208,6 +217,8 @@ def _examine_damaged(folder: Path, draw: random.Random, seed: int) -> tuple[int,
         try:
             found = check_library(settings, repair=repair)
             wrong += [f"seed {seed}: {one.part} says nothing" for one in found if not one.message]
+            if found[0].ok and not _is_all_there(folder):
+                wrong.append(f"seed {seed}: what is damaged is called sound")
         except RefdeskError as error:
             if not error.what_next:
                 wrong.append(f"seed {seed}: {error} says not what to do")

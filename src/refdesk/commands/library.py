@@ -194,9 +194,10 @@ def _folder_status(desk: Desk, collection: Collection, path: Path) -> dict[str, 
 @json_option
 @click.pass_context
 def doctor(context: click.Context, check: bool, as_json: bool) -> None:
-    """Check the record and its indexes, and repair the indexes."""
-    with desk_from(context) as desk:
-        findings = desk.store.verify(repair=not check)
+    """Check documents, playbooks, crawls and indexes, and repair what can be made of the rest."""
+    from refdesk.app import check_library
+
+    findings = check_library(settings_from(context), repair=not check)
     if as_json:
         print_json([asdict(one) for one in findings])
     else:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,9 @@ from refdesk.crawl.spool import Spool
 from refdesk.crawl.tables import prepare
 from refdesk.settings import Durability
 from refdesk.store import folder
+from refdesk.store.record import explained
+
+SET_ASIDE = "`refdesk doctor` sets it aside; the next crawl then asks for every page again and keeps what is indexed."
 
 Statement = tuple[str, tuple[Any, ...]]
 
@@ -23,14 +28,16 @@ class Ledger:
         folder.make_private(file)
         self._mutex = threading.Lock()  # for the tables
         self._brief = threading.Lock()  # for what is put off and for bodies: nobody waits for the tables to keep a page
-        self._db = sqlite3.connect(file, timeout=30.0, isolation_level=None, check_same_thread=False)
+        self._explained = partial(explained, file, SET_ASIDE)
         self._later: list[Statement] = []
         self._spool = Spool(spool_file(file, collection), is_synced=durability == "full")
-        try:
-            prepare(self._db, durability)
-        except BaseException:
-            self._db.close()
-            raise
+        with self._explained():
+            self._db = sqlite3.connect(file, timeout=30.0, isolation_level=None, check_same_thread=False)
+            try:
+                prepare(self._db, durability)
+            except BaseException:
+                self._db.close()
+                raise
 
     def close(self) -> None:
         with self._mutex:
@@ -46,7 +53,7 @@ class Ledger:
             self._write()
 
     def _rows(self, query: str, *values: Any) -> list[Any]:
-        with self._mutex:
+        with self._mutex, self._explained():
             self._write()
             return self._db.execute(query, values).fetchall()
 
@@ -69,15 +76,17 @@ class Ledger:
         if not later:
             return
         try:
-            self._db.execute("BEGIN IMMEDIATE")
-            for query, values in later:
-                self._db.execute(query, values)
-            self._db.execute("COMMIT")
+            with self._explained():
+                self._db.execute("BEGIN IMMEDIATE")
+                for query, values in later:
+                    self._db.execute(query, values)
+                self._db.execute("COMMIT")
         except BaseException:
             with self._brief:
                 self._later = [*later, *self._later]
             if self._db.in_transaction:
-                self._db.execute("ROLLBACK")
+                with contextlib.suppress(sqlite3.Error):  # what failed before says why
+                    self._db.execute("ROLLBACK")
             raise
 
 

@@ -11,10 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from refdesk.crawl.known import Body, Entry, PageState, Saved, digest_of
-from refdesk.crawl.ledger import Ledger, Statement, spool_file
+from refdesk.crawl.ledger import SET_ASIDE, Ledger, Statement, spool_file
 from refdesk.crawl.urls import without_keys
 from refdesk.model import Skipped
 from refdesk.settings import Durability
+from refdesk.store.record import explained
 
 _ENTRY = "url, depth, late, hops, etag, last_modified"
 _NOTED = "UPDATE pages SET state = ?, status = ?, reason = ?, target = ?, asked_at = ? WHERE collection = ? AND url = ?"
@@ -43,7 +44,8 @@ def target_of(file: Path, url: str) -> str:
         return ""
     query = "SELECT target FROM pages WHERE url = ? AND state IN ('moved', 'alias', 'duplicate') AND target <> ''"
     found = ""
-    with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=5.0)) as db:
+    uri = f"{file.absolute().as_uri()}?mode=ro"
+    with explained(file, SET_ASIDE), closing(sqlite3.connect(uri, uri=True, timeout=5.0)) as db:
         for _ in range(_MOST_HOPS):
             row = db.execute(query, (found or url,)).fetchone()
             if row is None:

@@ -44,6 +44,8 @@ def prepare(db: sqlite3.Connection, durability: Durability) -> None:
     db.execute(f"PRAGMA synchronous = {durability}")
     db.execute("BEGIN IMMEDIATE")
     found = db.execute("PRAGMA user_version").fetchone()[0]
+    if found == 0 and db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+        raise sqlite3.DatabaseError("it belongs to another program")
     if found == 0:
         for statement in _SCHEMA.strip().removesuffix(";").split(";\n"):
             db.execute(statement)

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import random
 import sqlite3
+import zlib
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 
 from refdesk.analyse import terms
 from refdesk.model import Filters, Finding
-from refdesk.store import contents
+from refdesk.store import contents, rows
 from refdesk.store.filters import Scope
+from refdesk.store.folder import CRAWL_FILE, SKILLS_FILE
 from refdesk.store.followers import Followers
 from refdesk.store.gate import Gate
 from refdesk.store.lexical import IndexDamaged, seam
@@ -17,12 +23,14 @@ from refdesk.store.record import Record, sequence
 _EVERYTHING = Scope(Filters(), None, None, None)
 _SHOWN = 5
 _SAMPLE = 200
+# What a damaged database gives: also values that are none of those that were written.
+_UNREADABLE = (sqlite3.Error, OSError, ValueError, TypeError, LookupError, ArithmeticError, MemoryError, zlib.error)
 _SELF = 0.99  # the least cosine of a vector with the nearest one to it, which is itself or its equal
 
 
 def verify(record: Record, gate: Gate, followers: Followers, *, repair: bool) -> list[Finding]:
     """What was checked in the record and both indexes, and what was repaired."""
-    found = [_check_record(record)]
+    found = [_check_record(record), *check_beside(record.file.parent, repair=repair and not record.read_only)]
     if not found[0].ok:
         return found
     if record.read_only:
@@ -50,18 +58,116 @@ def _check_followers(record: Record, followers: Followers, *, repair: bool) -> l
 
 
 def _check_record(record: Record) -> Finding:
-    with record.reading() as db:
+    said = ""
+    with record.snapshot() as db:
         try:
-            problems = [row[0] for row in db.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
-            problems += [f"{row[0]} row {row[1]} refers to nothing" for row in db.execute("PRAGMA foreign_key_check")]
-        except sqlite3.DatabaseError as error:
+            problems = _problems(db) or _wrong_contents(db)
+            chunks = db.execute("SELECT count(*) FROM chunks").fetchone()[0]
+            said = f"The record is sound: {chunks} chunks, commit {sequence(db)}."
+        except _UNREADABLE as error:
             problems = [str(error)]
-        if problems:
-            shown = "; ".join(problems[:_SHOWN])
-            advice = "Restore the folder from a backup, or move it away and index again."
-            return Finding(part="record", ok=False, message=f"The record is damaged: {shown}. {advice}")
-        chunks = db.execute("SELECT count(*) FROM chunks").fetchone()[0]
-        return Finding(part="record", ok=True, message=f"The record is sound: {chunks} chunks, commit {sequence(db)}.")
+    if not problems:
+        return Finding(part="record", ok=True, message=said)
+    shown = "; ".join(problems[:_SHOWN])
+    advice = "Restore the folder with `refdesk restore BACKUP`, or move it away and index again."
+    return Finding(part="record", ok=False, message=f"The record is damaged: {shown}. {advice}")
+
+
+def _problems(db: sqlite3.Connection) -> list[str]:
+    """What SQLite finds wrong with a database."""
+    found = [str(row[0]) for row in db.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
+    return found + [f"{row[0]} row {row[1]} refers to nothing" for row in db.execute("PRAGMA foreign_key_check")]
+
+
+def _wrong_contents(db: sqlite3.Connection) -> list[str]:
+    """Texts and raw documents that are not those whose hash they are kept under."""
+    db.text_factory = bytes
+    try:
+        texts = [
+            f"text {row} is not what was written"
+            for row, key, text in db.execute("SELECT id, hash, text FROM texts")
+            if rows.content_key(text) != key
+        ]
+    finally:
+        db.text_factory = str
+    blobs = [
+        f"raw document {row} is not what was written"
+        for row, key, data in db.execute("SELECT id, hash, data FROM blobs")
+        if not _is_packed(key, data)
+    ]
+    return texts + blobs
+
+
+def _is_packed(key: bytes, data: bytes) -> bool:
+    try:
+        return rows.content_key(zlib.decompress(data)) == key
+    except zlib.error:
+        return False
+
+
+# --- what is kept beside it ---------------------------------------------------------------------
+
+
+def check_beside(folder: Path, *, repair: bool) -> list[Finding]:
+    """What was found in the playbooks and in what crawls know, each where there is any."""
+    found = []
+    if (folder / SKILLS_FILE).exists():
+        problem, counted = _examined(folder / SKILLS_FILE, _look_at_playbooks)
+        message = f"The playbooks are sound: {counted}."
+        if problem:
+            message = (
+                f"{SKILLS_FILE} {problem}. Restore it with `refdesk restore BACKUP`, or move it away to start over."
+            )
+        found.append(Finding(part="playbooks", ok=not problem, message=message))
+    if (folder / CRAWL_FILE).exists():
+        problem, counted = _examined(folder / CRAWL_FILE, _look_at_crawls)
+        message = f"What crawls know is sound: {counted}."
+        if problem and repair:
+            _set_aside(folder / CRAWL_FILE)
+            message = f"{CRAWL_FILE} {problem}. It was set aside: the next crawl of a site asks for every page again."
+        elif problem:
+            message = (
+                f"{CRAWL_FILE} {problem}. `refdesk doctor` sets it aside; the next crawl asks for every page again."
+            )
+        found.append(
+            Finding(part="crawl", ok=repair or not problem, message=message, repaired=bool(problem) and repair)
+        )
+    return found
+
+
+def _examined(file: Path, look: Callable[[sqlite3.Connection], str]) -> tuple[str, str]:
+    """What is wrong with a database, and what is in it."""
+    try:
+        with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=5.0)) as db:
+            if problems := _problems(db):
+                return f"is damaged: {'; '.join(problems[:_SHOWN])}", ""
+            return "", look(db)
+    except _UNREADABLE as error:
+        return f"is damaged: {error}", ""
+
+
+def _look_at_playbooks(db: sqlite3.Connection) -> str:
+    """How many there are; every version of each is read."""
+    kept = {row[0] for row in db.execute("SELECT skill_id FROM skills")}
+    versions = [(skill_id, json.loads(skill)) for skill_id, skill in db.execute("SELECT skill_id, skill FROM versions")]
+    if lost := kept.difference(skill_id for skill_id, _ in versions):
+        raise ValueError(f"{len(lost)} playbooks have no history")
+    db.execute("SELECT count(*) FROM words").fetchone()
+    return f"{len(kept)} with {len(versions)} versions"
+
+
+def _look_at_crawls(db: sqlite3.Connection) -> str:
+    crawls, pages = (db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("crawls", "pages"))  # noqa: S608
+    db.execute("SELECT count(*) FROM bodies WHERE at + size >= 0").fetchone()
+    return f"{pages} pages of {crawls} sites"
+
+
+def _set_aside(file: Path) -> None:
+    """Puts a database, with what SQLite keeps beside it, where nobody looks for it."""
+    for name in (file.name, f"{file.name}-wal", f"{file.name}-shm"):
+        part = file.with_name(name)
+        if part.exists():
+            part.replace(file.with_name(f"{name}.damaged"))
 
 
 # --- full text ----------------------------------------------------------------------------------
@@ -101,7 +207,10 @@ def _lexical_difference(record: Record, followers: Followers, wanted: set[int]) 
 
 def _check_vectors(record: Record, followers: Followers, *, repair: bool) -> Finding:
     wanted = _ids(record, "SELECT id FROM chunks WHERE vector IS NOT NULL")
-    problem = followers.snapshot_problem() or _vector_difference(record, followers, wanted)
+    try:
+        problem = followers.snapshot_problem() or _vector_difference(record, followers, wanted)
+    except _UNREADABLE as error:
+        problem = f"can't be read: {error}"
     if problem is None:
         bare = len(_ids(record, "SELECT id FROM chunks WHERE vector IS NULL"))
         more = f" {bare} chunks have none: `refdesk reembed` embeds them." if bare else ""

@@ -28,6 +28,7 @@ _PRAGMAS = (
 _MAPPED = ("mmap_size = 1073741824", "cache_size = -8192")
 _UNMAPPED = ("mmap_size = 0", "cache_size = -16384")  # what a batch changes of all indexes
 _SWITCH_S = 10.0
+_RESTORE = "Restore it with `refdesk restore BACKUP`, or move the folder away and index again."
 _PUT_ID = "INSERT OR IGNORE INTO meta VALUES ('library', ?)"
 
 Mapping = tuple[str, ...]
@@ -231,35 +232,32 @@ def _code(error: sqlite3.Error) -> int:
 
 
 @contextmanager
-def explained(file: Path) -> Iterator[None]:
+def explained(file: Path, if_damaged: str = _RESTORE) -> Iterator[None]:
     """Turns what SQLite says into an error that tells what to do."""
     try:
         yield
     except sqlite3.Error as error:
-        raise _explain(error, file) from error
+        raise _explain(error, file, if_damaged) from error
 
 
-def _explain(error: sqlite3.Error, file: Path) -> StoreError:
+def _explain(error: sqlite3.Error, file: Path, if_damaged: str) -> StoreError:
     code = _code(error)
-    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return LibraryDamaged(
-            f"The record {file} is damaged: {error}.",
-            "Restore it with `refdesk restore BACKUP`, or move the folder away and index again.",
-        )
+    # Tables or columns that are not there, and text that is none, have no code of their own.
+    odd = code == sqlite3.SQLITE_ERROR or "decode" in str(error) or type(error) is sqlite3.DatabaseError
+    if odd or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return LibraryDamaged(f"The file {file} is damaged: {error}.", if_damaged)
     if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-        return LibraryBusy(f"The record {file} is locked by another program.", "Try again when it has finished.")
+        return LibraryBusy(f"The file {file} is locked by another program.", "Try again when it has finished.")
     if _is_refusal(error):
         return StoreError(
-            f"The record {file} can't be opened for writing: {error}.",
+            f"The file {file} can't be opened for writing: {error}.",
             "Check the permissions of the library folder, or choose another one.",
         )
     if code == sqlite3.SQLITE_FULL:
         return StoreError(f"The disk that holds {file} is full.", "Free some space and run the command again.")
     if code == sqlite3.SQLITE_IOERR:
-        return StoreError(
-            f"The record {file} could not be read or written: {error}.", "Check the disk, then try again."
-        )
-    return StoreError(f"The record {file} refused: {error}.", "Run `refdesk doctor` on the library.")
+        return StoreError(f"The file {file} could not be read or written: {error}.", "Check the disk, then try again.")
+    return StoreError(f"The file {file} refused: {error}.", "Run `refdesk doctor` on the library.")
 
 
 def _switch_to_wal(db: sqlite3.Connection) -> None:

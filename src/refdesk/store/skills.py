@@ -217,6 +217,8 @@ def _connect(path: Path, lock_timeout_s: float, durability: Durability) -> sqlit
         connection.execute(f"PRAGMA synchronous = {durability}")
         with _transaction(connection, "BEGIN IMMEDIATE"):
             found = connection.execute("PRAGMA user_version").fetchone()[0]
+            if found == 0 and connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+                raise sqlite3.DatabaseError("it belongs to another program")
             if found == 0:
                 for statement in _SCHEMA.strip().removesuffix(";").split(";\n"):
                     connection.execute(statement)
