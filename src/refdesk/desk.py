@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -230,7 +231,9 @@ class Desk:
         only: set[str] | None,
         progress: Progress | None,
     ) -> Report:
-        with self.store.writing():  # two who index a new folder at once make one collection of it
+        is_new_one = self.store.collection(name or self._name_for(folder, kind)) is None
+        # Two who index a new folder at once make one collection of it.
+        with self.store.writing() if is_new_one else nullcontext():
             collection = self.ensure_collection(
                 name or self._name_for(folder, kind), kind, root=str(folder), description=description
             )
@@ -259,6 +262,13 @@ class Desk:
 
     def _note(self, collection: Collection, properties: Mapping[str, str], dropped: Sequence[str] = ()) -> None:
         """Changes properties of the collection as it is now; others may have changed it, or removed it."""
+        now = self.store.collection(collection.name)
+        if (
+            now == collection
+            and properties.items() <= now.properties.items()
+            and now.properties.keys().isdisjoint(dropped)
+        ):
+            return
         with self.store.writing():
             now = self.store.collection(collection.name)
             if now is None or now.id != collection.id:

@@ -52,6 +52,7 @@ class LocalStore:
         self._scopes = Scopes()
         self._owners = Owners()
         self._removed = 0
+        self._is_due = False  # something may be, after writing
 
     def _read(self, ask: Callable[[sqlite3.Connection], T]) -> T:
         with self._record.reading() as db:
@@ -108,6 +109,7 @@ class LocalStore:
     def writing(self) -> Iterator[None]:
         self._record.refuse_read_only()
         with self._gate.held():
+            self._is_due = True
             yield
 
     def is_being_written(self) -> bool:
@@ -128,7 +130,8 @@ class LocalStore:
             with self._followers.stretch(wait):
                 yield
         finally:
-            if not self._followers.is_long:
+            if self._is_due and not self._followers.is_long:
+                self._is_due = False
                 with contextlib.suppress(LibraryBusy), self._gate.held():
                     pass  # leaving it does what is due after writing
 
