@@ -10,6 +10,8 @@ import time
 LATEST_S = 4.5
 READY = b"\0"
 
+_tell = -1  # the way to the process that looks on
+
 
 def end_in_time() -> None:
     """Starts a process that kills this one where it is still there 4.5 s after it was told to stop.
@@ -31,9 +33,6 @@ def end_in_time() -> None:
     signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
     global _tell
     _tell = tell
-
-
-_tell = -1
 
 
 def answered() -> None:
