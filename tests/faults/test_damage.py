@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.faults.damage import FLIPS, damage_files, damage_indexes
+from tests.faults.damage import damage_files, damage_indexes
 
 
 def test_searches_and_doctor_survive_flipped_bits_of_the_indexes(tmp_path: Path) -> None:
-    outcome = damage_indexes(tmp_path, rounds=12, seed=1)
+    outcome = damage_indexes(tmp_path, rounds=16, seed=0)
     assert outcome.problems == []
-    assert (outcome.rounds, outcome.faults, outcome.lost) == (12, 12 * FLIPS, 0)
-    assert (outcome.hangs, outcome.crashes) == (0, 0)
+    assert outcome.faults > 400
+    assert (outcome.rounds, outcome.lost, outcome.hangs, outcome.crashes) == (16, 0, 0, 0)
 
 
 def test_doctor_survives_damage_of_any_files(tmp_path: Path) -> None:
