@@ -1,4 +1,4 @@
-"""Are the files of the full-text index as they were written?  tantivy ends each with a checksum of the rest."""
+"""Is the full-text index as it was written?  tantivy ends each of its files with a checksum of the rest."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ import mmap
 import os
 import struct
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from refdesk.errors import RefdeskError
 
 Checked = dict[str, tuple[int, int]]  # sizes and times of the files that were found sound, by name
 
@@ -15,6 +19,24 @@ _META = "meta.json"  # which segments there are; tantivy replaces it as a whole
 _FOOTER = struct.Struct("<II")  # the length of what is said of the file, in JSON, and a mark
 _MARK = 1337
 _TRIES = 5
+
+
+class IndexDamaged(Exception):
+    """The full-text index could not be read or written as it should."""
+
+
+@contextmanager
+def seam() -> Iterator[None]:
+    """Where tantivy is called: what it says in any of many types, a panic of Rust among them, is one error."""
+    try:
+        yield
+    except RefdeskError:
+        raise
+    except BaseException as error:
+        # A panic is no Exception, so that nobody goes on after it by accident; its type can't be imported.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise IndexDamaged(str(error) or type(error).__name__) from error
 
 
 def check(folder: Path, checked: Checked) -> None:

@@ -13,11 +13,11 @@ from pathlib import Path
 from refdesk.analyse import terms
 from refdesk.model import Filters, Finding
 from refdesk.store import contents, rows
+from refdesk.store.checksums import IndexDamaged, seam
 from refdesk.store.filters import Scope
 from refdesk.store.folder import CRAWL_FILE, SKILLS_FILE
 from refdesk.store.followers import Followers
 from refdesk.store.gate import Gate
-from refdesk.store.lexical import IndexDamaged, seam
 from refdesk.store.record import Record, sequence
 
 _EVERYTHING = Scope(Filters(), None, None, None)

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 from refdesk.errors import LibraryBusy, RefdeskError, StoreError
 from refdesk.memory import give_back
 from refdesk.store import vector_follower
+from refdesk.store.checksums import IndexDamaged, seam
 from refdesk.store.folder import LEXICAL_FOLDER
 from refdesk.store.gate import Gate
-from refdesk.store.lexical import IndexDamaged, LexicalIndex, seam
+from refdesk.store.lexical import LexicalIndex
 from refdesk.store.log import LEXICAL, LONG, Applied, is_waited_for, last_commit, pending
 from refdesk.store.record import Record, sequence
 from refdesk.store.vector_follower import VectorFollower

@@ -9,16 +9,15 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from refdesk.analyse import joined, names
-from refdesk.errors import RefdeskError
 from refdesk.model import metadata_text
 from refdesk.store import checksums, rows
+from refdesk.store.checksums import IndexDamaged, seam
 from refdesk.store.folder import make_all_private
 from refdesk.store.log import Applied
 
@@ -46,24 +45,6 @@ _WITHOUT_TEXT = f"{_COLUMNS}, '' FROM chunks c JOIN documents d ON d.id = c.docu
 _THESE = "WHERE c.id IN (SELECT value FROM json_each(?)) ORDER BY c.id"
 BY_ID = f"{_WITH_TEXT} {_THESE}"  # what the fields of some chunks are made of
 WIDTH = 14  # columns of it
-
-
-class IndexDamaged(Exception):
-    """The full-text index could not be read or written as it should."""
-
-
-@contextmanager
-def seam() -> Iterator[None]:
-    """Where tantivy is called: what it says in any of many types, a panic of Rust among them, is one error."""
-    try:
-        yield
-    except RefdeskError:
-        raise
-    except BaseException as error:
-        # A panic is no Exception, so that nobody goes on after it by accident; its type can't be imported.
-        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
-            raise
-        raise IndexDamaged(str(error) or type(error).__name__) from error
 
 
 class LexicalIndex:

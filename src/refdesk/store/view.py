@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from refdesk.model import Ranking
 from refdesk.store import lexical_query, literal, reads
+from refdesk.store.checksums import IndexDamaged, seam
 from refdesk.store.filters import Scope
 from refdesk.store.followers import Followers
-from refdesk.store.lexical import IndexDamaged, seam
 from refdesk.store.record import Record
 from refdesk.store.scan import Scan
 

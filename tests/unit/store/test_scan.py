@@ -14,7 +14,8 @@ from refdesk.app import open_desk
 from refdesk.model import Batch, Filters, Query
 from refdesk.settings import Settings
 from refdesk.store import followers
-from refdesk.store.lexical import IndexDamaged, LexicalIndex, seam
+from refdesk.store.checksums import IndexDamaged, seam
+from refdesk.store.lexical import LexicalIndex
 from refdesk.store.local import LocalStore
 from tests.faults.damage import files_of, flip
 from tests.ports.library import IDENTITY, batch, chunk, collection, write
