@@ -1,6 +1,6 @@
 """What becomes of a library and its server when everything goes wrong?  Kills, wrong calls, damage, many clients.
 
-python -m bench.faults --minutes 60 [--seed S] [--only kills calls sources files patterns clients]
+python -m bench.faults --minutes 60 [--seed S] [--only kills writers calls sources files patterns clients]
 
 Each part has its share of the time, beside the others of its lane, and goes on until that is spent.  Lost is what was
 acknowledged and is not found afterwards, or found half there; a hang is no answer for 20 s; a crash is a server that
@@ -25,6 +25,7 @@ from pathlib import Path
 
 from bench import http_load, tables
 from bench.faults_parsers import FORMATS, grammars, sweep
+from tests.e2e.test_kill import forkserver, killed_writers
 from tests.faults import damage, fuzz
 from tests.mcp_client.stdio import StdioClient
 
@@ -157,6 +158,20 @@ def _write_and_kill(
     return list(dict.fromkeys(done))
 
 
+def writers(tally: Tally, work: Path, draw: random.Random, until: float) -> None:
+    """The same without a server, with snapshots and commits from the first documents on: many more kills."""
+    context = forkserver()
+    while time.monotonic() < until:
+        folder, seeds = work / str(tally.rounds), [draw.randrange(1, 10**6) for _ in range(40)]
+        try:
+            for finished, _ in killed_writers(folder, context, seeds):
+                tally.rounds += 1
+                tally.faults += 1
+                tally.checked += finished
+        except AssertionError as error:
+            tally.say("lost", f"seeds {seeds}: {error}")
+
+
 # ── wrong calls ──
 
 
@@ -260,7 +275,7 @@ def clients(tally: Tally, work: Path, draw: random.Random, until: float) -> None
 
 # Lanes run beside each other, their parts one after the other for these shares of the time.
 LANES: tuple[tuple[tuple[Part, float], ...], ...] = (
-    ((kills, 0.9), (clients, 0.1)),
+    ((kills, 0.75), (writers, 0.15), (clients, 0.1)),
     ((calls, 0.4), (sources, 0.3), (files, 0.25), (patterns, 0.05)),
 )
 

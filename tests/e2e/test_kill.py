@@ -7,7 +7,7 @@ import random
 import signal
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
@@ -63,6 +63,11 @@ def _write_until_killed(folder: str, seed: int, told: Connection) -> None:
 
 @pytest.fixture(scope="module")
 def processes() -> ForkServerContext:
+    return forkserver()
+
+
+def forkserver() -> ForkServerContext:
+    """Where processes come from that have loaded what a writer needs."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["refdesk.store.local", "refdesk.store.vectors", "tantivy", "turbovec", "filelock"])
     return context
@@ -126,30 +131,36 @@ def folder() -> Iterator[Path]:
         yield Path(made) / "library"
 
 
-def test_a_killed_writer_loses_nothing(
-    folder: Path, processes: ForkServerContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(vector_follower, "FEW", 6)
-    monkeypatch.setattr(vectors, "EXACT_UP_TO", 10)
+def killed_writers(folder: Path, processes: ForkServerContext, seeds: Iterable[int]) -> Iterator[tuple[int, bool]]:
+    """For each writer that was killed: how many writes it had finished, and whether it died within one.
+
+    Raises AssertionError where something that was finished is lost, or anything is half there.
+    """
     store = LocalStore(folder, lock_timeout_s=30)
     store.put_collection(collection())
     store.set_embedder_identity(IDENTITY)
     store.close()
     state: dict[str, int] = {}
-    finished = unfinished = 0
-    for seed in range(1, KILLS + 1):
+    for seed in seeds:
         done, begun = _run_and_kill(processes, folder, seed)
         for operation in done:
             state = _after(state, operation)
-        finished += len(done)
         store = LocalStore(folder, lock_timeout_s=30)
         try:
             held = _held(store)
             possible = [state, _after(state, begun)] if begun else [state]
             assert held in possible
-            unfinished += begun is not None
             state = held
             _check_indexes(store, state)
         finally:
             store.close()
+        yield len(done), begun is not None
+
+
+def test_a_killed_writer_loses_nothing(
+    folder: Path, processes: ForkServerContext, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vector_follower, "FEW", 6)
+    monkeypatch.setattr(vectors, "EXACT_UP_TO", 10)
+    finished, unfinished = map(sum, zip(*killed_writers(folder, processes, range(1, KILLS + 1)), strict=True))
     assert finished > KILLS and unfinished > KILLS // 4
