@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import importlib
 import os
+import shlex
 import sys
 import threading
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,9 @@ COMMANDS = {
     "index": ("index", "Index a folder of code, docs or files."),
     "ingest": ("index", "Add a file, folder, web address or data: URI to a collection."),
     "search": ("search", "Search the library."),
+    "grep": ("read", "Find a regular expression in what is indexed."),
+    "get": ("read", "Print a document, some of its lines, a section or a playbook."),
+    "research": ("read", "Answer a question about a codebase by following calls, types and imports."),
     "crawl": ("crawl", "Crawl a web site into the library."),
     "serve": ("serve", "Serve the library over MCP."),
     "install": ("serve", "Tell a client (Claude Code, Cursor, VS Code, …) how to start the server."),
@@ -44,6 +49,22 @@ EXIT_CODES = (
     " finish in time; 9 a language model failed; 130 interrupted."
 )
 _ATTRIBUTES = {"eval": "eval_suite"}  # where a command's name is taken in Python
+_MEANT = {
+    "add": "ingest",
+    "ask": "research",
+    "cat": "get",
+    "delete": "remove",
+    "find": "search",
+    "list": "collections",
+    "ls": "collections",
+    "mcp": "serve",
+    "query": "search",
+    "read": "get",
+    "rm": "remove",
+    "show": "get",
+    "start": "serve",
+    "update": "index",
+}
 
 
 class _Commands(click.Group):
@@ -59,12 +80,24 @@ class _Commands(click.Group):
         command: click.Command = getattr(module, _ATTRIBUTES.get(cmd_name, cmd_name))
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As ever; a name that is no command is answered with the one that was meant."""
+        if args[0] in COMMANDS or args[0].startswith("-"):
+            return super().resolve_command(ctx, args)
+        if " " in args[0]:
+            raise click.UsageError(f"To search, say: refdesk search {shlex.quote(args[0])}", ctx)
+        near = [_MEANT[args[0]]] if args[0] in _MEANT else get_close_matches(args[0], COMMANDS, 2)
+        then = f"Did you mean {' or '.join(near)}?" if near else "`refdesk --help` lists the commands."
+        raise click.UsageError(f"No such command {args[0]!r}. {then}", ctx)
+
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
 
 
-@click.command(cls=_Commands, epilog=EXIT_CODES)
+@click.command(cls=_Commands, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--library",
     type=click.Path(file_okay=False, path_type=Path),

@@ -126,8 +126,17 @@ def stale_notes(hits: Iterable[Hit], stale: Container[int]) -> tuple[str, ...]:
 
 
 def _is_stale(document: Document, chunk: Chunk) -> bool:
+    data = changed_content(document)
+    if not data:  # as it was, or gone
+        return data is not None
+    there = data.decode("utf-8", "replace").split("\n")[chunk.start_line - 1 : chunk.end_line]
+    return chunk.kind == "outline" or chunk.text.split() != " ".join(there).split()
+
+
+def changed_content(document: Document) -> bytes | None:
+    """What is in a file that changed since it was indexed, empty where it is gone; None where it is the same."""
     if not document.uri.startswith("file://"):
-        return False
+        return None
     file = os.fsdecode(unquote_to_bytes(document.uri.removeprefix("file://")))
     try:
         descriptor = open_real(file.lstrip("/") if os.name == "nt" else file)
@@ -135,13 +144,10 @@ def _is_stale(document: Document, chunk: Chunk) -> bool:
             state = os.fstat(descriptor)
             now = Found(path="", size=state.st_size, modified_ns=state.st_mtime_ns, stamp=stamp_of(state))
             if not is_new(now, document):
-                return False
+                return None
             data = read_most(descriptor, state.st_size)
         finally:
             os.close(descriptor)
     except (OSError, ValueError):
-        return True
-    if content_hash(Content(uri="", path="", data=data)) == document.content_hash:
-        return False
-    there = data.decode("utf-8", "replace").split("\n")[chunk.start_line - 1 : chunk.end_line]
-    return chunk.kind == "outline" or chunk.text.split() != " ".join(there).split()
+        return b""
+    return None if content_hash(Content(uri="", path="", data=data)) == document.content_hash else data

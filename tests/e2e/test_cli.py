@@ -70,7 +70,7 @@ def test_a_first_session(tmp_path: Path, shop: Path) -> None:
     assert "app/pay.py" in run(library, "documents", "shop").stdout
     assert json.loads(run(library, "stats", "shop", "--json").stdout)["documents"] == 3
     assert run(library, "doctor").stdout.count("ok") == 3
-    assert "Removed collection shop with 3 documents" in run(library, "remove", "shop").stdout
+    assert "Removed collection shop with 3 documents" in run(library, "remove", "shop", "--yes").stdout
     assert json.loads(run(library, "search", "handleLogin", "--json").stdout)["hits"] == []
 
 
@@ -228,6 +228,14 @@ def test_settings_of_a_collection(tmp_path: Path, shop: Path) -> None:
         (("index", "/no/such/folder"), 2, "does not exist"),
         (("documents", "nope"), 3, "nope"),
         (("remove", "nope"), 3, "nope"),
+        (("get", "nope.py"), 3, "There is no document nope.py"),
+        (("grep", "a(?=b)"), 2, "RE2"),
+        (("crawl", "notaurl"), 2, "refdesk: 'notaurl' is not a web address. Write it as https://host/path.\n"),
+        (("serch", "x"), 2, "Did you mean search or research?"),
+        (("rm", "x"), 2, "Did you mean remove?"),
+        (("xyzzy",), 2, "`refdesk --help` lists the commands"),
+        (("how are retries configured",), 2, "refdesk search 'how are retries configured'"),
+        (("skills", "lst"), 2, "list"),
         (("ingest", "https://127.0.0.1/x", "--collection", "c"), 2, "127.0.0.1"),
         (("ingest", "gopher://x", "--collection", "c"), 2, "gopher"),
         (("--embedder", "psychic", "search", "x"), 2, "psychic"),
@@ -293,9 +301,9 @@ def test_watch_keeps_it_fresh(tmp_path: Path, shop: Path) -> None:
         assert found
     finally:
         watcher.send_signal(signal.SIGINT)
-        watcher.wait(30)
-        watcher.stderr.close()
+        said = watcher.communicate(timeout=60)[1]
     assert watcher.returncode == 0
+    assert said.endswith("Stopped watching. What is indexed stays searchable.\n") and "Traceback" not in said
 
 
 def test_the_help_tells_the_exit_codes_that_the_page_does(tmp_path: Path) -> None:
@@ -338,3 +346,114 @@ def test_secrets_are_skipped_with_the_way_to_take_them_in(tmp_path: Path, shop: 
 def test_an_unknown_toolset_ends_the_server_at_once(tmp_path: Path) -> None:
     told = run(tmp_path / "library", "serve", "--toolsets", "docs,foo", code=2).stderr
     assert "There is no toolset foo. Take some of docs, rag, skills, pages, code." in told
+
+
+def test_a_document_is_read_by_id_path_lines_and_section(tmp_path: Path, shop: Path) -> None:
+    library = tmp_path / "library"
+    run(library, "index", str(shop), "--name", "shop")
+    run(library, "index", str(shop / "app"), "--kind", "files", "--name", "app")
+    told = json.loads(run(library, "get", "app/login.py:2-3", "--json").stdout)
+    assert told["text"] == "\n".join(CODE["app/login.py"].split("\n")[1:3])
+    assert (told["start_line"], told["end_line"], told["stale"]) == (2, 3, False)
+    for name in (told["id"], str(shop / "README.md"), "shop/README.md", (shop / "README.md").as_uri()):
+        wanted = CODE["app/login.py" if name == told["id"] else "README.md"]
+        assert run(library, "get", name).stdout == wanted
+    assert run(library, "get", "login.py:1", cwd=shop / "app").stdout == "def handle_login(user):\n"
+    assert "has 3 lines" in run(library, "get", "app/login.py:9", code=3).stderr
+    assert "names no lines" in run(library, "get", "app/login.py:3-2", code=2).stderr
+    run(library, "index", str(shop / "app"), "--kind", "docs", "--name", "also")
+    assert "in several collections: also, app" in run(library, "get", "login.py", code=2).stderr
+    (shop / "README.md").write_text("# Another\n")
+    read = run(library, "get", "README.md")
+    assert read.stdout == CODE["README.md"] and "note: the file changed or went since" in read.stderr
+
+
+def test_a_section_is_read_by_its_id_and_a_page_by_the_lines_of_its_source(tmp_path: Path) -> None:
+    root, library = tmp_path / "handbook", tmp_path / "library"
+    root.mkdir()
+    (root / "guide.md").write_text("# Guide\n\nHello.\n\n## Retries\n\nThree times.\n\n## Limits\n\nTen.\n")
+    page = ["<html><body>", "<main>", "<h1>Pumps</h1>", "", "", "<p>Pumps move water uphill.</p>", "</main></body>"]
+    (root / "pumps.html").write_text("\n".join(page))
+    run(library, "index", str(root), "--kind", "docs", "--name", "handbook")
+    assert run(library, "get", "guide.md#retries").stdout.strip() == "## Retries\n\nThree times."
+    assert "It has _preamble, retries, limits" in run(library, "get", "guide.md#nope", code=3).stderr
+    assert "move water" in run(library, "get", "pumps.html:6").stdout
+    assert run(library, "grep", "move water").stdout == "pumps.html:Pumps move water uphill.\n"
+
+
+def test_grep_finds_lines(tmp_path: Path, shop: Path) -> None:
+    library = tmp_path / "library"
+    run(library, "index", str(shop), "--name", "shop")
+    found = run(library, "grep", r"^def \w+\(", "--path", "app/**").stdout
+    assert found == "app/login.py:1:def handle_login(user):\napp/pay.py:1:def charge(card):\n"
+    assert run(library, "grep", "TAKES MONEY").stderr == "No results found.\n"
+    assert run(library, "grep", "-i", "TAKES MONEY").stdout.startswith("app/pay.py:2:")
+    assert run(library, "grep", r"\Adef charge").stdout.startswith("app/pay.py:1:")
+    some = run(library, "grep", "card", "--limit", "1")
+    assert len(some.stdout.splitlines()) == 1 and "There are more: --limit 2" in some.stderr
+    told = json.loads(run(library, "grep", "Cards are", "--json").stdout)
+    assert [(one["path"], one["line"]) for one in told["lines"]] == [("README.md", 5)]
+    (shop / "long.txt").write_text("a" * 200_000 + "b\n")
+    run(library, "index", str(shop), "--name", "shop")
+    assert run(library, "grep", "(a+)+$").stderr == "No results found.\n"  # what takes for ever by backtracking
+
+
+def test_search_keeps_to_the_collection_of_this_folder(tmp_path: Path, shop: Path) -> None:
+    library, other = tmp_path / "library", tmp_path / "other"
+    other.mkdir()
+    (other / "till.py").write_text("def charge_till(card):\n    return card\n")
+    run(library, "index", str(shop), "--name", "shop")
+    assert run(library, "search", "charge a card", cwd=shop / "app").stderr == ""  # there is no other
+    run(library, "index", str(other), "--name", "other")
+    here = run(library, "search", "charge a card", cwd=shop / "app")
+    assert here.stderr == "Within shop, which holds this folder; --all looks everywhere.\n"
+    assert "[shop]" in here.stdout and "[other]" not in here.stdout
+    for everywhere in (
+        run(library, "search", "charge a card", "--all", cwd=shop),
+        run(library, "search", "charge a card", cwd=tmp_path),
+    ):
+        assert "[other]" in everywhere.stdout and everywhere.stderr == ""
+    assert "till.py" not in run(library, "grep", "charge", cwd=shop).stdout
+    assert "other/till.py:1:" in run(library, "grep", "charge", "--all", cwd=shop).stdout
+
+
+def test_research_answers_as_the_tool_does(tmp_path: Path, shop: Path) -> None:
+    library = tmp_path / "library"
+    (shop / "app/main.py").write_text("from app.login import handle_login\n\ndef main():\n    handle_login(1)\n")
+    run(library, "index", str(shop), "--name", "shop")
+    for more in ((), ("--path", "shop"), ("--path", str(shop))):
+        said = run(library, "research", "what calls handle_login", *more)
+        assert "is called from 1 caller: main [app/main.py:4]" in said.stdout
+    told = json.loads(run(library, "research", "what calls handle_login", "--json").stdout)
+    assert {one["symbol"] for one in told["findings"]} == {"handle_login", "main"}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no pseudo-terminals there")
+def test_remove_asks_and_serve_says_what_it_is_on_a_terminal(tmp_path: Path, shop: Path) -> None:
+    import pty
+
+    library = tmp_path / "library"
+    run(library, "index", str(shop), "--name", "shop")
+    assert "Say --yes" in run(library, "remove", "shop", code=2).stderr
+
+    def typed(keys: bytes, *arguments: str) -> tuple[int, str]:
+        ours, theirs = pty.openpty()
+        os.write(ours, keys)
+        command = [sys.executable, "-m", "refdesk", "--library", str(library), *arguments]
+        done = subprocess.run(command, stdin=theirs, capture_output=True, text=True, env=environment(), check=False)
+        os.close(theirs)
+        os.close(ours)
+        return done.returncode, done.stderr
+
+    code, said = typed(b"n\n", "remove", "shop")
+    assert code == 1 and "Remove collection shop with 3 documents? [y/N]" in said and "Nothing was removed." in said
+    assert "shop" in run(library, "collections").stdout
+    assert typed(b"y\n", "remove", "shop")[0] == 0
+    assert "library is empty" in run(library, "collections").stdout
+    code, said = typed(b"\x04", "serve")
+    assert code == 0 and said.startswith("RefDesk serves MCP on stdin and stdout") and "refdesk install" in said
+
+
+@pytest.mark.parametrize("command", [(), ("search",), ("skills", "list"), ("serve",)])
+def test_help_has_a_short_name(tmp_path: Path, command: tuple[str, ...]) -> None:
+    assert run(tmp_path / "library", *command, "-h").stdout.startswith("Usage: ")

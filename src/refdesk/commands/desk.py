@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -38,6 +39,23 @@ def desk_from(context: click.Context, **more: Any) -> Iterator[Desk]:
 
     with open_desk(settings_from(context, **more)) as desk:
         yield desk
+
+
+def collections_here(
+    desk: Desk, named: tuple[str, ...], *, everywhere: bool = False, quietly: bool = False
+) -> tuple[str, ...]:
+    """The collections that are named, else those that hold the current folder, which is said; none for all."""
+    if named:
+        return tuple(desk.collection(one).name for one in named)
+    here = Path.cwd()
+    local = [one for one in desk.store.collections() if one.root and "://" not in one.root]
+    around = [one for one in local if here.is_relative_to(one.root)]
+    nearest = tuple(one.name for one in around if one.root == max((one.root for one in around), key=len))
+    if everywhere or not nearest or len(nearest) == len(desk.store.collections()):
+        return ()
+    if not quietly:
+        click.echo(f"Within {', '.join(nearest)}, which holds this folder; --all looks everywhere.", err=True)
+    return nearest
 
 
 def print_json(value: Any) -> None:

@@ -126,6 +126,7 @@ def _watch(desk: Desk, root: Path, name: str, kind: CollectionKind) -> None:
             if kind == "docs":
                 write_metadata(desk)
             click.echo(f"{report.written} written, {report.removed} removed, {report.moved} moved", err=True)
+    click.echo("Stopped watching. What is indexed stays searchable.", err=True)
 
 
 def report_json(report: Report) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from refdesk import memory
 from refdesk.commands.desk import desk_from, json_option, on_one_line, print_json, progress_on_stderr, settings_from
 from refdesk.compare import is_new
 from refdesk.desk import Desk
-from refdesk.errors import NotFound
+from refdesk.errors import InvalidInput, NotFound
 from refdesk.model import Collection, Found, Skipped
 
 _LISTED = 50  # paths that `status` names
@@ -114,12 +114,30 @@ def configure(context: click.Context, /, name: str, description: str | None, **o
 
 @click.command()
 @click.argument("name_or_id")
+@click.option("--yes", is_flag=True, help="Do not ask.")
 @click.pass_context
-def remove(context: click.Context, name_or_id: str) -> None:
+def remove(context: click.Context, name_or_id: str, yes: bool) -> None:
     """Remove a collection by its name or a document by its id."""
     with desk_from(context) as desk:
+        if not yes:
+            _ask_before_removing(desk, name_or_id)
         what, count = desk.remove(name_or_id)
     click.echo(f"Removed {what} {name_or_id}" + (f" with {count} documents." if what == "collection" else "."))
+
+
+def _ask_before_removing(desk: Desk, name_or_id: str) -> None:
+    """Ends the command unless a person agrees; an unknown name is left to the removal, which says so."""
+    if desk.store.collection(name_or_id) is not None:
+        what = f"collection {name_or_id} with {desk.store.count_documents(name_or_id)} documents"
+    elif (document := desk.store.document(name_or_id)) is not None:
+        what = f"document {on_one_line(document.path)} of {document.collection}"
+    else:
+        return
+    if not sys.stdin.isatty():
+        raise InvalidInput(f"This would remove {what}, and there is no terminal to ask.", "Say --yes to remove it.")
+    if not click.confirm(f"Remove {what}?", err=True):
+        click.echo("Nothing was removed.", err=True)
+        sys.exit(1)
 
 
 @click.command()

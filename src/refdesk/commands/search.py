@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from refdesk.analyse import terms
-from refdesk.commands.desk import desk_from, json_option, on_one_line, print_json, shown
+from refdesk.commands.desk import collections_here, desk_from, json_option, on_one_line, print_json, shown
 from refdesk.desk import Desk
 from refdesk.fresh import indexed_at, stale_hits
 from refdesk.globs import path_filter
@@ -32,6 +32,7 @@ class _Search(click.Command):
 @click.command(cls=_Search)
 @click.argument("query")
 @click.option("--collection", multiple=True, help="Search only this collection; may be repeated.")
+@click.option("--all", "everywhere", is_flag=True, help="Also outside of this folder's collection.")
 @click.option("--limit", type=click.IntRange(1, 100), default=10, show_default=True)
 @click.option("--offset", type=click.IntRange(0), default=0, help="Skip that many hits.")
 @click.option("--alpha", type=click.FloatRange(0, 1), help="Share of meaning: 0 keywords only, 1 vectors only.")
@@ -64,6 +65,8 @@ def search(context: click.Context, /, query: str, as_json: bool, **options: Any)
         explain=options["explain"],
     )
     with desk_from(context, precise=options["precise"] or None) as desk:
+        here = collections_here(desk, options["collection"], everywhere=options["everywhere"])
+        asked = replace(asked, filters=replace(asked.filters, collections=here))
         page = desk.search(asked)
         is_empty = not page.hits and not desk.store.collections()
         if not page.hits and not is_empty:

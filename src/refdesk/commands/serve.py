@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from refdesk.toolsets.contract import Toolset
 
 
+_ON_A_TERMINAL = (
+    "RefDesk serves MCP on stdin and stdout: it is for a client (an editor, an agent), which starts it by itself."
+    " `refdesk install` connects one, `refdesk serve --transport http` serves at an address. Ctrl-D or Ctrl-C ends it."
+)
+
+
 @click.command()
 @click.option("--toolsets", help="Which of docs, rag, skills, pages, code to offer, with commas; all by default.")
 @click.option("--transport", type=click.Choice(["stdio", "http", "sse"]))
@@ -33,6 +39,8 @@ def serve(context: click.Context, /, **flags: Any) -> None:
     settings = load({**(context.find_root().obj or {}), **flags})
     if unknown := [name for name in settings.toolsets if name not in (known := Settings().toolsets)]:
         raise SettingsError(f"There is no toolset {', '.join(unknown)}.", f"Take some of {', '.join(known)}.")
+    if settings.transport == "stdio" and sys.stdin.isatty():
+        click.echo(_ON_A_TERMINAL, err=True)
     from refdesk.server import serve as run
 
     sys.exit(run(lambda: _toolsets(settings), _options(settings)))

@@ -62,8 +62,9 @@ class Scope:
 def crawl_options(url: str, *, excludes: tuple[str, ...] = (), **more: object) -> CrawlOptions:
     """The options as a person gives them, checked."""
     start = clean(url if "://" in url else f"https://{url}")
-    if not start:
-        raise InvalidUri(f"The address {url[:200]!r} can't be crawled.", "Write it as https://host/path.")
+    host = urlsplit(start).hostname or ""
+    if not start or ("://" not in url and host != "localhost" and not {".", ":"} & set(host)):  # a word is no host
+        raise InvalidUri(f"{url[:200]!r} is not a web address.", "Write it as https://host/path.")
     try:
         patterns = tuple(re.compile(one) for one in excludes)
     except re.error as error:

@@ -101,7 +101,8 @@ class Seeds:
                 logger.info("%s: %s", without_keys(url), error)
                 if must and tries == _TRIES:
                     raise LoadFailed(
-                        f"{without_keys(url)} {error}.", "Check the address, or try again later."
+                        f"{without_keys(url)} could not be read: {error.message}",
+                        "Check the address, or try again later.",
                     ) from error
                 continue
             except InvalidUri:

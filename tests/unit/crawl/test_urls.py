@@ -97,8 +97,12 @@ def test_the_scope_is_one_host() -> None:
 
 def test_options_are_checked() -> None:
     assert crawl_options("docs.e.org/x").start == "https://docs.e.org/x"
-    with pytest.raises(InvalidUri, match="can't be crawled"):
+    with pytest.raises(InvalidUri, match="not a web address"):
         crawl_options("ftp://e.org/")
+    with pytest.raises(InvalidUri, match="'notaurl' is not a web address"):
+        crawl_options("notaurl")
+    assert crawl_options("localhost:8000/x").start == "https://localhost:8000/x"
+    assert crawl_options("https://wiki/").start == "https://wiki/"
     with pytest.raises(InvalidInput, match="regular expression"):
         crawl_options("https://e.org/", excludes=("(",))
 
