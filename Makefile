@@ -7,17 +7,23 @@ STAMP := $(VENV)/.installed
 .PHONY: demo test check lint types layers bench clean
 
 $(STAMP): pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' --editable extras/refdesk-precise
-	touch $(STAMP)
+	@echo "== Making $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	@echo "== Installing RefDesk and what its tests need; the first time this takes a few minutes"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' --editable extras/refdesk-precise
+	@touch $(STAMP)
 
 demo: $(STAMP)
-	$(BIN)/python examples/demo.py
+	@echo "== Indexing this repository, then asking the MCP server as an agent would"
+	@$(BIN)/python examples/demo.py
+	@echo "== Done. The library is in .refdesk: try $(BIN)/refdesk search \"how are retries configured\""
 
 test: $(STAMP)
-	$(BIN)/python tests/server/node_tools.py
-	$(BIN)/python -m pytest -n 3 --dist loadfile
+	@echo "== Looking for Node and the protocol's own test suite, which judge the server"
+	@$(BIN)/python tests/server/node_tools.py
+	@echo "== Running the tests in 3 processes; beside other work this takes a quarter of an hour or more"
+	@$(BIN)/python -m pytest -n 3 --dist loadfile
 
 check: lint types layers
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -10,6 +11,10 @@ import pytest
 from refdesk.app import open_desk
 from refdesk.desk import Desk
 from refdesk.settings import Settings
+
+# A shell starts what runs in the background deaf to Ctrl-C, and so would be every process that a test interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 Tree = Callable[[Mapping[str, str]], Path]
 
