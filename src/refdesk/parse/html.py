@@ -15,6 +15,7 @@ from urllib.parse import urldefrag, urljoin
 from refdesk.errors import ParseFailed
 from refdesk.model import Chunk, Chunking, Parsed
 from refdesk.parse.html_depth import is_too_deep
+from refdesk.parse.html_inline import with_targets, without_targets
 from refdesk.parse.manifest import NO_RULES, Governing
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class Extracted:
 
     title: str
     markdown: str
+    linked: str = ""  # the same with the targets of its links, for who reads the page; they would only blur a search
     metadata: Mapping[str, str] = field(default_factory=dict)
     canonical: str = ""  # the address the page gives itself, absolute, "" for none
     redirect: str = ""  # where the page sends its readers at once; it has no content then
@@ -78,6 +80,7 @@ class HtmlParser:
         return replace(
             parsed,
             content_type="html",
+            text=page.linked or parsed.text,
             chunks=_placed(parsed.chunks, text),
             metadata={**page.metadata, **parsed.metadata},
             notes=(*page.notes, *parsed.notes),
@@ -158,9 +161,15 @@ def extract(html: str, url: str = "") -> Extracted:
     if redirect:
         return Extracted(title=named, markdown="", canonical=canonical, redirect=redirect)
     content = main_content(page)
-    markdown, heading = to_markdown(content) if content is not None else ("", "")
-    title, markdown = _titled(markdown, heading, _SITE_SUFFIX.sub("", named))
-    return Extracted(title=title or named, markdown=markdown, metadata=metadata, canonical=canonical)
+    marked, heading = to_markdown(content) if content is not None else ("", "")
+    title, marked = _titled(marked, without_targets(heading), _SITE_SUFFIX.sub("", named))
+    return Extracted(
+        title=title or named,
+        markdown=without_targets(marked),
+        linked=with_targets(marked, lambda href: _join(base, href)),
+        metadata=metadata,
+        canonical=canonical,
+    )
 
 
 def _titled(markdown: str, heading: str, named: str) -> tuple[str, str]:
@@ -169,7 +178,7 @@ def _titled(markdown: str, heading: str, named: str) -> tuple[str, str]:
         return _plain(heading), markdown
     opening = _OPENING.match(markdown)
     if opening:
-        return _plain(opening[1]), f"# {markdown[opening.start(1) :]}"
+        return _plain(without_targets(opening[1])), f"# {markdown[opening.start(1) :]}"
     return named, f"# {named}\n\n{markdown}" if named and markdown.strip() else markdown
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,6 +16,9 @@ _SPACE = re.compile(r"[ \t\r\n\f\u00a0]+")
 _ODD_SPACE = re.compile(r"[\t\r\n\f\u00a0]|  ")
 _MARKS = frozenset({"¶", "#", "🔗", "§", "\uf0c1", "Link", "Permalink", "\u200b", "Read more"})
 _FORMULA = re.compile(r"katex|math", re.IGNORECASE)
+_TEXT, _TARGET, _END = "\ufdd0", "\ufdd1", "\ufdd2"  # noncharacters
+_LINK = re.compile("(\\\\?.)\ufdd0([^\ufdd0-\ufdd2]*)\ufdd1([^\ufdd0-\ufdd2]*)\ufdd2", re.DOTALL)
+_LEADS = re.compile(r"\s*(?!#|javascript:|mailto:|tel:|data:)\S", re.IGNORECASE)  # to another page
 MAX_DEPTH = 150  # of elements within elements; what is deeper is read as text
 
 
@@ -47,10 +51,36 @@ def inline_of(node: LexborNode, depth: int) -> str:
         inner = "".join([inline_of(child, depth + 1) for child in node.iter(include_text=True)])
     else:
         inner = _spaced(only)
-    if tag == "a" and (inner.strip() in _MARKS or not inner.strip()):
-        return ""
+    if tag == "a":
+        core = inner.strip()
+        if core in _MARKS or not core:
+            return ""
+        href = node.attributes.get("href")
+        return _linked(inner, core, href) if href and _LEADS.match(href) and "\n" not in core else inner
     mark = _MARK_OF.get(tag or "", "")
     return _marked(inner, mark) if mark else inner
+
+
+def _linked(inner: str, core: str, href: str) -> str:
+    """A link, marked by signs that no text has; behind its first character, so that lines begin as they do without."""
+    start = inner[: len(inner) - len(inner.lstrip())]
+    return f"{start}{core[0]}{_TEXT}{core[1:]}{_TARGET}{href.strip()}{_END}{inner[len(inner.rstrip()) :]}"
+
+
+def without_targets(text: str) -> str:
+    """The text with the words of its links alone."""
+    return _LINK.sub(r"\1\2", text) if _TEXT in text else text
+
+
+def with_targets(text: str, join: Callable[[str], str]) -> str:
+    """The text with its links as markdown; `join` makes an address whole, or gives none where it leads nowhere."""
+
+    def link(found: re.Match[str]) -> str:
+        address = join(found[3])
+        words = found[1] + found[2]
+        return f"[{words}]({address.replace(' ', '%20').replace(')', '%29')})" if address else words
+
+    return _LINK.sub(link, text) if _TEXT in text else text
 
 
 def _only_text(node: LexborNode) -> str | None:

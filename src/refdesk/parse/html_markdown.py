@@ -38,7 +38,10 @@ _ADMONITION_KIND = re.compile(
 )
 _SIGNATURE = re.compile(r"\b(?:sig|sig-object|member-signature|type-signature|method-signature|py-sig|tsd-signature)\b")
 _PDOC_SIGNATURE = re.compile(r"^attr (?:class|function|variable)\b")
-_STARTS = re.compile(r"^(?:#{1,6}\s|>|```|~~~|[-+*]\s|(\d+)[.)]\s|={3,}\s*$|-{3,}\s*$)")
+# The first character may bear the mark of a link.
+_STARTS = re.compile(
+    "^(?:#\ufdd0?#{0,5}\\s|>|`\ufdd0?``|~\ufdd0?~~|[-+*]\ufdd0?\\s|(\\d\ufdd0?\\d*)[.)]\\s|={3,}\\s*$|-{3,}\\s*$)"
+)
 _LAID_OUT = "h1, h2, h3, h4, section"
 _NEAR = 8  # how far up a code block's language may be written
 

@@ -150,8 +150,21 @@ def test_chunks_have_the_markdown_and_the_lines_of_the_page() -> None:
     parsed = HtmlParser(ManifestSet().for_path("api.html")).parse(SPHINX, "api.html", Chunking())
     assert parsed.content_type == "html"
     assert [chunk.key for chunk in parsed.chunks] == ["_preamble", "class-democlienturl-timeout5"]
-    assert all(chunk.text in parsed.text for chunk in parsed.chunks)
+    assert all(chunk.text in extract(SPHINX).markdown for chunk in parsed.chunks)
     assert parsed.chunks[1].type == "api"
+
+
+def test_a_page_keeps_where_its_links_lead_and_its_chunks_do_not() -> None:
+    page = """<main><h1>Guide</h1><p>See <a href="../api/ref.html#send">the <code>send</code> call</a>,
+        <a href="#top">top</a> or <a href="https://e.org/a b(1)">1. that</a>.</p><p><a href="next.html">2. next</a></p>
+        <pre>call[0](1)</pre></main>"""
+    parsed = HtmlParser(ManifestSet().for_path("g.html")).parse(page, "g.html", Chunking(), "https://d.org/docs/g.html")
+    assert "[the `send` call](https://d.org/api/ref.html#send), top" in parsed.text
+    assert "[1. that](https://e.org/a%20b(1%29)." in parsed.text
+    assert "\n[2\\. next](https://d.org/docs/next.html)\n" in parsed.text
+    assert "call[0](1)" in parsed.text
+    whole = "\n".join(chunk.text for chunk in parsed.chunks)
+    assert "the `send` call, top" in whole and "2\\. next" in whole and "d.org" not in whole
 
 
 @pytest.mark.parametrize("html", ["<html></html>", "<body><script>x()</script></body>", "<div id=root></div>"])
