@@ -39,8 +39,7 @@ class Settings:
     max_file_bytes: int = 8_000_000  # a larger file is skipped with a reason
     max_fetch_bytes: int = 20_000_000
     fetch_timeout_s: float = 30.0
-    max_answer_tokens: int = 8_000  # of the code tools; 0: no limit
-    rag_answer_tokens: int = 0  # of rag_search; 0: no limit
+    max_answer_tokens: int = 4_000  # of a search or a research; 0: no limit
     lock_timeout_s: float = 30.0
     durability: Durability = "normal"  # normal: a loss of power may take the last commits; full: none, each is synced
     max_memory: int = 0  # bytes of this process; 0: a quarter of the machine's memory, at most 2 GB

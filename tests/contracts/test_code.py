@@ -182,8 +182,18 @@ def test_toon_is_the_default_and_round_trips(indexed: Client, project: Path) -> 
     result = indexed.result("search_code", query="authenticate", path=str(project))
     text = result["content"][0]["text"]
     assert result["structuredContent"] == {"format": "toon", "output": text}
-    same = found(indexed, project, "authenticate")
-    assert decode(text) == {key: value for key, value in same.items() if key != "format"}
+    answer, same = decode(text), found(indexed, project, "authenticate")
+    assert (answer["query"], answer["path"], answer["total"]) == (same["query"], same["path"], same["total"])
+    for row, full in zip(answer["results"], same["results"], strict=True):
+        assert {"path", "start_line", "end_line", "relevance_percent", "kind", "symbols", "content"} <= set(row)
+        assert (row["path"], row["kind"], row["relevance_percent"]) == (
+            full["path"],
+            full["kind"],
+            full["relevance_percent"],
+        )
+        assert row["symbols"].split()[:1] == full["symbols"][:1]
+        written = (project / row["path"]).read_bytes().decode("utf-8", "replace").split("\n")
+        assert row["content"] in "\n".join(written[row["start_line"] - 1 : row["end_line"]])
 
 
 def test_human_reads_like_a_list(indexed: Client, project: Path) -> None:

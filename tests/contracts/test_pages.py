@@ -140,7 +140,7 @@ def test_alpha_balances(client: Client, alpha: float) -> None:
 
 def test_limits_hold(client: Client) -> None:
     assert client.text("qurio_search", query="number", limit=3).count("Result ") == 3
-    assert client.text("qurio_search", query="number", limit=50).count("Result ") == 50
+    assert 40 <= client.text("qurio_search", query="number", limit=50).count("Result ") <= 50  # within 4,000 tokens
     assert client.text("qurio_search", query="number").count("Result ") == 10
 
 
@@ -209,7 +209,7 @@ def test_pages_are_listed_whole_over_several_answers(client: Client, shelf: Shel
         onward = re.search(r'more pages: use qurio_list_pages\(source_id="([^"]+)"\)', text.splitlines()[-1])
         source = onward[1] if onward else None
     assert seen == [f"file:///notes/{n:04}.md" for n in range(MANY)]
-    assert "3" in refused(client, "qurio_list_pages", source_id=f"{shelf.ids['many']}#page=9")
+    assert str(MANY) in refused(client, "qurio_list_pages", source_id=f"{shelf.ids['many']}#offset={MANY}")
 
 
 def test_empty_answers(client: Client, shelf: Shelf, tmp_path: Path) -> None:

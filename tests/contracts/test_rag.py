@@ -68,6 +68,18 @@ def ingest(client: Client, file: Path, **more: Any) -> dict[str, Any]:
     return client.json("rag_ingest", uri=file.as_uri(), collection="code", **more)
 
 
+def test_hits_name_their_address_and_title_and_an_unknown_collection_how_to_make_it(
+    tmp_path: Path, serve: Serve
+) -> None:
+    client = serve(tmp_path / "library", "--toolsets", "rag")
+    refused = json.loads(client.error("rag_ingest", uri="data:text/markdown,x", collection="bees"))["error"]
+    assert refused["code"] == "COLLECTION_NOT_FOUND" and "rag_create_collection" in refused["message"]
+    client.json("rag_create_collection", name="bees")
+    client.json("rag_ingest", uri="data:text/markdown,%23%20Bees%0A%0ABees%20dance.", collection="bees")
+    hit = client.json("rag_search", query="bees dance")["results"][0]
+    assert hit["title"] == "Bees" and hit["uri"].startswith("data:")
+
+
 def test_the_tools_are_the_contracts_in_its_order(client: Client) -> None:
     tools = client.tools()
     assert list(tools) == [

@@ -32,6 +32,9 @@ _ON_A_TERMINAL = (
 @click.option("--allow-secret", "allow_secrets", multiple=True, help="A file with secrets that tools may read.")
 @click.option("--allow-host", "allow_hosts", multiple=True, help="A host inside your network that may be fetched.")
 @click.option("--auth-token", help="Clients over HTTP must send it as a bearer token (REFDESK_AUTH_TOKEN).")
+@click.option(
+    "--max-tokens", "max_answer_tokens", type=click.IntRange(0), help="Of a search's answer; 4000 by default."
+)
 @click.option("--log-level")
 @click.pass_context
 def serve(context: click.Context, /, **flags: Any) -> None:
@@ -69,6 +72,22 @@ def install(
     click.echo(act(client, command, places, project=project))
 
 
+_WHICH_TOOL = {
+    "code": "Code: index_codebase once, then search_code with a question or a name; code_research for callers,"
+    " implementations, structure.",
+    "docs": "Documentation: search_docs, then get_doc with a hit's chunk_id.",
+    "pages": "Crawled pages: qurio_search, then qurio_read_page; qurio_list_sources and qurio_list_pages to browse.",
+    "rag": "Notes and files: rag_search; rag_create_collection, then rag_ingest to add.",
+    "skills": "Support problems: search_skills first; create_skill or update_skill once solved.",
+}
+
+
+def _instructions(settings: Settings) -> str:
+    """Which tool for what, in what order, of the toolsets that are offered."""
+    offered = [text for name, text in _WHICH_TOOL.items() if name in settings.toolsets]
+    return "\n".join(["Search this local library before guessing. Heed lines that begin with note:.", *offered])
+
+
 def _toolsets(settings: Settings) -> Sequence[Toolset]:
     from refdesk.app import make_toolsets
 
@@ -85,6 +104,7 @@ def _options(settings: Settings) -> Any:
         oauth = OAuth(issuer=settings.oauth_issuer, audience=settings.oauth_audience, scopes=settings.oauth_scopes)
     return ServerOptions(
         version=__version__,
+        instructions=_instructions(settings),
         transport=settings.transport,  # type: ignore[arg-type]
         host=settings.host,
         port=settings.port,

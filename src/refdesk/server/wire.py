@@ -116,7 +116,6 @@ def tool_on_wire(tool: Tool, version: str) -> Json:
         inputSchema=tool.input_schema,
         outputSchema=tool.output_schema,
         annotations={
-            "title": tool.title,
             "readOnlyHint": tool.hints.read_only,
             "destructiveHint": tool.hints.destructive,
             "idempotentHint": tool.hints.idempotent,
@@ -124,7 +123,7 @@ def tool_on_wire(tool: Tool, version: str) -> Json:
         },
         icons=icons_on_wire(tool.icons),
     )
-    if version == "2025-11-25":
+    if version == "2025-11-25" and tool.task_support != "forbidden":
         listed["execution"] = {"taskSupport": tool.task_support}
     return listed
 

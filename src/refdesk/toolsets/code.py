@@ -21,7 +21,7 @@ from refdesk.sources.allowed import allowed_roots, confine
 from refdesk.toolsets import code_assist as assist
 from refdesk.toolsets import code_schemas as schemas
 from refdesk.toolsets.code_filters import filters_of
-from refdesk.toolsets.code_format import render, result, within
+from refdesk.toolsets.code_format import render, result
 from refdesk.toolsets.code_links import links
 from refdesk.toolsets.code_statistics import LISTED, statistics
 from refdesk.toolsets.contract import (
@@ -162,7 +162,7 @@ class Code:
 
     def search_docs(self, arguments: Json, context: CallContext) -> ToolAnswer:
         """Passages of the repository's documentation: prose files and doc comments."""
-        text = asked_text(arguments)
+        text = asked_text(arguments, most=50)
         collection, inside = self._codebase(arguments.get("path", "."), context)
         refreshed = self._refresher.refresh(collection)
         limit = arguments.get("limit", 10)
@@ -253,14 +253,13 @@ class Code:
         notes: Sequence[str],
     ) -> ToolAnswer:
         stale = stale_hits(hits)
-        results = [result(hit, stale) for hit in hits]
-        kept, left_out = within(results, self._desk.settings.max_answer_tokens)
+        form, terms = arguments.get("format", "toon"), analyse.terms(arguments["query"])
         body: Json = {
             "query": arguments["query"],
             "path": collection.root,
             "total": len(hits),
             **extra,
-            "results": kept,
+            "results": [result(hit, rank, form, terms, stale) for rank, hit in enumerate(hits)],
         }
         if not hits:
             body["hint"] = self._hint(collection, arguments)
@@ -268,9 +267,10 @@ class Code:
         if refreshed.pending:
             meta["refdesk/pending"] = list(refreshed.pending[:LISTED])
         # The engine has said what is unfinished among its notes.
-        notices = [*dict.fromkeys((*self._state_notices(collection, refreshed), *notes)), *left_out]
-        shown = links(collection.root, hits[: len(kept)], context)
-        return render(arguments.get("format", "toon"), body, notices, meta, shown)
+        notices = list(dict.fromkeys((*self._state_notices(collection, refreshed), *notes)))
+        budget = self._desk.settings.max_answer_tokens
+        shown = links(collection.root, hits, context)
+        return render(form, body, notices, budget, meta, shown)
 
     def _hint(self, collection: Collection, arguments: Json) -> str:
         counted = self._desk.store.count_documents(collection.name)
@@ -317,11 +317,14 @@ def existing_folder(path: str) -> Path:
     raise NotFound(f"Path does not exist or is not a directory: {path}")
 
 
-def asked_text(arguments: Json) -> str:
-    """The query, or the contract's error for an empty one."""
+def asked_text(arguments: Json, most: int = 100) -> str:
+    """The query, or the contract's error for an empty one; what else must lie within bounds does."""
     text: str = arguments["query"]
     if not text.strip():
         raise InvalidInput("Query cannot be empty")
+    for name, least, highest in (("limit", 1, most), ("semantic_weight", 0, 1)):
+        if not least <= arguments.get(name, least) <= highest:
+            raise InvalidInput(f"{name} must be from {least} to {highest}.", f"It is {arguments[name]}.")
     return text
 
 

@@ -1,4 +1,4 @@
-"""How does a list of hits read?  TOON, JSON or plain text, within a budget of tokens."""
+"""How does a list of hits read?  TOON, JSON or plain text, the best passages whole, within a budget of tokens."""
 
 from __future__ import annotations
 
@@ -8,16 +8,29 @@ from collections.abc import Collection, Sequence
 from refdesk import tokens
 from refdesk.fresh import indexed_at
 from refdesk.model import Hit, StoredChunk
+from refdesk.search.snippets import snippet
 from refdesk.toolsets.contract import Json, ResourceLink, Text, ToolAnswer, note_lines, noted
 
-_LONG = 1_000  # tokens of one passage: a table or a fence that nothing cut
+_WHOLE = 450  # tokens of the best passage: of nearly every one all of it
+# Of those that follow, and about how many characters of lines that match are shown of the rest.
+_FULL = ((220, 220, 110, 110), 220)
+_LEAN = ((220, 150), 140)  # in TOON
+_A_RESULT, _USUAL = 115, 20  # tokens of a result, and results
+_LONG = 160  # characters of a signature, a comment or a heading's path in TOON
+_FURTHER = 3  # of a file's further passages in TOON
+_NAMED = 4  # of a passage's symbols in TOON; a class lists every member
+_OF_NOTICES = 100  # tokens for what is said of what is cut
+_PLACES = 5  # of those left out that a notice names
+_COLUMNS = ("path", "start_line", "end_line", "relevance_percent", "kind", "symbols")
 
 
-def result(hit: Hit, stale: Collection[int]) -> Json:
-    """A hit with every field of the contract that it has; of a very long one, the lines around the match."""
+def result(hit: Hit, rank: int, form: str, terms: Sequence[str], stale: Collection[int]) -> Json:
+    """A hit with every field of the contract that it has, and as much of its passage as its rank has room for."""
     chunk, document = hit.stored.chunk, hit.stored.document
     enclosing = [part for part in chunk.breadcrumb if part != document.path]
-    first, content = _around_match(hit)
+    rooms, aim = _LEAN if form == "toon" else _FULL
+    room = (_WHOLE, *rooms)[rank] if rank <= len(rooms) else 0
+    first, content = _shown(hit, room, aim, terms)
     is_part = content != chunk.text
     last = first + content.count("\n") if is_part else chunk.end_line
     found: Json = {
@@ -49,21 +62,23 @@ def further(stored: StoredChunk) -> str:
     return f"{chunk.lines} {named[:60]}".strip()
 
 
-def _around_match(hit: Hit) -> tuple[int, str]:
-    """The first line and the text to show: all of it, or what fits around the lines that were found."""
+def _shown(hit: Hit, room: int, aim: int, terms: Sequence[str]) -> tuple[int, str]:
+    """The first line and the text to show: all of it, what fits the room around the match, or only what matches."""
     chunk = hit.stored.chunk
-    lines = chunk.text.split("\n")
-    if not chunk.is_as_written or len(chunk.text) < _LONG or tokens.count(chunk.text) <= _LONG:
+    if len(chunk.text) <= max(4 * room, aim) or tokens.count(chunk.text) <= room:
         return chunk.start_line, chunk.text
-    first = last = max(0, min(hit.snippet_line - chunk.start_line, len(lines) - 1))
-    used = tokens.count(lines[first])
-    while used < _LONG and (first > 0 or last < len(lines) - 1):
+    lines = chunk.text.split("\n")
+    matching, first = snippet(chunk.text, tuple(terms), aim)
+    if not chunk.is_as_written or not room or max(map(len, lines)) > 4 * room:
+        return chunk.start_line + first * chunk.is_as_written, matching
+    last, used = first, tokens.count(lines[first])
+    while used < room and (first > 0 or last < len(lines) - 1):
         if last < len(lines) - 1:
             last += 1
-            used += tokens.count(lines[last])
-        if first > 0 and used < _LONG:
+            used += tokens.count(lines[last]) + 1
+        if first > 0 and used < room:
             first -= 1
-            used += tokens.count(lines[first])
+            used += tokens.count(lines[first]) + 1
     return chunk.start_line + first, "\n".join(lines[first : last + 1])
 
 
@@ -72,56 +87,101 @@ def _is_in(comment: str, text: str) -> bool:
     return all(line.strip() in text for line in comment.splitlines())
 
 
-def within(results: Sequence[Json], budget: int) -> tuple[list[Json], list[str]]:
-    """The results that fit the budget, best first, at least one; and a notice of what is left out."""
-    kept: list[Json] = []
-    used = 0
-    for one in results:
-        used += tokens.count(json.dumps(one, ensure_ascii=False))
-        if budget and kept and used > budget:
-            break
-        kept.append(one)
-    missing = results[len(kept) :]
-    if not missing:
-        return kept, []
-    places = ", ".join(_place(one) for one in missing[:5])
-    return kept, [f"{len(missing)} more results left out to keep the answer short: {places}"]
-
-
-def render(form: str, body: Json, notices: Sequence[str], meta: Json, links: Sequence[ResourceLink] = ()) -> ToolAnswer:
-    """The answer in the format asked for, its structured content as the format demands."""
+def render(
+    form: str,
+    body: Json,
+    notices: Sequence[str],
+    budget: int,
+    meta: Json,
+    links: Sequence[ResourceLink] = (),
+) -> ToolAnswer:
+    """The answer in the format asked for, within the budget, its structured content as the format demands."""
+    results: list[Json] = body["results"]
+    texts = [_told(form, number, one) for number, one in enumerate(results, 1)]
+    if form == "toon" and budget:
+        budget = min(budget, _A_RESULT * max(_USUAL, len(results)))
+    if budget:
+        around = json.dumps([{**body, "results": []}, notices], ensure_ascii=False)
+        budget = max(1, budget - tokens.count(around) - _OF_NOTICES)
+    kept = tokens.fitting(texts, budget)
+    notices = [*notices, *_cut_short(results[:kept]), *_left_out(results[kept:])]
+    body = {**body, "results": results[:kept]}
     if form == "json":
-        return ToolAnswer.of_json({"format": "json", **body}, notices=notices, meta=meta, links=links)
+        return ToolAnswer.of_json({"format": "json", **body}, notices=notices, meta=meta, links=links[:kept])
+    text = _toon(body, notices) if form == "toon" else _human(body, texts[:kept], notices)
+    return ToolAnswer(
+        (Text(text), *links[:kept]), structured={"format": form, "output": text}, meta=noted(meta, notices)
+    )
+
+
+def _told(form: str, number: int, one: Json) -> str:
+    if form == "json":
+        return json.dumps(one, ensure_ascii=False)
     if form == "toon":
-        text = _toon({**body, "note": "; ".join(notices)} if notices else body)
-    else:
-        text = "\n".join([_human(body), "", note_lines(notices)] if notices else [_human(body)])
-    return ToolAnswer((Text(text), *links), structured={"format": form, "output": text}, meta=noted(meta, notices))
-
-
-def _toon(body: Json) -> str:
-    from toon_format import encode
-
-    text: str = encode(body)
-    return text
+        return ",".join(map(json.dumps, _row(one).values()))
+    about = f"{one['kind']} {', '.join(one['symbols'])}".strip()
+    mark = f"  [stale: the file changed since {one['indexed_at']}]" if one.get("stale") else ""
+    more = f"\nmore: {'; '.join(one['more'])}" if one.get("more") else ""
+    head = f"{number}. {_place(one)}  {about}  {one['relevance_percent']}%{mark}"
+    return f"\n{head}\n{one['content'].rstrip()}{more}"
 
 
 def _place(one: Json) -> str:
     return f"{one['path']}:{one['start_line']}-{one['end_line']}" if "start_line" in one else str(one["path"])
 
 
-def _human(body: Json) -> str:
+def _cut_short(results: Sequence[Json]) -> list[str]:
+    cut = sum("part_of_lines" in one for one in results)
+    return [f"{cut} of the passages are cut to the lines around the match"] if cut else []
+
+
+def _left_out(results: Sequence[Json]) -> list[str]:
+    if not results:
+        return []
+    places = ", ".join(_place(one) for one in results[:_PLACES])
+    return [f"{len(results)} more results left out to keep the answer short ({places}): narrow it by path_filter"]
+
+
+def _row(one: Json) -> Json:
+    """A result as a row of a table: of what is optional, that alone which its content does not say."""
+    content, symbols = one["content"], one["symbols"]
+    names = [*symbols[:1], *(name.removeprefix(symbols[0]) for name in symbols[1:_NAMED])]
+    if len(symbols) > _NAMED:
+        names.append(f"+{len(symbols) - _NAMED}")
+    signature, comment = one.get("signature", ""), one.get("doc_comment", "").partition("\n\n")[0]
+    return {
+        **{key: one.get(key) for key in _COLUMNS},  # a converted page may have no lines
+        "symbols": " ".join(names),
+        "signature": "" if signature.partition("(")[0] in content else signature[:_LONG],
+        "breadcrumb": "" if symbols else one.get("breadcrumb", "")[-_LONG:],
+        "doc_comment": "" if comment.partition("\n")[0] in content else comment[:_LONG],
+        "more": "; ".join(one.get("more", ())[:_FURTHER]),
+        "stale": f"since {one['indexed_at']}" if one.get("stale") else "",
+        "content": content,
+    }
+
+
+def _toon(body: Json, notices: Sequence[str]) -> str:
+    """One table, whose header names each column once; a column that is empty in every row is left out."""
+    from toon_format import encode
+
+    rows = [_row(one) for one in body["results"]]
+    empty = {
+        key for key in ("signature", "breadcrumb", "doc_comment", "more", "stale") if not any(row[key] for row in rows)
+    }
+    table = [{key: value for key, value in row.items() if key not in empty} for row in rows]
+    said = {"note": "; ".join(notices)} if notices else {}
+    text: str = encode({**body, "results": table, **said})
+    return text
+
+
+def _human(body: Json, results: Sequence[str], notices: Sequence[str]) -> str:
     lines = [f"{body['total']} results for {body['query']!r} in {body['path']}"]
     if summary := body.get("summary"):
         lines += ["", summary, f"({body['answered_by']})"]
-    for number, one in enumerate(body["results"], 1):
-        about = f"{one['kind']} {', '.join(one['symbols'])}".strip()
-        mark = f"  [stale: the file changed since {one['indexed_at']}]" if one.get("stale") else ""
-        lines += ["", f"{number}. {_place(one)}  {about}  {one['relevance_percent']}%{mark}", one["content"].rstrip()]
-        if one.get("more"):
-            lines.append("more: " + "; ".join(one["more"]))
+    lines += results
     if hint := body.get("hint"):
         lines += ["", hint]
     if follow_ups := body.get("follow_ups"):
         lines += ["", "Ask next: " + "; ".join(follow_ups)]
-    return "\n".join(lines)
+    return "\n".join([*lines, "", note_lines(notices)] if notices else lines)

@@ -16,7 +16,6 @@ _PATH_FILTER: Json = {"type": "string", "description": "Filter by path pattern (
 _FORMAT: Json = {"type": "string", "enum": list(FORMATS), "description": "Output format"}
 _STRING: Json = {"type": "string"}
 _INTEGER: Json = {"type": "integer"}
-_LEFT_OUT: Json = {"type": "array", "items": _object({"path": _STRING, "reason": _STRING})}
 
 INDEX = _object(
     {
@@ -31,22 +30,14 @@ INDEX = _object(
 )
 INDEX_ANSWER = _object(
     {
-        "path": _STRING,
         "collection": _STRING,
         "files": _INTEGER,
         "chunks": _INTEGER,
-        "symbols": _INTEGER,
-        "edges": _INTEGER,
         "written": _INTEGER,
         "unchanged": _INTEGER,
-        "moved": _INTEGER,
         "removed": _INTEGER,
         "skipped": _INTEGER,
-        "skipped_reasons": _STRING,
-        "skipped_files": _LEFT_OUT,
-        "errors": _LEFT_OUT,
-        "errors_not_listed": _INTEGER,
-        "seconds": {"type": "number"},
+        "errors": {"type": "array", "items": _object({"path": _STRING, "reason": _STRING})},
         "notices": NOTICES,
     },
     ("files", "chunks", "errors"),
@@ -55,12 +46,10 @@ SEARCH_CODE = _object(
     {
         "query": {"type": "string", "description": "Natural language search query or code pattern"},
         "path": _PATH,
-        "limit": {"type": "integer", "default": 20, "minimum": 1, "maximum": 100},
+        "limit": {"type": "integer", "default": 20},
         "semantic_weight": {
             "type": "number",
             "default": 0.7,
-            "minimum": 0,
-            "maximum": 1,
             "description": "Weight for semantic search (0.0-1.0)",
         },
         "extensions": {"type": "string", "description": "Filter by file extensions (comma-separated)"},
@@ -75,7 +64,7 @@ SEARCH_DOCS = _object(
     {
         "query": {"type": "string", "description": "Natural language search query"},
         "path": _PATH,
-        "limit": {"type": "integer", "default": 10, "minimum": 1, "maximum": 50},
+        "limit": {"type": "integer", "default": 10},
         "path_filter": _PATH_FILTER,
         "format": _FORMAT,
     },
@@ -102,26 +91,9 @@ RESEARCH_ANSWER = _object(
         "depth": _INTEGER,
         "summary": _STRING,
         "answered_by": _STRING,
-        "findings": {
-            "type": "array",
-            "items": _object(
-                {
-                    "id": _STRING,
-                    "symbol": _STRING,
-                    "kind": _STRING,
-                    "path": _STRING,
-                    "start_line": _INTEGER,
-                    "end_line": _INTEGER,
-                    "relationship": _STRING,
-                    "hop": _INTEGER,
-                    "line": _INTEGER,
-                    "line_in": _STRING,
-                    "signature": _STRING,
-                }
-            ),
-        },
-        "sections": {"type": "object", "additionalProperties": {"type": "array", "items": _STRING}},
-        "graph": _object({"nodes": {"type": "array", "items": _STRING}, "edges": {"type": "array"}}),
+        "findings": {"type": "array", "items": {"type": "object"}},
+        "sections": {"type": "object"},
+        "graph": {"type": "object"},
         "mermaid": _STRING,
         "notices": NOTICES,
     },
@@ -144,13 +116,6 @@ SEARCH_ANSWER = _object(
                     "relevance_percent": {"type": "integer", "minimum": 0, "maximum": 100},
                     "kind": _STRING,
                     "symbols": {"type": "array", "items": _STRING},
-                    "signature": _STRING,
-                    "breadcrumb": _STRING,
-                    "doc_comment": _STRING,
-                    "stale": {"type": "boolean"},
-                    "indexed_at": _STRING,
-                    "part_of_lines": _STRING,
-                    "more": {"type": "array", "items": _STRING},
                     "content": _STRING,
                 },
                 ("path", "relevance_percent", "kind", "symbols", "content"),

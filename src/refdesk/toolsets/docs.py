@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
 from urllib.parse import quote, unquote
 
+from refdesk import tokens
 from refdesk.corpus import FILE_NAME, Corpus, docs_collections, read_metadata
 from refdesk.desk import Desk
 from refdesk.errors import ChunkNotFound, InvalidInput
@@ -14,10 +16,12 @@ from refdesk.fresh import stale_hits, stale_notes
 from refdesk.model import Document, Filters, Hit, Query, StoredChunk, metadata_text
 from refdesk.search import cursor
 from refdesk.search.hints import suggested_filters
+from refdesk.toolsets.budget import READ
 from refdesk.toolsets.contract import (
     ArgumentProblem,
     CallContext,
     Json,
+    Text,
     TextErrors,
     Tool,
     ToolAnswer,
@@ -103,9 +107,15 @@ class Docs:
             query = replace(query, offset=cursor.decode(given, query, self._desk.store.sequence()))
         page = self._desk.search(query)
         hits = [self._hit(hit) for hit in page.hits]
-        following = cursor.encode(query, page.state, query.offset + query.limit) if page.more else None
+        texts = [json.dumps(one, ensure_ascii=False) for one in hits]
+        kept = tokens.fitting(texts, self._desk.settings.max_answer_tokens)
+        has_more = page.more or kept < len(hits)
+        following = cursor.encode(query, page.state, query.offset + kept) if has_more else None
         hint = None if hits or query.offset else self._hint(query, chosen)
-        return _answer(hits, following, hint, (*page.notes, *stale_notes(page.hits, stale_hits(page.hits))))
+        left_out = [f"{len(hits) - kept} more hits: next_cursor leads to them"] if kept < len(hits) else []
+        shown = page.hits[:kept]
+        stale = stale_notes(shown, stale_hits(shown))
+        return _answer(hits[:kept], following, hint, (*page.notes, *stale, *left_out))
 
     def get(self, arguments: Json, context: CallContext) -> ToolAnswer:
         """The chunk and its neighbours, each under its delimiter."""
@@ -122,7 +132,12 @@ class Docs:
             raise ChunkNotFound(f"Chunk ID '{chunk_id}' not found.", "Use search_docs to discover valid chunk IDs.")
         reach = arguments.get("context", 0)
         shown = chunks[max(0, target - reach) : target + reach + 1]
-        return ToolAnswer.of_text("\n\n".join(self._delimited(one, chunks, target) for one in shown))
+        text = "\n\n".join(self._delimited(one, chunks, target) for one in shown)
+        size = tokens.count(text) if len(text) > READ else 0
+        answer = ToolAnswer.of_text(text)
+        return (
+            replace(answer, content=(Text(f"note: {size} tokens follow"), *answer.content)) if size > READ else answer
+        )
 
     def _delimited(self, one: StoredChunk, chunks: Sequence[StoredChunk], target: int) -> str:
         at = one.index

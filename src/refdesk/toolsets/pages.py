@@ -11,34 +11,33 @@ from refdesk.desk import Desk
 from refdesk.fresh import indexed_at, stale_hits, stale_notes
 from refdesk.model import Collection, Document, Hit, Query
 from refdesk.store.folder import CRAWL_FILE
-from refdesk.tokens import count
+from refdesk.tokens import count, fitting
+from refdesk.toolsets.budget import LISTED, shown
 from refdesk.toolsets.contract import CallContext, Json, RpcErrors, Text, Tool, ToolAnswer, ToolHints, Toolset
 from refdesk.toolsets.icons import icon
 from refdesk.toolsets.pages_filters import chosen, refuse_unknown
 from refdesk.toolsets.pages_parts import address_and_number, parts_of
 
-_PAGES_LISTED = 200  # in one answer: some 12k tokens
-_ANSWER_TOKENS = 22_000  # clients cut an answer at 25k: results beyond this are shown by an excerpt
+_PAGES_LISTED = 500  # in one answer, if they fit
 _READ_ON = 'Use qurio_read_page(url="...") to read the full content of any result.'
 
 _SEARCH: Json = {
     "type": "object",
     "properties": {
-        "query": {"type": "string", "minLength": 1, "description": "The search query."},
+        "query": {"type": "string"},
         "alpha": {
             "type": "number",
-            "minimum": 0.0,
-            "maximum": 1.0,
+            "minimum": 0,
+            "maximum": 1,
             "default": 0.5,
-            "description": "0.0 keyword only (error codes, IDs), 0.3 mostly keyword (function names), 0.5 hybrid, "
-            "1.0 vector (conceptual questions).",
+            "description": "0 keyword (error codes), 1 vector (concepts)",
         },
-        "limit": {"type": "integer", "minimum": 1, "maximum": 50, "default": 10, "description": "Max results."},
+        "limit": {"type": "integer", "minimum": 1, "maximum": 50, "default": 10},
         "source_id": {"type": "string", "description": "Filter results by source ID."},
         "filters": {
             "type": "object",
             "additionalProperties": {"type": "string"},
-            "description": "Metadata filters, e.g. type='code' (prose, code, api, config, cmd), language='go'.",
+            "description": "type='code', language='go'",
         },
     },
     "required": ["query"],
@@ -47,13 +46,13 @@ _SEARCH: Json = {
 _NOTHING: Json = {"type": "object", "properties": {}, "additionalProperties": False}
 _LIST: Json = {
     "type": "object",
-    "properties": {"source_id": {"type": "string", "minLength": 1, "description": "The ID of the source."}},
+    "properties": {"source_id": {"type": "string", "description": "The ID of the source."}},
     "required": ["source_id"],
     "additionalProperties": False,
 }
 _READ: Json = {
     "type": "object",
-    "properties": {"url": {"type": "string", "minLength": 1, "description": "The URL to fetch content for."}},
+    "properties": {"url": {"type": "string", "description": "The URL to fetch content for."}},
     "required": ["url"],
     "additionalProperties": False,
 }
@@ -129,9 +128,13 @@ class _Pages:
             return ToolAnswer.of_text("No results found.", notices=page.notes)
         ids = {one.name: one.id for one in self._desk.store.collections()}
         stale = stale_hits(page.hits)
-        return ToolAnswer.of_text(
-            _results(page.hits, ids, stale), notices=(*page.notes, *stale_notes(page.hits, stale))
-        )
+
+        def write(number: int, hit: Hit, is_whole: bool) -> str:
+            return _result(number, hit, ids, stale, is_whole)
+
+        results, cut = shown(page.hits, write, self._desk.settings.max_answer_tokens, "qurio_read_page has the pages")
+        old = stale_notes(page.hits[: len(results)], stale)
+        return ToolAnswer.of_text("\n\n---\n\n".join([*results, _READ_ON]), notices=(*page.notes, *old, *cut))
 
     def list_sources(self, arguments: Json, context: CallContext) -> ToolAnswer:
         listed = self._desk.store.collections()
@@ -139,10 +142,14 @@ class _Pages:
         if not listed:
             return ToolAnswer.of_text("No sources found.")
         lines = [f"- ID: {one.id}, Name: {one.name}, Type: {one.kind}{_about(one)}" for one in listed]
-        return ToolAnswer.of_text("\n".join([f"Sources ({len(listed)}):", *lines]))
+        kept = fitting(lines, LISTED)
+        left_out = [f"{len(lines) - kept} more sources: rag_list_collections names them"] if kept < len(lines) else []
+        return ToolAnswer.of_text("\n".join([f"Sources ({len(listed)}):", *lines[:kept]]), notices=left_out)
 
     def list_pages(self, arguments: Json, context: CallContext) -> ToolAnswer:
-        wanted, number = address_and_number(arguments["source_id"], "page")
+        if not arguments["source_id"].strip():
+            raise errors.InvalidInput("source_id must not be empty.", "qurio_list_sources lists them.")
+        wanted, start = address_and_number(arguments["source_id"], "offset", 0)
         source = self._source(wanted)
         total = self._desk.store.count_documents(source.name) if source else 0
         context.log.info("qurio_list_pages: %d pages", total)
@@ -150,20 +157,21 @@ class _Pages:
             return ToolAnswer((Text("No pages found for source."), Text(self._known_sources())))
         if not total:
             return ToolAnswer.of_text("No pages found for source.")
-        last = -(-total // _PAGES_LISTED)
-        if not 1 <= number <= last:
-            raise errors.InvalidInput(f"There is no #page={number}.", f"The list has {last}.")
-        start = (number - 1) * _PAGES_LISTED
+        if start >= total:
+            raise errors.InvalidInput(f"There is no #offset={start}.", f"The source has {total} pages.")
         listed = self._desk.store.documents(source.name, _PAGES_LISTED, start)
-        lines = [f"- ID: {one.id}, URL: {one.uri}" for one in listed]
-        shown = f"{start + 1}-{start + len(listed)} of {total}" if last > 1 else str(total)
-        answer = [f"Pages of {source.name} ({shown}):", *lines]
-        if number < last:
-            more = f'qurio_list_pages(source_id="{source.id}#page={number + 1}")'
-            answer.append(f"{total - start - len(listed)} more pages: use {more} to list the next ones.")
+        lines = [f"- ID: {one.id}, URL: {one.uri}{_titled(one)}" for one in listed]
+        following = start + fitting(lines, LISTED)
+        shown = str(total) if not start and following == total else f"{start + 1}-{following} of {total}"
+        answer = [f"Pages of {source.name} ({shown}):", *lines[: following - start]]
+        if following < total:
+            more = f'qurio_list_pages(source_id="{source.id}#offset={following}")'
+            answer.append(f"{total - following} more pages: use {more} to list the next ones.")
         return ToolAnswer.of_text("\n".join(answer))
 
     def read_page(self, arguments: Json, context: CallContext) -> ToolAnswer:
+        if not arguments["url"].strip():
+            raise errors.InvalidInput("url must not be empty.", "qurio_list_pages lists them.")
         url, number = address_and_number(arguments["url"], "part")
         document = self._document(url)
         if document is None:
@@ -202,31 +210,31 @@ class _Pages:
         return f"Known sources: {', '.join(known[:50])}." if known else "No sources found."
 
 
+def _titled(document: Document) -> str:
+    """The title, where it says more than the address."""
+    is_new = document.title and not document.uri.endswith(document.title)
+    return f"\n  Title: {' '.join(document.title.split())}" if is_new else ""
+
+
 def _about(collection: Collection) -> str:
     about = [part for part in (collection.root, collection.description) if part]
     return f" ({'; '.join(about)})" if about else ""
 
 
-def _results(hits: tuple[Hit, ...], ids: dict[str, str], stale: Container[int]) -> str:
-    shown: list[str] = []
-    used = 0
-    for number, hit in enumerate(hits, 1):
-        document, chunk = hit.stored.document, hit.stored.chunk
-        used += chunk.tokens or count(chunk.text)
-        whole = used <= _ANSWER_TOKENS
-        lines = [
-            f"Result {number}:",
-            f"Title: {document.title}",
-            f"Type: {chunk.type}",
-            f"Language: {chunk.language}",
-            f"SourceID: {ids.get(document.collection, document.collection)}",
-            f"URL: {document.uri}",
-            *([f"Stale: the file changed since {indexed_at(document)}"] if hit.stored.id in stale else []),
-            "Content:" if whole else "Content (an excerpt; the answer is long):",
-            chunk.text if whole else hit.snippet,
-        ]
-        shown.append("\n".join(lines))
-    return "\n\n---\n\n".join([*shown, _READ_ON])
+def _result(number: int, hit: Hit, ids: dict[str, str], stale: Container[int], is_whole: bool) -> str:
+    document, chunk = hit.stored.document, hit.stored.chunk
+    lines = [
+        f"Result {number}:",
+        f"Title: {document.title}",
+        f"Type: {chunk.type}",
+        f"Language: {chunk.language}",
+        f"SourceID: {ids.get(document.collection, document.collection)}",
+        f"URL: {document.uri}",
+        *([f"Stale: the file changed since {indexed_at(document)}"] if hit.stored.id in stale else []),
+        "Content:" if is_whole else "Content (an excerpt):",
+        chunk.text if is_whole else hit.snippet,
+    ]
+    return "\n".join(lines)
 
 
 def _part(url: str, parts: list[str], number: int) -> str:
@@ -234,5 +242,8 @@ def _part(url: str, parts: list[str], number: int) -> str:
         following = f'Use qurio_read_page(url="{url}#part={number + 1}") for the next part.'
     else:
         following = "This is the last part."
-    head = f"[Part {number} of {len(parts)} of {url}: the page is too long for one answer. {following}]"
+    size = sum(map(count, parts))
+    head = (
+        f"[Part {number} of {len(parts)} of {url}: the page has {size:,} tokens, too many for one answer. {following}]"
+    )
     return f"{head}\n\n{parts[number - 1]}"

@@ -5,23 +5,23 @@ from __future__ import annotations
 import re
 
 from refdesk.tokens import count
+from refdesk.toolsets.budget import READ
 
-WHOLE_TOKENS = 25_000  # what clients take in one answer
-_PART_TOKENS = 20_000
+_PART_TOKENS = 18_000  # clients cut an answer at 25,000
 _LONGEST_LINE = 20_000  # characters; a longer line is cut
 _HEADING = re.compile(r"#{1,6} ")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
-def address_and_number(text: str, mark: str) -> tuple[str, int]:
-    """The address before `#mark=N` and that N; 1 where there is none."""
+def address_and_number(text: str, mark: str, first: int = 1) -> tuple[str, int]:
+    """The address before `#mark=N` and that N; the first where there is none."""
     found = re.fullmatch(rf"(.*)#{mark}=(\d{{1,9}})", text.strip(), re.DOTALL)
-    return (found[1], int(found[2])) if found else (text.strip(), 1)
+    return (found[1], int(found[2])) if found else (text.strip(), first)
 
 
 def parts_of(text: str) -> list[str]:
     """The text in parts that joined give it again; cut before headings where that makes no part small."""
-    if count(text) <= WHOLE_TOKENS:
+    if count(text) <= READ:
         return [text]
     parts: list[str] = []
     part: list[str] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Container, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ from refdesk.fresh import indexed_at, stale_hits, stale_notes
 from refdesk.model import Batch, Filters, Hit, Query
 from refdesk.progress import Progress
 from refdesk.toolsets import rag_schemas as schemas
+from refdesk.toolsets.budget import LISTED, shown
 from refdesk.toolsets.contract import CallContext, CodedErrors, Json, Tool, ToolAnswer, ToolHints, Toolset
 from refdesk.toolsets.icons import icon
 from refdesk.toolsets.rag_near import without_near_duplicates
@@ -20,6 +22,7 @@ from refdesk.toolsets.rag_notices import Notices
 from refdesk.toolsets.rag_resources import resources, templates
 
 _NAMED = 5  # files left out of an ingest that the answer names
+_WHOLE = "rag://documents/{source} has them whole"
 _SPARE = 10  # further hits, for those that are nearly the same as a better one
 # The first class an error belongs to decides its code.
 _CODES: tuple[tuple[type[errors.RefdeskError], str], ...] = (
@@ -165,14 +168,15 @@ class _Rag:
         )
         hits, notes = self._hybrid(query) if hybrid else self._keywords(query)
         distinct, collapsed = without_near_duplicates(hits, text)
-        kept, left_out = _within(distinct[:top_k], self._desk.settings.rag_answer_tokens)
-        stale = stale_hits(kept)
-        results = [_result(rank, hit, stale) for rank, hit in enumerate(kept, 1)]
-        notices = [*notes, *stale_notes(kept, stale)]
+        stale = stale_hits(distinct[:top_k])
+
+        def write(rank: int, hit: Hit, is_whole: bool) -> Json:
+            return _result(rank, hit, stale, is_whole)
+
+        results, cut = shown(distinct[:top_k], write, self._desk.settings.max_answer_tokens, _WHOLE)
+        notices = [*notes, *stale_notes(distinct[: len(results)], stale), *cut]
         if collapsed:
             notices.append(f"{collapsed} results nearly the same as a better one are left out")
-        if left_out:
-            notices.append(f"{left_out} more results do not fit the answer's budget of tokens")
         answer = {"query": text, "total_results": len(results), "results": results}
         return ToolAnswer.of_json(answer, notices=notices)
 
@@ -195,6 +199,12 @@ class _Rag:
 
     def ingest(self, arguments: Json, context: CallContext) -> ToolAnswer:
         uri, name = arguments["uri"], arguments["collection"]
+        if self._desk.store.collection(name) is None:
+            known = ", ".join(one.name for one in self._desk.store.collections()[:_NAMED])
+            raise errors.CollectionNotFound(
+                f"Collection not found: {name}.",
+                f"Make it with rag_create_collection first{f', or use one of {known}' if known else ''}.",
+            )
         progress = Progress(
             report=lambda done, total, what: context.progress(done, total or None, what),
             cancelled=lambda: context.cancelled,
@@ -255,11 +265,15 @@ class _Rag:
             {"name": one.name, "description": one.description, "created_at": one.created_at}
             for one in self._desk.store.collections()
         ]
-        return ToolAnswer.of_json({"collections": listed, "total": len(listed)})
+        kept = _fitting(listed)
+        notices = [f"{len(listed) - kept} more: rag://collections has them all"] if kept < len(listed) else []
+        return ToolAnswer.of_json({"collections": listed[:kept], "total": len(listed)}, notices=notices)
 
     def list_documents(self, arguments: Json, context: CallContext) -> ToolAnswer:
         name = self._desk.collection(arguments["collection"]).name
         limit, offset = arguments.get("limit", 100), arguments.get("offset", 0)
+        if limit < 1 or offset < 0:
+            raise errors.InvalidInput("limit must be 1 or more and offset 0 or more.")
         listed = [
             {
                 "id": one.id,
@@ -270,16 +284,18 @@ class _Rag:
             }
             for one in self._desk.store.documents(name, limit, offset)
         ]
-        return ToolAnswer.of_json(
-            {
-                "collection": name,
-                "documents": listed,
-                "count": len(listed),
-                "offset": offset,
-                "limit": limit,
-                "total": self._desk.store.count_documents(name),
-            }
-        )
+        kept, total = _fitting(listed), self._desk.store.count_documents(name)
+        answer = {
+            "collection": name,
+            "documents": listed[:kept],
+            "count": kept,
+            "offset": offset,
+            "limit": limit,
+            "total": total,
+        }
+        following = offset + kept
+        notices = [f"{total - following} more: offset={following} lists the next ones"] if following < total else []
+        return ToolAnswer.of_json(answer, notices=notices if kept else [])
 
     def create_collection(self, arguments: Json, context: CallContext) -> ToolAnswer:
         created = self._desk.create_collection(arguments["name"], description=arguments.get("description", ""))
@@ -303,18 +319,24 @@ class _Rag:
         )
 
 
+def _fitting(listed: Sequence[Json]) -> int:
+    return tokens.fitting([json.dumps(one, ensure_ascii=False) for one in listed], LISTED)
+
+
 def _and_tell(answer: ToolAnswer, updated: tuple[str, ...], relisted: bool = False) -> ToolAnswer:
     return replace(answer, updated=updated, relisted=relisted)
 
 
-def _result(rank: int, hit: Hit, stale: Container[int]) -> Json:
-    chunk = hit.stored.chunk
+def _result(rank: int, hit: Hit, stale: Container[int], is_whole: bool) -> Json:
+    chunk, document = hit.stored.chunk, hit.stored.document
     return {
         "rank": rank,
         "score": round(hit.score, 4),
-        "source": hit.stored.document.id,
-        "collection": hit.stored.document.collection,
-        "content": chunk.text,
+        "source": document.id,
+        "uri": document.uri,
+        "title": chunk.title or document.title,
+        "collection": document.collection,
+        "content": chunk.text if is_whole else hit.snippet,
         "metadata": {
             **({"lines": chunk.lines} if chunk.lines else {}),
             **({"page": chunk.metadata["page"]} if chunk.kind == "page" else {}),
@@ -322,17 +344,6 @@ def _result(rank: int, hit: Hit, stale: Container[int]) -> Json:
             "chunk_index": hit.stored.index,
             "indexed_at": indexed_at(hit.stored.document),
             **({"stale": True} if hit.stored.id in stale else {}),
+            **({} if is_whole else {"excerpt": True}),
         },
     }
-
-
-def _within(hits: Sequence[Hit], budget: int) -> tuple[list[Hit], int]:
-    """The hits that fit the budget, best first, at least one; and how many do not."""
-    kept: list[Hit] = []
-    used = 0
-    for hit in hits:
-        used += hit.stored.chunk.tokens + 40
-        if budget and kept and used > budget:
-            break
-        kept.append(hit)
-    return kept, len(hits) - len(kept)

@@ -49,6 +49,8 @@ SEARCH_ANSWER = _object(
                     "rank": _number("Result rank (1-indexed)"),
                     "score": {"type": "number", "description": "Relevance score (higher is better)"},
                     "source": _text("Document ID"),
+                    "uri": _STRING,
+                    "title": _STRING,
                     "collection": _text("Collection name"),
                     "content": _text("Chunk content"),
                     "metadata": _object(
@@ -113,13 +115,14 @@ COLLECTIONS_ANSWER = _object(
             ),
         },
         "total": {"type": "integer"},
+        "notices": NOTICES,
     }
 )
 LIST = _object(
     {
         "collection": _text("Collection name"),
-        "limit": {**_number("Maximum documents to return"), "default": 100, "minimum": 1, "maximum": 1000},
-        "offset": {**_number("Pagination offset"), "default": 0, "minimum": 0},
+        "limit": {**_number("Maximum documents to return"), "default": 100, "maximum": 1000},
+        "offset": {**_number("Pagination offset"), "default": 0},
     },
     ("collection",),
 )
@@ -142,6 +145,7 @@ DOCUMENTS_ANSWER = _object(
         "offset": _number(),
         "limit": _number(),
         "total": _number(),
+        "notices": NOTICES,
     }
 )
 CREATE = _object(

@@ -26,7 +26,6 @@ ThinkerFor = Callable[[Sampler | None], Thinker]
 _TEXT: Json = {"type": "string"}
 _TEXTS: Json = {"type": "array", "items": _TEXT}
 _SHARE: Json = {"type": "number", "minimum": 0, "maximum": 1}
-_COUNT: Json = {"type": "integer", "minimum": 0}
 
 
 def _object(properties: Json, **more: object) -> Json:
@@ -51,25 +50,9 @@ _SEARCH_OUTPUT = _object(
         "search_time_ms": {"type": "number", "minimum": 0},
     }
 )
-_SKILL = _object(
-    {
-        "skill_id": _TEXT,
-        "title": _TEXT,
-        "version": {"type": "integer", "minimum": 1},
-        "problem": _TEXT,
-        "resolution_md": _TEXT,
-        "conditions": _TEXTS,
-        "keywords": _TEXTS,
-        "product_area": _TEXT,
-        "issue_type": _TEXT,
-        "confidence": _SHARE,
-        "times_used": _COUNT,
-        "times_confirmed": _COUNT,
-        "created_at": _TEXT,
-        "updated_at": _TEXT,
-    }
+_CREATE_OUTPUT = _object(
+    {"skill_id": _TEXT, "title": _TEXT, "skill": {"type": "object"}, "created": {"type": "boolean"}}
 )
-_CREATE_OUTPUT = _object({"skill_id": _TEXT, "title": _TEXT, "skill": _SKILL, "created": {"type": "boolean"}})
 _UPDATE_OUTPUT = _object(
     {"skill_id": _TEXT, "title": _TEXT, "changes": _TEXTS, "version": {"type": "integer", "minimum": 1}}
 )
@@ -84,20 +67,20 @@ def _input(properties: Json, *required: str) -> Json:
     }
 
 
-_SEARCH_INPUT = _input({"query": {**_TEXT, "description": "The issue in a sentence"}}, "query")
+_SEARCH_INPUT = _input({"query": _TEXT}, "query")
 _CREATE_INPUT = _input(
     {
-        "conversation": {**_TEXT, "description": "Full transcript"},
-        "resolution_confirmed": {"type": "boolean", "default": False, "description": "Did the customer confirm it?"},
-        "metadata": {"type": "object", "default": {}, "description": "product_area, issue_type, customer_segment"},
+        "conversation": _TEXT,
+        "resolution_confirmed": {"type": "boolean", "default": False},
+        "metadata": {"type": "object"},
     },
     "conversation",
 )
 _UPDATE_INPUT = _input(
     {
         "skill_id": _TEXT,
-        "conversation": {**_TEXT, "description": "Full transcript"},
-        "feedback": {**_TEXT, "default": "", "description": "What you changed and why"},
+        "conversation": _TEXT,
+        "feedback": _TEXT,
     },
     "skill_id",
     "conversation",
@@ -123,7 +106,7 @@ def skills_toolset(learner: Learner, thinker_for: ThinkerFor, close: Callable[[]
     search = tool(
         "search_skills",
         "Find a playbook",
-        "Find the playbook that solves a customer's issue, or nothing. Call it first.",
+        "Find the proven playbook for a support problem, or nothing.",
         tools.search,
         "search",
         input_schema=_SEARCH_INPUT,
@@ -132,7 +115,7 @@ def skills_toolset(learner: Learner, thinker_for: ThinkerFor, close: Callable[[]
     create = tool(
         "create_skill",
         "Learn a playbook",
-        "Make a playbook from a support conversation that was solved without one.",
+        "Learn a playbook from the transcript of a solved problem.",
         tools.create,
         "learn",
         input_schema=_CREATE_INPUT,
@@ -142,7 +125,7 @@ def skills_toolset(learner: Learner, thinker_for: ThinkerFor, close: Callable[[]
     update = tool(
         "update_skill",
         "Refine a playbook",
-        "Merge what differed in a conversation into the playbook that was used.",
+        "Merge a conversation's changes into the playbook it used.",
         tools.update,
         "add",
         input_schema=_UPDATE_INPUT,
@@ -178,7 +161,7 @@ class _Skills:
             arguments["conversation"],
             thinker,
             confirmed=arguments["resolution_confirmed"],
-            metadata=arguments["metadata"],
+            metadata=arguments.get("metadata"),
             report=_reporter(ctx, 2),
         )
         skill = created.skill
@@ -196,7 +179,7 @@ class _Skills:
             arguments["skill_id"],
             arguments["conversation"],
             thinker,
-            feedback=arguments["feedback"],
+            feedback=arguments.get("feedback", ""),
             report=_reporter(ctx, 2),
         )
         skill = updated.skill

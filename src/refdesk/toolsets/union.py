@@ -54,7 +54,7 @@ def _unite(docs: Tool, code: Tool, has_corpus: Callable[[], bool]) -> Tool:
     only_code = {key: _plain(of_code[key]) for key in _CODE_ONLY}
     return replace(
         docs,
-        description=f"{docs.description} With path, path_filter or format: the documentation in an indexed codebase.",
+        description=f"{docs.description} With path or format: docs in a codebase.",
         input_schema={**docs.input_schema, "properties": {**of_docs, **only_code}},
         output_schema=_either(docs.output_schema or {}, code.output_schema or {}),
         handler=handler,
@@ -64,8 +64,10 @@ def _unite(docs: Tool, code: Tool, has_corpus: Callable[[], bool]) -> Tool:
 
 
 def _plain(schema: Json) -> Json:
-    """Without its default: a path that was not given must not make a call one of code's."""
-    return {key: value for key, value in schema.items() if key != "default"}
+    """Without its default, as a path that was not given must not make a call one of code's, and unexplained:
+    search_code explains the same.
+    """
+    return {key: value for key, value in schema.items() if key not in ("default", "description")}
 
 
 def _either(one: Json, other: Json) -> Json:
@@ -75,7 +77,8 @@ def _either(one: Json, other: Json) -> Json:
         for key, schema in one["properties"].items()
         if key in other["properties"] and schema != other["properties"][key]
     }
-    return {"type": "object", "properties": {**one["properties"], **other["properties"], **shared}}
+    results = {"results": {"type": "array"}}  # search_code's schema says what is in them
+    return {"type": "object", "properties": {**one["properties"], **other["properties"], **shared, **results}}
 
 
 def _types(schema: Json) -> list[str]:
