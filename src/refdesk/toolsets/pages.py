@@ -30,7 +30,7 @@ _SEARCH: Json = {
             "minimum": 0,
             "maximum": 1,
             "default": 0.5,
-            "description": "0 keyword (error codes), 1 vector (concepts)",
+            "description": "0 keyword, 1 vector",
         },
         "limit": {"type": "integer", "minimum": 1, "maximum": 50, "default": 10},
         "source_id": {"type": "string", "description": "Filter results by source ID."},

@@ -72,7 +72,7 @@ _CREATE_INPUT = _input(
     {
         "conversation": _TEXT,
         "resolution_confirmed": {"type": "boolean", "default": False},
-        "metadata": {"type": "object"},
+        "metadata": {"type": "object", "default": {}},
     },
     "conversation",
 )
@@ -80,7 +80,7 @@ _UPDATE_INPUT = _input(
     {
         "skill_id": _TEXT,
         "conversation": _TEXT,
-        "feedback": _TEXT,
+        "feedback": {**_TEXT, "default": ""},
     },
     "skill_id",
     "conversation",
@@ -161,7 +161,7 @@ class _Skills:
             arguments["conversation"],
             thinker,
             confirmed=arguments["resolution_confirmed"],
-            metadata=arguments.get("metadata"),
+            metadata=arguments["metadata"],
             report=_reporter(ctx, 2),
         )
         skill = created.skill
@@ -179,7 +179,7 @@ class _Skills:
             arguments["skill_id"],
             arguments["conversation"],
             thinker,
-            feedback=arguments.get("feedback", ""),
+            feedback=arguments["feedback"],
             report=_reporter(ctx, 2),
         )
         skill = updated.skill
