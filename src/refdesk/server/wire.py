@@ -116,6 +116,7 @@ def tool_on_wire(tool: Tool, version: str) -> Json:
         inputSchema=tool.input_schema,
         outputSchema=tool.output_schema,
         annotations={
+            "title": tool.title,
             "readOnlyHint": tool.hints.read_only,
             "destructiveHint": tool.hints.destructive,
             "idempotentHint": tool.hints.idempotent,
@@ -123,7 +124,7 @@ def tool_on_wire(tool: Tool, version: str) -> Json:
         },
         icons=icons_on_wire(tool.icons),
     )
-    if version == "2025-11-25" and tool.task_support != "forbidden":
+    if version == "2025-11-25":
         listed["execution"] = {"taskSupport": tool.task_support}
     return listed
 
