@@ -434,10 +434,11 @@ def test_what_calls_gives_callers_and_their_callers(researched: tuple[Client, Pa
     answer = client.json("code_research", query="what calls PasswordLogin.authenticate()", path=str(root), depth=3)
     hops = {one["symbol"]: one["hop"] for one in answer["findings"]}
     assert hops == {"PasswordLogin.authenticate": 0, "SessionManager.openSession": 1, "launch": 2}
-    tree = answer["sections"]["callers"]
-    assert [len(line) - len(line.lstrip()) for line in tree] == [0, 2, 4]
-    assert "Sources/App/Session.swift:9" in tree[1]
-    assert answer["mermaid"].startswith("graph LR")
+    called = {one["symbol"]: (one["relationship"], one["path"], one["line"]) for one in answer["findings"]}
+    assert called["SessionManager.openSession"] == ("calls PasswordLogin.authenticate", "Sources/App/Session.swift", 9)
+    assert called["launch"][0] == "calls SessionManager.openSession"
+    drawn = client.json("code_research", query="draw what calls PasswordLogin.authenticate()", path=str(root))
+    assert drawn["mermaid"].startswith("graph LR")
     assert {edge["kind"] for edge in answer["graph"]["edges"]} == {"calls"}
     shallow = client.json("code_research", query="what calls PasswordLogin.authenticate()", path=str(root), depth=1)
     assert "launch" not in {one["symbol"] for one in shallow["findings"]}

@@ -423,7 +423,8 @@ def test_research_answers_as_the_tool_does(tmp_path: Path, shop: Path) -> None:
     run(library, "index", str(shop), "--name", "shop")
     for more in ((), ("--path", "shop"), ("--path", str(shop))):
         said = run(library, "research", "what calls handle_login", *more)
-        assert "is called from 1 caller: main [app/main.py:4]" in said.stdout
+        assert "handle_login [app/login.py:1-3] is called from 1 caller." in said.stdout
+        assert "  main (app/main.py:4) calls handle_login\n" in said.stdout
     told = json.loads(run(library, "research", "what calls handle_login", "--json").stdout)
     assert {one["symbol"] for one in told["findings"]} == {"handle_login", "main"}
 

@@ -41,6 +41,8 @@ class Answer:
     findings: dict[str, Finding] = field(default_factory=dict)
     relations: dict[tuple[str, str, str], Relation] = field(default_factory=dict)
     sections: dict[str, list[str]] = field(default_factory=dict)  # a focus's own view: title → lines
+    trees: set[str] = field(default_factory=set)  # sections that say what findings say
+    told: set[tuple[str, str, str]] = field(default_factory=set)  # the relations by which places were reached
     notes: list[str] = field(default_factory=list)
 
     def start(self, node: Node, note: str = "") -> bool:
@@ -66,6 +68,7 @@ class Answer:
         new, known = (edge.target, edge.source) if forward else (edge.source, edge.target)
         if new.id in self.findings:
             return None
+        self.told.add((edge.source.id, edge.target.id, edge.kind))
         self.findings[new.id] = Finding(
             node=new,
             relationship=f"{_way(edge.kind, forward)} {known.qualified or known.path}",

@@ -10,9 +10,14 @@ from itertools import product
 from typing import Any
 
 from refdesk import tokens
-from refdesk.graph import Node
 from refdesk.research.answer import Answer, Finding, Relation
 
+TREES = frozenset(["callers", "callees", "implementations", "users"])
+_DRAWING = re.compile(
+    r"\b(?:graph|diagram|draw(?:n|ing)?|mermaid|chart|flowchart|visuali[sz]e)\b", re.I
+)  # is asked for
+_DEEP = 3  # hops: who goes so far wants the graph
+_FEW = 700  # tokens of an answer that findings alone tell
 _DRAWN = 30
 _NOTES = 3
 _TOLD = 3  # definitions of one name
@@ -25,52 +30,82 @@ INSTEAD = {
 
 
 def told(answer: Answer, budget: int) -> dict[str, Any]:
-    """The answer as JSON: summary, findings, graph and Mermaid; what does not fit is left out, farthest first."""
+    """The answer as JSON, each fact once; what does not fit is left out, farthest first.
+
+    A question for callers, users or conforming types is told by findings alone where these are few. Else findings
+    tell the first hop, and a tree, whose lines take half as much, tells all.
+    """
     findings = sorted(answer.findings.values(), key=lambda one: one.hop)
-    kept, with_signatures = len(findings), True
-    while True:
-        body = _body(answer, findings[:kept], budget // 2, with_signatures=with_signatures)
-        if left := len(findings) - kept:
-            body["left_out"] = f"{left} places left out to keep the answer short; ask with a smaller depth or a name."
-        if not budget or tokens.count(json.dumps(body, ensure_ascii=False)) <= budget or kept <= 5:
+    if answer.intent in TREES and not answer.focus:
+        body = _body(answer, findings, 0, lean=True)
+        if _size(body) <= _FEW or not budget:
             return body
-        kept -= max(1, kept // 5) if not with_signatures else 0
-        with_signatures = False
+        near, for_sections = [one for one in findings if one.hop < 2], 3 * budget // 4
+    else:
+        near, for_sections = findings, budget // 2
+    kept, lean = len(near), near is not findings
+    while True:
+        body = _body(answer, near[:kept], for_sections, lean=lean, with_trees=True)
+        if left := len(near) - kept:
+            whole = answer.trees and not any(line.startswith("… ") for line in body["sections"][min(answer.trees)])
+            where = "are told in the tree alone" if whole else "are left out"
+            body["left_out"] = f"{left} places {where} to keep the answer short; ask with a smaller depth or a name."
+        if not budget or _size(body) <= budget or kept <= 5:
+            return body
+        kept -= max(1, kept // 5) if lean else 0
+        lean = True
 
 
-def _body(answer: Answer, findings: list[Finding], for_sections: int, *, with_signatures: bool) -> dict[str, Any]:
+def _size(body: Mapping[str, Any]) -> int:
+    return tokens.count(json.dumps(body, ensure_ascii=False))
+
+
+def _body(
+    answer: Answer, findings: list[Finding], for_sections: int, *, lean: bool, with_trees: bool = False
+) -> dict[str, Any]:
     """The same short names stand for the places in the findings, the graph and the drawing."""
     names = {one.node.id: f"n{number}" for number, one in enumerate(findings)}
     relations = [one for one in answer.relations.values() if one.source.id in names and one.target.id in names]
+    is_drawn = _DRAWING.search(answer.question) is not None
+    is_mapped = is_drawn or bool(answer.focus) or answer.depth >= _DEEP
+    if not is_mapped and with_trees and answer.trees:  # which tell all
+        relations = []
+    elif not is_mapped:  # those that no finding tells
+        relations = [one for one in relations if (one.source.id, one.target.id, one.kind) not in answer.told]
+    sections = {title: lines for title, lines in answer.sections.items() if lines}
+    if not with_trees:
+        sections = {title: lines for title, lines in sections.items() if title not in answer.trees}
     body: dict[str, Any] = {
         "query": answer.question,
         "intent": answer.intent,
-        "focus": answer.focus or None,
+        "focus": answer.focus,
         "depth": answer.depth,
         "summary": summary(answer, list(answer.findings.values())),  # counts what is left out too
-        "sections": {title: _some(lines, for_sections) for title, lines in answer.sections.items() if lines},
+        "sections": {title: _some(lines, for_sections) for title, lines in sections.items()},
         "findings": [
-            {"id": names[one.node.id], **_finding(one, with_signature=with_signatures and one.hop < 2)}
-            for one in findings
+            {**({"id": names[one.node.id]} if relations else {}), **_finding(one, lean=lean)} for one in findings
         ],
         "graph": {
-            "nodes": list(names.values()),
-            "edges": [
-                {
-                    "from": names[one.source.id],
-                    "to": names[one.target.id],
-                    "kind": one.kind,
-                    "line": one.line,
-                    "confidence": round(one.confidence, 2),
-                }
-                for one in relations
-            ],
-        },
-        "mermaid": mermaid(relations[:_DRAWN], names),
+            **({"nodes": list(names.values())} if is_mapped else {}),
+            "edges": [_edge(one, names) for one in relations],
+        }
+        if relations
+        else None,
+        "mermaid": mermaid(relations[:_DRAWN], names) if is_drawn else "",
     }
     if answer.notes:
         body["notes"] = answer.notes[:_NOTES]
-    return body
+    return {key: value for key, value in body.items() if value or key == "findings"}
+
+
+def _edge(one: Relation, names: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        "from": names[one.source.id],
+        "to": names[one.target.id],
+        "kind": one.kind,
+        "line": one.line,
+        "confidence": round(one.confidence, 2),
+    }
 
 
 def _some(lines: list[str], budget: int) -> list[str]:
@@ -83,7 +118,7 @@ def _some(lines: list[str], budget: int) -> list[str]:
     return lines
 
 
-def _finding(one: Finding, *, with_signature: bool) -> dict[str, Any]:
+def _finding(one: Finding, *, lean: bool) -> dict[str, Any]:
     shown: dict[str, Any] = {
         "symbol": one.node.qualified or one.node.path,
         "kind": one.node.kind,
@@ -94,9 +129,12 @@ def _finding(one: Finding, *, with_signature: bool) -> dict[str, Any]:
         "hop": one.hop,
         "line": one.line,
     }
+    if lean:  # where a relation stands matters; of a place farther off no more
+        for key in ("kind", "start_line", "end_line") if one.hop > 1 else ("kind",) if one.hop else ():
+            del shown[key]
     if one.path != one.node.path:
         shown["line_in"] = one.path  # a call stands in the caller's file
-    if one.node.signature and with_signature:
+    if one.node.signature and one.hop < (1 if lean else 2):
         shown["signature"] = one.node.signature[:160]
     return shown
 
@@ -129,36 +167,32 @@ def summary(answer: Answer, findings: list[Finding]) -> str:
 
 
 def _counted(answer: Answer, starts: list[Finding], verbs: Mapping[str, str]) -> str:
-    """For each of the definitions that were asked about, how many there are and the first of them."""
+    """For each of the definitions that were asked about, how many there are; findings tell which."""
     sentences: list[str] = []
     for start, (verb, what) in product(starts, verbs.items()):
         reached = _reached(answer, start, verb)
         if not reached:
             continue
-        shown = 6 if len(starts) == 1 else 3
-        listed = ", ".join(f"{node.qualified or node.path} [{path}:{line}]" for node, path, line in reached[:shown])
-        more = f" and {len(reached) - shown} more" if len(reached) > shown else ""
-        plural = "s" if len(reached) > 1 else ""
-        sentences.append(f"{_named(start)} {verb} {len(reached)} {what}{plural}: {listed}{more}.")
+        sentences.append(f"{_named(start)} {verb} {reached} {what}{'s' if reached > 1 else ''}.")
     if not sentences:
         return f"{_named(starts[0])} has no {next(iter(verbs.values()))} in the index."
     if len(sentences) > _TOLD:
         others = len(sentences) - _TOLD
-        sentences[_TOLD:] = [f"{others} more definition{'s' if others > 1 else ''} of that name: see the tree."]
+        sentences[_TOLD:] = [f"{others} more definition{'s' if others > 1 else ''} of that name: see the findings."]
     farther = sum(one.hop > 1 for one in answer.findings.values())
     if farther:
         sentences.append(f"Behind these, {farther} more within {answer.depth} hops.")
     return " ".join(sentences)
 
 
-def _reached(answer: Answer, start: Finding, verb: str) -> list[tuple[Node, str, int]]:
-    """What is related to the definition, each once, with the place of the relation."""
-    found: dict[str, tuple[Node, str, int]] = {}
+def _reached(answer: Answer, start: Finding, verb: str) -> int:
+    """How many places are related to the definition."""
+    found = set()
     for one in answer.relations.values():
         near, far = (one.source, one.target) if verb == "calls" else (one.target, one.source)
         if near.id == start.node.id and _tells(verb, one.kind):
-            found.setdefault(far.id, (far, one.source.path, one.line))
-    return list(found.values())
+            found.add(far.id)
+    return len(found)
 
 
 def _tells(verb: str, kind: str) -> bool:

@@ -25,6 +25,7 @@ def add_views(answer: Answer, graph: Graph, focus: str | None) -> None:
         kinds = {one.kind for one in answer.relations.values()}
         title = _ALONE.get(next(iter(kinds)), "") if len(kinds) == 1 else ""
         answer.sections[title or _TREES[answer.intent]] = _tree(answer)
+        answer.trees.add(title or _TREES[answer.intent])
     if focus == "architecture":
         answer.sections["codebase"] = _folders(graph)
         _architecture(answer)
@@ -34,6 +35,8 @@ def add_views(answer: Answer, graph: Graph, focus: str | None) -> None:
         _patterns(answer)
     elif focus == "flow" or (focus is None and answer.intent == "callees"):
         answer.sections["call chains"] = _chains(answer)
+        if focus is None:
+            answer.trees.add("call chains")
 
 
 def _tree(answer: Answer) -> list[str]:

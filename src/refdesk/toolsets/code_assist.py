@@ -80,7 +80,8 @@ def retell(question: str, body: dict[str, Any], llm: Llm | None) -> tuple[str, s
     """The summary of a research, by the model where one is set, and who wrote it."""
     if llm is None or llm.name == "local":
         return body["summary"], LOCAL
-    facts = json.dumps({key: body[key] for key in ("summary", "findings", "sections")}, ensure_ascii=False)[:12_000]
+    told = {key: body[key] for key in ("summary", "findings", "sections") if key in body}
+    facts = json.dumps(told, ensure_ascii=False)[:12_000]
     prompt = (
         "Answer the question about a codebase from the findings in at most six sentences, citing [path:lines]."
         f"\nQuestion: {question[:2000]}\n{_FENCED.format(facts)}"

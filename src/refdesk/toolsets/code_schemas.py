@@ -87,7 +87,7 @@ RESEARCH_ANSWER = _object(
     {
         "query": _STRING,
         "intent": _STRING,
-        "focus": {"type": ["string", "null"]},
+        "focus": _STRING,
         "depth": _INTEGER,
         "summary": _STRING,
         "answered_by": _STRING,
@@ -97,7 +97,7 @@ RESEARCH_ANSWER = _object(
         "mermaid": _STRING,
         "notices": NOTICES,
     },
-    ("query", "summary", "findings", "graph"),
+    ("query", "summary", "findings"),
 )
 SEARCH_ANSWER = _object(
     {
