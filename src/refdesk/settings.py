@@ -91,6 +91,35 @@ _VENDOR_VARIABLES: Mapping[str, tuple[str, ...]] = {
 }
 
 
+# A refdesk.toml that merely lies in the folder may have come with somebody else's repository: it can't open anything.
+_FOR_OPERATORS = frozenset(
+    [
+        "allow_roots",
+        "allow_hosts",
+        "allow_secrets",
+        "embedder",
+        "embedder_url",
+        "embedder_model",
+        "embedder_path",
+        "embedder_key",
+        "transport",
+        "host",
+        "port",
+        "processes",
+        "auth_token",
+        "oauth_issuer",
+        "oauth_audience",
+        "oauth_scopes",
+        "http_hosts",
+        "http_origins",
+        "public_url",
+        "llm",
+        "llm_small_model",
+        "llm_large_model",
+    ]
+)
+
+
 def load(
     flags: Mapping[str, Any] | None = None,
     environ: Mapping[str, str] | None = None,
@@ -100,7 +129,7 @@ def load(
     environ = os.environ if environ is None else environ
     cwd = Path.cwd() if cwd is None else cwd
     given = {key: value for key, value in (flags or {}).items() if value not in (None, ())}
-    values = {**_from_toml(_toml_file(environ, cwd)), **_from_environ(environ), **given}
+    values = {**_from_file(environ, cwd), **_from_environ(environ), **given}
     hints = get_type_hints(Settings)
     coerced = {key: _coerce(key, value, hints[key]) for key, value in values.items()}
     library = coerced.get("library") or _default_library(cwd)
@@ -117,17 +146,24 @@ def _default_library(cwd: Path) -> Path:
     return Path(platformdirs.user_data_dir("refdesk", appauthor=False))
 
 
-def _toml_file(environ: Mapping[str, str], cwd: Path) -> Path | None:
+def _from_file(environ: Mapping[str, str], cwd: Path) -> dict[str, Any]:
+    """What the file that REFDESK_CONFIG names sets, else the first one in this folder or a parent."""
     if named := environ.get(_PREFIX + "CONFIG"):
         if not Path(named).is_file():
             raise SettingsError(f"REFDESK_CONFIG names {named}, which is not a file.", "Correct or unset it.")
-        return Path(named)
-    return next((f for folder in (cwd, *cwd.parents) if (f := folder / _CONFIG).is_file()), None)
+        return _from_toml(Path(named))
+    file = next((f for folder in (cwd, *cwd.parents) if (f := folder / _CONFIG).is_file()), None)
+    values = _from_toml(file) if file else {}
+    outside = "library" in values and file and not values["library"].resolve().is_relative_to(file.parent.resolve())
+    if refused := sorted(_FOR_OPERATORS & values.keys()) + ["library"] * bool(outside):
+        raise SettingsError(
+            f"{file} sets {', '.join(refused)}, which a file found in a folder may not: it could be anybody's.",
+            f"Set REFDESK_CONFIG={file} if it is yours, or use flags or REFDESK_… variables.",
+        )
+    return values
 
 
-def _from_toml(file: Path | None) -> dict[str, Any]:
-    if file is None:
-        return {}
+def _from_toml(file: Path) -> dict[str, Any]:
     import tomllib
 
     try:

@@ -258,10 +258,13 @@ def test_without_an_embedder_answers_say_so(tmp_path: Path, shop: Path) -> None:
     assert answer["notes"] == ["keywords only: no embedder is set"]
 
 
-def test_words_alone_are_searched_also_where_the_embedder_can_not_be_had(tmp_path: Path, shop: Path) -> None:
+def test_words_alone_are_searched_also_where_the_embedder_can_not_be_had(
+    tmp_path: Path, shop: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     library = tmp_path / "library"
     run(library, "index", str(shop), "--name", "shop")
-    (tmp_path / "refdesk.toml").write_text('embedder = "onnx"\nembedder_path = "no/such/model"\n')
+    monkeypatch.setenv("REFDESK_EMBEDDER", "onnx")
+    monkeypatch.setenv("REFDESK_EMBEDDER_PATH", "no/such/model")
     said = run(library, "search", "charge", code=6, cwd=tmp_path).stderr
     assert "no/such/model" in said
     for option in (("--alpha", "0"), ("--exact",)):

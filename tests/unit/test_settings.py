@@ -8,7 +8,8 @@ from refdesk.settings import load
 
 def test_flags_beat_the_environment_beats_the_file_beats_defaults(tmp_path: Path) -> None:
     (tmp_path / "refdesk.toml").write_text('port = 1\nhost = "file"\nworkers = 3\n')
-    settings = load({"port": 3, "host": None}, {"REFDESK_PORT": "2", "REFDESK_HOST": "env"}, tmp_path)
+    environ = {"REFDESK_CONFIG": str(tmp_path / "refdesk.toml"), "REFDESK_PORT": "2", "REFDESK_HOST": "env"}
+    settings = load({"port": 3, "host": None}, environ, tmp_path)
     assert (settings.port, settings.host, settings.workers, settings.lock_timeout_s) == (3, "env", 3, 30.0)
 
 
@@ -29,6 +30,18 @@ def test_a_library_in_the_file_is_relative_to_the_file(tmp_path: Path) -> None:
     inner = tmp_path / "inner"
     inner.mkdir()
     assert load({}, {}, inner).library == tmp_path / "lib"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['allow_roots = ["/"]', 'embedder = "remote"', 'embedder_url = "https://a.example"', 'host = "0.0.0.0"',
+     'allow_hosts = ["a"]', 'library = "/tmp"', 'library = "../x"'],
+)  # fmt: skip
+def test_a_file_that_was_merely_found_opens_nothing(tmp_path: Path, line: str) -> None:
+    (tmp_path / "refdesk.toml").write_text(line + "\n")
+    with pytest.raises(SettingsError, match=r"anybody's.*REFDESK_CONFIG"):
+        load({}, {}, tmp_path)
+    load({}, {"REFDESK_CONFIG": str(tmp_path / "refdesk.toml")}, tmp_path)
 
 
 @pytest.mark.parametrize("where", ["file", "environment"])
