@@ -1,97 +1,195 @@
-"""Does the engine say when it has nothing?  Queries that a library answers, and foreign ones that it cannot.
+"""Does the engine say when it has nothing, or nothing for certain?  Queries that are answered, and foreign ones.
 
-python -m bench.abstention [--sets python code docs authored] [--libraries FOLDER] [--json FILE]
+python -m bench.abstention [--half report|tune] [--library FOLDER] [--show] [--json FILE]
 
-Relevant queries are those of bench.quality's reported halves, everyday questions those of training/foreign.txt;
-nothing was learned from either.  Each is asked of the whole library and of one package of it.
+Each of the smaller packages of bench.quality's sets is a collection, three files of one are a small collection, and the
+packages of bench.authored are collections as they are.  Good questions are asked as they are, misspelt, and a word of
+them alone; foreign ones are those of other packages, everyday questions and gibberish.  training/confidence.py learned
+from the tuning half; the reported half shares no package and no everyday question with it.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+import re
+import shutil
+import string
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from bench import authored, corpora, metrics, sets, tables
-from bench.quality import indexed
-from bench.sets import KnownItems
+from bench.sets import Asked
+from bench.spelling import misspell
+from refdesk.app import open_desk
 from refdesk.desk import Desk
-from refdesk.model import Filters, Query
+from refdesk.model import Filters, Page, Query, StoredChunk
+from refdesk.settings import Settings
 
-FOREIGN = corpora.HELDOUT.parent / "foreign.txt"
-MOST = 300  # queries of each kind asked of one package
-FLOORS = {"relevant": 0.98, "everyday": 0.95}
+FOREIGN = {half: corpora.HELDOUT.parent / f"foreign{end}.txt" for half, end in (("report", ""), ("tune", "_tuning"))}
+PER_SET = 7  # packages, the smallest ones
+SMALL = 3  # files of a small collection
+MOST = 500  # good questions
+SEVERAL = 4  # collections asked at once
+FLOORS: dict[str, tuple[float | None, float | None]] = {  # hidden, hidden or weak: at most for good ones, else at least
+    "good": (0.005, 0.1),
+    "gibberish": (0.98, None),
+    "everyday": (None, 0.98),
+    "other package": (None, 0.7),
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """Whether a query was answered, and how near the nearest passage was."""
+class Question:
+    """A query, where it is asked, of what group it is, and what answers it if anything does."""
 
-    set: str
+    group: str
     where: str
-    what: str
-    answered: bool
+    text: str
+    collections: tuple[str, ...]
+    answer: Callable[[StoredChunk], bool] | None = None
 
 
-def ask(desk: Desk, known: KnownItems, foreign: Sequence[str]) -> Iterator[Outcome]:
-    """Every query of the set's reported half and every foreign one."""
-    pick = random.Random(known.name)
-    packages = sorted({one.package for one in known.report})
-    own = list(known.report)
-    asked = [("whole library", "relevant", one.query, "") for one in own]
-    asked += [("whole library", "everyday", text, "") for text in foreign]
-    asked += [("package", "everyday", text, pick.choice(packages)) for text in foreign]
-    for one in pick.sample(own, min(MOST, len(own))):
-        other = pick.choice([package for package in packages if package != one.package])
-        asked.append(("package", "relevant", one.query, one.package))
-        asked.append(("package", "of another package", one.query, other))
-    for where, what, text, package in asked:
-        filters = Filters(paths=(package,)) if package else Filters()
-        hits = desk.engine.search(Query(text=text, filters=filters, limit=3)).hits
-        yield Outcome(known.name, where, what, bool(hits))
+@contextmanager
+def packages(half: str, cache: Path, library: Path | None) -> Iterator[tuple[Desk, dict[str, list[Asked]]]]:
+    """A library with a collection for each package of the half, and the questions that each answers."""
+    with tempfile.TemporaryDirectory(prefix="refdesk-bench-") as scratch:
+        home = library or Path(scratch)
+        with open_desk(Settings(library=home / half, embedder="static")) as desk:
+            found: dict[str, list[Asked]] = {}
+            every = [sets.known_items(name, cache) for name in sets.NAMES]
+            every += [authored.known_items(cache)] if half == "report" else []
+            for known in every:
+                items: Sequence[Asked] = known.report if half == "report" else known.tune
+                names = sorted({one.package for one in items}, key=lambda name: (_size(known.folder / name), name))
+                for name in names[:PER_SET]:
+                    own = [one for one in items if one.package == name]
+                    collection = re.sub(r"\W+", "-", f"{known.name}-{name}")
+                    desk.index(known.folder / name, sets.KINDS[known.name], name=collection)
+                    found[collection] = own
+                small = [one for one in items if one.package == names[0]][:SMALL]
+                if known.name in sets.NAMES:
+                    found[f"{known.name}-small"] = small
+                    _index_files(desk, known.folder, small, f"{known.name}-small", home / "files" / half / known.name)
+            yield desk, found
 
 
-def rows(outcomes: Sequence[Outcome]) -> list[tables.Row]:
-    """Kept shares of relevant queries and dropped shares of foreign ones, for each place and kind."""
+def _index_files(desk: Desk, folder: Path, items: Sequence[Asked], name: str, target: Path) -> None:
+    """A collection of nothing but the files that answer these."""
+    shutil.rmtree(target, ignore_errors=True)
+    for path in {item.path for item in items if isinstance(item, sets.Item)}:
+        (target / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(folder / path, target / path)
+    desk.index(target, "docs" if name.startswith("docs") else "code", name=name)
+
+
+def _size(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
+
+
+def questions(desk: Desk, by_collection: dict[str, list[Asked]], half: str) -> Iterator[Question]:
+    """All of them, the same every time."""
+    pick = random.Random(half)
+    names = sorted(by_collection)
+    good = [(name, item) for name in names for item in by_collection[name]]
+    for at, (name, item) in enumerate(pick.sample(good, min(MOST, len(good)))):
+        met = _answer(item, name)
+        others = pick.sample([other for other in names if other != name and "small" not in other], SEVERAL)
+        where = "small collection" if name.endswith("small") else "collection"
+        yield Question("good", where, item.query, (name,), met)
+        yield Question("other package", "collection", item.query, (others[0],))
+        if at % 3 == 0:
+            yield Question("good", "several collections", item.query, (name, *others[1:]), met)
+            yield Question("gibberish", "collection", gibberish(pick), (pick.choice(names),))
+        if at % 3 == 1:
+            yield Question("good", "all collections", item.query, tuple(names), met)
+            if (misspelt := misspell(item.query, 1, desk, pick)) is not None:
+                yield Question("misspelt", where, misspelt, (name,), met)
+        if at % 3 == 2 and (words := re.findall(r"[A-Za-z]{5,}", item.query)):
+            yield Question("one word", where, pick.choice(words).lower(), (name,))
+    for text in FOREIGN[half].read_text(encoding="utf-8").splitlines():
+        yield Question("everyday", "collection", text, (pick.choice(names),))
+        yield Question("everyday", "several collections", text, tuple(pick.sample(names, SEVERAL)))
+        yield Question("everyday", "all collections", text, tuple(names))
+
+
+def _answer(item: Asked, collection: str) -> Callable[[StoredChunk], bool]:
+    """Whether a passage of that collection, whose paths lack the package, answers the item."""
+
+    def met(stored: StoredChunk) -> bool:
+        document = stored.document
+        path = document.path if collection.endswith("small") else f"{item.package}/{document.path}"
+        if document.collection != collection:
+            return False
+        return item.is_met_by(replace(stored, document=replace(document, path=path)))
+
+    return met
+
+
+def gibberish(pick: random.Random) -> str:
+    """One to three words of keys that were hit at random, lie side by side or are held down."""
+    made = []
+    for _ in range(pick.choice((1, 1, 1, 2, 3))):
+        keys = pick.choice((string.ascii_lowercase, "asdfghjkl", pick.choice("qzxjvkw") + pick.choice("qzxjvkwp")))
+        made.append("".join(pick.choice(keys) for _ in range(pick.randint(5, 10))))
+    return " ".join(made)
+
+
+def ask(desk: Desk, question: Question) -> Page:
+    return desk.engine.search(Query(text=question.text, filters=Filters(collections=question.collections)))
+
+
+def rows(asked: Sequence[tuple[Question, Page]]) -> list[tables.Row]:
+    """Of each group, in each place, how many pages are hidden and how many are hidden or weak."""
+    parts: dict[tuple[str, str], list[tuple[bool, bool]]] = {}
+    for one, page in asked:
+        for where in ("anywhere", one.where):
+            parts.setdefault((one.group, where), []).append((not page.hits, not page.hits or page.weak))
     found = []
-    for where in ("whole library", "package"):
-        for what in ("relevant", "everyday", "of another package"):
-            own = [one for one in outcomes if (one.where, one.what) == (where, what)]
-            if not own:
-                continue
-            good = [float(one.answered == (what == "relevant")) for one in own]
-            share = metrics.estimate(good)
+    for group, where in sorted(parts):
+        own = parts[group, where]
+        for label, at in (("hidden", 0), ("hidden or weak", 1)):
+            share = metrics.estimate([float(one[at]) for one in own])
+            floor = FLOORS.get(group, (None, None))[at] if where == "anywhere" else None
             told = f"95% {share.low:.3f} to {share.high:.3f}, {len(own)} queries"
-            each = [f"{name} {_share(own, name, what):.3f}" for name in dict.fromkeys(one.set for one in own)]
-            verb = "kept" if what == "relevant" else "dropped"
-            floor = FLOORS.get(what) if where == "whole library" else None
-            label = f"{what} queries {verb}, asked of a {where}"
-            found.append(tables.Row(label, share.mean, "", floor, at_least=True, note=f"{told}; {', '.join(each)}"))
+            what = f"{group}, {where}: {label}"
+            found.append(tables.Row(what, share.mean, "", floor, at_least=group != "good", note=told))
     return found
 
 
-def _share(own: Sequence[Outcome], name: str, what: str) -> float:
-    good = [one.answered == (what == "relevant") for one in own if one.set == name]
-    return sum(good) / len(good)
+def calibration(asked: Sequence[tuple[Question, Page]]) -> list[tables.Row]:
+    """Of first hits by their score, how many are right."""
+    known = [(page.hits[0], one.answer) for one, page in asked if page.hits and (one.answer or one.group != "one word")]
+    found = []
+    for low, high in ((0.0, 0.2), (0.2, 0.4), (0.4, 0.6), (0.6, 0.8), (0.8, 0.9), (0.9, 1.01)):
+        own = [(hit, met) for hit, met in known if low <= hit.score < high]
+        if own:
+            right = sum(met is not None and met(hit.stored) for hit, met in own) / len(own)
+            mean = sum(hit.score for hit, _ in own) / len(own)
+            found.append(tables.Row(f"first hits right at {low} to {min(high, 1.0)}", right, "",
+                                    note=f"mean score {mean:.3f}, {len(own)} queries"))  # fmt: skip
+    return found
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--sets", nargs="*", default=[*sets.NAMES, "authored"], choices=[*sets.NAMES, "authored"])
-    options.add_argument("--libraries", type=Path, help="where indexed sets are kept, to save time")
+    options.add_argument("--half", default="report", choices=["report", "tune"])
+    options.add_argument("--library", type=Path, help="where what was indexed is kept, to save time")
+    options.add_argument("--show", action="store_true", help="good questions that are hidden or weak, others shown")
     options.add_argument("--cache", type=Path, default=corpora.DEFAULT_CACHE)
     options.add_argument("--json", type=Path)
     given = options.parse_args()
-    foreign = FOREIGN.read_text(encoding="utf-8").splitlines()
-    outcomes: list[Outcome] = []
-    for name in given.sets:
-        known = authored.known_items(given.cache) if name == "authored" else sets.known_items(name, given.cache)
-        with indexed(known, "static", given.libraries) as desk:
-            outcomes += ask(desk, known, foreign)
-        print(f"{name}: asked", flush=True)
-    told = rows(outcomes)
+    with packages(given.half, given.cache, given.library) as (desk, by_collection):
+        asked = [(one, ask(desk, one)) for one in questions(desk, by_collection, given.half)]
+    if given.show:
+        for one, page in asked:
+            is_good = one.group in ("good", "misspelt", "one word")
+            if (not page.hits or page.weak) == is_good:
+                print(f"{one.group}: {one.text!r} of {one.collections[0]}: {page.confidence} {page.notes[:1]}")
+    told = [*rows(asked), *calibration(asked)]
     print(tables.show_rows("abstention", told))
     print("kept in", tables.keep("abstention", {"rows": [asdict(row) for row in told]}, given.json))
 

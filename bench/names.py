@@ -16,6 +16,7 @@ import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 
@@ -24,7 +25,7 @@ from bench.sets import TEST
 from refdesk import analyse
 from refdesk.app import open_desk
 from refdesk.desk import Desk
-from refdesk.model import Document, Filters, Hit, Query, Symbol
+from refdesk.model import Document, Filters, Query, StoredChunk, Symbol
 from refdesk.settings import Settings
 
 FLOOR = 0.97
@@ -63,12 +64,12 @@ class Asked:
     path: str
     symbol: Symbol
 
-    def is_met_by(self, hit: Hit) -> bool:
-        """Whether the hit defines the symbol and shows its first line."""
-        chunk = hit.stored.chunk
+    def is_met_by(self, stored: StoredChunk) -> bool:
+        """Whether the passage defines the symbol and shows its first line."""
+        chunk = stored.chunk
         named = any(one.rpartition(".")[2] == self.symbol.name for one in (*chunk.symbols, chunk.title))
         shown = chunk.start_line <= self.symbol.start_line <= chunk.end_line
-        return hit.stored.document.path == self.path and named and shown
+        return stored.document.path == self.path and named and shown
 
 
 def names(desk: Desk, package: str) -> Iterator[Asked]:
@@ -143,7 +144,7 @@ def _half(path: str) -> str:
 def rank(desk: Desk, one: Asked) -> int | None:
     """The place of the first hit that meets it, among ten."""
     hits = desk.engine.search(Query(text=one.query, filters=Filters(collections=(one.package,)))).hits
-    return next((place for place, hit in enumerate(hits, 1) if one.is_met_by(hit)), None)
+    return next((place for place, hit in enumerate(hits, 1) if one.is_met_by(hit.stored)), None)
 
 
 def rows(asked: Sequence[Asked], ranks: Sequence[int | None]) -> list[tables.Row]:
@@ -161,6 +162,19 @@ def rows(asked: Sequence[Asked], ranks: Sequence[int | None]) -> list[tables.Row
     return found
 
 
+@contextmanager
+def named(half: str, cache: Path, libraries: Path | None) -> Iterator[tuple[Desk, list[Asked]]]:
+    """A library with a collection for each package, and the names of that half."""
+    pins = corpora.pins()
+    with tempfile.TemporaryDirectory(prefix="refdesk-bench-") as scratch:
+        settings = Settings(library=(libraries or Path(scratch)) / "names", embedder="static")
+        with open_desk(settings) as desk:
+            for registry, name, folder in PACKAGES:
+                desk.index(corpora.fetch(pins[registry, name], cache) / folder, "code", name=name)
+            found = [one for _, name, _ in PACKAGES for one in names(desk, name)]
+            yield desk, sample(found, PER_LANGUAGE, half)
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--half", default="report", choices=["report", "tune"])
@@ -169,24 +183,15 @@ def main() -> None:
     options.add_argument("--cache", type=Path, default=corpora.DEFAULT_CACHE)
     options.add_argument("--json", type=Path)
     given = options.parse_args()
-    pins = corpora.pins()
-    with tempfile.TemporaryDirectory(prefix="refdesk-bench-") as scratch:
-        library = (given.libraries or Path(scratch)) / "names"
-        with open_desk(Settings(library=library, embedder="static")) as desk:
-            for registry, name, folder in PACKAGES:
-                desk.index(corpora.fetch(pins[registry, name], given.cache) / folder, "code", name=name)
-            found = [one for _, name, _ in PACKAGES for one in names(desk, name)]
-            asked = sample(found, PER_LANGUAGE, given.half)
-            ranks = [rank(desk, one) for one in asked]
-            for one, place in zip(asked, ranks, strict=True):
-                if given.show and place != 1:
-                    hits = desk.engine.search(
-                        Query(text=one.query, filters=Filters(collections=(one.package,)), limit=1, explain=True)
-                    ).hits
-                    best = [
-                        f"{hit.stored.document.path}#{hit.stored.chunk.key} {dict(hit.explanation)}" for hit in hits
-                    ]
-                    print(f"{one.query!r} of {one.package}: {one.path}:{one.symbol.start_line} at {place}, not {best}")
+    with named(given.half, given.cache, given.libraries) as (desk, asked):
+        ranks = [rank(desk, one) for one in asked]
+        for one, place in zip(asked, ranks, strict=True):
+            if given.show and place != 1:
+                hits = desk.engine.search(
+                    Query(text=one.query, filters=Filters(collections=(one.package,)), limit=1, explain=True)
+                ).hits
+                best = [f"{hit.stored.document.path}#{hit.stored.chunk.key} {dict(hit.explanation)}" for hit in hits]
+                print(f"{one.query!r} of {one.package}: {one.path}:{one.symbol.start_line} at {place}, not {best}")
     told = rows(asked, ranks)
     print(tables.show_rows("names", told))
     print("kept in", tables.keep("names", {"rows": [asdict(row) for row in told]}, given.json))

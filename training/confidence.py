@@ -1,27 +1,37 @@
-"""Learns how sure an answer is: a logistic mix of the evidence that evidence.py kept.
+"""Learns how sure an answer is, and each hit of it: logistic mixes of what bench.abstention's tuning half shows.
 
-    python training/confidence.py --evidence FOLDER/evidence.jsonl [--write src/refdesk/search/confidence.json]
+    python training/confidence.py --out FOLDER [--write src/refdesk/search/confidence.json]
 
-Judged by folds: a library's queries by what was learned from the other libraries, everyday questions also from the
-other half of them.  The floor is where KEPT of the relevant queries pass.
+What was asked is kept in FOLDER/evidence.json, for the next run.  Judged by folds: a collection's questions by what was
+learned from the others.  Under `hidden` are HIDDEN of the good questions, under `weak` WEAK of them.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import zlib
+import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
-from refdesk.search.confidence import NAMES
-from refdesk.search.understand import understand
+sys.path.insert(0, str(Path(__file__).parent.parent))
 
-KEPT = 0.985
+from bench import corpora, names
+from bench.abstention import Question, packages, questions
+from refdesk.model import Filters, Query
+from refdesk.search import confidence, engine, group, rerank
+from refdesk.search.engine import Engine
+from refdesk.search.spelling import spelt
+
+HIDDEN, WEAK = 0.002, 0.07
 SHRINKAGE = 1e-4
-CURVE = (0.98, 0.983, 0.985, 0.99, 0.995)
+FOLDS = 5
+GOOD = ("good", "misspelt")
+COUNTS = {"good": 3.0, "misspelt": 1.0, "other package": 3.0, "everyday": 2.0, "gibberish": 0.5}
+HITS = 10
 
 
 def fit(values: np.ndarray, right: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -35,82 +45,125 @@ def fit(values: np.ndarray, right: np.ndarray, weight: np.ndarray) -> np.ndarray
         gradient = rows.T @ (share * (odds - right)) + shrunk * learned
         curve = (rows * (share * odds * (1 - odds))[:, None]).T @ rows + np.diag(shrunk)
         learned -= np.clip(np.linalg.solve(curve, gradient), -5, 5)
-    if (learned[:-1] < 0).any():
-        raise SystemExit("evidence that speaks against an answer: something is wrong")
     return learned
 
 
-def balanced(rows: list[dict]) -> np.ndarray:
-    """Each kind of query in each place counts the same, and relevant ones are as short as everyday ones are.
+def gather(asking: Engine, question: Question, alpha: float | None = None) -> dict[str, object]:
+    """What the engine knows of one question before it judges, and its first hits: their scores, and who is right."""
+    query = Query(text=question.text, filters=Filters(collections=question.collections), alpha=alpha)
+    view = asking._store.view(query.filters)
+    meant = spelt(view, asking._store, query, asking._matcher)
+    query, asked, close = meant.query, meant.asked, engine.closely(meant.asked)
+    found, fused, window = asking._candidates(view, query, asked, close)
+    best, rest = asking._rerank(query, asked, found, fused, window[:close], close)
+    ranked = group.grouped(best, rest, asked, query.by, query.prefer, rerank.weights().file)
+    assert asking._matcher is not None
+    is_mixed = asked.kind == "words" and bool(found.cosines) and not asked.quoted
+    alone = confidence.of_words(asked, found.frequency, asking._matcher.knows_word) if found.frequency else None
+    is_defined = any("definition" in one.signals for one in best[:1])
+    return {
+        "group": question.group,
+        "where": question.where,
+        "collection": question.collections[0],
+        "kind": asked.kind,
+        "evidence": asking._evidence(asked, found, best or rest, asking._matcher)
+        if is_mixed and alone is None and not is_defined
+        else None,
+        "scores": [one.score for one in ranked[:HITS]],
+        "right": [bool(question.answer and question.answer(one.stored)) for one in ranked[:HITS]],
+    }
 
-    Else it would be learned that docstrings are longer than people's questions.
-    """
-    length = [min(9, len(understand(row["query"]).terms)) for row in rows]
-    everyday = Counter(size for row, size in zip(rows, length, strict=True) if row["what"] == "everyday")
-    places = Counter((row["what"], row["where"]) for row in rows)
-    sizes = Counter((row["what"], row["where"], size) for row, size in zip(rows, length, strict=True))
-    weight = []
-    for row, size in zip(rows, length, strict=True):
-        place = row["what"], row["where"]
-        wanted = everyday[size] / sum(everyday.values())
-        own = sizes[*place, size] / places[place]
-        weight.append((2.0 if row["what"] == "relevant" else 1.0) * min(10.0, wanted / own) / places[place])
-    return np.array(weight) / sum(weight)
+
+def collected(out: Path) -> Iterator[dict[str, object]]:
+    """One row a question, by both indexes and, for some, by keywords alone."""
+    with packages("tune", corpora.DEFAULT_CACHE, out) as (desk, by_collection):
+        for number, one in enumerate(questions(desk, by_collection, "tune")):
+            yield gather(desk.engine, one)
+            if one.group in GOOD and number % 2:
+                yield {**gather(desk.engine, one, 0.0), "kind": "keywords", "evidence": None}
+    with names.named("tune", corpora.DEFAULT_CACHE, out) as (desk, asked):
+        for at, name in enumerate(asked):
+            other = asked[at - len(asked) // 2].package
+            yield gather(desk.engine, Question("good", "name", name.query, (name.package,), name.is_met_by))
+            if other != name.package:
+                yield gather(desk.engine, Question("other package", "name", name.query, (other,)))
 
 
 def crossed(rows: list[dict], values: np.ndarray, right: np.ndarray, weight: np.ndarray) -> np.ndarray:
-    """Each row's total by what was learned without its library and without its half of the everyday questions."""
-    library = np.array([row["set"] for row in rows])
-    half = np.array([zlib.crc32(row["query"].encode()) % 2 for row in rows])
+    """Each row's total by what was learned without its fold of the collections."""
+    names = sorted({row["collection"] for row in rows})
+    fold = np.array([names.index(row["collection"]) % FOLDS for row in rows])
     total = np.zeros(len(rows))
-    for name in np.unique(library):
-        for number in (0, 1):
-            outside = (library != name) & ((right == 1) | (half != number))
-            learned = fit(values[outside], right[outside], weight[outside])
-            own = (library == name) & (half == number)
-            total[own] = values[own] @ learned[:-1] + learned[-1]
+    for number in range(FOLDS):
+        outside = fold != number
+        learned = fit(values[outside], right[outside], weight[outside])
+        total[~outside] = values[~outside] @ learned[:-1] + learned[-1]
     return total
 
 
-def tell(title: str, rows: list[dict], total: np.ndarray, right: np.ndarray) -> None:
-    """What is dropped at each share of relevant queries kept, in whole libraries and in packages."""
-    whole = np.array([row["where"] == "whole library" for row in rows])
-    written = np.array([row["written"] for row in rows])
-    for share in CURVE:
-        floor = np.quantile(total[whole & (right == 1)], 1 - share)
-        said = [f"{np.mean(total[part & (right == 0)] < floor):.3f}" for part in (whole, ~whole)]
-        kept = f"{np.mean(total[~whole & (right == 1)] >= floor):.3f}"
-        hand = f"{np.sum(total[whole & written] >= floor)} of {np.sum(whole & written)}"
-        print(
-            f"{title}, {share} kept: drops {said[0]} of everyday questions; by hand {hand} kept;"
-            f" one package: drops {said[1]}, keeps {kept}"
-        )
+def mix(rows: list[dict]) -> tuple[dict[str, float], float, float, float]:
+    """Weights, bias and both limits of there being an answer."""
+    own = [row for row in rows if row["evidence"] is not None and row["where"] != "name"]
+    right = np.array([row["group"] in GOOD for row in own], float)
+    values = np.array([[row["evidence"][name] for name in confidence.NAMES] for row in own])
+    places = Counter((row["group"], row["where"]) for row in own)
+    weight = np.array([COUNTS.get(row["group"], 0.0) / places[row["group"], row["where"]] for row in own])
+    total = crossed(own, values, right, weight)
+    good = np.array([row["group"] == "good" for row in own])
+    limits = [float(np.quantile(total[good], share)) for share in (HIDDEN, WEAK)]
+    for what in sorted({row["group"] for row in own}):
+        of = np.array([row["group"] == what for row in own])
+        shares = [f"{np.mean(total[of] < limit):.3f}" for limit in limits]
+        print(f"{what}: {of.sum()}, hidden {shares[0]}, hidden or weak {shares[1]}")
+    learned = fit(values, right, weight)
+    if (learned[:-1] < 0).any():
+        raise SystemExit("evidence that speaks against an answer: something is wrong")
+    hidden, weak = (1 / (1 + np.exp(-limit)) for limit in limits)
+    weights = {name: round(float(value), 3) for name, value in zip(confidence.NAMES, learned, strict=False)}
+    return weights, round(float(learned[-1]), 3), round(float(hidden), 4), round(float(weak), 4)
+
+
+def certainty(rows: list[dict], weights: dict[str, float], bias: float) -> dict[str, dict[str, float]]:
+    """For each way to judge hits what makes one the right one."""
+    taught: dict[str, list[tuple[list[float], bool]]] = {"words": [], "text": [], "names": [], "keywords": []}
+    for row in rows:
+        sure = None
+        if row["evidence"] is not None and row["where"] != "name":
+            sure = 1 / (1 + np.exp(-(bias + sum(weights[name] * row["evidence"][name] for name in weights))))
+        if row["group"] in ("one word", "gibberish") or (row["kind"] == "symbol" and row["where"] != "name"):
+            continue
+        ways = ["text"] if sure is None else ["words", "text"]
+        ways = {"keywords": ["keywords"], "symbol": ["names"]}.get(row["kind"], ways)
+        for way in ways:
+            if way == "text" and row["group"] not in GOOD:
+                continue
+            for rank, (score, is_right) in enumerate(zip(row["scores"], row["right"], strict=True)):
+                known = confidence.hit_evidence(row["scores"][0], score, rank, sure if way == "words" else None)
+                taught[way].append(([known[name] for name in confidence.OF_HITS], is_right))
+    found = {}
+    for way, own in taught.items():
+        if own:
+            learned = fit(
+                np.array([one for one, _ in own]), np.array([right for _, right in own], float), np.ones(len(own))
+            )
+            found[way] = dict(
+                zip((*confidence.OF_HITS, "bias"), (round(float(one), 3) for one in learned), strict=True)
+            )
+    return found
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--evidence", type=Path, required=True)
+    arguments.add_argument("--out", type=Path, required=True)
     arguments.add_argument("--write", type=Path)
     options = arguments.parse_args()
-    every = [json.loads(line) for line in options.evidence.read_text(encoding="utf-8").splitlines()]
-    rows = [row for row in every if row["what"] != "other package"]
-    right = np.array([row["what"] == "relevant" for row in rows], float)
-    values = np.array([[row["evidence"][name] for name in NAMES] for row in rows])
-    weight = balanced(rows)
-    tell("by folds", rows, crossed(rows, values, right, weight), right)
-    for names in (*((name,) for name in NAMES), ("usual", "least usual")):
-        others = np.delete(values, [NAMES.index(name) for name in names], axis=1)
-        tell(f"without {' and '.join(names)}", rows, crossed(rows, others, right, weight), right)
-    learned = fit(values, right, weight)
-    total = values @ learned[:-1] + learned[-1]
-    tell("learned from all", rows, total, right)
-    odds = 1 / (1 + np.exp(-total))
-    written = {
-        "version": 2,
-        "weights": {name: round(float(value), 3) for name, value in zip(NAMES, learned, strict=False)},
-        "bias": round(float(learned[-1]), 3),
-        "floor": round(float(np.quantile(odds[right == 1], 1 - KEPT)), 3),
-    }
+    kept = options.out / "evidence.json"
+    if not kept.is_file():
+        kept.write_text(json.dumps(list(collected(options.out))), encoding="utf-8")
+    rows = json.loads(kept.read_text(encoding="utf-8"))
+    weights, bias, hidden, weak = mix(rows)
+    hits = certainty(rows, weights, bias)
+    written = {"version": 3, "weights": weights, "bias": bias, "hidden": hidden, "weak": weak, "hits": hits}
     print(json.dumps(written, indent=1))
     if options.write:
         options.write.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")

@@ -310,7 +310,7 @@ class Hit:
     """A passage that answers a query."""
 
     stored: StoredChunk
-    score: float  # 0..1, higher is better, comparable within one page
+    score: float  # 0..1, how sure it is that this is what was asked for; never higher than that of the hit before
     snippet: str
     snippet_line: int  # the line the snippet starts on
     more: tuple[StoredChunk, ...] = ()  # further good passages of the same file, best first
@@ -326,6 +326,7 @@ class Page:
     state: int  # the record's sequence the page was computed at
     notes: tuple[str, ...] = ()  # fallbacks and omissions: "keywords only: no embedder"
     confidence: float | None = None  # that something relevant was found, 0..1; None where it is not judged
+    weak: bool = False  # nothing answers for certain, and the hits are what comes nearest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ _POOL_OF_COPIES = 8 * _POOL
 RERANKED = 40  # of the fused candidates, how many are looked at closely
 _PER_HIT = {"passage": 2, "file": 4}  # candidates for each hit asked for: copies, parts and further passages go
 _RERANKED_BY_PATH = 24  # for a path: its file is among the first of any index
+_WEAK = "weak match: nothing here answers this for certain; read the hits as what comes nearest"
 _NOTHING = "nothing relevant was found; a search by keywords alone shows what shares a word with the query"
 _END = "Only the best {} passages are ranked, and these were the last of them: narrow the query or the filters."
 _PHRASE = 2.0  # more than all features can add: passages with the quoted phrases come first
@@ -62,22 +63,27 @@ class Engine:
         narrowed = (*view.notices, *narrowed)
         best, rest = self._rerank(query, asked, found, fused, window[:wanted], close)
         sure = self._confidence(query, asked, found, best or rest)
-        if sure is not None and sure < confidence.judgement().floor:
+        if sure is not None and sure < confidence.judgement().hidden:
             return Page(hits=(), more=False, state=state, notes=(*narrowed, *found.notes, _NOTHING), confidence=sure)
         best, notes = self._judged(query, asked, best)
-        ranked = _scale(group.grouped(best, rest, asked, query.by, query.prefer, rerank.weights().file))
+        ranked = group.grouped(best, rest, asked, query.by, query.prefer, rerank.weights().file)
+        way = "keywords" if not found.cosines else asked.kind
+        for one, score in zip(ranked, confidence.of_hits([one.score for one in ranked], way, sure), strict=True):
+            one.score = score
         page = ranked[query.offset : query.offset + query.limit]
         why = _explanations(page, asked, found) if query.explain else {}
         if query.explain:
             _count_copies(view, why, found.ids)
         more = len(ranked) > query.offset + query.limit
         ended = (_END.format(len(ranked)),) if found.cut and not more else ()
+        is_weak = bool(page) and sure is not None and sure < confidence.judgement().weak
         return Page(
             hits=tuple(_show(one, asked, why.get(one.stored.id, {})) for one in page),
             more=more,
             state=state,
-            notes=(*narrowed, *found.notes, *ended, *notes),
+            notes=(*narrowed, *((_WEAK,) if is_weak else ()), *found.notes, *ended, *notes),
             confidence=sure,
+            weak=is_weak,
         )
 
     def _candidates(
@@ -120,6 +126,7 @@ class Engine:
         added = rerank.gains(known, counting)
         for one, values, gains in zip(close, known, added, strict=True):
             one.words, one.signals = values.get("words", values.get("prose words", 0.0)), gains
+            one.heading = values.get("heading words", values.get("prose heading words", 0.0))
             one.score = one.fused + sum(gains.values())
         close.sort(key=lambda one: (-one.score, one.stored.id))
         rest = [Ranked(stored[ids[at]], fused[at], fused[at]) for at in there[closely:]]
@@ -143,20 +150,30 @@ class Engine:
         return [*best, *rest], self._notes
 
     def _confidence(self, query: Query, asked: Understood, found: Candidates, ranked: Sequence[Ranked]) -> float | None:
-        """That something relevant was found; None where it can't be judged: by words or meaning alone, among few."""
-        both = query.alpha != 1.0 and found.cosines and self._matcher is not None
-        if not both or len(found.nearest) < confidence.COMPARED or not confidence.is_judged(asked):
+        """That something relevant was found; None where it can't be judged: by words or meaning alone, of code."""
+        matcher = self._matcher
+        if query.exact or query.alpha == 1.0 or not found.cosines or matcher is None or not confidence.is_judged(asked):
             return None
-        return confidence.confidence(self._evidence(asked, found, ranked))
+        if any("definition" in one.signals for one in ranked[:1]):
+            return 1.0
+        sure = confidence.of_words(asked, found.frequency, matcher.knows_word)
+        if sure is not None or asked.kind != "words":
+            return sure
+        return confidence.confidence(self._evidence(asked, found, ranked, matcher))
 
-    def _evidence(self, asked: Understood, found: Candidates, ranked: Sequence[Ranked]) -> dict[str, float]:
+    def _evidence(
+        self, asked: Understood, found: Candidates, ranked: Sequence[Ranked], matcher: WordMatching
+    ) -> dict[str, float]:
         """What speaks for there being an answer."""
         best = ranked[: confidence.LOOKED_AT]
+        stored = [one.stored for one in best]
         return {
-            **confidence.nearness(found.nearest),
-            "words": max((one.words for one in best), default=0.0),
-            **confidence.covered([one.stored for one in best], asked.terms, found.frequency),
+            "similarity": max(found.nearest[:1], default=0.0),
+            "covered": confidence.covered(stored, asked.terms, found.frequency, found.passages),
+            "sense": confidence.sense(asked, found.frequency, matcher.knows_word),
             **confidence.usual(asked.terms, found.frequency, found.passages),
+            "words": max((one.words for one in best), default=0.0),
+            "heading": max((one.heading for one in best), default=0.0),
         }
 
     @property
@@ -234,17 +251,6 @@ def _places(found: Candidates, scores: Sequence[float], none: float) -> dict[int
     if not scores:
         return {}
     return {found.ids[at]: f"rank {rank}, {scores[at]:.3f}" for rank, at in enumerate(_ranked(found, scores, none), 1)}
-
-
-def _scale(ranked: list[Ranked]) -> list[Ranked]:
-    """Scores within 0..1 that never rise with rank."""
-    if not ranked:
-        return ranked
-    top = max(1.0, ranked[0].score)
-    ceiling = 1.0
-    for one in ranked:
-        ceiling = one.score = round(max(0.0, min(ceiling, one.score / top)), 6)
-    return ranked
 
 
 def _show(one: Ranked, asked: Understood, explanation: Mapping[str, float | str]) -> Hit:

@@ -29,6 +29,7 @@ class Ranked:
     score: float = 0.0
     signals: dict[str, float] = field(default_factory=dict)
     words: float = 0.0  # how well its words meet the query's
+    heading: float = 0.0  # and those of its heading
     collapsed: int = 0  # parts of the same symbol that this one stands for
     judged: str = ""  # its rank before and what the judge gave, where one was asked
     more: tuple[StoredChunk, ...] = ()  # further passages of its file, where it stands for the file

@@ -28,7 +28,7 @@ class Candidates:
     words: Sequence[float] = ()  # what the full-text index gave, 0 where it gave nothing
     cosines: Sequence[float] = ()  # fuse.NONE where there is no vector; empty where vectors do not count
     cut: bool = False  # an index may have found more
-    nearest: Sequence[float] = ()  # the highest cosines, best first
+    nearest: Sequence[float] = ()  # the highest cosine, where there is any
     frequency: Mapping[str, int] = field(default_factory=dict)  # of the terms, where it is to be judged by
     passages: int = 0  # that they were counted in
     held: Mapping[int, float] = field(default_factory=dict)  # the share of the quoted phrases that a chunk holds
@@ -92,7 +92,7 @@ class LookUp:
             [words.get(chunk, 0.0) for chunk in cosines],
             list(cosines.values()) if near or known else (),
             cut=len(lexical) >= pool or (len(near) >= pool and near.scores[-1] >= floor),
-            nearest=near.scores[: confidence.COMPARED],
+            nearest=near.scores[:1],
             frequency=frequency,
             passages=passages,
             notes=(_PARTLY,) if view.has_unembedded else (),
