@@ -97,7 +97,8 @@ def usual(terms: Sequence[str], frequency: Mapping[str, int], passages: int) -> 
 def of_hits(scores: Sequence[float], way: str, sure: float | None) -> list[float]:
     """How sure it is that each hit, best first, is the right one; never more than of the one before it.
 
-    The way is the kind of query, or keywords where nothing else was compared.
+    The way is the kind of query, name where the first hit defines what is asked for, or keywords where nothing else was
+    compared.
     """
     learned = judgement().hits[hits_way(way, sure)]
     certain, found = 1.0, []
@@ -111,7 +112,7 @@ def of_hits(scores: Sequence[float], way: str, sure: float | None) -> list[float
 
 def hits_way(way: str, sure: float | None) -> str:
     """Which of the learned ways a page is judged by: keywords, names, words, or words of unknown confidence."""
-    if way in ("symbol", "path"):
+    if way in ("name", "path"):
         return "names"
     return way if way == "keywords" or (way == "words" and sure is not None) else "text"
 

@@ -67,7 +67,8 @@ class Engine:
             return Page(hits=(), more=False, state=state, notes=(*narrowed, *found.notes, _NOTHING), confidence=sure)
         best, notes = self._judged(query, asked, best)
         ranked = group.grouped(best, rest, asked, query.by, query.prefer, rerank.weights().file)
-        way = "keywords" if not found.cosines else asked.kind
+        is_defined = any("definition" in one.signals for one in ranked[:1])
+        way = "keywords" if not found.cosines else "name" if is_defined else asked.kind
         for one, score in zip(ranked, confidence.of_hits([one.score for one in ranked], way, sure), strict=True):
             one.score = score
         page = ranked[query.offset : query.offset + query.limit]

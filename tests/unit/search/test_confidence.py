@@ -71,6 +71,15 @@ def test_a_name_that_is_defined_is_certain_and_one_that_nothing_has_is_weak(libr
     assert unknown.hits[0].score < 0.5
 
 
+def test_a_word_that_stands_there_is_no_worse_for_not_being_a_definition(desk: Desk, tree: Tree) -> None:
+    desk.index(
+        tree({"a.md": "# Cookies\n\nCookies are signed.\n", "b.md": "# Forms\n\nA form.\n"}), "docs", name="docs"
+    )
+    page = desk.search(Query(text="cookies"))
+    assert page.hits[0].score > 0.2
+    assert not page.weak
+
+
 def test_nothing_is_judged_without_meaning(library: Desk) -> None:
     assert Engine(library.store, None).search(Query(text="make candles at home")).confidence is None
     assert library.search(Query(text="make candles at home", alpha=0.0)).hits
