@@ -355,7 +355,7 @@ def assert_sound(text: str, parsed: Parsed, cut_lines: bool) -> None:
 
 def assert_chunk(lines: list[str], chunk: Chunk) -> None:
     assert chunk.text.strip()
-    assert chunk.tokens == tokens.count(chunk.text)
+    assert chunk.tokens == tokens.pieces(chunk.text)
     assert chunk.text in "\n".join(lines[chunk.start_line - 1 : chunk.end_line])
     assert chunk.breadcrumb
     assert PurePosixPath(chunk.key).is_absolute() is False

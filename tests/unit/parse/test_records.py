@@ -178,7 +178,7 @@ def assert_sound(text: str, parsed: Parsed) -> None:
     for chunk in parsed.chunks:
         covered |= set(range(chunk.start_line, chunk.end_line + 1))
         assert chunk.text in text
-        assert chunk.tokens == tokens.count(chunk.text)
+        assert chunk.tokens == tokens.pieces(chunk.text)
         assert chunk.text.strip("\r\n") in "\n".join(lines[chunk.start_line - 1 : chunk.end_line])
     assert not [n for n, line in enumerate(lines, 1) if line.strip() and n not in covered]
     assert [chunk.start_line for chunk in parsed.chunks] == sorted(chunk.start_line for chunk in parsed.chunks)

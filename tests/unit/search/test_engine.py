@@ -229,7 +229,7 @@ def test_of_a_very_long_query_the_telling_words_are_searched_and_it_says_so(
     page = desk.search(Query(text=f"{' '.join(usual)} {noise} in rotate_lease_table", alpha=alpha))
     assert [note for note in page.notes if note.startswith("only the 128 most telling words of ")]
     if alpha == 0.0:  # with vectors such a query is judged to have no answer
-        assert page.hits[0].stored.document.path == "it.py"
+        assert "it.py" in [hit.stored.document.path for hit in page.hits]
     assert not desk.search(Query(text="rotate_lease_table", alpha=alpha)).notes
 
 

@@ -9,27 +9,8 @@ import pytest
 
 from refdesk.model import Filters, Ranking
 from refdesk.store import lexical_query, literal
-from refdesk.store.lexical_query import distance
 from refdesk.store.local import LocalStore
 from tests.ports.library import batch, collection, write
-
-
-@pytest.mark.parametrize(
-    ("known", "term", "expected"),
-    [
-        ("word", "word", 0),
-        ("word", "wrod", 1),
-        ("word", "wor", 1),
-        ("word", "words", 1),
-        ("word", "sword", 1),
-        ("word", "wxyz", 3),
-        ("transact", "transction", 2),
-        ("connect", "conection", 2),
-        ("a", "abcdefgh", 3),
-    ],
-)
-def test_the_distance_between_terms(known: str, term: str, expected: int) -> None:
-    assert distance(known, term, 2) == expected
 
 
 @pytest.mark.parametrize(

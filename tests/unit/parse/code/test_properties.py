@@ -27,7 +27,7 @@ def check(text: str, parsed: Parsed, chunking: Chunking) -> None:
     for chunk in parsed.chunks:
         assert 1 <= chunk.start_line <= chunk.end_line <= len(rows)
         assert chunk.text.strip()
-        assert chunk.tokens == tokens.count(chunk.text)
+        assert chunk.tokens == tokens.pieces(chunk.text)
         assert chunk.type == "code"
         if chunk.kind != "outline":
             covered.update(range(chunk.start_line, chunk.end_line + 1))
