@@ -70,12 +70,21 @@ def _container(qualified: str) -> str:
     return qualified.rpartition(".")[0].rpartition(".")[2].rstrip("?!")  # of Kotlin's String?.orNone, String
 
 
+def _place(document: Document, symbol: Symbol) -> str:
+    """The same for the parts of one type, and for what a header declares and a source file defines."""
+    if symbol.kind in EXTENSIONS:
+        return ""
+    if document.content_type in ("c", "cpp", "objc"):
+        return document.path.rpartition("/")[2].partition(".")[0]
+    return document.id
+
+
 def all_of(found: Iterable[Candidate], confidence: float) -> list[Resolved]:
     return [Resolved(document, symbol, confidence) for document, symbol in found]
 
 
 def shared(found: Sequence[Candidate], confidence: float) -> list[Resolved]:
     """One is as sure as can be; several share it, unless they are overloads of one name or parts of one type."""
-    places = {("" if symbol.kind in EXTENSIONS else document.id, symbol.qualified) for document, symbol in found}
+    places = {(_place(document, symbol), symbol.qualified) for document, symbol in found}
     share = round(confidence / max(1, len(places)) ** 0.5, 3)
     return [Resolved(document, symbol, share) for document, symbol in found]

@@ -25,6 +25,8 @@ from refdesk.graph.typed import Names, Typed, Types
 from refdesk.model import Reference
 
 _GENERATIONS = 6
+# What a member is called that is of the type it is a member of.
+_OF_ONE_KIND = frozenset(["base", "child", "copy", "head", "left", "next", "node", "other", "parent", "right", "root"])
 _NO_KIN = frozenset(["object", "Protocol", "ABC", "Generic", "Exception", "Object", "NSObject"])
 
 
@@ -72,7 +74,7 @@ class Members:
         is_result = ref.receiver.endswith("()")
         if types or is_result or self._types.is_foreign(file, ref, receiver, last):
             return []  # what a function gives that does not say it, or what is known to be of no use here
-        return self._by_name_alone(file, last, candidates)
+        return self._by_name_alone(file, ref, last, candidates)
 
     def own(self, file: File, source: str, candidates: Candidates) -> list[Resolved]:
         """Members of the type around a place."""
@@ -183,7 +185,7 @@ class Members:
 
     # --- without a type -------------------------------------------------------------------------------
 
-    def _by_name_alone(self, file: File, last: str, candidates: Candidates) -> list[Resolved]:
+    def _by_name_alone(self, file: File, ref: Reference, last: str, candidates: Candidates) -> list[Resolved]:
         """A method that only one family of types has, or whose type is called like the variable."""
         if last.strip("\"'`)") != last or not last:
             return []  # a literal
@@ -197,9 +199,11 @@ class Members:
         if not languages.is_for_tests(file.document.path):
             members = [one for one in members if not languages.stands_in(one[0].path, container(one[1]))]
         alike = [one for one in members if len(word) > 2 and container(one[1]).lower().endswith(word)]
-        if alike:
-            return shared(alike, FAIR)
+        if alike:  # scheduler is Scheduler rather than BaseScheduler
+            return shared([one for one in alike if container(one[1]).lower() == word] or alike, FAIR)
         telling = [one for one in members if one[1].name not in languages.COMMON]
+        if ref.receiver not in languages.SELF and word not in _OF_ONE_KIND:  # this.router.handle is no handle of ours
+            telling = [one for one in telling if not _is_of_same(file, ref.source, one)]
         first = self._first_of_kin(telling)
         return all_of(first, GUESS) if first else shared(telling, GUESS)
 
@@ -220,6 +224,12 @@ class Members:
                 line |= level
             self._lines[name] = line - _NO_KIN
         return self._lines[name]
+
+
+def _is_of_same(file: File, source: str, candidate: Candidate) -> bool:
+    """Whether the candidate is a member of what is around a place of the file."""
+    around = candidate[1].qualified.rpartition(".")[0]
+    return candidate[0].id == file.document.id and source.startswith(f"{around}.")
 
 
 def _modules(file: File, receiver: str) -> list[tuple[str, str]]:

@@ -43,6 +43,7 @@ class Answer:
     sections: dict[str, list[str]] = field(default_factory=dict)  # a focus's own view: title → lines
     trees: set[str] = field(default_factory=set)  # sections that say what findings say
     told: set[tuple[str, str, str]] = field(default_factory=set)  # the relations by which places were reached
+    meant: str = ""  # the name that was asked for, where only others that are spelt alike were found
     notes: list[str] = field(default_factory=list)
 
     def start(self, node: Node, note: str = "") -> bool:

@@ -32,6 +32,12 @@ _PATTERNS: tuple[tuple[Intent, str], ...] = (
         rf"(?:implements?|conforms? to|inherits? from|extends?|adopts?|subclass(?:es)?)\s+(?:the\s+)?{_NAME}",
     ),
 )
+# "get" is the passive's where no article follows: "gets parsed", but "get the user".
+_ASKING = re.compile(
+    r"\b(?:how|what|when|where|why|which|who|do|does|did|is|are|was|were|be|been|being|can|could|should|would|will|has"
+    r"|have|had|it|its|i|we|you)\b|\b(?:gets?|got|getting)\b(?=\s+(?!(?:an?|the|my|all|its|their|some)\b)[a-z]+)",
+    re.I,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,11 @@ def read_question(text: str) -> Question:
         if match := re.search(pattern, text, re.I):
             return Question(text, intent, match.group(1))
     return Question(text, "general", "")
+
+
+def content_of(text: str) -> str:
+    """The question without the words that make it one: "how does a request get sent" is about a request, sent."""
+    return re.sub(r"\s+", " ", _ASKING.sub(" ", text)).strip(" ?.,") or text
 
 
 def named_in(text: str) -> list[str]:

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Literal
 
+from rapidfuzz.distance.OSA import normalized_similarity
+
 from refdesk.graph import Edge, Graph, Node
 from refdesk.graph.dependencies import needed_by, needs
 from refdesk.graph.languages import CALLABLES, TYPES, is_test
@@ -14,7 +16,7 @@ from refdesk.graph.overrides import overridden, overriders
 from refdesk.model import Filters, Hit, Query
 from refdesk.pause import without_collections
 from refdesk.research.answer import Answer
-from refdesk.research.question import Question, named_in, read_question
+from refdesk.research.question import Question, content_of, named_in, read_question
 from refdesk.research.tell import INSTEAD
 from refdesk.research.views import add_views
 from refdesk.search.engine import Engine
@@ -29,6 +31,7 @@ _TELLING = TYPES | CALLABLES  # not fields, cases and constants
 _INTERFACES = frozenset(["interface", "protocol", "trait"])
 _BREADTH = 12  # new nodes from one node
 _ASKED = 200  # new nodes in the first hop of a question for all callers or implementations
+_ALIKE = 0.8  # of 1: two edits in ten letters
 _MOST = 60  # nodes in all, else: about what an answer has room for
 
 
@@ -48,6 +51,8 @@ def research(
     on_hop(0, depth, "finding where to start")
     with without_collections():
         level = _seeds(asked, answer, graph, engine, filters, focus)
+        if answer.meant:
+            return answer
         _walk(answer, graph, level, _steps(answer.intent, focus), on_hop)
         if not answer.relations and (instead := _INSTEAD.get(answer.intent or "", _GENERAL if focus else None)):
             answer.note(INSTEAD.get(answer.intent, "Nothing of that kind was found; related code is shown."))
@@ -79,11 +84,16 @@ def _seeds(
     found = [node for node in found if node.kind in _TELLING] or found  # not the fields of that name
     if len(found) > _SEEDS and asked.intent in ("callers", "users"):  # of many, those first that are called at all
         found = sorted(found[:_ASKED], key=lambda node: not graph.callers(node, 1))
+    if asked.name and not found and (near := _spelt_alike(asked.name, graph, engine, filters)):
+        answer.meant = asked.name
+        for node in near:
+            answer.start(node, note="spelt alike")
+        return []
     if asked.name and not found:
         answer.note(f"No definition of {asked.name} was found; the answer starts from what search finds.")
     if not found:
         named = [node for name in named_in(asked.text) for node in graph.find(name)[:2] if node.kind in _TELLING]
-        hits = engine.search(Query(text=asked.text, filters=filters, limit=_LOOKED_AT * _SEEDS)).hits
+        hits = engine.search(Query(text=content_of(asked.text), filters=filters, limit=_LOOKED_AT * _SEEDS)).hits
         by_search = [node for hit in hits for node in _nodes_of(hit, graph)]  # prose has none
         by_search.sort(key=lambda node: is_test(node.path))
         found = [*named[:_SEEDS], *by_search[:_SEEDS]]
@@ -117,6 +127,16 @@ def _alike(name: str, answer: Answer, graph: Graph, engine: Engine, filters: Fil
             answer.note(f"{name} is read as {other}.")
             return found
     return []
+
+
+def _spelt_alike(name: str, graph: Graph, engine: Engine, filters: Filters) -> list[Node]:
+    """Definitions whose name is a slip of the pen away, nearest first: merge_setting for merge_settings."""
+    last = re.split(r"\.|::|#", name)[-1]
+    hits = engine.search(Query(text=last, filters=filters, limit=_LOOKED_AT * _SEEDS)).hits
+    spelt = {symbol.rpartition(".")[2] for hit in hits for symbol in hit.stored.chunk.symbols}
+    rated = sorted((-normalized_similarity(_folded(last), _folded(one)), one) for one in spelt)
+    near = [one for likeness, one in rated if -likeness >= _ALIKE][:_FEW_SEEDS]
+    return [node for one in near for node in graph.find(one)[:2] if node.kind in _TELLING][:_FEW_SEEDS]
 
 
 def _folded(name: str) -> str:

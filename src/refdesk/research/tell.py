@@ -125,7 +125,7 @@ def _finding(one: Finding, *, lean: bool) -> dict[str, Any]:
         "path": one.node.path,
         "start_line": one.node.start_line,
         "end_line": one.node.end_line,
-        "relationship": one.relationship,
+        "relationship": one.note or one.relationship,
         "hop": one.hop,
         "line": one.line,
     }
@@ -145,6 +145,8 @@ def summary(answer: Answer, findings: list[Finding]) -> str:
     near = [one for one in findings if one.hop == 1]
     if not starts:
         return "Nothing in the index answers this. Index the codebase, or name a symbol."
+    if answer.meant:
+        return f"There is no {answer.meant} here. Did you mean {' or '.join(_named(one) for one in starts)}?"
     named = ", ".join(_named(one) for one in starts[:3])
     is_direct = not any(note in answer.notes for note in INSTEAD.values())
     if answer.intent == "callers" and is_direct:

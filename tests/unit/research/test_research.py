@@ -13,7 +13,7 @@ from refdesk.app import open_desk
 from refdesk.graph import Graph
 from refdesk.model import Filters, Hit
 from refdesk.research import Answer, Focus, research
-from refdesk.research.question import named_in, read_question
+from refdesk.research.question import content_of, named_in, read_question
 from refdesk.research.tell import told
 from refdesk.search.engine import Engine
 from refdesk.settings import Settings
@@ -316,3 +316,43 @@ def test_a_file_that_one_other_needs_is_no_hub(asked: Asked) -> None:
     sections = told(ask(asked, "how does Shop open", focus="dependencies"), 8_000)["sections"]
     assert sections["fan-in"] == ["app/shop.py: 2", "app/till.py: 2"]
     assert "fan-out" not in sections
+
+
+@pytest.mark.parametrize(
+    ("text", "content"),
+    [
+        ("how does a request get sent", "a request sent"),
+        ("How do errors get handled?", "errors handled"),
+        ("how do I get the current user", "get the current user"),
+        ("where is the port set", "the port set"),
+        ("how?", "how?"),
+    ],
+)
+def test_the_words_of_asking_are_not_searched(text: str, content: str) -> None:
+    assert content_of(text) == content
+
+
+def test_an_english_word_is_no_symbol(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    getters = "".join(f"def get_{name}():\n    return {name!r}\n\n\n" for name in ("port", "name", "host"))
+    (tmp_path / "code" / "settings.py").write_text(f"def get():\n    return 1\n\n\n{getters}")
+    (tmp_path / "code" / "wire.py").write_text(
+        'def send_request(request):\n    """Writes a request to the socket."""\n    return request\n'
+    )
+    with open_desk(Settings(library=tmp_path / "library", workers=1)) as desk:
+        desk.index(tmp_path / "code", "code", name="code")
+        answer = ask((Graph(desk.store, "code"), desk.engine), "how does a request get sent")
+    assert next(one.node.qualified for one in answer.findings.values()) == "send_request"
+    assert "get" not in {one.node.qualified for one in answer.findings.values()}
+
+
+@pytest.mark.parametrize("name", ["make_noises", "mak_noise", "Till.make_nosie"])
+def test_a_near_name_is_asked_back(asked: Asked, name: str) -> None:
+    body = told(ask(asked, f"what calls {name}"), 8_000)
+    assert body["summary"] == f"There is no {name} here. Did you mean make_noise [app/till.py:6-7]?"
+    assert [(one["symbol"], one["relationship"]) for one in body["findings"]] == [("make_noise", "spelt alike")]
+
+
+def test_a_name_that_nothing_is_near_to_is_searched_for(asked: Asked) -> None:
+    answer = ask(asked, "what calls frobnicate")
+    assert (answer.intent, answer.meant) == ("general", "")

@@ -27,6 +27,10 @@ _NO_SOURCE = frozenset(["constant", "variable", "field", "case", "namespace", "t
 _DOTS = b" \t\r\n.:->?&!"
 _FOLLOWED = {"invoke": (b"(", b" ", b"{", b"<", b"\n"), "bare": (b"(",)}  # what makes it a call and no subscript
 _MEMBERS = frozenset(["property", "field", "case", "test"])
+_WORD = re.compile(rb"\w+")
+_VARIABLES = re.compile(
+    rb"\|([^|\n]*)\||\b(\w+)[ \t]*(?:\|\||&&|[-+*/])?=(?![=~>])|^[ \t]*(\w+(?:, *\w+)+)[ \t]*=", re.M
+)
 _BUILTIN = frozenset(
     re.findall(
         r"\w+",
@@ -63,6 +67,8 @@ def references(
     receivers = {node.end_byte: node for node in reversed(found.get("receiver", ()))}
     for node in found.get("message", ()):
         reader.message(node, receivers)
+    for node in found.get("send", ()):
+        reader.send(node)
     for node in found.get("type", ()):
         if node.end_byte not in named:
             named.add(node.end_byte)  # of `a.b.C` only the whole, not C again
@@ -87,6 +93,8 @@ class _Reader:
         self._split: dict[bytes, tuple[str, str]] = {}  # names come again and again
         self._bounds, self._owners = _sources(definitions)
         self._bound = {d.name.encode("utf-8", "replace") for d in definitions if d.kind not in _MEMBERS}
+        self._methods = {d.name.encode("utf-8", "replace") for d in definitions if d.kind in ("function", "method")}
+        self._variables: dict[int, set[bytes]] = {}  # the names that a definition gives to values
         self._no_calls = no_calls
         self._bases: Counter[int] = Counter()
 
@@ -120,6 +128,22 @@ class _Reader:
         if receiver is not None and receiver.end_byte < start:
             text = self._data[receiver.start_byte : receiver.end_byte].decode("utf-8", "replace")
         self._add("calls", node, self._source(node), names.receiver(text))
+
+    def send(self, node: Node) -> None:
+        """A name without arguments, which is a call where the file defines a method of that name and no variable."""
+        name, source = self._data[node.start_byte : node.end_byte], self._source(node)
+        if name not in self._methods or source is None:
+            return
+        if id(source) not in self._variables:
+            text = self._data[source.start_byte : source.end_byte]
+            head = text.partition(b"\n")[0]
+            told = [
+                head[head.find(b"(") :] if b"(" in head else b"",
+                *(part for one in _VARIABLES.findall(text) for part in one),
+            ]
+            self._variables[id(source)] = {word for part in told for word in _WORD.findall(part)}
+        if name not in self._variables[id(source)]:
+            self._add("calls", node, source)
 
     def mention(self, node: Node) -> None:
         self._add("references", node, self._source(node))
