@@ -22,6 +22,7 @@ from refdesk.parse.frontmatter import chunking_hint, read_front_matter
 from refdesk.search.understand import understand
 from refdesk.skills import redact, transcript
 from refdesk.sources.wildmatch import compile_pattern
+from refdesk.untrusted import flag
 
 LENGTH = 60_000  # characters
 LIMIT_S = 10.0  # of processor time; the slowest attack takes about one second, a square of the length minutes
@@ -71,6 +72,19 @@ def attacks(seed: int, rounds: int) -> Iterator[Attack]:
         yield f"query {text[:9]!r}", partial(understand, text)
     for text in texts(("\n", "```", "```json\n", " \n"), before="```json\n"):
         yield f"fenced {text[-9:]!r}", partial(structured._FENCED.search, text)
+    told = (
+        "ignore your ",
+        "send .env http://?=",
+        "ai agents that must ",
+        "<!-- ai must ",
+        "<a hidden>",
+        "do not tell ",
+        "says '",
+    )
+    for text in texts(
+        (*told, "i.", "<|im_start|>system ", "](http://", "decode then ", "\u200bа", "忽略", "A" * 40 + " ")
+    ):
+        yield f"flag {text[:20]!r}", partial(flag, text)
     yield from _globs(random.Random(seed), rounds)
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Sequence
 
-from refdesk import tokens
+from refdesk import model, tokens
 from refdesk.fresh import indexed_at
 from refdesk.model import Hit, StoredChunk
 from refdesk.search.snippets import snippet
 from refdesk.toolsets.contract import Json, ResourceLink, Text, ToolAnswer, note_lines, noted
+from refdesk.untrusted import marks
 
 _WHOLE = 450  # tokens of the best passage: of nearly every one all of it
 # Of those that follow, and about how many characters of lines that match are shown of the rest.
@@ -21,10 +22,13 @@ _FURTHER = 3  # of a file's further passages in TOON
 _NAMED = 4  # of a passage's symbols in TOON; a class lists every member
 _OF_NOTICES = 100  # tokens for what is said of what is cut
 _PLACES = 5  # of those left out that a notice names
+_MARKS = ("origin", "flagged")
 _COLUMNS = ("path", "start_line", "end_line", "relevance_percent", "kind", "symbols")
 
 
-def result(hit: Hit, rank: int, form: str, terms: Sequence[str], stale: Collection[int]) -> Json:
+def result(
+    hit: Hit, rank: int, form: str, terms: Sequence[str], stale: Collection[int], codebase: model.Collection
+) -> Json:
     """A hit with every field of the contract that it has, and as much of its passage as its rank has room for."""
     chunk, document = hit.stored.chunk, hit.stored.document
     enclosing = [part for part in chunk.breadcrumb if part != document.path]
@@ -52,6 +56,7 @@ def result(hit: Hit, rank: int, form: str, terms: Sequence[str], stale: Collecti
         found["more"] = [further(one) for one in hit.more]
     if hit.stored.id in stale:
         found |= {"stale": True, "indexed_at": indexed_at(document)}
+    found |= marks(hit.stored, codebase)
     return {**found, "content": content}
 
 
@@ -121,6 +126,7 @@ def _told(form: str, number: int, one: Json) -> str:
         return ",".join(map(json.dumps, _row(one).values()))
     about = f"{one['kind']} {', '.join(one['symbols'])}".strip()
     mark = f"  [stale: the file changed since {one['indexed_at']}]" if one.get("stale") else ""
+    mark += "".join(f"  [{key}: {one[key]}]" for key in _MARKS if key in one)
     more = f"\nmore: {'; '.join(one['more'])}" if one.get("more") else ""
     head = f"{number}. {_place(one)}  {about}  {one['relevance_percent']}%{mark}"
     return f"\n{head}\n{one['content'].rstrip()}{more}"
@@ -157,6 +163,7 @@ def _row(one: Json) -> Json:
         "doc_comment": "" if comment.partition("\n")[0] in content else comment[:_LONG],
         "more": "; ".join(one.get("more", ())[:_FURTHER]),
         "stale": f"since {one['indexed_at']}" if one.get("stale") else "",
+        **{key: one.get(key, "") for key in _MARKS},
         "content": content,
     }
 
@@ -166,9 +173,8 @@ def _toon(body: Json, notices: Sequence[str]) -> str:
     from toon_format import encode
 
     rows = [_row(one) for one in body["results"]]
-    empty = {
-        key for key in ("signature", "breadcrumb", "doc_comment", "more", "stale") if not any(row[key] for row in rows)
-    }
+    optional = ("signature", "breadcrumb", "doc_comment", "more", "stale", *_MARKS)
+    empty = {key for key in optional if not any(row[key] for row in rows)}
     table = [{key: value for key, value in row.items() if key not in empty} for row in rows]
     said = {"note": "; ".join(notices)} if notices else {}
     text: str = encode({**body, "results": table, **said})

@@ -30,6 +30,7 @@ from refdesk.toolsets.contract import (
 )
 from refdesk.toolsets.docs_resources import facet_template
 from refdesk.toolsets.icons import icon
+from refdesk.untrusted import notices
 
 _OWN = ("query", "limit", "cursor")
 _CHUNK_ID = re.compile(r"[^#\s][^#]*(?:#[^#\s]+)?")
@@ -115,7 +116,8 @@ class Docs:
         left_out = [f"{len(hits) - kept} more hits: next_cursor leads to them"] if kept < len(hits) else []
         shown = page.hits[:kept]
         stale = stale_notes(shown, stale_hits(shown))
-        return _answer(hits[:kept], following, hint, (*page.notes, *stale, *left_out))
+        marked = notices([hit.stored for hit in shown], views)
+        return _answer(hits[:kept], following, hint, (*page.notes, *stale, *marked, *left_out))
 
     def get(self, arguments: Json, context: CallContext) -> ToolAnswer:
         """The chunk and its neighbours, each under its delimiter."""
@@ -134,7 +136,7 @@ class Docs:
         shown = chunks[max(0, target - reach) : target + reach + 1]
         text = "\n\n".join(self._delimited(one, chunks, target) for one in shown)
         size = tokens.count(text) if len(text) > READ else 0
-        answer = ToolAnswer.of_text(text)
+        answer = ToolAnswer.of_text(text, notices=notices(shown, docs_collections(self._desk), "chunk"))
         return (
             replace(answer, content=(Text(f"note: {size} tokens follow"), *answer.content)) if size > READ else answer
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from refdesk.toolsets.icons import icon
 from refdesk.toolsets.rag_near import without_near_duplicates
 from refdesk.toolsets.rag_notices import Notices
 from refdesk.toolsets.rag_resources import resources, templates
+from refdesk.untrusted import marks
 
 _NAMED = 5  # files left out of an ingest that the answer names
 _WHOLE = "rag://documents/{source} has them whole"
@@ -169,9 +170,10 @@ class _Rag:
         hits, notes = self._hybrid(query) if hybrid else self._keywords(query)
         distinct, collapsed = without_near_duplicates(hits, text)
         stale = stale_hits(distinct[:top_k])
+        known = {one.name: one for one in self._desk.store.collections()}
 
         def write(rank: int, hit: Hit, is_whole: bool) -> Json:
-            return _result(rank, hit, stale, is_whole)
+            return _result(rank, hit, stale, is_whole, marks(hit.stored, known.get(hit.stored.document.collection)))
 
         results, cut = shown(distinct[:top_k], write, self._desk.settings.max_answer_tokens, _WHOLE)
         notices = [*notes, *stale_notes(distinct[: len(results)], stale), *cut]
@@ -327,7 +329,7 @@ def _and_tell(answer: ToolAnswer, updated: tuple[str, ...], relisted: bool = Fal
     return replace(answer, updated=updated, relisted=relisted)
 
 
-def _result(rank: int, hit: Hit, stale: Container[int], is_whole: bool) -> Json:
+def _result(rank: int, hit: Hit, stale: Container[int], is_whole: bool, marked: Mapping[str, str]) -> Json:
     chunk, document = hit.stored.chunk, hit.stored.document
     return {
         "rank": rank,
@@ -336,6 +338,7 @@ def _result(rank: int, hit: Hit, stale: Container[int], is_whole: bool) -> Json:
         "uri": document.uri,
         "title": chunk.title or document.title,
         "collection": document.collection,
+        **marked,
         "content": chunk.text if is_whole else hit.snippet,
         "metadata": {
             **({"lines": chunk.lines} if chunk.lines else {}),

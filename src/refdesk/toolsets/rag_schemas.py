@@ -52,6 +52,8 @@ SEARCH_ANSWER = _object(
                     "uri": _STRING,
                     "title": _STRING,
                     "collection": _text("Collection name"),
+                    "origin": _STRING,
+                    "flagged": _STRING,
                     "content": _text("Chunk content"),
                     "metadata": _object(
                         {
