@@ -93,6 +93,12 @@ def _store(settings: Settings) -> Store:
     return LocalStore(settings.library, lock_timeout_s=settings.lock_timeout_s, durability=settings.durability)
 
 
+def _kept_skills(settings: Settings) -> SqliteSkillStore | None:
+    from refdesk.store.folder import SKILLS_FILE
+
+    return open_skills(settings) if (settings.library / SKILLS_FILE).exists() else None
+
+
 def _parser(root: Path | None, kind: CollectionKind) -> Parser:
     from refdesk.parse import AnyParser
 
@@ -222,6 +228,7 @@ PARTS = Parts(
     store=_store,
     embedder=_embedder,
     judge=_judge,
+    skills=_kept_skills,
     parser=_parser,
     pool=_pool,
     folder=_folder,

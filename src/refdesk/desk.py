@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from refdesk import memory
 from refdesk.compare import is_new
@@ -31,41 +30,18 @@ from refdesk.model import (
     Skipped,
 )
 from refdesk.parts import Parts
+from refdesk.pause import Queries
 from refdesk.ports import Embedder, Parser, Source, Store
 from refdesk.progress import Progress, Report
 from refdesk.reembed import embed_rest, reembed
 from refdesk.search.engine import Engine
 from refdesk.settings import Settings
 
-_PAUSE_S = 0.02  # about a query
+if TYPE_CHECKING:
+    from refdesk.skills.among import Playbooks
+
 _INDEXING = "indexing"  # of a collection's properties: how many files there are, until all of them are indexed
 _NOT_PRECISE = "ranked without the precise mode: it is not installed; pip install 'refdesk[precise]'"
-
-
-class _Queries:
-    """The queries that are being answered: whoever indexes in this process lets them go first, half of the time."""
-
-    def __init__(self) -> None:
-        self._mutex = threading.Lock()
-        self._running = 0
-        self._next = 0.0
-
-    def __enter__(self) -> None:
-        with self._mutex:
-            self._running += 1
-
-    def __exit__(self, *_: object) -> None:
-        with self._mutex:
-            self._running -= 1
-
-    def let_go_first(self) -> None:
-        """Waits while a query is being answered, but not for long and not again at once."""
-        if not self._running or (now := time.monotonic()) < self._next:
-            return
-        until = now + _PAUSE_S
-        while self._running and time.monotonic() < until:
-            time.sleep(_PAUSE_S / 10)
-        self._next = time.monotonic() + _PAUSE_S
 
 
 class Desk:
@@ -74,7 +50,7 @@ class Desk:
     def __init__(self, settings: Settings, parts: Parts) -> None:
         self.settings = settings
         self._parts = parts
-        self._queries = _Queries()
+        self._queries = Queries()
 
     @cached_property
     def store(self) -> Store:
@@ -103,7 +79,15 @@ class Desk:
         judge = self._parts.judge(self.settings)
         return Engine(self.store, embedder, judge, () if judge else (_NOT_PRECISE,))
 
+    @cached_property
+    def _playbooks(self) -> Playbooks:
+        from refdesk.skills.among import Playbooks
+
+        return Playbooks(lambda: self._parts.skills(self.settings), lambda: self.embedder)
+
     def close(self) -> None:
+        if "_playbooks" in self.__dict__:
+            self._playbooks.close()
         if "store" in self.__dict__:
             self.store.close()
 
@@ -116,6 +100,10 @@ class Desk:
             page = engine.search(query)
         unfinished = self.unfinished(searched)
         return replace(page, notes=(*unfinished, *page.notes)) if unfinished else page
+
+    def search_everything(self, query: Query) -> Page:
+        """The same with playbooks among the hits."""
+        return self._playbooks.joined(query, self.search)
 
     def unfinished(self, collections: Sequence[Collection]) -> tuple[str, ...]:
         """A note for each collection that is being indexed, or whose indexing broke off."""

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from refdesk.ingest import ParsePool
 from refdesk.model import CollectionKind, Content, FileState, Found, Skipped
 from refdesk.ports import Embedder, Judge, Parser, Source, Store
 from refdesk.settings import Settings
+
+if TYPE_CHECKING:
+    from refdesk.skills.store import SkillStore
 
 
 class Folder(Protocol):
@@ -35,6 +38,7 @@ class Parts:
     store: Callable[[Settings], Store]
     embedder: Callable[[Settings], Embedder | None]
     judge: Callable[[Settings], Judge | None]
+    skills: Callable[[Settings], SkillStore | None]  # none where no playbook was ever kept
     parser: Callable[[Path | None, CollectionKind], Parser]
     pool: Callable[[Parser, Embedder | None, int], ParsePool]
     folder: Folder

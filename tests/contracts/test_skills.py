@@ -42,9 +42,13 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
         monkeypatch.delenv(name, raising=False)
     with ExitStack() as stack:
 
-        def run(answers: dict[str, Callable[[Message], Message]] | None = None, **capabilities: Any) -> Client:
+        def run(
+            answers: dict[str, Callable[[Message], Message]] | None = None,
+            toolsets: str = "skills",
+            **capabilities: Any,
+        ) -> Client:
             command = [sys.executable, "-m", "refdesk", "--library", str(tmp_path / "library"), "serve"]
-            command += ["--toolsets", "skills"]
+            command += ["--toolsets", toolsets]
             raw = stack.enter_context(StdioClient(command, answers))
             raw.initialize(capabilities=capabilities)
             return Client(raw)
@@ -118,6 +122,21 @@ def test_create_search_update(client: Client) -> None:
     assert (updated["skill_id"], updated["version"]) == (created["skill_id"], 2)
     assert any("sync" in change for change in updated["changes"])
     assert client.json("search_skills", query=ROUTER[0].query)["skill"] is None
+
+
+def test_rag_search_over_everything_finds_playbooks(start: Start) -> None:
+    client = start(toolsets="rag,skills")
+    question = "customer is locked out of their account"
+    client.json("rag_create_collection", name="notes")
+    client.json("rag_ingest", uri="data:text/plain,An%20account%20has%20a%20name.", collection="notes")
+    before = client.json("rag_search", query=question)["results"]
+    assert [one["collection"] for one in before if one["metadata"].get("kind") == "playbook"] == []
+    made = client.json("create_skill", conversation=LOCKED[0].transcript)["skill_id"]
+    first = client.json("rag_search", query=question)["results"][0]
+    assert (first["source"], first["collection"], first["metadata"]["kind"]) == (made, "playbooks", "playbook")
+    assert first["content"].startswith("# ") and first["title"]
+    within = client.json("rag_search", query=question, collection="notes")["results"]
+    assert "playbooks" not in {one["collection"] for one in within}
 
 
 def test_a_duplicate_is_the_existing_skill(client: Client) -> None:

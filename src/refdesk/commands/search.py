@@ -66,8 +66,9 @@ def search(context: click.Context, /, query: str, as_json: bool, **options: Any)
     )
     with desk_from(context, precise=options["precise"] or None) as desk:
         here = collections_here(desk, options["collection"], everywhere=options["everywhere"])
+        is_open = not asked.filters and not asked.exact and asked.alpha != 0.0  # playbooks have no paths and languages
         asked = replace(asked, filters=replace(asked.filters, collections=here))
-        page = desk.search(asked)
+        page = desk.search_everything(asked) if is_open else desk.search(asked)
         is_empty = not page.hits and not desk.store.collections()
         if not page.hits and not is_empty:
             wordless = () if asked.exact or terms(query) else ("The query has no words: --exact finds other signs.",)

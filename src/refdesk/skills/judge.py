@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 from refdesk.skills.model import DISTRUSTED, Draft, Skill
@@ -64,6 +64,7 @@ class Calibration:
 
 _LONG = 20.0  # what about five rare words weigh: a text that says more need not be matched in all it says
 _KEPT = 2_000
+_SUREST = 4.0  # log odds: what was fitted on a few hundred conversations is sure of no more than .98
 _TROUBLE = re.compile(
     r"\b(?:not|cannot|never|no|nothing|none|without|wrong|incorrect|errors?|fail\w*|brok\w*|crash\w*|lock\w*|lost"
     r"|block\w*|missing|stolen|twice|double|duplicat\w*|two times|overcharg\w*|reject\w*|declin\w*|refus\w*|expired"
@@ -128,6 +129,11 @@ class EvidenceJudge:
         meaning = best[2].meaning
         seen = "" if meaning is None else f", {meaning:.1f} standard deviations nearer than other questions"
         return Verdict(best[1].skill_id, f"{best[2].words:.0%} of the problem's words{seen}")
+
+    def chances(self, query: str, candidates: Sequence[Skill]) -> list[float]:
+        """The probability of each that it is about the query, whether that reports a trouble or only looks for it."""
+        weighed = (replace(one, no_trouble=False, only_asked=False) for one in self.weigh(query, candidates))
+        return [1 / (1 + math.exp(-min(_SUREST, one.odds(self._calibration)))) for one in weighed]
 
     def weigh(self, query: str, candidates: Sequence[Skill]) -> list[Evidence]:
         """What speaks for each candidate."""

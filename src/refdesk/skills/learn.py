@@ -18,7 +18,7 @@ from refdesk.skills.bridge import Bridge
 from refdesk.skills.changes import changes
 from refdesk.skills.extract import outcome_of
 from refdesk.skills.format import InvalidPlaybook, parse, render
-from refdesk.skills.judge import Thinker, Verdict
+from refdesk.skills.judge import EvidenceJudge, Thinker, Verdict
 from refdesk.skills.merge import merge
 from refdesk.skills.model import FIRST_CONFIDENCE, Draft, Outcome, Skill, SkillUpdate, embedded_text, moved
 from refdesk.skills.store import DUPLICATE, TOP_K, Revision, SkillNotFound, SkillStore, StaleSkill
@@ -29,6 +29,7 @@ T = TypeVar("T")
 Report = Callable[[str], None]
 
 _MAX_TEXT = 400_000
+_FEW, _RATHER = 2, 0.5  # playbooks among the hits of a search, and how likely they are at least
 _TRIES = 100  # each lost race means that another update was kept, so this many only fail under a stampede
 
 
@@ -74,6 +75,10 @@ class Learner:
     def _embedder(self) -> Embedder | None:
         return self._make_embedder()
 
+    @cached_property
+    def _evidence(self) -> EvidenceJudge:
+        return EvidenceJudge(self._embedder)
+
     def close(self) -> None:
         """Ends the bridge to the store; the store itself stays open."""
         self._bridge.close()
@@ -95,6 +100,15 @@ class Learner:
             chosen = self._run(self._store.record_outcome(chosen.skill_id, "used"))
         took_ms = round((time.perf_counter() - started) * 1000, 3)
         return Found(chosen and current(chosen), verdict, len(candidates), bool(candidates), took_ms)
+
+    def about(self, query: str) -> list[tuple[Skill, float]]:
+        """The playbooks that are rather about the query than not, with that probability; no use is counted."""
+        asked = redact.strip(query)
+        self._align()
+        hits = self._run(self._store.hybrid_search(self._embed_query(asked), asked, TOP_K))
+        candidates = [hit["skill"] for hit in hits]
+        rated = zip(candidates, self._evidence.chances(asked, candidates), strict=True)
+        return sorted((one for one in rated if one[1] > _RATHER), key=lambda one: -one[1])[:_FEW]
 
     def create(
         self,

@@ -183,7 +183,7 @@ class _Rag:
         return ToolAnswer.of_json(answer, notices=notices)
 
     def _hybrid(self, query: Query) -> tuple[Sequence[Hit], Sequence[str]]:
-        page = self._desk.search(query)
+        page = self._desk.search(query) if query.filters else self._desk.search_everything(query)
         return page.hits, page.notes
 
     def _keywords(self, query: Query) -> tuple[Sequence[Hit], Sequence[str]]:
@@ -341,6 +341,7 @@ def _result(rank: int, hit: Hit, stale: Container[int], is_whole: bool, marked: 
         **marked,
         "content": chunk.text if is_whole else hit.snippet,
         "metadata": {
+            **({"kind": chunk.kind} if chunk.kind == "playbook" else {}),
             **({"lines": chunk.lines} if chunk.lines else {}),
             **({"page": chunk.metadata["page"]} if chunk.kind == "page" else {}),
             "tokens": tokens.count(chunk.text),

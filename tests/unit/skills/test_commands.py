@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 from click.testing import CliRunner, Result
 
+from refdesk.app import open_desk
+from refdesk.cli import cli
 from refdesk.commands.skills import skills
 from refdesk.errors import InvalidInput
 from refdesk.llm.local import LocalThinker
+from refdesk.model import Query
+from refdesk.settings import Settings
 from refdesk.skills.exchange import from_markdown, to_markdown
 from refdesk.skills.learn import Learner
 from refdesk.skills.store import SkillNotFound
@@ -142,3 +147,28 @@ def test_what_is_exported_reads_back_the_same(skill_id: str, tmp_path: Path) -> 
     store.close()
     with pytest.raises(InvalidInput, match="front matter is not YAML"):
         from_markdown("---\na: [\n---\n# x")
+
+
+def test_a_search_over_everything_finds_playbooks(tmp_path: Path, skill_id: str) -> None:
+    root = tmp_path / "notes"
+    root.mkdir()
+    for number in range(6):
+        (root / f"{number}.md").write_text(f"# Accounts {number}\n\nAn account has a name and plan {number}.\n")
+    with open_desk(Settings(library=tmp_path / "library", workers=1)) as desk:
+        desk.index(root, "files", name="notes")
+        asked = Query(text="customer is locked out of their account", limit=3)
+        page = desk.search_everything(asked)
+        (found,) = (hit for hit in page.hits if hit.stored.chunk.kind == "playbook")
+        assert (found.stored.document.id, found.stored.document.collection) == (skill_id, "playbooks")
+        assert page.hits[0] is found and 0.5 < found.score < 1 and page.more
+        pages = [desk.search_everything(replace(asked, offset=at, limit=1)).hits for at in range(3)]
+        assert [hit.stored.id for (hit,) in pages] == [hit.stored.id for hit in page.hits]
+        assert all(hit.stored.id > 0 for hit in desk.search(asked).hits)
+        other = desk.search_everything(Query(text="how large is the moon")).hits
+        assert not [hit for hit in other if hit.stored.chunk.kind == "playbook"]
+    command = [*("--library", str(tmp_path / "library")), "search", "customer is locked out of their account"]
+    shown = CliRunner().invoke(cli, command).stdout
+    assert shown.startswith(f"1. {skill_id}  playbook ") and "[playbooks] " in shown
+    assert "[playbooks]" not in CliRunner().invoke(cli, [*command, "--collection", "notes"]).stdout
+    (used,) = Learner(SqliteSkillStore(tmp_path / "library" / "skills.db"), lambda: None).skills()
+    assert used.times_used == 0
