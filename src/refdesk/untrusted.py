@@ -71,11 +71,12 @@ _DISCUSSED = re.compile(
     r"|\btrojan source|\bowasp|\binjected\b|\bphishing|\bresearchers\b"
 )
 _REPORTED = re.compile(
-    r"\b(?:says?|saying|such as|like|e\.g\.|for example|writes?|phrase|reads|sentence|begins with|text|asks|insert)"
+    r"\b(?:says?|saying|such as|like|e\.g\.|for example|writes?|phrase|reads|sentence|begins with)"
     r"[^\x22“`']{0,25}[\x22“`'][^\x22”`]{1,300}[\x22”`']"
 )
 _PROMPT = re.compile(
-    r"(?:prompt|instruction|template|message|system|judge|content)\w{0,20}[\x22']?(?: ?: ?\w{1,20})? ?(?:\+?=|:|\()"
+    r"(?:prompt|template|message)\w{0,20}\( ?[frub]{0,2}[\x22'`]"
+    r"|(?:prompt|instruction|template|message|system|judge|content)\w{0,20}[\x22']?(?: ?: ?\w{1,20})? ?(?:\+?=|:)"
     r" ?[\[({]{0,3}[frub]{0,2}[\x22'`]|[\x22']role[\x22']? ?[:=]|\brole=|\{% for"
 )
 _QUOTED = re.compile(r"\x22{1,3}[^\x22]{1,3000}\x22{1,3}|“[^”]{1,300}”|`[^`]{1,3000}`|'[^']{3,300}'(?!\w)")
@@ -209,7 +210,7 @@ _UNSEEN = re.compile("[\u200b-\u200d\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufef
 _TAGS = re.compile("(?<!\U0001f3f4)(?:[\U000e0020-\U000e007e]){2,}")
 _FLAG_OF_REGION = re.compile("\U0001f3f4[\U000e0030-\U000e007a]{3,6}\U000e007f")
 _SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{4,}")
-_ZERO_WIDTH = re.compile("[\u200b-\u200d\u2060-\u2064\ufeff]{6,}")
+_ZERO_WIDTH = re.compile("[\u200b-\u200d\u2060-\u2064\ufeff]{6,}|(?:[A-Za-z ][\u200b-\u200d\u2060]){6}")
 _OVERRIDES = re.compile("[\u202d\u202e]")
 _RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 _TO_THE_RIGHT = re.compile("[\u202b\u2067]")
@@ -232,10 +233,10 @@ def _unseen(text: str) -> str:
 
 # Letters of other scripts or styles that look like these, and what is not seen at all.
 _DISGUISES = re.compile(
-    "[\u00ad\u0261\u0370-\u03ff\u0400-\u052f\u0578\u200b-\u200d\u2060\ufeff\uff21-\uff5a\U0001d400-\U0001d7ff]"
+    "[\u00ad\u0261\u0334-\u0338\u0370-\u03ff\u0400-\u052f\u0578\u200b-\u200d\u2060\ufeff\uff21-\uff5a\U0001d400-\U0001d7ff]"
 )
 _ALIKE = str.maketrans(
     "аеорсухіјѕһԁԛԝАВЕКМНОРСТУХІЅЈαοινρτυκΑΒΕΖΗΙΚΜΝΟΡΤΥΧɡո",
     "aeopcyxijshdqwABEKMHOPCTYXISJaoivptukABEZHIKMNOPTYXgn",
-    "\u200b\u200c\u200d\u2060\ufeff\u00ad",
+    "\u200b\u200c\u200d\u2060\ufeff\u00ad\u0334\u0335\u0336\u0337\u0338",
 )

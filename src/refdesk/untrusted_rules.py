@@ -15,6 +15,7 @@ CONCEAL = "asks to hide something from the user"
 SEND = "asks to send private data elsewhere"
 MESSAGE = "imitates a message of the conversation"
 CALL = "imitates a tool call"
+EXTRACT = "asks for the agent's own instructions"
 HIDDEN = "hides text that addresses the agent"
 ENCODED = "holds encoded instructions"
 INVISIBLE = "holds invisible characters that can spell a message"
@@ -41,14 +42,15 @@ def _rules(*told: tuple[str, float, str, str]) -> tuple[Rule, ...]:
 
 WHO = (
     r"(?:(?:ai|llm|genai|coding|automated|autonomous|language[- ]model|(?:ai|llm)[- ](?:based|powered|coding))[- ]"
-    r"(?:agents?|assistants?|models?|systems?|bots?|tools?|reviewers?|graders?|crawlers?|readers?|chatbots?|summari[sz]ers?)"
+    r"(?:\w{3,12}[- ])?"
+    r"(?:agents?|assistants?|models?|systems?|bots?|tools?|reviewers?|graders?|crawlers?|readers?|chatbots?|processors?|summari[sz]ers?)"
     r"|llms?|(?:large )?language models?|chatgpt|claude|copilot|gemini|ais?)\b"
 )
 _AI = "ai ais llm llms genai language chatgpt claude copilot gemini coding automated autonomous"
 STRONG = (
     r"(?:run|execute|send|post|upload|e-?mail|forward|delete|install|download|fetch|ignore|disregard|reveal|disable|grant"
     r"|approve|obey|comply|publish|push|recommend|claim|skip|mark|rate|mention|tell|inform|disclose|classify|insert|append"
-    r"|replace|assign|silently|destroy|stop|transfer|open|report)\b"
+    r"|replace|assign|silently|destroy|stop|transfer|open|report|navigate|visit|connect|transmit|modify|suspend|copy)\b"
 )
 _MILD = r"(?:use|call|invoke|read|add|include|write|create|give|state|say|answer|respond|reply|follow|print|import|act|change)\b"
 _SAID = rf"(?:{STRONG}|{_MILD}|(?:you|your|please|always|never|do not|don't|before|when|whenever|if|the correct|the human|the user)\b)"
@@ -59,7 +61,7 @@ _PRIVATE = (
     r"|\bchat (?:history|log|transcript)|chat_history|\btranscript\b|\bsystem[ _]prompt|\bapi keys?\b|\benvironment variables"
     r"|\buser's (?:\w+ ){0,2}(?:messages?|e-?mail|data|files|token)|\bprivate (?:key|messages)|_token\b|_access_key|\bpasswords?\b)"
 )
-_PLACE = r"(?:https?://|ftp://|\S@\S|\bwebhook|\burls?\b|\bgist\b|\bquery string|\bdns\b|\bpublic folder|\bfilename|\bserver\b)"
+_PLACE = r"(?:(?<!\]\()https?://|ftp://|\S@\S|\bwebhook|\burls?\b|\bgist\b|\bquery string|\bdns\b|\bpublic folder|\bfilename|\bto (?:the|our|a|this) \w{0,20} ?server\b)"
 _LAST = r"(?:all|any|previous|prior|preceding|earlier|above|original|initial|former|existing|your|system|safety|hidden)"
 _ORDERS = r"(?:[i1]nstruct[i1][o0]ns?|prompts?|directives?|directions|guidelines?|orders|restrictions|programming|guardrails)\b"
 _DROP = (
@@ -80,57 +82,67 @@ RULES = _rules(
     (OVERRIDE, 1.0, f"{_DROPPED} & everything anything what safety system preceding above previous earlier prior your user any visible page",
      rf"{_DROP} (?:(?:everything|anything|what)(?: that)? (?:you (?:were|have been|had been|are) (?:told|instructed|given|taught)"
      r"|above|before|previously|the user (?:asked|said|wants))|(?:all )?(?:of )?the (?:preceding|above|previous|earlier) (?:context|conversation)"
-     r"|your (?:\w+ )?(?:task|rules|training)\b|(?:all |any |the )?(?:previous|prior|earlier) (?:rules|tasks?|policies)\b"
+     r"|(?:your|the|this) (?:\w+ )?task\b(?! \w)|your (?:\w+ )?(?:task|rules|training)\b|(?:all |any |the )?(?:previous|prior|earlier) (?:rules|tasks?|policies)\b"
      r"|the user(?:'s (?:request|question|instructions?)| asked|\.)|any instructions|(?:the )?system (?:message|prompt)|safety\b"
      r"|the rest of the page|the visible)"),
-    (OVERRIDE, 0.8, "void superseded revoked lifted outdated disabled cancelled canceled longer & instructions rules prompts directives orders restrictions guidelines safety question request",
+    (OVERRIDE, 0.8, "void superseded revoked lifted outdated disabled suspended cancelled canceled longer & instructions rules prompts directives orders restrictions guidelines safety question request",
      r"\b(?:instructions|rules|prompts|directives|orders|restrictions|guidelines|safety (?:filters|checks)|user's (?:question|request))\b"
-     r"(?: [\w',-]+){0,6}? (?:(?:are|is|have been|were) (?:now )?(?:void|superseded|revoked|lifted|outdated|disabled|cancell?ed|no longer)|no longer matters?)\b"),
-    (OVERRIDE, 0.8, "new only real action & task role objective instructions instruction orders goal policy action",
-     r"\byour (?:new|only|real) (?:task|role|objective|instructions?|orders|goal)(?: now)? (?:is|are)\b|\bnew (?:instructions|task|objective|orders|policy): "
+     r"(?: [\w',-]+){0,6}? (?:(?:(?:are|is|have been|were) )?(?:now |temporarily |hereby )?(?:void|superseded|revoked|lifted|outdated|disabled|suspended|cancell?ed|no longer)|no longer matters?)\b"),
+    (OVERRIDE, 0.8, "new only real action & task role objective instructions instruction orders goal policy action directive",
+     r"\byour (?:new|only|real) (?:task|role|objective|instructions?|orders|goal)(?: now)? (?:is|are)\b|\bnew (?:\w+ )?(?:instructions|task|objective|orders|policy|directive): "
      r"|\byour next action is\b|\bfollowing real instructions|\b(?:the|your) new (?:task|objective) is to\b"),
+    (OVERRIDE, 0.8, f"{_DROPPED} & security safety confirmation", rf"{_DROP} (?:\w+ ){{0,4}}?(?:security|safety|user confirmation)(?: (?:protocols?|checks?|rules|measures|policies|requirements|filters))?\b(?! (?:manager|context|group|policy))"),
+    (OVERRIDE, 0.8, "override", r"\b(?:security|system|safety|instruction|admin|priority)[_ ]override\b(?! (?:the|a|method))|\boverride[_ ](?:security|instructions|safety|core|protocols)\b"),
     (ROLE, 1.0, "now & dan ai assistant agent chatbot mode unrestricted free operating", r"\byou are now (?:[\w-]+ ){0,3}?(?:dan\b|(?:ai|assistant|agent|chatbot)\b|in (?:developer|debug|god|admin|unrestricted|jailbreak) mode|unrestricted|free (?:of|from)|operating as)"),
     (ROLE, 1.0, "on onward onwards & from & respond answer behave act obey comply reply ignore run execute translate are", r"\bfrom (?:now|here|this (?:point|moment)) on(?:wards?)?,? you (?:are an?\b|(?:will|must|shall) (?:\w+ )?(?:respond|answer|behave|act|obey|comply|reply|ignore|run|execute|translate))"),
-    (ROLE, 1.0, "pretend imagine act persona assume suppose & ai assistant rules restrictions policy policies filters limit limits limitations guardrails administrator root model", r"\b(?:pretend|imagine|assume|suppose|act as (?:if|though))(?: that)? you (?:are|were|have|had) (?:[\w-]+ ){0,4}?(?:ai\b|assistant\b|rules|restrictions|polic|filters|limit|guardrails|administrator|root\b)|\bpersona of (?:an? )?(?:[\w-]+ ){0,3}?(?:ai|assistant|model)\b"),
+    (ROLE, 1.0, "pretend imagine act persona assume suppose & ai assistant rules restrictions policy policies filters limit limits limitations guardrails administrator root model", r"\b(?:pretend|imagine|assume|suppose|act as (?:if|though))(?: that)? you(?: are|'re| were| have| had) (?:[\w-]+ ){0,4}?(?:ai\b|assistant\b|rules|restrictions|polic|filters|limit|guardrails|administrator|root\b|mode\b)|\bpersona of (?:an? )?(?:[\w-]+ ){0,3}?(?:ai|assistant|model)\b"),
     (ROLE, 1.0, "longer & assistant ai bound restricted limited", r"\byou are no longer (?:an? )?(?:[\w-]+ ){0,2}?(?:assistant|ai|bound|restricted|limited)\b"),
     (ROLE, 1.0, "mode & developer debug maintenance god dan jailbreak admin", r"\b(?:developer|debug|maintenance|god|dan|jailbreak|admin) mode\b.{0,60}\b(?:safety|secrets?|restrictions|filters|guardrails|polic\w+|prompt|approvals?)\b"),
     (ADDRESS, 1.0, _AI, rf"\b{WHO}(?: [\w'-]+){{0,5}}? {_MODAL}{_HOW} {STRONG}"),
     (ADDRESS, 0.7, f"{_AI} & must shall required", rf"\b{WHO}(?: [\w'-]+){{0,5}}? (?:must|shall|(?:are|is) required to){_HOW} {_MILD}"),
     (ADDRESS, 1.0, _AI,
-     rf"\b(?:attention|dear|hey|hello|hi|(?:note|message|instructions?|reminder|memo|directive|notice)s? (?:to|for)|(?:^|(?<=[.>#(\[/] ))(?:to (?:any|all|every|the)|for)|<b>for) (?:[\w-]+ ){{0,2}}?{WHO}(?: [\w-]+){{0,4}}?[:,!\])]+(?: ?</?\w+>)?[ \])>*]*.{{0,30}}?\b{_SAID}"),
-    (ADDRESS, 1.0, _AI, rf"(?:^|[.!?>#/*(\[\x22] ?){WHO}(?: (?:instructions?|note|only|notice))?[:,!\]]+ ?(?:(?:always|now|first|silently|please) )?(?:{STRONG}|{_MILD}|(?:you|please|always|never|when|whenever|if you|before|your next)\b)"),
+     rf"\b(?:attention|dear|hey|hello|hi|(?:note|message|instructions?|reminder|memo|directive|notice|update|alert)s? (?:to|for)|(?:^|(?<=[.>#(\[/] ))(?:to (?:any|all|every|the)|for)|<b>for) (?:[\w-]+ ){{0,2}}?{WHO}(?: [\w-]+){{0,4}}?[:,!\])]+(?: ?</?\w+>)?[ \])>*]*(?:.{{0,30}}?\b{_SAID}|.{{0,150}}?\byou must\b)"),
+    (ADDRESS, 1.0, _AI, rf"(?:^|[.!?:>#/*(\[\x22] ?){WHO}(?: (?:instructions?|note|only|notice))?(?:[:,!\]]+| [–—-]) ?(?:(?:always|now|first|silently|please) )?(?:{STRONG}|{_MILD}|(?:you|please|always|never|when|whenever|if you|before|your next)\b|.{{0,120}}?\byou must\b)"),
     (ADDRESS, 0.9, "assistant model agent bot & instructions instruction your must include call send run", r"\b(?:model|agent|assistant|bot) instructions?: (?:\w+ ){0,4}(?:you|your)\b|(?:^|[.!?>#*(] ?)assistant[,:] (?:your next|you must|include|call|send|run)\b"),
     (ADDRESS, 1.0, _AI, rf"\bif (?:you are|you're|this (?:\w+ )?is (?:being )?(?:read|processed|parsed|summari[sz]ed) by) (?:an? |the )?(?:[\w-]+ )?{WHO}(?! (?:developer|engineer|researcher|company|user|expert|team|student|practitioner|enthusiast|provider|vendor))"),
     (ADDRESS, 0.8, f"{_AI} & this", rf"\b{WHO}(?: (?:agent|assistant|model))?(?: (?:that|which|who|is))? (?:reads?|reading|process(?:es|ing)?|summari[sz](?:es?|ing)|pars(?:es?|ing)|see(?:s|ing)?) this\b"),
     (ADDRESS, 1.0, f"{_AI} & as", r"\bas an? (?:ai|llm|(?:large )?language model|coding|ai coding)(?: (?:assistant|agent|model|language model))?,? you (?:must|should|need|have to|are (?:required|to)|will|shall)\b"),
+    (ADDRESS, 1.0, "directive command commands override instruction instructions & agent agents assistant ai llm model bot", r"\b(?:(?:ai|llm|browsing|coding) (?:agent|assistant|model|bot)|agent|ai|llm)s?[ _-](?:directive|command|override)s? ?(?:\[[^\]]{0,40}\])? ?:"),
+    (ADDRESS, 1.0, "agent assistant bot & as", rf"\b(?:working )?as (?:an?|my|our|the) (?!build|user|test|deploy|monitoring)(?:[\w-]+ ){{1,3}}?(?:agent|assistant|bot)\b, (?:please )?(?:{STRONG}|execute|add|create)"),
+    (ADDRESS, 0.7, "processing rendering summarizing summarising reading parsing analyzing analysing & content page document file text email message readme issue", r"\b(?:before|when|while|after) (?:processing|rendering|summari[sz]ing|reading|parsing|analy[sz]ing)(?: (?:this|the))? (?:\w+ )?(?:page|content|document|file|text|email|message|readme|issue)s?\b.{0,80}\b(?:must|first|execute|always|send|ask|include|bypass|requires you)\b"),
     (ADDRESS, 0.7, "assistant & must should has required", r"\b(?:the assistant|you \(the assistant\)|an assistant)(?: \w+){0,3}? (?:must|should|has to|is required to)\b"),
     (ADDRESS, 1.0, "assistant bots agents graders intended meant addressed & ai llm llms this message",
      r"\bmessage to the assistant\b|\bbots that \w+ this\b|\bagents (?:processing|reading|handling) this\b.{0,30}\b(?:must|should)\b|\b(?:ai|llm) graders should|\b(?:section|page|note|text|file) is (?:intended|meant|addressed) (?:only )?(?:for|to) (?:ai|llm)"),
     (CONCEAL, 0.8, f"{_NOT} & mention reveal disclose report admit acknowledge mentioning tell", r"\b(?:do not|don't|never|must not|should not|without) (?:\w+ ){0,2}?(?:mention|reveal|disclose|report|admit|acknowledge|mentioning|tell)(?: \w+){0,3}? (?:(?:this|these|those) (?:instructions?|comment|note|message|text|prompt|reminder|action|step|directive)|that you (?:read|were|have))\b"),
     (CONCEAL, 0.8, f"{_NOT} & user human operator anyone", r"\b(?:do not|don't|never|must not|should not|without) (?:\w+ )?(?:tell(?:ing)?|inform(?:ing)?|alert(?:ing)?|notify(?:ing)?|let(?:ting)?|warn(?:ing)?) (?:the |your )?(?:user|human|operator|anyone)\b(?! (?:that the|when|if|whether|how|what|which|why|the|of|in|set))"),
     (CONCEAL, 0.6, f"{_NOT} & user human & ask asking", r"\b(?:do not|don't|never|without) ask(?:ing)? (?:the |your )?(?:user|human)\b"),
-    (CONCEAL, 1.0, "keep hide find learn omit & user human operator your", r"\b(?:keep|hide) (?:this|it|these)(?: \w+){0,2}? from the (?:user|human|operator)|\b(?:user|human) (?:does not|doesn't|must not|never) (?:find out|learn)|\bomit (?:it|this|that) from your\b"),
-    (CONCEAL, 0.6, "mention nobody quietly silently", r"\b(?:not|never) mention (?:it|alternatives)\b|\bnever mention .{0,30} to the user|\btell nobody\b|\b(?:quietly|silently) (?:use|add|run|execute|call|send|install)\b"),
+    (CONCEAL, 1.0, "keep hide find learn omit notice & user human operator your", r"\b(?:keep|hide) (?:this|it|these)(?: \w+){0,2}? from the (?:user|human|operator)|\b(?:user|human) (?:does not|doesn't|must not|won't|never) (?:find out|learn|notice)|\bomit (?:it|this|that) from your\b"),
+    (CONCEAL, 0.6, "mention nobody quietly silently secretly covertly confirmation approval permission", r"\b(?:not|never) mention (?:it|alternatives)\b|\bnever mention .{0,30} to the user|\btell nobody\b|\b(?:quietly|silently|secretly|covertly) (?:use|add|run|execute|call|send|install|upload|copy|scan|forward|record|insert)\b|\bwithout (?:any )?(?:user|human) (?:confirmation|approval|permission)"),
     (SEND, 1.0, "http https & conversation history secret prompt api apikey password credential credentials chat memory user key", r"!\[[^\]]{0,80}\]\(https?://[^)\s]{0,200}?(?:[{<\[$%]{1,2}\w{0,20}?(?:conversation|history|secret|prompt|api_?key|password|credential|chat|memory)|=(?:chat_|conversation|system_prompt|user_name))"),
     (SEND, 1.0, "http https & conversation history chathistory prompt systemprompt secret secrets", r"\]\(https?://[^)\s]{0,200}?[{<\[$%]{1,2}\w{0,20}?(?:conversation|chat_?history|system_?prompt|secret)"),
     (SEND, 1.0, "conversation chat env ssh aws prompt messages message told keys access github secrets reset word & http https ftp webhook url urls gist query dns public filename server com mail example & send post upload forward email mail transmit submit exfiltrate leak append include put encode embed attach take read use request search link summarise summarize",
      r"\b(?:send|post|upload|forward|e-?mail|transmit|submit|exfiltrate|leak|append|include|put|encode|embed|attach|take|read|use|request|search|link|summari[sz]e)\b[^.!?]{0,60}?"
      r"(?:contents? of (?:the )?(?:\.env|~/|system prompt|config/secret)|\b(?:the|this|our) (?:\w+ )?(?:conversation|chat (?:history|log|transcript))\b|\bsystem prompt\b|user's (?:private|last) messages?|api keys you|user has told you"
-     rf"|_secret_access_key|github_token|repository(?:'s)? secrets|\.env\b|\.ssh/(?!\S{{0,30}}\.pub)|reset code|the word .password)[^!?]{{0,80}}?{_PLACE}"),
+     rf"|_secret_access_key|github_token|repository(?:'s)? secrets|\.env\b|\.ssh/(?!\S{{0,30}}\.pub)|reset code|the word .password)[^.!?]{{0,80}}?{_PLACE}"),
     (SEND, 1.0, "http https & conversation chat env ssh aws prompt rsa netrc credentials secrets transcript api environment user private token key password passwords", rf"https?://\S{{1,80}}[?=&/]\S{{0,40}} (?:followed by|plus|and add|concatenated with) (?:\w+ ){{0,4}}?{_PRIVATE}|\?\w+=\$\{{?(?:system_prompt|conversation|chat_history)"),
+    (SEND, 0.7, "send upload transmit forward copy email record collect & user users customer stored saved private sensitive incoming ssh account contacts password passwords", r"\b(?:send|upload|transmit|forward|copy|e-?mail|record|collect)\b (?:\w+ ){0,2}?(?:all|any|every|their|these) (?:of )?(?:the )?(?:\w+ ){0,2}?(?:user(?:'s)?|customer|stored|saved|private|sensitive|incoming|ssh|account|entered)(?: \w+)? ?(?:data|credentials|messages|contacts|keys|passwords|files|tokens|numbers)\b|\b(?:send|transmit|upload|e-?mail) (?:them|it|(?:their|its|the) contents?) to \S{3,60}\.\w{2,8}\b"),
+    (SEND, 0.7, "http https & token secret prompt key", r"https?://\S{1,150}=[\[{<]{1,2}(?:insert_|your_)?(?:user_|session_)?(?:token|secret|prompt|conversation)\w{0,10}[\]}>]"),
+    (MESSAGE, 0.6, "important", r"<important>"),
+    (EXTRACT, 1.0, "output reveal print show display list repeat dump disclose return tell showing displaying outputting & prompt instructions directives configuration & your", r"\b(?:output|reveal|print|show|display|list|repeat|dump|disclose|return|tell \w+|showing|displaying|outputting)(?: [\w']+){0,5}? (?:of )?your (?:\w+ ){0,2}?(?:system prompt|(?:hidden|original|initial|full|entire|previous|first|secret|system) (?:\w+ )?(?:instructions|prompt|directives|configuration))\b"),
+    (ROLE, 1.0, "mode & unrestricted jailbroken", r"\b(?:in|enter|into|to|entered) (?:an? )?(?:unrestricted|jailbroken) (?:\w+ )?mode\b"),
     (SEND, 0.8, "curl", r"\benv ?\| ?curl|\bcurl [^|]{0,80}(?:\$\(cat ~|@-|@~)"),
-    (SEND, 0.8, "private chat exfiltrate leak", r"\b(?:send|forward|post|upload) the (?:user's private messages|(?:full )?chat (?:log|transcript))|\b(?:exfiltrate|leak) (?:the|all|any)\b"),
+    (SEND, 0.8, "private chat exfiltrate leak", r"\b(?:send|forward|post|upload) the (?:user's private messages|(?:full )?chat (?:log|transcript))|\bexfiltrate (?:the|all|any)\b|\bleak (?:the|all|any) (?:contents|\w+ prompt|secrets|keys|conversation)\b"),
     (MESSAGE, 0.6, "im system assistant user endoftext start eot inst sys turn", r"<\|(?:im_start|im_end|system|assistant|user|endoftext|start_header_id|eot_id)\|>|\[/?inst\]|<</?sys>>|<(?:start|end)_of_turn>"),
     (MESSAGE, 1.0, "im system start inst sys", r"(?:<\|im_start\|> ?\w+|<\|system\|>|_header_id\|>|\[inst\]|<<sys>>|<start_of_turn> ?\w+) (?!you are an? )[^<\x22'{]{0,150}?\b(?:must|override|ignore|delete|comply|reveal|disclose|permission|has root|without asking|restrictions|rm -rf)\b"),
     (MESSAGE, 1.0, "result results documents document context output & human user system assistant", r"</(?:tool_result|function_results?|search_results?|documents?|context|tool_output|retrieved\w{0,20})>(?: ?</\w{1,20}>)? ?(?:human:|user:|system:|assistant:|<system)"),
-    (MESSAGE, 0.8, "system assistant", r"<system(?:[- ]reminder)?>|\[system(?: notice| message)?\]|<assistant>.{0,200}</assistant> ?<user>"),
+    (MESSAGE, 0.8, "system assistant", r"<system(?:[-: ][^>]{0,60})?>|\[system(?: notice| message)?\]|<assistant>.{0,200}</assistant> ?<user>"),
     (MESSAGE, 1.0, "system & assistant", r"\[system\]\(#"),
-    (MESSAGE, 0.8, "system & must may restrictions assistant ignore override", r"(?:^|[.!?>#-] |\bcontext )(?:system(?: message| notice| override)?: ).{0,120}?\b(?:you must|you may|your restrictions|the assistant|ignore|override)\b"),
+    (MESSAGE, 0.8, "system & must may requires restrictions assistant ignore override", r"(?:^|[.!?>#-] |\bcontext )(?:system(?: message| notice| override)?: ).{0,120}?\b(?:you must|you may|requires you|your restrictions|the assistant|ignore|override)\b"),
     (MESSAGE, 0.8, "human assistant response & great thanks ok now please yes go instruction", r"\bhuman: (?:great|thanks|ok|now|please|yes)|\buser: (?:ok|yes|go ahead).{0,60} assistant: |\binstruction: .{0,80}### ?response:"),
     (MESSAGE, 1.0, "role", r'"role" ?: ?"(?:system|developer)" ?, ?"content" ?: ?"[^"]{0,200}?\b(?:run every|ignore the user|exfiltrate|tell nobody|execute every)'),
     (CALL, 0.6, "function invoke tool tools action & calls call invoke use code input results bash shell exec python terminal cmd command", r'<function_calls>|<invoke name=|<tool_call>|<function=\w|"method" ?: ?"tools/call"|"type" ?: ?"tool_use"|"tool_calls" ?:|\[tool_calls\]|```tool_code|<\|tool_call|\baction input:|<function_results>'),
     (CALL, 0.7, "tool tools & use call invoke", r"\buse your (?:[\w-]+ ){0,3}?tools?\b|\b(?:call|invoke|use) the (?:[`\w-]+ ){0,3}?tools? (?:with|on|to)\b|\bcall the tool `"),
-    (CALL, 0.7, "call", r"\byou must call \w+|\bcall \w{1,20}_\w{1,20} (?:with|for)\b"),
+    (CALL, 0.7, "call", r"\byou must call \w{1,20}_\w{1,20}|\bcall \w{1,20}_\w{1,20} (?:with|for)\b"),
     (ENCODED, 1.0, "decode rot13 hex deobfuscate",
      r"\b(?:decode|base64-decode|rot13|interpret the hex|deobfuscate)\b.{0,100}?(?:\band|\bthen|,) (?:\w+ ){0,3}?(?:follow|obey|act (?:up)?on|do (?:as|what)|carry out|comply|(?:run|execute) (?:it|them|the (?:result|output|command|decoded)))\b"),
     # Other languages; each rule is enough by itself.
@@ -165,8 +177,8 @@ WEAK = (
                      r"|\bsudo\b|bashrc|os\.system|-auto-approve|\bid_rsa"),
     (0.4, _PRIVATE),
     (0.2, r"\b(?:run|execute|carry out|act (?:up)?on|follow|obey|delete|upload|send|insert|publish|fetch|download|push)\b"),
-    (0.3, r"\b(?:in|of|from|to) (?:your|the|every|each) (?:next |final )?(?:answer|reply|response|summary|output)\b|\bas your next\b"
-                     r"|\bbefore (?:you answer|answering|returning results)|\bthis (?:page|readme|document|text|file)\b"),
+    (0.3, r"\bregardless of\b|\b(?:in|of|from|to) (?:your|the|every|each) (?:next |final )?(?:answer|reply|response|summary|output)\b|\bas your next\b"
+                     r"|\bbefore (?:you answer|answering|returning results)|\bthis (?:page|readme|document|text|file)\b|\byour (?:current |assigned )?task\b|\bimmediately\b"),
     (0.3, r"\byou (?:must|have to|need to|may)\b|\binstead\b|\b(?:without|no|any) (?:\w+ )?(?:restrictions|guardrails|rules|filters)\b"
                      r"|\bend of (?:context|document|file)"),
 )  # fmt: skip
