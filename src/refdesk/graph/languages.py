@@ -16,21 +16,26 @@ TYPES = frozenset(
 CALLABLES = frozenset(
     ["function", "method", "constructor", "initializer", "deinitializer", "macro", "subscript", "operator", "test"]
 )
-# Methods of every language's own strings, lists, maps, files and threads: a lone method of that name is no evidence.
+# Methods of every language's own strings, lists, maps, files, threads, events and loggers: a lone method of that name
+# is no evidence.
 COMMON = frozenset(
     [
-        "add", "all", "and_then", "any", "append", "apply", "as_bytes", "as_ref", "as_str", "bytes", "call", "chars",
-        "clear", "clone", "close", "cmp", "collect", "contains", "copy", "count", "decode", "default", "delete",
-        "drain", "drop", "emit", "encode", "endswith", "entries", "eq", "exists", "expect", "extend", "fill",
-        "filter", "find", "findall", "first", "flush", "forEach", "format", "from", "get", "group", "has", "hash",
-        "index", "insert", "into", "is_empty", "isEmpty", "items", "iter", "join", "keys", "last", "len", "length",
-        "lines", "log", "lower", "map", "map_err", "match", "max", "min", "new", "next", "ok_or", "open", "parse",
-        "pop", "push", "push_str", "put", "read", "readline", "reduce", "release", "remove", "replace", "reset",
-        "resolve", "reverse", "run", "search", "seek", "send", "set", "size", "slice", "some", "sort", "split",
-        "start", "startswith", "stop", "strip", "sub", "submit", "sum", "take", "test", "then", "to_owned",
-        "to_string", "toByte", "toChar", "toDouble", "toFloat", "toInt", "toList", "toLong", "toMap", "toSet",
-        "toShort", "toString", "trim", "unwrap", "unwrap_or", "unwrap_or_else", "update", "upper", "value", "values",
-        "wait", "write",
+        "acquire", "add", "addEventListener", "all", "and_then", "any", "any?", "append", "apply", "as_bytes",
+        "as_ref", "as_str", "assign", "begin", "bind", "bytes", "c_str", "call", "catch", "chars", "clear", "clone",
+        "close", "cmp", "collect", "concat", "contains", "copy", "count", "critical", "current", "debug", "decode",
+        "default", "delete", "drain", "drop", "dup", "each", "emit", "emplace_back", "empty?", "encode", "end",
+        "endswith", "entries", "eq", "error", "every", "exception", "exists", "expect", "extend", "fatal", "fill",
+        "filter", "find", "findall", "first", "flush", "forEach", "format", "freeze", "from", "get", "group", "has",
+        "hash", "include?", "includes", "index", "indexOf", "info", "insert", "inspect", "into", "is_empty",
+        "isArray", "isEmpty", "items", "iter", "join", "keys", "last", "len", "length", "level", "lines", "lock",
+        "log", "lower", "map", "map_err", "match", "max", "min", "new", "next", "nil?", "notice", "off", "ok_or",
+        "on", "once", "open", "parse", "pop", "push", "push_back", "push_str", "put", "read", "readline", "reduce",
+        "release", "remove", "removeListener", "replace", "reset", "resolve", "reverse", "run", "search", "seek",
+        "send", "set", "size", "slice", "some", "sort", "split", "start", "startswith", "stop", "strip", "sub",
+        "submit", "sum", "take", "tap", "test", "then", "to_a", "to_h", "to_owned", "to_s", "to_string", "toByte",
+        "toChar", "toDouble", "toFloat", "toInt", "toList", "toLong", "toMap", "toSet", "toShort", "toString",
+        "trace", "trim", "unlock", "unwrap", "unwrap_or", "unwrap_or_else", "update", "upper", "value", "values",
+        "wait", "warn", "warning", "with", "write",
     ]
 )  # fmt: skip
 EXTENSIONS = frozenset(["extension", "impl", "category"])  # further parts of a type that is defined elsewhere

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
 from refdesk.graph import languages
@@ -27,6 +28,7 @@ from refdesk.model import Reference
 _GENERATIONS = 6
 # What a member is called that is of the type it is a member of.
 _OF_ONE_KIND = frozenset(["base", "child", "copy", "head", "left", "next", "node", "other", "parent", "right", "root"])
+_TYPE_NAME = re.compile(r"[A-Z]\w*[a-z]\w*")
 _NO_KIN = frozenset(["object", "Protocol", "ABC", "Generic", "Exception", "Object", "NSObject"])
 
 
@@ -189,6 +191,8 @@ class Members:
         """A method that only one family of types has, or whose type is called like the variable."""
         if last.strip("\"'`)") != last or not last:
             return []  # a literal
+        if last == ref.receiver and _TYPE_NAME.fullmatch(last) and not self._names.named(last):
+            return []  # Thread.current, Object.assign: a type of another codebase
         word = last.lower().strip("_").replace("_", "")
         here = [
             (file, one.qualified) for one in file.symbols if one.kind in languages.TYPES and one.name.lower() == word

@@ -38,6 +38,20 @@ _ASKING = re.compile(
     r"|have|had|it|its|i|we|you)\b|\b(?:gets?|got|getting)\b(?=\s+(?!(?:an?|the|my|all|its|their|some)\b)[a-z]+)",
     re.I,
 )
+# Of verbs that name functions: no stemmer knows that what is sent is sent by send.
+_BASES = dict(
+    re.findall(
+        r"(\w+):(\w+)",
+        """
+        begun:begin bound:bind broken:break brought:bring built:build caught:catch chosen:choose done:do drawn:draw
+        driven:drive fed:feed found:find frozen:freeze given:give gone:go grown:grow held:hold kept:keep known:know
+        laid:lay led:lead left:leave lost:lose made:make met:meet overridden:override paid:pay ran:run rebuilt:rebuild
+        rewritten:rewrite rung:ring said:say seen:see sent:send shown:show shrunk:shrink slept:sleep spent:spend
+        spun:spin stolen:steal stuck:stick swept:sweep taken:take thrown:throw told:tell torn:tear woken:wake
+        written:write
+        """,
+    )
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +72,9 @@ def read_question(text: str) -> Question:
 
 
 def content_of(text: str) -> str:
-    """The question without the words that make it one: "how does a request get sent" is about a request, sent."""
-    return re.sub(r"\s+", " ", _ASKING.sub(" ", text)).strip(" ?.,") or text
+    """The question as code would say it: "how does a request get sent" without how and get, and with send for sent."""
+    words = _ASKING.sub(" ", text).strip(" ?.,").split()
+    return " ".join(_BASES.get(word.lower(), word) for word in words) or text
 
 
 def named_in(text: str) -> list[str]:

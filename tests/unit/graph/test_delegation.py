@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
+from refdesk.graph import Graph
 from tests.unit.graph.indexed import callers, graph_of
 
 FILES = {
@@ -78,10 +79,20 @@ end
     "db/table_cache.h": "class TableCache {\n public:\n  void Evict(int number);\n};\n",
     "db/table_cache.cc": '#include "table_cache.h"\nvoid TableCache::Evict(int number) {\n  drop(number);\n}\n',
     "db/db_impl.cc": '#include "db_impl.h"\nvoid DBImpl::Clean() {\n  table_cache_->Evict(1);\n}\n',
+    "lib/context.rb": "class Context\n  def present_one\n    1\n  end\nend\n\n"
+    "class Work\n  def run\n    Thread.present_one\n    Context.present_one\n  end\nend\n",
+    "lib/events.js": "exports.proc = {};\nproc.on = function on(name) {};\n\n"
+    "function listen(runner) { runner.on('end'); }\n",
     "engine.py": "class Engine:\n    def start(self):\n        return self.slot.scheduler.next_request()\n",
     "schedule.py": "class BaseScheduler:\n    def next_request(self): ...\n\n\n"
     "class Scheduler(BaseScheduler):\n    def next_request(self): ...\n",
 }
+
+
+@pytest.fixture(scope="module")
+def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
+    with graph_of(tmp_path_factory.mktemp("delegation"), FILES) as made:
+        yield made
 
 
 @pytest.mark.parametrize(
@@ -95,14 +106,16 @@ end
         ("Shop.ring", {"Shop.open"}),
         ("Shop.old_stock", {"Shop.open"}),  # a name alone is a call in Ruby, unless it is a variable
         ("Sender.deliver", {"Sender.run"}),
+        ("Context.present_one", {"Work.run"}),
+        ("proc.on", set()),  # every emitter has one
         ("TableCache.Evict", {"DBImpl.Clean"}),
         ("Scheduler.next_request", {"Engine.start"}),
     ],
 )
-def test_callers(tmp_path_factory: pytest.TempPathFactory, name: str, expected: set[str]) -> None:
-    with graph_of(_root(tmp_path_factory), FILES) as graph:
-        assert callers(graph, name) == expected
+def test_callers(graph: Graph, name: str, expected: set[str]) -> None:
+    assert callers(graph, name) == expected
 
 
-def _root(factory: pytest.TempPathFactory) -> Path:
-    return factory.mktemp("delegation")
+def test_a_type_of_another_codebase_has_nothing_of_ours(graph: Graph) -> None:
+    (node,) = graph.find("Context.present_one")
+    assert [edge.line for edge in graph.callers(node)] == [10]

@@ -321,7 +321,7 @@ def test_a_file_that_one_other_needs_is_no_hub(asked: Asked) -> None:
 @pytest.mark.parametrize(
     ("text", "content"),
     [
-        ("how does a request get sent", "a request sent"),
+        ("how does a request get sent", "a request send"),
         ("How do errors get handled?", "errors handled"),
         ("how do I get the current user", "get the current user"),
         ("where is the port set", "the port set"),
