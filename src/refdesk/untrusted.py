@@ -30,6 +30,8 @@ def origin(document: Document, collection: Collection | None) -> str:
     scheme, _, rest = document.uri.partition(":")
     if scheme in ("http", "https"):
         return rest.lstrip("/").partition("/")[0].rpartition("@")[2]
+    if scheme not in ("file", "data"):
+        return ""  # a playbook
     root = collection.root if collection is not None else ""
     if scheme == "data" or not root or PurePath(root).as_posix() not in unquote(document.uri):
         return f"ingested {scheme}"

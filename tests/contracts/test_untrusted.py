@@ -105,3 +105,13 @@ def test_research_says_it_in_notices(client: Client, tmp_path: Path, serve: Serv
     refdesk(tmp_path / "library", "index", str(folder))
     told = serve(tmp_path / "library").json("code_research", query="pay", path=str(folder))
     assert any("addresses the agent" in one for one in told["notices"]), told
+
+
+def test_the_command_line_says_it_too(tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "tills.md").write_text(f"# Tills\n\n{ATTACK}\n")
+    library = tmp_path / "library"
+    refdesk(library, "index", str(tmp_path / "notes"), "--kind", "files")
+    assert f"     flagged: {WHY}\n" in refdesk(library, "search", "tills").stdout
+    (hit,) = json.loads(refdesk(library, "search", "tills", "--json").stdout)["hits"]
+    assert hit["flagged"] == WHY and "origin" not in hit

@@ -65,5 +65,6 @@ def test_the_users_own_files_have_no_origin() -> None:
     assert of(f"file:///home/me/shop/web/{web}", f"web/{web}", "/home/me/shop") == "node_modules/@scope/pad"
     assert of("file:///tmp/notes.md", "notes.md", "") == "ingested file"
     assert of("file:///tmp/notes.md", "notes.md", "/home/me/shop") == "ingested file"
+    assert of("playbook:0190", "refunds", "") == ""
     assert of("data:text/plain,hello", "x.txt", "") == "ingested data"
     assert of("https://me:secret@docs.example.com/a?key=1", "a", "https://docs.example.com/") == "docs.example.com"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +14,7 @@ from refdesk.desk import Desk
 from refdesk.fresh import indexed_at, stale_hits
 from refdesk.globs import path_filter
 from refdesk.model import Filterable, Filters, Hit, Page, Query
+from refdesk.untrusted import marks
 
 _LISTED = 40
 
@@ -69,23 +70,25 @@ def search(context: click.Context, /, query: str, as_json: bool, **options: Any)
         is_open = not asked.filters and not asked.exact and asked.alpha != 0.0  # playbooks have no paths and languages
         asked = replace(asked, filters=replace(asked.filters, collections=here))
         page = desk.search_everything(asked) if is_open else desk.search(asked)
-        is_empty = not page.hits and not desk.store.collections()
+        known = {one.name: one for one in desk.store.collections()}
+        is_empty = not page.hits and not known
         if not page.hits and not is_empty:
             wordless = () if asked.exact or terms(query) else ("The query has no words: --exact finds other signs.",)
             page = replace(page, notes=(*page.notes, *wordless, *_unknown(desk, asked.filters)))
     stale = stale_hits(page.hits)
+    marked = [marks(hit.stored, known.get(hit.stored.document.collection)) for hit in page.hits]
     if as_json:
         print_json(
             {
                 "query": query,
-                "hits": [hit_json(hit, stale) for hit in page.hits],
+                "hits": [{**hit_json(hit, stale), **mark} for hit, mark in zip(page.hits, marked, strict=True)],
                 "more": page.more,
                 "notes": page.notes,
                 "confidence": page.confidence,
             }
         )
     else:
-        _show(page, stale)
+        _show(page, stale, marked)
         if is_empty:
             click.echo("The library is empty. `refdesk index PATH` fills it.", err=True)
 
@@ -166,7 +169,7 @@ def hit_json(hit: Hit, stale: Container[int]) -> dict[str, Any]:
     return {**shown, "explanation": dict(hit.explanation)} if hit.explanation else shown
 
 
-def _show(page: Page, stale: Container[int]) -> None:
+def _show(page: Page, stale: Container[int], marked: Sequence[Mapping[str, str]]) -> None:
     for note in page.notes:
         click.echo(f"note: {note}", err=True)
     if not page.hits:
@@ -177,6 +180,8 @@ def _show(page: Page, stale: Container[int]) -> None:
         about = " ".join(on_one_line(part) for part in (chunk.kind, chunk.title) if part)
         mark = f"  stale: the file changed since {indexed_at(document)}" if hit.stored.id in stale else ""
         click.echo(f"{number}. {place}  {about}  [{document.collection}] {hit.score:.2f}{mark}")
+        for key, value in marked[number - 1].items():
+            click.echo(f"     {key}: {on_one_line(value)}")
         for line in hit.snippet.splitlines():
             click.echo(f"     {shown(line)}")
         if hit.more:
