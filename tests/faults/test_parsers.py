@@ -182,7 +182,8 @@ def test_no_worker_outlives_a_killed_server(tmp_path: Path) -> None:
 
 
 def children(pid: int) -> list[int]:
-    """The processes that a process started."""
+    """The parsing processes that a process started."""
     if not Path("/proc").exists():
         pytest.skip("needs /proc")
-    return [int(one) for task in Path(f"/proc/{pid}/task").iterdir() for one in (task / "children").read_text().split()]
+    every = [one for task in Path(f"/proc/{pid}/task").iterdir() for one in (task / "children").read_text().split()]
+    return [int(one) for one in every if b"refdesk.parse" in Path(f"/proc/{one}/cmdline").read_bytes()]

@@ -6,11 +6,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refdesk.tokens import count
-from refdesk.toolsets.pages_parts import WHOLE_TOKENS, address_and_number, parts_of
+from refdesk.toolsets.budget import READ
+from refdesk.toolsets.pages_parts import address_and_number, parts_of
 
 
 def test_a_page_that_fits_stays_whole() -> None:
-    text = "word " * (WHOLE_TOKENS - 1)
+    text = "word " * (READ - 1)
     assert parts_of(text) == [text]
     assert parts_of("") == [""]
 
@@ -21,7 +22,7 @@ def test_cuts_are_before_headings_and_outside_of_code() -> None:
     parts = parts_of(text)
     assert len(parts) > 2 and "".join(parts) == text
     assert all(part.startswith("## Section") for part in parts)
-    assert all(count(part) <= WHOLE_TOKENS for part in parts)
+    assert all(count(part) <= READ for part in parts)
 
 
 def test_headings_stay_with_what_they_head() -> None:
@@ -35,7 +36,7 @@ def test_headings_stay_with_what_they_head() -> None:
 def test_one_endless_line_is_cut_too() -> None:
     text = "a1 " * 60_000
     parts = parts_of(text)
-    assert "".join(parts) == text and all(count(part) <= WHOLE_TOKENS for part in parts)
+    assert "".join(parts) == text and all(count(part) <= READ for part in parts)
 
 
 @settings(max_examples=5, deadline=None)
