@@ -98,7 +98,7 @@ def installed() -> list[Case]:
         if name in reserved or name.startswith(("refdesk", "pytest", "sphinx", "pydantic", "types-")):
             continue
         files = sorted(str(file.locate()) for file in one.files or () if file.suffix in _SUFFIXES)
-        own = [Path(file) for file in files if 500 < Path(file).stat().st_size < 400_000] if files else []
+        own = [path for path in map(Path, files) if path.is_file() and 500 < path.stat().st_size < 400_000]
         found += random.Random(name).sample(own, min(60, len(own)))
     pick = random.Random("passages")
     cases: list[Case] = []

@@ -1,7 +1,8 @@
 # ruff: noqa: E501 - a pattern reads better in one line
 """How does text address an agent?  Patterns, each with words that a text must have before it is tried.
 
-Gaps are bounded, so that the time grows with the text. They were tuned on the development half of `bench/injection.py`.
+Gaps are bounded, so that the time grows with the text. They were tuned on the development half of `bench/injection.py`
+and on public lists of attacks.
 """
 
 from __future__ import annotations
