@@ -23,6 +23,7 @@ RERANKED = 60  # of the fused candidates, how many are looked at closely; 40 los
 _PER_HIT = {"passage": 2, "file": 4}  # candidates for each hit asked for: copies, parts and further passages go
 _RERANKED_BY_PATH = 24  # for a path: its file is among the first of any index
 _WEAK = "weak match: nothing here answers this for certain; read the hits as what comes nearest"
+_NO_WORD = "no passage holds a word of the query, and none is near it"
 _NOTHING = "nothing relevant was found; a search by keywords alone shows what shares a word with the query"
 _END = "Only the best {} passages are ranked, and these were the last of them: narrow the query or the filters."
 _PHRASE = 2.0  # more than all features can add: passages with the quoted phrases come first
@@ -77,12 +78,13 @@ class Engine:
             _count_copies(view, why, found.ids)
         more = len(ranked) > query.offset + query.limit
         ended = (_END.format(len(ranked)),) if found.cut and not more else ()
+        nothing = () if ranked or query.exact or not asked.terms else (_NO_WORD,)
         is_weak = bool(page) and sure is not None and sure < confidence.judgement().weak
         return Page(
             hits=tuple(_show(one, asked, why.get(one.stored.id, {})) for one in page),
             more=more,
             state=state,
-            notes=(*narrowed, *((_WEAK,) if is_weak else ()), *found.notes, *ended, *notes),
+            notes=(*narrowed, *((_WEAK,) if is_weak else ()), *found.notes, *nothing, *ended, *notes),
             confidence=sure,
             weak=is_weak,
         )

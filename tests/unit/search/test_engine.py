@@ -119,8 +119,10 @@ def test_filters_hold_in_both_indexes(library: Desk, filters: Filters, expected:
         assert set(paths(library, query, filters=filters, limit=50)) == expected
 
 
-def test_nonsense_without_a_known_word_finds_nothing_by_keywords(library: Desk) -> None:
-    assert paths(library, "zzqqx flurbleon", alpha=0.0) == []
+def test_nonsense_without_a_known_word_finds_nothing_and_it_is_said(library: Desk) -> None:
+    for alpha in (0.0, None):
+        page = library.search(Query(text="zzqqx flurbleon", alpha=alpha))
+        assert page.hits == () and len(page.notes) == 1, page.notes
 
 
 def test_scores_fall_with_rank_and_stay_within_bounds(library: Desk) -> None:
