@@ -35,7 +35,7 @@ async def ask() -> None:
         print(f"\nThe server offers {', '.join(tool.name for tool in tools.tools)}")
         for name, arguments in (
             ("search_code", {"query": "how is the number of tokens in a text counted", "path": CODE, "limit": 2}),
-            ("code_research", {"query": "what calls count_rows", "path": CODE, "depth": 2}),
+            ("code_research", {"query": "what calls pieces_of_rows", "path": CODE, "depth": 2}),
             ("search_docs", {"query": "crawl a site whose pages need a browser", "limit": 1}),
         ):
             print(f"\n> {name} {json.dumps(arguments)}")

@@ -94,7 +94,6 @@ RESEARCH_ANSWER = _object(
         "findings": {"type": "array", "items": {"type": "object"}},
         "sections": {"type": "object"},
         "graph": {"type": "object"},
-        "mermaid": _STRING,
         "notices": NOTICES,
     },
     ("query", "summary", "findings"),

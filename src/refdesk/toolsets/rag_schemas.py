@@ -57,7 +57,6 @@ SEARCH_ANSWER = _object(
                     "content": _text("Chunk content"),
                     "metadata": _object(
                         {
-                            "kind": _text("playbook for one of these"),
                             "lines": _text("Line range in source file"),
                             "page": _text("Page, of a file without lines"),
                             "tokens": _number("Token count"),
