@@ -45,4 +45,10 @@ def shown(
 
 
 def _cost(one: object) -> int:
-    return tokens.count(one if isinstance(one, str) else json.dumps(one, ensure_ascii=False)) + 4
+    if isinstance(one, str):
+        return tokens.count(one) + 4
+    rest, content = one, ""
+    if isinstance(one, dict) and isinstance(one.get("content"), str):  # counted before, and again for the next query
+        content = one["content"]
+        rest = {key: value for key, value in one.items() if key != "content"}
+    return tokens.count(content) + content.count("\n") + tokens.count(json.dumps(rest, ensure_ascii=False)) + 4
