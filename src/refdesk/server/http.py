@@ -66,6 +66,8 @@ def address(options: ServerOptions, listening: socket.socket) -> str:
 def server_config(app: ASGIApp, options: ServerOptions) -> uvicorn.Config:
     return uvicorn.Config(
         OneLength(app),
+        # uvloop takes the pipe that signals are written to, by which ending.py ends a single process that hangs.
+        loop="auto" if options.processes > 1 else "asyncio",
         log_config=None,
         access_log=False,
         proxy_headers=False,

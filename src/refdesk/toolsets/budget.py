@@ -51,4 +51,4 @@ def _cost(one: object) -> int:
     if isinstance(one, dict) and isinstance(one.get("content"), str):  # counted before, and again for the next query
         content = one["content"]
         rest = {key: value for key, value in one.items() if key != "content"}
-    return tokens.count(content) + content.count("\n") + tokens.count(json.dumps(rest, ensure_ascii=False)) + 4
+    return tokens.count(content) + content.count("\n") + len(json.dumps(rest, ensure_ascii=False)) // 3 + 4

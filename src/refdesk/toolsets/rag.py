@@ -168,14 +168,14 @@ class _Rag:
             alpha=chosen.alpha if chosen else None,
         )
         hits, notes = self._hybrid(query) if hybrid else self._keywords(query)
-        distinct, collapsed = without_near_duplicates(hits, text)
-        stale = stale_hits(distinct[:top_k])
+        distinct, collapsed = without_near_duplicates(hits, text, top_k)
+        stale = stale_hits(distinct)
         known = {one.name: one for one in self._desk.store.collections()}
 
         def write(rank: int, hit: Hit, is_whole: bool) -> Json:
             return _result(rank, hit, stale, is_whole, marks(hit.stored, known.get(hit.stored.document.collection)))
 
-        results, cut = shown(distinct[:top_k], write, self._desk.settings.max_answer_tokens, _WHOLE)
+        results, cut = shown(distinct, write, self._desk.settings.max_answer_tokens, _WHOLE)
         notices = [*notes, *stale_notes(distinct[: len(results)], stale), *cut]
         if collapsed:
             notices.append(f"{collapsed} results nearly the same as a better one are left out")
