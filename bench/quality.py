@@ -29,7 +29,7 @@ from refdesk.search.understand import understand
 from refdesk.settings import Settings
 
 ALPHAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
-Ranker = Callable[[str], Sequence[StoredChunk]]
+Ranker = Callable[[str], Sequence[Sequence[StoredChunk]]]  # places, each with all that it shows
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,9 @@ def rankers(desk: Desk, *, sweep: bool, precise: bool = False, weights: Path | N
     remembering = Engine(*memory)
 
     def engine(alpha: float | None, own: Engine = remembering) -> Ranker:
-        return lambda text: [hit.stored for hit in own.search(Query(text=text, alpha=alpha)).hits]
+        return lambda text: [
+            (hit.stored, *hit.more) for hit in own.search(Query(text=text, alpha=alpha, by="file")).hits
+        ]
 
     found: dict[str, Ranker] = {"bm25 index": lambda text: _bm25(desk, text)}
     if desk.embedder is not None:
@@ -91,27 +93,27 @@ def rankers(desk: Desk, *, sweep: bool, precise: bool = False, weights: Path | N
     return found
 
 
-def _with_weights(file: Path, ranker: Ranker, text: str) -> Sequence[StoredChunk]:
+def _with_weights(file: Path, ranker: Ranker, text: str) -> Sequence[Sequence[StoredChunk]]:
     with weighed(file):
         return ranker(text)
 
 
-def _bm25(desk: Desk, text: str) -> list[StoredChunk]:
+def _bm25(desk: Desk, text: str) -> list[tuple[StoredChunk]]:
     found = desk.store.view().lexical(understand(text).terms, metrics.CUT)
     stored = desk.store.chunks(found.ids)
-    return [stored[one] for one in found.ids]
+    return [(stored[one],) for one in found.ids]
 
 
-def _vectors(desk: Desk, text: str) -> list[StoredChunk]:
+def _vectors(desk: Desk, text: str) -> list[tuple[StoredChunk]]:
     assert desk.embedder is not None
     found = desk.store.view().nearest(desk.embedder.embed_queries([text])[0], metrics.CUT)
     stored = desk.store.chunks(found.ids)
-    return [stored[one] for one in found.ids]
+    return [(stored[one],) for one in found.ids]
 
 
-def rank_of(item: Asked, answers: Sequence[StoredChunk]) -> int | None:
-    """The 1-based rank of the first answer that shows the item's place."""
-    return next((rank for rank, stored in enumerate(answers, 1) if item.is_met_by(stored)), None)
+def rank_of(item: Asked, answers: Sequence[Sequence[StoredChunk]]) -> int | None:
+    """The 1-based rank of the first answer that shows the item's place, itself or as a further passage of its file."""
+    return next((rank for rank, shown in enumerate(answers, 1) if any(map(item.is_met_by, shown))), None)
 
 
 def score(name: str, ranker: Ranker, items: Sequence[Asked]) -> Score:

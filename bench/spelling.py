@@ -104,7 +104,7 @@ def ask(desk: Desk, name: str, items: Sequence[Asked], most: int) -> Iterator[Ou
 
 def _rank(desk: Desk, item: Asked, text: str) -> tuple[int | None, str]:
     page = desk.engine.search(Query(text=text))
-    return rank_of(item, [hit.stored for hit in page.hits]), "; ".join(page.notes)
+    return rank_of(item, [(hit.stored,) for hit in page.hits]), "; ".join(page.notes)
 
 
 def _beside(key: str) -> str:

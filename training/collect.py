@@ -27,7 +27,7 @@ from bench.quality import indexed
 from bench.sets import Asked, KnownItems
 from refdesk.desk import Desk
 from refdesk.model import Query
-from refdesk.search import engine, features, fuse, rerank
+from refdesk.search import engine, features, fuse, group, rerank
 from refdesk.search.understand import understand
 
 NAMES = ("whole", "python", "docs", "tune-python", "tune-code", "tune-docs")
@@ -63,7 +63,7 @@ def collect(desk: Desk, item: Asked, name: str) -> Found | None:
         values=np.array([[own.get(one, 0.0) for one in features.NAMES] for own in known]),
         right=np.array([item.is_met_by(one) for one in passages]),
         document=_numbered([one.document.id for one in passages]),
-        passage=_numbered([f"{one.document.id}#{engine._unsplit(one.chunk.key)}" for one in passages]),
+        passage=_numbered([f"{one.document.id}#{group.unsplit(one.chunk.key)}" for one in passages]),
         pool_right=any(item.is_met_by(stored[one]) for one in found.ids if one in stored),
     )
 
