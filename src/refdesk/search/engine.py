@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import cast
 
 from refdesk.errors import EmbeddingError
@@ -78,7 +79,8 @@ class Engine:
             _count_copies(view, why, found.ids)
         more = len(ranked) > query.offset + query.limit
         ended = (_END.format(len(ranked)),) if found.cut and not more else ()
-        nothing = () if ranked or query.exact or not asked.terms else (_NO_WORD,)
+        is_narrowed = bool(replace(query.filters, collections=()))  # then it is for those who chose the filters to say
+        nothing = () if ranked or query.exact or is_narrowed or not asked.terms else (_NO_WORD,)
         is_weak = bool(page) and sure is not None and sure < confidence.judgement().weak
         return Page(
             hits=tuple(_show(one, asked, why.get(one.stored.id, {})) for one in page),

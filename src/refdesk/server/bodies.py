@@ -22,6 +22,7 @@ class Bodies:
         self._app = app
         self._most = most
         self._open: set[tuple[str, str]] = set()
+        self._answered: dict[tuple[str, str], asyncio.Event] = {}  # those of them whose answer is sent, until they end
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
@@ -52,15 +53,25 @@ class Bodies:
             await self._app(scope, receive, send)
             return
         key = (session, str(message.id))
+        while (ended := self._answered.get(key)) is not None:
+            await ended.wait()
         if key in self._open or key[1] == GET_STREAM_KEY:
             words = "Invalid request: its id is that of a request which is not answered yet. Give each its own."
             await JSONResponse(Complaint(types.INVALID_REQUEST, words, message.id).on_wire(), 400)(scope, receive, send)
             return
         self._open.add(key)
+
+        async def note_end(sent: Message) -> None:
+            if sent["type"] == "http.response.body" and not sent.get("more_body", False):
+                self._answered[key] = asyncio.Event()
+            await send(sent)
+
         try:
-            await self._app(scope, receive, send)
+            await self._app(scope, receive, note_end)
         finally:
             self._open.discard(key)
+            if (ended := self._answered.pop(key, None)) is not None:
+                ended.set()
 
     async def _batch(self, found: list[Found], scope: Scope) -> Response:
         """The answers to all requests in the batch, as one array."""
