@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from refdesk import memory
 from refdesk.desk import Desk
-from refdesk.errors import InvalidUri, LibraryDamaged, LoadFailed, ParseFailed, SettingsError
+from refdesk.errors import InvalidUri, LibraryDamaged, LoadFailed, ParseFailed, RefdeskError, SettingsError
 from refdesk.ingest import ParsePool
-from refdesk.model import CollectionKind, Content, FileState, Finding, Found, Skipped
+from refdesk.model import Collection, CollectionKind, Content, FileState, Finding, Found, Skipped
 from refdesk.parts import Parts
 from refdesk.ports import Embedder, Judge, Parser, Source, Store
 from refdesk.settings import Settings
@@ -204,6 +204,16 @@ def _files(uri: str, roots: Sequence[Path], settings: Settings) -> Iterator[Cont
             yield Skipped(path=one.path, reason=error.message)
 
 
+def _pages_to_come(settings: Settings, collection: Collection) -> int:
+    from refdesk.crawl.state import pages_to_come
+    from refdesk.store.folder import CRAWL_FILE
+
+    try:
+        return pages_to_come(settings.library / CRAWL_FILE, collection.id)
+    except RefdeskError:  # a crawl says so itself, and so does doctor; what is indexed can be searched all the same
+        return 0
+
+
 def _facts(root: Path, kind: CollectionKind) -> dict[str, str]:
     from refdesk.sources.git import head_commit
 
@@ -234,6 +244,7 @@ PARTS = Parts(
     folder=_folder,
     load=_load,
     why=_why,
+    pages_to_come=_pages_to_come,
     facts=_facts,
 )
 

@@ -106,12 +106,14 @@ class Desk:
         return self._playbooks.joined(query, self.search)
 
     def unfinished(self, collections: Sequence[Collection]) -> tuple[str, ...]:
-        """A note for each collection that is being indexed, or whose indexing broke off."""
-        begun = [one for one in collections if _INDEXING in one.properties]
-        if not begun:
-            return ()
-        goes_on = self.store.is_being_written()
+        """A note for each collection that is being indexed, or whose indexing or crawl broke off."""
         notes = []
+        for one in collections:
+            if one.kind == "web" and (waiting := self._parts.pages_to_come(self.settings, one)):
+                again = f"unless it is running, `refdesk crawl {one.root} --name {one.name}` goes on with it"
+                notes.append(f"the crawl of {one.name} has not finished, {waiting} known pages wait: {again}")
+        begun = [one for one in collections if _INDEXING in one.properties]
+        goes_on = bool(begun) and self.store.is_being_written()
         for one in begun:
             there = f"{self.store.count_documents(one.name)} of {one.properties[_INDEXING]} files"
             if goes_on:

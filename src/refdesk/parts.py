@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from refdesk.ingest import ParsePool
-from refdesk.model import CollectionKind, Content, FileState, Found, Skipped
+from refdesk.model import Collection, CollectionKind, Content, FileState, Found, Skipped
 from refdesk.ports import Embedder, Judge, Parser, Source, Store
 from refdesk.settings import Settings
 
@@ -44,4 +44,5 @@ class Parts:
     folder: Folder
     load: Callable[[str, Sequence[Path], Settings], Iterator[Content | Skipped]]
     why: Callable[[Path, str, Settings], Found | Skipped]
+    pages_to_come: Callable[[Settings, Collection], int]  # of a site whose crawl has not finished
     facts: Callable[[Path, CollectionKind], Mapping[str, str]]  # what is kept with a folder's collection

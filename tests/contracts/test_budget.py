@@ -127,13 +127,18 @@ def test_a_long_thing_is_whole_and_says_its_size_first(tmp_path: Path, serve: Se
     table = "".join(f"| apple {number} | pear {number} |\n" for number in range(4_000))
     (tmp_path / "docs" / "long.md").write_text(f"# Long\n\n| a | b |\n|---|---|\n{table}")
     refdesk(tmp_path / "library", "index", str(tmp_path / "docs"), "--kind", "docs")
-    client = serve(tmp_path / "library", "--toolsets", "docs,pages")
+    client = serve(tmp_path / "library", "--toolsets", "docs,pages,rag")
     found = client.json("search_docs", query="apple 3999")["hits"][0]
     blocks = client.result("get_doc", chunk_id=found["chunk_id"])["content"]
     assert re.fullmatch(r"note: \d{5} tokens follow", blocks[0]["text"])
     assert "| apple 3999 |" in blocks[1]["text"] and "| apple 0 |" in blocks[1]["text"]
     page = client.text("qurio_read_page", url=(tmp_path / "docs" / "long.md").as_uri())
     assert re.match(r"\[Part 1 of \d of \S+: the page has \d\d,\d{3} tokens", page)
+    (listed,) = client.json("rag_list_documents", collection="docs")["documents"]
+    read = client.raw.request("resources/read", {"uri": f"rag://documents/{listed['id']}"})["result"]["contents"][0]
+    document = json.loads(read["text"])
+    assert re.fullmatch(r"\d{5,6} tokens follow", document["note"]) and next(iter(document)) == "note"
+    assert document["raw_content"].endswith("| apple 3999 | pear 3999 |\n")
 
 
 def test_what_a_model_reads_on_every_session_is_small(client: Client, shop: tuple[Path, Path], serve: Serve) -> None:

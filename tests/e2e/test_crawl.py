@@ -29,7 +29,7 @@ from tests.crawling import crawl
 from tests.e2e.docsite.build import build_mkdocs, build_sphinx, source_words, sources, text_words
 from tests.e2e.docsite.nasty import make_nasty
 from tests.e2e.docsite.server import Reply, Site, page
-from tests.mcp_client.stdio import environment
+from tests.mcp_client.stdio import StdioClient, environment
 
 MAX_BYTES = 500_000
 
@@ -320,6 +320,21 @@ def test_a_killed_crawl_goes_on_without_fetching_twice(tmp_path: Path, plain: Si
     with open_desk(Settings(library=library, embedder="none")) as desk:
         assert desk.store.count_documents("site") == 31
         assert all(one.ok for one in desk.store.verify(repair=False))
+
+
+def test_searches_say_that_a_crawl_has_not_finished(tmp_path: Path, plain: Site) -> None:
+    library = tmp_path / "library"
+    line = command(library, plain, "--concurrency", "1", "--depth", "40")
+    stopped_at(plain, "/p12", lambda: subprocess.Popen(line, env=environment(), text=True), signal.SIGKILL)
+    serve = [sys.executable, "-m", "refdesk", "--library", str(library), "--embedder", "none", "serve"]
+    with StdioClient(serve) as client:
+        client.initialize()
+        for tool in ("rag_search", "qurio_search"):
+            blocks = client.call(tool, {"query": "topic"})["result"]["content"]
+            told = f"`refdesk crawl {plain.root} --name site` goes on with it"
+            assert "note: the crawl of site has not finished, " in blocks[-1]["text"] and told in blocks[-1]["text"]
+        subprocess.run(line, env=environment(), capture_output=True, check=True)
+        assert "has not finished" not in str(client.call("rag_search", {"query": "topic"}))
 
 
 @pytest.mark.parametrize(("chosen", "path", "pages"), [("plain", "/p5", 31), ("broad", "/p120", 151)])

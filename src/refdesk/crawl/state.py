@@ -54,6 +54,19 @@ def target_of(file: Path, url: str) -> str:
     return found
 
 
+def pages_to_come(file: Path, collection: str) -> int:
+    """How many known pages a crawl that has not finished is still to ask for or to index."""
+    if not file.is_file():
+        return 0
+    query = (
+        "SELECT count(*) FROM pages JOIN crawls USING (collection) WHERE collection = ? AND unfinished = 1"
+        " AND state IN ('queued', 'answered', 'fetched')"
+    )
+    uri = f"{file.absolute().as_uri()}?mode=ro"
+    with explained(file, SET_ASIDE), closing(sqlite3.connect(uri, uri=True, timeout=5.0)) as db:
+        return int(db.execute(query, (collection,)).fetchone()[0])
+
+
 class CrawlState(Ledger):
     """The pages of one collection's crawl; usable from several threads."""
 

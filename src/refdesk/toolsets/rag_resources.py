@@ -12,6 +12,7 @@ from refdesk.desk import Desk
 from refdesk.errors import DocumentNotFound, InvalidInput
 from refdesk.model import Collection, StoredChunk
 from refdesk.parse.detect import display_name
+from refdesk.toolsets.budget import READ
 from refdesk.toolsets.contract import CallContext, Resource, ResourceContents, ResourceTemplate
 from refdesk.untrusted import marks
 
@@ -68,7 +69,10 @@ def templates(desk: Desk) -> tuple[ResourceTemplate, ...]:
         return _contents(uri, _collection(desk, values["name"], int(offset)))
 
     def document(values: Mapping[str, str], context: CallContext) -> ResourceContents:
-        return _contents(f"rag://documents/{values['id']}", _document(desk, values["id"]))
+        found = _document(desk, values["id"])
+        size = tokens.count(json.dumps(found, ensure_ascii=False))
+        told = {"note": f"{size} tokens follow"} if size > READ else {}
+        return _contents(f"rag://documents/{values['id']}", {**told, **found})
 
     return (
         ResourceTemplate(
