@@ -5,11 +5,13 @@ RefdeskError
 │   ├── InvalidUri
 │   ├── InvalidCursor
 │   ├── InvalidName
-│   └── TooLarge
+│   ├── TooLarge
+│   └── InvalidPlaybook
 ├── NotFound
 │   ├── CollectionNotFound
 │   ├── DocumentNotFound
-│   └── ChunkNotFound
+│   ├── ChunkNotFound
+│   └── SkillNotFound       a ValueError too, as the skills contract has it
 ├── CollectionExists
 ├── Forbidden               a path or an address outside what is allowed
 ├── LoadFailed              bytes that could not be had
@@ -19,13 +21,16 @@ RefdeskError
 ├── StoreError              the library's files
 │   ├── LibraryBusy         another writer did not finish in time
 │   ├── LibraryTooNew
-│   └── LibraryDamaged
+│   ├── LibraryDamaged
+│   └── StaleSkill          another update came first
 ├── LlmError                a language model that did not answer as it should
 ├── SettingsError
 └── Cancelled               the caller asked to stop
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 
 class RefdeskError(Exception):
@@ -62,6 +67,14 @@ class TooLarge(InvalidInput):
     pass
 
 
+class InvalidPlaybook(InvalidInput):
+    """A text that is not a playbook, with everything that is wrong with it."""
+
+    def __init__(self, problems: Iterable[str]) -> None:
+        self.problems = tuple(problems)
+        super().__init__(f"Not a valid playbook: {' '.join(self.problems)}", "Correct it and try again.")
+
+
 class NotFound(RefdeskError):
     exit_code = 3
 
@@ -76,6 +89,11 @@ class DocumentNotFound(NotFound):
 
 class ChunkNotFound(NotFound):
     pass
+
+
+class SkillNotFound(NotFound, ValueError):
+    def __init__(self, skill_id: str) -> None:
+        super().__init__(f"Skill {skill_id} not found.", "Use search_skills to find the correct ID.")
 
 
 class CollectionExists(RefdeskError):
@@ -120,6 +138,13 @@ class LibraryTooNew(StoreError):
 
 class LibraryDamaged(StoreError):
     pass
+
+
+class StaleSkill(StoreError):
+    """Another update of the skill came first and left it at this version."""
+
+    def __init__(self, skill_id: str, version: int) -> None:
+        super().__init__(f"Skill {skill_id} is at version {version} now.", "Merge again.")
 
 
 class MemoryLimit(RefdeskError):

@@ -17,10 +17,10 @@ from types import FrameType
 from refdesk import globs
 from refdesk.errors import InvalidInput
 from refdesk.graph import lambdas, receivers
-from refdesk.llm import structured
+from refdesk.llm import remote
 from refdesk.parse.frontmatter import chunking_hint, read_front_matter
 from refdesk.search.understand import understand
-from refdesk.skills import redact, transcript
+from refdesk.skills import conversation, redact
 from refdesk.sources.wildmatch import compile_pattern
 from refdesk.untrusted import flag
 
@@ -58,7 +58,7 @@ def attacks(seed: int, rounds: int) -> Iterator[Attack]:
     )
     for text in (*texts(talk), "A" + "_" * LENGTH, "10:00" + " " * LENGTH, names + names):
         yield f"redact {text[:12]!r}", partial(redact.redact, text)
-        yield f"transcript {text[:12]!r}", partial(transcript.read, text + "\nAgent: hi")
+        yield f"transcript {text[:12]!r}", partial(conversation.read, text + "\nAgent: hi")
     for text in texts(("<!--mcp_chunking_hint:{", "<!-- ", "<!--mcp_chunking_hint: ")):
         yield f"hint {text[:30]!r}", partial(chunking_hint, text)
     for text in texts((": ", "a: ", "- ", "&a [*a, ", " " * 9), before="---\na: "):
@@ -71,7 +71,7 @@ def attacks(seed: int, rounds: int) -> Iterator[Attack]:
         yield f"_looped {text[:9]!r}", partial(receivers._looped("a").search, "for" + text)
         yield f"query {text[:9]!r}", partial(understand, text)
     for text in texts(("\n", "```", "```json\n", " \n"), before="```json\n"):
-        yield f"fenced {text[-9:]!r}", partial(structured._FENCED.search, text)
+        yield f"fenced {text[-9:]!r}", partial(remote._FENCED.search, text)
     told = (
         "ignore your ",
         "send .env http://?=",

@@ -74,7 +74,7 @@ def show(context: click.Context, skill_id: str, version: int | None, as_json: bo
 @click.pass_context
 def history(context: click.Context, skill_id: str, diff: bool, as_json: bool) -> None:
     """List the versions of SKILL_ID and what each changed."""
-    from refdesk.skills.changes import changes
+    from refdesk.skills.merge import changes
 
     with _learner(context) as learner:
         revisions = learner.history(skill_id)
@@ -100,7 +100,7 @@ def history(context: click.Context, skill_id: str, diff: bool, as_json: bool) ->
 @click.pass_context
 def export(context: click.Context, folder: Path, skill_ids: tuple[str, ...]) -> None:
     """Write skills to FOLDER as NAME/SKILL.md, all of them unless SKILL_IDS are given."""
-    from refdesk.skills.exchange import folder_name, to_markdown
+    from refdesk.skills.format import folder_name, to_markdown
 
     with _learner(context) as learner:
         chosen = [learner.get(each) for each in skill_ids or [skill.skill_id for skill in learner.skills()]]
@@ -117,7 +117,7 @@ def export(context: click.Context, folder: Path, skill_ids: tuple[str, ...]) -> 
 @click.pass_context
 def import_skills(context: click.Context, paths: tuple[Path, ...]) -> None:
     """Read skills from .md files or folders; one that is known by its id gets a new version."""
-    from refdesk.skills.exchange import files_in, from_markdown
+    from refdesk.skills.format import files_in, from_markdown
 
     failed = 0
     with _learner(context) as learner:

@@ -7,10 +7,8 @@ from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 
 from refdesk.errors import SettingsError
-from refdesk.llm.local import LocalThinker
-from refdesk.llm.playbooks import PromptedThinker
-from refdesk.llm.remote import Access, RemoteModel
-from refdesk.llm.sampling import Sampler, Sampling
+from refdesk.llm.remote import Access, RemoteModel, Sampler, Sampling
+from refdesk.llm.thinkers import LocalThinker, PromptedThinker
 from refdesk.ports import Embedder, Llm
 from refdesk.settings import Settings
 from refdesk.skills.judge import Thinker
@@ -18,29 +16,11 @@ from refdesk.skills.judge import Thinker
 CHOICES = ("gemini", "openai", "anthropic", "sampling", "local", "auto")
 
 
-def _gemini(settings: Settings) -> RemoteModel:
-    from refdesk.llm.gemini import Gemini
-
-    return Gemini(_access(settings, settings.gemini_api_key, settings.gemini_base_url))
-
-
-def _openai(settings: Settings) -> RemoteModel:
-    from refdesk.llm.openai import OpenAi
-
-    return OpenAi(_access(settings, settings.openai_api_key, settings.openai_base_url))
-
-
-def _anthropic(settings: Settings) -> RemoteModel:
-    from refdesk.llm.anthropic import Anthropic
-
-    return Anthropic(_access(settings, settings.anthropic_api_key, settings.anthropic_base_url))
-
-
-# What each vendor's model is made by, where its SDK is, and which variable its key has; in the order auto looks.
-_VENDORS: Mapping[str, tuple[Callable[[Settings], RemoteModel], str, str]] = {
-    "gemini": (_gemini, "google.genai", "GEMINI_API_KEY"),
-    "openai": (_openai, "openai", "OPENAI_API_KEY"),
-    "anthropic": (_anthropic, "anthropic", "ANTHROPIC_API_KEY"),
+# Each vendor's class in `vendors`, where its SDK is, and which variable its key has; in the order auto looks.
+_VENDORS: Mapping[str, tuple[str, str, str]] = {
+    "gemini": ("Gemini", "google.genai", "GEMINI_API_KEY"),
+    "openai": ("OpenAi", "openai", "OPENAI_API_KEY"),
+    "anthropic": ("Anthropic", "anthropic", "ANTHROPIC_API_KEY"),
 }
 
 
@@ -74,7 +54,7 @@ class Models:
             )
         with self._lock:
             if wanted not in self._made:
-                self._made[wanted] = _VENDORS[wanted][0](self._settings)
+                self._made[wanted] = self._make(wanted)
             return self._made[wanted]
 
     def close(self) -> None:
@@ -83,6 +63,20 @@ class Models:
             made, self._made = self._made, {}
         for model in made.values():
             model.close()
+
+    def _make(self, vendor: str) -> RemoteModel:
+        from refdesk.llm import vendors
+
+        settings = self._settings
+        access = Access(
+            key=getattr(settings, f"{vendor}_api_key"),
+            base_url=getattr(settings, f"{vendor}_base_url"),
+            small=settings.llm_small_model,
+            large=settings.llm_large_model,
+            timeout_s=settings.llm_timeout_s,
+        )
+        model: RemoteModel = getattr(vendors, _VENDORS[vendor][0])(access)
+        return model
 
     def _has_key(self, vendor: str) -> bool:
         settings = self._settings
@@ -117,13 +111,3 @@ def _is_installed(module: str) -> bool:
         return find_spec(module) is not None
     except (ImportError, ValueError):
         return False
-
-
-def _access(settings: Settings, key: str, base_url: str) -> Access:
-    return Access(
-        key=key,
-        base_url=base_url,
-        small=settings.llm_small_model,
-        large=settings.llm_large_model,
-        timeout_s=settings.llm_timeout_s,
-    )

@@ -1,18 +1,18 @@
-"""How does a conversation become a playbook without a model?  Turns, actions, questions and confirmations."""
+"""How does a conversation become a playbook, or a part of one, without a model?  By rules."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 
 from refdesk import analyse
 from refdesk.errors import InvalidInput
-from refdesk.skills.model import Draft, Playbook, Step
-from refdesk.skills.phrases import (
+from refdesk.skills.conversation import (
     Kind,
+    Transcript,
     capitalised,
     core_of,
     finding,
@@ -21,11 +21,15 @@ from refdesk.skills.phrases import (
     is_escalation,
     kind_of,
     request,
+    sentences,
     shortened,
     third_person,
 )
-from refdesk.skills.transcript import Transcript, sentences
-from refdesk.skills.words import STOP_TERMS, content_terms, total_weight, weight, words
+from refdesk.skills.format import MAX_KEYWORDS
+from refdesk.skills.merge import covered
+from refdesk.skills.model import Draft, Playbook, Step
+from refdesk.skills.redact import redact
+from refdesk.skills.vocabulary import STOP_TERMS, content_terms, total_weight, weight, words
 
 _MAX_STEPS = 14
 _MAX_KEYWORDS = 10
@@ -317,3 +321,56 @@ def outcome_of(transcript: Transcript) -> str:
     if _FAILED.search(last):
         return "likely_failure"
     return "likely" if _SOLVED.search(last) else ""
+
+
+# --- taking a conversation into a playbook ---------------------------------------------------------------
+
+
+_NEW_KEYWORDS = 6
+_KNOWN = 0.8  # share of what a step says that an existing step says too
+_REASON = re.compile(r"(?P<what>.+?),?\s+(?:because|since|as|when|if|for)\s+(?P<why>.+)", re.I | re.S)
+_LEADS = re.compile(r"^(?:if|when|because|since|for)\s+(?P<why>[^,]+),\s*(?P<what>.+)", re.I | re.S)
+
+
+def refine(current: Draft, transcript: Transcript, feedback: str) -> Draft:
+    """The draft with the steps, edge cases and keywords that the conversation and the feedback add."""
+    book = current.playbook
+    steps, met = steps_of(transcript)
+    new = [step for step in steps if not _is_known(step, book.steps)]
+    told = [_case_told(each) for each in sentences(redact(feedback))]
+    edge_cases = [case for case in (*met, *told) if case and not covered(case, book.edge_cases)]
+    # Only from how the customer put it: what the agent said about it would match questions about other things.
+    keywords = keywords_of(Transcript(()), issue_of(transcript))[:_NEW_KEYWORDS]
+    return replace(
+        current,
+        playbook=replace(
+            book, steps=_placed(book.steps, new), edge_cases=tuple(dict.fromkeys((*book.edge_cases, *edge_cases)))
+        ),
+        keywords=tuple(dict.fromkeys((*current.keywords, *keywords)))[:MAX_KEYWORDS],
+    )
+
+
+def _is_known(step: Step, steps: tuple[Step, ...]) -> bool:
+    said = set(content_terms(f"{step.title} {step.do}"))
+    numbers = {term for term in said if term.isdigit()}
+    for other in steps:
+        known = set(content_terms(f"{other.title} {other.do} {other.say}"))
+        if numbers <= known and total_weight(said & known) >= _KNOWN * total_weight(said):
+            return True
+    return not said
+
+
+def _placed(steps: tuple[Step, ...], new: list[Step]) -> tuple[Step, ...]:
+    """The new steps before the last one, which closes the conversation if it is about confirming."""
+    closes = bool(steps) and re.search(r"\bconfirm|\bclos", steps[-1].title, re.I)
+    return (*steps[:-1], *new, steps[-1]) if closes else (*steps, *new)
+
+
+def _case_told(sentence: str) -> str:
+    text = third_person(sentence.strip().rstrip("."))
+    if not content_terms(text):
+        return ""
+    found = _LEADS.fullmatch(text) or _REASON.fullmatch(text)
+    if found is None:
+        return f"Seen in practice → {text}"
+    return f"{capitalised(found['why'].strip())} → {found['what'].strip()}"

@@ -1,14 +1,19 @@
-"""How is a playbook written down?  `parse(render(playbook)) == tidy(playbook)` for every playbook."""
+"""How is a playbook written down, checked and exchanged?  `parse(render(book)) == tidy(book)` for every one."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
-from refdesk.errors import InvalidInput
-from refdesk.skills.model import FIRST_CONFIDENCE, Playbook, Step
+import yaml
+
+from refdesk.errors import InvalidInput, InvalidPlaybook
+from refdesk.skills.model import FIRST_CONFIDENCE, Draft, Playbook, Skill, Step
+from refdesk.skills.vocabulary import content_terms
 
 _UNSPECIFIED = "unspecified"
 _NOTHING = "None."
@@ -25,14 +30,6 @@ _HEADER = re.compile(r"\*\*(Confidence|Product Area|Area|Issue Type|Type)(?::\*\
 _STRUCTURAL = re.compile(
     r"\s*(?:\\|#{1,6}(?:[ \t]|$)|(?:[-*][ \t]+)?\*\*(?:Do|Check|Say)(?::\*\*|\*\*:))", re.IGNORECASE
 )
-
-
-class InvalidPlaybook(InvalidInput):
-    """A text that is not a playbook, with everything that is wrong with it."""
-
-    def __init__(self, problems: Iterable[str]) -> None:
-        self.problems = tuple(problems)
-        super().__init__(f"Not a valid playbook: {' '.join(self.problems)}", "Mend it and try again.")
 
 
 # --- writing ------------------------------------------------------------------------------------
@@ -226,3 +223,159 @@ def _read_steps(lines: list[str]) -> tuple[tuple[Step, ...], list[str]]:
 def _free_text(lines: list[str]) -> str:
     text = "\n".join(lines).strip("\n")
     return "\n".join(line[1:] if line.startswith("\\") else line for line in text.split("\n"))
+
+
+# --- checking --------------------------------------------------------------------------------------------
+
+
+MAX_TITLE = 120
+MAX_STEPS = 100
+MAX_ITEMS = 200
+MAX_TEXT = 4_000
+MAX_KEYWORDS = 32
+
+
+def checked(draft: Draft) -> Draft:
+    """The draft, tidied, if its playbook may be kept; InvalidPlaybook says all that is wrong with it."""
+    book = tidy(draft.playbook)
+    wrong = [*problems(book), *_draft_problems(draft)]
+    if not wrong and parse(render(book)) != book:
+        wrong = ["It can't be read back as it was written."]
+    if wrong:
+        raise InvalidPlaybook(wrong)
+    keywords = dict.fromkeys(key for word in draft.keywords if (key := " ".join(word.split()).lower()))
+    return Draft(playbook=book, problem=" ".join(draft.problem.split()), keywords=tuple(keywords)[:MAX_KEYWORDS])
+
+
+def problems(book: Playbook) -> list[str]:
+    """What keeps the playbook from being used, each in one sentence."""
+    found = []
+    if not book.title:
+        found.append("The title is missing.")
+    if len(book.title) > MAX_TITLE:
+        found.append(f"The title has more than {MAX_TITLE} characters.")
+    if not book.goal:
+        found.append("The Goal is missing.")
+    if not book.escalation:
+        found.append("The Escalation is missing: say when to hand over to a person.")
+    if not book.steps:
+        found.append("There are no Steps.")
+    if len(book.steps) > MAX_STEPS:
+        found.append(f"There are more than {MAX_STEPS} Steps.")
+    for name, items in (("Prerequisites", book.prerequisites), ("Edge Cases", book.edge_cases)):
+        if len(items) > MAX_ITEMS:
+            found.append(f"There are more than {MAX_ITEMS} {name}.")
+    return [*found, *_step_problems(book), *_length_problems(book)]
+
+
+def _step_problems(book: Playbook) -> list[str]:
+    found = []
+    for number, step in enumerate(book.steps, 1):
+        parts = {"title": step.title, "Do": step.do, "Check": step.check, "Say": step.say}
+        if missing := [name for name, text in parts.items() if not text]:
+            found.append(f"Step {number} lacks its {' and '.join(missing)}.")
+    return found
+
+
+def _length_problems(book: Playbook) -> list[str]:
+    texts = [book.goal, book.escalation, *book.prerequisites, *book.edge_cases]
+    texts += [text for step in book.steps for text in (step.title, step.do, step.check, step.say)]
+    return [f"A text has more than {MAX_TEXT} characters: {text[:40]!r}…" for text in texts if len(text) > MAX_TEXT]
+
+
+def _draft_problems(draft: Draft) -> list[str]:
+    found = []
+    if not draft.problem.strip():
+        found.append("The problem is missing: say what issue the playbook solves.")
+    if len(draft.problem) > MAX_TEXT:
+        found.append(f"The problem has more than {MAX_TEXT} characters.")
+    if not any(word.strip() for word in draft.keywords):
+        found.append("There are no keywords.")
+    return found
+
+
+# --- SKILL.md files --------------------------------------------------------------------------------------
+
+
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)\r?\n---[ \t]*\r?\n?", re.S)
+_MAX_NAME = 64
+_MAX_DESCRIPTION = 1024  # what agent skill folders allow
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """A skill as read from a file."""
+
+    draft: Draft
+    skill_id: str
+    confidence: float
+
+
+def to_markdown(skill: Skill) -> str:
+    """The skill as a SKILL.md: what agents read in front, RefDesk's own under `metadata`."""
+    front = {
+        "name": folder_name(skill),
+        "description": _description(skill),
+        "metadata": {
+            "skill_id": skill.skill_id,
+            "version": skill.version,
+            "problem": skill.problem,
+            "keywords": list(skill.keywords),
+            "confidence": skill.confidence,
+            "times_used": skill.times_used,
+            "times_confirmed": skill.times_confirmed,
+            "created_at": skill.created_at,
+            "updated_at": skill.updated_at,
+        },
+    }
+    head = yaml.safe_dump(front, sort_keys=False, allow_unicode=True, width=10_000)
+    return f"---\n{head}---\n\n{skill.resolution_md}"
+
+
+def from_markdown(text: str) -> Imported:
+    """The skill in a SKILL.md, ours or one written by hand; InvalidInput says what is wrong with it."""
+    found = _FRONT_MATTER.match(text)
+    front = _front(found[1]) if found else {}
+    book = parse(text[found.end() :] if found else text)
+    given_metadata = front.get("metadata")
+    own: dict[str, Any] = given_metadata if isinstance(given_metadata, dict) else {}
+    problem = str(own.get("problem") or front.get("description") or book.goal)
+    given = own.get("keywords") or list(dict.fromkeys(content_terms(f"{book.title} {problem}")))[:10]
+    keywords = given.split(",") if isinstance(given, str) else [str(word) for word in given]
+    confidence = own.get("confidence", book.confidence)
+    return Imported(
+        Draft(playbook=book, problem=problem, keywords=tuple(keywords)),
+        str(own.get("skill_id") or ""),
+        min(1.0, max(0.0, float(confidence))) if isinstance(confidence, int | float) else FIRST_CONFIDENCE,
+    )
+
+
+def folder_name(skill: Skill) -> str:
+    """The name of the skill's folder: letters, digits and hyphens, unlike that of any other skill."""
+    slug = re.sub(r"[^a-z0-9]+", "-", skill.title.lower()).strip("-")
+    end = skill.skill_id[:8].lower()
+    return f"{slug[: _MAX_NAME - len(end) - 1].strip('-')}-{end}".lstrip("-")
+
+
+def files_in(path: Path) -> Iterator[Path]:
+    """The skill files that a path names: itself, or every .md in the folder."""
+    if path.is_dir():
+        yield from sorted(each for each in path.rglob("*.md") if each.is_file())
+    else:
+        yield path
+
+
+def _description(skill: Skill) -> str:
+    when = "; ".join(skill.conditions)
+    text = f"{skill.problem} Use when: {when}." if when else skill.problem
+    return text if len(text) <= _MAX_DESCRIPTION else text[: _MAX_DESCRIPTION - 1] + "…"
+
+
+def _front(text: str) -> dict[str, Any]:
+    try:
+        front = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise InvalidInput(
+            f"The front matter is not YAML: {error}.", "Mend what stands between the --- lines."
+        ) from error
+    return front if isinstance(front, dict) else {}

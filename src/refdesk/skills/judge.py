@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
+from refdesk.skills.conversation import Transcript
 from refdesk.skills.model import DISTRUSTED, Draft, Skill
-from refdesk.skills.transcript import Transcript
-from refdesk.skills.words import background, meanings, total_weight
+from refdesk.skills.vocabulary import background, meanings, total_weight
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

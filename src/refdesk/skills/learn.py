@@ -11,19 +11,17 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
-from refdesk.errors import InvalidInput, LibraryBusy, TooLarge
+from refdesk.errors import InvalidInput, InvalidPlaybook, LibraryBusy, SkillNotFound, StaleSkill, TooLarge
 from refdesk.ports import Embedder
 from refdesk.skills import redact
 from refdesk.skills.bridge import Bridge
-from refdesk.skills.changes import changes
+from refdesk.skills.conversation import Transcript, read
 from refdesk.skills.extract import outcome_of
-from refdesk.skills.format import InvalidPlaybook, parse, render
+from refdesk.skills.format import checked, parse, render
 from refdesk.skills.judge import EvidenceJudge, Thinker, Verdict
-from refdesk.skills.merge import merge
+from refdesk.skills.merge import changes, merge
 from refdesk.skills.model import FIRST_CONFIDENCE, Draft, Outcome, Skill, SkillUpdate, embedded_text, moved
-from refdesk.skills.store import DUPLICATE, TOP_K, Revision, SkillNotFound, SkillStore, StaleSkill
-from refdesk.skills.transcript import Transcript, read
-from refdesk.skills.validate import checked
+from refdesk.skills.store import DUPLICATE, TOP_K, Revision, SkillStore
 
 T = TypeVar("T")
 Report = Callable[[str], None]
@@ -163,8 +161,8 @@ class Learner:
             merged = checked(merge(base, proposed, as_draft(newest)))
             try:
                 kept = self._run(self._store.update_skill(skill_id, self._update_of(merged, newest, outcome)))
-            except StaleSkill as error:
-                newest = error.current
+            except StaleSkill:
+                newest = self.get(skill_id)
                 continue
             return Updated(current(kept), tuple(changes(newest, kept)))
         raise LibraryBusy(f"Skill {skill_id} is being updated by too many others.", "Try again.")

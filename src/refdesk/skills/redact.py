@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 from refdesk.skills.model import Draft, Playbook, Step
-from refdesk.skills.words import words
+from refdesk.skills.vocabulary import words
 
 _PLACEHOLDER = re.compile(r"\[(?:[a-z]+ )?(?:address|number|name|secret|code|id|phone|email|IBAN|IP)\]")
 
@@ -141,8 +141,8 @@ _ROLES = words(
 )
 _NOT_A_NAME = _ROLES | words(
     """a an the not just really so sorry still very having trying getting looking calling writing happy glad sure here
-    there back about from urgent regarding using unable afraid thanks thank hi hello all everyone again yes no ok okay
-    it is was now and but for with sir madam folks guys"""
+    there back about from urgent regarding using unable afraid thanks thank hi hello all everyone again yes no ok
+    okay it is was now and but for with sir madam folks guys"""
 )
 _SPEAKER = re.compile(
     r"^[^\S\n]*+(?:[\[(][^\])\n]{1,30}[\])][^\S\n]*+)?[*_]{0,3}([A-Z][\w'’.-]+(?: [A-Z][\w'’.-]+){0,2})"
@@ -153,9 +153,10 @@ _PERSON = re.compile(r"[A-Z][a-z'’-]+(?: [A-Z]\.)?(?: [A-Z][\w'’-]+){0,2}")
 # What stands behind a speaker's role in parentheses, capitalised, and is no one's name.
 _NOT_A_PERSON = words(
     """tier level line plan premium pro basic free business enterprise gold silver platinum vip trial verified new sales
-    phone chat email mail web mobile app online offline first second third senior junior english returning typing reply
-    via day shift night morning evening live voice call continued later north south east west account accounts payments
-    service services technical tech product portal onsite remote retail store public private unknown anonymous"""
+    phone chat email mail web mobile app online offline first second third senior junior english returning typing
+    reply via day shift night morning evening live voice call continued later north south east west account accounts
+    payments service services technical tech product portal onsite remote retail store public private unknown
+    anonymous"""
 )
 _INTRODUCED = re.compile(
     r"(?:\b[Mm]y name(?:'s| is)|\b[Nn]ame:|\b[Nn]ame is|\b[Nn]ame on (?:it|the account|the order) is)"

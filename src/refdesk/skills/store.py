@@ -7,7 +7,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
-from refdesk.errors import NotFound, RefdeskError, StoreError
+from refdesk.errors import RefdeskError, StoreError
 from refdesk.skills.model import Outcome, Skill, SkillUpdate
 
 T = TypeVar("T")
@@ -16,21 +16,6 @@ TOP_K = 5
 DUPLICATE = 0.95
 SERVER_TIMEOUT_S = 5.0
 _HEADROOM_S = 0.2  # so that the caller has the answer within the timeout, not at it
-
-
-class SkillNotFound(NotFound, ValueError):
-    """There is no skill of that id."""
-
-    def __init__(self, skill_id: str) -> None:
-        super().__init__(f"Skill {skill_id} not found.", "Use search_skills to find the correct ID.")
-
-
-class StaleSkill(StoreError):
-    """Another update came first; `current` is what it left."""
-
-    def __init__(self, current: Skill) -> None:
-        super().__init__(f"Skill {current.skill_id} is at version {current.version} now.", "Merge again.")
-        self.current = current
 
 
 class ConnectionFailed(StoreError):

@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk import analyse
-from refdesk.errors import LibraryBusy, LibraryTooNew, StoreError
+from refdesk.errors import LibraryBusy, LibraryTooNew, SkillNotFound, StaleSkill, StoreError
 from refdesk.settings import Durability
 from refdesk.skills.model import Outcome, Skill, SkillUpdate, moved, now
-from refdesk.skills.store import DUPLICATE, TOP_K, Revision, SkillNotFound, StaleSkill
+from refdesk.skills.store import DUPLICATE, TOP_K, Revision
 from refdesk.store import folder
 
 T = TypeVar("T")
@@ -107,7 +107,7 @@ class SqliteSkillStore:
         def update(db: sqlite3.Connection) -> Skill:
             current = _fetch(db, skill_id)
             if updates.expected_version not in (None, current.version):
-                raise StaleSkill(current)
+                raise StaleSkill(skill_id, current.version)
             changed = replace(current, **updates.content(), version=current.version + 1, updated_at=now())
             if updates.outcome is not None:
                 changed = _after(changed, updates.outcome)

@@ -9,8 +9,8 @@ import pytest
 from refdesk.errors import SettingsError
 from refdesk.llm import choose
 from refdesk.llm.choose import Models, Thinkers
-from refdesk.llm.local import LocalThinker
-from refdesk.llm.sampling import Sampling
+from refdesk.llm.remote import Sampling
+from refdesk.llm.thinkers import LocalThinker
 from refdesk.settings import Settings, load
 from tests.unit.llm.test_sampling import Client
 

@@ -10,16 +10,13 @@ from typing import Any
 
 import pytest
 
-from refdesk.errors import LlmError
-from refdesk.llm.anthropic import Anthropic
-from refdesk.llm.attempts import Patience
-from refdesk.llm.gemini import Gemini
-from refdesk.llm.openai import OpenAi
-from refdesk.llm.playbooks import PromptedThinker
+from refdesk.errors import InvalidPlaybook, LlmError
 from refdesk.llm.prompts import instructions, quoted
-from refdesk.llm.remote import Access
+from refdesk.llm.remote import Access, Patience
+from refdesk.llm.thinkers import PromptedThinker
+from refdesk.llm.vendors import Anthropic, Gemini, OpenAi
 from refdesk.ports import Embedder
-from refdesk.skills.format import InvalidPlaybook, parse
+from refdesk.skills.format import parse
 from refdesk.skills.learn import Learner
 from refdesk.store.skills import SqliteSkillStore
 from tests.unit.llm.endpoints import Reply, endpoint

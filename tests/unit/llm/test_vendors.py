@@ -12,11 +12,8 @@ from dataclasses import replace
 import pytest
 
 from refdesk.errors import LlmError, SettingsError
-from refdesk.llm.anthropic import Anthropic
-from refdesk.llm.attempts import Patience
-from refdesk.llm.gemini import Gemini
-from refdesk.llm.openai import OpenAi
-from refdesk.llm.remote import Access, RemoteModel
+from refdesk.llm.remote import Access, Patience, RemoteModel
+from refdesk.llm.vendors import Anthropic, Gemini, OpenAi
 from tests.unit.llm.endpoints import Endpoint, Reply, endpoint
 
 KINDS: dict[str, type[RemoteModel]] = {"gemini": Gemini, "openai": OpenAi, "anthropic": Anthropic}

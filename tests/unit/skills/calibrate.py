@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.llm.local import LocalThinker
+from refdesk.llm.thinkers import LocalThinker
 from refdesk.ports import Embedder
 from refdesk.skills.judge import Calibration, EvidenceJudge
 from refdesk.skills.model import Skill

@@ -10,11 +10,11 @@ from pathlib import Path
 import yaml
 
 from refdesk.embed.static import StaticEmbedder
-from refdesk.llm.local import LocalThinker
+from refdesk.llm.thinkers import LocalThinker
 from refdesk.ports import Embedder
+from refdesk.skills.conversation import read
 from refdesk.skills.extract import issue_of
 from refdesk.skills.learn import Learner
-from refdesk.skills.transcript import read
 from refdesk.store.skills import SqliteSkillStore
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "conversations"

@@ -14,13 +14,12 @@ from click.testing import CliRunner, Result
 from refdesk.app import open_desk
 from refdesk.cli import cli
 from refdesk.commands.skills import skills
-from refdesk.errors import InvalidInput
-from refdesk.llm.local import LocalThinker
+from refdesk.errors import InvalidInput, SkillNotFound
+from refdesk.llm.thinkers import LocalThinker
 from refdesk.model import Query
 from refdesk.settings import Settings
-from refdesk.skills.exchange import from_markdown, to_markdown
+from refdesk.skills.format import from_markdown, to_markdown
 from refdesk.skills.learn import Learner
-from refdesk.skills.store import SkillNotFound
 from refdesk.store.skills import SqliteSkillStore
 from tests.unit.skills.conversations import of_kind, shipped_embedder
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refdesk.skills.format import InvalidPlaybook, parse, render, tidy
+from refdesk.errors import InvalidPlaybook
+from refdesk.skills.format import checked, parse, render, tidy
 from refdesk.skills.model import Draft, Playbook, Step
-from refdesk.skills.validate import checked
 
 TRICKY = [
     "# Title", "## Goal", "### 1. x", "#", "**Do:** y", "**Say**: z", "- item", "\\", "\\# a", "None.", "none known",

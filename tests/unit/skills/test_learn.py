@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from refdesk.errors import InvalidInput, TooLarge
-from refdesk.llm.local import LocalThinker
+from refdesk.errors import InvalidInput, SkillNotFound, TooLarge
+from refdesk.llm.thinkers import LocalThinker
 from refdesk.model import EmbedderIdentity
 from refdesk.ports import Embedder
 from refdesk.skills.format import parse
 from refdesk.skills.learn import Learner
 from refdesk.skills.model import Skill
-from refdesk.skills.store import ConnectionFailed, ServerStore, SkillNotFound
+from refdesk.skills.store import ConnectionFailed, ServerStore
 from refdesk.store.skills import SqliteSkillStore
 from tests.ports.test_skill_store import Distant
 from tests.unit.skills.conversations import Conversation, Rates, cold, learning, near_misses, of_kind, shipped_embedder

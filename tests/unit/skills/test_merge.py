@@ -7,13 +7,12 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refdesk.skills.changes import NOTHING_NEW, changes
+from refdesk.skills.conversation import read
+from refdesk.skills.extract import refine
 from refdesk.skills.format import render
 from refdesk.skills.learn import as_draft
-from refdesk.skills.merge import merge
+from refdesk.skills.merge import NOTHING_NEW, changes, merge
 from refdesk.skills.model import Draft, Playbook, Skill, Step
-from refdesk.skills.refine import refine
-from refdesk.skills.transcript import read
 
 ONE = Step("Unlock the account", "Lift the lock", "The account is active", "Please try again.")
 TWO = Step("Send a reset link", "Mail the link", "The mail was delivered", "Look into your mailbox.")

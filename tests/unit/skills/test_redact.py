@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from refdesk.skills.conversation import read
 from refdesk.skills.redact import redact, strip
-from refdesk.skills.transcript import read
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from refdesk.errors import InvalidInput
-from refdesk.skills.transcript import read
+from refdesk.skills.conversation import read
 
 SAID = [("user", "It is broken."), ("assistant", "I've mended it."), ("user", "Thanks!")]
 EXPECTED = [("customer", "It is broken."), ("agent", "I've mended it."), ("customer", "Thanks!")]

@@ -1,16 +1,23 @@
-"""How is a model asked about playbooks?  Instructions apart, everything else as data, answers by schema."""
+"""Who judges, extracts and refines playbooks?  A model that is asked by prompts, or rules that need none."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from refdesk.llm.prompts import instructions, quoted
-from refdesk.ports import Llm
-from refdesk.skills.judge import Verdict
+from refdesk.ports import Embedder, Llm
+from refdesk.skills import redact
+from refdesk.skills.conversation import Transcript, shortened
+from refdesk.skills.extract import extract, refine
+from refdesk.skills.format import MAX_TITLE
+from refdesk.skills.judge import EvidenceJudge, Verdict
 from refdesk.skills.model import Draft, Playbook, Skill, Step
-from refdesk.skills.transcript import Transcript
+
+# --- a model, asked by prompts ---------------------------------------------------------------------------
+
 
 _TEXT = {"type": "string"}
 _TEXTS = {"type": "array", "items": _TEXT}
@@ -120,3 +127,49 @@ def _draft(fields: Mapping[str, Any]) -> Draft:
         issue_type=fields["issue_type"],
     )
     return Draft(playbook=playbook, problem=fields["problem"], keywords=tuple(fields["keywords"]))
+
+
+# --- rules -----------------------------------------------------------------------------------------------
+
+
+_CUT = 1_500
+
+
+class LocalThinker:
+    """Judges, extracts and refines without a language model."""
+
+    name = "local"
+
+    def __init__(self, embedder: Embedder | None) -> None:
+        self._judge = EvidenceJudge(embedder)
+
+    def judge(self, query: str, candidates: Sequence[Skill]) -> Verdict:
+        """The candidate that both its words and its meaning speak for, or none."""
+        return self._judge.judge(redact.strip(query), candidates)
+
+    def extract(self, transcript: Transcript, metadata: Mapping[str, object]) -> Draft:
+        """A draft made from what was said, by rules."""
+        return extract(transcript, metadata)
+
+    def repair(self, draft: Draft, problems: Sequence[str], transcript: Transcript) -> Draft:
+        """The draft with its texts cut to what may be kept; rules have no second idea about anything else."""
+        book = draft.playbook
+        steps = (Step(_cut(step.title), _cut(step.do), _cut(step.check), _cut(step.say)) for step in book.steps)
+        shorter = replace(
+            book,
+            title=shortened(book.title, 8)[:MAX_TITLE].rstrip(),
+            goal=_cut(book.goal),
+            prerequisites=tuple(map(_cut, book.prerequisites)),
+            steps=tuple(steps),
+            edge_cases=tuple(map(_cut, book.edge_cases)),
+            escalation=_cut(book.escalation),
+        )
+        return replace(draft, playbook=shorter, problem=_cut(draft.problem))
+
+    def refine(self, current: Draft, transcript: Transcript, feedback: str) -> Draft:
+        """The draft with what the conversation and the feedback add."""
+        return refine(current, transcript, feedback)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _CUT else text[: _CUT - 1].rstrip() + "…"

@@ -1,11 +1,177 @@
-"""What is a sentence of a support conversation doing, and how does an instruction for it read?"""
+"""Who said what in a conversation, what does each sentence do, and how does an instruction for it read?"""
 
 from __future__ import annotations
 
+import json
 import re
-from typing import Literal
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from refdesk.skills.words import words
+from refdesk.errors import InvalidInput
+from refdesk.skills.redact import names_in, redact, without_names
+from refdesk.skills.vocabulary import words
+
+Role = Literal["customer", "agent", "note"]
+
+_CUSTOMER = words("customer user client caller visitor shopper human guest buyer subscriber member cust")
+_AGENT = words(
+    """agent support assistant rep representative bot advisor operator specialist ai chatbot technician helpdesk csr
+    supervisor engineer desk team admin care"""
+)
+_NOTE = words("note notes internal system action tool log")
+_LABEL = re.compile(
+    r"^\s*+(?:[>*-]\s++)?(?:[\[(]?\d{1,2}:\d{2}(?::\d{2})?\s*+(?:[AaPp][Mm])?[\])]?\s*+[-–]?\s*+)?"
+    r"(?:\*\*|__|\[)?(?P<who>[^\W\d_][\w .'’-]{0,40}?)(?:\s*\((?P<what>[^)\n]{1,40})\))?(?:\*\*|__|\])?"
+    r"(?:\s*:(?:\*\*|__)?\s+|\s*：\s*)(?P<text>.*)$"
+)
+_NEXT_TURN = re.compile(rf"(?<=[.!?…\"”')\]])\s+(?=(?:{'|'.join(sorted(_CUSTOMER | _AGENT))})\s*:\s)", re.I)
+_STAGE = re.compile(r"^\s*[\[(*](?P<text>[^\])*]{4,})[\])*]\s*$")
+_OPENS_AS_AGENT = re.compile(
+    r"\b(?:how (?:can|may) (?:I|we) help|thank(?:s| you) for (?:contacting|reaching|calling|chatting))", re.I
+)
+_SENTENCE = re.compile(r"(?<=[.!?…])[\"'”’)]*\s+(?=[\"'“‘(]?[A-Z0-9\[])|\n+")
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """What one side said at one time."""
+
+    role: Role
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Transcript:
+    """A conversation without anything sensitive; `names` are the people it named."""
+
+    turns: tuple[Turn, ...]
+    names: tuple[str, ...] = ()
+
+    def said_by(self, role: Role) -> list[str]:
+        """What that side said, in order."""
+        return [turn.text for turn in self.turns if turn.role == role]
+
+    def __str__(self) -> str:
+        return "\n".join(f"{turn.role.capitalize()}: {turn.text}" for turn in self.turns)
+
+
+def read(conversation: str) -> Transcript:
+    """The turns of a conversation, redacted; text without speakers is told apart by who would say it."""
+    conversation = _a_turn_a_line(conversation)
+    names = names_in(conversation)
+    spoken = _from_json(conversation) or _from_labels(conversation) or _from_paragraphs(conversation)
+    turns = tuple(Turn(role, _clean(text, names)) for role, text in spoken if text.strip())
+    if not turns:
+        raise InvalidInput("conversation is required")
+    return Transcript(turns, names)
+
+
+def _a_turn_a_line(conversation: str) -> str:
+    """A transcript that came on one line with its turns apart: "Customer: Hi. Agent: Hello."."""
+    if "\n" in conversation.strip() or conversation.lstrip()[:1] in ("[", "{"):
+        return conversation
+    return _NEXT_TURN.sub("\n", conversation)
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text."""
+    return [piece for each in _SENTENCE.split(text) if (piece := each.strip())]
+
+
+def _clean(text: str, names: tuple[str, ...]) -> str:
+    return without_names(redact(text.strip()), names)
+
+
+# --- the forms a transcript comes in --------------------------------------------------------------
+
+
+def _from_json(text: str) -> list[tuple[Role, str]]:
+    if text.lstrip()[:1] not in ("[", "{"):
+        return []
+    try:
+        value: Any = json.loads(text)
+    except ValueError:
+        return []
+    if isinstance(value, dict):
+        value = next((value[key] for key in ("messages", "conversation", "turns") if key in value), [])
+    if not isinstance(value, list):
+        return []
+    turns = [each for each in value if isinstance(each, dict)]
+    said = [(str(_first(each, "role", "speaker", "author", "from")), _content(each)) for each in turns]
+    return _with_roles([(who, text) for who, text in said if text])
+
+
+def _first(item: dict[str, Any], *keys: str) -> Any:
+    return next((item[key] for key in keys if item.get(key)), "")
+
+
+def _content(item: dict[str, Any]) -> str:
+    content = _first(item, "content", "text", "message", "body")
+    if isinstance(content, list):
+        return "\n".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return str(content)
+
+
+def _from_labels(text: str) -> list[tuple[Role, str]]:
+    labels = Counter(_speaker(found) for line in text.splitlines() if (found := _LABEL.match(line)))
+    heard: list[tuple[str, list[str]]] = []  # who, and line by line what: to join them each time takes ever longer
+    for line in text.splitlines():
+        found = _LABEL.match(line)
+        stage = _STAGE.match(line)
+        if found and _is_speaker(_speaker(found), labels):
+            heard.append((_speaker(found), [found["text"]]))
+        elif stage and heard:
+            heard.append(("note", [stage["text"]]))
+        elif heard and line.strip():
+            heard[-1][1].append(line.strip())
+    said = [(who, "\n".join(lines)) for who, lines in heard]
+    speakers = {who for who, _ in said}
+    return _with_roles(said) if len(speakers) > 1 or any(map(_role, speakers)) else []
+
+
+def _speaker(found: re.Match[str]) -> str:
+    return " ".join(filter(None, (found["who"], found["what"])))
+
+
+def _is_speaker(who: str, labels: Counter[str]) -> bool:
+    # "Settings: open the menu" is no one speaking; a role is, and so is a name that comes back.
+    return len(who.split()) <= 4 and (_role(who) is not None or (not who[0].islower() and labels[who] > 1))
+
+
+def _from_paragraphs(text: str) -> list[tuple[Role, str]]:
+    """Paragraphs in turn, the customer first unless the first one speaks as an agent."""
+    pieces = [piece for piece in re.split(r"\n\s*\n", text.strip()) if piece.strip()]
+    if len(pieces) < 2:
+        pieces = [line for line in text.splitlines() if line.strip()]
+    first: int = 1 if pieces and _OPENS_AS_AGENT.search(pieces[0]) else 0
+    return [("agent" if (place + first) % 2 else "customer", piece) for place, piece in enumerate(pieces)]
+
+
+def _with_roles(said: list[tuple[str, str]]) -> list[tuple[Role, str]]:
+    roles: dict[str, Role] = {}
+    for who, text in said:
+        if who not in roles and (role := _role(who)) is not None:
+            roles[who] = role
+        elif who not in roles and _OPENS_AS_AGENT.search(text):
+            roles[who] = "agent"
+    for who, _ in said:  # the rest are names: whoever speaks first asks, the other answers
+        if who not in roles:
+            roles[who] = "agent" if "customer" in roles.values() else "customer"
+    return [(roles[who], text) for who, text in said]
+
+
+def _role(who: str) -> Role | None:
+    found = set(re.findall(r"[a-z]+", who.lower()))
+    if found & _NOTE:
+        return "note"
+    if found & _CUSTOMER and not found & words("service care support"):
+        return "customer"
+    return "agent" if found & _AGENT or "service" in found else None
+
+
+# --- sentences -------------------------------------------------------------------------------------------
+
 
 Kind = Literal["pleasantry", "action", "finding", "question", "directive", "condition", "escalation", "information"]
 
