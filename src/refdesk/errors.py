@@ -24,6 +24,7 @@ RefdeskError
 │   ├── LibraryDamaged
 │   └── StaleSkill          another update came first
 ├── LlmError                a language model that did not answer as it should
+├── AttemptFailed           one of several attempts; whoever retries reports the last one
 ├── SettingsError
 └── Cancelled               the caller asked to stop
 """
@@ -153,6 +154,15 @@ class MemoryLimit(RefdeskError):
 
 class LlmError(RefdeskError):
     exit_code = 9
+
+
+class AttemptFailed(RefdeskError):
+    exit_code = 9
+
+    def __init__(self, message: str, *, is_transient: bool = False, wait_s: float | None = None) -> None:
+        super().__init__(message)
+        self.is_transient = is_transient  # another attempt may succeed
+        self.wait_s = wait_s  # the seconds that the server asks to wait first
 
 
 class SettingsError(RefdeskError):

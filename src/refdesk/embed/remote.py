@@ -11,16 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.embed.rows import normalised
-from refdesk.errors import EmbeddingError
+from refdesk.errors import AttemptFailed, EmbeddingError
 from refdesk.model import EmbedderIdentity
+from refdesk.retry import TRANSIENT, Retry, retry_after
 
 if TYPE_CHECKING:
     import httpx
 
 _BATCH = 64
-_TRIES = 4
-_LONGEST_WAIT = 30.0
-_PASSING = frozenset({408, 409, 425, 429, 500, 502, 503, 504})
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 1.0, 30.0
 
 
 class RemoteEmbedder:
@@ -43,7 +42,7 @@ class RemoteEmbedder:
         self._asked_dimension = dimension
         self._timeout = timeout
         self._transport = transport
-        self._wait = wait
+        self._retry = Retry(first_wait_s=_FIRST_WAIT_S, longest_wait_s=_LONGEST_WAIT_S, sleep=wait)
 
     @cached_property
     def identity(self) -> EmbedderIdentity:
@@ -98,32 +97,25 @@ class RemoteEmbedder:
             ) from error
 
     def _post(self, body: dict[str, Any]) -> httpx.Response:
+        try:
+            return self._retry.call(lambda left_s: self._post_once(body))
+        except AttemptFailed as failure:
+            raise EmbeddingError(
+                f"No embeddings from {self._url} ({failure.message}).",
+                "Check embedder_url, embedder_model and embedder_key, and that the endpoint is up.",
+            ) from failure
+
+    def _post_once(self, body: dict[str, Any]) -> httpx.Response:
         import httpx
 
-        problem, after = "", 0.0
-        for attempt in range(_TRIES):
-            if attempt:
-                self._wait(min(_LONGEST_WAIT, max(2.0 ** (attempt - 1), after)))
-            after = 0.0
-            try:
-                answer = self._client.post(self._url, json=body)
-            except httpx.TransportError as error:
-                problem = f"{type(error).__name__}: {error}"
-                continue
-            if answer.is_success:
-                return answer
-            problem = f"HTTP {answer.status_code}: {answer.text[:200]}"
-            after = _seconds(answer.headers.get("retry-after", ""))
-            if answer.status_code not in _PASSING:
-                break
-        raise EmbeddingError(
-            f"No embeddings from {self._url} ({problem}).",
-            "Check embedder_url, embedder_model and embedder_key, and that the endpoint is up.",
+        try:
+            answer = self._client.post(self._url, json=body)
+        except httpx.TransportError as error:
+            raise AttemptFailed(f"{type(error).__name__}: {error}", is_transient=True) from error
+        if answer.is_success:
+            return answer
+        raise AttemptFailed(
+            f"HTTP {answer.status_code}: {answer.text[:200]}",
+            is_transient=answer.status_code in TRANSIENT,
+            wait_s=retry_after(answer.headers) or None,
         )
-
-
-def _seconds(header: str) -> float:
-    try:
-        return max(0.0, float(header))
-    except ValueError:
-        return 0.0

@@ -3,66 +3,17 @@
 from __future__ import annotations
 
 import json
-import random
 import re
 import threading
-import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 from jsonschema import Draft202012Validator
 
-from refdesk.errors import Cancelled, LlmError, RefdeskError, SettingsError
-
-# --- attempts --------------------------------------------------------------------------------------------
-
-
-T = TypeVar("T")
-
-RETRYABLE = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 529})
-
-
-class Failed(Exception):
-    """One attempt that gave no answer."""
-
-    def __init__(self, detail: str, *, again: bool = False, wait_s: float | None = None) -> None:
-        super().__init__(detail)
-        self.detail = detail
-        self.again = again
-        self.wait_s = wait_s
-
-
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """How many attempts there are, and how long one waits between them."""
-
-    attempts: int = 4
-    first_wait_s: float = 0.5
-    sleep: Callable[[float], None] = time.sleep
-    clock: Callable[[], float] = time.monotonic
-
-    def persist(self, attempt: Callable[[float], T], budget_s: float) -> T:
-        """What an attempt gives; each is told how long it may take.  Failed when none gives anything in time."""
-        ends = self.clock() + budget_s
-        for number in range(1, self.attempts + 1):
-            try:
-                return attempt(max(0.001, ends - self.clock()))
-            except Failed as failure:
-                wait = self._wait(failure, number)
-                left = ends - self.clock()
-                if not failure.again or number == self.attempts or wait >= left:
-                    raise
-                self.sleep(wait)
-        raise AssertionError("unreachable")
-
-    def _wait(self, failure: Failed, number: int) -> float:
-        # What the server asks for is kept; otherwise the wait doubles, with some chance in it so that callers spread.
-        if failure.wait_s is not None:
-            return failure.wait_s
-        return self.first_wait_s * float(2 ** (number - 1)) * random.uniform(0.75, 1.25)
-
+from refdesk.errors import AttemptFailed, Cancelled, LlmError, RefdeskError, SettingsError
+from refdesk.retry import TRANSIENT, Retry, retry_after
 
 # --- answers by schema -----------------------------------------------------------------------------------
 
@@ -71,17 +22,17 @@ _FENCED = re.compile(r"```(?:json)?[^\S\n]*+\n(.*?)\n[^\S\n]*+```", re.S)
 
 
 def read_answer(text: str, schema: Mapping[str, Any] | None) -> Any:
-    """The text, or the object in it that satisfies the schema; Failed, to be tried again, when it does not."""
+    """The text, or the object in it that satisfies the schema; AttemptFailed, to be tried again, when it does not."""
     if schema is None:
         return text.strip()
     try:
         value = json.loads(_json_in(text))
     except ValueError as error:
-        raise Failed(f"the answer is not valid JSON ({error})", again=True) from None
+        raise AttemptFailed(f"the answer is not valid JSON ({error})", is_transient=True) from None
     problem = next(iter(Draft202012Validator(schema).iter_errors(value)), None)
     if problem is not None:
         where = "/".join(map(str, problem.absolute_path)) or "the answer"
-        raise Failed(f"the answer does not fit its schema ({where}: {problem.message[:200]})", again=True)
+        raise AttemptFailed(f"the answer does not fit its schema ({where}: {problem.message[:200]})", is_transient=True)
     return value
 
 
@@ -134,9 +85,9 @@ class RemoteModel(ABC):
     small: str
     large: str
 
-    def __init__(self, access: Access, patience: Patience = Patience()) -> None:  # noqa: B008
+    def __init__(self, access: Access, retry: Retry = Retry()) -> None:  # noqa: B008
         self._access = access
-        self._patience = patience
+        self._retry = retry
         self._lock = threading.Lock()
         self._made: Any = None
 
@@ -146,11 +97,11 @@ class RemoteModel(ABC):
         question = Question(prompt, system, schema, chosen)
         self._client()
         try:
-            return self._patience.persist(
+            return self._retry.call(
                 lambda left_s: read_answer(self._ask(question, left_s), schema), self._access.timeout_s
             )
-        except Failed as failure:
-            raise failed(self.label, failure.detail, self._access.key) from failure
+        except AttemptFailed as failure:
+            raise failed(self.label, failure.message, self._access.key) from failure
 
     def close(self) -> None:
         """Closes the connections, if there are any."""
@@ -177,7 +128,7 @@ class RemoteModel(ABC):
 
     @abstractmethod
     def _ask(self, question: Question, timeout_s: float) -> str:
-        """What the model wrote; Failed when it wrote nothing."""
+        """What the model wrote; AttemptFailed when it wrote nothing."""
 
 
 def failed(label: str, detail: str, key: str = "") -> LlmError:
@@ -192,29 +143,26 @@ def with_schema(question: Question) -> str:
     return question.prompt if question.schema is None else f"{question.prompt}\n\n{described(question.schema)}"
 
 
-def status_failure(status: int, message: str, wait: str | None) -> Failed:
+def status_failure(status: int, message: str, wait: str | None) -> AttemptFailed:
     """The failure that an HTTP status means."""
-    try:
-        wait_s = float(wait) if wait else None
-    except ValueError:
-        wait_s = None  # a date: the usual wait will do
-    return Failed(f"{status} {message}".strip(), again=status in RETRYABLE, wait_s=wait_s)
+    wait_s = retry_after({"retry-after": wait or ""}) or None
+    return AttemptFailed(f"{status} {message}".strip(), is_transient=status in TRANSIENT, wait_s=wait_s)
 
 
-def lost_failure(error: Exception, timeout_s: float) -> Failed:
+def lost_failure(error: Exception, timeout_s: float) -> AttemptFailed:
     """The failure that an exception without a status means: too late, or not connected."""
     names = {kind.__name__ for kind in type(error).__mro__}
     if any("Timeout" in name for name in names):
-        return Failed(f"timeout after {timeout_s:.0f}s" if timeout_s >= 1 else "timeout", again=True)
+        return AttemptFailed(f"timeout after {timeout_s:.0f}s" if timeout_s >= 1 else "timeout", is_transient=True)
     connection = bool(names & {"TransportError", "ConnectionError", "APIConnectionError", "NetworkError"})
-    return Failed(f"{type(error).__name__}: {error}", again=connection)
+    return AttemptFailed(f"{type(error).__name__}: {error}", is_transient=connection)
 
 
 # --- the client's own model, by MCP sampling -------------------------------------------------------------
 
 
 _MAX_TOKENS = {"small": 1024, "large": 8192}
-_ATTEMPTS = 2
+_ASKED_TWICE = Retry(attempts=2, first_wait_s=0.0)
 
 
 class Sampled(Protocol):
@@ -244,15 +192,14 @@ class Sampling:
     def answer(self, prompt: str, schema: Mapping[str, Any] | None, *, size: str = "small", system: str = "") -> Any:
         """Text, or the object that satisfies the schema; asked once more when an answer does not fit."""
         asked = prompt if schema is None else f"{prompt}\n\n{described(schema)}"
-        failure = Failed("no answer")
-        for _ in range(_ATTEMPTS):
-            try:
-                sampled = self._sampler(asked, system=system or None, max_tokens=_MAX_TOKENS.get(size, 1024))
-                return read_answer(sampled.text, schema)
-            except Failed as error:
-                failure = error
-            except Cancelled:
-                raise
-            except RefdeskError as error:
-                raise failed(self.label, str(error)) from error
-        raise failed(self.label, failure.detail) from failure
+
+        def attempt(left_s: float) -> Any:
+            sampled = self._sampler(asked, system=system or None, max_tokens=_MAX_TOKENS.get(size, 1024))
+            return read_answer(sampled.text, schema)
+
+        try:
+            return _ASKED_TWICE.call(attempt)
+        except Cancelled:
+            raise
+        except RefdeskError as error:
+            raise failed(self.label, str(error)) from error

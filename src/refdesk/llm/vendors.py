@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from refdesk.llm.remote import Failed, Question, RemoteModel, lost_failure, status_failure, with_schema
+from refdesk.errors import AttemptFailed
+from refdesk.llm.remote import Question, RemoteModel, lost_failure, status_failure, with_schema
 
 
 class Gemini(RemoteModel):
@@ -45,7 +46,7 @@ class Gemini(RemoteModel):
             return str(reply.text)
         candidate = reply.candidates[0] if reply.candidates else None
         reason = candidate.finish_reason if candidate else getattr(reply.prompt_feedback, "block_reason", None)
-        raise Failed(f"no answer ({getattr(reason, 'name', reason) or 'empty'})")
+        raise AttemptFailed(f"no answer ({getattr(reason, 'name', reason) or 'empty'})")
 
 
 def _gemini_wait(error: Any) -> str | None:
@@ -104,10 +105,10 @@ def _format(question: Question) -> dict[str, Any]:
 def _text(reply: Any) -> str:
     choice = reply.choices[0] if reply.choices else None
     if choice is None:
-        raise Failed("no answer (no choices)", again=True)
+        raise AttemptFailed("no answer (no choices)", is_transient=True)
     if choice.message.content:
         return str(choice.message.content)
-    raise Failed(f"no answer ({choice.message.refusal or choice.finish_reason})")
+    raise AttemptFailed(f"no answer ({choice.message.refusal or choice.finish_reason})")
 
 
 _MAX_TOKENS = 8192
@@ -146,11 +147,11 @@ class Anthropic(RemoteModel):
             raise lost_failure(error, timeout_s) from error
         text = "".join(block.text for block in reply.content if block.type == "text")
         if not text or reply.stop_reason == "max_tokens":
-            raise Failed(f"no answer ({reply.stop_reason})")
+            raise AttemptFailed(f"no answer ({reply.stop_reason})")
         return text
 
 
-def _refusal(error: Any) -> Failed:
+def _refusal(error: Any) -> AttemptFailed:
     """The failure behind an HTTP status; OpenAI's SDK unwraps the body's `error`, Anthropic's does not."""
     body = error.body if isinstance(error.body, dict) else {}
     inner = body.get("error")

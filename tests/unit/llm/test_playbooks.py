@@ -12,10 +12,11 @@ import pytest
 
 from refdesk.errors import InvalidPlaybook, LlmError
 from refdesk.llm.prompts import instructions, quoted
-from refdesk.llm.remote import Access, Patience
+from refdesk.llm.remote import Access
 from refdesk.llm.thinkers import PromptedThinker
 from refdesk.llm.vendors import Anthropic, Gemini, OpenAi
 from refdesk.ports import Embedder
+from refdesk.retry import Retry
 from refdesk.skills.format import parse
 from refdesk.skills.learn import Learner
 from refdesk.store.skills import SqliteSkillStore
@@ -79,7 +80,7 @@ class Scripted:
 def test_the_whole_loop_through_each_vendors_sdk(vendor: str, learner: Learner) -> None:
     chat = of_kind("locked_out")[0].transcript
     with endpoint(vendor, Reply(json.dumps(DRAFT))) as asked:
-        model = VENDORS[vendor](Access(key="k" * 20, base_url=asked.url, small="s-1", large="l-1"), Patience())
+        model = VENDORS[vendor](Access(key="k" * 20, base_url=asked.url, small="s-1", large="l-1"), Retry())
         thinker = PromptedThinker(model)
         created = learner.create(chat, thinker, confirmed=True)
         assert created.created
@@ -110,7 +111,7 @@ def test_a_model_sees_no_secret_of_the_metadata_or_the_feedback(learner: Learner
         "customer": {"mail": "jane@mail.example", "cards": [4111111111111111, "Jane's"], "paid": True, "seats": 3},
     }
     with endpoint("openai", Reply(json.dumps(DRAFT))) as asked:
-        model = VENDORS["openai"](Access(key="k" * 20, base_url=asked.url, small="s-1", large="l-1"), Patience())
+        model = VENDORS["openai"](Access(key="k" * 20, base_url=asked.url, small="s-1", large="l-1"), Retry())
         skill = learner.create(chat, PromptedThinker(model), metadata=metadata).skill
         learner.update(skill.skill_id, chat, PromptedThinker(model), feedback="Jane had no mailbox")
         model.close()

@@ -12,8 +12,9 @@ from dataclasses import replace
 import pytest
 
 from refdesk.errors import LlmError, SettingsError
-from refdesk.llm.remote import Access, Patience, RemoteModel
+from refdesk.llm.remote import Access, RemoteModel
 from refdesk.llm.vendors import Anthropic, Gemini, OpenAi
+from refdesk.retry import Retry
 from tests.unit.llm.endpoints import Endpoint, Reply, endpoint
 
 KINDS: dict[str, type[RemoteModel]] = {"gemini": Gemini, "openai": OpenAi, "anthropic": Anthropic}
@@ -38,7 +39,7 @@ pytestmark = [
 def model(vendor: str, *replies: Reply, **access: object) -> Iterator[tuple[RemoteModel, Endpoint]]:
     with endpoint(vendor, *replies) as state:
         given = Access(key=KEY, base_url=state.url, timeout_s=20.0)
-        made = KINDS[vendor](replace(given, **access), Patience(first_wait_s=0.02))  # type: ignore[arg-type]
+        made = KINDS[vendor](replace(given, **access), Retry(first_wait_s=0.02))  # type: ignore[arg-type]
         try:
             yield made, state
         finally:
@@ -108,7 +109,7 @@ def test_a_silent_server_is_left_when_the_budget_is_spent(vendor: str) -> None:
 
 
 def test_no_server_at_all(vendor: str) -> None:
-    gone = KINDS[vendor](Access(key=KEY, base_url="http://127.0.0.1:9", timeout_s=5.0), Patience(first_wait_s=0.01))
+    gone = KINDS[vendor](Access(key=KEY, base_url="http://127.0.0.1:9", timeout_s=5.0), Retry(first_wait_s=0.01))
     with pytest.raises(LlmError, match=f"{LABELS[vendor]} API error: "):
         gone.answer("?", SCHEMA)
     gone.close()

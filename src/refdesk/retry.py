@@ -1,0 +1,65 @@
+"""When is a failed request tried again?  After a busy or broken answer, later each time, within one budget."""
+
+from __future__ import annotations
+
+import math
+import random
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from typing import TypeVar
+
+from refdesk.errors import AttemptFailed
+
+T = TypeVar("T")
+
+# Statuses after which the same request may succeed; 5xx above 504 are those of proxies and of overloaded models.
+TRANSIENT = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 507, 509, 520, 521, 522, 523, 524, 529))
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """How many attempts there are, and how long to wait between them."""
+
+    attempts: int = 4
+    first_wait_s: float = 0.5
+    longest_wait_s: float = math.inf
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+
+    def call(self, attempt: Callable[[float], T], budget_s: float = math.inf) -> T:
+        """The result of an attempt; each is given the seconds that are left.  AttemptFailed when none succeeds."""
+        ends = self.clock() + budget_s
+        number = 1
+        while True:
+            try:
+                return attempt(max(0.001, ends - self.clock()))
+            except AttemptFailed as failure:
+                wait_s = failure.wait_s if failure.wait_s is not None else backoff(number, self.first_wait_s)
+                wait_s = min(wait_s, self.longest_wait_s)
+                if not failure.is_transient or number == self.attempts or wait_s >= ends - self.clock():
+                    raise
+            self.sleep(wait_s)
+            number += 1
+
+
+def backoff(failures: int, first_s: float) -> float:
+    """The seconds to wait after so many failures: doubled each time, and uneven so that callers spread."""
+    return float(first_s * 2 ** (failures - 1) * random.uniform(0.8, 1.2))
+
+
+def retry_after(headers: Mapping[str, str]) -> float:
+    """The seconds that the server asks to be left alone, 0 when it does not."""
+    given = headers.get("retry-after", "").strip()
+    if not given:
+        return 0.0
+    try:
+        seconds = float(given)
+        return seconds if math.isfinite(seconds) and seconds > 0 else 0.0
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(given).timestamp() - time.time())
+    except (ValueError, TypeError, OverflowError):
+        return 0.0
