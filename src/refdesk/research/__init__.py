@@ -1,6 +1,6 @@
 """What does the codebase say to a question?  Search finds where to start, the graph where to go."""
 
-from refdesk.research.answer import Answer, Finding, Relation
+from refdesk.research.answer import Answer, Finding
 from refdesk.research.research import Focus, research
 
-__all__ = ["Answer", "Finding", "Focus", "Relation", "research"]
+__all__ = ["Answer", "Finding", "Focus", "research"]

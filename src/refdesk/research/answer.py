@@ -1,10 +1,36 @@
-"""What is found on the way?  Places with how they were reached, and the relations between them."""
+"""What a walk found: places with how they were reached, the edges between them, and the sections of each focus."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-from refdesk.graph import Edge, Node
+from refdesk.graph import Edge, Graph, Node
+from refdesk.graph.languages import is_test
+
+_SHOWN = 8  # lines of a section
+_ENTRY = frozenset(["main", "run", "serve", "cli", "start", "handle", "execute", "app", "__main__"])
+_TREES = {"callers": "callers", "implementations": "conforming types", "users": "users"}
+_ALONE = {"embeds": "embedding types", "implements": "actual declarations"}  # where nothing else is in the tree
+_HOW = {"embeds": ", by embedding", "implements": ", actual"}
+_ACTIVE = {
+    "references": "refers to",
+    "inherits": "inherits from",
+    "conforms": "conforms to",
+    "implements": "is the actual of",
+}
+_PASSIVE = {
+    "calls": "called by",
+    "references": "referred to by",
+    "uses": "used by",
+    "imports": "imported by",
+    "inherits": "base of",
+    "conforms": "implemented by",
+    "embeds": "embedded in",
+    "implements": "carried out by",
+    "overrides": "overridden by",
+    "contains": "part of",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,15 +47,6 @@ class Finding:
     opposite: str = ""  # the relationship from where it was reached: "X is called by"
 
 
-@dataclass(frozen=True, slots=True)
-class Relation:
-    source: Node
-    target: Node
-    kind: str
-    line: int
-    confidence: float
-
-
 @dataclass(slots=True)
 class Answer:
     """Everything a walk found, in the order it was found, each node once."""
@@ -39,15 +56,15 @@ class Answer:
     focus: str
     depth: int
     findings: dict[str, Finding] = field(default_factory=dict)
-    relations: dict[tuple[str, str, str], Relation] = field(default_factory=dict)
-    sections: dict[str, list[str]] = field(default_factory=dict)  # a focus's own view: title → lines
-    trees: set[str] = field(default_factory=set)  # sections that say what findings say
+    relations: dict[tuple[str, str, str], Edge] = field(default_factory=dict)
+    sections: dict[str, list[str]] = field(default_factory=dict)  # title → lines
+    trees: set[str] = field(default_factory=set)  # sections that repeat what findings say
     told: set[tuple[str, str, str]] = field(default_factory=set)  # the relations by which places were reached
     meant: str = ""  # the name that was asked for, where only others that are spelt alike were found
     notes: list[str] = field(default_factory=list)
 
     def start(self, node: Node, note: str = "") -> bool:
-        """Takes a node as a place to begin from; false if it is there already."""
+        """Adds a node to begin from; false if it is there already."""
         if node.id in self.findings:
             return False
         self.findings[node.id] = Finding(
@@ -56,24 +73,25 @@ class Answer:
         return True
 
     def note(self, text: str) -> None:
-        """Says something once."""
+        """Adds a note once."""
         if text not in self.notes:
             self.notes.append(text)
 
     def follow(self, edge: Edge, hop: int, *, forward: bool) -> Node | None:
-        """Takes an edge and gives the node it newly leads to, None if that was known."""
-        self.relations.setdefault(
-            (edge.source.id, edge.target.id, edge.kind),
-            Relation(edge.source, edge.target, edge.kind, edge.line, edge.confidence),
-        )
+        """Adds an edge and returns the node it newly leads to, None if that was known."""
+        key = (edge.source.id, edge.target.id, edge.kind)
+        self.relations.setdefault(key, edge)
         new, known = (edge.target, edge.source) if forward else (edge.source, edge.target)
         if new.id in self.findings:
             return None
-        self.told.add((edge.source.id, edge.target.id, edge.kind))
+        self.told.add(key)
+        active, passive = _ACTIVE.get(edge.kind, edge.kind), _PASSIVE.get(edge.kind, edge.kind)
+        is_passive = f"is the {passive}" if edge.kind == "inherits" else f"is {passive}"
+        name = known.qualified or known.path
         self.findings[new.id] = Finding(
             node=new,
-            relationship=f"{_way(edge.kind, forward)} {known.qualified or known.path}",
-            opposite=f"{known.qualified or known.path} {_TOLD.get(way := _way(edge.kind, not forward), way)}",
+            relationship=f"{passive if forward else active} {name}",
+            opposite=f"{name} {active if forward else is_passive}",
             hop=hop,
             line=edge.line,
             confidence=edge.confidence,
@@ -82,31 +100,200 @@ class Answer:
         return new
 
 
-def _way(kind: str, forward: bool) -> str:
-    return (_PASSIVE if forward else _ACTIVE).get(kind, kind)
+def add_sections(answer: Answer, graph: Graph, focus: str | None) -> None:
+    """Adds the sections of the focus; a question about callers or implementations always gets its tree."""
+    if answer.intent in _TREES:
+        kinds = {one.kind for one in answer.relations.values()}
+        title = _ALONE.get(next(iter(kinds)), "") if len(kinds) == 1 else ""
+        answer.sections[title or _TREES[answer.intent]] = _tree(answer)
+        answer.trees.add(title or _TREES[answer.intent])
+    if focus == "architecture":
+        _add_architecture(answer, graph)
+    elif focus == "dependencies":
+        _add_dependencies(answer)
+    elif focus == "patterns":
+        _add_patterns(answer)
+    elif focus == "flow" or (focus is None and answer.intent == "callees"):
+        answer.sections["call chains"] = _chains(answer)
+        if focus is None:
+            answer.trees.add("call chains")
 
 
-_ACTIVE = {
-    "calls": "calls",
-    "references": "refers to",
-    "imports": "imports",
-    "inherits": "inherits from",
-    "conforms": "conforms to",
-    "embeds": "embeds",
-    "implements": "is the actual of",
-    "overrides": "overrides",
-    "contains": "contains",
-}
-_PASSIVE = {
-    "calls": "called by",
-    "references": "referred to by",
-    "uses": "used by",
-    "imports": "imported by",
-    "inherits": "base of",
-    "conforms": "implemented by",
-    "embeds": "embedded in",
-    "implements": "carried out by",
-    "overrides": "overridden by",
-    "contains": "part of",
-}
-_TOLD = {passive: f"is {passive}" for passive in _PASSIVE.values()} | {"base of": "is the base of"}
+def _tree(answer: Answer) -> list[str]:
+    """Everything that leads to the start, indented by hop under what it leads to; a file is named where it changes."""
+    under: dict[str, list[Edge]] = defaultdict(list)
+    for one in answer.relations.values():
+        if all(one.source.id != known.source.id for known in under[one.target.id]):  # calls and mentions: once
+            under[one.target.id].append(one)
+    lines: list[str] = []
+    seen: set[str] = set()
+    last = ""
+
+    def add(node_id: str, indent: int) -> None:
+        nonlocal last
+        for one in under.get(node_id, ()):
+            path = one.source.path if one.source.path != last else ""
+            last = one.source.path
+            where = f"{one.source.qualified or one.source.path} ({path}:{one.line}){_HOW.get(one.kind, '')}"
+            lines.append("  " * indent + where)
+            if one.source.id not in seen and indent < answer.depth:
+                seen.add(one.source.id)
+                add(one.source.id, indent + 1)
+
+    for finding in answer.findings.values():
+        if finding.hop == 0:
+            lines.append(f"{finding.node.qualified or finding.node.path} ({finding.node.path}:{finding.line})")
+            last = finding.node.path
+            seen.add(finding.node.id)
+            add(finding.node.id, 1)
+    return lines
+
+
+def _add_architecture(answer: Answer, graph: Graph) -> None:
+    """The codebase's folders, the modules that were found, the layers between them, what is central, entry points."""
+    files: Counter[str] = Counter()
+    languages: dict[str, Counter[str]] = defaultdict(Counter)
+    for document in graph.documents():
+        folder = "/".join(document.path.split("/")[:-1][:2]) or "(root)"
+        files[folder] += 1
+        languages[folder][document.content_type] += 1
+    answer.sections["codebase"] = [
+        f"{folder}: {count} files, mostly {languages[folder].most_common(1)[0][0]}"
+        for folder, count in files.most_common(_SHOWN)
+    ]
+
+    def module(node: Node) -> str:
+        return node.path.rpartition("/")[0] or "(root)"
+
+    modules: Counter[str] = Counter(module(one.node) for one in answer.findings.values())
+    answer.sections["modules"] = [f"{name}: {count} found" for name, count in modules.most_common(_SHOWN)]
+    between: Counter[tuple[str, str]] = Counter()
+    degree: Counter[str] = Counter()
+    for one in answer.relations.values():
+        degree[one.target.id] += 1
+        source, target = module(one.source), module(one.target)
+        if source != target and one.kind in ("calls", "imports", "references"):
+            between[source, target] += 1
+    answer.sections["layers"] = [f"{a} → {b} ({count})" for (a, b), count in between.most_common(_SHOWN)]
+    central = [
+        (answer.findings[node_id].node, count)
+        for node_id, count in degree.most_common(_SHOWN)
+        if node_id in answer.findings
+    ]
+    answer.sections["central"] = [
+        f"{node.qualified or node.path} ({node.path}:{node.start_line}), reached {count} times"
+        for node, count in central
+    ]
+    entries = [one.node for one in answer.findings.values() if one.node.name.lower() in _ENTRY]
+    answer.sections["entry points"] = [f"{node.qualified} ({node.path}:{node.start_line})" for node in entries[:_SHOWN]]
+
+
+def _add_dependencies(answer: Answer) -> None:
+    """Which files import which, the files with most imports either way, and cycles."""
+    edges = {
+        (one.source.path, one.target.path) for one in answer.relations.values() if one.source.path != one.target.path
+    }
+    targets: dict[str, list[str]] = defaultdict(list)
+    for source, target in sorted(edges):
+        targets[source].append(target)
+    most = sorted(targets, key=lambda path: (is_test(path), -len(targets[path]), path))
+    title = "imports" if any(one.kind == "imports" for one in answer.relations.values()) else "uses"
+    answer.sections[title] = [f"{path} → {', '.join(targets[path])}" for path in most[: 2 * _SHOWN]]
+    for name, counted in (
+        ("fan-in", Counter(target for _, target in edges)),
+        ("fan-out", Counter(source for source, _ in edges)),
+    ):
+        hubs = sorted((-count, path) for path, count in counted.items() if count > 1)
+        answer.sections[name] = [f"{path}: {-count}" for count, path in hubs[:_SHOWN]]
+    answer.sections["cycles"] = [" → ".join([*cycle, cycle[0]]) for cycle in cycles(edges)[:_SHOWN]]
+
+
+def _add_patterns(answer: Answer) -> None:
+    """Implementations and embeddings by type, overrides, and members that several types share."""
+    for title, kinds in (("implementations", ("inherits", "conforms", "implements")), ("embedded in", ("embeds",))):
+        found: dict[str, list[str]] = defaultdict(list)
+        for one in answer.relations.values():
+            if one.kind in kinds:
+                found[one.target.qualified].append(f"{one.source.qualified} ({one.source.path}:{one.line})")
+        answer.sections[title] = [f"{base}: {', '.join(subs[:_SHOWN])}" for base, subs in found.items()]
+    answer.sections["overrides"] = [
+        f"{one.source.qualified} overrides {one.target.qualified} ({one.source.path}:{one.line})"
+        for one in answer.relations.values()
+        if one.kind == "overrides"
+    ][:_SHOWN]
+    shapes: dict[str, set[str]] = defaultdict(set)
+    for finding in answer.findings.values():
+        container, _, name = finding.node.qualified.rpartition(".")
+        if container and finding.node.kind in ("method", "function") and not name.startswith("__"):
+            shapes[name].add(container)
+    repeated = sorted((one for one in shapes.items() if len(one[1]) > 1), key=lambda one: -len(one[1]))
+    answer.sections["repeated shapes"] = [
+        f"{name} in {', '.join(sorted(owners)[:6])}" for name, owners in repeated[:_SHOWN]
+    ]
+
+
+def _chains(answer: Answer) -> list[str]:
+    """Calls from what nobody here calls to what calls nobody here, longest first, each with something new."""
+    forward: dict[str, list[Edge]] = defaultdict(list)
+    called: set[str] = set()
+    for one in answer.relations.values():
+        if one.kind in ("overrides", "implements"):  # a call of a declaration continues in what carries it out
+            one = Edge(one.target, one.source, one.kind, one.line, one.confidence)
+        elif one.kind != "calls" or one.source.id == one.target.id:
+            continue
+        forward[one.source.id].append(one)
+        called.add(one.target.id)
+    chains: list[list[Edge]] = []
+
+    def extend(chain: list[Edge], node_id: str) -> None:
+        nexts = [one for one in forward.get(node_id, ()) if all(one.target.id != past.source.id for past in chain)]
+        if not nexts or len(chain) > 2 * answer.depth or len(chains) > 400:
+            if chain:
+                chains.append(chain)
+            return
+        for one in nexts:
+            extend([*chain, one], one.target.id)
+
+    for start in [node_id for node_id in forward if node_id not in called] or list(forward)[:1]:
+        extend([], start)
+    chains.sort(key=lambda chain: (is_test(chain[0].source.path), -len(chain)))
+    shown: set[str] = set()
+    told: set[tuple[str, str]] = set()
+    lines: list[str] = []
+    for chain in chains:
+        places = {one.target.id for one in chain} | {chain[0].source.id}
+        if len(places - shown) < min(2, len(chain)) or len(lines) >= _SHOWN:
+            continue
+        shown |= places
+        # A beginning that was told is left out; a file is named where it changes.
+        fresh = next((n for n, one in enumerate(chain) if (one.source.id, one.target.id) not in told), 0)
+        told |= {(one.source.id, one.target.id) for one in chain}
+        first = chain[fresh].source
+        parts = [f"{'… → ' if fresh else ''}{first.qualified or first.path}"]
+        path = ""
+        for one in chain[fresh:]:
+            where = one.source.path if one.kind == "calls" else one.target.path
+            parts.append(f"{one.target.qualified} [{where if where != path else ''}:{one.line}]")
+            path = where
+        lines.append(" → ".join(parts))
+    return lines
+
+
+def cycles(edges: set[tuple[str, str]]) -> list[list[str]]:
+    """Groups of files that reach each other, each walked once, smallest first."""
+    forward: dict[str, list[str]] = defaultdict(list)
+    for source, target in sorted(edges):
+        forward[source].append(target)
+    found: dict[frozenset[str], list[str]] = {}
+    for start in sorted(forward):
+        stack: list[tuple[str, list[str]]] = [(start, [start])]
+        steps = 0
+        while stack and steps < 2000:
+            steps += 1
+            at, trail = stack.pop()
+            for there in forward.get(at, ()):
+                if there == start and len(trail) > 1:
+                    found.setdefault(frozenset(trail), trail)
+                elif there not in trail and len(trail) < 6:
+                    stack.append((there, [*trail, there]))
+    return sorted(found.values(), key=len)

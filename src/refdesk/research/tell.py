@@ -10,7 +10,8 @@ from itertools import product
 from typing import Any
 
 from refdesk import tokens
-from refdesk.research.answer import Answer, Finding, Relation
+from refdesk.graph import Edge
+from refdesk.research.answer import Answer, Finding
 
 TREES = frozenset(["callers", "callees", "implementations", "users"])
 _DRAWING = re.compile(
@@ -98,7 +99,7 @@ def _body(
     return {key: value for key, value in body.items() if value or key == "findings"}
 
 
-def _edge(one: Relation, names: Mapping[str, str]) -> dict[str, Any]:
+def _edge(one: Edge, names: Mapping[str, str]) -> dict[str, Any]:
     return {
         "from": names[one.source.id],
         "to": names[one.target.id],
@@ -217,7 +218,7 @@ def _named(one: Finding) -> str:
     return f"{node.qualified} [{node.path}:{node.start_line}-{node.end_line}]" if node.qualified else node.path
 
 
-def mermaid(relations: list[Relation], names: Mapping[str, str]) -> str:
+def mermaid(relations: list[Edge], names: Mapping[str, str]) -> str:
     """The relations as a Mermaid flowchart."""
     lines: dict[str, None] = {"graph LR": None} if relations else {}
     for one in relations:

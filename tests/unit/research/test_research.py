@@ -13,7 +13,7 @@ from refdesk.app import open_desk
 from refdesk.graph import Graph
 from refdesk.model import Filters, Hit
 from refdesk.research import Answer, Focus, research
-from refdesk.research.question import content_of, named_in, read_question
+from refdesk.research.research import content_of, named_in, read_question
 from refdesk.research.tell import told
 from refdesk.search.engine import Engine
 from refdesk.settings import Settings
@@ -184,12 +184,11 @@ def test_what_is_called_is_counted(asked: Asked) -> None:
 
 
 def test_angle_brackets_are_no_markup_in_a_drawing() -> None:
-    from refdesk.graph import Node
-    from refdesk.research.answer import Relation
+    from refdesk.graph import Edge, Node
     from refdesk.research.tell import mermaid
 
     ends = [Node("a.rs", name, "impl", 1, 2) for name in ("Draw<T>", 'say("hi")')]
-    drawn = mermaid([Relation(ends[0], ends[1], "calls", 1, 1.0)], {"a.rs:Draw<T>": "n0", 'a.rs:say("hi")': "n1"})
+    drawn = mermaid([Edge(ends[0], ends[1], "calls", 1, 1.0)], {"a.rs:Draw<T>": "n0", 'a.rs:say("hi")': "n1"})
     assert drawn.split("\n")[1:3] == ['  n0["Draw#lt;T#gt;"]', '  n1["say  hi  "]']
 
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field, replace
 
 from tree_sitter import Node
 
-from refdesk.parse.code import names
 from refdesk.parse.code.lines import Lines
 
 TYPES = frozenset(
@@ -24,6 +23,18 @@ _OPERATOR = re.compile(r"\boperator\s*(?:[^\w\s]+|\s\w.*)$")
 _OPERATOR_HEAD = re.compile(r"\boperator\s*(\S+?)\s*\(")
 _TEST_MACRO = re.compile(r"TEST\w*\(\s*(\w+)\s*,\s*(\w+)")
 _NO_OWNER = frozenset(["exports", "module.exports", "this", "self", "window", "globalThis"])
+_BORROWED = re.compile(r"^(?:[&*]|'\w+\s|mut\s|const\s|dyn\s|\s)+")
+_MAX_SIGNATURE = 400
+_MAX_DOC = 1500
+MAX_RECEIVER = 80
+_LAST_NAME = re.compile(r"(?:^|(?<=[^\w$@]))[~@$#]*([\w$]+[?!]?)$")
+_GROUPS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|<[^<>]*>|\{[^{}]*\}")
+_BLANKS = re.compile(r"\s+")
+_KEYWORD = re.compile(r"^[\s(]*(?:(?:try[?!]?|await|new|not|throw|yield|co_await)\s+)+")
+_TAIL = re.compile(r"[\s{:=]+$|\s*=>\s*$")
+_COMMENT_START = re.compile(r"^[ \t]*(?:/\*+!?|\*+/|\*(?!\*)|//[/!]*|#+!?|--+\|?|;+|%+)[ \t]?")
+_COMMENT_END = re.compile(r"[ \t]*(?:\*+/|-\})?[ \t]*$")
+_RULE = re.compile(r"^[\W_]{4,}$")
 # Of nodes with the same extent a wrapper comes first, then a body that is all of what it defines.
 _RANKS = {"wrap": 0, "body": 1, "name": 4, "owner": 4, "doc": 4, "tail": 4}
 
@@ -59,13 +70,6 @@ def definitions(
     for _start, _end, _rank, _order, role, node in _events(found):
         sweep.take(role, node)
     return [d for d in sweep.definitions if d.name]
-
-
-def finish(definitions: list[Definition], data: bytes) -> None:
-    """Fills in qualified names, signatures and children; parents come before what is in them."""
-    spaces = {d.name for d in definitions if d.kind == "namespace"}
-    for d in definitions:
-        _finish(d, data, spaces)
 
 
 def rows_of(node: Node) -> tuple[int, int]:
@@ -181,15 +185,15 @@ class _Sweep:
             row -= 1
         if not rows:
             return ""
-        return names.doc_comment("\n".join(self._lines.text_of(a, b) for a, b in reversed(rows)))
+        return doc_comment("\n".join(self._lines.text_of(a, b) for a, b in reversed(rows)))
 
     def _describe(self, definition: Definition, role: str, node: Node) -> None:
         if role == "body":
             definition.body_byte = definition.body_byte or node.start_byte
         elif role == "owner":
-            definition.owner = definition.owner or names.split_name(self._text(node))[0]
+            definition.owner = definition.owner or split_name(self._text(node))[0]
         elif role == "doc":
-            definition.doc = names.docstring(self._text(node))
+            definition.doc = docstring(self._text(node))
         elif not definition.name:
             definition.name = self._text(node)
         elif definition.body_byte == 0 or node.start_byte < definition.body_byte:
@@ -217,21 +221,20 @@ def kind_within(kind: str, parent: Definition | None) -> str:
     return {"property": "variable", "field": "variable"}.get(kind, kind)
 
 
-def _finish(d: Definition, data: bytes, spaces: set[str]) -> None:
-    """Fills in what depends on the parent, which is finished already."""
-    head = data[d.head_byte : min(d.body_byte or d.end_byte, d.start_byte + 4 * names.MAX_SIGNATURE)]
-    if not d.body_byte and (d.kind in TYPES or d.kind in SPACES):
-        head = head.partition(b"\n")[0]
-    d.signature = names.signature(head.decode("utf-8", "replace"))
-    if d.kind == "test":
-        d.signature = _CALLBACK.sub(")", d.signature)
-    _name(d)
-    _qualify(d, spaces)
-    if d.parent is not None:
-        d.parent.children.append(d)
-
-
-_BORROWED = re.compile(r"^(?:[&*]|'\w+\s|mut\s|const\s|dyn\s|\s)+")
+def finish(definitions: list[Definition], data: bytes) -> None:
+    """Fills in qualified names, signatures and children; parents come before what is in them."""
+    spaces = {d.name for d in definitions if d.kind == "namespace"}
+    for d in definitions:
+        head = data[d.head_byte : min(d.body_byte or d.end_byte, d.start_byte + 4 * _MAX_SIGNATURE)]
+        if not d.body_byte and (d.kind in TYPES or d.kind in SPACES):
+            head = head.partition(b"\n")[0]
+        d.signature = signature(head.decode("utf-8", "replace"))
+        if d.kind == "test":
+            d.signature = _CALLBACK.sub(")", d.signature)
+        _name(d)
+        _qualify(d, spaces)
+        if d.parent is not None:
+            d.parent.children.append(d)
 
 
 def _name(d: Definition) -> None:
@@ -241,13 +244,13 @@ def _name(d: Definition) -> None:
     operator = _OPERATOR.search(d.name)
     macro = _TEST_MACRO.match(d.signature) if d.kind == "function" and d.name.isupper() else None
     if operator is not None:
-        d.name, d.owner = operator[0], d.owner or names.without_groups(d.name[: operator.start()])
+        d.name, d.owner = operator[0], d.owner or without_groups(d.name[: operator.start()])
     elif macro is not None:
         d.name, d.kind = f"{macro[1]}.{macro[2]}", "test"
     elif d.kind == "operator" and (symbol := _OPERATOR_HEAD.search(d.signature)) is not None:
         d.name = f"operator{symbol[1]}"
     elif d.kind != "namespace":
-        name, receiver = ("", "") if d.kind == "test" else names.split_name(d.name)
+        name, receiver = ("", "") if d.kind == "test" else split_name(d.name)
         if name:
             is_destructor = d.name.endswith(f"~{name}") or d.signature.startswith("~")
             is_path = d.kind == "impl" and "::" in d.name  # what stands before a Rust impl's type are modules
@@ -272,3 +275,63 @@ def _qualify(d: Definition, spaces: set[str]) -> None:
         d.kind = kinds.get(d.name, "method")
     if d.body_byte and d.kind in TYPES and d.name not in d.signature:
         d.signature = f"{d.signature} {d.name}"  # typedef struct { … } name
+
+
+def split_name(text: str) -> tuple[str, str]:
+    """(name, receiver) of an expression as written: `client.session.get` is get and client.session."""
+    if text.isidentifier():
+        return text, ""
+    head, _, tail = text.rpartition(".")
+    if tail.isidentifier() and head.replace(".", "").isidentifier():
+        return tail, head
+    if "(" in text or "<" in text or "[" in text or "{" in text or " " in text or "\n" in text:
+        text = without_groups(text)
+    found = _LAST_NAME.search(text)
+    if not found:
+        return "", ""
+    receiver = text[: found.start()].rstrip("~@$#")
+    while receiver and receiver[-1] in ".:?!->\\&* ":
+        receiver = receiver[:-1]
+    if not receiver and text.startswith("."):
+        receiver = "."  # Swift's .init(…) is not of the type around it
+    return found[1], receiver.lstrip("&*!(^$ ")[-MAX_RECEIVER:]
+
+
+def without_groups(text: str) -> str:
+    """The text on one line without what stands in brackets: `a(b).c<D>` is `a().c`."""
+    text = text.rstrip()
+    for _ in range(8):
+        text, changed = _GROUPS.subn(lambda m: "\0" if m[0][0] == "(" else "", text)
+        if not changed:
+            break
+    text = text.rstrip("\0 \n\r\t:.")
+    return _BLANKS.sub("", _KEYWORD.sub("", text.replace("\0", "()")))
+
+
+def signature(text: str) -> str:
+    """A definition's head on one line."""
+    one_line = _TAIL.sub("", " ".join(text.split())).strip()
+    one_line = one_line.replace("( ", "(").replace(" )", ")").replace(",)", ")")
+    if len(one_line) > _MAX_SIGNATURE:
+        one_line = one_line[:_MAX_SIGNATURE].rsplit(" ", 1)[0] + " …"
+    return one_line
+
+
+def doc_comment(text: str) -> str:
+    """What a comment says, without its marks."""
+    if text.lstrip().startswith("@"):  # Elixir's @doc
+        return docstring(re.sub(r"^\s*@\w+\s*", "", text))
+    kept = []
+    for line in text.splitlines():
+        said = _COMMENT_END.sub("", _COMMENT_START.sub("", line, count=1))
+        kept.append("" if _RULE.match(said) else said)
+    return "\n".join(kept).strip()[:_MAX_DOC]
+
+
+def docstring(text: str) -> str:
+    """What a string literal says, with its own indentation taken off."""
+    body = text.lstrip("rRuUbBfF~sS").strip("\"'")
+    first, _, rest = body.partition("\n")
+    lines = rest.splitlines()
+    indent = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
+    return "\n".join([first.strip(), *(line[indent:].rstrip() for line in lines)]).strip()[:_MAX_DOC]

@@ -13,8 +13,7 @@ from typing import cast
 from tree_sitter import Node
 
 from refdesk.model import Reference, RelationKind
-from refdesk.parse.code import names
-from refdesk.parse.code.definitions import Definition
+from refdesk.parse.code.definitions import MAX_RECEIVER, Definition, split_name, without_groups
 from refdesk.parse.code.imports import READERS
 from refdesk.parse.code.languages import Language
 
@@ -27,6 +26,7 @@ _NO_SOURCE = frozenset(["constant", "variable", "field", "case", "namespace", "t
 _DOTS = b" \t\r\n.:->?&!"
 _FOLLOWED = {"invoke": (b"(", b" ", b"{", b"<", b"\n"), "bare": (b"(",)}  # what makes it a call and no subscript
 _MEMBERS = frozenset(["property", "field", "case", "test"])
+_RECEIVER = re.compile(r"([\w.:]*\w)(?:\.|::)\s*$")
 _WORD = re.compile(rb"\w+")
 _VARIABLES = re.compile(
     rb"\|([^|\n]*)\||\b(\w+)[ \t]*(?:\|\||&&|[-+*/])?=(?![=~>])|^[ \t]*(\w+(?:, *\w+)+)[ \t]*=", re.M
@@ -116,7 +116,7 @@ class _Reader:
         receiver = None
         if role == "bare":
             start = node.start_byte
-            receiver = names.receiver_before(self._data[max(start - 80, 0) : start].decode("utf-8", "replace"))
+            receiver = _receiver_before(self._data[max(start - 80, 0) : start].decode("utf-8", "replace"))
         self._add("calls", node, self._source(node), receiver)
 
     def message(self, node: Node, receivers: Mapping[int, Node]) -> None:
@@ -127,7 +127,7 @@ class _Reader:
         text = ""
         if receiver is not None and receiver.end_byte < start:
             text = self._data[receiver.start_byte : receiver.end_byte].decode("utf-8", "replace")
-        self._add("calls", node, self._source(node), names.receiver(text))
+        self._add("calls", node, self._source(node), _receiver(text))
 
     def send(self, node: Node) -> None:
         """A name without arguments, which is a call where the file defines a method of that name and no variable."""
@@ -169,7 +169,7 @@ class _Reader:
         raw = self._data[node.start_byte : node.end_byte]
         split = self._split.get(raw)
         if split is None:
-            split = self._split[raw] = names.split_name(raw.decode("utf-8", "replace"))
+            split = self._split[raw] = split_name(raw.decode("utf-8", "replace"))
         target, before = split
         if not target or target.isdigit():
             return
@@ -231,3 +231,16 @@ def _imports(nodes: Iterable[Node], data: bytes, language: Language) -> Iterator
                 yield Reference(
                     kind="imports", source="", target=target, line=line, receiver=item.module, alias=item.alias
                 )
+
+
+def _receiver(text: str) -> str:
+    """An expression that something is asked of, short and on one line."""
+    if not text.isidentifier():
+        text = without_groups(text) + ("()" if text.endswith(")") else "")
+    return text.lstrip("$")[-MAX_RECEIVER:]
+
+
+def _receiver_before(text: str) -> str:
+    """What a name that follows the text is asked of: `let x = Point::` is Point."""
+    found = _RECEIVER.search(text)
+    return found[1] if found else ""
