@@ -1,6 +1,6 @@
 """Does the engine say when it has nothing, or nothing for certain?  Queries that are answered, and foreign ones.
 
-python -m bench.abstention [--half report|tune] [--library FOLDER] [--show] [--json FILE]
+python -m bench.abstention [--half report|tune] [--served] [--library FOLDER] [--show] [--json FILE]
 
 Each of the smaller packages of bench.quality's sets is a collection, three files of one are a small collection, and the
 packages of bench.authored are collections as they are.  Good questions are asked as they are, misspelt, and a word of
@@ -17,11 +17,12 @@ import shutil
 import string
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from bench import authored, corpora, metrics, sets, tables
+from bench.served import as_served
 from bench.sets import Asked
 from bench.spelling import misspell
 from refdesk.app import open_desk
@@ -29,7 +30,6 @@ from refdesk.desk import Desk
 from refdesk.model import Filters, Page, Query, StoredChunk
 from refdesk.settings import Settings
 
-FOREIGN = {half: corpora.HELDOUT.parent / f"foreign{end}.txt" for half, end in (("report", ""), ("tune", "_tuning"))}
 PER_SET = 7  # packages, the smallest ones
 SMALL = 3  # files of a small collection
 MOST = 500  # good questions
@@ -110,7 +110,7 @@ def questions(desk: Desk, by_collection: dict[str, list[Asked]], half: str) -> I
                 yield Question("misspelt", where, misspelt, (name,), met)
         if at % 3 == 2 and (words := re.findall(r"[A-Za-z]{5,}", item.query)):
             yield Question("one word", where, pick.choice(words).lower(), (name,))
-    for text in FOREIGN[half].read_text(encoding="utf-8").splitlines():
+    for text in corpora.FOREIGN[half].read_text(encoding="utf-8").splitlines():
         yield Question("everyday", "collection", text, (pick.choice(names),))
         yield Question("everyday", "several collections", text, tuple(pick.sample(names, SEVERAL)))
         yield Question("everyday", "all collections", text, tuple(names))
@@ -138,8 +138,14 @@ def gibberish(pick: random.Random) -> str:
     return " ".join(made)
 
 
-def ask(desk: Desk, question: Question) -> Page:
-    return desk.engine.search(Query(text=question.text, filters=Filters(collections=question.collections)))
+def answered(desk: Desk, every: Iterator[Question], *, served: bool) -> Iterator[tuple[Question, Page]]:
+    """Each question with its page; as served by rag_search, which is asked of one collection or of all."""
+    whole = {one.name for one in desk.store.collections()}
+    with as_served(desk, "rag_search") if served else nullcontext(desk.engine.search) as search:
+        for one in every:
+            where = () if served and set(one.collections) == whole else one.collections
+            if not served or len(where) < 2:
+                yield one, search(Query(text=one.text, filters=Filters(collections=where)))
 
 
 def rows(asked: Sequence[tuple[Question, Page]]) -> list[tables.Row]:
@@ -178,12 +184,13 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--half", default="report", choices=["report", "tune"])
     options.add_argument("--library", type=Path, help="where what was indexed is kept, to save time")
+    options.add_argument("--served", action="store_true", help="ask rag_search of a real server, not the engine")
     options.add_argument("--show", action="store_true", help="good questions that are hidden or weak, others shown")
     options.add_argument("--cache", type=Path, default=corpora.DEFAULT_CACHE)
     options.add_argument("--json", type=Path)
     given = options.parse_args()
     with packages(given.half, given.cache, given.library) as (desk, by_collection):
-        asked = [(one, ask(desk, one)) for one in questions(desk, by_collection, given.half)]
+        asked = list(answered(desk, questions(desk, by_collection, given.half), served=given.served))
     if given.show:
         for one, page in asked:
             is_good = one.group in ("good", "misspelt", "one word")

@@ -25,6 +25,8 @@ import platformdirs
 
 HERE = Path(__file__).parent
 HELDOUT = HERE.parent / "training" / "heldout.txt"
+# Everyday questions, which no package answers.
+FOREIGN = {half: HELDOUT.parent / f"foreign{end}.txt" for half, end in (("report", ""), ("tune", "_tuning"))}
 # Outside of any checkout, whose ignore rules would count for what is indexed.
 DEFAULT_CACHE = Path(platformdirs.user_cache_dir("refdesk-bench", appauthor=False))
 

@@ -3,7 +3,7 @@
 python -m bench.names [--half report|tune] [--libraries FOLDER] [--show] [--json FILE]
 
 Asked are names of pinned packages, indexed as they are, that stand for one definition of their package; the first hit
-must define it and show its first line.  Files are in one half or the other.
+of the served search_code must define it and show its first line.  Files are in one half or the other.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path, PurePosixPath
 
 from bench import corpora, metrics, tables
+from bench.served import Search, as_served
 from bench.sets import TEST
 from refdesk import analyse
 from refdesk.app import open_desk
@@ -141,9 +142,9 @@ def _half(path: str) -> str:
     return "tune" if zlib.crc32(path.encode()) % 2 else "report"
 
 
-def rank(desk: Desk, one: Asked) -> int | None:
+def rank(search: Search, one: Asked) -> int | None:
     """The place of the first hit that meets it, among ten."""
-    hits = desk.engine.search(Query(text=one.query, filters=Filters(collections=(one.package,)))).hits
+    hits = search(Query(text=one.query, filters=Filters(collections=(one.package,)))).hits
     return next((place for place, hit in enumerate(hits, 1) if one.is_met_by(hit.stored)), None)
 
 
@@ -183,8 +184,8 @@ def main() -> None:
     options.add_argument("--cache", type=Path, default=corpora.DEFAULT_CACHE)
     options.add_argument("--json", type=Path)
     given = options.parse_args()
-    with named(given.half, given.cache, given.libraries) as (desk, asked):
-        ranks = [rank(desk, one) for one in asked]
+    with named(given.half, given.cache, given.libraries) as (desk, asked), as_served(desk, "search_code") as search:
+        ranks = [rank(search, one) for one in asked]
         for one, place in zip(asked, ranks, strict=True):
             if given.show and place != 1:
                 hits = desk.engine.search(

@@ -13,20 +13,70 @@ import json
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import unquote
 
 from bench import authored, corpora, metrics, sets, tables
 from bench.sets import KnownItems
 from refdesk.app import open_desk
-from refdesk.model import Filters, Query
+from refdesk.desk import Desk
+from refdesk.model import Filters, Hit, Page, Query, StoredChunk
 from refdesk.settings import Settings
 from tests.mcp_client.stdio import StdioClient
 
 _URL = re.compile(r"^URL: file://(.*)$", re.MULTILINE)
-Answer = dict[str, Any]
+Tool = Literal["search_code", "search_docs", "rag_search"]
+Search = Callable[[Query], Page]
+
+
+@contextmanager
+def as_served(desk: Desk, tool: Tool) -> Iterator[Search]:
+    """What a tool of a real server over the desk's library shows for a query of one collection, or of all."""
+    library = str(desk.settings.library.absolute())
+    command = [sys.executable, "-m", "refdesk", "--library", library, "serve", "--toolsets", TOOLS[tool][0]]
+    with StdioClient(command) as client:
+        client.initialize()
+
+        def search(query: Query) -> Page:
+            (name,) = query.filters.collections or ("",)
+            where = {"search_code": {"path": name}, "rag_search": {"collection": name}}.get(tool, {})
+            given = {"query": query.text, **({"format": "json"} if tool == "search_code" else {})}
+            result = client.call(tool, given | {key: value for key, value in where.items() if value})["result"]
+            answer = result["structuredContent"]
+            rows = answer["hits"] if tool == "search_docs" else answer["results"]
+            notes = tuple(result.get("_meta", {}).get("refdesk/notices", ()))
+            hits = tuple(_hit(desk, name, tool, row) for row in rows)
+            return Page(hits=hits, more=False, state=0, notes=notes, weak=any("weak match" in one for one in notes))
+
+        yield search
+
+
+def _hit(desk: Desk, collection: str, tool: str, row: dict[str, Any]) -> Hit:
+    """The passages that a row of an answer shows."""
+    if tool == "rag_search":
+        stored = desk.store.chunks_of(row["source"])[row["metadata"]["chunk_index"]]
+        return Hit(stored=stored, score=row["score"], snippet="", snippet_line=0)
+    names = [collection] if collection else [one.name for one in desk.store.collections()]
+    path = row["filepath"] if tool == "search_docs" else row["path"]
+    document = next(found for one in names if (found := desk.store.document_by_path(one, path)))
+    chunks = desk.store.chunks_of(document.id)
+    if tool == "search_docs":
+        key = row["chunk_id"].partition("#")[2]
+        stored = next(one for one in chunks if one.chunk.key == key)
+        return Hit(stored=stored, score=row["score"], snippet="", snippet_line=0)
+    further = {one.partition(" ")[0] for one in row.get("more", ())}
+    more = tuple(one for one in chunks if one.chunk.lines in further)
+    shown = next(one for one in chunks if _shows(one, row))
+    return Hit(stored=shown, score=row["relevance_percent"] / 100, snippet="", snippet_line=0, more=more)
+
+
+def _shows(stored: StoredChunk, row: dict[str, Any]) -> bool:
+    chunk = stored.chunk
+    is_alike = chunk.kind == row["kind"] and list(chunk.symbols) == row["symbols"]
+    return is_alike and (not chunk.start_line or chunk.start_line <= row["start_line"] <= chunk.end_line)
 
 
 def _ask_code(client: StdioClient, folder: Path, text: str) -> list[str]:

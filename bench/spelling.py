@@ -1,9 +1,11 @@
-"""Does a misspelt word still find what was meant?  Queries of bench.quality with one or two slips in a word.
+"""Does a misspelt word still find what was meant?  Queries of bench.quality and names, with one or two slips in a word.
 
-python -m bench.spelling [--sets python code docs authored] [--half report|tune] [--libraries FOLDER] [--show]
+python -m bench.spelling [--sets python code docs authored symbols] [--half report|tune] [--libraries FOLDER] [--show]
 
-Asked are queries whose answer is among the first ten as they are.  A slip is a swap, a letter left out, doubled or
-added, a neighbouring key or a like sound; what a slip makes must be no word that the set holds.
+Asked are the search tools of a real server, with queries whose answer is among the first ten as they are.  A slip is a
+swap, a letter left out, doubled or added, a neighbouring key or a like sound; what a slip makes must be no word that
+the set holds.  Symbols are names of bench.names that their package defines once.  Everyday questions have no answer
+there: a word of theirs that is searched for in another spelling is a wrong correction.
 """
 
 from __future__ import annotations
@@ -12,17 +14,19 @@ import argparse
 import random
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from bench import authored, corpora, metrics, sets, tables
+from bench import authored, corpora, metrics, names, sets, tables
 from bench.quality import indexed, rank_of
+from bench.served import Search, Tool, as_served
 from bench.sets import Asked
 from refdesk import analyse
 from refdesk.desk import Desk
-from refdesk.model import Query
+from refdesk.model import Filters, Query
 
 PER_SET = 80
+WRONG = 0.02  # of everyday questions
 STAYS = 2  # ranks that the answer may fall by
 FLOOR = 0.9
 _ROWS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
@@ -86,25 +90,37 @@ def misspell(query: str, edits: int, desk: Desk, pick: random.Random) -> str | N
     return None
 
 
-def ask(desk: Desk, name: str, items: Sequence[Asked], most: int) -> Iterator[Outcome]:
+def ask(desk: Desk, search: Search, name: str, items: Sequence[Asked], most: int) -> Iterator[Outcome]:
     """Queries of the set in turn with one slip and with two."""
     pick = random.Random(name)
     asked = 0
     for one in pick.sample(items, len(items)):
+        collection = one.package if name == "symbols" else name
         edits = 1 + asked % 2
-        before = _rank(desk, one, one.query)[0]
+        before = _rank(search, one, collection, one.query)[0]
         misspelt = misspell(one.query, edits, desk, pick) if before else None
         if before is None or misspelt is None:
             continue
-        yield Outcome(name, edits, one.query, misspelt, before, *_rank(desk, one, misspelt))
+        yield Outcome(name, edits, one.query, misspelt, before, *_rank(search, one, collection, misspelt))
         asked += 1
         if asked == most:
             break
 
 
-def _rank(desk: Desk, item: Asked, text: str) -> tuple[int | None, str]:
-    page = desk.engine.search(Query(text=text))
-    return rank_of(item, [(hit.stored,) for hit in page.hits]), "; ".join(page.notes)
+def _rank(search: Search, item: Asked, collection: str, text: str) -> tuple[int | None, str]:
+    page = search(Query(text=text, filters=Filters(collections=(collection,))))
+    return rank_of(item, [(hit.stored, *hit.more) for hit in page.hits]), "; ".join(page.notes)
+
+
+def corrected(search: Search, collection: str, half: str) -> Iterator[tuple[str, str]]:
+    """Everyday questions and what was searched for instead, "" where nothing else was.
+
+    The other spelling of a word in Britain or America is no wrong correction.
+    """
+    for text in corpora.FOREIGN[half].read_text(encoding="utf-8").splitlines():
+        notes = search(Query(text=text, filters=Filters(collections=(collection,)))).notes
+        found = next((note for note in notes if note.startswith("searched for ")), "")
+        yield text, "" if re.search(r"says (?:\w*colour|\w*ence|metre|litre)$", found) else found
 
 
 def _beside(key: str) -> str:
@@ -128,9 +144,17 @@ def rows(outcomes: Sequence[Outcome]) -> list[tables.Row]:
     return found
 
 
+def wrong_row(everyday: Sequence[tuple[str, str]]) -> tables.Row:
+    """How many everyday questions were searched for with a word that nobody asked for."""
+    share = metrics.estimate([float(bool(found)) for _, found in everyday])
+    said = f"95% {share.low:.3f} to {share.high:.3f}, {len(everyday)} queries"
+    return tables.Row("everyday questions corrected", share.mean, "", WRONG, note=said)
+
+
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--sets", nargs="*", default=[*sets.NAMES, "authored"], choices=[*sets.NAMES, "authored"])
+    every = [*sets.NAMES, "authored", "symbols"]
+    options.add_argument("--sets", nargs="*", default=every, choices=every)
     options.add_argument("--half", default="report", choices=["report", "tune"])
     options.add_argument("--show", action="store_true", help="the queries whose answer is lost")
     options.add_argument("--libraries", type=Path, help="where indexed sets are kept, to save time")
@@ -138,16 +162,35 @@ def main() -> None:
     options.add_argument("--json", type=Path)
     given = options.parse_args()
     outcomes: list[Outcome] = []
+    everyday: list[tuple[str, str]] = []
     for name in given.sets:
+        if name == "symbols":
+            with (
+                names.named(given.half, given.cache, given.libraries) as (desk, asked),
+                as_served(desk, "search_code") as search,
+            ):
+                outcomes += ask(
+                    desk,
+                    search,
+                    name,
+                    [replace(one, query=one.symbol.name) for one in asked if one.form == "keyword and name"],
+                    PER_SET,
+                )
+            continue
         known = authored.known_items(given.cache) if name == "authored" else sets.known_items(name, given.cache)
         items = known.report if given.half == "report" else known.tune
-        with indexed(known, "static", given.libraries) as desk:
-            outcomes += ask(desk, name, items, PER_SET)
+        tool: Tool = "search_docs" if sets.KINDS[name] == "docs" else "search_code"
+        with indexed(known, "static", given.libraries) as desk, as_served(desk, tool) as search:
+            outcomes += ask(desk, search, name, items, PER_SET)
+            everyday += corrected(search, name, given.half)
     if given.show:
+        for text, found in everyday:
+            if found:
+                print(f"{text!r}: {found}")
         for one in outcomes:
             if not one.stays:
                 print(f"{one.set}: {one.query!r} at {one.before}, {one.misspelt!r} at {one.after}: {one.note}")
-    told = rows(outcomes)
+    told = [*rows(outcomes), *([wrong_row(everyday)] if everyday else [])]
     print(tables.show_rows("spelling", told))
     print("kept in", tables.keep("spelling", {"rows": [asdict(row) for row in told]}, given.json))
 

@@ -6,6 +6,8 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 
 from refdesk import analyse
 from refdesk.model import Query, StoredChunk
@@ -29,6 +31,13 @@ _KEYS = {key: (row, at + row / 2) for row, keys in enumerate(_ROWS) for at, key 
 _SOUNDS = ("aeiouy", "ckqsxz", "dt", "bp", "fv", "gj", "mn", "vw")
 _SLIP, _NEAR = 0.7, 0.85  # what a swap or a doubled letter cost of an edit; one left out, the next key, a like sound
 _FIRST = 0.35  # what an edit of the first letter costs beyond that
+_BRITISH = [
+    (re.compile(british), american)
+    for british, american in (
+        ("our", "or"), ("(?<=[iy])s(?=e|ing|ation)", "z"), ("(?<=[^aeiou])re(?=s?$)", "er"), ("ence", "ense"),
+        ("ogue", "og"), ("ll(?=ing|ed|er)", "l"), ("grey", "gray"),
+    )
+]  # fmt: skip
 _LIMITS, _LIMIT = {4: 1.0, 5: 1.0, 6: 1.2, 7: 1.3}, 2.0  # what may lie between words of so many letters, and of more
 
 
@@ -148,12 +157,14 @@ class _Speller:
 
     def _best(self, word: str) -> _Word | None:
         near = self.near(word)
-        if self._is_word(word):  # and so it is foreign here rather than misspelt, as long as it sounds otherwise
+        if is_english(word):  # and so it is foreign here rather than misspelt
+            near = [one for one in near if _one_spelling(one.plain) == _one_spelling(word)]
+        elif self._is_word(word):  # as are the model's own, as long as they sound otherwise: it learned `lenght` too
             near = [one for one in near if len(word) >= _LONG and _sound(one.plain) == _sound(word)]
         return near[0] if near else None
 
     def _is_word(self, word: str) -> bool:
-        return self._matcher is not None and self._matcher.knows_word(word)
+        return is_english(word) or (self._matcher is not None and self._matcher.knows_word(word))
 
     def _candidates(self, word: str) -> Iterable[_Word]:
         """What stands in passages with a term of few edits, one if that gives any; and words that the model knows.
@@ -206,6 +217,23 @@ def _cased(word: _Word, typed: str) -> str:
     if word.text != word.plain or not typed[:1].isupper():
         return word.text
     return word.text.upper() if typed.isupper() else word.text.capitalize()
+
+
+def is_english(word: str) -> bool:
+    """Whether a lower-case word is usual English."""
+    return f"\n{word}\n" in _english()
+
+
+@cache
+def _english() -> str:
+    return (Path(__file__).parent / "english.txt").read_text(encoding="utf-8")
+
+
+def _one_spelling(word: str) -> str:
+    """The same for `colour` and `color`, `tokenise` and `tokenize`, `modelling` and `modeling`."""
+    for british, american in _BRITISH:
+        word = british.sub(american, word)
+    return word
 
 
 def _sound(word: str) -> list[str]:

@@ -18,6 +18,7 @@ FILES = {
     "src/adapters.py": "class HTTPAdapter:\n    def send(self):\n        return 1\n",
     "src/merge.py": "def merge_setting(one, other):\n    return one or other\n",
     "src/cache.py": "def lru_cache(size):\n    return size\n\n\ndef get_value(key):\n    return key\n",
+    "guide/start.md": "# Launch\n\nLaunch the worker with yarn, then set the color of its license.\n",
     "src/gather.py": "import asyncio\n\n\nasync def both():\n    await asyncio.gather(one(), two())\n",
 }
 
@@ -45,6 +46,7 @@ def asked(desk: Desk, text: str, **options: object) -> Page:
         ("httpadpter", "HTTPAdapter", "src/adapters.py"),
         ("merge_settings", "merge_setting", "src/merge.py"),
         ("lrucache", "lru_cache", "src/cache.py"),
+        ("colour of the licence", "color and license", "guide/start.md"),
     ],
 )
 def test_an_unknown_word_is_searched_for_as_it_stands_there(mixed: Desk, text: str, meant: str, path: str) -> None:
@@ -61,6 +63,8 @@ def test_an_unknown_word_is_searched_for_as_it_stands_there(mixed: Desk, text: s
         "set_value",  # both words are known, so get_value was not meant
         "parse yaml",  # a word, though nothing here is about it
         "bake a cake",
+        "why do we yawn",  # an English word that the model does not know, an edit away from yarn
+        "lunch",
         "zzzqqq",
         "sha256sun",
         "0xdeadbef",
