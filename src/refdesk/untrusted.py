@@ -84,6 +84,7 @@ _PROMPT = (
     r"|(?:prompt|instruction|template|message|system|judge|content)\w{0,20}[\x22']?(?: ?: ?\w{1,20})? ?(?:\+?=|:)"
     r" ?[\[({]{0,3}[frub]{0,2}[\x22'`]|[\x22']role[\x22']? ?[:=]|\brole=|\{% for"
 )
+_IN_TAG = r"<[a-z][\w-]{0,20} [^<>]*$"  # an attribute of an element is no program's prompt
 _QUOTED = r"\x22{1,3}[^\x22]{1,3000}\x22{1,3}|“[^”]{1,300}”|`[^`]{1,3000}`|'[^']{3,300}'(?!\w)"
 _IN_PROMPTS = frozenset(
     [rules.OVERRIDE, rules.ROLE, rules.ADDRESS, rules.CONCEAL]
@@ -152,7 +153,7 @@ def _judged(text: str) -> str:
         low = re.sub(_QUOTED, " … ", re.sub(_REPORTED, " … ", low))
         kept = [] if discussed else [rules.HIDDEN, rules.ENCODED]
         scored = _scored(low, _words(low)) | {why: scored[why] for why in kept if why in scored}
-    elif re.search(_PROMPT, low):
+    elif any(not re.search(_IN_TAG, low[max(0, one.start() - 300) : one.start()]) for one in re.finditer(_PROMPT, low)):
         outside = re.sub(_QUOTED, " … ", low)
         kept = [why for why in scored if why not in _IN_PROMPTS]
         scored = _scored(outside, _words(outside)) | {why: scored[why] for why in kept}
@@ -243,11 +244,11 @@ def _unseen(text: str) -> str:
 
 # Letters of other scripts or styles that look like these, and what is not seen at all.
 _DISGUISES = (
-    "[\u00ad\u0261\u0334-\u0338\u0370-\u03ff\u0400-\u052f\u0578"
+    "[\u00ad\u0180-\u024f\u0261\u0334-\u0338\u0370-\u03ff\u0400-\u052f\u0578"
     "\u200b-\u200d\u2060\ufeff\uff21-\uff5a\U0001d400-\U0001d7ff]"
 )
 _ALIKE = str.maketrans(
     "аеорсухіјѕһԁԛԝАВЕКМНОРСТУХІЅЈαοινρτυκΑΒΕΖΗΙΚΜΝΟΡΤΥΧɡո",
     "aeopcyxijshdqwABEKMHOPCTYXISJaoivptukABEZHIKMNOPTYXgn",
-    "\u200b\u200c\u200d\u2060\ufeff\u00ad\u0334\u0335\u0336\u0337\u0338",
+    "\u200b\u200c\u200d\u2060\ufeff\u00ad\u0334\u0335\u0336\u0337\u0338" + "".join(map(chr, range(0x180, 0x250))),
 )
