@@ -1,12 +1,13 @@
 """How many pages a second does a crawl bring into the library, against `wget --recursive` over the same site?
 
-python -m bench.crawl [--latency-ms 0 20] [--rounds 3] [--concurrency 1] [--embedder static] [--site FOLDER]
+python -m bench.crawl [--latency-ms 20] [--rounds 3] [--concurrency 4] [--polite-rounds 1] [--site FOLDER]
 
 The site is Django's documentation, built by Sphinx once and kept in the cache, served from memory by a process of its
-own that answers each request after --latency-ms.  wget has one connection, so the crawl gets one too: the other
-concurrencies are there to be seen.  wget writes files; the crawl parses, cuts, embeds and indexes every page.
+own that answers each request after --latency-ms.  The bar is wget's speed at 20 ms: the crawl has four connections, its
+default, and wget the one that it always has.  wget writes files; the crawl parses, cuts, embeds and indexes every page.
 "Until fetched" is the time in which the crawl does what wget does, from the first page that is asked for until all are
-on the disk and their links followed; start-up is in the other ratio only.
+on the disk and their links followed; start-up is in the other ratio only.  The polite rounds crawl with the default
+delay of 0.1 s between two requests, against wget with --wait=0.1.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from bench.clock import ROOT, environment
 from bench.corpora import DEFAULT_CACHE, fetch, pins
 from bench.tables import keep, show
 
+POLITE_DELAY_S = 0.1  # as `refdesk crawl` has it by default
 _CONF = """
 import sys
 sys.path[:0] = [{extensions!r}, {package!r}]
@@ -112,19 +114,22 @@ def served(folder: Path, latency_ms: float) -> Iterator[str]:
         server.stdout.close()
 
 
-def wget(root: str, folder: Path) -> tuple[int, float]:
+def wget(root: str, folder: Path, delay: float) -> tuple[int, float]:
     """How many pages wget fetched, and in how many seconds."""
     command = ["wget", "--quiet", "--recursive", "--level=inf", "--accept=html", "--no-host-directories"]
+    command += [f"--wait={delay}"] if delay else []
     started = time.perf_counter()
     subprocess.run([*command, f"--directory-prefix={folder}", root], check=False)
     took = time.perf_counter() - started
     return sum(1 for _ in folder.rglob("*.html")), took
 
 
-def refdesk(root: str, library: Path, concurrency: int, embedder: str) -> tuple[int, float, dict[str, Any]]:
+def refdesk(
+    root: str, library: Path, concurrency: int, delay: float, embedder: str
+) -> tuple[int, float, dict[str, Any]]:
     """How many pages the crawl fetched, in how many seconds until all were in the library, and its report."""
     command = [sys.executable, "-m", "refdesk", "--library", str(library), "--embedder", embedder, "crawl", root]
-    options = ["--name", "site", "--allow-host", "127.0.0.1", "--delay", "0", "--concurrency", str(concurrency)]
+    options = ["--name", "site", "--allow-host", "127.0.0.1", "--delay", str(delay), "--concurrency", str(concurrency)]
     started = time.perf_counter()
     done = subprocess.run([*command, *options, "--json"], env=environment(), capture_output=True, text=True, check=True)
     took = time.perf_counter() - started
@@ -132,20 +137,22 @@ def refdesk(root: str, library: Path, concurrency: int, embedder: str) -> tuple[
     return report["pages"] + report["duplicates"], took, report
 
 
-def measure(site: Path, latency_ms: float, rounds: int, concurrency: int, embedder: str) -> dict[str, Any]:
+def measure(
+    site: Path, latency_ms: float, rounds: int, concurrency: int, embedder: str, delay: float = 0.0
+) -> dict[str, Any]:
     """Pages per second of both, in turn, the median of the rounds' ratios, and processor time a page."""
     sides: dict[str, list[float]] = {"wget": [], "crawl": [], "fetch": []}
     cpu: dict[str, list[float]] = {"wget": [], "crawl": []}
-    found: dict[str, Any] = {"latency_ms": latency_ms, "concurrency": concurrency, **sides}
+    found: dict[str, Any] = {"latency_ms": latency_ms, "concurrency": concurrency, "delay_s": delay, **sides}
     with served(site, latency_ms) as root:
         for number in range(rounds):
             with tempfile.TemporaryDirectory() as folder:
                 for side in ("wget", "crawl")[:: 1 if number % 2 == 0 else -1]:
                     before = _children_cpu_s()
                     if side == "wget":
-                        pages, took = wget(root, Path(folder, "wget"))
+                        pages, took = wget(root, Path(folder, "wget"), delay)
                     else:
-                        pages, took, report = refdesk(root, Path(folder, "library"), concurrency, embedder)
+                        pages, took, report = refdesk(root, Path(folder, "library"), concurrency, delay, embedder)
                         sides["fetch"].append(pages / report["fetch_seconds"])
                         found["pages"], found["chunks"] = pages, report["chunks"]
                     sides[side].append(pages / took)
@@ -165,9 +172,10 @@ def _children_cpu_s() -> float:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--latency-ms", type=float, nargs="*", default=[0, 20])
+    options.add_argument("--latency-ms", type=float, nargs="*", default=[20])
     options.add_argument("--rounds", type=int, default=3)
-    options.add_argument("--concurrency", type=int, nargs="*", default=[1])
+    options.add_argument("--concurrency", type=int, nargs="*", default=[4])
+    options.add_argument("--polite-rounds", type=int, default=1, help="rounds with the default delay, or 0")
     options.add_argument("--embedder", default="static")
     options.add_argument("--site", type=Path, help="a folder of html files with a contents.html, instead of Django's")
     options.add_argument("--cache", type=Path, default=DEFAULT_CACHE)
@@ -183,15 +191,23 @@ def main() -> None:
         for latency in given.latency_ms
         for concurrency in given.concurrency
     ]
+    if given.polite_rounds:
+        results += [measure(site, 20, given.polite_rounds, 4, given.embedder, POLITE_DELAY_S)]
     rows = [
-        (f"{one['latency_ms']:g} ms", str(one["concurrency"]), f"{statistics.median(one['wget']):.1f}",
-         f"{statistics.median(one['crawl']):.1f}", f"{one['crawl_ratio']:.2f}", f"{one['fetch_ratio']:.2f}",
-         f"{one['wget_cpu_ms']:.1f}", f"{one['crawl_cpu_ms']:.1f}")
+        (
+            f"{one['latency_ms']:g} ms",
+            str(one["concurrency"]),
+            f"{one['delay_s']:g} s",
+            *(f"{statistics.median(one[side]):.1f}" for side in ("wget", "crawl")),
+            *(f"{one[ratio]:.2f}" for ratio in ("crawl_ratio", "fetch_ratio")),
+            *(f"{one[cpu]:.1f}" for cpu in ("wget_cpu_ms", "crawl_cpu_ms")),
+        )
         for one in results
-    ]  # fmt: skip
+    ]
     head = (
         "latency",
         "connections",
+        "delay",
         "wget pages/s",
         "crawl pages/s",
         "ratio",

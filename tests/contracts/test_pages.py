@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from refdesk.app import open_desk
+from refdesk.crawl.crawler import crawl
 from refdesk.crawl.options import crawl_options
 from refdesk.model import Content, EmbedderIdentity
 from refdesk.settings import Settings
 from refdesk.tokens import count
 from tests.contracts.conftest import Client
-from tests.crawling import crawl
 from tests.e2e.docsite.server import Reply, Site, page
 from tests.mcp_client.http import HttpClient, HttpServer
 from tests.mcp_client.stdio import StdioClient, environment

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import multiprocessing
 import signal
 import subprocess
 import sys
@@ -11,7 +10,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,13 +17,13 @@ from typing import Any
 import pytest
 
 from refdesk.app import open_desk
+from refdesk.crawl.crawler import crawl
 from refdesk.crawl.options import crawl_options
 from refdesk.crawl.report import CrawlReport
 from refdesk.desk import Desk
 from refdesk.errors import Forbidden, InvalidUri, LoadFailed, SettingsError
 from refdesk.model import Document
 from refdesk.settings import Settings
-from tests.crawling import crawl
 from tests.e2e.docsite.build import build_mkdocs, build_sphinx, source_words, sources, text_words
 from tests.e2e.docsite.nasty import make_nasty
 from tests.e2e.docsite.server import Reply, Site, page
@@ -360,7 +358,7 @@ def test_ctrl_c_ends_cleanly(
 
 @pytest.fixture
 def broad() -> Iterator[Site]:
-    """Many pages, all linked from the start: enough for another process to index them."""
+    """Many pages, all linked from the start: enough for some to be indexed while others come."""
     with Site() as site:
         for number in range(150):
             text = f"<h1>Page {number}</h1><p>What page {number} says about topic {number * 7}.</p>"
@@ -370,27 +368,18 @@ def broad() -> Iterator[Site]:
         yield site
 
 
-def test_a_large_site_is_indexed_by_another_process(desk: Desk, broad: Site) -> None:
-    options = crawl_options(broad.root, delay_s=0.0, browser=False)
-    report = crawl(desk, options, name="site", open_desk=open_desk)
-    assert (report.pages, report.written) == (151, 151)
-    assert desk.store.count_documents("site") == 151
-    assert all(one.ok for one in desk.store.verify(repair=False))
-    assert not multiprocessing.active_children()
-
-
-def test_a_failure_of_the_other_process_is_told(desk: Desk, broad: Site) -> None:
-    with pytest.raises(SettingsError, match="no embedder"):
-        crawl(desk, crawl_options(broad.root, delay_s=0.0, browser=False), name="site", open_desk=_other_desk)
-    assert crawl(desk, crawl_options(broad.root, delay_s=0.0, browser=False), name="site").resumed
+def test_a_failure_to_index_is_told_and_the_crawl_goes_on(tmp_path: Path, broad: Site) -> None:
+    settings = Settings(library=tmp_path / "library", embedder="nonesuch", allow_hosts=("127.0.0.1",))
+    with open_desk(settings) as desk, pytest.raises(SettingsError, match="no embedder"):
+        go(desk, broad)
+    with open_desk(replace(settings, embedder="none")) as desk:
+        report = go(desk, broad)
+        assert report.resumed and (report.pages, report.written) == (151, 151)
+        assert all(one.ok for one in desk.store.verify(repair=False))
     assert sum(broad.asked[f"/p{number}"] for number in range(150)) <= 150 + 4
 
 
-def _other_desk(settings: Settings) -> AbstractContextManager[Desk]:
-    return open_desk(replace(settings, embedder="nonesuch"))
-
-
-def test_a_kill_while_another_process_indexes(tmp_path: Path, broad: Site) -> None:
+def test_a_kill_while_pages_are_indexed(tmp_path: Path, broad: Site) -> None:
     line = command(tmp_path / "library", broad, "--concurrency", "1", "--json")
     run: Callable[[], subprocess.Popen[str]] = lambda: subprocess.Popen(line, env=environment(), text=True)  # noqa: E731
     stopped_at(broad, "/p120", run, signal.SIGKILL)

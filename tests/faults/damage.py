@@ -11,8 +11,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from refdesk.app import check_library
-from refdesk.crawl.known import Body, Entry, digest_of
-from refdesk.crawl.state import CrawlState
+from refdesk.crawl.state import Body, CrawlState, Entry, digest_of
 from refdesk.errors import RefdeskError
 from refdesk.settings import Settings
 from refdesk.store import followers, vectors

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-import gc
 import sys
-from contextlib import AbstractContextManager
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 import click
 
 from refdesk.commands.desk import json_option, on_one_line, print_json, settings_from, told_on_stderr
-from refdesk.crawl.options import crawl_options
-from refdesk.crawl.site import crawl_into
 
 if TYPE_CHECKING:
     from refdesk.crawl.report import CrawlReport
-    from refdesk.desk import Desk
     from refdesk.model import Skipped
-    from refdesk.settings import Settings
 
 _SHOWN = 20
 _LONG = 200  # characters of an address; --json gives all of them
@@ -52,16 +46,17 @@ def crawl(
     as_json: bool,
 ) -> None:
     """Crawl the site at URL; again, to fetch only what changed, or to go on after a stop."""
+    from refdesk.app import open_desk
+    from refdesk.crawl import crawler
+    from refdesk.crawl.options import crawl_options
+
     options = crawl_options(
         url, excludes=exclude, depth=depth, max_pages=max_pages, delay_s=delay, concurrency=concurrency, browser=browser
     )
     try:
         settings = settings_from(context, allow_hosts=allow_host)
-        with told_on_stderr("crawling") as tell:
-            report = crawl_into(
-                open_desk, settings, options, name=name, description=description, tell=tell,
-                open_another=open_desk,
-            )  # fmt: skip
+        with told_on_stderr("crawling") as tell, open_desk(settings) as desk:
+            report = crawler.crawl(desk, options, name=name, description=description, tell=tell)
     except KeyboardInterrupt:
         click.echo("Stopped. What was fetched is kept: run the same command to go on.", err=True)
         sys.exit(130)
@@ -69,14 +64,6 @@ def crawl(
         print_json({**asdict(report), "seconds": round(report.seconds, 3)})
     else:
         _show(report)
-
-
-def open_desk(settings: Settings) -> AbstractContextManager[Desk]:
-    """The library the settings name; what it needs is imported only now, when the site is being asked already."""
-    from refdesk.app import open_desk as opened
-
-    gc.freeze()  # what was imported stays: to look through it again and again would hold requests up
-    return opened(settings)
 
 
 def _show(report: CrawlReport) -> None:

@@ -1,82 +1,201 @@
-"""How is a site fetched?  Several requests at a time, politely, each page once; indexed while the next ones come."""
+"""How does a site get into the library?  Its rules, its pages, several at a time, and then what is gone; top to bottom.
+
+Each answer is in crawl.db before it is read, and stays there until it is indexed: a kill loses none.
+"""
 
 from __future__ import annotations
 
-import logging
 import time
-from collections.abc import Awaitable, Callable
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
 
 import anyio
 import anyio.to_thread
 
-from refdesk.crawl.ahead import First
-from refdesk.crawl.apart import Apart
-from refdesk.crawl.client import Answer, Asked, Prepared, SiteClient
+from refdesk.crawl.fetch import MOST_PAUSE_S, Pace, SiteFetcher
 from refdesk.crawl.frontier import Frontier
-from refdesk.crawl.judge import Outcome, judge, judge_page
-from refdesk.crawl.keep import Keeper
-from refdesk.crawl.known import Body, Entry, PageState, Saved, digest_of
-from refdesk.crawl.look import look
-from refdesk.crawl.options import Scope
-from refdesk.crawl.pace import MOST_PAUSE_S, Pace, backoff
+from refdesk.crawl.indexing import Indexer, reconcile
+from refdesk.crawl.options import CrawlOptions, Scope
+from refdesk.crawl.page import Outcome, PageReader, outcome_of_answer, outcome_of_page
+from refdesk.crawl.render import Browser, why_no_browser
 from refdesk.crawl.report import CrawlReport
-from refdesk.crawl.state import CrawlState
-from refdesk.crawl.urls import twins, without_keys
-from refdesk.errors import InvalidUri, LoadFailed, RefdeskError
+from refdesk.crawl.robots import Robots, list_pages, read_robots
+from refdesk.crawl.state import Body, CrawlState, Entry, PageState, digest_of
+from refdesk.crawl.urls import site_of, twins, without_keys
+from refdesk.desk import Desk
+from refdesk.errors import Cancelled, Forbidden, InvalidInput, InvalidUri, LibraryBusy, LoadFailed, RefdeskError
+from refdesk.ids import name_from
+from refdesk.model import Collection, Skipped
 from refdesk.progress import Progress
+from refdesk.retry import backoff
+from refdesk.settings import Settings
+from refdesk.sources.web import Fetched, WebClient
+from refdesk.store.folder import CRAWL_FILE
 
-logger = logging.getLogger(__name__)
+Tell = Callable[[int, int, str], None]  # how many pages are done, of how many, and which was the last
 Render = Callable[[str], Awaitable[str]]
-_KEEP_PAGES, _KEEP_BYTES = 50, 1_000_000  # so much waits before it is indexed here
-_KEEP_APART = 12  # pages that wait before another process indexes them
+_INDEXED_PAGES, _INDEXED_BYTES = 50, 1_000_000  # this much waits before it is indexed
 _FEWEST_REPEATS = 100  # redirects and copies of other pages that are asked for however few pages may be
-_MANY_PAGES = 40  # worth another process: a small site is indexed here before that is there
+_HINTS = {"empty without JavaScript": "Install refdesk[browser] and Chromium: it is then read as a browser shows it."}
 
 
-class _Request:
-    """A page that was asked for."""
+def crawl(
+    desk: Desk, options: CrawlOptions, *, name: str = "", description: str = "", tell: Tell | None = None
+) -> CrawlReport:
+    """Makes a collection hold what the site has now; a crawl that was stopped is resumed."""
+    started = time.perf_counter()
+    scope = Scope.of(options)
+    if reason := scope.why_not(options.start):
+        raise InvalidInput(f"{options.start} is not crawled: {reason}.", "Start elsewhere, or exclude less.")
+    with _opened(desk, options, name, description) as (collection, state):
+        report = CrawlReport(collection=collection.name, start=options.start, resumed=state.begin(options.start))
+        indexer = Indexer(desk, collection, state, report)
+        anyio.run(_fetch_site, desk.settings, scope, state, indexer, report, Progress(tell) if tell else Progress())
+        _refuse_empty(options.start, state)
+        reconcile(state, indexer)
+        state.finish()
+        report.fill(state)
+        if report.scripts:
+            hint = f"{len(report.scripts)} pages are empty without JavaScript. {why_no_browser()}"
+            report.notes.append(hint.strip())
+        desk.store.replace_skipped(collection.name, [*report.failed, *report.scripts, *report.skipped])
+    report.seconds = time.perf_counter() - started
+    return report
 
-    __slots__ = ("asked", "entry", "is_seen", "saved", "upcoming")
-    asked: Asked
 
-    def __init__(self, entry: Entry) -> None:
-        self.entry = entry
-        self.is_seen = False  # it came, and what follows was done
-        self.saved: Saved | None = None
-        self.upcoming: _Request | None = None  # the one that was sent when this came
+@contextmanager
+def _opened(desk: Desk, options: CrawlOptions, name: str, description: str) -> Iterator[tuple[Collection, CrawlState]]:
+    """The collection that the site goes into and what is known of its pages; a new one is removed if it stays empty."""
+    from filelock import FileLock, Timeout
+
+    known = {one.id for one in desk.store.collections()}
+    collection = _collection(desk, options, name, description)
+    library = desk.settings.library
+    with ExitStack() as stack:
+        lock = FileLock(library / f"crawl-{collection.name}.lock", timeout=0, thread_local=False, mode=0o600)
+        try:
+            stack.enter_context(lock)
+        except Timeout as error:
+            raise LibraryBusy(f"Another crawl of {collection.name} is running.", "Wait for it, or stop it.") from error
+        state = CrawlState(library / CRAWL_FILE, collection.id, desk.settings.durability)
+        stack.callback(state.close)
+        state.forget_all_but(one.id for one in desk.store.collections())
+        try:
+            yield collection, state
+        except RefdeskError:
+            if collection.id not in known and not state.counts().keys() & {"fetched", "stored"}:
+                desk.store.remove_collection(collection.name)
+            raise
+
+
+def _collection(desk: Desk, options: CrawlOptions, name: str, description: str) -> Collection:
+    """The collection of that name, made now if there is none; it must be one that was crawled."""
+    known = {one.root: one.name for one in desk.store.collections() if one.kind == "web"}
+    wanted = name or known.get(options.start) or name_from(site_of(options.start))
+    found = desk.store.collection(wanted)
+    if found is not None and found.kind != "web":
+        raise InvalidInput(f"Collection {wanted} holds {found.kind}, not a web site.", "Choose another --name.")
+    return desk.ensure_collection(wanted, "web", root=options.start, description=description)
+
+
+def _refuse_empty(start: str, state: CrawlState) -> None:
+    """A crawl that found no page is an error, and changes nothing."""
+    if state.counts().keys() & {"stored", "fetched", "alias"}:
+        return
+    why = {one.path: one.reason for one in state.reasons("failed", "gone", "skipped", "scripts")}
+    start = without_keys(start)
+    reason = why.get(start) or next(iter(why.values()), "there is no page")
+    raise LoadFailed(f"Nothing to crawl at {start}: {reason}.", _HINTS.get(reason, "Check the address."))
+
+
+async def _fetch_site(
+    settings: Settings, scope: Scope, state: CrawlState, indexer: Indexer, report: CrawlReport, progress: Progress
+) -> None:
+    """Fetches what the site has, and indexes it on the way."""
+    options = scope.options
+    async with AsyncExitStack() as stack:
+        client = WebClient(
+            allow_hosts=settings.allow_hosts, max_bytes=settings.max_fetch_bytes, timeout_s=settings.fetch_timeout_s
+        )
+        fetcher = SiteFetcher(await stack.enter_async_context(client), scope, Pace(options.delay_s))
+        reader = PageReader(settings.workers)
+        robots = await _robots(fetcher, state, options.start)
+        fetcher.pace.delay_s = max(options.delay_s, robots.delay_s)
+        frontier = await _frontier(fetcher, scope, state, robots, reader)
+        render = None
+        if options.browser and not why_no_browser():
+            render = (await stack.enter_async_context(Browser(client))).render
+        try:
+            await Crawler(scope, fetcher, reader, state, frontier, indexer, report, progress, render).run()
+        except BaseExceptionGroup as group:
+            error: BaseException = group
+            while isinstance(error, BaseExceptionGroup):
+                error = error.exceptions[0]
+            raise error from None
+
+
+async def _robots(fetcher: SiteFetcher, state: CrawlState, start: str) -> Robots:
+    """The site's rules; those that were read within a day hold for a crawl that is resumed."""
+    text = state.robots
+    robots = Robots(await read_robots(fetcher, start) if text is None else text)
+    if robots.delay_s > MOST_PAUSE_S:
+        raise Forbidden(
+            f"robots.txt asks for {robots.delay_s:g} s between requests; a crawl waits {MOST_PAUSE_S:g} s at most, so"
+            f" {site_of(start)} is left out.",
+            "Ask the site's owner for a shorter delay, or ingest single pages.",
+        )
+    if text is None:
+        state.note_robots(robots.text)
+    if not robots.allows(start):
+        raise Forbidden(f"robots.txt does not allow {start}.", "Ask the site's owner, or start elsewhere.")
+    return robots
+
+
+async def _frontier(
+    fetcher: SiteFetcher, scope: Scope, state: CrawlState, robots: Robots, reader: PageReader
+) -> Frontier:
+    """The pages that are known already, the start and what the site itself lists."""
+
+    async def read_links(text: Fetched) -> tuple[str, ...]:
+        facts = await reader.read(text)
+        return () if isinstance(facts, Skipped) else facts.links
+
+    frontier = Frontier(state, scope, robots)
+    frontier.found([scope.options.start], 0)
+    if not state.seeded and scope.options.depth > 0:
+        listed = await list_pages(fetcher, scope, robots, read_links)
+        frontier.found(listed.pages, 1)
+        for address in listed.texts:
+            frontier.found([address], 1, late=int(address.endswith(".md")))
+        state.note_seeded(listed.full, listed.full_text)
+    return frontier
 
 
 class Crawler:
-    """One run over one site."""
+    """The loop over the pages of one site: several tasks fetch and read, a thread indexes."""
 
     def __init__(
         self,
-        *,
-        client: SiteClient,
         scope: Scope,
-        pace: Pace,
+        fetcher: SiteFetcher,
+        reader: PageReader,
         state: CrawlState,
         frontier: Frontier,
-        keeper: Keeper,
+        indexer: Indexer,
         report: CrawlReport,
         progress: Progress,
         render: Render | None = None,
-        apart: Apart | None = None,
-        first: First | None = None,
     ) -> None:
-        self._client = client
         self._scope = scope
         self._options = scope.options
-        self._pace = pace
+        self._fetcher = fetcher
+        self._reader = reader
         self._state = state
         self._frontier = frontier
-        self._keeper = keeper
+        self._indexer = indexer
         self._report = report
         self._progress = progress
         self._render = render
-        self._apart = apart
-        self._first = first
         self._hash_before = state.hash_by_url()
         self._hashes = state.hashes()  # which page has these bytes
         counts = state.counts()
@@ -87,26 +206,26 @@ class Crawler:
         self._active = self._active_early = 0
         self._changed = anyio.Event()
         self._waiting_pages = self._waiting_bytes = 0
-        self._fetching = True
-        self._is_apart = False  # another process indexes
-        self._prepared: tuple[Entry, Prepared] | None = None  # the request that will probably be next
+        self._is_fetching = True
+        self._is_stopped = False
 
     async def run(self) -> None:
         """Fetches all that the limits allow, and indexes it on the way."""
-        started = self._first.asked_at if self._first is not None else time.perf_counter()
+        started = time.perf_counter()
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._keep)
-            await self._catch_up()
-            async with anyio.create_task_group() as requests:
-                for _ in range(self._options.concurrency):
-                    requests.start_soon(self._fetch)
-            self._fetching = False
-            if self._prepared is not None:
-                self._client.leave(self._prepared[1])
+            tasks.start_soon(self._index_pages)
+            try:
+                for entry, body, headers in self._state.answered():
+                    await self._read(entry, _answer(body, headers), body)
+                async with anyio.create_task_group() as fetching:
+                    for _ in range(self._options.concurrency):
+                        fetching.start_soon(self._fetch_pages)
+            except BaseException:
+                self._is_stopped = True  # indexing ends with the page that it is at
+                raise
+            self._is_fetching = False
             self._report.fetch_seconds = time.perf_counter() - started
-            self._tell()
-            if self._is_apart:
-                await anyio.to_thread.run_sync(self._keeper.settle, abandon_on_cancel=True)
+            self._notify()
         if self._room <= 0 and len(self._frontier):
             self._frontier.leave_rest()
             if self._in_vain:
@@ -114,173 +233,66 @@ class Crawler:
             if self._good + self._in_vain < self._options.max_pages:
                 self._report.notes.append(f"{self._repeats} redirects and repeated pages are as many as may be.")
 
-    @property
-    def _room(self) -> int:
-        """How many more pages may be asked for; so no site can keep a crawl busy for ever, with pages or without."""
-        most = self._options.max_pages
-        return min(most - self._good - self._in_vain, max(most, _FEWEST_REPEATS) - self._repeats)
-
-    async def _fetch(self) -> None:
-        """One request after the other, each sent before the answer to the one before it is looked at."""
-        upcoming: _Request | None = None
-        while upcoming or (upcoming := await self._next()):
-            request = upcoming
-            self._prepare()
-            answer = await request.asked
-            if not request.is_seen:
-                self._see(request, answer)
-            upcoming = request.upcoming
-            digest = ""
-            if request.saved is not None:
-                assert isinstance(answer, Answer)
-                digest = self._hold_saved(request.saved, answer)
+    async def _fetch_pages(self) -> None:
+        while (entry := await self._next()) is not None:
             try:
-                await self._judge(request.entry, answer, digest)
+                await self._fetch(entry)
             finally:
-                self._leave(request.entry)
+                self._leave(entry)
 
-    def _see(self, request: _Request, answer: Answer | RefdeskError) -> None:
-        """Writes down what came, and sends the next request."""
-        request.is_seen = True
-        if isinstance(answer, Answer) and answer.status == 200 and not answer.unread:
-            request.saved = self._save(request.entry, answer)
-            request.upcoming = self._at_once()
-
-    async def _next(self) -> _Request | None:
-        """The next request, when there is room for one and it is its turn; None: the end."""
-        while True:
-            if (entry := self._take()) is not None:
-                await self._pace.turn()
-                return self._ask(entry)
-            room = self._room
-            if not self._active and (room <= 0 or not len(self._frontier)):
-                return None
-            with anyio.move_on_after(self._frontier.wait_s() if room > 0 else None):
-                await self._changed.wait()
-
-    def _at_once(self) -> _Request | None:
-        """The next request, if one may be sent this very moment."""
-        if not self._pace.is_due or (entry := self._take()) is None:
-            return None
-        self._pace.take()
-        return self._ask(entry)
-
-    def _take(self) -> Entry | None:
-        """A page to be asked for, if there is room for it; what only repeats another is done with on the way."""
-        while self._active < self._room:
-            entry = self._frontier.next(early_under_way=self._active_early > 0)
-            if entry is None:
-                return None
-            self._active += 1
-            self._active_early += not entry.late
-            if not self._repeats_page(entry):
-                return entry
-            self._leave(entry)
-        return None
-
-    def _leave(self, entry: Entry) -> None:
-        self._active -= 1
-        self._active_early -= not entry.late
-        self._tell()
-
-    def _tell(self) -> None:
-        changed, self._changed = self._changed, anyio.Event()
-        changed.set()
-
-    async def _catch_up(self) -> None:
-        """Looks at the pages that were fetched when the last run ended."""
-        for entry, body, headers in self._state.answered():
-            answer = Answer(
-                url=body.url, status=200, data=body.data, content_type=body.content_type, charset=body.charset,
-                headers=headers,
-            )  # fmt: skip
-            await self._judge(entry, answer, body.hash)
-
-    def _save(self, entry: Entry, answer: Answer) -> Saved:
-        """Writes down what came, before anything else is asked for."""
-        modified = answer.headers.get("last-modified", "")
-        body = Body(entry.url, "", "", answer.data, answer.content_type, answer.charset, modified)
-        return self._state.save(body, "answered", answer.headers, entry)
-
-    def _hold_saved(self, saved: Saved, answer: Answer) -> str:
-        digest = digest_of(answer.data)
-        self._state.hold_saved(saved, digest)
-        return digest
-
-    def _repeats_page(self, entry: Entry) -> bool:
-        """Whether a text of llms.txt is another page's, which is there already."""
-        if not entry.late:
-            return False
-        states = {one: self._state.state_of(one) for one in twins(entry.url)}
-        twin = next((one for one, state in states.items() if state in ("fetched", "stored")), "")
-        if twin:
-            self._state.note(entry.url, "duplicate", target=twin)
-            self._finished(entry)
-        return bool(twin)
-
-    def _ask(self, entry: Entry) -> _Request:
+    async def _fetch(self, entry: Entry) -> None:
+        """Asks for a page, keeps the answer, and reads it."""
         self._report.asked += 1
-        request = _Request(entry)
-        request.asked = self._asked(request)
-        return request
-
-    def _asked(self, request: _Request) -> Asked:
-        entry = request.entry
-        if self._first is not None and self._first.url == entry.url:
-            first, self._first = self._first, None
-            return first.asked
-        prepared, self._prepared = self._prepared, None
-        if prepared is not None:
-            if prepared[0] is entry:
-                asked = self._client.send(prepared[1], partial(self._see, request))
-                if asked is not None:
-                    return asked
-            else:
-                self._client.leave(prepared[1])
-        etag, last_modified = self._marks(entry)
-        return self._client.begin(entry.url, etag=etag, last_modified=last_modified)
-
-    def _prepare(self) -> None:
-        """Makes the next request ready while an answer is waited for."""
-        entry = self._frontier.first()
-        if entry is None or self._prepared is not None:
-            return
-        etag, last_modified = self._marks(entry)
-        prepared = self._client.prepare(entry.url, etag=etag, last_modified=last_modified)
-        self._prepared = None if prepared is None else (entry, prepared)
-
-    def _marks(self, entry: Entry) -> tuple[str, str]:
-        """What the site said of the page that is kept, for it to say whether that has changed."""
-        return (entry.etag, entry.last_modified) if entry.url in self._keeper.kept else ("", "")
-
-    async def _judge(self, entry: Entry, answer: Answer | RefdeskError, digest: str) -> None:
-        if isinstance(answer, RefdeskError):
-            self._apply(entry, Answer(url=entry.url, status=0), _why_unanswered(answer), "")
-            return
+        is_indexed = entry.url in self._indexer.indexed
         try:
-            outcome = judge(entry.url, answer, self._scope, entry.hops)
-        except (ValueError, LookupError, TypeError, RuntimeError) as error:
-            logger.exception("%s can't be looked at", without_keys(entry.url))
-            outcome = Outcome(state="failed", reason=f"can't be looked at: {type(error).__name__}: {error}"[:300])
-        if outcome.state == "scripts" and self._render is not None:
-            answer, outcome, digest = await self._rendered(entry, answer, outcome, digest)
-        self._apply(entry, answer, outcome, digest)
-
-    async def _rendered(
-        self, entry: Entry, answer: Answer, outcome: Outcome, digest: str
-    ) -> tuple[Answer, Outcome, str]:
-        """The page as a browser shows it, where that is more than nothing."""
-        assert self._render is not None
-        try:
-            html = await self._render(entry.url)
+            answer = await self._fetcher.page(
+                entry.url,
+                etag=entry.etag if is_indexed else "",
+                last_modified=entry.last_modified if is_indexed else "",
+            )
+        except InvalidUri as error:
+            self._conclude(entry, Outcome(state="skipped", reason=str(error)))
+            return
         except LoadFailed as error:
-            return answer, Outcome(state="failed", reason=str(error), links=outcome.links), digest
-        self._report.rendered += 1
-        shown = judge_page(entry.url, look(html, entry.url, answer.headers), self._scope, entry.hops)
-        told = Answer(url=answer.url, status=200, data=html.encode(), content_type="text/html", charset="utf-8")
-        return told, shown, self._hold_saved(self._save(entry, told), told)
+            self._conclude(entry, Outcome(state="failed", reason=str(error), is_transient=True))
+            return
+        outcome = outcome_of_answer(entry.url, answer, self._scope, entry.hops)
+        if outcome is not None:
+            self._conclude(entry, outcome)
+            return
+        await self._read(entry, answer, self._hold(entry, answer))
 
-    def _apply(self, entry: Entry, answer: Answer, outcome: Outcome, digest: str) -> None:
+    def _hold(self, entry: Entry, answer: Fetched) -> Body:
+        body = Body(
+            entry.url, "", digest_of(answer.data), answer.data, answer.content_type, answer.charset,
+            answer.last_modified,
+        )  # fmt: skip
+        self._state.hold(body, "answered", answer.headers)
+        return body
+
+    async def _read(self, entry: Entry, answer: Fetched, body: Body) -> None:
+        """Reads a page that is kept, in a browser where that is needed, and decides what becomes of it."""
+        arrived = body.hash
+        self._hashes.setdefault(arrived, entry.url)  # the first that arrives stands for all with the same bytes
+        outcome = outcome_of_page(entry.url, await self._reader.read(answer), self._scope, entry.hops)
+        if outcome.state == "scripts" and self._render is not None:
+            try:
+                html = await self._render(entry.url)
+            except LoadFailed as error:
+                outcome = Outcome(state="failed", status=200, reason=str(error), links=outcome.links)
+            else:
+                self._report.rendered += 1
+                answer = Fetched(
+                    url=answer.url, status=200, data=html.encode(), content_type="text/html", charset="utf-8"
+                )
+                outcome = outcome_of_page(entry.url, await self._reader.read(answer), self._scope, entry.hops)
+                body = self._hold(entry, answer)
+        if self._hashes.get(arrived) == entry.url:
+            del self._hashes[arrived]
+        self._conclude(entry, outcome, body)
+
+    def _conclude(self, entry: Entry, outcome: Outcome, body: Body | None = None) -> None:
+        """Records what becomes of a page, and takes in where it leads."""
         if outcome.pause_s > MOST_PAUSE_S:
             raise LoadFailed(
                 f"The site asks to be left alone for {outcome.pause_s:.0f} s"
@@ -288,16 +300,16 @@ class Crawler:
                 "Run the same command then: it goes on from here.",
             )
         if outcome.pause_s:
-            self._pace.pause(outcome.pause_s)
+            self._fetcher.pace.pause(outcome.pause_s)
         entry.tries += 1
-        if outcome.passing and entry.tries < self._options.tries:
+        if outcome.is_transient and entry.tries < self._options.tries:
             self._frontier.again(entry, max(outcome.pause_s, backoff(entry.tries, self._options.backoff_s)))
             return
         if outcome.target:
             self._frontier.found([outcome.target], entry.depth, hops=entry.hops + 1)
         self._frontier.found(outcome.links, entry.depth + 1)
-        if outcome.state in ("fetched", "alias"):
-            self._hold(entry, answer, outcome, digest)
+        if body is not None and outcome.state in ("fetched", "alias"):
+            self._keep(body, outcome)
         else:
             if outcome.state == "stored":
                 self._good += 1
@@ -308,60 +320,98 @@ class Crawler:
             else:
                 self._in_vain += 1
             self._state.note(
-                entry.url, outcome.state, status=answer.status, reason=outcome.reason, target=outcome.target
+                entry.url, outcome.state, status=outcome.status, reason=outcome.reason, target=outcome.target
             )
-            self._state.flush()
         self._finished(entry)
 
-    def _hold(self, entry: Entry, answer: Answer, outcome: Outcome, digest: str) -> None:
+    def _keep(self, body: Body, outcome: Outcome) -> None:
         """Keeps the body: to be indexed, or until it is known whether another page stands for it."""
         state: PageState = outcome.state
         target = outcome.target
-        if state == "fetched" and (twin := self._hashes.get(digest, entry.url)) != entry.url:
+        if state == "fetched" and (twin := self._hashes.get(body.hash, body.url)) != body.url:
             state, target = "duplicate", twin
-        self._state.decide(entry.url, state, target)
+        self._state.decide(body.url, state, target)
         if state == "fetched":
-            self._hashes[digest] = entry.url
+            self._hashes[body.hash] = body.url
             self._good += 1
             self._waiting_pages += 1
-            self._waiting_bytes += len(answer.data)
+            self._waiting_bytes += len(body.data)
         else:
             self._repeats += 1
 
     def _finished(self, entry: Entry) -> None:
         self._done += 1
-        self._progress.step(
-            self._done, self._done + len(self._frontier) + max(0, self._active - 1), without_keys(entry.url)
-        )
+        total = self._done + len(self._frontier) + max(0, self._active - 1)
+        self._progress.step(self._done, total, without_keys(entry.url))
 
-    async def _keep(self) -> None:
-        """Indexes what was fetched whenever enough of it waits, and all of it at the end."""
+    # --- whose turn it is ------------------------------------------------------------------------------
+
+    @property
+    def _room(self) -> int:
+        """How many more pages may be asked for, so that no site can keep a crawl busy for ever."""
+        most = self._options.max_pages
+        return min(most - self._good - self._in_vain, max(most, _FEWEST_REPEATS) - self._repeats)
+
+    async def _next(self) -> Entry | None:
+        """The next page to ask for, when there is room for one; None at the end."""
         while True:
-            if (
-                not self._is_apart
-                and self._fetching
-                and self._apart is not None
-                and self._done + len(self._frontier) > _MANY_PAGES
-            ):
-                self._is_apart = True
-                await anyio.to_thread.run_sync(self._apart.start)
-            if not self._is_enough() and self._fetching:
+            if (entry := self._take()) is not None:
+                return entry
+            room = self._room
+            if not self._active and (room <= 0 or not len(self._frontier)):
+                return None
+            with anyio.move_on_after(self._frontier.wait_s() if room > 0 else None):
                 await self._changed.wait()
-                continue
-            self._waiting_pages = self._waiting_bytes = 0
-            elsewhere = self._apart.keep_some if self._apart is not None and self._is_apart else None
-            # Another process need not be waited for when all is to end: it is ended too.
-            kept = await anyio.to_thread.run_sync(self._keeper.keep_some, elsewhere, abandon_on_cancel=self._is_apart)
-            if not kept and not self._fetching:
-                return
 
-    def _is_enough(self) -> bool:
-        """Whether it is worth to index what waits now; less when few are to come, so that the end comes soon."""
-        if not self._is_apart:
-            return self._waiting_pages >= _KEEP_PAGES or self._waiting_bytes >= _KEEP_BYTES
-        return self._waiting_pages >= max(1, min(_KEEP_APART, len(self._frontier) // 3))
+    def _take(self) -> Entry | None:
+        """A page to be asked for, if there is room; a text of llms.txt whose page is there already is not."""
+        while self._active < self._room:
+            entry = self._frontier.next(early_under_way=self._active_early > 0)
+            if entry is None:
+                return None
+            self._active += 1
+            self._active_early += not entry.late
+            twin = self._kept_twin(entry) if entry.late else ""
+            if not twin:
+                return entry
+            self._state.note(entry.url, "duplicate", target=twin)
+            self._finished(entry)
+            self._leave(entry)
+        return None
+
+    def _kept_twin(self, entry: Entry) -> str:
+        states = ((one, self._state.state_of(one)) for one in twins(entry.url))
+        return next((one for one, state in states if state in ("fetched", "stored")), "")
+
+    def _leave(self, entry: Entry) -> None:
+        self._active -= 1
+        self._active_early -= not entry.late
+        self._notify()
+
+    def _notify(self) -> None:
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
+
+    # --- indexing --------------------------------------------------------------------------------------
+
+    async def _index_pages(self) -> None:
+        """Indexes what was fetched whenever enough of it waits, and all of it at the end."""
+        progress = Progress(cancelled=lambda: self._is_stopped)
+        with suppress(Cancelled):
+            while True:
+                is_enough = self._waiting_pages >= _INDEXED_PAGES or self._waiting_bytes >= _INDEXED_BYTES
+                if self._is_fetching and not is_enough:
+                    await self._changed.wait()
+                    continue
+                self._waiting_pages = self._waiting_bytes = 0
+                indexed = await anyio.to_thread.run_sync(self._indexer.index_some, progress)
+                if not indexed and not self._is_fetching:
+                    return
 
 
-def _why_unanswered(error: RefdeskError) -> Outcome:
-    is_refused = isinstance(error, InvalidUri)
-    return Outcome(state="skipped" if is_refused else "failed", reason=str(error), passing=not is_refused)
+def _answer(body: Body, headers: dict[str, str]) -> Fetched:
+    """The answer that a kept body came with."""
+    return Fetched(
+        url=body.url, status=200, data=body.data, content_type=body.content_type, charset=body.charset,
+        headers=headers,
+    )  # fmt: skip

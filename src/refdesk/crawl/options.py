@@ -9,6 +9,8 @@ from urllib.parse import urlsplit
 from refdesk.crawl.urls import clean, is_text, site_of
 from refdesk.errors import InvalidInput, InvalidUri
 
+AGENT = "refdesk"  # the name by which robots.txt and robots tags address this crawler
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrawlOptions:

@@ -1,4 +1,4 @@
-"""What does a page show when its scripts have run?  An installed Chromium says; we fetch what it asks for."""
+"""What does a page show when its scripts have run?  An installed Chromium renders it; our client does its requests."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import shutil
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from refdesk.crawl.client import SiteClient
 from refdesk.crawl.urls import without_keys
 from refdesk.errors import LoadFailed, RefdeskError
+from refdesk.sources.web import WebClient
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser as Chromium
@@ -22,8 +22,9 @@ _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable
 _LOAD_MS = 20_000
 _QUIET_MS = 5_000
 _UNWANTED = frozenset({"image", "media", "font", "websocket", "eventsource", "manifest", "ping"})
+_DROPPED_HEADERS = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection", "set-cookie"})
 _ARGUMENTS = (
-    "--host-resolver-rules=MAP * ~NOTFOUND",  # it dials nowhere by itself: every request comes to us
+    "--host-resolver-rules=MAP * ~NOTFOUND",  # it connects to nothing by itself: our client makes every request
     "--disable-background-networking",
     "--disable-dev-shm-usage",
     "--disable-webrtc",
@@ -46,7 +47,7 @@ def why_no_browser() -> str:
 class Browser:
     """A Chromium that is started for the first page that needs it, and reaches only what our own client may."""
 
-    def __init__(self, client: SiteClient) -> None:
+    def __init__(self, client: WebClient) -> None:
         self._client = client
         self._playwright: Playwright | None = None
         self._chromium: Chromium | None = None
@@ -74,7 +75,7 @@ class Browser:
                 try:
                     await page.wait_for_load_state("networkidle", timeout=_QUIET_MS)
                 except Error:
-                    logger.info("%s never falls silent: read as it is", without_keys(url))
+                    logger.info("%s keeps loading: read as it is", without_keys(url))
                 return await page.content()
             finally:
                 await context.close()
@@ -82,7 +83,7 @@ class Browser:
             raise LoadFailed(f"the browser can't show it: {error.message.splitlines()[0]}") from error
 
     async def _context(self) -> BrowserContext:
-        """A window of its own, that keeps nothing and knows nothing of others."""
+        """A context of its own, which shares no cookies or storage with others."""
         from playwright.async_api import async_playwright
 
         if self._chromium is None:
@@ -103,7 +104,7 @@ class Browser:
             await route.abort()
             return
         try:
-            answer = await self._client.ask(request.url, any_type=True)
+            answer = await self._client.ask(request.url)
         except RefdeskError as error:
             logger.info("the browser was refused %s: %s", without_keys(request.url), error)
             await route.abort()
@@ -111,8 +112,5 @@ class Browser:
         if answer.location:
             await route.fulfill(status=answer.status, headers={"location": answer.location})
             return
-        kept = {key: value for key, value in answer.headers.items() if key not in _OURS}
+        kept = {key: value for key, value in answer.headers.items() if key not in _DROPPED_HEADERS}
         await route.fulfill(status=answer.status, headers=kept, body=answer.data)
-
-
-_OURS = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection", "set-cookie"})

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from refdesk.model import Skipped
+
+if TYPE_CHECKING:
+    from refdesk.crawl.state import CrawlState
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,3 +36,15 @@ class CrawlReport:
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
     fetch_seconds: float = 0.0  # of these, until the last page was fetched
+
+    def fill(self, state: CrawlState) -> None:
+        """Takes over what is known of all pages."""
+        counts = state.counts()
+        self.pages = counts.get("stored", 0)
+        self.moved = counts.get("moved", 0)
+        self.duplicates = counts.get("alias", 0) + counts.get("duplicate", 0)
+        self.left = counts.get("left", 0)
+        self.failed = state.reasons("failed")
+        self.gone = state.reasons("gone")
+        self.skipped = state.reasons("skipped")
+        self.scripts = state.reasons("scripts")

@@ -1,96 +1,183 @@
-"""What is known of every page of a crawl?  Kept in a file of its own, so that a kill loses nothing that was fetched."""
+"""What is known of every page of a crawl?  Kept in crawl.db, so that a kill loses nothing that was fetched."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import sqlite3
+import threading
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from refdesk.crawl.known import Body, Entry, PageState, Saved, digest_of
-from refdesk.crawl.ledger import SET_ASIDE, Ledger, Statement, spool_file
 from refdesk.crawl.urls import without_keys
+from refdesk.errors import LibraryTooNew
 from refdesk.model import Skipped
 from refdesk.settings import Durability
+from refdesk.store import folder
 from refdesk.store.record import explained
 
+PageState = Literal[
+    "queued",  # to be asked for
+    "answered",  # its body waits to be read
+    "fetched",  # its body waits to be indexed
+    "stored",  # in the library, as it is now
+    "alias",  # gives another address as its own; its body is kept until that one is there
+    "duplicate",  # has the same bytes as another; its body is kept until that one is there
+    "moved",  # redirects
+    "gone",  # 404 or 410
+    "scripts",  # empty without scripts
+    "skipped",  # left out by a rule or for its type or size
+    "failed",  # could not be fetched; tried again by the next run
+    "left",  # beyond the limits of depth or number
+]
+
+SET_ASIDE = "`refdesk doctor` sets it aside; the next crawl then asks for every page again and keeps what is indexed."
+
+_FORMAT = 4
+_SCHEMA = """
+CREATE TABLE crawls (
+    collection TEXT PRIMARY KEY, start TEXT NOT NULL, round INTEGER NOT NULL, unfinished INTEGER NOT NULL,
+    seeded INTEGER NOT NULL DEFAULT 0, robots TEXT, robots_at REAL NOT NULL DEFAULT 0,
+    full_url TEXT NOT NULL DEFAULT '', full_text TEXT NOT NULL DEFAULT ''
+);
+CREATE TABLE pages (
+    collection TEXT NOT NULL, url TEXT NOT NULL, round INTEGER NOT NULL, state TEXT NOT NULL, depth INTEGER NOT NULL,
+    late INTEGER NOT NULL DEFAULT 0, hops INTEGER NOT NULL DEFAULT 0, status INTEGER NOT NULL DEFAULT 0,
+    reason TEXT NOT NULL DEFAULT '', target TEXT NOT NULL DEFAULT '', etag TEXT NOT NULL DEFAULT '',
+    last_modified TEXT NOT NULL DEFAULT '', hash TEXT NOT NULL DEFAULT '', content_type TEXT NOT NULL DEFAULT '',
+    charset TEXT NOT NULL DEFAULT '', headers TEXT NOT NULL DEFAULT '{}',
+    asked_at INTEGER NOT NULL DEFAULT 0,
+    PRIMARY KEY (collection, url)
+);
+CREATE INDEX pages_by_state ON pages (collection, state);
+CREATE INDEX pages_by_url ON pages (url);
+"""
+_BODIES = (
+    "CREATE TABLE bodies (collection TEXT NOT NULL, url TEXT NOT NULL, data BLOB NOT NULL,"
+    " PRIMARY KEY (collection, url))"
+)
 _ENTRY = "url, depth, late, hops, etag, last_modified"
-_NOTED = "UPDATE pages SET state = ?, status = ?, reason = ?, target = ?, asked_at = ? WHERE collection = ? AND url = ?"
-_HELD = (
-    "UPDATE pages SET state = ?, status = 200, reason = '', target = ?, etag = ?, last_modified = ?, hash = ?,"
-    " content_type = ?, charset = ?, headers = ?, asked_at = ? WHERE collection = ? AND url = ?"
-)
-_ADDED = (
-    "INSERT OR IGNORE INTO pages (collection, url, round, state, depth, late, hops, reason)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-)
-_KEEP_BODY = "INSERT OR REPLACE INTO bodies (collection, url, data, at, size) VALUES (?, ?, x'', ?, ?)"
-_AGAIN = "UPDATE pages SET state = 'queued' WHERE collection = ? AND url = ?"
-_NO_BODY = "DELETE FROM bodies WHERE collection = ? AND url = ?"
-_RELEASED_AT_ONCE = 10  # a page that was fetched meanwhile waits to be held
-_RESTART_BYTES = 16_000_000  # a file of bodies that are all done with is used anew from here on
+_BODY = "url, target, hash, data, content_type, charset, last_modified"
+_DROP_BODY = "DELETE FROM bodies WHERE collection = ? AND url = ?"
 _ROBOTS_FRESH_S = 24 * 3600
 _MOST_HOPS = 10
-_TOLD = ("link", "x-robots-tag", "etag", "last-modified")
+_KEPT_HEADERS = ("link", "x-robots-tag", "etag", "last-modified")
 _ALL = -1
+
+
+@dataclass(slots=True)
+class Entry:
+    """A page to be asked for."""
+
+    url: str
+    depth: int
+    late: int = 0  # 1: after all others, since it probably repeats one of them
+    hops: int = 0  # redirects and canonical links that led here
+    etag: str = ""
+    last_modified: str = ""
+    tries: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A fetched page that is not indexed yet."""
+
+    url: str
+    target: str
+    hash: str
+    data: bytes
+    content_type: str
+    charset: str
+    last_modified: str
+
+
+def digest_of(data: bytes) -> str:
+    """The hash by which pages with the same bytes are found."""
+    return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def target_of(file: Path, url: str) -> str:
     """The address at which the text of an address is kept that redirects or repeats another, "" for none."""
-    if not file.is_file():
-        return ""
     query = "SELECT target FROM pages WHERE url = ? AND state IN ('moved', 'alias', 'duplicate') AND target <> ''"
     found = ""
-    uri = f"{file.absolute().as_uri()}?mode=ro"
-    with explained(file, SET_ASIDE), closing(sqlite3.connect(uri, uri=True, timeout=5.0)) as db:
-        for _ in range(_MOST_HOPS):
-            row = db.execute(query, (found or url,)).fetchone()
-            if row is None:
-                break
-            found = str(row[0])
+    for _ in range(_MOST_HOPS):
+        row = _read_row(file, query, found or url)
+        if row is None:
+            break
+        found = str(row[0])
     return found
 
 
 def pages_to_come(file: Path, collection: str) -> int:
     """How many known pages a crawl that has not finished is still to ask for or to index."""
-    if not file.is_file():
-        return 0
     query = (
         "SELECT count(*) FROM pages JOIN crawls USING (collection) WHERE collection = ? AND unfinished = 1"
         " AND state IN ('queued', 'answered', 'fetched')"
     )
+    row = _read_row(file, query, collection)
+    return int(row[0]) if row is not None else 0
+
+
+def _read_row(file: Path, query: str, *values: Any) -> tuple[Any, ...] | None:
+    if not file.is_file():
+        return None
     uri = f"{file.absolute().as_uri()}?mode=ro"
     with explained(file, SET_ASIDE), closing(sqlite3.connect(uri, uri=True, timeout=5.0)) as db:
-        return int(db.execute(query, (collection,)).fetchone()[0])
+        row: tuple[Any, ...] | None = db.execute(query, values).fetchone()
+        return row
 
 
-class CrawlState(Ledger):
+class CrawlState:
     """The pages of one collection's crawl; usable from several threads."""
 
     def __init__(self, file: Path, collection: str, durability: Durability = "normal") -> None:
-        super().__init__(file, collection, durability)
-        self._file = file
+        folder.prepare(file.parent)
+        folder.make_private(file)
         self._collection = collection
         self._round = 0
-        self._unheld = 0  # bodies that were written down and are not held yet
+        self._mutex = threading.Lock()
+        self._explained = partial(explained, file, SET_ASIDE)
+        with self._explained():
+            self._db = sqlite3.connect(file, timeout=30.0, isolation_level="IMMEDIATE", check_same_thread=False)
+            try:
+                _prepare(self._db, file, durability)
+            except BaseException:
+                self._db.close()
+                raise
+
+    def close(self) -> None:
+        with self._mutex:
+            self._db.close()
+
+    def _rows(self, query: str, *values: Any) -> list[Any]:
+        with self._mutex, self._explained():
+            return self._db.execute(query, values).fetchall()
+
+    def _write(self, *statements: tuple[str, Iterable[tuple[Any, ...]]]) -> None:
+        """Runs each statement for all of its rows, everything in one transaction."""
+        with self._mutex, self._explained(), self._db:
+            for query, rows in statements:
+                self._db.executemany(query, rows)
+
+    def _run(self, query: str, *values: Any) -> None:
+        self._write((query, [values]))
 
     # --- rounds ------------------------------------------------------------------------------------
 
     def forget_all_but(self, collections: Iterable[str]) -> None:
-        """Drops what is known of collections that are no more."""
+        """Drops what is known of collections that were removed."""
         kept = set(collections)
         gone = [row for row in self._rows("SELECT collection FROM crawls") if row[0] not in kept]
-        for (one,) in gone:
-            spool_file(self._file, one).unlink(missing_ok=True)
         tables = ("pages", "bodies", "crawls")
-        forget = [f"DELETE FROM {table} WHERE collection = ?" for table in tables]  # noqa: S608 - tables of our own
-        self._together(*((statement, one) for statement in forget for one in gone))
+        self._write(*((f"DELETE FROM {table} WHERE collection = ?", gone) for table in tables))  # noqa: S608 - constants
 
     def begin(self, start: str) -> bool:
-        """Goes on with the round that was not finished, or starts a new one; whether it goes on."""
+        """Resumes the round that was not finished, or starts a new one; whether it resumes."""
         found = self._rows("SELECT round, unfinished FROM crawls WHERE collection = ?", self._collection)
         number, unfinished = found[0] if found else (0, 0)
         self._round = number if unfinished else number + 1
@@ -102,43 +189,31 @@ class CrawlState(Ledger):
             self._round,
         )
         if unfinished:
-            self._take_in_answers()
             again = "UPDATE pages SET state = 'queued', hops = 0 WHERE collection = ? AND state IN ('failed', 'left')"
             self._run(again, self._collection)
             return True
-        self._run("UPDATE crawls SET seeded = 0, robots = NULL WHERE collection = ?", self._collection)
-        self._run(
+        own = [(self._collection,)]
+        anew = (
             "UPDATE pages SET round = ?, late = max(late, state IN ('alias', 'duplicate')), state = 'queued', hops = 0,"
-            " status = 0, reason = '', target = '' WHERE collection = ?",
-            self._round,
-            self._collection,
+            " status = 0, reason = '', target = '' WHERE collection = ?"
         )
-        self._drop_bodies()
+        self._write(
+            ("UPDATE crawls SET seeded = 0, robots = NULL WHERE collection = ?", own),
+            (anew, [(self._round, self._collection)]),
+            ("DELETE FROM bodies WHERE collection = ?", own),
+        )
         return False
 
-    def _take_in_answers(self) -> None:
-        """Notes the answers that came before a kill and were not noted."""
-        end = "SELECT max(0, coalesce(max(at + size), 0)) FROM bodies WHERE collection = ?"
-        for told, at, size in self._spool.notes(self._rows(end, self._collection)[0][0]):
-            entry = Entry(told["url"], told["depth"], told["late"], told["hops"])
-            if (self.state_of(entry.url) or "queued") == "queued":
-                self.add([entry])
-                digest = told["hash"] or digest_of(self._spool.read(at, size) or b"")
-                self._put_off(*self._held({**told, "hash": digest}, at, size))
-
-    def _drop_bodies(self) -> None:
-        self._run("DELETE FROM bodies WHERE collection = ?", self._collection)
-        with self._mutex, self._brief:
-            self._spool.remove()
-
     def finish(self) -> None:
-        """The round is done: the next one starts over."""
-        self._run("UPDATE crawls SET unfinished = 0, full_text = '' WHERE collection = ?", self._collection)
-        self._drop_bodies()
-        with self._mutex:
-            self._write()
+        """Ends the round, so that the next run starts another one, and gives back the space of its bodies."""
+        own = [(self._collection,)]
+        self._write(
+            ("UPDATE crawls SET unfinished = 0, full_text = '' WHERE collection = ?", own),
+            ("DELETE FROM bodies WHERE collection = ?", own),
+        )
+        with self._mutex, self._explained():
             self._db.executescript("PRAGMA incremental_vacuum")  # execute() would free a single page
-        self._rows("PRAGMA wal_checkpoint(TRUNCATE)")
+            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     @property
     def seeded(self) -> bool:
@@ -163,17 +238,20 @@ class CrawlState(Ledger):
         return str(text) if text is not None and time.time() - at < _ROBOTS_FRESH_S else None
 
     def note_robots(self, text: str) -> None:
-        self._run(
-            "UPDATE crawls SET robots = ?, robots_at = ? WHERE collection = ?", text, time.time(), self._collection
-        )
+        query = "UPDATE crawls SET robots = ?, robots_at = ? WHERE collection = ?"
+        self._run(query, text, time.time(), self._collection)
 
     # --- pages -------------------------------------------------------------------------------------
 
     def add(self, entries: Iterable[Entry], state: PageState = "queued", reason: str = "") -> None:
         """Makes new pages known; those known already stay as they are."""
-        for one in entries:
-            values = (self._collection, one.url, self._round, state, one.depth, one.late, one.hops, reason)
-            self._put_off((_ADDED, values))
+        query = (
+            "INSERT OR IGNORE INTO pages (collection, url, round, state, depth, late, hops, reason)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+        )
+        rows = [(self._collection, e.url, self._round, state, e.depth, e.late, e.hops, reason) for e in entries]
+        if rows:
+            self._write((query, rows))
 
     def queued(self) -> list[Entry]:
         """The pages still to be asked for."""
@@ -200,55 +278,53 @@ class CrawlState(Ledger):
         return dict(self._rows(query, self._collection))
 
     def hash_by_url(self) -> dict[str, str]:
-        """The bytes that each page had when it was last fetched."""
+        """The hash of the bytes that each page had when it was last fetched."""
         return dict(self._rows("SELECT url, hash FROM pages WHERE collection = ? AND hash <> ''", self._collection))
 
-    def note(self, url: str, state: PageState, *, status: int = 0, reason: str = "", target: str = "") -> None:
-        """Sets what became of a page that has no body to keep."""
-        values = (state, status, reason, target, int(time.time()), self._collection, url)
-        self._put_off((_NOTED, values), (_NO_BODY, (self._collection, url)))
-
-    def put_off(self, entry: Entry) -> None:
-        """Keeps the depth of a page that was found again by a shorter way."""
+    def requeue(self, entry: Entry) -> None:
+        """Queues a page again that was found by a shorter way."""
         query = "UPDATE pages SET state = 'queued', depth = ? WHERE collection = ? AND url = ?"
-        self._put_off((query, (entry.depth, self._collection, entry.url)))
+        self._run(query, entry.depth, self._collection, entry.url)
 
-    def save(self, body: Body, state: PageState, headers: Mapping[str, str], entry: Entry | None = None) -> Saved:
-        """Writes the body down: a kill loses nothing of it from here on.  It is held once its digest is known."""
-        entry = entry or Entry(body.url, 0)
-        told = {
-            "url": body.url, "depth": entry.depth, "late": entry.late, "hops": entry.hops, "state": state,
-            "target": body.target, "modified": body.last_modified, "hash": body.hash, "type": body.content_type,
-            "charset": body.charset, "headers": {key: headers[key] for key in _TOLD if key in headers},
-        }  # fmt: skip
-        with self._brief:
-            self._unheld += 1
-            return Saved(told, self._spool.append(told, body.data), len(body.data))
+    def note(self, url: str, state: PageState, *, status: int = 0, reason: str = "", target: str = "") -> None:
+        """Sets the outcome of a page that has no body to keep."""
+        query = (
+            "UPDATE pages SET state = ?, status = ?, reason = ?, target = ?, asked_at = ?"
+            " WHERE collection = ? AND url = ?"
+        )
+        values = (state, status, reason, target, int(time.time()), self._collection, url)
+        self._write((query, [values]), (_DROP_BODY, [(self._collection, url)]))
 
-    def hold_saved(self, saved: Saved, digest: str) -> None:
-        """Keeps a page whose body was written down."""
-        with self._brief:
-            self._unheld -= 1
-            self._later += self._held({**saved.told, "hash": digest}, saved.at, saved.size)
-
-    def hold(self, body: Body, state: PageState, headers: Mapping[str, str], entry: Entry | None = None) -> None:
-        """Keeps a page with its body and what its server said of it."""
-        self.hold_saved(self.save(body, state, headers, entry), body.hash)
-
-    def _held(self, told: Mapping[str, Any], at: int, size: int) -> tuple[Statement, ...]:
+    def hold(self, body: Body, state: PageState, headers: Mapping[str, str]) -> None:
+        """Keeps a page with its body and headers: a kill loses nothing of it from here on."""
+        query = (
+            "UPDATE pages SET state = ?, status = 200, reason = '', target = ?, etag = ?, last_modified = ?, hash = ?,"
+            " content_type = ?, charset = ?, headers = ?, asked_at = ? WHERE collection = ? AND url = ?"
+        )
+        kept = json.dumps({key: headers[key] for key in _KEPT_HEADERS if key in headers})
         values = (
-            told["state"], told["target"], told["headers"].get("etag", ""), told["modified"], told["hash"],
-            told["type"], told["charset"], json.dumps(told["headers"]), int(time.time()), self._collection, told["url"],
+            state, body.target, headers.get("etag", ""), body.last_modified, body.hash, body.content_type,
+            body.charset, kept, int(time.time()), self._collection, body.url,
         )  # fmt: skip
-        return (_HELD, values), (_KEEP_BODY, (self._collection, told["url"], at, size))
+        keep = "INSERT OR REPLACE INTO bodies (collection, url, data) VALUES (?, ?, ?)"
+        self._write((query, [values]), (keep, [(self._collection, body.url, body.data)]))
 
     def decide(self, url: str, state: PageState, target: str = "") -> None:
-        """Sets what becomes of a page whose body is held."""
+        """Sets the state of a page whose body is kept."""
         query = "UPDATE pages SET state = ?, reason = '', target = ? WHERE collection = ? AND url = ?"
-        self._put_off((query, (state, target, self._collection, url)))
+        self._run(query, state, target, self._collection, url)
+
+    def release(self, results: Iterable[tuple[str, PageState, str]]) -> None:
+        """Sets state and reason of pages whose bodies are no longer needed."""
+        done = list(results)
+        update = "UPDATE pages SET state = ?, reason = ? WHERE collection = ? AND url = ?"
+        self._write(
+            (update, [(state, reason, self._collection, url) for url, state, reason in done]),
+            (_DROP_BODY, [(self._collection, url) for url, _, _ in done]),
+        )
 
     def answered(self) -> list[tuple[Entry, Body, dict[str, str]]]:
-        """The pages that were fetched but not looked at, with their headers."""
+        """The pages that were fetched but not read, with their headers."""
         found = []
         for body in self.bodies("answered", _ALL):
             query = f"SELECT {_ENTRY}, headers FROM pages WHERE collection = ? AND url = ?"  # noqa: S608 - a constant
@@ -256,62 +332,22 @@ class CrawlState(Ledger):
             found.append((Entry(*entry), body, json.loads(headers)))
         return found
 
-    def waiting_bytes(self, state: PageState) -> int:
-        """How large the bodies of the pages of a state are together."""
-        query = (
-            "SELECT coalesce(sum(length(data) + size), 0) FROM pages JOIN bodies USING (collection, url)"
-            " WHERE collection = ? AND state = ?"
-        )
-        return int(self._rows(query, self._collection, state)[0][0])
-
     def bodies(self, state: PageState, limit: int, most_bytes: int = _ALL) -> list[Body]:
-        """The first pages of a state whose bodies are here: at least one, and no more than so large together."""
+        """The first pages of a state with their bodies: at least one, and no more than so large together."""
         query = (
-            "SELECT url, target, hash, content_type, charset, last_modified FROM pages JOIN bodies"
-            " USING (collection, url) WHERE collection = ? AND state = ? ORDER BY asked_at, pages.rowid LIMIT ?"
+            f"SELECT {_BODY} FROM pages JOIN bodies USING (collection, url) WHERE collection = ? AND state = ?"  # noqa: S608
+            " ORDER BY asked_at, pages.rowid LIMIT ?"
         )
         found: list[Body] = []
         size = 0
-        for url, target, digest, content_type, charset, modified in self._rows(query, self._collection, state, limit):
-            data = self._data(url)
-            if data is None or (digest and digest_of(data) != digest):  # as a power cut or a backup may leave it
-                self._put_off((_AGAIN, (self._collection, url)), (_NO_BODY, (self._collection, url)))
-                continue
-            size += len(data)
-            if found and 0 <= most_bytes < size:
-                break
-            found.append(Body(url, target, digest, data, content_type, charset, modified))
+        with self._mutex, self._explained(), closing(self._db.cursor()) as rows:
+            for row in rows.execute(query, (self._collection, state, limit)):
+                body = Body(*row)
+                size += len(body.data)
+                if found and 0 <= most_bytes < size:
+                    break
+                found.append(body)
         return found
-
-    def _data(self, url: str) -> bytes | None:
-        query = "SELECT data, at, size FROM bodies WHERE collection = ? AND url = ?"
-        data, at, size = self._rows(query, self._collection, url)[0]
-        with self._mutex:
-            return self._spool.read(at, size) if at >= 0 else data
-
-    def release(self, results: Iterable[tuple[str, PageState, str]]) -> None:
-        """Sets state and reason of pages whose bodies are no longer needed."""
-        done = list(results)
-        for start in range(0, len(done), _RELEASED_AT_ONCE):
-            some = done[start : start + _RELEASED_AT_ONCE]
-            update = "UPDATE pages SET state = ?, reason = ? WHERE collection = ? AND url = ?"
-            updates = [(update, (state, reason, self._collection, url)) for url, state, reason in some]
-            self._together(*updates, *((_NO_BODY, (self._collection, url)) for url, _, _ in some))
-        if self._spool.size > _RESTART_BYTES:
-            self._restart_spool()
-
-    def _restart_spool(self) -> None:
-        """Begins the file of bodies anew when nobody needs any of them."""
-        with self._mutex:
-            self._write()
-            query = "SELECT 1 FROM bodies WHERE collection = ? LIMIT 1"
-            with self._brief:
-                if (
-                    not self._later
-                    and not self._unheld
-                    and self._db.execute(query, (self._collection,)).fetchone() is None
-                ):
-                    self._spool.restart()
 
     def counts(self) -> dict[str, int]:
         """How many pages are in each state."""
@@ -326,3 +362,36 @@ class CrawlState(Ledger):
             for one in states
             for url, why in self._rows(query, self._collection, one)
         ]
+
+
+def _prepare(db: sqlite3.Connection, file: Path, durability: Durability) -> None:
+    """Makes the tables, or brings those of an older format up to date."""
+    db.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute(f"PRAGMA synchronous = {durability}")
+    with db:
+        db.execute("BEGIN IMMEDIATE")
+        found = db.execute("PRAGMA user_version").fetchone()[0]
+        if found == 0 and db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
+            raise sqlite3.DatabaseError("it belongs to another program")
+        if found > _FORMAT:
+            raise LibraryTooNew("crawl.db was written by a newer RefDesk.", "Update RefDesk.")
+        if found == 0:
+            for statement in _SCHEMA.strip().removesuffix(";").split(";\n"):
+                db.execute(statement)
+        if found < 2:
+            db.execute(_BODIES)
+        if found == 1:  # the bodies were in the rows of the pages
+            db.execute("INSERT INTO bodies SELECT collection, url, body FROM pages WHERE body IS NOT NULL")
+            db.execute("UPDATE pages SET body = NULL")
+        if found == 3:  # they were in files beside this one, from a place `at` on: those pages are asked for again
+            db.execute(
+                "UPDATE pages SET state = 'queued', etag = '', last_modified = ''"
+                " WHERE (collection, url) IN (SELECT collection, url FROM bodies WHERE at >= 0)"
+            )
+            db.execute("DELETE FROM bodies WHERE at >= 0")
+        if found < _FORMAT:
+            db.execute(f"PRAGMA user_version = {_FORMAT}")
+    if found == 3:
+        for bodies in file.parent.glob(f"{file.stem}-*.bodies"):
+            bodies.unlink(missing_ok=True)

@@ -1,10 +1,17 @@
-"""Which addresses may be reached?  Public ones, by the address a name really has, and what the operator allows."""
+"""Which addresses may be reached?  Public ones, by the address a name really has, and what the operator allows.
+
+A connection is made to exactly the address that was vetted.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 import socket
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import anyio.to_thread
+import httpcore
 
 from refdesk.errors import InvalidUri, LoadFailed
 
@@ -33,6 +40,7 @@ _REFUSED: tuple[tuple[str, tuple[str, ...]], ...] = (
 )  # fmt: skip
 _NETWORKS = tuple((kind, ipaddress.ip_network(block)) for kind, blocks in _REFUSED for block in blocks)
 _GLOBAL_V6 = ipaddress.ip_network("2000::/3")
+_FIRST_TRIES_S = 5.0  # how long an address may take to answer when the name has another one
 
 
 def why_refused(address: str) -> str:
@@ -90,3 +98,39 @@ class AddressGuard:
                         f"If it is meant to be reached, allow it with --allow-host {host}.",
                     )
         return found
+
+
+class GuardedBackend(httpcore.AsyncNetworkBackend):
+    """Connects to vetted addresses only: a name is resolved once, and exactly what was vetted is dialled."""
+
+    def __init__(self, guard: AddressGuard) -> None:
+        self._guard = guard
+        self._dialler = httpcore.AnyIOBackend()
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """A connection to the first address of the host that answers."""
+        found = await anyio.to_thread.run_sync(self._guard.addresses, host, port, abandon_on_cancel=True)
+        for address in found[:-1]:
+            try:
+                first = _FIRST_TRIES_S if timeout is None else min(timeout, _FIRST_TRIES_S)
+                return await self._dialler.connect_tcp(address, port, first, local_address, socket_options)
+            except (httpcore.ConnectError, httpcore.ConnectTimeout):
+                continue
+        return await self._dialler.connect_tcp(found[-1], port, timeout, local_address, socket_options)
+
+    async def connect_unix_socket(
+        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
+    ) -> httpcore.AsyncNetworkStream:
+        """Fails: no URL names a socket file."""
+        raise httpcore.UnsupportedProtocol("no socket files")
+
+    async def sleep(self, seconds: float) -> None:
+        """Waits."""
+        await anyio.sleep(seconds)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import base64
 import codecs
 import ssl
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 
 import anyio
@@ -15,24 +17,16 @@ import httpx
 
 from refdesk import __version__
 from refdesk.errors import InvalidUri, LoadFailed, TooLarge
-from refdesk.sources.addresses import AddressGuard, Resolve, resolve_by_system
-from refdesk.sources.dial import GuardedBackend
-from refdesk.sources.inflate import ACCEPTED, Inflater
+from refdesk.sources.addresses import AddressGuard, GuardedBackend, Resolve, resolve_by_system
 from refdesk.sources.sniff import why_binary
+
+WantsType = Callable[[str], bool]  # whether the body of this media type is to be read
 
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _MAX_REDIRECTS = 10
-_KEPT_HEADERS = (
-    "content-type",
-    "etag",
-    "last-modified",
-    "date",
-    "retry-after",
-    "content-language",
-    "link",
-    "x-robots-tag",
-)
-_UNTYPED = ("", "application/octet-stream", "binary/octet-stream")
+_DRAINED_BYTES = 65_536  # read of a body that nobody wants, so that its connection can be used again
+_ACCEPT = "text/html, application/xhtml+xml, text/markdown, text/plain, application/json;q=0.9, */*;q=0.5"
+UNTYPED = ("", "application/octet-stream", "binary/octet-stream")
 _READABLE = frozenset(
     {
         "application/json", "application/xml", "application/xhtml+xml", "application/javascript", "application/yaml",
@@ -47,19 +41,39 @@ _READABLE = frozenset(
 class Fetched:
     """What a URL answered, decompressed."""
 
-    url: str  # where the last redirect led, without credentials
+    url: str  # where the last redirect that was followed led, without credentials
     status: int
-    data: bytes
+    data: bytes = b""
     content_type: str = ""  # the declared media type, lower case, without parameters
-    charset: str = ""  # the declared one, "" when there is none or nobody knows it
-    etag: str = ""
-    last_modified: str = ""
-    not_modified: bool = False
-    headers: Mapping[str, str] = field(default_factory=dict)  # those worth keeping, by lower-case name
+    charset: str = ""  # the declared charset, "" when there is none or it is unknown
+    location: str = ""  # the absolute URL of a redirect that was not followed
+    unread: str = ""  # why the body of a successful answer was not read
+    is_too_large: bool = False  # it was not read because of its size
+    headers: Mapping[str, str] = field(default_factory=dict)  # by lower-case name
+
+    @property
+    def etag(self) -> str:
+        return self.headers.get("etag", "")
+
+    @property
+    def last_modified(self) -> str:
+        return self.headers.get("last-modified", "")
+
+    @property
+    def not_modified(self) -> bool:
+        return self.status == 304
+
+    @property
+    def is_html(self) -> bool:
+        """Whether it is declared as HTML or, where no type is declared, starts like HTML."""
+        if self.content_type in ("text/html", "application/xhtml+xml"):
+            return True
+        start = self.data[:200].lstrip().lower()
+        return self.content_type in UNTYPED and start.startswith((b"<!doctype html", b"<html"))
 
 
 class WebClient:
-    """Fetches many URLs over connections that are kept; several at once may share it."""
+    """Fetches URLs by HTTP/1.1 or 2 over kept connections, from vetted addresses only; tasks may share it."""
 
     def __init__(
         self,
@@ -69,16 +83,14 @@ class WebClient:
         timeout_s: float,
         resolve: Resolve = resolve_by_system,
         ssl_context: ssl.SSLContext | None = None,
-        http2: bool = False,
-        user_agent: str = f"refdesk/{__version__}",
     ) -> None:
         self.guard = AddressGuard(allow_hosts, resolve)
-        self._max_bytes = max_bytes
+        self.max_bytes = max_bytes
         self._timeout_s = timeout_s
-        self._user_agent = user_agent
+        # httpcore itself rather than httpx: only there may a program say how connections are made.
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=ssl_context or trusted_roots(),
-            http2=http2,
+            http2=True,
             keepalive_expiry=30.0,
             network_backend=GuardedBackend(self.guard),
         )
@@ -94,79 +106,113 @@ class WebClient:
 
     async def get(self, url: str, *, etag: str = "", last_modified: str = "") -> Fetched:
         """The answer behind all redirects; an unchanged page, asked for by etag or date, comes without data."""
-        conditions = {"If-None-Match": etag, "If-Modified-Since": last_modified}
         target = self.checked(url)
+        with self._explained(target):
+            for _ in range(_MAX_REDIRECTS + 1):
+                answer = await self._request(target, _conditions(etag, last_modified), _is_readable)
+                if not answer.location:
+                    return self._successful(target, answer)
+                target = self.checked(answer.location)
+        raise LoadFailed(f"{told(self.checked(url))} redirects more than {_MAX_REDIRECTS} times.")
+
+    async def ask(
+        self, url: str, *, etag: str = "", last_modified: str = "", wants: WantsType | None = None
+    ) -> Fetched:
+        """The answer of this URL alone, whatever its status; without `wants` a body of any type is read."""
+        target = self.checked(url)
+        with self._explained(target):
+            return await self._request(target, _conditions(etag, last_modified), wants)
+
+    def checked(self, url: str, came_from: httpx.URL | None = None) -> httpx.URL:
+        """The URL, when its form is one that may be fetched; its address is vetted when it is dialled."""
+        try:
+            target = httpx.URL(url) if came_from is None else came_from.join(url)
+        except (httpx.InvalidURL, ValueError) as error:
+            raise InvalidUri(f"The URL can't be read: {error}.", _EXAMPLE) from error
+        if target.scheme not in ("http", "https"):
+            raise InvalidUri(f"{target.scheme or 'Nothing'}: is not fetched; only https: and http: are.", _EXAMPLE)
+        port = target.port or (443 if target.scheme == "https" else 80)
+        if not target.host or "%" in target.host or not 0 < port < 65536:  # of "exa mple.com", exa%20mple.com
+            raise InvalidUri(f"{told(target)} names no host or no port that exists.", _EXAMPLE)
+        allowed = self.guard.is_allowed(target.raw_host.decode("ascii"), port)
+        if target.userinfo and not allowed:
+            raise InvalidUri(f"{told(target)} was given with a name or password.", "Leave them out.")
+        if came_from is not None and came_from.scheme == "https" and target.scheme == "http" and not allowed:
+            raise InvalidUri(f"{told(came_from)} redirects from https to plain http: {told(target)}.")
+        return target.copy_with(fragment=None)
+
+    @contextmanager
+    def _explained(self, target: httpx.URL) -> Iterator[None]:
+        """Limits the time, and turns failures of the network into LoadFailed."""
         try:
             with anyio.fail_after(self._timeout_s):
-                for _ in range(_MAX_REDIRECTS + 1):
-                    answer = await self._request(target, {key: value for key, value in conditions.items() if value})
-                    if isinstance(answer, Fetched):
-                        return answer
-                    target = self.checked(answer, came_from=target)
+                yield
         except TimeoutError as error:
             raise LoadFailed(f"{told(target)} did not answer within {self._timeout_s:g} s.", _LATER) from error
         except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
             raise LoadFailed(f"{told(target)} can't be reached: {error or type(error).__name__}.", _LATER) from error
-        raise LoadFailed(f"{told(self.checked(url))} redirects more than {_MAX_REDIRECTS} times.")
 
-    def checked(self, url: str, came_from: httpx.URL | None = None) -> httpx.URL:
-        """The URL, when its form is one that may be fetched; its address is vetted when it is dialled."""
-        return checked(self.guard, url, came_from)
-
-    async def _request(self, target: httpx.URL, conditions: Mapping[str, str]) -> Fetched | str:
-        """The answer of one URL, or where it redirects to."""
+    async def _request(self, target: httpx.URL, conditions: Mapping[str, str], wants: WantsType | None) -> Fetched:
         url = httpcore.URL(scheme=target.raw_scheme, host=target.raw_host, port=target.port, target=target.raw_path)
-        headers = {
+        sent = {
             "Host": target.netloc.decode("ascii"),
-            "User-Agent": self._user_agent,
-            "Accept": "text/html, text/markdown, text/plain, application/json;q=0.9, */*;q=0.5",
-            "Accept-Encoding": ACCEPTED,
+            "User-Agent": f"refdesk/{__version__}",
+            "Accept": _ACCEPT,
+            "Accept-Encoding": "gzip, deflate",
             **_authorization(target),
             **conditions,
         }
-        pairs = [(key.encode("ascii"), value.encode("latin-1", "replace")) for key, value in headers.items()]
+        pairs = [(key.encode("ascii"), value.encode("latin-1", "replace")) for key, value in sent.items()]
         async with self._pool.stream("GET", url, headers=pairs) as response:
-            got = httpx.Headers(response.headers)
-            if response.status in _REDIRECTS and "location" in got:
-                return got["location"]
-            return await self._answer(target, response, got)
+            headers = dict(httpx.Headers(response.headers).items())
+            location = headers.get("location", "") if response.status in _REDIRECTS else ""
+            media_type, charset = _declared(headers.get("content-type", ""))
+            answer = Fetched(
+                url=shown(target),
+                status=response.status,
+                content_type=media_type,
+                charset=charset,
+                location=str(self.checked(location, came_from=target)) if location else "",
+                headers=headers,
+            )
+            if not 200 <= response.status < 300:
+                await _drain(response)
+                return answer
+            return await self._with_body(answer, response, wants)
 
-    async def _answer(self, target: httpx.URL, response: httpcore.Response, got: httpx.Headers) -> Fetched:
-        if response.status >= 300 and response.status != 304:
-            raise LoadFailed(f"{told(target)} answered with status {response.status}.", "Check the address.")
-        media_type, charset = _declared(got.get("content-type", ""))
-        not_modified = response.status == 304
-        data = b"" if not_modified else await self._body(target, response, got, media_type)
-        return Fetched(
-            url=shown(target),
-            status=response.status,
-            data=data,
-            content_type=media_type,
-            charset=charset,
-            etag=got.get("etag", ""),
-            last_modified=got.get("last-modified", ""),
-            not_modified=not_modified,
-            headers={key: got[key] for key in _KEPT_HEADERS if key in got},
-        )
-
-    async def _body(self, target: httpx.URL, response: httpcore.Response, got: httpx.Headers, media_type: str) -> bytes:
-        if not _is_readable(media_type):
-            raise LoadFailed(f"{told(target)} is {media_type}, which can't be read here.")
-        length = got.get("content-length", "")
-        if length.isdecimal() and int(length) > self._max_bytes:
-            raise self._too_large(target)
-        inflater = Inflater(got.get("content-encoding", "").strip().lower(), self._max_bytes)
+    async def _with_body(self, answer: Fetched, response: httpcore.Response, wants: WantsType | None) -> Fetched:
+        """The answer with its body, or with why that was not read."""
+        if wants is not None and not wants(answer.content_type):
+            return replace(answer, unread=f"not a text: {answer.content_type}")
+        too_large = replace(answer, unread=f"larger than {self.max_bytes} bytes", is_too_large=True)
+        length = answer.headers.get("content-length", "")
+        if length.isdecimal() and int(length) > self.max_bytes:
+            return too_large
+        inflater = Inflater(answer.headers.get("content-encoding", "").strip().lower(), self.max_bytes)
         async for piece in response.aiter_stream():
             inflater.feed(piece)
             if inflater.is_too_large:
-                raise self._too_large(target)
+                return too_large
         data = inflater.finish()
-        if media_type in _UNTYPED and (reason := why_binary(target.path, data)):
-            raise LoadFailed(f"{told(target)} can't be read here: {reason}.")
-        return data
+        if wants is not None and answer.content_type in UNTYPED:
+            path = httpx.URL(answer.url).path
+            if reason := why_binary(path, data):
+                return replace(answer, unread=reason)
+        return replace(answer, data=data)
 
-    def _too_large(self, target: httpx.URL) -> TooLarge:
-        return TooLarge(f"{told(target)} has more than the {self._max_bytes} bytes allowed.", "Raise max_fetch_bytes.")
+    def _successful(self, target: httpx.URL, answer: Fetched) -> Fetched:
+        """The answer, when it is one that can be read."""
+        if answer.status >= 300 and not answer.not_modified:
+            raise LoadFailed(f"{told(target)} answered with status {answer.status}.", "Check the address.")
+        if answer.is_too_large:
+            raise TooLarge(
+                f"{told(target)} has more than the {self.max_bytes} bytes allowed.", "Raise max_fetch_bytes."
+            )
+        if answer.unread and not _is_readable(answer.content_type):
+            raise LoadFailed(f"{told(target)} is {answer.content_type}, which can't be read here.")
+        if answer.unread:
+            raise LoadFailed(f"{told(target)} can't be read here: {answer.unread}.")
+        return answer
 
 
 def fetch(
@@ -191,24 +237,6 @@ def fetch(
     return anyio.run(ask)
 
 
-def checked(guard: AddressGuard, url: str, came_from: httpx.URL | None = None) -> httpx.URL:
-    """The URL, when its form is one that may be fetched; its address is vetted when it is dialled."""
-    try:
-        target = httpx.URL(url) if came_from is None else came_from.join(url)
-    except (httpx.InvalidURL, ValueError) as error:
-        raise InvalidUri(f"The URL can't be read: {error}.", _EXAMPLE) from error
-    if target.scheme not in ("http", "https"):
-        raise InvalidUri(f"{target.scheme or 'Nothing'}: is not fetched; only https: and http: are.", _EXAMPLE)
-    if not target.host or "%" in target.host or not 0 < _port(target) < 65536:  # of "exa mple.com", exa%20mple.com
-        raise InvalidUri(f"{told(target)} names no host or no port that exists.", _EXAMPLE)
-    allowed = guard.is_allowed(_host(target), _port(target))
-    if target.userinfo and not allowed:
-        raise InvalidUri(f"{told(target)} was given with a name or password.", "Leave them out.")
-    if came_from is not None and came_from.scheme == "https" and target.scheme == "http" and not allowed:
-        raise InvalidUri(f"{told(came_from)} redirects from https to plain http: {told(target)}.")
-    return target.copy_with(fragment=None)
-
-
 def trusted_roots() -> ssl.SSLContext:
     """Certificates are checked against the system's roots and those that come with certifi."""
     import certifi
@@ -228,12 +256,66 @@ def told(url: httpx.URL) -> str:
     return shown(url.copy_with(query=None)) + ("?…" if url.query else "")
 
 
-def _host(url: httpx.URL) -> str:
-    return url.raw_host.decode("ascii")
+class Inflater:
+    """The bytes behind a Content-Encoding, inflated piece by piece: at most one more than `limit`."""
+
+    def __init__(self, encoding: str, limit: int) -> None:
+        self._plain = encoding in ("", "identity")
+        if not self._plain and encoding not in ("gzip", "x-gzip", "deflate"):
+            raise LoadFailed(f"The server answers in the encoding {encoding!r}, which was not asked for.")
+        self._encoding = encoding
+        self._limit = limit
+        self._stream = zlib.decompressobj(_GZIP_OR_ZLIB)
+        self._begun = False
+        self.data = bytearray()
+
+    @property
+    def is_too_large(self) -> bool:
+        """Whether more than the limit came out."""
+        return len(self.data) > self._limit
+
+    def feed(self, piece: bytes) -> None:
+        """Takes the next bytes that were received."""
+        if self._plain:
+            self.data += piece[: self._limit + 1 - len(self.data)]
+            return
+        try:
+            self._inflate(piece)
+        except zlib.error as error:
+            raise LoadFailed(f"The server's {self._encoding} answer is broken: {error}.") from error
+
+    def finish(self) -> bytes:
+        """All that came; LoadFailed when the compressed stream stops before its end."""
+        if not self._plain and self._begun and not self._stream.eof:
+            raise LoadFailed(f"The server's {self._encoding} answer ends too early.")
+        return bytes(self.data)
+
+    def _inflate(self, piece: bytes) -> None:
+        if not self._begun and piece:
+            self._begun = True
+            if self._encoding == "deflate" and piece[0] & 0x0F != 8:  # no zlib header: some servers send it bare
+                self._stream = zlib.decompressobj(-zlib.MAX_WBITS)
+        while piece and not self.is_too_large:
+            if self._stream.eof:  # a gzip file may have several members; what else follows is padding
+                if piece[:2] != b"\x1f\x8b":
+                    return
+                self._stream = zlib.decompressobj(_GZIP_OR_ZLIB)
+            self.data += self._stream.decompress(piece, min(_INFLATED_AT_ONCE, self._limit + 1 - len(self.data)))
+            piece = self._stream.unused_data if self._stream.eof else self._stream.unconsumed_tail
 
 
-def _port(url: httpx.URL) -> int:
-    return url.port or (443 if url.scheme == "https" else 80)
+async def _drain(response: httpcore.Response) -> None:
+    drained = 0
+    async for piece in response.aiter_stream():
+        drained += len(piece)
+        if drained > _DRAINED_BYTES:
+            return
+
+
+def _conditions(etag: str, last_modified: str) -> dict[str, str]:
+    """The headers that ask for a page only if it has changed."""
+    given = {"If-None-Match": etag, "If-Modified-Since": last_modified}
+    return {key: value for key, value in given.items() if value and value.isprintable()}
 
 
 def _authorization(url: httpx.URL) -> dict[str, str]:
@@ -256,7 +338,7 @@ def _declared(content_type: str) -> tuple[str, str]:
 
 def _is_readable(media_type: str) -> bool:
     return (
-        media_type in _UNTYPED
+        media_type in UNTYPED
         or media_type.startswith("text/")
         or media_type in _READABLE
         or media_type.endswith(("+json", "+xml", "+yaml"))
@@ -265,3 +347,5 @@ def _is_readable(media_type: str) -> bool:
 
 _LATER = "Try again later."
 _EXAMPLE = "Write it as https://host/path."
+_INFLATED_AT_ONCE = 65_536
+_GZIP_OR_ZLIB = zlib.MAX_WBITS | 32  # zlib finds out which header there is

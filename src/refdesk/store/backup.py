@@ -38,7 +38,7 @@ _COUNTED = {
     CRAWL_FILE: ("pages",),
 }
 _AS_THEY_ARE = (MARK_FILE, METADATA_FILE, "refdesk.toml")
-_BODIES = "crawl-*.bodies"
+# Older backups may hold crawl-*.bodies files: a crawl drops them and asks for their pages again.
 _NAME = re.compile(r"(?:record|skills|crawl)\.db|library\.json|metadata\.json|refdesk\.toml|crawl-[\w-]{1,80}\.bodies")
 _PARTIAL = ".partial"
 _LOCK = "lock"
@@ -95,8 +95,8 @@ def _copy(folder: Path, record: Record, gate: Gate, copy: Path) -> Manifest:
         with gate.held() if CRAWL_FILE in names and not record.read_only else contextlib.nullcontext():
             held = {name: stack.enter_context(_held_still(folder / name, record)) for name in names}
         # First what says that this is a library: one whose record is not whole yet is refused, not taken for empty.
-        for file in (*(folder / name for name in _AS_THEY_ARE), *folder.glob(_BODIES)):
-            with contextlib.suppress(FileNotFoundError):  # bodies that were done with meanwhile
+        for file in (folder / name for name in _AS_THEY_ARE):
+            with contextlib.suppress(FileNotFoundError):
                 _copy_file(file, copy / file.name)
         for name, db in held.items():
             with explained(folder / name):

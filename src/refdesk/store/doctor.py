@@ -158,7 +158,7 @@ def _look_at_playbooks(db: sqlite3.Connection) -> str:
 
 def _look_at_crawls(db: sqlite3.Connection) -> str:
     crawls, pages = (db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("crawls", "pages"))  # noqa: S608
-    db.execute("SELECT count(*) FROM bodies WHERE at + size >= 0").fetchone()
+    db.execute("SELECT sum(length(data)) FROM bodies").fetchone()
     return f"{pages} pages of {crawls} sites"
 
 

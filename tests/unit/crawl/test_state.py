@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 
 from refdesk.crawl.frontier import Frontier
-from refdesk.crawl.known import Body, Entry, digest_of
 from refdesk.crawl.options import Scope, crawl_options
-from refdesk.crawl.rules import Robots
-from refdesk.crawl.state import CrawlState
+from refdesk.crawl.robots import Robots
+from refdesk.crawl.state import Body, CrawlState, Entry, digest_of
 
 ROOT = "https://e.org/"
 Open = Callable[[], CrawlState]
@@ -86,12 +85,12 @@ def test_a_round_goes_on_where_it_stopped(opened: Open) -> None:
     assert {one.url: one.etag for one in fresh.queued()}[ROOT + "a"] == '"tag"'
 
 
-def test_an_answer_that_was_not_looked_at_is_not_lost(opened: Open) -> None:
+def test_an_answer_that_was_not_read_is_not_lost(opened: Open) -> None:
     state = opened()
     state.begin(ROOT)
     frontier(state).found([ROOT + "a"], 3)
     headers = {"x-robots-tag": "noindex", "server": "x"}
-    state.hold(body("a", b"<p>x</p>"), "answered", headers, Entry(ROOT + "a", 3))
+    state.hold(body("a", b"<p>x</p>"), "answered", headers)
     again = opened()
     assert again.begin(ROOT) is True
     assert names(frontier(again)) == []
@@ -161,6 +160,32 @@ def test_a_file_of_the_first_format_is_read(tmp_path: Path) -> None:
     again.close()
 
 
+def test_pages_whose_bodies_were_in_a_file_are_asked_for_again(tmp_path: Path) -> None:
+    """The third format kept bodies in a file beside the tables; what the site said of them must not hide a change."""
+    file = tmp_path / "crawl.db"
+    state = CrawlState(file, "01ABC")
+    state.begin(ROOT)
+    frontier(state).found([ROOT + name for name in ("a", "b", "c")], 1)
+    state.hold(body("a"), "fetched", {"etag": "new"})
+    state.hold(body("b"), "fetched", {})
+    state.release([(ROOT + "c", "stored", "")])
+    state.close()
+    with closing(sqlite3.connect(file)) as db:
+        db.executescript(
+            "ALTER TABLE bodies ADD COLUMN at INTEGER NOT NULL DEFAULT -1;"
+            " ALTER TABLE bodies ADD COLUMN size INTEGER NOT NULL DEFAULT 0;"
+            " UPDATE bodies SET data = x'', at = 40, size = 1 WHERE url LIKE '%/a'; PRAGMA user_version = 3"
+        )
+    (tmp_path / "crawl-01ABC.bodies").write_bytes(b"x" * 41)
+    again = CrawlState(file, "01ABC")
+    assert again.begin(ROOT) is True
+    assert [(one.url, one.etag) for one in again.queued()] == [(ROOT + "a", "")]
+    assert [one.url for one in again.bodies("fetched", 5)] == [ROOT + "b"]
+    assert again.counts() == {"queued": 1, "fetched": 1, "stored": 1}
+    assert not list(tmp_path.glob("*.bodies"))
+    again.close()
+
+
 def test_a_finished_crawl_leaves_a_small_file(tmp_path: Path, opened: Open) -> None:
     state = opened()
     state.begin(ROOT)
@@ -178,6 +203,5 @@ def test_bodies_come_by_size(opened: Open) -> None:
     frontier(state).found([ROOT + str(number) for number in range(4)], 1)
     for number in range(4):
         state.hold(body(str(number), b"x" * 10), "fetched", {})
-    assert state.waiting_bytes("fetched") == 40 and state.waiting_bytes("alias") == 0
     assert [len(state.bodies("fetched", 10, most)) for most in (0, 9, 10, 25, 40)] == [1, 1, 1, 2, 4]
     assert len(state.bodies("fetched", 3)) == 3

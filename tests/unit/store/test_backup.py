@@ -18,8 +18,7 @@ import pytest
 import zstandard
 
 from refdesk.app import open_desk, restore
-from refdesk.crawl.known import Body, Entry, digest_of
-from refdesk.crawl.state import CrawlState
+from refdesk.crawl.state import Body, CrawlState, Entry, digest_of
 from refdesk.errors import InvalidInput, LibraryDamaged, NotFound, RefdeskError
 from refdesk.settings import Settings
 from refdesk.skills.model import Skill, SkillUpdate

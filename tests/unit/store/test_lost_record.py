@@ -12,9 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from refdesk.crawl.known import Body
-from refdesk.crawl.spool import Spool
-from refdesk.crawl.state import CrawlState
+from refdesk.crawl.state import Body, CrawlState
 from refdesk.errors import LibraryDamaged, SettingsError
 from refdesk.settings import load
 from refdesk.store.folder import CRAWL_FILE, MARK_FILE, RECORD_FILE, SKILLS_FILE
@@ -168,7 +166,6 @@ def test_only_the_owner_may_read_a_library(tmp_path: Path) -> None:
         state = CrawlState(folder / CRAWL_FILE, "SITE")
         state.begin("https://example.org/")
         state.hold(Body("https://example.org/", "", "", b"body", "text/html", "utf-8", ""), "fetched", {})
-        state.flush()
         skills = SqliteSkillStore(folder / SKILLS_FILE)
         asyncio.run(skills.list_skills())
         store = LocalStore(folder)
@@ -183,7 +180,7 @@ def test_only_the_owner_may_read_a_library(tmp_path: Path) -> None:
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_a_full_durability_syncs_every_commit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_durability_syncs_every_commit(tmp_path: Path) -> None:
     import asyncio
 
     assert load({"durability": "full"}, {}, tmp_path).durability == "full"
@@ -204,10 +201,3 @@ def test_a_full_durability_syncs_every_commit(tmp_path: Path, monkeypatch: pytes
         state = CrawlState(folder / CRAWL_FILE, "SITE", durability)  # type: ignore[arg-type]
         assert state._rows("PRAGMA synchronous") == [(level,)]
         state.close()
-    synced: list[int] = []
-    monkeypatch.setattr(os, "fsync", synced.append)
-    for is_synced in (False, True):
-        spool = Spool(tmp_path / "bodies", is_synced=is_synced)
-        spool.append({"url": "u"}, b"body")
-        spool.close()
-        assert len(synced) == is_synced

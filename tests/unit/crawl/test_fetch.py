@@ -7,7 +7,8 @@ from email.utils import format_datetime
 
 import anyio
 
-from refdesk.crawl.pace import Pace, backoff, retry_after
+from refdesk.crawl.fetch import Pace
+from refdesk.retry import backoff, retry_after
 
 
 class Clock:

@@ -1,4 +1,4 @@
-"""One request: address rules, statuses, and HTTP/2 where the server speaks it."""
+"""One request as a crawl makes it: every status is told, redirects are not followed, and HTTP/2 is spoken."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import datetime
 import socket
 import ssl
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
@@ -16,9 +16,9 @@ import h2.connection
 import h2.events
 import pytest
 
-from refdesk.crawl.client import Answer, SiteClient
-from refdesk.crawl.wire import Order, Wire
-from refdesk.errors import InvalidUri, LoadFailed, RefdeskError
+from refdesk.crawl.fetch import is_page_type
+from refdesk.errors import InvalidUri, LoadFailed
+from refdesk.sources.web import Fetched, WebClient
 from tests.e2e.docsite.server import Reply, Site, page
 
 
@@ -28,10 +28,10 @@ def site() -> Iterator[Site]:
         yield served
 
 
-def ask(url: str, *, allow: str = "127.0.0.1", max_bytes: int = 10_000, any_type: bool = False) -> Answer:
-    async def once() -> Answer:
-        async with SiteClient(allow_hosts=(allow,), max_bytes=max_bytes, timeout_s=5) as client:
-            return await client.ask(url, any_type=any_type)
+def ask(url: str, *, allow: str = "127.0.0.1", max_bytes: int = 10_000, any_type: bool = False) -> Fetched:
+    async def once() -> Fetched:
+        async with WebClient(allow_hosts=(allow,), max_bytes=max_bytes, timeout_s=5) as client:
+            return await client.ask(url, wants=None if any_type else is_page_type)
 
     return anyio.run(once)
 
@@ -74,26 +74,6 @@ def test_what_is_not_read(site: Site) -> None:
     assert ask(site.url("/image"), any_type=True).data == b"\x89PNG"
 
 
-def test_a_prepared_request_is_sent_or_left(site: Site) -> None:
-    site.routes |= {"/a": page("A", "a"), "/b": page("B", "b"), "/c": page("C", "c")}
-
-    async def three() -> list[int]:
-        async with SiteClient(allow_hosts=("127.0.0.1",), max_bytes=10_000, timeout_s=5) as client:
-            assert client.prepare(site.url("/a")) is None  # nobody looked at the site's address yet
-            await client.ask(site.url("/a"))
-            left, sent = client.prepare(site.url("/b")), client.prepare(site.url("/c"))
-            assert left is not None and sent is not None
-            assert client.prepare("http://metadata.google.internal/") is None
-            client.leave(left)
-            asked = client.send(sent)
-            assert asked is not None and client.send(left._replace(until=0.0)) is None
-            answer = await asked
-            assert isinstance(answer, Answer) and b"c" in answer.data
-            return [site.asked[path] for path in ("/a", "/b", "/c")]
-
-    assert anyio.run(three) == [1, 0, 1]
-
-
 def test_a_server_that_hangs_up(site: Site) -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
@@ -102,39 +82,12 @@ def test_a_server_that_hangs_up(site: Site) -> None:
         ask(f"http://127.0.0.1:{port}/")
 
 
-def test_a_socket_is_opened_for_vetted_addresses_only(site: Site) -> None:
-    """Whatever libcurl makes of a name, it gets no socket for an address that nobody looked at."""
-
-    class Reading:
-        def head(self, status: int, headers: Mapping[str, str]) -> None:
-            raise AssertionError("nothing may be asked")
-
-        def piece(self, data: bytes) -> bool:
-            raise AssertionError("nothing may be asked")
-
-        def answer(self, failure: RefdeskError | None) -> RefdeskError | None:
-            return failure
-
-    async def once() -> RefdeskError | None:
-        wire = Wire(timeout_s=5, user_agent="test")
-        wire.open()
-        port = int(site.address.rpartition(":")[2])
-        order = Order(site.root, [], "docs.test", port, ("203.0.113.5",), Reading())
-        failure: RefdeskError | None = await wire.send(wire.prepare(order))
-        wire.close()
-        return failure
-
-    refused = anyio.run(once)
-    assert isinstance(refused, InvalidUri) and "127.0.0.1" in str(refused)
-    assert site.connections == 0
-
-
 def test_a_name_is_asked_at_the_addresses_it_was_vetted_with(site: Site) -> None:
     site.routes["/"] = page("Start", "here")
     port = site.address.rpartition(":")[2]
 
-    async def once(address: str, allow: str) -> Answer:
-        client = SiteClient(
+    async def once(address: str, allow: str) -> Fetched:
+        client = WebClient(
             allow_hosts=(allow,), max_bytes=1000, timeout_s=5, resolve=lambda host, port: ["127.0.0.1", address]
         )
         async with client:
@@ -153,23 +106,12 @@ def test_proxies_of_the_environment_are_not_used(site: Site, monkeypatch: pytest
     assert ask(site.url("/")).status == 200
 
 
-def test_a_loop_that_cannot_watch_sockets_looks_again_and_again(site: Site) -> None:
-    site.routes |= {f"/{number}": page(str(number), "x" * 5000) for number in range(5)}
-
-    async def several() -> list[int]:
-        async with SiteClient(allow_hosts=("127.0.0.1",), max_bytes=10_000, timeout_s=5, watch=False) as client:
-            asked = [client.begin(site.url(f"/{number}")) for number in range(5)]
-            return [len(answer.data) if isinstance(answer := await one, Answer) else 0 for one in asked]
-
-    assert all(size > 5000 for size in anyio.run(several))
-
-
 def test_a_request_that_is_given_up_leaves_nothing_behind(site: Site) -> None:
     go_on = threading.Event()
     site.routes |= {"/slow": lambda: page("Slow", "x") if go_on.wait(10) else Reply(b""), "/": page("Start", "here")}
 
     async def impatient() -> int:
-        async with SiteClient(allow_hosts=("127.0.0.1",), max_bytes=10_000, timeout_s=20) as client:
+        async with WebClient(allow_hosts=("127.0.0.1",), max_bytes=10_000, timeout_s=20) as client:
             with anyio.move_on_after(0.2):
                 await client.ask(site.url("/slow"))
             status = (await client.ask(site.url("/"))).status
@@ -210,7 +152,7 @@ def certificate(folder: Path) -> tuple[Path, Path]:
 
 
 def serve_h2(listener: socket.socket, context: ssl.SSLContext, seen: list[str]) -> None:
-    """Answers every request of one connection in HTTP/2."""
+    """Fetcheds every request of one connection in HTTP/2."""
     plain, _ = listener.accept()
     with context.wrap_socket(plain, server_side=True) as wire:
         seen.append(wire.selected_alpn_protocol() or "")
@@ -240,8 +182,8 @@ def test_certificates_are_checked(tmp_path: Path) -> None:
         server = threading.Thread(target=refuse, args=(listener,), daemon=True)
         server.start()
 
-        async def once() -> Answer:
-            client = SiteClient(
+        async def once() -> Fetched:
+            client = WebClient(
                 allow_hosts=("localhost",), max_bytes=1000, timeout_s=10, resolve=lambda host, port: ["127.0.0.1"]
             )
             async with client:
@@ -264,11 +206,11 @@ def test_http_2_over_one_connection(tmp_path: Path) -> None:
         root = f"https://localhost:{listener.getsockname()[1]}/"
 
         async def several() -> list[bytes]:
-            client = SiteClient(
+            client = WebClient(
                 allow_hosts=("localhost",),
                 max_bytes=1000,
                 timeout_s=10,
-                cafile=str(cert),
+                ssl_context=ssl.create_default_context(cafile=str(cert)),
                 resolve=lambda host, port: ["127.0.0.1"],
             )
             async with client:

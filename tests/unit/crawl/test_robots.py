@@ -8,7 +8,8 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refdesk.crawl.rules import Robots, links_in_markdown, read_sitemap
+from refdesk.crawl.page import links_in_markdown
+from refdesk.crawl.robots import Robots, read_sitemap
 
 ROOT = "https://e.org/"
 

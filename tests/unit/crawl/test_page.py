@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import anyio
 import pytest
 
-from refdesk.crawl.client import Answer
-from refdesk.crawl.judge import judge
-from refdesk.crawl.look import look
 from refdesk.crawl.options import Scope, crawl_options
+from refdesk.crawl.page import Outcome, PageReader, facts_in, outcome_of_answer, outcome_of_page
+from refdesk.sources.web import Fetched
 
 URL = "https://e.org/docs/page.html"
 SCOPE = Scope.of(crawl_options("https://e.org/docs/"))
@@ -18,22 +18,28 @@ def html(body: str, head: str = "") -> str:
     return f"<html><head>{head}</head><body>{body}</body></html>"
 
 
-def answer(body: str = "", status: int = 200, content_type: str = "text/html", **headers: str) -> Answer:
+def answer(body: str = "", status: int = 200, content_type: str = "text/html", **headers: str) -> Fetched:
     named = {key.replace("_", "-"): value for key, value in headers.items()}
-    return Answer(url=URL, status=status, data=body.encode(), content_type=content_type, headers=named)
+    return Fetched(url=URL, status=status, data=body.encode(), content_type=content_type, headers=named)
+
+
+def judged(answer: Fetched, hops: int = 0) -> Outcome:
+    """What becomes of a page, read by a worker process as a crawl reads it."""
+    outcome = outcome_of_answer(URL, answer, SCOPE, hops)
+    return outcome or outcome_of_page(URL, anyio.run(PageReader(1).read, answer), SCOPE, hops)
 
 
 def test_links_are_absolute_and_each_once() -> None:
     body = "<a href='a.html'>1</a><a href='/b#x'>2</a><a href='#y'>3</a><a>4</a><area href='a.html#z'><a href=''>5</a>"
-    assert look(html(body), URL, {}).links == ("https://e.org/docs/a.html", "https://e.org/b")
-    based = look(html(body, "<base href='/other/'>"), URL, {}).links
+    assert facts_in(html(body), URL, {}).links == ("https://e.org/docs/a.html", "https://e.org/b")
+    based = facts_in(html(body, "<base href='/other/'>"), URL, {}).links
     assert based[0] == "https://e.org/other/a.html"
 
 
 def test_canonical_links_in_the_page_and_in_its_header() -> None:
-    assert look(html("", "<link rel='canonical' href='/c?utm_source=1'>"), URL, {}).canonical == "https://e.org/c"
-    assert look(html(""), URL, {"link": '<https://e.org/h>; rel="canonical"'}).canonical == "https://e.org/h"
-    assert look(html(""), URL, {"link": '<https://e.org/h>; rel="next"'}).canonical == ""
+    assert facts_in(html("", "<link rel='canonical' href='/c?utm_source=1'>"), URL, {}).canonical == "https://e.org/c"
+    assert facts_in(html(""), URL, {"link": '<https://e.org/h>; rel="canonical"'}).canonical == "https://e.org/h"
+    assert facts_in(html(""), URL, {"link": '<https://e.org/h>; rel="next"'}).canonical == ""
 
 
 @pytest.mark.parametrize(
@@ -48,8 +54,8 @@ def test_canonical_links_in_the_page_and_in_its_header() -> None:
     ],
 )
 def test_directives(head: str, headers: dict[str, str], keep: bool, follow: bool) -> None:
-    looked = look(html("<a href='/x'>x</a>", head), URL, headers)
-    assert (looked.may_keep, looked.may_follow, bool(looked.links)) == (keep, follow, follow)
+    facts = facts_in(html("<a href='/x'>x</a>", head), URL, headers)
+    assert (facts.may_keep, bool(facts.links)) == (keep, follow)
 
 
 @pytest.mark.parametrize(
@@ -66,14 +72,14 @@ def test_directives(head: str, headers: dict[str, str], keep: bool, follow: bool
     ],
 )  # fmt: skip
 def test_pages_that_scripts_write(body: str, needs: bool) -> None:
-    assert look(html(body), URL, {}).needs_scripts is needs
+    assert facts_in(html(body), URL, {}).needs_scripts is needs
 
 
-def test_pages_nested_without_end_are_looked_at_soon() -> None:
+def test_pages_nested_without_end_are_read_soon() -> None:
     deep = "<div>" * 200_000 + "<a href='/x#y'>x</a>" + "</div>" * 200_000
-    assert look(deep, URL, {}).links == ("https://e.org/x",)
+    assert facts_in(deep, URL, {}).links == ("https://e.org/x",)
     flat = "<div></div>" * 20_000 + "<a href='/x'>x</a>"
-    assert look(flat, URL, {}).links == ("https://e.org/x",)
+    assert facts_in(flat, URL, {}).links == ("https://e.org/x",)
 
 
 @pytest.mark.parametrize(
@@ -87,24 +93,24 @@ def test_pages_nested_without_end_are_looked_at_soon() -> None:
         (answer(html(f"<p>{WORDS}</p>")), "fetched", ""),
         (answer("# Title", content_type="text/markdown"), "fetched", ""),
         (answer("x", content_type="text/plain", x_robots_tag="noindex"), "skipped", "noindex"),
-        (Answer(url=URL, status=200, unread="not a text: image/png"), "skipped", "image/png"),
-        (Answer(url=URL, status=301, location="https://e.org/new"), "moved", ""),
-        (Answer(url=URL, status=301, location="https://other.org/"), "skipped", "other.org"),
-        (Answer(url=URL, status=301, location=f"{URL}#top"), "failed", "itself"),
+        (Fetched(url=URL, status=200, unread="not a text: image/png"), "skipped", "image/png"),
+        (Fetched(url=URL, status=301, location="https://e.org/new"), "moved", ""),
+        (Fetched(url=URL, status=301, location="https://other.org/"), "skipped", "other.org"),
+        (Fetched(url=URL, status=301, location=f"{URL}#top"), "failed", "itself"),
         (answer(html("", "<meta http-equiv=refresh content='0;url=new.html'>")), "moved", ""),
         (answer(html(f"<p>{WORDS}</p>", "<link rel=canonical href='/c'>")), "alias", ""),
         (answer(html(f"<p>{WORDS}</p>", "<link rel=canonical href='https://other.org/c'>")), "fetched", ""),
         (answer(html(f"<p>{WORDS}</p>", f"<link rel=canonical href='{URL}'>")), "fetched", ""),
     ],
 )
-def test_what_becomes_of_a_page(given: Answer, state: str, said: str) -> None:
-    outcome = judge(URL, given, SCOPE)
+def test_what_becomes_of_a_page(given: Fetched, state: str, said: str) -> None:
+    outcome = judged(given)
     assert outcome.state == state and said in outcome.reason
 
 
 def test_failures_that_may_heal() -> None:
-    assert judge(URL, answer(status=503, retry_after="7"), SCOPE).pause_s == 7
-    assert judge(URL, answer(status=429), SCOPE).passing
-    assert not judge(URL, answer(status=401), SCOPE).passing
-    moved = Answer(url=URL, status=302, location="https://e.org/new")
-    assert judge(URL, moved, SCOPE, hops=10).state == "failed"
+    assert judged(answer(status=503, retry_after="7")).pause_s == 7
+    assert judged(answer(status=429)).is_transient
+    assert not judged(answer(status=401)).is_transient
+    moved = Fetched(url=URL, status=302, location="https://e.org/new")
+    assert judged(moved, hops=10).state == "failed"

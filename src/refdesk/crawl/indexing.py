@@ -1,0 +1,187 @@
+"""How do fetched pages get into the library, and which of them leave it?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from email.utils import parsedate_to_datetime
+
+from refdesk.crawl.report import CrawlReport
+from refdesk.crawl.state import Body, CrawlState, Entry, PageState
+from refdesk.crawl.urls import path_of
+from refdesk.desk import Desk
+from refdesk.model import Batch, Collection, Content
+from refdesk.progress import Progress
+
+_BATCH_PAGES, _BATCH_BYTES = 500, 8_000_000
+_REMOVED_AT_ONCE = 500
+_SAME_TEXT = 0.8  # the share of a page's words that the page it names as its own must have
+_NEW_TEXT = 0.5  # the share of llms-full.txt that no page says, for it to be kept
+_RUN_WORDS = 5
+_WORD = re.compile(r"\w+")
+_PASSED_ON: frozenset[PageState] = frozenset(("moved", "alias", "duplicate"))
+_NO_MORE: frozenset[PageState] = frozenset(("gone", "skipped", "scripts"))
+
+
+class Indexer:
+    """Writes fetched pages into one collection, batch by batch."""
+
+    def __init__(self, desk: Desk, collection: Collection, state: CrawlState, report: CrawlReport) -> None:
+        self._desk = desk
+        self._collection = collection
+        self._state = state
+        self._report = report
+        total = desk.store.count_documents(collection.name)
+        self.indexed = {one.uri for one in desk.store.documents(collection.name, max(1, total), 0)}
+
+    def index_some(self, progress: Progress | None = None) -> int:
+        """Indexes the pages that have waited longest; how many there were.  They wait until they are in the library."""
+        waiting = self._state.bodies("fetched", _BATCH_PAGES, _BATCH_BYTES)
+        if not waiting:
+            return 0
+        contents = [_content(one) for one in waiting]
+        done = self._desk.add(self._collection, contents, progress=progress)
+        errors = {one.path: one.reason for one in (*done.errors, *done.skipped)}
+        results: list[tuple[str, PageState, str]] = []
+        for content in contents:
+            reason = errors.get(content.path)
+            results.append((content.uri, "stored", "") if reason is None else (content.uri, "skipped", reason))
+            (self.indexed.add if reason is None else self.indexed.discard)(content.uri)
+        self._state.release(results)
+        self._report.written += done.written
+        self._report.unchanged += done.unchanged
+        self._report.removed += done.removed
+        self._report.chunks += done.chunks
+        self._report.embedded += done.embedded
+        return len(results)
+
+    def index_all(self) -> None:
+        """Indexes every page that waits."""
+        while self.index_some():
+            pass
+
+    def remove(self, urls: Iterable[str]) -> None:
+        """Takes pages out of the library."""
+        store, name = self._desk.store, self._collection.name
+        found = [store.document_by_uri(url, name) for url in urls]
+        ids = [one.id for one in found if one is not None]
+        for start in range(0, len(ids), _REMOVED_AT_ONCE):
+            store.apply(Batch(collection=name, removes=tuple(ids[start : start + _REMOVED_AT_ONCE])))
+        self._report.removed += len(ids)
+
+    def text_in(self, body: Body) -> str:
+        """The text that the library would keep of a page."""
+        return self._desk.text_in(self._collection, _content(body))
+
+    def text_of(self, url: str) -> str:
+        """The text that the library has for a page, "" for none."""
+        found = self._desk.store.document_by_uri(url, self._collection.name)
+        return self._desk.store.raw(found.id) if found is not None else ""
+
+
+def _content(body: Body) -> Content:
+    try:
+        modified_ns = int(parsedate_to_datetime(body.last_modified).timestamp()) * 1_000_000_000
+    except (ValueError, TypeError, OverflowError):
+        modified_ns = 0
+    return Content(
+        uri=body.url,
+        path=path_of(body.url),
+        data=body.data,
+        content_type=body.content_type,
+        charset=body.charset,
+        modified_ns=modified_ns,
+    )
+
+
+# --- once nothing is left to be fetched ----------------------------------------------------------------
+
+
+def reconcile(state: CrawlState, indexer: Indexer) -> None:
+    """Makes the library hold what the site has: pages that repeat no other after all, and none that are gone."""
+    indexer.index_all()
+    _reconcile_aliases(state, indexer)
+    _reconcile_duplicates(state)
+    indexer.index_all()
+    _reconcile_full_text(state, indexer)
+    for url, end in _ends(state.targets("moved")).items():
+        if not end:
+            state.note(url, "failed", reason="redirects in a circle")
+    passed_on = {**state.targets("moved"), **state.targets("alias"), **state.targets("duplicate")}
+    indexer.remove(_to_remove(state.states(), _ends(passed_on), indexer.indexed))
+
+
+def _reconcile_aliases(state: CrawlState, indexer: Indexer) -> None:
+    """Keeps a page that calls another address its own where that one is not there or says something else."""
+    while waiting := state.bodies("alias", 50):
+        states = state.states()
+        for one in waiting:
+            is_there = states.get(one.target) == "stored"
+            if is_there and _repeats(indexer.text_in(one), indexer.text_of(one.target)):
+                state.release([(one.url, "alias", "")])
+            else:
+                state.decide(one.url, "fetched")
+        indexer.index_all()
+
+
+def _repeats(text: str, other: str) -> bool:
+    words = set(_WORD.findall(text))
+    return not words or len(words & set(_WORD.findall(other))) >= _SAME_TEXT * len(words)
+
+
+def _reconcile_duplicates(state: CrawlState) -> None:
+    """Keeps a page when the page that had the same bytes has changed since or is gone."""
+    while waiting := state.bodies("duplicate", 200):
+        hashes = state.hashes()
+        for one in waiting:
+            if hashes.get(one.hash, one.url) != one.url:
+                state.release([(one.url, "duplicate", "")])
+            else:
+                state.decide(one.url, "fetched")
+                hashes[one.hash] = one.url
+
+
+def _reconcile_full_text(state: CrawlState, indexer: Indexer) -> None:
+    """Keeps llms-full.txt where the pages do not say the same."""
+    url, text = state.full
+    if not text:
+        return
+    runs = _runs(text)
+    unknown = set(runs)
+    for page in indexer.indexed - {url}:
+        unknown -= _runs(indexer.text_of(page))
+    if len(unknown) > _NEW_TEXT * len(runs):
+        state.add([Entry(url, 1)])
+        state.hold(Body(url, "", "", text.encode(), "text/markdown", "utf-8", ""), "fetched", {})
+        indexer.index_all()
+
+
+def _runs(text: str) -> set[int]:
+    """The text's runs of a few words, whatever lines and marks are between them."""
+    words = _WORD.findall(text.lower())
+    return {hash(tuple(words[start : start + _RUN_WORDS])) for start in range(max(1, len(words) - _RUN_WORDS + 1))}
+
+
+def _ends(targets: Mapping[str, str]) -> dict[str, str]:
+    """Where each page that leads to another one leads in the end, "" where that is nowhere."""
+    ends = {}
+    for url in targets:
+        seen, end = {url}, targets[url]
+        while end in targets and end not in seen:
+            seen.add(end)
+            end = targets[end]
+        ends[url] = "" if end in seen else end
+    return ends
+
+
+def _to_remove(states: Mapping[str, PageState], ends: Mapping[str, str], indexed: set[str]) -> list[str]:
+    """The indexed pages that the site no longer has, or has elsewhere; not those that only failed this time."""
+    removed = []
+    for url in indexed:
+        state = states.get(url)
+        if state in _PASSED_ON:
+            if states.get(ends.get(url, "")) in ("stored", "gone", "skipped"):
+                removed.append(url)
+        elif state in _NO_MORE:
+            removed.append(url)
+    return sorted(removed)

@@ -1,0 +1,245 @@
+"""What does a fetched page say to a crawler, and what becomes of it?
+
+HTML and markdown are read in worker processes, where a hostile page can neither hang nor crash the crawl.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from refdesk.crawl.options import AGENT, Scope
+from refdesk.crawl.urls import clean, clean_all
+from refdesk.model import Chunking, Content, Parsed, Skipped
+from refdesk.parse.decode import decode
+from refdesk.parse.html_depth import is_too_deep
+from refdesk.retry import TRANSIENT, retry_after
+
+if TYPE_CHECKING:  # workers import this module, and need nothing of these
+    from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+    from refdesk.crawl.state import PageState
+    from refdesk.sources.web import Fetched
+
+_GONE = (404, 410)
+_MARKDOWN = ("text/markdown", "text/x-markdown")
+_MOST_HOPS = 10
+_REFRESH = re.compile(r"\s*(\d+)\s*[;,]\s*(?:url\s*=\s*)?[\"']?([^\"'>]+)", re.IGNORECASE)
+_REFRESH_MOST_S = 5  # a page that waits longer is meant to be read
+_LINK_HEADER = re.compile(r"<([^<>]+)>\s*+;[^,]*\brel\s*=\s*\"?canonical\b", re.IGNORECASE)
+_MOUNTS = "#root, #app, #__next, #__nuxt, #___gatsby, #svelte, #q-app, app-root, #application, #main-app, redoc, #redoc"
+_UNSEEN = frozenset({"script", "style", "noscript", "template", "svg", "head"})
+_HREF = re.compile(r"<a\s[^>]{0,500}?href\s*=\s*[\"']?([^\"'\s>]+)", re.IGNORECASE)
+_BARE_URL = re.compile(r"(?<![(<\w])<?(https?://[^\s)<>\"'`]+)")
+_FEW_WORDS = 30
+_HARDLY_ANY = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageFacts:
+    """What a page says to a crawler."""
+
+    links: tuple[str, ...] = ()
+    canonical: str = ""
+    redirect: str = ""  # where the page sends its reader at once
+    may_keep: bool = True
+    needs_scripts: bool = False  # scripts write what is to be read there
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What becomes of a page."""
+
+    state: PageState
+    status: int = 0
+    reason: str = ""
+    target: str = ""  # the address that it redirects to or calls its own
+    links: tuple[str, ...] = ()
+    is_transient: bool = False  # the failure may pass: to be tried again
+    pause_s: float = 0.0  # the site asks to be left alone for so long
+
+
+# --- reading -----------------------------------------------------------------------------------------
+
+
+class PageReader:
+    """Reads pages in worker processes."""
+
+    def __init__(self, workers: int = 0) -> None:
+        from refdesk.parse.pool import Pool
+
+        self._pool = Pool(PageParser(), workers=workers)
+
+    async def read(self, page: Fetched) -> PageFacts | Skipped:
+        """What the page says, or why it can't be read."""
+        import anyio.to_thread
+
+        if not page.is_html and not _is_markdown(page):
+            return PageFacts(may_keep=_directives(page.headers.get("x-robots-tag", ""))[0])
+        content = Content(
+            uri=page.url, path=page.url, data=page.data, content_type="html" if page.is_html else "markdown",
+            charset=page.charset, metadata=dict(page.headers),
+        )  # fmt: skip
+        return await anyio.to_thread.run_sync(self._read, content, abandon_on_cancel=True)
+
+    def _read(self, content: Content) -> PageFacts | Skipped:
+        [(_, found)] = self._pool.parse_all([content], Chunking(), lambda keys: set())
+        assert found is not None, "there is no time limit"
+        return found if isinstance(found, Skipped) else PageFacts(**found.parsed.metadata)
+
+
+class PageParser:
+    """What a worker process makes of a page; its facts travel as the metadata of a document without text."""
+
+    def parse(self, content: Content, chunking: Chunking) -> Parsed:
+        text = decode(content.data, content.charset).text
+        facts = facts_in(text, content.uri, content.metadata, is_html=content.content_type == "html")
+        return Parsed(title="", content_type=content.content_type, text="", chunks=(), metadata=asdict(facts))
+
+
+def facts_in(text: str, url: str, headers: Mapping[str, Any], *, is_html: bool = True) -> PageFacts:
+    """What a page says; links are cleaned, each once, in order."""
+    said = str(headers.get("x-robots-tag", ""))
+    if not is_html:
+        may_keep, may_follow = _directives(said)
+        return PageFacts(links=links_in_markdown(text, url) if may_follow else (), may_keep=may_keep)
+    if is_too_deep(text):
+        may_keep, may_follow = _directives(said)
+        return PageFacts(links=clean_all(_HREF.findall(text), url) if may_follow else (), may_keep=may_keep)
+    from selectolax.lexbor import LexborHTMLParser
+
+    page = LexborHTMLParser(text)
+    base = page.css_first("base[href]")
+    base_url = clean(base.attributes.get("href") or "", url) or url if base is not None else url
+    may_keep, may_follow = _directives(",".join((said, *_robots_tags(page))))
+    hrefs = (anchor.attributes.get("href") or "" for anchor in page.css("a[href], area[href]"))
+    return PageFacts(
+        links=clean_all(hrefs, base_url) if may_follow else (),
+        canonical=_canonical(page, base_url, str(headers.get("link", ""))),
+        redirect=_refresh(page, base_url),
+        may_keep=may_keep,
+        needs_scripts=_needs_scripts(page),
+    )
+
+
+def links_in_markdown(text: str, url: str) -> tuple[str, ...]:
+    """The addresses that a markdown text links to, and then those that only stand in it."""
+    from markdown_it import MarkdownIt
+
+    blocks = MarkdownIt("commonmark").parse(text)
+    parts = (part for block in blocks for part in block.children or ())
+    hrefs = [str(part.attrs.get("href", "")) for part in parts if part.type == "link_open"]
+    return clean_all((*hrefs, *(match[1].rstrip(".,;:!?") for match in _BARE_URL.finditer(text))), url)
+
+
+def _is_markdown(page: Fetched) -> bool:
+    return page.content_type in _MARKDOWN or page.url.endswith((".md", "/llms.txt"))
+
+
+def _canonical(page: LexborHTMLParser, base: str, link_header: str) -> str:
+    given = page.css_first("link[rel=canonical][href]")
+    if given is not None:
+        return clean(given.attributes.get("href") or "", base)
+    found = _LINK_HEADER.search(link_header)
+    return clean(found[1], base) if found else ""
+
+
+def _refresh(page: LexborHTMLParser, base: str) -> str:
+    for meta in page.css("meta[http-equiv][content]"):
+        if (meta.attributes.get("http-equiv") or "").lower() == "refresh":
+            found = _REFRESH.match(meta.attributes.get("content") or "")
+            if found and int(found[1]) <= _REFRESH_MOST_S:
+                return clean(found[2], base)
+    return ""
+
+
+def _robots_tags(page: LexborHTMLParser) -> list[str]:
+    return [
+        meta.attributes.get("content") or ""
+        for meta in page.css("meta[name][content]")
+        if (meta.attributes.get("name") or "").lower() in ("robots", AGENT)
+    ]
+
+
+def _directives(said: str) -> tuple[bool, bool]:
+    """Whether a page may be kept, and its links followed."""
+    words = set(re.split(r"[\s,:]+", said.lower()))
+    return not words & {"noindex", "none"}, not words & {"nofollow", "none"}
+
+
+def _needs_scripts(page: LexborHTMLParser) -> bool:
+    """Whether a page has scripts and next to nothing to read."""
+    body = page.body
+    if body is None or page.css_first("script") is None:
+        return False
+    words = _count_words(body)
+    if words >= _FEW_WORDS:
+        return False
+    if words < _HARDLY_ANY:
+        return True
+    mount = page.css_first(_MOUNTS)
+    asks = any("javascript" in node.text(deep=True).lower() for node in page.css("noscript"))
+    return asks or (mount is not None and _count_words(mount) < _HARDLY_ANY)
+
+
+def _count_words(node: LexborNode) -> int:
+    """How many words can be read in it, counted no further than it matters."""
+    words = 0
+    waiting = [node]
+    while waiting and words < _FEW_WORDS:
+        one = waiting.pop()
+        if one.tag == "-text":
+            words += len((one.text_content or "").split())
+        elif one.tag not in _UNSEEN:
+            waiting.extend(one.iter(include_text=True))
+    return words
+
+
+# --- deciding ----------------------------------------------------------------------------------------
+
+
+def outcome_of_answer(url: str, answer: Fetched, scope: Scope, hops: int = 0) -> Outcome | None:
+    """What an answer without a page to read makes of the page; None when there is one to read."""
+    if answer.location:
+        return _moved(url, clean(answer.location), scope, hops, answer.status)
+    if answer.not_modified:
+        return Outcome(state="stored", status=304)
+    reason = f"status {answer.status}"
+    if answer.status in _GONE:
+        return Outcome(state="gone", status=answer.status, reason=reason)
+    if answer.status != 200:
+        is_transient = answer.status in TRANSIENT
+        pause_s = retry_after(answer.headers) if is_transient else 0.0
+        return Outcome(state="failed", status=answer.status, reason=reason, is_transient=is_transient, pause_s=pause_s)
+    return Outcome(state="skipped", status=200, reason=answer.unread) if answer.unread else None
+
+
+def outcome_of_page(url: str, facts: PageFacts | Skipped, scope: Scope, hops: int = 0) -> Outcome:
+    """What becomes of a page that was read."""
+    if isinstance(facts, Skipped):
+        return Outcome(state="failed" if facts.failed else "skipped", status=200, reason=facts.reason)
+    if facts.redirect and facts.redirect != url:
+        return _moved(url, facts.redirect, scope, hops, 200)
+    if not facts.may_keep:
+        reason = "the site asks not to keep it (noindex)"
+        return Outcome(state="skipped", status=200, reason=reason, links=facts.links)
+    if facts.needs_scripts:
+        return Outcome(state="scripts", status=200, reason="empty without JavaScript", links=facts.links)
+    canonical = facts.canonical
+    if canonical and canonical != url and hops < _MOST_HOPS and not scope.why_not(canonical):
+        return Outcome(state="alias", status=200, target=canonical, links=facts.links)
+    return Outcome(state="fetched", status=200, links=facts.links)
+
+
+def _moved(url: str, target: str, scope: Scope, hops: int, status: int) -> Outcome:
+    if not target or not scope.has(target):
+        return Outcome(state="skipped", status=status, reason=f"redirects away, to {target or 'no web address'}")
+    if target == url:
+        return Outcome(state="failed", status=status, reason="redirects to itself")
+    if hops >= _MOST_HOPS:
+        return Outcome(state="failed", status=status, reason=f"redirects more than {_MOST_HOPS} times")
+    if reason := scope.why_not(target):
+        return Outcome(state="skipped", status=status, reason=f"redirects to {target}, {reason}")
+    return Outcome(state="moved", status=status, target=target)

@@ -1,0 +1,159 @@
+"""What does a site ask of crawlers, and which pages does it list itself?  robots.txt, sitemaps and llms.txt."""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections import deque
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from refdesk.crawl.fetch import SiteFetcher
+from refdesk.crawl.options import AGENT, Scope
+from refdesk.crawl.urls import clean, folder_of, root_of
+from refdesk.errors import LoadFailed
+from refdesk.sources.web import Fetched
+
+if TYPE_CHECKING:
+    from protego import Protego
+
+ReadLinks = Callable[[Fetched], Awaitable[tuple[str, ...]]]
+_ROBOTS_BYTES = 512_000  # what lies behind it is not read, as RFC 9309 allows
+_MOST_LISTED = 50_000  # addresses of one sitemap, as its standard says
+_MOST_SITEMAPS = 500
+
+
+class Robots:
+    """The rules of one robots.txt for this crawler."""
+
+    def __init__(self, text: str) -> None:
+        from protego import Protego
+
+        self.text = text
+        self._rules: Protego = Protego.parse(text)
+
+    def allows(self, url: str) -> bool:
+        """Whether the page may be asked for."""
+        return bool(self._rules.can_fetch(url, AGENT))
+
+    @property
+    def delay_s(self) -> float:
+        """The seconds that requests must be apart."""
+        delay = self._rules.crawl_delay(AGENT)
+        rate = self._rules.request_rate(AGENT)
+        try:
+            by_rate = rate.seconds / rate.requests if rate is not None and rate.requests else 0.0
+        except OverflowError:
+            by_rate = math.inf
+        return max(float(delay or 0.0), float(by_rate))
+
+    @property
+    def sitemaps(self) -> tuple[str, ...]:
+        """The sitemaps that it names."""
+        return tuple(dict.fromkeys(str(one) for one in self._rules.sitemaps))
+
+
+async def read_robots(fetcher: SiteFetcher, start: str) -> str:
+    """The text of robots.txt, "" when there is none; LoadFailed when the site can't say."""
+    address = root_of(start) + "robots.txt"
+    answer = await fetcher.file(address, required=True)
+    if answer is None or (400 <= answer.status < 500 and answer.status != 429):
+        return ""
+    if answer.status != 200:
+        raise LoadFailed(
+            f"{address} answered with status {answer.status}, so nobody knows what may be crawled.",
+            "Try again later.",
+        )
+    return answer.data[:_ROBOTS_BYTES].decode("utf-8", "replace")
+
+
+@dataclass(slots=True)
+class Listed:
+    """The pages that a site lists."""
+
+    pages: list[str] = field(default_factory=list)
+    texts: list[str] = field(default_factory=list)  # pages of llms.txt: they may repeat others as markdown
+    full: str = ""  # the address of llms-full.txt
+    full_text: str = ""
+
+
+async def list_pages(fetcher: SiteFetcher, scope: Scope, robots: Robots, read_links: ReadLinks) -> Listed:
+    """The pages that sitemaps and llms.txt list, those of this site only."""
+    start = scope.options.start
+    found = Listed()
+    found.pages = [one for one in await _from_sitemaps(fetcher, scope, robots) if scope.has(one)]
+    for folder in dict.fromkeys((root_of(start), folder_of(start))):
+        answer = await _text(fetcher, robots, folder + "llms.txt")
+        if answer is not None:
+            found.texts += [one for one in await read_links(answer) if scope.has(one)]
+        answer = await _text(fetcher, robots, folder + "llms-full.txt")
+        if answer is not None and not found.full:
+            found.full, found.full_text = answer.url, answer.data.decode("utf-8", "replace")
+    return found
+
+
+async def _text(fetcher: SiteFetcher, robots: Robots, url: str) -> Fetched | None:
+    answer = await fetcher.file(url) if robots.allows(url) else None
+    is_text = answer is not None and answer.status == 200 and not answer.unread and not answer.is_html
+    return answer if is_text else None
+
+
+async def _from_sitemaps(fetcher: SiteFetcher, scope: Scope, robots: Robots) -> list[str]:
+    start = scope.options.start
+    waiting = deque(clean(one, start) for one in robots.sitemaps or (root_of(start) + "sitemap.xml",))
+    seen = set(waiting)
+    pages: dict[str, None] = {}
+    while waiting and len(seen) <= _MOST_SITEMAPS:
+        address = waiting.popleft()
+        if not address or not scope.has(address) or not robots.allows(address):
+            continue
+        answer = await fetcher.file(address)
+        if answer is None or answer.status != 200 or answer.unread:
+            continue
+        sitemap = read_sitemap(answer.data, answer.url, fetcher.client.max_bytes)
+        pages.update(dict.fromkeys(sitemap.pages))
+        waiting.extend(one for one in sitemap.sitemaps if one not in seen)
+        seen.update(sitemap.sitemaps)
+    return list(pages)
+
+
+@dataclass(frozen=True, slots=True)
+class Sitemap:
+    """The pages and the further sitemaps that a sitemap lists."""
+
+    pages: tuple[str, ...] = ()
+    sitemaps: tuple[str, ...] = ()
+
+
+def read_sitemap(data: bytes, url: str, limit: int) -> Sitemap:
+    """What a sitemap lists: XML, plain or gzipped, or one address a line; nothing when it can't be read."""
+    if data.startswith(b"\x1f\x8b"):
+        data = _unzipped(data, limit)
+    if not data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
+        lines = (clean(line) for line in data.decode("utf-8-sig", "replace").splitlines()[:_MOST_LISTED])
+        return Sitemap(pages=tuple(dict.fromkeys(line for line in lines if line)))
+    from defusedxml import DefusedXmlException
+    from defusedxml.ElementTree import ParseError, fromstring
+
+    try:
+        root = fromstring(data)
+    except (ParseError, DefusedXmlException, ValueError):
+        return Sitemap()
+    found: list[str] = []
+    for entry in root:
+        for part in entry:
+            if part.tag.rpartition("}")[2] == "loc" and (address := clean((part.text or "").strip(), url)):
+                found.append(address)
+                break
+    listed = tuple(dict.fromkeys(found[:_MOST_LISTED]))
+    return Sitemap(sitemaps=listed) if root.tag.rpartition("}")[2] == "sitemapindex" else Sitemap(pages=listed)
+
+
+def _unzipped(data: bytes, limit: int) -> bytes:
+    try:
+        stream = zlib.decompressobj(zlib.MAX_WBITS | 32)
+        plain = stream.decompress(data, limit)
+        return plain if stream.eof else b""
+    except zlib.error:
+        return b""
