@@ -41,6 +41,28 @@ def test_a_session_from_the_handshake_to_its_end(serve_http: Serve, connect: Con
     assert client.post({"jsonrpc": "2.0", "id": 9, "method": "ping"}).status_code == 404
 
 
+@pytest.mark.parametrize(
+    ("tool", "arguments", "meta", "kind"),
+    [
+        ("echo", {"query": "x"}, {}, "application/json"),
+        ("slow", {"steps": 2, "pause": 0.01}, {}, "application/json"),
+        ("slow", {"steps": 2, "pause": 0.06}, {"progressToken": 1}, "text/event-stream"),  # it tells how far it is
+        ("slow", {"steps": 1, "pause": 2.5}, {}, "text/event-stream"),  # pings keep the connection open
+    ],
+)
+def test_an_answer_that_is_all_comes_as_json(
+    shared_url: str, connect: Connect, tool: str, arguments: Message, meta: Message, kind: str
+) -> None:
+    client = connect(shared_url)
+    client.initialize()
+    params = {"name": tool, "arguments": arguments, "_meta": meta}
+    call = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
+    with httpx.stream("POST", shared_url, json=call, headers=client.headers, timeout=30) as response:
+        assert response.headers["content-type"].partition(";")[0] == kind
+        response.read()
+        assert [each["id"] for each in messages_in(response) if "result" in each] == [7]
+
+
 @pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
 def test_versions_over_http(shared_url: str, connect: Connect, version: str) -> None:
     client = connect(shared_url)

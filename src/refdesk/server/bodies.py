@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from refdesk.server.messages import BATCH_VERSION, Complaint, Found, read
+from refdesk.server.sdk import MESSAGE
 from refdesk.toolsets.contract import Json
 
 
@@ -48,6 +49,7 @@ class Bodies:
 
     async def _hand_on(self, message: types.JSONRPCMessage, scope: Scope, receive: Receive, send: Send) -> None:
         """Lets the SDK answer, unless it would mix two requests up: it tells those of a session apart by id only."""
+        scope[MESSAGE] = message
         session = Headers(scope=scope).get("mcp-session-id")
         if session is None or not isinstance(message, types.JSONRPCRequest):
             await self._app(scope, receive, send)

@@ -51,6 +51,7 @@ class LocalStore:
         self._followers = Followers(folder, self._record, self._gate)
         self._scopes = Scopes()
         self._owners = Owners()
+        self._known: tuple[int, tuple[Collection, ...]] = (-1, ())  # the collections, and the commit they are as of
         self._removed = 0
         self._is_due = False  # something may be, after writing
 
@@ -61,7 +62,14 @@ class LocalStore:
     # collections
 
     def collections(self) -> list[Collection]:
-        return self._read(reads.collections)
+        with self._record.reading() as db:
+            seq = sequence(db)
+            known, found = self._known
+            if seq != known:
+                # Read after the number: what is newer than it is read again.
+                found = tuple(reads.collections(db))
+                self._known = seq, found
+        return list(found)
 
     def collection(self, name: str) -> Collection | None:
         return self._read(lambda db: reads.collection(db, name))
