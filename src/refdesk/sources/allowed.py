@@ -78,13 +78,23 @@ def confine(path: Path, roots: Sequence[Path], allow_secrets: Sequence[str] = ()
         real = Path(os.path.realpath(path))
     except (OSError, ValueError) as error:
         raise InvalidUri(f"{path!s} is not a path: {error}.") from error
+    reason = why_secret(real.as_posix(), allow_secrets)
     if not any(real == root or root in real.parents for root in roots):
+        outside = f"outside the allowed roots ({', '.join(map(str, roots)) or 'none'})"
+        folder = real if real.is_dir() else real.parent
+        # Whoever asks may be misled, and would pass advice on how to open these to the operator.
+        if reason:
+            raise Forbidden(f"{path} is refused: by its name it {PRIVATE}, and it is {outside}.")
+        if is_too_wide(folder):
+            raise Forbidden(
+                f"{path} is refused: it is {outside}, and {folder} is a folder of the system or a whole home folder.",
+                "Copy what is needed into a folder of the project.",
+            )
         raise Forbidden(
-            f"{path} is outside the allowed roots ({', '.join(map(str, roots)) or 'none'}).",
-            f"Start the server with --allow-root {real if real.is_dir() else real.parent}, or open it as a root of your"
-            " client; /, home folders and system folders are roots only where --allow-root names them.",
+            f"{path} is {outside}.",
+            f"Start the server with --allow-root {folder}, or open it as a root of your client.",
         )
-    if reason := why_secret(real.as_posix(), allow_secrets):
+    if reason:
         raise Forbidden(f"{path} {reason}.")
     if not real.exists():
         raise LoadFailed(f"{path} does not exist.", "Check the path.")

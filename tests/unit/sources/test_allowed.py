@@ -61,6 +61,25 @@ def test_wide_folders_are_roots_only_by_name(tmp_path: Path, monkeypatch: pytest
     assert allowed_roots([Path.cwd()], ["."]) == []
 
 
+def test_nobody_is_told_how_to_open_secrets_and_folders_of_the_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "ann"
+    (home / "project").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    root = tmp_path / "root"
+    for path in ("/", "/etc", "/etc/passwd", "/etc/none", "/proc/1/maps", "/usr/bin/env", str(home), f"{home}/x.md"):
+        with pytest.raises(Forbidden, match=r"is refused: it is outside .* folder of the system") as refused:
+            confine(Path(path), [root])
+        assert "--allow" not in str(refused.value)
+    for path in ("/etc/shadow", f"{home}/.ssh/id_rsa", f"{home}/project/.env"):
+        with pytest.raises(Forbidden, match="is refused: by its name it holds secrets") as refused:
+            confine(Path(path), [root])
+        assert "--allow" not in str(refused.value)
+    with pytest.raises(Forbidden, match=f"--allow-root {home.resolve()}/project"):
+        confine(home / "project" / "x.md", [root])
+
+
 def test_a_link_does_not_hide_a_secret(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("KEY=1")
     (tmp_path / "notes.md").symlink_to(".env")
