@@ -19,7 +19,7 @@ from refdesk.settings import Settings
 
 if TYPE_CHECKING:
     from refdesk.llm.choose import Models
-    from refdesk.store.skills import SqliteSkillStore
+    from refdesk.skills.model import PlaybookStore
     from refdesk.toolsets.contract import Toolset
 
 _READING = ("tree_sitter", "tree_sitter_language_pack", "selectolax", "markdown_it", "yaml", "pypdf", "docx")
@@ -93,10 +93,18 @@ def _store(settings: Settings) -> Store:
     return LocalStore(settings.library, lock_timeout_s=settings.lock_timeout_s, durability=settings.durability)
 
 
-def _kept_skills(settings: Settings) -> SqliteSkillStore | None:
-    from refdesk.store.folder import SKILLS_FILE
+def _playbooks(settings: Settings, store: Store) -> PlaybookStore:
+    from refdesk.store.local import LocalStore
+    from refdesk.store.playbooks import RecordPlaybooks
 
-    return open_skills(settings) if (settings.library / SKILLS_FILE).exists() else None
+    assert isinstance(store, LocalStore)
+    return RecordPlaybooks(store)
+
+
+def _has_playbooks(settings: Settings, store: Store) -> bool:
+    from refdesk.store.local import LocalStore
+
+    return isinstance(store, LocalStore) and store.has_playbooks()
 
 
 def _parser(root: Path | None, kind: CollectionKind) -> Parser:
@@ -238,7 +246,8 @@ PARTS = Parts(
     store=_store,
     embedder=_embedder,
     judge=_judge,
-    skills=_kept_skills,
+    playbooks=_playbooks,
+    has_playbooks=_has_playbooks,
     parser=_parser,
     pool=_pool,
     folder=_folder,
@@ -271,18 +280,10 @@ def _rag(shared: _Shared) -> Toolset:
 
 def _skills(shared: _Shared) -> Toolset:
     from refdesk.llm.choose import Thinkers
-    from refdesk.skills.learn import Learner
     from refdesk.toolsets.skills import skills_toolset
 
     desk = shared.desk
-    store = open_skills(desk.settings)
-    learner = Learner(store, lambda: desk.embedder)
-
-    def close() -> None:
-        learner.close()
-        store.close()
-
-    return skills_toolset(learner, Thinkers(shared.models, lambda: desk.embedder).choose, close)
+    return skills_toolset(lambda: desk.learner, Thinkers(shared.models, lambda: desk.embedder).choose)
 
 
 def _pages(shared: _Shared) -> Toolset:
@@ -328,16 +329,6 @@ def make_toolsets(settings: Settings) -> list[Toolset]:
         shared.desk.close()
 
     return [*others, replace(last, close=close)]
-
-
-def open_skills(settings: Settings) -> SqliteSkillStore:
-    """The playbooks of the library the settings name."""
-    from refdesk.store.folder import SKILLS_FILE
-    from refdesk.store.skills import SqliteSkillStore
-
-    return SqliteSkillStore(
-        settings.library / SKILLS_FILE, lock_timeout_s=settings.lock_timeout_s, durability=settings.durability
-    )
 
 
 def check_library(settings: Settings, *, repair: bool) -> list[Finding]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import cached_property
@@ -38,7 +38,8 @@ from refdesk.search.engine import Engine
 from refdesk.settings import Settings
 
 if TYPE_CHECKING:
-    from refdesk.skills.among import Playbooks
+    from refdesk.skills.learn import Learner
+    from refdesk.skills.model import PlaybookStore
 
 _INDEXING = "indexing"  # of a collection's properties: how many files there are, until all of them are indexed
 _NOT_PRECISE = "ranked without the precise mode: it is not installed; pip install 'refdesk[precise]'"
@@ -80,10 +81,18 @@ class Desk:
         return Engine(self.store, embedder, judge, () if judge else (_NOT_PRECISE,))
 
     @cached_property
-    def _playbooks(self) -> Playbooks:
-        from refdesk.skills.among import Playbooks
+    def _playbooks(self) -> PlaybookStore:
+        return self._parts.playbooks(self.settings, self.store)
 
-        return Playbooks(lambda: self._parts.skills(self.settings), lambda: self.embedder)
+    @cached_property
+    def learner(self) -> Learner:
+        """What finds, learns and refines playbooks."""
+        return self._learner(lambda: self.embedder)
+
+    def _learner(self, embedder: Callable[[], Embedder | None]) -> Learner:
+        from refdesk.skills.learn import Learner
+
+        return Learner(self._playbooks, embedder)
 
     def close(self) -> None:
         if "_playbooks" in self.__dict__:
@@ -103,7 +112,9 @@ class Desk:
 
     def search_everything(self, query: Query) -> Page:
         """The same with playbooks among the hits."""
-        return self._playbooks.joined(query, self.search)
+        if not self._parts.has_playbooks(self.settings, self.store):
+            return self.search(query)
+        return self.learner.join(query, self.search)
 
     def unfinished(self, collections: Sequence[Collection]) -> tuple[str, ...]:
         """A note for each collection that is being indexed, or whose indexing or crawl broke off."""
@@ -306,7 +317,10 @@ class Desk:
         embedder = self._parts.embedder(self.settings)
         if embedder is None:
             raise SettingsError("No embedder is set.", "Set embedder to static.")
-        return reembed(self.store, embedder, progress or Progress())
+        count = reembed(self.store, embedder, progress or Progress())
+        if self._parts.has_playbooks(self.settings, self.store):
+            count += self._learner(lambda: embedder).align()
+        return count
 
     def remove(self, name_or_id: str) -> tuple[str, int]:
         """Removes a collection by name or a document by id; says which and how many documents."""

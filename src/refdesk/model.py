@@ -277,6 +277,7 @@ class Query:
     prefer: Literal["", "code"] = ""  # code before documentation and data that answer as well
     exact: bool = False  # punctuation and all: a hit must contain the text literally
     explain: bool = False
+    vector: Vector | None = field(default=None, compare=False)  # what the text means, where its embedding is known
 
 
 @dataclass(frozen=True, slots=True)

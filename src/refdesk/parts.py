@@ -13,7 +13,7 @@ from refdesk.ports import Embedder, Judge, Parser, Source, Store
 from refdesk.settings import Settings
 
 if TYPE_CHECKING:
-    from refdesk.skills.store import SkillStore
+    from refdesk.skills.model import PlaybookStore
 
 
 class Folder(Protocol):
@@ -38,7 +38,8 @@ class Parts:
     store: Callable[[Settings], Store]
     embedder: Callable[[Settings], Embedder | None]
     judge: Callable[[Settings], Judge | None]
-    skills: Callable[[Settings], SkillStore | None]  # none where no playbook was ever kept
+    playbooks: Callable[[Settings, Store], PlaybookStore]
+    has_playbooks: Callable[[Settings, Store], bool]  # asked before anything is loaded for them
     parser: Callable[[Path | None, CollectionKind], Parser]
     pool: Callable[[Parser, Embedder | None, int], ParsePool]
     folder: Folder

@@ -6,6 +6,7 @@ import multiprocessing
 import os
 import random
 import shutil
+import uuid
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -14,10 +15,11 @@ from refdesk.app import check_library
 from refdesk.crawl.state import Body, CrawlState, Entry, digest_of
 from refdesk.errors import RefdeskError
 from refdesk.settings import Settings
+from refdesk.skills.model import Skill
 from refdesk.store import followers, vectors
-from refdesk.store.folder import CRAWL_FILE, LEXICAL_FOLDER, SKILLS_FILE, VECTORS_FILE
+from refdesk.store.folder import CRAWL_FILE, LEXICAL_FOLDER, VECTORS_FILE
 from refdesk.store.local import LocalStore
-from refdesk.store.skills import SqliteSkillStore
+from refdesk.store.playbooks import RecordPlaybooks
 from tests.ports.library import IDENTITY, batch, collection, vector, write
 
 FLIPS = 64
@@ -40,8 +42,6 @@ class Outcome:
 
 def make_library(folder: Path) -> None:
     """A library of some hundred chunks in several segments, with playbooks, a crawl and metadata."""
-    import asyncio
-
     store = LocalStore(folder)
     store.put_collection(collection())
     store.set_embedder_identity(IDENTITY)
@@ -51,10 +51,13 @@ def make_library(folder: Path) -> None:
             store._followers.write_lexical()
     with store.writing():
         store._followers.save_vectors()
+    RecordPlaybooks(store).create_skill(
+        Skill(
+            skill_id=str(uuid.UUID(int=1)), title="Refund", version=1, problem="no refund", resolution_md="# Refund\n",
+            conditions=("paid",), keywords=("refund",), embedding=tuple(vector("refund").tolist()),
+        )
+    )  # fmt: skip
     store.close()
-    skills = SqliteSkillStore(folder / SKILLS_FILE)
-    asyncio.run(skills.list_skills())
-    skills.close()
     state = CrawlState(folder / CRAWL_FILE, "SITE")
     state.begin("https://example.org/")
     for number in range(20):

@@ -20,16 +20,8 @@ _OUTCOMES = {outcome.replace("_", "-"): outcome for outcome in CONFIDENCE_CHANGE
 
 @contextmanager
 def _learner(context: click.Context) -> Iterator[Learner]:
-    from refdesk.app import open_skills
-
     with desk_from(context) as desk:
-        store = open_skills(desk.settings)
-        learner = Learner(store, lambda: desk.embedder)
-        try:
-            yield learner
-        finally:
-            learner.close()
-            store.close()
+        yield desk.learner
 
 
 @click.group()

@@ -63,6 +63,8 @@ class LookUp:
         return _with_phrases(view, asked, pool, found) if asked.quoted else found
 
     def _by_terms(self, view: View, query: Query, asked: Understood, pool: int) -> Candidates:
+        if query.vector is not None:  # whoever gave it judges what is near enough
+            return self._both(view, query, asked, pool, query.vector, fuse.NONE)
         note = (_KEYWORDS,) if self._embedder is None and query.alpha != 0.0 else ()
         if query.alpha == 0.0 or self._embedder is None:
             return _by_words(_words(view, query, asked, pool), pool, *note)

@@ -6,24 +6,43 @@ import json
 import threading
 import time
 import uuid
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any
 
-from refdesk.errors import InvalidInput, InvalidPlaybook, LibraryBusy, SkillNotFound, StaleSkill, TooLarge
+from refdesk import tokens
+from refdesk.errors import (
+    InvalidInput,
+    InvalidPlaybook,
+    LibraryBusy,
+    SkillNotFound,
+    StaleSkill,
+    StoreError,
+    TooLarge,
+)
+from refdesk.model import Chunk, Document, Hit, Page, Query, StoredChunk
 from refdesk.ports import Embedder
 from refdesk.skills import redact
-from refdesk.skills.bridge import Bridge
 from refdesk.skills.conversation import Transcript, read
 from refdesk.skills.extract import outcome_of
 from refdesk.skills.format import checked, parse, render
 from refdesk.skills.judge import EvidenceJudge, Thinker, Verdict
 from refdesk.skills.merge import changes, merge
-from refdesk.skills.model import FIRST_CONFIDENCE, Draft, Outcome, Skill, SkillUpdate, embedded_text, moved
-from refdesk.skills.store import DUPLICATE, TOP_K, Revision, SkillStore
+from refdesk.skills.model import (
+    FIRST_CONFIDENCE,
+    TOP_K,
+    Draft,
+    Outcome,
+    PlaybookStore,
+    Revision,
+    Skill,
+    SkillUpdate,
+    embedded_text,
+    moved,
+)
 
-T = TypeVar("T")
 Report = Callable[[str], None]
 
 _MAX_TEXT = 400_000
@@ -62,10 +81,9 @@ class Updated:
 class Learner:
     """The learning loop over one store."""
 
-    def __init__(self, store: SkillStore, embedder: Callable[[], Embedder | None]) -> None:
+    def __init__(self, store: PlaybookStore, embedder: Callable[[], Embedder | None]) -> None:
         self._store = store
         self._make_embedder = embedder
-        self._bridge = Bridge()
         self._creating = threading.Lock()
         self._aligned = False
 
@@ -77,34 +95,26 @@ class Learner:
     def _evidence(self) -> EvidenceJudge:
         return EvidenceJudge(self._embedder)
 
-    def close(self) -> None:
-        """Ends the bridge to the store; the store itself stays open."""
-        self._bridge.close()
-
     # --- the three tools ------------------------------------------------------------------------------
 
     def search(self, query: str, thinker: Thinker, report: Report = lambda stage: None) -> Found:
         """The one playbook that fits, its use counted, or none."""
         started = time.perf_counter()
         asked = redact.strip(_required("query", query))
-        self._align()
-        hits = self._run(self._store.hybrid_search(self._embed_query(asked), asked, TOP_K))
-        candidates = [hit["skill"] for hit in hits[:TOP_K]]
+        candidates = self._candidates(asked)
         report("judging")
         verdict = thinker.judge(redact.redact(query), candidates) if candidates else Verdict(None, "no candidates")
         # An id that the judge made up counts as none.
         chosen = next((skill for skill in candidates if skill.skill_id == verdict.skill_id), None)
         if chosen is not None:
-            chosen = self._run(self._store.record_outcome(chosen.skill_id, "used"))
+            chosen = self._store.record_outcome(chosen.skill_id, "used")
         took_ms = round((time.perf_counter() - started) * 1000, 3)
         return Found(chosen and current(chosen), verdict, len(candidates), bool(candidates), took_ms)
 
     def about(self, query: str) -> list[tuple[Skill, float]]:
         """The playbooks that are rather about the query than not, with that probability; no use is counted."""
         asked = redact.strip(query)
-        self._align()
-        hits = self._run(self._store.hybrid_search(self._embed_query(asked), asked, TOP_K))
-        candidates = [hit["skill"] for hit in hits]
+        candidates = self._candidates(asked)
         rated = zip(candidates, self._evidence.chances(asked, candidates), strict=True)
         return sorted((one for one in rated if one[1] > _RATHER), key=lambda one: -one[1])[:_FEW]
 
@@ -120,7 +130,7 @@ class Learner:
         """A new skill made from the conversation, or the one that it would repeat."""
         transcript = read(_required("conversation", conversation))
         given = _redacted(_checked(metadata or {}), transcript.names)
-        self._align()
+        self.align()
         report("extracting")
         draft = _labelled(thinker.extract(transcript, given), given)
         repaired = False
@@ -145,7 +155,7 @@ class Learner:
         """The skill with what the conversation teaches merged in; what others merge meanwhile stays."""
         known = self.get(_required("skill_id", skill_id))
         transcript = read(_required("conversation", conversation))
-        self._align()
+        self.align()
         base = as_draft(known)
         report("refining")
         proposed = thinker.refine(base, transcript, _redacted(feedback, transcript.names))
@@ -160,18 +170,37 @@ class Learner:
         for _ in range(_TRIES):
             merged = checked(merge(base, proposed, as_draft(newest)))
             try:
-                kept = self._run(self._store.update_skill(skill_id, self._update_of(merged, newest, outcome)))
+                kept = self._store.update_skill(skill_id, self._update_of(merged, newest, outcome))
             except StaleSkill:
                 newest = self.get(skill_id)
                 continue
             return Updated(current(kept), tuple(changes(newest, kept)))
         raise LibraryBusy(f"Skill {skill_id} is being updated by too many others.", "Try again.")
 
+    def join(self, query: Query, search: Callable[[Query], Page]) -> Page:
+        """The page of a search with the playbooks that are about the query, each before the hits that score less."""
+        try:
+            found = [_hit(number, skill, score) for number, (skill, score) in enumerate(self.about(query.text), 1)]
+        except StoreError as error:
+            page = search(query)
+            return replace(page, notes=(*page.notes, f"playbooks were not searched: {error.message}"))
+        if not found:
+            return search(query)
+        # A page of the joined list begins up to so many hits earlier in the list without playbooks.
+        offset = max(0, query.offset - len(found))
+        page = search(replace(query, offset=offset, limit=query.limit + len(found)))
+        hits = list(page.hits)
+        for one in found:
+            hits.insert(next((at for at, hit in enumerate(hits) if hit.score < one.score), len(hits)), one)
+        first = query.offset - offset
+        shown = tuple(hits[first : first + query.limit])
+        return replace(page, hits=shown, more=page.more or len(hits) > first + query.limit)
+
     # --- the command line's and the store's own -------------------------------------------------------
 
     def get(self, skill_id: str) -> Skill:
         """The skill of that id, its header line up to date."""
-        skill = self._run(self._store.get_skill(skill_id))
+        skill = self._store.get_skill(skill_id)
         if skill is None:
             raise SkillNotFound(skill_id)
         return current(skill)
@@ -179,40 +208,53 @@ class Learner:
     def skills(self) -> list[Skill]:
         """All skills, the oldest first."""
         found: list[Skill] = []
-        while page := self._run(self._store.list_skills(200, len(found))):
+        while page := self._store.list_skills(200, len(found)):
             found += page
         return found
 
     def history(self, skill_id: str) -> list[Revision]:
         """Every version of the skill, the first one first."""
-        return self._run(self._store.history(skill_id))
+        return self._store.history(skill_id)
 
     def rate(self, skill_id: str, outcome: Outcome) -> Skill:
         """The skill after an outcome was told."""
-        return current(self._run(self._store.record_outcome(skill_id, outcome)))
+        return current(self._store.record_outcome(skill_id, outcome))
 
     def adopt(self, draft: Draft, *, skill_id: str = "", confidence: float = FIRST_CONFIDENCE) -> tuple[Skill, bool]:
         """The skill as imported and whether it is new; one of the same id gets a new version."""
         draft = checked(draft)
-        self._align()
-        known = self._run(self._store.get_skill(skill_id)) if skill_id else None
+        self.align()
+        known = self._store.get_skill(skill_id) if skill_id else None
         if known is not None:
-            return self._run(self._store.update_skill(skill_id, self._update_of(draft, None, None))), False
+            return self._store.update_skill(skill_id, self._update_of(draft, None, None)), False
         fresh = replace(_skill(draft, confirmed=False), confidence=confidence)
         fresh = replace(fresh, skill_id=skill_id or fresh.skill_id, embedding=self._embed_draft(draft))
-        return self._run(self._store.create_skill(fresh)), True
+        return self._store.create_skill(fresh), True
+
+    def align(self) -> int:
+        """Gives the kept skills vectors of this embedder where they have another's or none; how many it gave."""
+        if self._aligned or self._embedder is None:
+            return 0
+        kept: list[Skill] = []
+        if self._store.embedded_by() != self._embedder.identity:
+            kept = self.skills()
+            rows = self._embed([embedded_text(one.problem, one.conditions, one.keywords) for one in kept])
+            vectors = {skill.skill_id: row for skill, row in zip(kept, rows, strict=True)}
+            self._store.replace_embeddings(self._embedder.identity, vectors)
+        self._aligned = True
+        return len(kept)
 
     # --- parts ------------------------------------------------------------------------------------------
 
     def _keep(self, skill: Skill, *, confirmed: bool, repaired: bool) -> Created:
         embedding = self._embed([embedded_text(skill.problem, skill.conditions, skill.keywords)])[0]
         with self._creating:
-            known = self._run(self._store.check_duplicate(list(embedding), DUPLICATE))
+            known = self._store.check_duplicate(list(embedding))
             if known is None:
-                kept = self._run(self._store.create_skill(replace(skill, embedding=embedding)))
+                kept = self._store.create_skill(replace(skill, embedding=embedding))
                 return Created(current(kept), True, repaired)
         if confirmed:
-            known = self._run(self._store.record_outcome(known.skill_id, "confirmed"))
+            known = self._store.record_outcome(known.skill_id, "confirmed")
         return Created(current(known), False, repaired)
 
     def _update_of(self, draft: Draft, newest: Skill | None, outcome: Outcome | None) -> SkillUpdate:
@@ -232,29 +274,17 @@ class Learner:
     def _embed_draft(self, draft: Draft) -> tuple[float, ...]:
         return self._embed([embedded_text(draft.problem, draft.playbook.prerequisites, draft.keywords)])[0]
 
-    def _embed_query(self, text: str) -> list[float]:
-        return [] if self._embedder is None else self._embedder.embed_queries([text])[0].tolist()
-
     def _embed(self, texts: Sequence[str]) -> list[tuple[float, ...]]:
         if self._embedder is None:
             return [()] * len(texts)
         return [tuple(row.tolist()) for row in self._embedder.embed_passages(texts)]
 
-    def _align(self) -> None:
-        """Sees to it that the kept vectors are this embedder's: those of two models can't be compared."""
-        if self._aligned or self._embedder is None:
-            return
-        identity = self._embedder.identity
-        name = f"{identity.name} {identity.version} {identity.dimension}"
-        if self._run(self._store.embedded_by()) != name:
-            kept = self.skills()
-            rows = self._embed([embedded_text(one.problem, one.conditions, one.keywords) for one in kept])
-            vectors = {skill.skill_id: row for skill, row in zip(kept, rows, strict=True)}
-            self._run(self._store.replace_embeddings(name, vectors))
-        self._aligned = True
-
-    def _run(self, call: Coroutine[Any, Any, T]) -> T:
-        return self._bridge.run(call)
+    def _candidates(self, asked: str) -> list[Skill]:
+        if not self._store.list_skills(1):
+            return []
+        self.align()
+        vector = [] if self._embedder is None else self._embedder.embed_queries([asked])[0].tolist()
+        return [hit["skill"] for hit in self._store.hybrid_search(vector, asked, TOP_K)]
 
 
 def as_draft(skill: Skill) -> Draft:
@@ -284,6 +314,37 @@ def _skill(draft: Draft, confirmed: bool) -> Skill:
         confidence=confidence,
         times_confirmed=int(confirmed),
     )
+
+
+def _hit(number: int, skill: Skill, score: float) -> Hit:
+    """The playbook as a passage of a document, which is how everything else is shown."""
+    when = int(datetime.fromisoformat(skill.updated_at).timestamp() * 1000)
+    document = Document(
+        id=skill.skill_id,
+        collection="playbooks",
+        uri=f"playbook:{skill.skill_id}",
+        path=skill.skill_id,
+        title=skill.title,
+        content_type="markdown",
+        content_hash="",
+        size=len(skill.resolution_md),
+        modified_ns=0,
+        created_at=when,
+        updated_at=when,
+    )
+    chunk = Chunk(
+        text=skill.resolution_md,
+        kind="playbook",
+        type="prose",
+        language="markdown",
+        start_line=0,
+        end_line=0,
+        tokens=tokens.pieces(skill.resolution_md),
+        key="",
+        title=skill.title,
+    )
+    stored = StoredChunk(id=-number, index=0, document=document, chunk=chunk)
+    return Hit(stored=stored, score=round(score, 4), snippet=skill.problem, snippet_line=0)
 
 
 def _repaired(draft: Draft, error: InvalidPlaybook, thinker: Thinker, transcript: Transcript, report: Report) -> Draft:

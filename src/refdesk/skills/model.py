@@ -1,11 +1,14 @@
-"""What is a Skill, a change to one, a draft of one, and an outcome?  Values only, no I/O."""
+"""What is a Skill, a draft of one, a change to one, an outcome; and what must a store of skills do?"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
+
+from refdesk.model import EmbedderIdentity
 
 Outcome = Literal["confirmed", "likely", "used", "likely_failure", "failure"]
 
@@ -19,6 +22,8 @@ CONFIDENCE_CHANGE: Mapping[Outcome, float] = {
 }
 FIRST_CONFIDENCE = 0.5
 DISTRUSTED = 0.3  # a judge treats a skill below this sceptically
+TOP_K = 5  # candidates that a judge sees
+DUPLICATE = 0.95  # similarity above which two playbooks are one
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +78,7 @@ class Skill:
     times_confirmed: int = 0
     created_at: str = ""  # ISO 8601
     updated_at: str = ""
-    embedding: tuple[float, ...] = field(default=(), repr=False)  # of problem, conditions and keywords
+    embedding: tuple[float, ...] = field(default=(), repr=False, compare=False)  # see embedded_text
 
     def document(self) -> dict[str, Any]:
         """The skill as its users read it: everything but the vector."""
@@ -104,6 +109,78 @@ class SkillUpdate:
         """The fields of the skill that change, with their new values."""
         names = (name for name in self.__dataclass_fields__ if name not in ("outcome", "expected_version"))
         return {name: value for name in names if (value := getattr(self, name)) is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One version of a skill and when it was made."""
+
+    skill: Skill
+    made_at: str
+
+
+class PlaybookStore(Protocol):
+    """Where playbooks are kept; it never computes a vector.  The first five functions are the skills contract's."""
+
+    def hybrid_search(self, query_embedding: list[float], query_text: str, top_k: int = TOP_K) -> list[dict[str, Any]]:
+        """`{"skill": Skill, "score": float}`, best first, by words and by vector."""
+
+    def create_skill(self, skill: Skill) -> Skill: ...
+    def get_skill(self, skill_id: str) -> Skill | None: ...
+    def update_skill(self, skill_id: str, updates: SkillUpdate) -> Skill:
+        """The skill at its next version; SkillNotFound (a ValueError), StaleSkill where a version was expected."""
+
+    def check_duplicate(self, embedding: list[float], threshold: float = DUPLICATE) -> Skill | None:
+        """The skill most similar to the vector, if it is more similar than the threshold."""
+
+    def record_outcome(self, skill_id: str, outcome: Outcome) -> Skill:
+        """The skill with its confidence and counts moved; no new version."""
+
+    def list_skills(self, limit: int = 100, offset: int = 0) -> list[Skill]: ...
+    def history(self, skill_id: str) -> list[Revision]:
+        """Every version, the first one first; SkillNotFound."""
+
+    def embedded_by(self) -> EmbedderIdentity | None:
+        """Which embedder made the vectors; None when none is known, or some skills have no vector."""
+
+    def replace_embeddings(self, embedder: EmbedderIdentity, vectors: Mapping[str, Sequence[float]]) -> None:
+        """Gives skills new vectors and names the embedder that made them; no new versions."""
+
+    def close(self) -> None: ...
+
+
+class ContractFunctions:
+    """The storage functions of the skills contract, for callers that have an event loop."""
+
+    def __init__(self, store: PlaybookStore) -> None:
+        self._store = store
+
+    async def hybrid_search(
+        self, query_embedding: list[float], query_text: str, top_k: int = TOP_K
+    ) -> list[dict[str, Any]]:
+        return await asyncio.to_thread(self._store.hybrid_search, query_embedding, query_text, top_k)
+
+    async def create_skill(self, skill: Skill) -> Skill:
+        return await asyncio.to_thread(self._store.create_skill, skill)
+
+    async def get_skill(self, skill_id: str) -> Skill | None:
+        return await asyncio.to_thread(self._store.get_skill, skill_id)
+
+    async def update_skill(self, skill_id: str, updates: SkillUpdate) -> Skill:
+        return await asyncio.to_thread(self._store.update_skill, skill_id, updates)
+
+    async def check_duplicate(self, embedding: list[float], threshold: float = DUPLICATE) -> Skill | None:
+        return await asyncio.to_thread(self._store.check_duplicate, embedding, threshold)
+
+
+def after(skill: Skill, outcome: Outcome) -> Skill:
+    """The skill with its confidence and counts moved by an outcome."""
+    return replace(
+        skill,
+        confidence=moved(skill.confidence, outcome),
+        times_used=skill.times_used + (outcome == "used"),
+        times_confirmed=skill.times_confirmed + (outcome == "confirmed"),
+    )
 
 
 def moved(confidence: float, outcome: Outcome) -> float:

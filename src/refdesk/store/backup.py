@@ -28,14 +28,23 @@ from refdesk.store.folder import CRAWL_FILE, LEXICAL_FOLDER, MARK_FILE, RECORD_F
 from refdesk.store.gate import Gate
 from refdesk.store.lexical import LexicalIndex
 from refdesk.store.record import Record, explained
+from refdesk.store.schema import PLAYBOOKS
 
 ARCHIVE = ".tar.zst"
 _MANIFEST = "backup.json"
 _FORMAT = 1
+_DOCUMENTS = f"documents WHERE collection NOT IN (SELECT id FROM collections WHERE kind = '{PLAYBOOKS}')"
 _COUNTED = {
-    RECORD_FILE: ("collections", "documents", "chunks", "vectors"),
-    SKILLS_FILE: ("skills", "versions"),
-    CRAWL_FILE: ("pages",),
+    RECORD_FILE: {
+        "collections": f"collections WHERE kind != '{PLAYBOOKS}'",
+        "documents": _DOCUMENTS,
+        "chunks": f"chunks WHERE document IN (SELECT id FROM {_DOCUMENTS})",
+        "vectors": "vectors",
+        "skills": "playbooks",
+        "versions": "playbook_versions",
+    },
+    SKILLS_FILE: {"skills": "skills", "versions": "versions"},  # in backups of libraries up to version 4
+    CRAWL_FILE: {"pages": "pages"},
 }
 _AS_THEY_ARE = (MARK_FILE, METADATA_FILE, "refdesk.toml")
 # Older backups may hold crawl-*.bodies files: a crawl drops them and asks for their pages again.
@@ -88,10 +97,10 @@ def back_up(folder: Path, record: Record, gate: Gate, target: Path) -> Mapping[s
 def _copy(folder: Path, record: Record, gate: Gate, copy: Path) -> Manifest:
     made_at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     counts: dict[str, int] = {}
-    names = [RECORD_FILE, *(name for name in (SKILLS_FILE, CRAWL_FILE) if (folder / name).exists())]
+    names = [RECORD_FILE, *(name for name in (CRAWL_FILE,) if (folder / name).exists())]
     with ExitStack() as stack:
         # What a crawl knows must not be newer than the pages in the record: both are held still at one moment, when
-        # nobody writes. They are copied afterwards, while others write on; playbooks depend on neither.
+        # nobody writes. They are copied afterwards, while others write on.
         with gate.held() if CRAWL_FILE in names and not record.read_only else contextlib.nullcontext():
             held = {name: stack.enter_context(_held_still(folder / name, record)) for name in names}
         # First what says that this is a library: one whose record is not whole yet is refused, not taken for empty.
@@ -140,7 +149,9 @@ def _copy_file(source: Path, target: Path) -> None:
 
 
 def _counts(db: sqlite3.Connection, name: str) -> dict[str, int]:
-    return {table: int(db.execute(f"SELECT count(*) FROM {table}").fetchone()[0]) for table in _COUNTED[name]}
+    there = {row[0] for row in db.execute("SELECT name FROM sqlite_master")}
+    counted = {what: rows for what, rows in _COUNTED[name].items() if rows.split()[0] in there}
+    return {what: int(db.execute(f"SELECT count(*) FROM {rows}").fetchone()[0]) for what, rows in counted.items()}
 
 
 def _digest(file: Path) -> str:
@@ -159,7 +170,7 @@ def _verify(folder: Path, manifest: Manifest) -> None:
             if (said := db.execute("PRAGMA quick_check(1)").fetchone()[0]) != "ok":
                 raise LibraryDamaged(f"The copy of {name} is damaged: {said}.", "Check the disk, then try again.")
             found = _counts(db, name)
-        if any(manifest.counts.get(table) != count for table, count in found.items()):
+        if any(manifest.counts.get(what) != count for what, count in found.items()):
             raise LibraryDamaged(f"The copy of {name} lacks rows or has too many.", "Check the disk, then try again.")
 
 

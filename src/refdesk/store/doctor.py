@@ -15,7 +15,7 @@ from refdesk.model import Filters, Finding
 from refdesk.store import contents, rows
 from refdesk.store.checksums import IndexDamaged, seam
 from refdesk.store.filters import Scope
-from refdesk.store.folder import CRAWL_FILE, SKILLS_FILE
+from refdesk.store.folder import CRAWL_FILE
 from refdesk.store.followers import Followers
 from refdesk.store.gate import Gate
 from refdesk.store.record import Record, sequence
@@ -61,7 +61,7 @@ def _check_record(record: Record) -> Finding:
     said = ""
     with record.snapshot() as db:
         try:
-            problems = _problems(db) or _wrong_contents(db)
+            problems = _problems(db) or _wrong_contents(db) or _wrong_playbooks(db)
             chunks = db.execute("SELECT count(*) FROM chunks").fetchone()[0]
             said = f"The record is sound: {chunks} chunks, commit {sequence(db)}."
         except _UNREADABLE as error:
@@ -98,6 +98,20 @@ def _wrong_contents(db: sqlite3.Connection) -> list[str]:
     return texts + blobs
 
 
+def _wrong_playbooks(db: sqlite3.Connection) -> list[str]:
+    """Playbooks that can't be read, or whose versions have gaps; what is searched of each is a chunk like others."""
+    versions: dict[str, set[int]] = {}
+    for skill_id, version, document in db.execute("SELECT skill_id, version, skill FROM playbook_versions"):
+        json.loads(document)
+        versions.setdefault(skill_id, set()).add(version)
+    found = []
+    for skill_id, document in db.execute("SELECT skill_id, skill FROM playbooks"):
+        newest, kept = json.loads(document)["version"], versions.get(skill_id, set())
+        if newest not in kept or kept != set(range(min(kept), newest + 1)):
+            found.append(f"playbook {skill_id} lacks versions")
+    return found
+
+
 def _is_packed(key: bytes, data: bytes) -> bool:
     try:
         return rows.content_key(zlib.decompress(data)) == key
@@ -109,16 +123,8 @@ def _is_packed(key: bytes, data: bytes) -> bool:
 
 
 def check_beside(folder: Path, *, repair: bool) -> list[Finding]:
-    """What was found in the playbooks and in what crawls know, each where there is any."""
+    """What was found in what crawls know, where there is any."""
     found = []
-    if (folder / SKILLS_FILE).exists():
-        problem, counted = _examined(folder / SKILLS_FILE, _look_at_playbooks)
-        message = f"The playbooks are sound: {counted}."
-        if problem:
-            message = (
-                f"{SKILLS_FILE} {problem}. Restore it with `refdesk restore BACKUP`, or move it away to start over."
-            )
-        found.append(Finding(part="playbooks", ok=not problem, message=message))
     if (folder / CRAWL_FILE).exists():
         problem, counted = _examined(folder / CRAWL_FILE, _look_at_crawls)
         message = f"What crawls know is sound: {counted}."
@@ -144,16 +150,6 @@ def _examined(file: Path, look: Callable[[sqlite3.Connection], str]) -> tuple[st
             return "", look(db)
     except _UNREADABLE as error:
         return f"is damaged: {error}", ""
-
-
-def _look_at_playbooks(db: sqlite3.Connection) -> str:
-    """How many there are; every version of each is read."""
-    kept = {row[0] for row in db.execute("SELECT skill_id FROM skills")}
-    versions = [(skill_id, json.loads(skill)) for skill_id, skill in db.execute("SELECT skill_id, skill FROM versions")]
-    if lost := kept.difference(skill_id for skill_id, _ in versions):
-        raise ValueError(f"{len(lost)} playbooks have no history")
-    db.execute("SELECT count(*) FROM words").fetchone()
-    return f"{len(kept)} with {len(versions)} versions"
 
 
 def _look_at_crawls(db: sqlite3.Connection) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from refdesk.globs import path_filter
 from refdesk.model import Filters, metadata_text
+from refdesk.store.schema import PLAYBOOKS
 
 _CACHED = 64
 
@@ -63,6 +64,8 @@ def _resolve(db: sqlite3.Connection, filters: Filters) -> Scope:
     collections = documents = below = None
     if filters.collections:
         collections = _rows(db, "SELECT id FROM collections WHERE name = ?", filters.collections)
+    elif db.execute("SELECT 1 FROM playbooks LIMIT 1").fetchone():  # they are found by those who name them
+        collections = tuple(row for (row,) in db.execute("SELECT id FROM collections WHERE kind != ?", (PLAYBOOKS,)))
     if filters.documents:
         documents = _rows(db, "SELECT id FROM documents WHERE ulid = ?", filters.documents)
     if filters.paths:

@@ -12,7 +12,7 @@ from pathlib import Path
 from refdesk.errors import LibraryDamaged, StoreError
 
 RECORD_FILE = "record.db"
-SKILLS_FILE = "skills.db"
+SKILLS_FILE = "skills.db"  # of libraries up to version 4: playbooks are in the record since
 CRAWL_FILE = "crawl.db"
 VECTORS_FILE = "vectors.bin"
 LEXICAL_FOLDER = "lexical"

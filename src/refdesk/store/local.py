@@ -30,6 +30,7 @@ from refdesk.model import (
 from refdesk.settings import Durability
 from refdesk.store import batches, catalogue, contents, doctor, reads
 from refdesk.store.filters import Scopes
+from refdesk.store.folder import SKILLS_FILE
 from refdesk.store.followers import Followers
 from refdesk.store.gate import Gate
 from refdesk.store.owners import Owners
@@ -54,8 +55,14 @@ class LocalStore:
         self._known: tuple[int, tuple[Collection, ...]] = (-1, ())  # the collections, and the commit they are as of
         self._removed = 0
         self._is_due = False  # something may be, after writing
+        self.left_over = ""  # what is wrong with playbooks that an older RefDesk kept beside the record
+        if (folder / SKILLS_FILE).exists():
+            from refdesk.store.playbooks import take_over
 
-    def _read(self, ask: Callable[[sqlite3.Connection], T]) -> T:
+            self.left_over = take_over(self, folder)
+
+    def read(self, ask: Callable[[sqlite3.Connection], T]) -> T:
+        """What a function finds in the record."""
         with self._record.reading() as db:
             return ask(db)
 
@@ -72,7 +79,7 @@ class LocalStore:
         return list(found)
 
     def collection(self, name: str) -> Collection | None:
-        return self._read(lambda db: reads.collection(db, name))
+        return self.read(lambda db: reads.collection(db, name))
 
     def put_collection(self, collection: Collection) -> None:
         if self.collection(collection.name) == collection:
@@ -92,12 +99,25 @@ class LocalStore:
     # writing
 
     def apply(self, batch: Batch) -> None:
+        self.change(lambda db: batch, sum(len(write.chunks) for write in batch.writes))
+
+    def change(self, make: Callable[[sqlite3.Connection], Batch], chunks: int, *, for_good: bool = False) -> None:
+        """Applies a batch of about so many chunks that is made, with what else is written, in its transaction."""
         with self.writing():
-            mark = self._followers.mark(sum(len(write.chunks) for write in batch.writes))
-            with self._record.transaction(mark=mark) as db:
-                change = batches.apply(db, batch)
+            with self._record.transaction(mark=self._followers.mark(chunks), for_good=for_good) as db:
+                change = batches.apply(db, make(db))
             self._removed += change.removed_chunks
             self._followers.owe_lexical(change.lexical_chunks, change.terms)
+
+    def has_playbooks(self) -> bool:
+        """Whether there is any playbook, or a file of them that could not be taken over."""
+        there = self.read(lambda db: db.execute("SELECT 1 FROM playbooks LIMIT 1").fetchone())
+        return bool(self.left_over) or there is not None
+
+    def note(self, write: Callable[[sqlite3.Connection], T]) -> T:
+        """Writes what no index follows and no search sees."""
+        with self.writing(), self._record.transaction(logged=False) as db:
+            return write(db)
 
     def replace_skipped(self, collection: str, skipped: Iterable[Skipped]) -> None:
         given = list(skipped)
@@ -108,10 +128,10 @@ class LocalStore:
             catalogue.replace_skipped(db, collection, given)
 
     def unembedded(self, collection: str = "", limit: int = 1) -> list[str]:
-        return self._read(lambda db: reads.unembedded(db, collection, limit))
+        return self.read(lambda db: reads.unembedded(db, collection, limit))
 
     def missing_vectors(self, keys: Iterable[bytes]) -> set[bytes]:
-        return self._read(lambda db: contents.missing_vectors(db, keys))
+        return self.read(lambda db: contents.missing_vectors(db, keys))
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -161,34 +181,34 @@ class LocalStore:
     # documents
 
     def file_states(self, collection: str) -> dict[str, FileState]:
-        return self._read(lambda db: reads.file_states(db, collection))
+        return self.read(lambda db: reads.file_states(db, collection))
 
     def skipped(self, collection: str) -> list[Skipped]:
-        return self._read(lambda db: reads.skipped(db, collection))
+        return self.read(lambda db: reads.skipped(db, collection))
 
     def documents(self, collection: str, limit: int, offset: int) -> list[Document]:
-        return self._read(lambda db: reads.documents(db, collection, limit, offset))
+        return self.read(lambda db: reads.documents(db, collection, limit, offset))
 
     def count_documents(self, collection: str) -> int:
-        return self._read(lambda db: reads.count_documents(db, collection))
+        return self.read(lambda db: reads.count_documents(db, collection))
 
     def document_ids(self, prefix: str) -> list[str]:
-        return self._read(lambda db: reads.document_ids(db, prefix))
+        return self.read(lambda db: reads.document_ids(db, prefix))
 
     def document(self, document_id: str) -> Document | None:
-        return self._read(lambda db: reads.document(db, document_id))
+        return self.read(lambda db: reads.document(db, document_id))
 
     def document_by_uri(self, uri: str, collection: str = "") -> Document | None:
-        return self._read(lambda db: reads.document_by_uri(db, uri, collection))
+        return self.read(lambda db: reads.document_by_uri(db, uri, collection))
 
     def document_by_path(self, collection: str, path: str) -> Document | None:
-        return self._read(lambda db: reads.document_by_path(db, collection, path))
+        return self.read(lambda db: reads.document_by_path(db, collection, path))
 
     def raw(self, document_id: str) -> str:
-        return self._read(lambda db: reads.raw(db, document_id))
+        return self.read(lambda db: reads.raw(db, document_id))
 
     def chunks_of(self, document_id: str) -> list[StoredChunk]:
-        return self._read(lambda db: reads.chunks_of(db, document_id))
+        return self.read(lambda db: reads.chunks_of(db, document_id))
 
     def chunks(self, chunk_ids: Sequence[int]) -> dict[int, StoredChunk]:
         with self._record.reading() as db:
@@ -198,7 +218,7 @@ class LocalStore:
     # searching
 
     def sequence(self) -> int:
-        return self._read(sequence)
+        return self.read(sequence)
 
     def view(self, filters: Filters = EVERYTHING) -> LocalView:
         with self._record.reading() as db:
@@ -206,31 +226,31 @@ class LocalStore:
             return LocalView(self._record, self._followers, seq, self._scopes.resolve(db, seq, filters))
 
     def values(self, of: Filterable) -> dict[str, int]:
-        return self._read(lambda db: reads.values(db, of))
+        return self.read(lambda db: reads.values(db, of))
 
     def facets(self, collection: str) -> dict[str, dict[str, int]]:
-        return self._read(lambda db: reads.facets(db, collection))
+        return self.read(lambda db: reads.facets(db, collection))
 
     # graph
 
     def symbols_named(self, name: str, collection: str = "") -> list[tuple[Document, Symbol]]:
-        return self._read(lambda db: reads.symbols_named(db, name, collection))
+        return self.read(lambda db: reads.symbols_named(db, name, collection))
 
     def symbols_of(self, document_id: str) -> list[Symbol]:
-        return self._read(lambda db: reads.symbols_of(db, document_id))
+        return self.read(lambda db: reads.symbols_of(db, document_id))
 
     def references_to(
         self, name: str, collection: str = "", kinds: Sequence[RelationKind] = ()
     ) -> list[tuple[Document, Reference]]:
-        return self._read(lambda db: reads.references_to(db, name, collection, kinds))
+        return self.read(lambda db: reads.references_to(db, name, collection, kinds))
 
     def references_of(self, document_id: str, kinds: Sequence[RelationKind] = ()) -> list[Reference]:
-        return self._read(lambda db: reads.references_of(db, document_id, kinds))
+        return self.read(lambda db: reads.references_of(db, document_id, kinds))
 
     # keeping
 
     def embedder_identity(self) -> EmbedderIdentity | None:
-        return self._read(contents.embedder_identity)
+        return self.read(contents.embedder_identity)
 
     def set_embedder_identity(self, identity: EmbedderIdentity) -> None:
         if self.embedder_identity() == identity:
@@ -239,7 +259,7 @@ class LocalStore:
             catalogue.set_embedder_identity(db, identity)
 
     def stats(self, collection: str = "") -> Stats:
-        return self._read(lambda db: reads.stats(db, collection, self._folder_bytes()))
+        return self.read(lambda db: reads.stats(db, collection, self._folder_bytes()))
 
     def _folder_bytes(self) -> int:
         total = 0
@@ -249,11 +269,14 @@ class LocalStore:
         return total
 
     def verify(self, repair: bool) -> list[Finding]:
-        return doctor.verify(self._record, self._gate, self._followers, repair=repair)
+        found = doctor.verify(self._record, self._gate, self._followers, repair=repair)
+        return [*found, Finding(part="playbooks", ok=False, message=self.left_over)] if self.left_over else found
 
     def backup(self, target: Path) -> Mapping[str, int]:
         from refdesk.store.backup import back_up
 
+        if self.left_over:
+            raise StoreError(self.left_over)
         return back_up(self.folder, self._record, self._gate, target)
 
     def settle(self) -> None:

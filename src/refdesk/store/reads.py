@@ -24,9 +24,11 @@ from refdesk.model import (
     metadata_text,
 )
 from refdesk.store import rows
+from refdesk.store.schema import PLAYBOOKS
 
 _LARGEST = 2**63 - 1  # that the record can count to
-_FROM_DOCUMENTS = " FROM documents d JOIN collections n ON n.id = d.collection "
+_FROM_DOCUMENTS = f" FROM documents d JOIN collections n ON n.id = d.collection AND n.kind != '{PLAYBOOKS}' "
+_OF_ANYONE = " FROM documents d JOIN collections n ON n.id = d.collection "  # playbooks too
 _SELECT_DOCUMENT = "SELECT " + rows.DOCUMENT + _FROM_DOCUMENTS
 _SELECT_CHUNK = (
     "SELECT " + rows.CHUNK + " FROM chunks c JOIN texts t ON t.id = c.text LEFT JOIN vectors v ON v.id = c.vector "
@@ -43,13 +45,14 @@ _REFERENCE = "r.kind, r.source, r.target, r.line, r.receiver, r.alias"
 
 def collections(db: sqlite3.Connection) -> list[Collection]:
     """All collections by name."""
-    found = db.execute("SELECT " + rows.COLLECTION + " FROM collections ORDER BY name")
+    found = db.execute("SELECT " + rows.COLLECTION + " FROM collections WHERE kind != ? ORDER BY name", (PLAYBOOKS,))
     return [rows.collection_from(row) for row in found]
 
 
 def collection(db: sqlite3.Connection, name: str) -> Collection | None:
     """The collection of that name."""
-    row = db.execute("SELECT " + rows.COLLECTION + " FROM collections WHERE name = ?", (name,)).fetchone()
+    named = "SELECT " + rows.COLLECTION + " FROM collections WHERE name = ? AND kind != ?"
+    row = db.execute(named, (name, PLAYBOOKS)).fetchone()
     return rows.collection_from(row) if row else None
 
 
@@ -94,7 +97,7 @@ def count_documents(db: sqlite3.Connection, name: str) -> int:
 def document_ids(db: sqlite3.Connection, prefix: str) -> list[str]:
     """The ids of all documents that begin so, oldest first."""
     start = rows.storable(prefix)
-    within = "SELECT ulid FROM documents WHERE ulid >= ? AND ulid < ? || '~' ORDER BY ulid"
+    within = "SELECT d.ulid" + _FROM_DOCUMENTS + "WHERE d.ulid >= ? AND d.ulid < ? || '~' ORDER BY d.ulid"
     return [ulid for (ulid,) in db.execute(within, (start, start))]
 
 
@@ -162,8 +165,9 @@ def unembedded(db: sqlite3.Connection, collection_name: str, limit: int) -> list
     """Ids of documents with chunks that have no vector."""
     found = db.execute(
         "SELECT DISTINCT d.ulid FROM chunks c JOIN documents d ON d.id = c.document"
-        " JOIN collections n ON n.id = d.collection WHERE c.vector IS NULL AND (? = '' OR n.name = ?) LIMIT ?",
-        (collection_name, collection_name, limit),
+        " JOIN collections n ON n.id = d.collection"
+        " WHERE c.vector IS NULL AND n.kind != ? AND (? = '' OR n.name = ?) LIMIT ?",
+        (PLAYBOOKS, collection_name, collection_name, limit),
     )
     return [row[0] for row in found]
 
@@ -171,7 +175,7 @@ def unembedded(db: sqlite3.Connection, collection_name: str, limit: int) -> list
 def values(db: sqlite3.Connection, of: Filterable) -> dict[str, int]:
     """How many chunks have each value."""
     column = {"kind": "c.kind", "language": "c.language", "extension": "d.extension"}[of]
-    counted = f"SELECT {column}, count(*) FROM chunks c JOIN documents d ON d.id = c.document GROUP BY 1 ORDER BY 1"
+    counted = f"SELECT {column}, count(*){_FROM_DOCUMENTS}JOIN chunks c ON c.document = d.id GROUP BY 1 ORDER BY 1"
     return dict(db.execute(counted).fetchall())
 
 
@@ -192,7 +196,7 @@ def facets(db: sqlite3.Connection, collection_name: str) -> dict[str, dict[str, 
 def documents_by_row(db: sqlite3.Connection, wanted: Iterable[int]) -> dict[int, Document]:
     """Those of the documents that exist, by row."""
     found = db.execute(
-        "SELECT d.id, " + rows.DOCUMENT + _FROM_DOCUMENTS + "WHERE d.id IN (SELECT value FROM json_each(?))",
+        "SELECT d.id, " + rows.DOCUMENT + _OF_ANYONE + "WHERE d.id IN (SELECT value FROM json_each(?))",
         (json.dumps(list(wanted)),),
     )
     return {row[0]: rows.document_from(row[1:]) for row in found}
@@ -289,12 +293,12 @@ def stats(db: sqlite3.Connection, name: str, folder_bytes: int) -> Stats:
     """The counts of the collection, or of the library when no name is given."""
     if name and collection(db, name) is None:
         raise CollectionNotFound(f"There is no collection {name}.", "List them with `refdesk collections`.")
-    within = "WHERE document IN (SELECT d.id" + _FROM_DOCUMENTS + "WHERE n.name = ?)" if name else ""
-    bound = (name,) if name else ()
+    within = "WHERE document IN (SELECT d.id" + _FROM_DOCUMENTS + "WHERE ? IN ('', n.name))"
+    bound = (name,)
     chunk_count, embedded = db.execute("SELECT count(*), count(vector) FROM chunks " + within, bound).fetchone()
     symbols = db.execute("SELECT count(*) FROM symbols " + within, bound).fetchone()[0]
     return Stats(
-        collections=1 if name else db.execute("SELECT count(*) FROM collections").fetchone()[0],
+        collections=1 if name else len(collections(db)),
         documents=count_documents(db, name),
         chunks=chunk_count,
         embeddings=embedded,

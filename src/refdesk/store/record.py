@@ -183,18 +183,24 @@ class Record:
             yield db
 
     @contextmanager
-    def transaction(self, *, logged: bool = True, mark: str = "") -> Iterator[sqlite3.Connection]:
+    def transaction(
+        self, *, logged: bool = True, mark: str = "", for_good: bool = False
+    ) -> Iterator[sqlite3.Connection]:
         """A write transaction: one commit of the log, unless it changes nothing that readers see, or nothing.
 
-        The mark begins the commit's token.
+        The mark begins the commit's token.  What is written `for_good` outlasts a loss of power.
         """
         self.refuse_read_only()
         with self._borrowed(_UNMAPPED) as db:
+            if for_good:
+                db.execute("PRAGMA synchronous = FULL")
             db.execute("BEGIN IMMEDIATE")
             if logged:
                 db.execute("INSERT INTO commits (token) VALUES (?)", (mark + secrets.token_hex(8),))
             yield db
             db.execute("COMMIT")
+            if for_good:
+                db.execute(f"PRAGMA {self._pragmas[-1]}")
 
     def settle(self) -> None:
         """Brings the log of writes into the file, as far as nobody is in the way, so that less is left at the end."""

@@ -7,6 +7,8 @@ from collections.abc import Callable
 
 from refdesk.errors import LibraryTooNew
 
+PLAYBOOKS = ":playbooks"  # ulid, name and kind of their collection, which no user can give one
+
 _FIRST = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 
@@ -96,8 +98,32 @@ def _add_stamps(db: sqlite3.Connection) -> None:
     db.execute("ALTER TABLE documents ADD COLUMN stamp INTEGER NOT NULL DEFAULT 0")
 
 
+def _add_playbooks(db: sqlite3.Connection) -> None:
+    """Playbooks with all their versions; the newest one of each is a document of a collection that nobody lists."""
+    db.execute(
+        "CREATE TABLE playbooks (skill_id TEXT PRIMARY KEY, created_at TEXT NOT NULL, skill TEXT NOT NULL)"
+        " STRICT, WITHOUT ROWID"
+    )
+    db.execute(
+        "CREATE TABLE playbook_versions (skill_id TEXT NOT NULL REFERENCES playbooks (skill_id),"
+        " version INTEGER NOT NULL, made_at TEXT NOT NULL, skill TEXT NOT NULL, PRIMARY KEY (skill_id, version))"
+        " STRICT, WITHOUT ROWID"
+    )
+    db.execute(
+        "INSERT INTO collections (ulid, name, kind, description, root, chunking, search, properties, created_at,"
+        " updated_at) VALUES (?, ?, ?, '', '', '{}', '{}', '{}', 0, 0)",
+        (PLAYBOOKS, PLAYBOOKS, PLAYBOOKS),
+    )
+
+
 # The record's version is the number of steps that made it; a step is never changed once released.
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (_create, _add_pieces, _add_headings, _add_stamps)
+MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
+    _create,
+    _add_pieces,
+    _add_headings,
+    _add_stamps,
+    _add_playbooks,
+)
 
 
 def version(db: sqlite3.Connection) -> int:

@@ -65,7 +65,7 @@ class Table:
         self, vector: Matrix, scope: Scope, k: int, gone: Collection[int] = ()
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """The k nearest chunks within the scope, and some more, without those that are gone; and their cosines."""
-        mask = self._mask(scope) if scope.filters else None
+        mask = self._mask(scope) if scope.filters or scope.collections is not None else None
         extra = len(gone)
         if len(gone) > _FEW_GONE:
             alive = ~np.isin(self.ids, np.array(list(gone), np.int64))

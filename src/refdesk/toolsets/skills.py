@@ -87,7 +87,7 @@ _UPDATE_INPUT = _input(
 )
 
 
-def skills_toolset(learner: Learner, thinker_for: ThinkerFor, close: Callable[[], None] | None = None) -> Toolset:
+def skills_toolset(learner: Callable[[], Learner], thinker_for: ThinkerFor) -> Toolset:
     """search_skills, create_skill and update_skill over one learning loop."""
     tools = _Skills(learner, thinker_for)
 
@@ -131,17 +131,17 @@ def skills_toolset(learner: Learner, thinker_for: ThinkerFor, close: Callable[[]
         input_schema=_UPDATE_INPUT,
         output_schema=_UPDATE_OUTPUT,
     )
-    return Toolset(name="skills", tools=(search, create, update), close=close)
+    return Toolset(name="skills", tools=(search, create, update))
 
 
 class _Skills:
-    def __init__(self, learner: Learner, thinker_for: ThinkerFor) -> None:
-        self._learner = learner
+    def __init__(self, learner: Callable[[], Learner], thinker_for: ThinkerFor) -> None:
+        self._learner = learner  # the library is opened by the first call
         self._thinker_for = thinker_for
 
     def search(self, arguments: Json, ctx: CallContext) -> ToolAnswer:
         thinker = self._thinker_for(ctx.sampler)
-        found = self._learner.search(arguments["query"], thinker, _reporter(ctx, 1))
+        found = self._learner().search(arguments["query"], thinker, _reporter(ctx, 1))
         match: Json | None = None
         if found.skill is not None:
             names = ("skill_id", "title", "confidence", "resolution_md", "conditions")
@@ -157,7 +157,7 @@ class _Skills:
 
     def create(self, arguments: Json, ctx: CallContext) -> ToolAnswer:
         thinker = self._thinker_for(ctx.sampler)
-        created = self._learner.create(
+        created = self._learner().create(
             arguments["conversation"],
             thinker,
             confirmed=arguments["resolution_confirmed"],
@@ -175,7 +175,7 @@ class _Skills:
 
     def update(self, arguments: Json, ctx: CallContext) -> ToolAnswer:
         thinker = self._thinker_for(ctx.sampler)
-        updated = self._learner.update(
+        updated = self._learner().update(
             arguments["skill_id"],
             arguments["conversation"],
             thinker,

@@ -19,7 +19,8 @@ from refdesk.ports import Embedder
 from refdesk.retry import Retry
 from refdesk.skills.format import parse
 from refdesk.skills.learn import Learner
-from refdesk.store.skills import SqliteSkillStore
+from refdesk.store.local import LocalStore
+from refdesk.store.playbooks import RecordPlaybooks
 from tests.unit.llm.endpoints import Reply, endpoint
 from tests.unit.skills.conversations import of_kind, shipped_embedder
 
@@ -52,10 +53,8 @@ def embedder() -> Embedder:
 
 @pytest.fixture
 def learner(tmp_path: Path, embedder: Embedder) -> Iterator[Learner]:
-    store = SqliteSkillStore(tmp_path / "skills.db")
-    made = Learner(store, lambda: embedder)
-    yield made
-    made.close()
+    store = LocalStore(tmp_path / "library")
+    yield Learner(RecordPlaybooks(store), lambda: embedder)
     store.close()
 
 

@@ -15,7 +15,8 @@ from refdesk.ports import Embedder
 from refdesk.skills.conversation import read
 from refdesk.skills.extract import issue_of
 from refdesk.skills.learn import Learner
-from refdesk.store.skills import SqliteSkillStore
+from refdesk.store.local import LocalStore
+from refdesk.store.playbooks import RecordPlaybooks
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "conversations"
 
@@ -59,12 +60,10 @@ def shipped_embedder() -> Embedder:
 @contextmanager
 def learner(folder: Path, embedder: Embedder) -> Iterator[Learner]:
     """The learning loop over an empty store."""
-    store = SqliteSkillStore(folder / "skills.db")
-    loop = Learner(store, lambda: embedder)
+    store = LocalStore(folder / "library")
     try:
-        yield loop
+        yield Learner(RecordPlaybooks(store), lambda: embedder)
     finally:
-        loop.close()
         store.close()
 
 

@@ -20,7 +20,8 @@ from refdesk.model import Query
 from refdesk.settings import Settings
 from refdesk.skills.format import from_markdown, to_markdown
 from refdesk.skills.learn import Learner
-from refdesk.store.skills import SqliteSkillStore
+from refdesk.store.local import LocalStore
+from refdesk.store.playbooks import RecordPlaybooks
 from tests.unit.skills.conversations import of_kind, shipped_embedder
 
 Run = Callable[..., Result]
@@ -67,12 +68,11 @@ def run(tmp_path: Path) -> Run:
 def skill_id(tmp_path: Path) -> str:
     """A skill of two versions in the library."""
     embedder = shipped_embedder()
-    store = SqliteSkillStore(tmp_path / "library" / "skills.db")
-    learner = Learner(store, lambda: embedder)
+    store = LocalStore(tmp_path / "library")
+    learner = Learner(RecordPlaybooks(store), lambda: embedder)
     first, second = of_kind("locked_out")[:2]
     made = learner.create(first.transcript, LocalThinker(embedder)).skill.skill_id
     learner.update(made, second.transcript, LocalThinker(embedder), feedback="Forced a sync because it was cached.")
-    learner.close()
     store.close()
     return made
 
@@ -135,14 +135,13 @@ def test_a_skill_written_by_hand_is_imported(run: Run, tmp_path: Path) -> None:
 
 
 def test_what_is_exported_reads_back_the_same(skill_id: str, tmp_path: Path) -> None:
-    store = SqliteSkillStore(tmp_path / "library" / "skills.db")
-    learner = Learner(store, lambda: None)
+    store = LocalStore(tmp_path / "library")
+    learner = Learner(RecordPlaybooks(store), lambda: None)
     skill = learner.get(skill_id)
     read = from_markdown(to_markdown(skill))
     assert (read.skill_id, read.confidence) == (skill.skill_id, skill.confidence)
     assert (read.draft.problem, read.draft.keywords) == (skill.problem, skill.keywords)
     assert read.draft.playbook.prerequisites == skill.conditions
-    learner.close()
     store.close()
     with pytest.raises(InvalidInput, match="front matter is not YAML"):
         from_markdown("---\na: [\n---\n# x")
@@ -169,5 +168,7 @@ def test_a_search_over_everything_finds_playbooks(tmp_path: Path, skill_id: str)
     shown = CliRunner().invoke(cli, command).stdout
     assert shown.startswith(f"1. {skill_id}  playbook ") and "[playbooks] " in shown
     assert "[playbooks]" not in CliRunner().invoke(cli, [*command, "--collection", "notes"]).stdout
-    (used,) = Learner(SqliteSkillStore(tmp_path / "library" / "skills.db"), lambda: None).skills()
+    store = LocalStore(tmp_path / "library")
+    (used,) = RecordPlaybooks(store).list_skills()
     assert used.times_used == 0
+    store.close()

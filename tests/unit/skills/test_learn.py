@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -18,10 +17,9 @@ from refdesk.model import EmbedderIdentity
 from refdesk.ports import Embedder
 from refdesk.skills.format import parse
 from refdesk.skills.learn import Learner
-from refdesk.skills.model import Skill
-from refdesk.skills.store import ConnectionFailed, ServerStore
-from refdesk.store.skills import SqliteSkillStore
-from tests.ports.test_skill_store import Distant
+from refdesk.skills.model import PlaybookStore, Skill
+from refdesk.store.local import LocalStore
+from refdesk.store.playbooks import RecordPlaybooks
 from tests.unit.skills.conversations import Conversation, Rates, cold, learning, near_misses, of_kind, shipped_embedder
 
 LOCKED = of_kind("locked_out")
@@ -38,17 +36,15 @@ def thinker(embedder: Embedder) -> LocalThinker:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[SqliteSkillStore]:
-    made = SqliteSkillStore(tmp_path / "skills.db")
-    yield made
-    made.close()
+def store(tmp_path: Path) -> Iterator[PlaybookStore]:
+    library = LocalStore(tmp_path / "library")
+    yield RecordPlaybooks(library)
+    library.close()
 
 
 @pytest.fixture
-def learner(store: SqliteSkillStore, embedder: Embedder) -> Iterator[Learner]:
-    made = Learner(store, lambda: embedder)
-    yield made
-    made.close()
+def learner(store: PlaybookStore, embedder: Embedder) -> Learner:
+    return Learner(store, lambda: embedder)
 
 
 def test_a_use_is_counted_and_told_in_the_header(learner: Learner, thinker: LocalThinker) -> None:
@@ -83,11 +79,9 @@ def test_the_same_conversation_by_many_at_once_is_one_skill(learner: Learner, th
     assert len(learner.skills()) == 1
 
 
-def test_a_distrusted_skill_needs_more_evidence(
-    learner: Learner, store: SqliteSkillStore, thinker: LocalThinker
-) -> None:
+def test_a_distrusted_skill_needs_more_evidence(learner: Learner, store: PlaybookStore, thinker: LocalThinker) -> None:
     skill = learner.create(LOCKED[0].transcript, thinker).skill
-    kept = asyncio.run(store.get_skill(skill.skill_id))
+    kept = store.get_skill(skill.skill_id)
     assert kept is not None
     judged = []
     for confidence in (0.5, 0.1):
@@ -118,8 +112,8 @@ def test_an_update_adds_and_says_what(learner: Learner, thinker: LocalThinker) -
 def test_twenty_parallel_updates_are_twenty_versions_and_nothing_is_lost(
     tmp_path: Path, embedder: Embedder, thinker: LocalThinker
 ) -> None:
-    stores = [SqliteSkillStore(tmp_path / "skills.db") for _ in range(4)]
-    learners = [Learner(store, lambda: embedder) for store in stores]
+    stores = [LocalStore(tmp_path / "library") for _ in range(4)]
+    learners = [Learner(RecordPlaybooks(store), lambda: embedder) for store in stores]
     skill = learners[0].create(LOCKED[0].transcript, thinker).skill
 
     def update(number: int) -> int:
@@ -140,8 +134,6 @@ def test_twenty_parallel_updates_are_twenty_versions_and_nothing_is_lost(
     assert [each.skill.version for each in history] == list(range(1, 22))
     steps = [len(parse(each.skill.resolution_md).steps) for each in history]
     assert steps == sorted(steps)
-    for learner in learners:
-        learner.close()
     for store in stores:
         store.close()
 
@@ -190,18 +182,6 @@ def test_bad_arguments(learner: Learner, thinker: LocalThinker) -> None:
         learner.create("x" * 500_000, thinker)
 
 
-def test_a_dead_server_is_told_within_five_seconds(embedder: Embedder, thinker: LocalThinker) -> None:
-    loop = asyncio.new_event_loop()
-    server = loop.run_until_complete(asyncio.start_server(lambda *_: asyncio.sleep(60), "127.0.0.1", 0))
-    learner = Learner(ServerStore(Distant(server.sockets[0].getsockname()[1])), lambda: embedder)  # type: ignore[arg-type]
-    with pytest.raises(ConnectionFailed, match=r"^Database connection failed: timeout after 5s$"):
-        learner.search("anything", thinker)
-    learner.close()
-    server.close()
-    loop.run_until_complete(server.wait_closed())
-    loop.close()
-
-
 class Numbers:
     """An embedder of another kind and size."""
 
@@ -216,25 +196,23 @@ class Numbers:
 
 
 def test_another_embedder_gets_vectors_of_its_own(
-    store: SqliteSkillStore, learner: Learner, thinker: LocalThinker
+    store: PlaybookStore, learner: Learner, thinker: LocalThinker
 ) -> None:
     skill = learner.create(LOCKED[0].transcript, thinker).skill
     other = Learner(store, Numbers)  # type: ignore[arg-type]
     other.search("anything", thinker)
-    kept = asyncio.run(store.get_skill(skill.skill_id))
+    kept = store.get_skill(skill.skill_id)
     assert isinstance(kept, Skill)
     assert len(kept.embedding) == 8
-    assert asyncio.run(store.embedded_by()) == "numbers 1 8"
-    other.close()
+    assert store.embedded_by() == Numbers.identity
 
 
-def test_without_an_embedder_words_must_do(store: SqliteSkillStore) -> None:
+def test_without_an_embedder_words_must_do(store: PlaybookStore) -> None:
     thinker = LocalThinker(None)
     learner = Learner(store, lambda: None)
     learner.create(LOCKED[0].transcript, thinker)
     assert learner.search("account locked, too many failed password attempts", thinker).skill is not None
     assert learner.search("how do I change the language of the app", thinker).skill is None
-    learner.close()
 
 
 def test_the_loop_on_conversations_it_was_not_calibrated_on(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import json
 import multiprocessing
@@ -22,9 +21,9 @@ from refdesk.crawl.state import Body, CrawlState, Entry, digest_of
 from refdesk.errors import InvalidInput, LibraryDamaged, NotFound, RefdeskError
 from refdesk.settings import Settings
 from refdesk.skills.model import Skill, SkillUpdate
-from refdesk.store.folder import CRAWL_FILE, MARK_FILE, RECORD_FILE, SKILLS_FILE
+from refdesk.store.folder import CRAWL_FILE, MARK_FILE, RECORD_FILE
 from refdesk.store.local import LocalStore
-from refdesk.store.skills import SqliteSkillStore
+from refdesk.store.playbooks import RecordPlaybooks
 from tests.ports.library import IDENTITY, batch, collection, vector, write
 
 ROOT = "https://example.org/"
@@ -36,7 +35,7 @@ def _skill(number: int) -> Skill:
     return Skill(
         skill_id=f"00000000-0000-0000-0000-{number:012}", title=f"Refund {number}", version=1, problem="no refund",
         resolution_md="# Refund", conditions=("paid",), keywords=("refund",), product_area="billing",
-        issue_type="how-to", embedding=(1.0, 0.0),
+        issue_type="how-to", embedding=tuple(vector(f"refund {number}").tolist()),
     )  # fmt: skip
 
 
@@ -52,12 +51,10 @@ def library(tmp_path: Path) -> Path:
     store.put_collection(collection())
     store.set_embedder_identity(IDENTITY)
     store.apply(batch(*(write(f"d{i}", [f"alpha text{i}"]) for i in range(20))))
-    store.close()
-    skills = SqliteSkillStore(folder / SKILLS_FILE)
     for number in range(2):
-        asyncio.run(skills.create_skill(_skill(number)))
-        asyncio.run(skills.update_skill(_skill(number).skill_id, SkillUpdate(title=f"Refunds {number}")))
-    skills.close()
+        RecordPlaybooks(store).create_skill(_skill(number))
+        RecordPlaybooks(store).update_skill(_skill(number).skill_id, SkillUpdate(title=f"Refunds {number}"))
+    store.close()
     state = CrawlState(folder / CRAWL_FILE, "SITE")
     state.begin(ROOT)
     state.add([Entry(ROOT + "a", 0), Entry(ROOT + "b", 1)])
@@ -83,12 +80,11 @@ def _check_all(folder: Path) -> None:
     store = LocalStore(folder)
     assert len(store.view().lexical(["alpha"], 100)) == len(store.view().nearest(vector("x"), 100)) == 20
     assert all(finding.ok for finding in store.verify(repair=False))
-    store.close()
-    skills = SqliteSkillStore(folder / SKILLS_FILE)
     for number in range(2):
-        titles = [one.skill.title for one in asyncio.run(skills.history(_skill(number).skill_id))]
+        titles = [one.skill.title for one in RecordPlaybooks(store).history(_skill(number).skill_id)]
         assert titles == [f"Refund {number}", f"Refunds {number}"]
-    skills.close()
+        assert len(RecordPlaybooks(store).hybrid_search(list(vector("refund")), f"refunds {number}")) == 2
+    store.close()
     state = CrawlState(folder / CRAWL_FILE, "SITE")
     assert state.begin(ROOT)
     assert [one.data for one in state.bodies("fetched", 10)] == [b"the text of a"]
@@ -112,7 +108,7 @@ def test_a_backup_has_as_much_as_the_library(library: Path, tmp_path: Path) -> N
     counts = store.backup(tmp_path / "copy")
     store.close()
     assert counts == {
-        "collections": 1, "documents": 20, "chunks": 20, "vectors": 20, "skills": 2, "versions": 4, "pages": 2,
+        "collections": 1, "documents": 20, "chunks": 20, "vectors": 22, "skills": 2, "versions": 4, "pages": 2,
     }  # fmt: skip
     _check_all(tmp_path / "copy")  # a folder opens as a library
 

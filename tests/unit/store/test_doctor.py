@@ -14,7 +14,8 @@ from refdesk.errors import LibraryDamaged, StoreError
 from refdesk.model import Finding
 from refdesk.settings import Settings
 from refdesk.store.folder import CRAWL_FILE, RECORD_FILE, SKILLS_FILE
-from refdesk.store.skills import SqliteSkillStore
+from refdesk.store.local import LocalStore
+from refdesk.store.playbooks import RecordPlaybooks
 from tests.faults.damage import make_library
 
 
@@ -37,7 +38,7 @@ def _garble(file: Path) -> None:
 
 def test_a_sound_library_is_sound_in_all_parts(library: Path) -> None:
     found = _checked(library)
-    assert set(found) == {"record", "playbooks", "crawl", "lexical", "vectors"}
+    assert set(found) == {"record", "crawl", "lexical", "vectors"}
     assert all(one.ok and not one.repaired for one in found.values())
     assert "20 pages" in found["crawl"].message
 
@@ -69,22 +70,25 @@ def test_a_damaged_crawl_is_a_clear_error_and_is_set_aside(library: Path) -> Non
 
 @pytest.mark.parametrize("name", [CRAWL_FILE, SKILLS_FILE])
 def test_another_program_s_database_is_not_written_to(library: Path, name: str) -> None:
-    (library / name).unlink()
+    (library / name).unlink(missing_ok=True)
     with sqlite3.connect(library / name) as db:
         db.execute("CREATE TABLE bookmarks (url TEXT)")
     db.close()
-    with pytest.raises(StoreError, match="another program"):
-        if name == CRAWL_FILE:
+    if name == CRAWL_FILE:
+        with pytest.raises(StoreError, match="another program"):
             CrawlState(library / name, "SITE")
-        else:
-            SqliteSkillStore(library / name)._run(lambda db: None, "BEGIN")
+    else:
+        store = LocalStore(library)
+        with pytest.raises(StoreError, match=r"skills\.db, which holds .* can't be read"):
+            RecordPlaybooks(store).list_skills()
+        store.close()
     with sqlite3.connect(library / name) as db:
         assert db.execute("SELECT name FROM sqlite_master").fetchall() == [("bookmarks",)]
     db.close()
 
 
 def test_damaged_playbooks_are_told_of_and_kept(library: Path) -> None:
-    _garble(library / SKILLS_FILE)
+    (library / SKILLS_FILE).write_bytes(b"not a database at all, but long enough" * 30)
     for repair in (False, True):
         found = _checked(library, repair=repair)["playbooks"]
         assert not found.ok and "refdesk restore" in found.message
@@ -103,4 +107,4 @@ def test_what_is_beside_a_damaged_record_is_checked_too(library: Path) -> None:
     (library / RECORD_FILE).write_bytes(b"")
     _garble(library / CRAWL_FILE)
     found = _checked(library, repair=True)
-    assert (found["record"].ok, found["playbooks"].ok, found["crawl"].repaired) == (False, True, True)
+    assert (found["record"].ok, found["crawl"].repaired) == (False, True)

@@ -15,9 +15,8 @@ import pytest
 from refdesk.crawl.state import Body, CrawlState
 from refdesk.errors import LibraryDamaged, SettingsError
 from refdesk.settings import load
-from refdesk.store.folder import CRAWL_FILE, MARK_FILE, RECORD_FILE, SKILLS_FILE
+from refdesk.store.folder import CRAWL_FILE, MARK_FILE, RECORD_FILE
 from refdesk.store.local import LocalStore
-from refdesk.store.skills import SqliteSkillStore
 from tests.ports.library import IDENTITY, batch, collection, write
 
 
@@ -157,8 +156,6 @@ def test_many_may_make_one_library_at_once(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="permissions work otherwise there")
 def test_only_the_owner_may_read_a_library(tmp_path: Path) -> None:
-    import asyncio
-
     before = os.umask(0)
     try:
         folder = tmp_path / "library"
@@ -166,13 +163,10 @@ def test_only_the_owner_may_read_a_library(tmp_path: Path) -> None:
         state = CrawlState(folder / CRAWL_FILE, "SITE")
         state.begin("https://example.org/")
         state.hold(Body("https://example.org/", "", "", b"body", "text/html", "utf-8", ""), "fetched", {})
-        skills = SqliteSkillStore(folder / SKILLS_FILE)
-        asyncio.run(skills.list_skills())
         store = LocalStore(folder)
         with store.writing():
             open_to_others = [f for f in (folder, *folder.rglob("*")) if f.stat().st_mode & 0o077]
         store.close()
-        skills.close()
         state.close()
     finally:
         os.umask(before)
@@ -181,8 +175,6 @@ def test_only_the_owner_may_read_a_library(tmp_path: Path) -> None:
 
 
 def test_a_full_durability_syncs_every_commit(tmp_path: Path) -> None:
-    import asyncio
-
     assert load({"durability": "full"}, {}, tmp_path).durability == "full"
     with pytest.raises(SettingsError, match="normal or full"):
         load({"durability": "most"}, {}, tmp_path)
@@ -194,10 +186,6 @@ def test_a_full_durability_syncs_every_commit(tmp_path: Path) -> None:
         with store._record.reading() as db:
             assert db.execute("PRAGMA synchronous").fetchone() == (level,)
         store.close()
-        skills = SqliteSkillStore(folder / SKILLS_FILE, durability=durability)  # type: ignore[arg-type]
-        asyncio.run(skills.list_skills())
-        assert skills._open().execute("PRAGMA synchronous").fetchone()[0] == level
-        skills.close()
         state = CrawlState(folder / CRAWL_FILE, "SITE", durability)  # type: ignore[arg-type]
         assert state._rows("PRAGMA synchronous") == [(level,)]
         state.close()

@@ -1,0 +1,287 @@
+"""Playbooks in the library's record: every version of each, and its newest one as a passage that is searched."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from refdesk import tokens
+from refdesk.errors import SkillNotFound, StaleSkill, StoreError
+from refdesk.model import Batch, Chunk, Document, DocumentWrite, EmbedderIdentity, Filters, Query, Vector
+from refdesk.search.engine import Engine
+from refdesk.skills.model import DUPLICATE, TOP_K, Outcome, Revision, Skill, SkillUpdate, after, now
+from refdesk.store import rows
+from refdesk.store.folder import SKILLS_FILE
+from refdesk.store.schema import PLAYBOOKS
+
+if TYPE_CHECKING:
+    from refdesk.store.local import LocalStore
+
+_log = logging.getLogger(__name__)
+
+_ADVICE = "Restore it with `refdesk restore BACKUP`, or move it away to start over."
+_ALONE = Filters(collections=(PLAYBOOKS,))
+_SELECT = "SELECT skill FROM playbooks WHERE skill_id = ?"
+_VECTOR = """
+SELECT v.key, v.data FROM documents d JOIN chunks c ON c.document = d.id JOIN vectors v ON v.id = c.vector
+WHERE d.ulid = ?
+"""
+
+
+class RecordPlaybooks:
+    """Implements PlaybookStore in the record of one library, with its full-text and vector index."""
+
+    def __init__(self, store: LocalStore) -> None:
+        self._store = store
+
+    @cached_property
+    def _engine(self) -> Engine:
+        return Engine(self._store, None)  # vectors are given; nothing is embedded here
+
+    def hybrid_search(self, query_embedding: list[float], query_text: str, top_k: int = TOP_K) -> list[dict[str, Any]]:
+        self._refuse_left_over()
+        asked = Query(text=query_text, filters=_ALONE, limit=top_k, vector=_unit(query_embedding))
+        found = {hit.stored.document.id: hit.score for hit in self._engine.search(asked).hits}
+        skills = self._store.read(lambda db: [_find(db, each) for each in found])
+        return [{"skill": skill, "score": found[skill.skill_id]} for skill in skills if skill is not None]
+
+    def create_skill(self, skill: Skill) -> Skill:
+        """The skill as kept, at version 1 unless it brings a version of its own."""
+        kept = replace(skill, created_at=skill.created_at or now(), updated_at=skill.updated_at or now())
+
+        def create(db: sqlite3.Connection) -> Batch:
+            if _find(db, kept.skill_id) is not None:
+                raise StoreError(f"Skill {kept.skill_id} exists already.", "Update it instead.")
+            _put(db, kept)
+            _put_version(db, kept, kept.updated_at)
+            return _batch([(kept, _unit(kept.embedding))])
+
+        self._write(create)
+        return kept
+
+    def get_skill(self, skill_id: str) -> Skill | None:
+        self._refuse_left_over()
+        return self._store.read(lambda db: _find(db, skill_id))
+
+    def update_skill(self, skill_id: str, updates: SkillUpdate) -> Skill:
+        """The skill at its next version; the versions of one skill are consecutive whoever updates it."""
+        changed: Skill | None = None
+
+        def update(db: sqlite3.Connection) -> Batch:
+            nonlocal changed
+            current = _fetch(db, skill_id)
+            if updates.expected_version not in (None, current.version):
+                raise StaleSkill(skill_id, current.version)
+            changed = replace(current, **updates.content(), version=current.version + 1, updated_at=now())
+            changed = after(changed, updates.outcome) if updates.outcome else changed
+            _put(db, changed)
+            _put_version(db, changed, changed.updated_at)
+            kept = db.execute(_VECTOR, (skill_id,)).fetchone() if updates.embedding is None else None
+            return _batch([(changed, bytes(kept[0]) if kept else _unit(changed.embedding))])
+
+        self._write(update)
+        assert changed is not None
+        return changed
+
+    def check_duplicate(self, embedding: list[float], threshold: float = DUPLICATE) -> Skill | None:
+        self._refuse_left_over()
+        if (vector := _unit(embedding)) is None:
+            return None
+        near = self._store.view(_ALONE).nearest(vector, 1)
+        owners = [one.document.id for one in self._store.chunks(near.ids).values()]
+        return self.get_skill(owners[0]) if owners and near.scores[0] > threshold else None
+
+    def record_outcome(self, skill_id: str, outcome: Outcome) -> Skill:
+        self._refuse_left_over()
+
+        def record(db: sqlite3.Connection) -> Skill:
+            skill = after(_fetch(db, skill_id), outcome)
+            _put(db, skill)
+            return skill
+
+        return self._store.note(record)
+
+    def list_skills(self, limit: int = 100, offset: int = 0) -> list[Skill]:
+        self._refuse_left_over()
+
+        def listed(db: sqlite3.Connection) -> list[Skill]:
+            ids = "SELECT skill_id FROM playbooks ORDER BY created_at, skill_id LIMIT ? OFFSET ?"
+            return [_fetch(db, skill_id) for (skill_id,) in db.execute(ids, (limit, offset)).fetchall()]
+
+        return self._store.read(listed)
+
+    def history(self, skill_id: str) -> list[Revision]:
+        self._refuse_left_over()
+
+        def history(db: sqlite3.Connection) -> list[Revision]:
+            _fetch(db, skill_id)
+            found = db.execute(
+                "SELECT skill, made_at FROM playbook_versions WHERE skill_id = ? ORDER BY version", (skill_id,)
+            )
+            return [Revision(_from_json(document), made_at) for document, made_at in found]
+
+        return self._store.read(history)
+
+    def embedded_by(self) -> EmbedderIdentity | None:
+        bare = "SELECT 1 FROM chunks c JOIN documents d ON d.id = c.document JOIN playbooks p ON p.skill_id = d.ulid"
+        without = self._store.read(lambda db: db.execute(f"{bare} WHERE c.vector IS NULL LIMIT 1").fetchone())
+        return None if without else self._store.embedder_identity()
+
+    def replace_embeddings(self, embedder: EmbedderIdentity, vectors: Mapping[str, Sequence[float]]) -> None:
+        self._store.set_embedder_identity(embedder)
+
+        def put(db: sqlite3.Connection) -> Batch:
+            found = ((_find(db, skill_id), _unit(vector)) for skill_id, vector in vectors.items())
+            return _batch([(skill, vector) for skill, vector in found if skill is not None])
+
+        if vectors:
+            self._write(put, len(vectors))
+
+    def close(self) -> None:
+        """Nothing: the record is closed by who opened it."""
+
+    def _write(self, make: Callable[[sqlite3.Connection], Batch], size: int = 1) -> None:
+        self._refuse_left_over()
+        self._store.change(make, size)
+
+    def _refuse_left_over(self) -> None:
+        if self._store.left_over:
+            raise StoreError(self._store.left_over)
+
+
+# --- rows ---------------------------------------------------------------------------------------------
+
+
+def _find(db: sqlite3.Connection, skill_id: str) -> Skill | None:
+    row = db.execute(_SELECT, (skill_id,)).fetchone()
+    if row is None:
+        return None
+    kept = db.execute(_VECTOR, (skill_id,)).fetchone()
+    embedding = tuple(np.frombuffer(kept[1], "<f2").astype(float).tolist()) if kept else ()
+    return replace(_from_json(row[0]), embedding=embedding)
+
+
+def _fetch(db: sqlite3.Connection, skill_id: str) -> Skill:
+    if (skill := _find(db, skill_id)) is None:
+        raise SkillNotFound(skill_id)
+    return skill
+
+
+def _put(db: sqlite3.Connection, skill: Skill) -> None:
+    values = (skill.skill_id, skill.created_at, rows.storable(json.dumps(skill.document(), ensure_ascii=False)))
+    db.execute("INSERT INTO playbooks VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET skill = excluded.skill", values)
+
+
+def _put_version(db: sqlite3.Connection, skill: Skill, made_at: str) -> None:
+    document = rows.storable(json.dumps(skill.document(), ensure_ascii=False))
+    values = (skill.skill_id, skill.version, made_at, document)
+    db.execute("INSERT OR IGNORE INTO playbook_versions VALUES (?, ?, ?, ?)", values)
+
+
+def _from_json(text: str) -> Skill:
+    document = json.loads(text)
+    return Skill(**document | {name: tuple(document[name]) for name in ("conditions", "keywords")})
+
+
+def _unit(vector: Sequence[float]) -> Vector | None:
+    """The vector with length 1, None where it says nothing."""
+    given = np.asarray(vector, np.float32)
+    length = float(np.linalg.norm(given)) if given.size else 0.0
+    return given / length if length else None
+
+
+def _batch(skills: Sequence[tuple[Skill, Vector | bytes | None]]) -> Batch:
+    """The skills as documents of one passage each; a vector that is kept already is named by its key."""
+    writes, vectors = [], {}
+    for skill, vector in skills:
+        key = vector if isinstance(vector, bytes) else b""
+        if isinstance(vector, np.ndarray):
+            # Addressed by itself: the store does not know what it was made of.
+            key = rows.content_key(vector.astype("<f2").tobytes())
+            vectors[key] = vector
+        when = int(datetime.fromisoformat(skill.updated_at).timestamp() * 1000)
+        document = Document(
+            id=skill.skill_id,
+            collection=PLAYBOOKS,
+            uri=f"playbook:{skill.skill_id}",
+            path=skill.skill_id,
+            title=skill.title,
+            content_type="markdown",
+            content_hash="",
+            size=len(skill.resolution_md),
+            modified_ns=0,
+            created_at=when,
+            updated_at=when,
+        )
+        text = "\n\n".join((skill.title, skill.problem, skill.resolution_md, " ".join(skill.keywords)))
+        chunk = Chunk(
+            text=text,
+            kind="playbook",
+            type="prose",
+            language="markdown",
+            start_line=0,
+            end_line=0,
+            tokens=tokens.pieces(text),
+            key="",
+            title=skill.title,
+        )
+        writes.append(DocumentWrite(document=document, raw=skill.resolution_md, chunks=(chunk,), vector_keys=(key,)))
+    return Batch(collection=PLAYBOOKS, writes=tuple(writes), vectors=vectors)
+
+
+# --- playbooks of libraries up to version 4 -----------------------------------------------------------
+
+
+def take_over(store: LocalStore, folder: Path) -> str:
+    """Brings the playbooks of an older library's own file into the record; what is wrong where that can't be done.
+
+    The file is set aside once they are in the record for good, so a kill at any moment leaves them in one or both.
+    """
+    file = folder / SKILLS_FILE
+    try:
+        with store.writing():
+            if not file.exists():
+                return ""  # another process was first
+            with closing(sqlite3.connect(file, timeout=30.0, isolation_level=None)) as old:
+                old.execute("BEGIN IMMEDIATE")  # an older RefDesk may still be running
+                was_begun = old.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+                skills = list(_old_skills(old)) if was_begun else []
+                versions = old.execute("SELECT skill, made_at FROM versions").fetchall() if was_begun else []
+                old.execute("ROLLBACK")
+
+            def put(db: sqlite3.Connection) -> Batch:
+                fresh = []
+                for skill in skills:
+                    known = _find(db, skill.skill_id)
+                    if known is None or known.version < skill.version:
+                        _put(db, skill)
+                        fresh.append((skill, None))  # vectors are made again at the next use
+                for document, made_at in versions:
+                    _put_version(db, _from_json(document), made_at)
+                return _batch(fresh)
+
+            store.change(put, len(skills), for_good=True)
+            _log.info("took over %s playbooks with %s versions from %s", len(skills), len(versions), file.name)
+            for name in (f"{file.name}-wal", f"{file.name}-shm"):
+                file.with_name(name).unlink(missing_ok=True)
+            file.replace(file.with_name(f"{file.name}.imported"))
+    except (sqlite3.Error, OSError, ValueError, LookupError, TypeError) as error:
+        return f"{file.name}, which holds the playbooks of an older version, can't be read: {error}. {_ADVICE}"
+    return ""
+
+
+def _old_skills(db: sqlite3.Connection) -> Iterator[Skill]:
+    names = [name for name in Skill.__dataclass_fields__ if name != "embedding"]
+    for row in db.execute(f"SELECT {', '.join(names)} FROM skills"):  # noqa: S608 - names of columns
+        values = dict(zip(names, row, strict=True))
+        yield Skill(**values | {name: tuple(json.loads(values[name])) for name in ("conditions", "keywords")})
