@@ -6,15 +6,15 @@ Each answer is in crawl.db before it is read, and stays there until it is indexe
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
 
 import anyio
 import anyio.to_thread
 
 from refdesk.crawl.fetch import MOST_PAUSE_S, Pace, SiteFetcher
 from refdesk.crawl.frontier import Frontier
-from refdesk.crawl.indexing import Indexer, reconcile
+from refdesk.crawl.indexing import Indexer, open_collection, reconcile
 from refdesk.crawl.options import CrawlOptions, Scope
 from refdesk.crawl.page import Outcome, PageReader, outcome_of_answer, outcome_of_page
 from refdesk.crawl.render import Browser, why_no_browser
@@ -23,14 +23,12 @@ from refdesk.crawl.robots import Robots, list_pages, read_robots
 from refdesk.crawl.state import Body, CrawlState, Entry, PageState, digest_of
 from refdesk.crawl.urls import site_of, twins, without_keys
 from refdesk.desk import Desk
-from refdesk.errors import Cancelled, Forbidden, InvalidInput, InvalidUri, LibraryBusy, LoadFailed, RefdeskError
-from refdesk.ids import name_from
-from refdesk.model import Collection, Skipped
+from refdesk.errors import Cancelled, Forbidden, InvalidInput, InvalidUri, LoadFailed
+from refdesk.model import Skipped
 from refdesk.progress import Progress
 from refdesk.retry import backoff
 from refdesk.settings import Settings
 from refdesk.sources.web import Fetched, WebClient
-from refdesk.store.folder import CRAWL_FILE
 
 Tell = Callable[[int, int, str], None]  # how many pages are done, of how many, and which was the last
 Render = Callable[[str], Awaitable[str]]
@@ -47,7 +45,7 @@ def crawl(
     scope = Scope.of(options)
     if reason := scope.why_not(options.start):
         raise InvalidInput(f"{options.start} is not crawled: {reason}.", "Start elsewhere, or exclude less.")
-    with _opened(desk, options, name, description) as (collection, state):
+    with open_collection(desk, options, name, description) as (collection, state):
         report = CrawlReport(collection=collection.name, start=options.start, resumed=state.begin(options.start))
         indexer = Indexer(desk, collection, state, report)
         anyio.run(_fetch_site, desk.settings, scope, state, indexer, report, Progress(tell) if tell else Progress())
@@ -61,41 +59,6 @@ def crawl(
         desk.store.replace_skipped(collection.name, [*report.failed, *report.scripts, *report.skipped])
     report.seconds = time.perf_counter() - started
     return report
-
-
-@contextmanager
-def _opened(desk: Desk, options: CrawlOptions, name: str, description: str) -> Iterator[tuple[Collection, CrawlState]]:
-    """The collection that the site goes into and what is known of its pages; a new one is removed if it stays empty."""
-    from filelock import FileLock, Timeout
-
-    known = {one.id for one in desk.store.collections()}
-    collection = _collection(desk, options, name, description)
-    library = desk.settings.library
-    with ExitStack() as stack:
-        lock = FileLock(library / f"crawl-{collection.name}.lock", timeout=0, thread_local=False, mode=0o600)
-        try:
-            stack.enter_context(lock)
-        except Timeout as error:
-            raise LibraryBusy(f"Another crawl of {collection.name} is running.", "Wait for it, or stop it.") from error
-        state = CrawlState(library / CRAWL_FILE, collection.id, desk.settings.durability)
-        stack.callback(state.close)
-        state.forget_all_but(one.id for one in desk.store.collections())
-        try:
-            yield collection, state
-        except RefdeskError:
-            if collection.id not in known and not state.counts().keys() & {"fetched", "stored"}:
-                desk.store.remove_collection(collection.name)
-            raise
-
-
-def _collection(desk: Desk, options: CrawlOptions, name: str, description: str) -> Collection:
-    """The collection of that name, made now if there is none; it must be one that was crawled."""
-    known = {one.root: one.name for one in desk.store.collections() if one.kind == "web"}
-    wanted = name or known.get(options.start) or name_from(site_of(options.start))
-    found = desk.store.collection(wanted)
-    if found is not None and found.kind != "web":
-        raise InvalidInput(f"Collection {wanted} holds {found.kind}, not a web site.", "Choose another --name.")
-    return desk.ensure_collection(wanted, "web", root=options.start, description=description)
 
 
 def _refuse_empty(start: str, state: CrawlState) -> None:

@@ -1,17 +1,22 @@
-"""How do fetched pages get into the library, and which of them leave it?"""
+"""Which collection do fetched pages get into, how, and which of them leave it?"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from email.utils import parsedate_to_datetime
 
+from refdesk.crawl.options import CrawlOptions
 from refdesk.crawl.report import CrawlReport
 from refdesk.crawl.state import Body, CrawlState, Entry, PageState
-from refdesk.crawl.urls import path_of
+from refdesk.crawl.urls import path_of, site_of
 from refdesk.desk import Desk
+from refdesk.errors import InvalidInput, LibraryBusy, RefdeskError
+from refdesk.ids import name_from
 from refdesk.model import Batch, Collection, Content
 from refdesk.progress import Progress
+from refdesk.store.folder import CRAWL_FILE
 
 _BATCH_PAGES, _BATCH_BYTES = 500, 8_000_000
 _REMOVED_AT_ONCE = 500
@@ -21,6 +26,43 @@ _RUN_WORDS = 5
 _WORD = re.compile(r"\w+")
 _PASSED_ON: frozenset[PageState] = frozenset(("moved", "alias", "duplicate"))
 _NO_MORE: frozenset[PageState] = frozenset(("gone", "skipped", "scripts"))
+
+
+@contextmanager
+def open_collection(
+    desk: Desk, options: CrawlOptions, name: str, description: str
+) -> Iterator[tuple[Collection, CrawlState]]:
+    """The collection that the site goes into and what is known of its pages; a new one is removed if it stays empty."""
+    from filelock import FileLock, Timeout
+
+    known = {one.id for one in desk.store.collections()}
+    collection = _collection(desk, options, name, description)
+    library = desk.settings.library
+    with ExitStack() as stack:
+        lock = FileLock(library / f"crawl-{collection.name}.lock", timeout=0, thread_local=False, mode=0o600)
+        try:
+            stack.enter_context(lock)
+        except Timeout as error:
+            raise LibraryBusy(f"Another crawl of {collection.name} is running.", "Wait for it, or stop it.") from error
+        state = CrawlState(library / CRAWL_FILE, collection.id, desk.settings.durability)
+        stack.callback(state.close)
+        state.forget_all_but(one.id for one in desk.store.collections())
+        try:
+            yield collection, state
+        except RefdeskError:
+            if collection.id not in known and not state.counts().keys() & {"fetched", "stored"}:
+                desk.store.remove_collection(collection.name)
+            raise
+
+
+def _collection(desk: Desk, options: CrawlOptions, name: str, description: str) -> Collection:
+    """The collection of that name, made now if there is none; it must be one that was crawled."""
+    known = {one.root: one.name for one in desk.store.collections() if one.kind == "web"}
+    wanted = name or known.get(options.start) or name_from(site_of(options.start))
+    found = desk.store.collection(wanted)
+    if found is not None and found.kind != "web":
+        raise InvalidInput(f"Collection {wanted} holds {found.kind}, not a web site.", "Choose another --name.")
+    return desk.ensure_collection(wanted, "web", root=options.start, description=description)
 
 
 class Indexer:

@@ -24,7 +24,6 @@ _NEVER_TEXT = re.compile(
     r"woff2?|ttf|otf|eot|css|m?js|map|inv|pickle|epub|mobi|xlsx?|pptx?|od[tsp]|class|pyc|rss|atom",
     re.IGNORECASE,
 )
-_PLAIN = re.compile(r"(?:\.\./)*[\w.-]+(?:/[\w.-]+)*/?")  # no scheme, no host, no query, not from the root
 _PARAMETER = re.compile(r"([?&;])([^=&#\s?;]{1,100})=([^&#\s]*)")
 _SECRET = re.compile(
     r"(?:^|[^a-z])(?:auth|code|jwt|pass|passwd|pwd|session|sid|sig)$"
@@ -37,35 +36,20 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 def clean(url: str, base: str = "") -> str:
     """The one form of an address: no fragment, tracking, default port or needless escape; "" if not http(s)."""
     try:
-        return _cleaned(_joined(url.strip(), base) if base else url.strip())
+        return _cleaned(urljoin(base, url.strip()) if base else url.strip())
     except ValueError:
         return ""
 
 
 def clean_all(urls: Iterable[str], base: str) -> tuple[str, ...]:
     """The addresses that stand on one page, each once, in order; those that lead nowhere else are left out."""
-    folder = base[: base.rindex("/", 0, _path_end(base)) + 1]
-    found: dict[str, None] = {}
-    for url in dict.fromkeys(one.partition("#")[0] for one in urls):
-        if url:
-            found[_cleaned(folder + url) if _PLAIN.fullmatch(url) else clean(url, base)] = None
+    written = dict.fromkeys(url.partition("#")[0] for url in urls)
+    found = dict.fromkeys(clean(url, base) for url in written if url)
     found.pop("", None)
     return tuple(found)
 
 
-def _joined(url: str, base: str) -> str:
-    """What urljoin gives, sooner for the plain relative addresses that most links are."""
-    if _PLAIN.fullmatch(url):
-        return f"{base[: base.rindex('/', 0, _path_end(base)) + 1]}{url}"
-    return url if url.startswith(("https://", "http://")) else urljoin(base, url)
-
-
-def _path_end(url: str) -> int:
-    query = url.find("?")
-    return len(url) if query < 0 else query
-
-
-@lru_cache(maxsize=65_536)
+@lru_cache(maxsize=65_536)  # most links of a page are on the next one too
 def _cleaned(url: str) -> str:
     try:
         parts = urlsplit(url)

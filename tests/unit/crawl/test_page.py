@@ -29,6 +29,12 @@ def judged(answer: Fetched, hops: int = 0) -> Outcome:
     return outcome or outcome_of_page(URL, anyio.run(PageReader(1).read, answer), SCOPE, hops)
 
 
+def test_no_page_is_parsed_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("refdesk.crawl.page.facts_in", lambda *_, **__: pytest.fail("it must be left to a worker"))
+    assert judged(answer(html(f"<p>{WORDS}</p><a href='/x'>x</a>"))).links == ("https://e.org/x",)
+    assert judged(answer("[x](/x)", content_type="text/markdown")).links == ("https://e.org/x",)
+
+
 def test_links_are_absolute_and_each_once() -> None:
     body = "<a href='a.html'>1</a><a href='/b#x'>2</a><a href='#y'>3</a><a>4</a><area href='a.html#z'><a href=''>5</a>"
     assert facts_in(html(body), URL, {}).links == ("https://e.org/docs/a.html", "https://e.org/b")
