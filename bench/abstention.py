@@ -2,15 +2,17 @@
 
 python -m bench.abstention [--half report|tune] [--served] [--library FOLDER] [--show] [--json FILE]
 
-Each of the smaller packages of bench.quality's sets is a collection, three files of one are a small collection, and the
-packages of bench.authored are collections as they are.  Good questions are asked as they are, misspelt, and a word of
-them alone; foreign ones are those of other packages, everyday questions and gibberish.  training/confidence.py learned
-from the tuning half; the reported half shares no package and no everyday question with it.
+Each of the smaller packages of bench.quality's sets is a collection, some of its files are collections of about 5, 20
+and 50 passages, and the packages of bench.authored are collections as they are.  Good questions are asked as they are,
+misspelt, and a word of them alone; foreign ones are those of other packages, everyday questions and gibberish.
+training/confidence.py learned from the tuning half; the reported half shares no package and no everyday question with
+it.  As served, one collection is asked at a time.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import random
 import re
 import shutil
@@ -23,7 +25,7 @@ from pathlib import Path
 
 from bench import authored, corpora, metrics, sets, tables
 from bench.served import as_served
-from bench.sets import Asked
+from bench.sets import Asked, KnownItems
 from bench.spelling import misspell
 from refdesk.app import open_desk
 from refdesk.desk import Desk
@@ -31,8 +33,9 @@ from refdesk.model import Filters, Page, Query, StoredChunk
 from refdesk.settings import Settings
 
 PER_SET = 7  # packages, the smallest ones
-SMALL = 3  # files of a small collection
+SMALL = (5, 20, 50)  # passages of small collections
 MOST = 500  # good questions
+MOST_OF_SMALL = 6  # questions of a small collection
 SEVERAL = 4  # collections asked at once
 FLOORS: dict[str, tuple[float | None, float | None]] = {  # hidden, hidden or weak: at most for good ones, else at least
     "good": (0.005, 0.1),
@@ -70,20 +73,28 @@ def packages(half: str, cache: Path, library: Path | None) -> Iterator[tuple[Des
                     collection = re.sub(r"\W+", "-", f"{known.name}-{name}")
                     desk.index(known.folder / name, sets.KINDS[known.name], name=collection)
                     found[collection] = own
-                small = [one for one in items if one.package == names[0]][:SMALL]
-                if known.name in sets.NAMES:
-                    found[f"{known.name}-small"] = small
-                    _index_files(desk, known.folder, small, f"{known.name}-small", home / "files" / half / known.name)
+                for name, size in itertools.product(names[:PER_SET], SMALL if known.name in sets.NAMES else ()):
+                    files = [one for one in items if one.package == name and isinstance(one, sets.Item)]
+                    collection = re.sub(r"\W+", "-", f"{known.name}-{name}-about-{size}")
+                    found[collection] = list(_some(desk, known, files, size, collection, home / "files" / half))
             yield desk, found
 
 
-def _index_files(desk: Desk, folder: Path, items: Sequence[Asked], name: str, target: Path) -> None:
-    """A collection of nothing but the files that answer these."""
+def _some(
+    desk: Desk, known: KnownItems, items: Sequence[sets.Item], size: int, collection: str, home: Path
+) -> Iterator[Asked]:
+    """Indexes files that answer questions, up to about so many passages, and gives the questions."""
+    target = home / collection
     shutil.rmtree(target, ignore_errors=True)
-    for path in {item.path for item in items if isinstance(item, sets.Item)}:
+    for path, own in itertools.groupby(items, key=lambda one: one.path):
         (target / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(folder / path, target / path)
-    desk.index(target, "docs" if name.startswith("docs") else "code", name=name)
+        shutil.copy2(known.folder / path, target / path)
+        desk.index(target, sets.KINDS[known.name], name=collection)
+        if desk.store.stats(collection).chunks <= 1.4 * size:
+            yield from own
+        else:
+            (target / path).unlink()
+    desk.index(target, sets.KINDS[known.name], name=collection)
 
 
 def _size(folder: Path) -> int:
@@ -93,12 +104,24 @@ def _size(folder: Path) -> int:
 def questions(desk: Desk, by_collection: dict[str, list[Asked]], half: str) -> Iterator[Question]:
     """All of them, the same every time."""
     pick = random.Random(half)
+    foreign = corpora.FOREIGN[half].read_text(encoding="utf-8").splitlines()
     names = sorted(by_collection)
+    small = [name for name in names if "-about-" in name]
+    for name in small:
+        where = f"about {name.rpartition('-')[2]} passages"
+        for item in by_collection[name][:MOST_OF_SMALL]:
+            yield Question("good", where, item.query, (name,), _answer(item, name))
+            other = pick.choice(by_collection[pick.choice([one for one in names if one not in small])])
+            if other.package != item.package:
+                yield Question("other package", where, other.query, (name,))
+        yield Question("everyday", where, pick.choice(foreign), (name,))
+        yield Question("gibberish", where, gibberish(pick), (name,))
+    names = [name for name in names if name not in small]
     good = [(name, item) for name in names for item in by_collection[name]]
     for at, (name, item) in enumerate(pick.sample(good, min(MOST, len(good)))):
         met = _answer(item, name)
-        others = pick.sample([other for other in names if other != name and "small" not in other], SEVERAL)
-        where = "small collection" if name.endswith("small") else "collection"
+        others = pick.sample([other for other in names if other != name], SEVERAL)
+        where = "collection"
         yield Question("good", where, item.query, (name,), met)
         yield Question("other package", "collection", item.query, (others[0],))
         if at % 3 == 0:
@@ -110,7 +133,7 @@ def questions(desk: Desk, by_collection: dict[str, list[Asked]], half: str) -> I
                 yield Question("misspelt", where, misspelt, (name,), met)
         if at % 3 == 2 and (words := re.findall(r"[A-Za-z]{5,}", item.query)):
             yield Question("one word", where, pick.choice(words).lower(), (name,))
-    for text in corpora.FOREIGN[half].read_text(encoding="utf-8").splitlines():
+    for text in foreign:
         yield Question("everyday", "collection", text, (pick.choice(names),))
         yield Question("everyday", "several collections", text, tuple(pick.sample(names, SEVERAL)))
         yield Question("everyday", "all collections", text, tuple(names))
@@ -121,7 +144,7 @@ def _answer(item: Asked, collection: str) -> Callable[[StoredChunk], bool]:
 
     def met(stored: StoredChunk) -> bool:
         document = stored.document
-        path = document.path if collection.endswith("small") else f"{item.package}/{document.path}"
+        path = document.path if "-about-" in collection else f"{item.package}/{document.path}"
         if document.collection != collection:
             return False
         return item.is_met_by(replace(stored, document=replace(document, path=path)))
@@ -139,13 +162,11 @@ def gibberish(pick: random.Random) -> str:
 
 
 def answered(desk: Desk, every: Iterator[Question], *, served: bool) -> Iterator[tuple[Question, Page]]:
-    """Each question with its page; as served by rag_search, which is asked of one collection or of all."""
-    whole = {one.name for one in desk.store.collections()}
+    """Each question with its page; rag_search, if served, is asked of one collection."""
     with as_served(desk, "rag_search") if served else nullcontext(desk.engine.search) as search:
         for one in every:
-            where = () if served and set(one.collections) == whole else one.collections
-            if not served or len(where) < 2:
-                yield one, search(Query(text=one.text, filters=Filters(collections=where)))
+            if not served or len(one.collections) == 1:
+                yield one, search(Query(text=one.text, filters=Filters(collections=one.collections)))
 
 
 def rows(asked: Sequence[tuple[Question, Page]]) -> list[tables.Row]:
@@ -170,12 +191,13 @@ def calibration(asked: Sequence[tuple[Question, Page]]) -> list[tables.Row]:
     """Of first hits by their score, how many are right."""
     known = [(page.hits[0], one.answer) for one, page in asked if page.hits and (one.answer or one.group != "one word")]
     found = []
-    for low, high in ((0.0, 0.2), (0.2, 0.4), (0.4, 0.6), (0.6, 0.8), (0.8, 0.9), (0.9, 1.01)):
-        own = [(hit, met) for hit, met in known if low <= hit.score < high]
+    for tenth in range(10):
+        low, high = tenth / 10, (tenth + 1) / 10
+        own = [(hit, met) for hit, met in known if low <= hit.score and (hit.score < high or tenth == 9)]
         if own:
             right = sum(met is not None and met(hit.stored) for hit, met in own) / len(own)
             mean = sum(hit.score for hit, _ in own) / len(own)
-            found.append(tables.Row(f"first hits right at {low} to {min(high, 1.0)}", right, "",
+            found.append(tables.Row(f"first hits right at {low} to {high}", right, "",
                                     note=f"mean score {mean:.3f}, {len(own)} queries"))  # fmt: skip
     return found
 
