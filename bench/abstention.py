@@ -33,7 +33,9 @@ from refdesk.model import Filters, Page, Query, StoredChunk
 from refdesk.settings import Settings
 
 PER_SET = 7  # packages, the smallest ones
+PER_SIZE = 4  # of them, for small collections
 SMALL = (5, 20, 50)  # passages of small collections
+BYTES = 800  # of a passage, about
 MOST = 500  # good questions
 MOST_OF_SMALL = 6  # questions of a small collection
 SEVERAL = 4  # collections asked at once
@@ -73,7 +75,7 @@ def packages(half: str, cache: Path, library: Path | None) -> Iterator[tuple[Des
                     collection = re.sub(r"\W+", "-", f"{known.name}-{name}")
                     desk.index(known.folder / name, sets.KINDS[known.name], name=collection)
                     found[collection] = own
-                for name, size in itertools.product(names[:PER_SET], SMALL if known.name in sets.NAMES else ()):
+                for name, size in itertools.product(names[:PER_SIZE], SMALL if known.name in sets.NAMES else ()):
                     files = [one for one in items if one.package == name and isinstance(one, sets.Item)]
                     collection = re.sub(r"\W+", "-", f"{known.name}-{name}-about-{size}")
                     found[collection] = list(_some(desk, known, files, size, collection, home / "files" / half))
@@ -86,15 +88,15 @@ def _some(
     """Indexes files that answer questions, up to about so many passages, and gives the questions."""
     target = home / collection
     shutil.rmtree(target, ignore_errors=True)
+    room = size * BYTES
     for path, own in itertools.groupby(items, key=lambda one: one.path):
-        (target / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(known.folder / path, target / path)
-        desk.index(target, sets.KINDS[known.name], name=collection)
-        if desk.store.stats(collection).chunks <= 1.4 * size:
+        if (known.folder / path).stat().st_size <= room:
+            room -= (known.folder / path).stat().st_size
+            (target / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(known.folder / path, target / path)
             yield from own
-        else:
-            (target / path).unlink()
-    desk.index(target, sets.KINDS[known.name], name=collection)
+    if target.is_dir():
+        desk.index(target, sets.KINDS[known.name], name=collection)
 
 
 def _size(folder: Path) -> int:
@@ -107,7 +109,7 @@ def questions(desk: Desk, by_collection: dict[str, list[Asked]], half: str) -> I
     foreign = corpora.FOREIGN[half].read_text(encoding="utf-8").splitlines()
     names = sorted(by_collection)
     small = [name for name in names if "-about-" in name]
-    for name in small:
+    for name in filter(by_collection.get, small):
         where = f"about {name.rpartition('-')[2]} passages"
         for item in by_collection[name][:MOST_OF_SMALL]:
             yield Question("good", where, item.query, (name,), _answer(item, name))
