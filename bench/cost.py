@@ -1,6 +1,9 @@
 """What does finding the right file cost?  The tokens of the default search_code answer up to it, as served on stdio.
 
 python -m bench.cost [--sets python code authored] [--questions 200] [--libraries FOLDER] [--json FILE]
+python -m bench.cost --clones FOLDER [--repos NAME …]     asks the questions of bench.files of whole repositories
+
+With clones, the same answers are asked for as JSON and as plain text too, to compare their sizes.
 """
 
 from __future__ import annotations
@@ -8,7 +11,7 @@ from __future__ import annotations
 import argparse
 import random
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -16,13 +19,15 @@ from mcp import ClientSession, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp_types import TextContent
 
-from bench import authored, corpora, sets, tables
+from bench import authored, corpora, files, sets, tables
 from bench.quality import indexed
 from bench.sets import Asked, Item, KnownItems
 from refdesk import tokens
 
 STEPS = (500, 1_000, 2_000, 4_000)
 FLOOR_AT, FLOOR = 2_000, 0.98  # of those that are found at all
+FORMS = ("toon", "json", "human")
+OF_JSON = 0.6  # that TOON takes at most
 
 
 async def costs(library: Path, folder: Path, asked: Sequence[Asked]) -> list[tuple[int | None, int]]:
@@ -36,9 +41,33 @@ async def costs(library: Path, folder: Path, asked: Sequence[Asked]) -> list[tup
         for one in asked:
             answer = await session.call_tool("search_code", {"query": one.query})
             text = "\n".join(block.text for block in answer.content if isinstance(block, TextContent))
-            ends = [text.find(f"\n  {path},") + len(path) + 3 for path in _files(one) if f"\n  {path}," in text]
-            found.append((tokens.count(text[: min(ends)]) if ends else None, tokens.count(text)))
+            found.append((_cost(text, _files(one)), tokens.count(text)))
     return found
+
+
+def of_repositories(clones: Path, repos: Sequence[str] | None) -> list[tables.Row]:
+    """The same for the questions that bench.files asks of repositories, and what the formats take of each other."""
+    found: list[tuple[int | None, int]] = []
+    sizes: list[dict[str, int]] = []
+    for entry, clone in files.repositories(clones, "report", repos):
+        with files.served(clone, entry["commit"]) as search:
+            for one in files.questions(entry):
+                texts = {form: search(query=one.text, format=form)["content"][0]["text"] for form in FORMS}
+                sizes.append({form: tokens.count(text) for form, text in texts.items()})
+                found.append((_cost(texts["toon"], one.files), sizes[-1]["toon"]))
+    told = rows("repositories", found)
+    for other, most in (("json", OF_JSON), ("human", 1.0)):
+        share = sum(one["toon"] for one in sizes) / sum(one[other] for one in sizes)
+        larger = sum(one["toon"] > one[other] for one in sizes)
+        note = f"{len(sizes)} answers, {larger} of them larger"
+        told.append(tables.Row(f"repositories: tokens of toon to those of {other}", share, "", most, note=note))
+    return told
+
+
+def _cost(text: str, paths: Iterable[str]) -> int | None:
+    """The tokens of the answer up to the first of these files; None where it names none of them."""
+    ends = [text.find(f"\n  {path},") + len(path) + 3 for path in paths if f"\n  {path}," in text]
+    return tokens.count(text[: min(ends)]) if ends else None
 
 
 def _files(asked: Asked) -> set[str]:
@@ -78,13 +107,17 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     names = ["python", "code", "authored"]
     options.add_argument("--sets", nargs="*", default=names, choices=names)
+    options.add_argument("--clones", type=Path, help="clones of the repositories of questions.yaml")
+    options.add_argument("--repos", nargs="*", help="as owner/name, to ask only some")
     options.add_argument("--questions", type=int, default=200, help="of each set")
     options.add_argument("--libraries", type=Path, help="where indexed sets are kept, to save time")
     options.add_argument("--cache", type=Path, default=corpora.DEFAULT_CACHE)
     options.add_argument("--json", type=Path)
     given = options.parse_args()
     told: list[tables.Row] = []
-    for name in given.sets:
+    if given.clones:
+        told += of_repositories(given.clones, given.repos)
+    for name in () if given.clones else given.sets:
         known = authored.known_items(given.cache) if name == "authored" else sets.known_items(name, given.cache)
         told += measure(known, given.questions, given.libraries)
     print(tables.show_rows("cost of finding the right file", told))

@@ -15,7 +15,8 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -102,16 +103,38 @@ def changes(clone: Path, commit: str, sets: Sequence[str]) -> Iterator[Asked]:
             return
 
 
-def answered(tree: Path, library: Path, asked: Sequence[Asked]) -> Iterator[tuple[Asked, list[str]]]:
+@contextmanager
+def served(clone: Path, commit: str) -> Iterator[Callable[..., dict[str, Any]]]:
+    """search_code of a real server, over a repository as it was at a commit."""
+    with tempfile.TemporaryDirectory(prefix="refdesk-bench-") as scratch:
+        tree = Path(scratch).resolve() / "tree"
+        tree.mkdir()
+        archive = subprocess.Popen(["git", "-C", str(clone), "archive", commit], stdout=subprocess.PIPE)
+        subprocess.run(["tar", "-x", "-C", str(tree)], stdin=archive.stdout, check=True)
+        command = [sys.executable, "-m", "refdesk", "--library", f"{scratch}/library", "serve", "--toolsets", "code"]
+        with StdioClient([*command, "--allow-root", str(tree)]) as client:
+            client.initialize()
+            client.call("index_codebase", {"path": str(tree)})
+            yield lambda **given: client.call("search_code", {"path": str(tree), **given})["result"]
+
+
+def answered(clone: Path, commit: str, asked: Sequence[Asked]) -> Iterator[tuple[Asked, list[str]]]:
     """Each question with the files that the served tool shows for it, best first."""
-    command = [sys.executable, "-m", "refdesk", "--library", str(library), "serve", "--toolsets", "code"]
-    with StdioClient([*command, "--allow-root", str(tree)]) as client:
-        client.initialize()
-        client.call("index_codebase", {"path": str(tree)})
+    with served(clone, commit) as search:
         for one in asked:
-            given = {"query": one.text, "path": str(tree), "limit": 10, "format": "json"}
-            answer = client.call("search_code", given)["result"]["structuredContent"]
+            answer = search(query=one.text, limit=10, format="json")["structuredContent"]
             yield one, [hit["path"] for hit in answer["results"]]
+
+
+def repositories(clones: Path, split: str, only: Sequence[str] | None) -> Iterator[tuple[dict[str, Any], Path]]:
+    """What questions.yaml says of each repository, and its clone."""
+    for entry in yaml.safe_load(_FILE.read_text(encoding="utf-8")):
+        if entry["split"] == split and (not only or entry["repo"] in only):
+            yield entry, _clone(clones, entry["repo"])
+
+
+def questions(entry: dict[str, Any]) -> list[Asked]:
+    return [Asked(one["kind"], one["ask"], tuple(one["files"])) for one in entry["questions"]]
 
 
 def main() -> None:
@@ -123,22 +146,14 @@ def main() -> None:
     options.add_argument("--json", type=Path)
     given = options.parse_args()
     results: dict[str, list[tuple[float, ...]]] = {}
-    for entry in yaml.safe_load(_FILE.read_text(encoding="utf-8")):
-        if entry["split"] != given.split or (given.repos and entry["repo"] not in given.repos):
-            continue
-        clone = _clone(given.clones, entry["repo"])
+    for entry, clone in repositories(given.clones, given.split, given.repos):
         asked = list(changes(clone, entry["commit"], given.sets))
         if "questions" in given.sets:
-            asked += [Asked(one["kind"], one["ask"], tuple(one["files"])) for one in entry["questions"]]
-        with tempfile.TemporaryDirectory(prefix="refdesk-bench-") as scratch:
-            tree = Path(scratch).resolve() / "tree"
-            tree.mkdir()
-            archive = subprocess.Popen(["git", "-C", str(clone), "archive", entry["commit"]], stdout=subprocess.PIPE)
-            subprocess.run(["tar", "-x", "-C", str(tree)], stdin=archive.stdout, check=True)
-            for one, shown in answered(tree, Path(scratch) / "library", asked):
-                row = (one.ndcg(shown), *(one.found(shown, within) for within in (1, 5, 10)))
-                for name in (one.kind, entry["language"], "all" if one.kind not in ("change", "report") else "commits"):
-                    results.setdefault(name, []).append(row)
+            asked += questions(entry)
+        for one, shown in answered(clone, entry["commit"], asked):
+            row = (one.ndcg(shown), *(one.found(shown, within) for within in (1, 5, 10)))
+            for name in (one.kind, entry["language"], "all" if one.kind not in ("change", "report") else "commits"):
+                results.setdefault(name, []).append(row)
         print(entry["repo"], len(asked), "asked", file=sys.stderr, flush=True)
     rows: list[tuple[str, ...]] = []
     kept: dict[str, Any] = {}

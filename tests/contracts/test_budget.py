@@ -86,6 +86,39 @@ def test_a_default_search_of_code_is_lean_and_toon_is_the_smallest(client: Clien
 
 
 FORMS = ("toon", "json", "human")
+REPOSITORY = Path(__file__).parents[2]
+QUERIES = (
+    "where are answers cut to a budget",
+    "how is a query understood",
+    "spelling",
+    "parse a heading",
+    "class with a close method",
+    "read settings from the environment",
+    "tokens of a text",
+    "collection not found",
+    "weigh the candidates",
+    "notes about what was left out",
+    "how do I change the embedder",
+    "def search",
+    "group passages by file",
+)
+
+
+def test_over_100_answers_toon_takes_three_fifths_of_json_and_less_than_human(tmp_path: Path, serve: Serve) -> None:
+    folders = [REPOSITORY / one for one in ("src/refdesk/search", "src/refdesk/toolsets", "bench", "docs")]
+    for folder in folders:
+        refdesk(tmp_path / "library", "index", str(folder), "--kind", "code")
+    client = serve(tmp_path / "library", "--toolsets", "code")
+    sizes: dict[str, list[int]] = {form: [] for form in FORMS}
+    for query in QUERIES:
+        for folder in folders:
+            for tool in ("search_code", "search_docs"):
+                for form in FORMS:
+                    answer = client.result(tool, query=query, path=str(folder), format=form)
+                    sizes[form].append(count(read(answer)))
+    assert len(sizes["toon"]) >= 100
+    assert sum(sizes["toon"]) <= 0.6 * sum(sizes["json"])
+    assert sum(sizes["toon"]) <= sum(sizes["human"])
 
 
 def test_what_search_docs_leaves_out_is_behind_the_cursor(client: Client) -> None:
