@@ -313,6 +313,7 @@ def make_toolsets(settings: Settings) -> list[Toolset]:
 
     if unknown := [name for name in settings.toolsets if name not in TOOLSETS]:
         raise SettingsError(f"There is no toolset {', '.join(unknown)}.", f"Take some of {', '.join(TOOLSETS)}.")
+    memory.allow(settings.max_memory)
     shared = _Shared(Desk(settings, PARTS), Models(settings))
     made = {name: make(shared) for name, make in TOOLSETS.items() if name in settings.toolsets}
     if "docs" in made and "code" in made:

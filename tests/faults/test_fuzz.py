@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
+
 import pytest
 
 from tests.faults.fuzz import BATCH_VERSION, RAW, hostile, over_http, over_stdio
+from tests.mcp_client.stdio import StdioClient
 from tests.server.conftest import Serve, Start, connect, serve_http, start
 from tests.server.test_http import Connect
 
@@ -36,3 +41,44 @@ def test_every_body_gets_its_answer(serve_http: Serve, connect: Connect) -> None
     assert over_http(url, iter(RAW), len(RAW)).wrong == []
     assert over_http(url, hostile(2, harmless), 400).wrong == []
     assert client.request("ping")["result"] == {}
+
+
+# The real server with a thread that says how much is alive whenever it is asked through a pipe.
+COUNTED = """
+import gc, runpy, sys, threading
+asked, told = sys.argv[1:3]
+def count():
+    while True:
+        open(asked).read()
+        gc.collect()
+        with open(told, "w") as out:
+            out.write(f"{len(gc.get_objects())} {sys.getallocatedblocks()}")
+threading.Thread(target=count, daemon=True).start()
+sys.argv[:] = ["refdesk", *sys.argv[3:]]
+runpy.run_module("refdesk", run_name="__main__")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="wants named pipes that are opened twice")
+def test_wrong_calls_leave_nothing_behind(tmp_path: Path) -> None:
+    asked, told = tmp_path / "asked", tmp_path / "told"
+    for pipe in (asked, told):
+        os.mkfifo(pipe)
+    library = ["--library", str(tmp_path / "library"), "serve"]
+    with StdioClient([sys.executable, "-c", COUNTED, str(asked), str(told), *library]) as client:
+        client.initialize()
+        tools = client.request("tools/list")["result"]["tools"]
+
+        def alive() -> list[int]:
+            asked.write_text("")
+            return [int(number) for number in told.read_text().split()]
+
+        raw = hostile(5, tools)
+        assert over_stdio(client, raw, 3000).wrong == []
+        before = alive()
+        assert over_stdio(client, raw, 3000).wrong == []
+        objects, blocks = (now - then for now, then in zip(alive(), before, strict=True))
+        # One thing that each call left behind would be 3,000; caches that fill up took 150 objects and 700 blocks.
+        assert objects < 1000
+        assert blocks < 3000
+        assert client.end() == 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from refdesk import memory
 from refdesk.desk import Desk
 from tests.conftest import Tree
-from tests.mcp_client.stdio import environment
+from tests.mcp_client.stdio import StdioClient, environment
 
 FILES = {f"m{n}.py": f'def function_{n}():\n    """Does thing number {n}."""\n    return {n}\n' for n in range(30)}
 measured = pytest.mark.skipif(not memory.used(), reason="the system does not tell how much memory a process uses")
@@ -26,7 +27,8 @@ def _held() -> int:
 
 
 @pytest.mark.skipif(
-    sys.platform != "linux" or memory._trim() is None, reason="only glibc gives memory back when it is asked"
+    sys.platform != "linux" or memory._libc("malloc_trim") is None,
+    reason="only glibc gives memory back when it is asked",
 )
 def test_what_lies_between_things_in_use_is_given_back() -> None:
     libc = ctypes.CDLL(None)
@@ -48,10 +50,10 @@ def test_elsewhere_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(name: str | None) -> object:
         raise OSError(name)
 
-    memory._trim.cache_clear()
+    memory._libc.cache_clear()
     monkeypatch.setattr(ctypes, "CDLL", refuse)
     memory.give_back()
-    memory._trim.cache_clear()
+    memory._libc.cache_clear()
 
 
 @measured
@@ -89,3 +91,39 @@ def test_an_index_run_over_the_limit_ends_with_an_error_and_keeps_what_it_has(tr
     assert stats["documents"] == 30  # of one batch, which was written before the limit was looked at
     assert stats["memory"]["limit_bytes"] == 500_000_000
     assert 0 < stats["memory"]["used_bytes"] < 500_000_000
+
+
+@measured
+def test_a_server_keeps_to_the_limit_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    command = [sys.executable, "-m", "refdesk", "--library", str(tmp_path / "library"), "serve", "--toolsets", "rag"]
+    monkeypatch.setenv("REFDESK_MAX_MEMORY", "500000000")
+    with StdioClient(command) as client:
+        client.initialize()
+        told = client.call("rag_stats", {})["result"]["_meta"]["refdesk/memory"]
+    assert told["limit_bytes"] == 500_000_000
+
+
+ARENAS = """
+import ctypes, os, sys, threading
+from refdesk import memory
+memory.allow(0)
+done, many = threading.Event(), 6 * (os.cpu_count() or 1)
+threads = [threading.Thread(target=lambda: (bytearray(5000), done.wait())) for _ in range(many)]
+for each in threads:
+    each.start()
+libc = ctypes.CDLL(None)
+libc.fopen.restype, libc.malloc_info.argtypes = ctypes.c_void_p, [ctypes.c_int, ctypes.c_void_p]
+libc.fclose.argtypes = [ctypes.c_void_p]
+out = libc.fopen(sys.argv[1].encode(), b"w")
+libc.malloc_info(0, out)
+libc.fclose(out)
+done.set()
+"""
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or memory._libc("mallopt") is None, reason="only glibc has arenas that can be counted"
+)
+def test_threads_share_the_memory_that_calls_freed(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", ARENAS, str(tmp_path / "heaps")], env=environment(), check=True)
+    assert (tmp_path / "heaps").read_text().count("<heap nr") <= (os.cpu_count() or 1)
