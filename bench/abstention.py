@@ -28,7 +28,7 @@ from bench.served import as_served
 from bench.sets import Asked, KnownItems
 from bench.spelling import misspell
 from refdesk.app import open_desk
-from refdesk.desk import Desk
+from refdesk.desk.desk import Desk
 from refdesk.model import Filters, Page, Query, StoredChunk
 from refdesk.settings import Settings
 

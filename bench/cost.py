@@ -22,7 +22,7 @@ from mcp_types import TextContent
 from bench import authored, corpora, files, sets, tables
 from bench.quality import indexed
 from bench.sets import Asked, Item, KnownItems
-from refdesk import tokens
+from refdesk.text import tokens
 
 STEPS = (500, 1_000, 2_000, 4_000)
 FLOOR_AT, FLOOR = 2_000, 0.98  # of those that are found at all

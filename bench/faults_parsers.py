@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import get_args
 
+from refdesk.ingest.prepare import Prepared
 from refdesk.model import Chunking, Content, Parsed, Skipped
 from refdesk.parse import AnyParser
 from refdesk.parse.pool import Pool
-from refdesk.prepare import Prepared
 
 FIXTURES = Path(__file__).parents[1] / "tests" / "fixtures" / "code"
 FORMATS = ("md", "html", "rst", "json", "jsonl", "yaml", "toml", "ini", "csv", "ipynb", "xml", "txt", "pdf", "docx", "")

@@ -21,7 +21,7 @@ from pathlib import Path
 from zlib import crc32
 
 from bench import corpora, metrics, tables
-from refdesk.untrusted import flag
+from refdesk.text.untrusted import flag
 
 FLAGGED, WRONG = 0.90, 0.01  # at least, at most
 PASSAGES = 3_000  # of installed packages

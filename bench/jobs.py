@@ -14,8 +14,8 @@ from typing import Any
 
 from refdesk.app import open_desk
 from refdesk.ids import name_from
+from refdesk.ingest.prepare import embedding_text
 from refdesk.ports import Embedder, Store
-from refdesk.prepare import embedding_text
 from refdesk.settings import Settings
 
 

@@ -23,11 +23,11 @@ from pathlib import Path, PurePosixPath
 from bench import corpora, metrics, tables
 from bench.served import Search, as_served
 from bench.sets import TEST
-from refdesk import analyse
 from refdesk.app import open_desk
-from refdesk.desk import Desk
+from refdesk.desk.desk import Desk
 from refdesk.model import Document, Filters, Query, StoredChunk, Symbol
 from refdesk.settings import Settings
+from refdesk.text import analyse
 
 FLOOR = 0.97
 PER_LANGUAGE = 40

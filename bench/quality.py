@@ -21,7 +21,7 @@ from bench import authored, corpora, metrics, sets, tables
 from bench.memo import remembered
 from bench.sets import Asked, KnownItems
 from refdesk.app import open_desk
-from refdesk.desk import Desk
+from refdesk.desk.desk import Desk
 from refdesk.model import Query, StoredChunk
 from refdesk.search import rerank
 from refdesk.search.engine import Engine

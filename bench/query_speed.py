@@ -20,7 +20,7 @@ from bench import clock, corpora, metrics
 from bench.jobs import chunk_texts
 from bench.tables import Row
 from refdesk.app import open_desk
-from refdesk.desk import Desk
+from refdesk.desk.desk import Desk
 from refdesk.model import Filters, Query, StoredChunk
 from refdesk.search.understand import understand
 from refdesk.settings import Settings

@@ -22,7 +22,7 @@ from urllib.parse import unquote
 from bench import authored, corpora, metrics, sets, tables
 from bench.sets import KnownItems
 from refdesk.app import open_desk
-from refdesk.desk import Desk
+from refdesk.desk.desk import Desk
 from refdesk.model import Filters, Hit, Page, Query, StoredChunk
 from refdesk.settings import Settings
 from tests.mcp_client.stdio import StdioClient

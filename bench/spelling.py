@@ -21,9 +21,9 @@ from bench import authored, corpora, metrics, names, sets, tables
 from bench.quality import indexed, rank_of
 from bench.served import Search, Tool, as_served
 from bench.sets import Asked
-from refdesk import analyse
-from refdesk.desk import Desk
+from refdesk.desk.desk import Desk
 from refdesk.model import Filters, Query
+from refdesk.text import analyse
 
 PER_SET = 80
 WRONG = 0.02  # of everyday questions

@@ -18,12 +18,13 @@ from numpy.typing import NDArray
 
 from bench import metrics, sets, tables
 from bench.sets import Asked
-from refdesk import analyse
-from refdesk.desk import Desk
+from refdesk.desk.desk import Desk
 from refdesk.model import StoredChunk
-from refdesk.search import engine, features, rerank
+from refdesk.search import engine, rerank
+from refdesk.search import rerank as features
 from refdesk.search.understand import Understood, understand
-from refdesk.store import lexical_query
+from refdesk.store.words import query as lexical_query
+from refdesk.text import analyse
 
 SAMPLE = 200  # queries of each set
 SIGNALS = ("definition", "title", "path", "test", "generated", "example", "outline")

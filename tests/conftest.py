@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from refdesk.app import open_desk
-from refdesk.desk import Desk
+from refdesk.desk.desk import Desk
 from refdesk.settings import Settings
 
 # A shell starts what runs in the background deaf to Ctrl-C, and so would be every process that a test interrupts.

@@ -25,9 +25,11 @@ from judged import Found
 from bench import corpora, sets
 from bench.quality import indexed
 from bench.sets import Asked, KnownItems
-from refdesk.desk import Desk
+from refdesk.desk.desk import Desk
 from refdesk.model import Query
-from refdesk.search import engine, features, fuse, group, rerank
+from refdesk.search import engine, group, rerank
+from refdesk.search import lookup as fuse
+from refdesk.search import rerank as features
 from refdesk.search.understand import understand
 
 NAMES = ("whole", "python", "docs", "tune-python", "tune-code", "tune-docs")

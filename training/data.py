@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from compose import KINDS, pairs, shard
 
-from refdesk.embed.pieces import Pieces
+from refdesk.embed.static import Pieces
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 RUN = 48  # pairs of one package that stand together in a batch: they are each other's hard negatives

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from refdesk.analyse import terms
 from refdesk.embed.static import StaticEmbedder
 from refdesk.embed.wordllama import WordllamaEmbedder
 from refdesk.ports import Embedder
+from refdesk.text.analyse import terms
 
 SHARES = [0.1 * step for step in range(1, 10)]
 

@@ -27,9 +27,9 @@ import mine
 
 from bench import authored, corpora, quality, sets
 from refdesk.app import open_desk
-from refdesk.desk import Desk
+from refdesk.desk.desk import Desk
+from refdesk.ingest.prepare import embedding_text
 from refdesk.model import Query, StoredChunk
-from refdesk.prepare import embedding_text
 from refdesk.settings import Settings
 
 DEPTH = 30

@@ -22,8 +22,7 @@ from typing import Any
 import numpy as np
 from compose import corpus, split_lead
 
-from refdesk.embed.pieces import Pieces
-from refdesk.embed.static import StaticEmbedder
+from refdesk.embed.static import Pieces, StaticEmbedder
 
 VOCABULARY = Path(__file__).parent.parent / "src" / "refdesk" / "embed" / "data" / "pieces.txt"
 SPECIAL = 3  # numbers before the pieces: padding, start, separator

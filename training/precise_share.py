@@ -21,7 +21,8 @@ from refdesk_precise import PreciseModel
 from bench import metrics
 from bench.quality import indexed
 from refdesk.model import Query
-from refdesk.search import engine, precise
+from refdesk.search import engine
+from refdesk.search import engine as precise
 from refdesk.search.understand import understand
 
 NAMES = ("tune-python", "tune-code", "tune-docs")

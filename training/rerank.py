@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from judged import KINDS, RERANKED, Found, group_of, judged, neighbours
 
-from refdesk.search.features import BY_TEXT, NAMES, WORDS
+from refdesk.search.rerank import BY_TEXT, NAMES, WORDS
 
 SHARES = (0.2, 0.4, 0.6, 0.7, 0.8)
 FOLDS = 5

@@ -16,7 +16,7 @@ import numpy as np
 from compose import corpus
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 
-from refdesk.embed.pieces import Pieces, words
+from refdesk.embed.static import Pieces, words
 
 
 def texts(folder: Path, limit: int) -> list[tuple[int, str]]:

@@ -8,14 +8,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refdesk import memory
-from refdesk.desk import Desk
+from refdesk.desk.desk import Desk
+from refdesk.desk.parts import Parts
 from refdesk.errors import InvalidUri, LibraryDamaged, LoadFailed, ParseFailed, RefdeskError, SettingsError
-from refdesk.ingest import ParsePool
+from refdesk.ingest.writer import ParsePool
 from refdesk.model import Collection, CollectionKind, Content, FileState, Finding, Found, Skipped
-from refdesk.parts import Parts
 from refdesk.ports import Embedder, Judge, Parser, Source, Store
 from refdesk.settings import Settings
+from refdesk.system import memory
 
 if TYPE_CHECKING:
     from refdesk.llm.choose import Models
@@ -112,7 +112,7 @@ def _parser(root: Path | None, kind: CollectionKind) -> Parser:
 
     if root is None or kind != "docs":
         return AnyParser()
-    from refdesk.parse.manifest import load_manifests
+    from refdesk.parse.prose.manifest import load_manifests
 
     return AnyParser(manifests=load_manifests(root))
 
@@ -167,7 +167,7 @@ def _why(root: Path, relative: str, settings: Settings) -> Found | Skipped:
 def _load(uri: str, roots: Sequence[Path], settings: Settings) -> Iterator[Content | Skipped]:
     scheme = uri.partition(":")[0].lower()
     if scheme == "data":
-        from refdesk.sources.data_uri import read_data_uri
+        from refdesk.sources.files import read_data_uri
 
         yield read_data_uri(uri, settings.max_fetch_bytes)
     elif scheme in ("http", "https"):
@@ -230,7 +230,7 @@ def _facts(root: Path, kind: CollectionKind) -> dict[str, str]:
     import hashlib
     import json
 
-    from refdesk.parse.manifest import load_manifests
+    from refdesk.parse.prose.manifest import load_manifests
 
     manifests = load_manifests(root)
     taxonomy = {key: {"description": facet.description} for key, facet in manifests.taxonomy.items()}
@@ -267,13 +267,13 @@ class _Shared:
 
 
 def _docs(shared: _Shared) -> Toolset:
-    from refdesk.toolsets.docs import docs_toolset
+    from refdesk.toolsets.docs.toolset import docs_toolset
 
     return docs_toolset(shared.desk)
 
 
 def _rag(shared: _Shared) -> Toolset:
-    from refdesk.toolsets.rag import rag_toolset
+    from refdesk.toolsets.rag.toolset import rag_toolset
 
     return rag_toolset(shared.desk)
 
@@ -293,7 +293,7 @@ def _pages(shared: _Shared) -> Toolset:
 
 
 def _code(shared: _Shared) -> Toolset:
-    from refdesk.toolsets.code import code_toolset
+    from refdesk.toolsets.code.toolset import code_toolset
 
     return code_toolset(shared.desk, lambda context: shared.models.choose(context.sampler))
 
@@ -317,7 +317,7 @@ def make_toolsets(settings: Settings) -> list[Toolset]:
     shared = _Shared(Desk(settings, PARTS), Models(settings))
     made = {name: make(shared) for name, make in TOOLSETS.items() if name in settings.toolsets}
     if "docs" in made and "code" in made:
-        from refdesk.corpus import has_corpus
+        from refdesk.desk.corpus import has_corpus
         from refdesk.toolsets.union import united
 
         made["docs"], made["code"] = united(made["docs"], made["code"], lambda: has_corpus(shared.desk))
@@ -334,8 +334,8 @@ def make_toolsets(settings: Settings) -> list[Toolset]:
 
 def check_library(settings: Settings, *, repair: bool) -> list[Finding]:
     """What doctor finds in the library the settings name, also in one whose record can't be opened."""
-    from refdesk.corpus import FILE_NAME as METADATA_FILE
-    from refdesk.corpus import metadata_problem, write_metadata
+    from refdesk.desk.corpus import FILE_NAME as METADATA_FILE
+    from refdesk.desk.corpus import metadata_problem, write_metadata
     from refdesk.store.doctor import check_beside
     from refdesk.store.local import LocalStore
 

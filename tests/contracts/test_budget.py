@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from refdesk.tokens import count
+from refdesk.text.tokens import count
 from tests.contracts.conftest import Client, Serve, refdesk, serving
 
 FILES = 300

@@ -12,9 +12,9 @@ import pytest
 from toon_format import decode
 
 from refdesk.app import open_desk
-from refdesk.desk import Desk
+from refdesk.desk.desk import Desk
 from refdesk.errors import Cancelled
-from refdesk.progress import Progress
+from refdesk.ingest.progress import Progress
 from refdesk.settings import Settings
 from tests.contracts.conftest import Serve, refdesk
 

@@ -17,7 +17,7 @@ from refdesk.crawl.crawler import crawl
 from refdesk.crawl.options import crawl_options
 from refdesk.model import Content, EmbedderIdentity
 from refdesk.settings import Settings
-from refdesk.tokens import count
+from refdesk.text.tokens import count
 from tests.contracts.conftest import Client
 from tests.e2e.docsite.server import Reply, Site, page
 from tests.mcp_client.http import HttpClient, HttpServer

@@ -15,8 +15,10 @@ from pathlib import Path
 import pytest
 
 from refdesk.model import Batch, DocumentWrite, Symbol
-from refdesk.store import followers, vector_follower, vectors
+from refdesk.store import followers
 from refdesk.store.local import LocalStore
+from refdesk.store.vectors import follower as vector_follower
+from refdesk.store.vectors import index as vectors
 from tests.ports.library import IDENTITY, batch, collection, vector, write
 
 KILLS = 36
@@ -69,7 +71,9 @@ def processes() -> ForkServerContext:
 def forkserver() -> ForkServerContext:
     """Where processes come from that have loaded what a writer needs."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["refdesk.store.local", "refdesk.store.vectors", "tantivy", "turbovec", "filelock"])
+    context.set_forkserver_preload(
+        ["refdesk.store.local", "refdesk.store.vectors.index", "tantivy", "turbovec", "filelock"]
+    )
     return context
 
 

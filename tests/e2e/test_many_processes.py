@@ -12,8 +12,9 @@ import pytest
 
 from refdesk.errors import LibraryBusy
 from refdesk.model import Batch, Filters
-from refdesk.store import vector_follower, vectors
 from refdesk.store.local import LocalStore
+from refdesk.store.vectors import follower as vector_follower
+from refdesk.store.vectors import index as vectors
 from tests.ports.library import IDENTITY, batch, collection, vector, write
 
 READERS = 3
@@ -64,7 +65,9 @@ def _contend(folder: str, number: int) -> None:
 @pytest.fixture(scope="module")
 def processes() -> ForkServerContext:
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["refdesk.store.local", "refdesk.store.vectors", "tantivy", "turbovec", "filelock"])
+    context.set_forkserver_preload(
+        ["refdesk.store.local", "refdesk.store.vectors.index", "tantivy", "turbovec", "filelock"]
+    )
     return context
 
 

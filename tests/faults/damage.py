@@ -16,10 +16,11 @@ from refdesk.crawl.state import Body, CrawlState, Entry, digest_of
 from refdesk.errors import RefdeskError
 from refdesk.settings import Settings
 from refdesk.skills.model import Skill
-from refdesk.store import followers, vectors
+from refdesk.store import followers
 from refdesk.store.folder import CRAWL_FILE, LEXICAL_FOLDER, VECTORS_FILE
 from refdesk.store.local import LocalStore
 from refdesk.store.playbooks import RecordPlaybooks
+from refdesk.store.vectors import index as vectors
 from tests.ports.library import IDENTITY, batch, collection, vector, write
 
 FLIPS = 64
@@ -116,7 +117,9 @@ def _campaign(work: Path, rounds: int, seed: int, one_round: object) -> Outcome:
         make_library(whole)
     outcome = Outcome()
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["refdesk.store.local", "refdesk.store.vectors", "tantivy", "turbovec", __name__])
+    context.set_forkserver_preload(
+        ["refdesk.store.local", "refdesk.store.vectors.index", "tantivy", "turbovec", __name__]
+    )
     while outcome.rounds < rounds:
         here, there = context.Pipe()
         first = seed + outcome.rounds

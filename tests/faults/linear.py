@@ -14,15 +14,15 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from types import FrameType
 
-from refdesk import globs
 from refdesk.errors import InvalidInput
 from refdesk.graph import lambdas, receivers
 from refdesk.llm import remote
-from refdesk.parse.frontmatter import chunking_hint, read_front_matter
+from refdesk.parse.prose.frontmatter import chunking_hint, read_front_matter
 from refdesk.search.understand import understand
 from refdesk.skills import conversation, redact
-from refdesk.sources.wildmatch import compile_pattern
-from refdesk.untrusted import flag
+from refdesk.sources.git import compile_pattern
+from refdesk.text import globs
+from refdesk.text.untrusted import flag
 
 LENGTH = 60_000  # characters
 LIMIT_S = 10.0  # of processor time; the slowest attack takes about one second, a square of the length minutes

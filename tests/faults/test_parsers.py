@@ -13,14 +13,14 @@ from pathlib import Path
 import pytest
 
 from bench.faults_parsers import sweep
-from refdesk.desk import Desk
+from refdesk.desk.desk import Desk
+from refdesk.desk.fresh import Refresher
 from refdesk.errors import ParseFailed
-from refdesk.fresh import Refresher
+from refdesk.ingest.prepare import Prepared
 from refdesk.model import Chunking, Content, Query, Skipped
-from refdesk.parse import AnyParser, crew, pool
-from refdesk.parse.crew import Crew
-from refdesk.parse.pool import Pool
-from refdesk.prepare import Prepared
+from refdesk.parse import AnyParser, pool
+from refdesk.parse import pool as crew
+from refdesk.parse.pool import Crew, Pool
 from tests.conftest import Tree
 from tests.mcp_client.stdio import StdioClient
 

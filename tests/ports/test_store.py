@@ -10,7 +10,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from refdesk.analyse import terms
 from refdesk.errors import (
     CollectionExists,
     CollectionNotFound,
@@ -21,6 +20,7 @@ from refdesk.errors import (
 )
 from refdesk.model import Batch, EmbedderIdentity, Filters, Ranking, Reference, Skipped, Symbol
 from refdesk.ports import Store
+from refdesk.text.analyse import terms
 from tests.ports.library import IDENTITY, batch, chunk, collection, key, vector, write
 
 OpenStore = Callable[..., Store]

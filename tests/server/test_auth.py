@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from refdesk.errors import SettingsError
 from refdesk.server import OAuth, ServerOptions
-from refdesk.server.http import NamesGuard, refuse_open_door
+from refdesk.server.http.transport import NamesGuard, refuse_open_door
 from tests.mcp_client.http import ACCEPT, HttpClient
 from tests.server.conftest import Serve
 from tests.server.test_http import HELLO, Connect
@@ -231,7 +231,7 @@ def test_an_issuer_that_cannot_be_reached_lets_nobody_in(serve_http: Serve, conn
 
 def test_a_port_that_is_taken_is_explained(serve_http: Serve, tmp_path: Path) -> None:
     port = int(serve_http().root.rsplit(":", 1)[1])
-    from refdesk.server.http import listen
+    from refdesk.server.http.transport import listen
 
     with pytest.raises(SettingsError, match=rf"Could not listen on 127.0.0.1 port {port}: .* Choose another --port"):
         listen(ServerOptions(port=port))

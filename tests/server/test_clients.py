@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from refdesk.errors import InvalidInput, ParseFailed
-from refdesk.server.clients import CLIENTS, Places, ServerCommand, install, list_clients, own_command, render
-from refdesk.server.jsonc import NotJson, parse, set_member
+from refdesk.install.editors import CLIENTS, Places, ServerCommand, install, list_clients, own_command, render
+from refdesk.install.jsonc import NotJson, parse, set_member
 
 COMMAND = ServerCommand("/opt/refdesk", ("--library", "/my lib", "serve"))
 

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refdesk import analyse
+from refdesk.text import analyse
 
 
 def test_a_name_in_any_spelling_has_the_same_terms() -> None:

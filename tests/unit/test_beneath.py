@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from refdesk import beneath
-from refdesk.beneath import listed_folder, open_real, read_most, read_rules
-from refdesk.desk import Desk
+from refdesk.desk.desk import Desk
 from refdesk.errors import RefdeskError
-from refdesk.parse.manifest import load_manifests
+from refdesk.parse.prose.manifest import load_manifests
 from refdesk.sources.walk import FolderSource
+from refdesk.system import files as beneath
+from refdesk.system.files import listed_folder, open_real, read_most, read_rules
 from tests.swapping import swapping
 
 SECRET = "what nobody may know"

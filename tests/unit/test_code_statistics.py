@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from refdesk.app import open_desk
+from refdesk.ingest.progress import Report
 from refdesk.model import Skipped
-from refdesk.progress import Report
 from refdesk.settings import Settings
-from refdesk.toolsets.code_statistics import statistics
+from refdesk.toolsets.code.assist import statistics
 
 
 def test_reasons_are_counted_without_the_advice_that_follows_them(tmp_path: Path) -> None:

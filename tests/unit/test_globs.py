@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from refdesk.errors import InvalidInput
-from refdesk.globs import ANY, FOLDERS, STAR, Matcher, _Automaton, expression, manifest_glob, path_filter
+from refdesk.text.globs import ANY, FOLDERS, STAR, Matcher, _Automaton, expression, manifest_glob, path_filter
 
 PATHS = [
     "src/a.py",

@@ -13,13 +13,13 @@ from threading import Barrier
 
 import pytest
 
-from refdesk.desk import Desk
+from refdesk.desk.desk import Desk
+from refdesk.desk.fresh import stale_hits
 from refdesk.embed.static import StaticEmbedder
 from refdesk.errors import Cancelled, CollectionExists, CollectionNotFound, EmbedderMismatch, InvalidInput
-from refdesk.fresh import stale_hits
+from refdesk.ingest.prepare import heading, pieces_apart
+from refdesk.ingest.progress import Progress
 from refdesk.model import Chunk, EmbedderIdentity, Filters, Query
-from refdesk.prepare import heading, pieces_apart
-from refdesk.progress import Progress
 from tests.conftest import Tree
 
 FILES = {
@@ -244,7 +244,7 @@ def test_ingesting_a_folder_reports_each_file_and_stops_when_told(
     desk: Desk, tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = tree(FILES)
-    monkeypatch.setattr("refdesk.groups._GROUP_BYTES", 350)  # a few files in each group
+    monkeypatch.setattr("refdesk.ingest.prepare._GROUP_BYTES", 350)  # a few files in each group
     desk.create_collection("all")
     told: list[tuple[int, int]] = []
     desk.ingest(

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from refdesk import memory
-from refdesk.desk import Desk
+from refdesk.desk.desk import Desk
+from refdesk.system import memory
 from tests.conftest import Tree
 from tests.mcp_client.stdio import StdioClient, environment
 

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from refdesk.pause import MOST, without_collections
+from refdesk.system.turns import MOST, without_collections
 
 
 def test_the_collector_rests_inside_and_goes_on_outside() -> None:

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refdesk.analyse import joined
 from refdesk.embed.static import StaticEmbedder
+from refdesk.ingest.prepare import Embedded, Missing, Readings, embed_missing, prepare
 from refdesk.model import Parsed
-from refdesk.prepare import Embedded, Missing, Readings, embed_missing, prepare
+from refdesk.text.analyse import joined
 from tests.ports.library import chunk
 
 _MODEL = StaticEmbedder()

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from refdesk.app import open_desk
-from refdesk.desk import Desk
+from refdesk.desk.desk import Desk
 from refdesk.settings import Settings
 from refdesk.toolsets.contract import DirectContext, ToolAnswer
-from refdesk.toolsets.rag_notices import Notices
+from refdesk.toolsets.rag.notices import Notices
 
 TEXT = "# {}\n\nFirst words.\n\n## More\n\nOther words.\n"
 

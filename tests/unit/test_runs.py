@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from refdesk.runs import Remembered, runs
+from refdesk.text.analyse import Remembered, runs
 
 
 def test_runs_end_at_blanks_and_ascii_punctuation_only() -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refdesk import tokens
+from refdesk.text import tokens
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 ROWS = st.lists(st.text(st.characters(exclude_characters="\n"), max_size=60) | st.text("ab9_ \t\r(=-", max_size=60))

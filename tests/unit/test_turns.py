@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from refdesk import ingest
 from refdesk.app import open_desk
-from refdesk.desk import Desk
+from refdesk.desk.desk import Desk
 from refdesk.errors import CollectionNotFound
+from refdesk.ingest import writer as ingest
+from refdesk.ingest.progress import Progress
 from refdesk.model import Query
-from refdesk.progress import Progress
 from refdesk.settings import Settings
 from tests.conftest import Tree
 

@@ -16,8 +16,8 @@ import click
 from refdesk.settings import Settings, load
 
 if TYPE_CHECKING:
-    from refdesk.desk import Desk
-    from refdesk.progress import Progress
+    from refdesk.desk.desk import Desk
+    from refdesk.ingest.progress import Progress
 
 _LINE_EVERY_S = 3.0
 _STEERING = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
@@ -110,7 +110,7 @@ def told_on_stderr(what: str) -> Iterator[Tell]:
 @contextmanager
 def progress_on_stderr(what: str) -> Iterator[Progress]:
     """The same for work that can be cancelled."""
-    from refdesk.progress import Progress
+    from refdesk.ingest.progress import Progress
 
     with told_on_stderr(what) as tell:
         yield Progress(report=tell)

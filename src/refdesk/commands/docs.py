@@ -24,7 +24,7 @@ def docs() -> None:
 @json_option
 def check(path: Path, as_json: bool) -> None:
     """Report broken front matter, duplicate ids, oversize sections and dead links in PATH; exit 1 if there are any."""
-    from refdesk.parse.check import check as check_corpus
+    from refdesk.parse.prose.check import check as check_corpus
 
     problems = check_corpus(path)
     if as_json:

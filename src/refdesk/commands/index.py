@@ -12,12 +12,12 @@ from typing import Any, cast
 import click
 
 from refdesk.commands.desk import desk_from, json_option, on_one_line, print_json, progress_on_stderr
-from refdesk.corpus import write_metadata
-from refdesk.desk import Desk
+from refdesk.desk.corpus import write_metadata
+from refdesk.desk.desk import Desk
 from refdesk.errors import LoadFailed
+from refdesk.ingest.progress import Report
 from refdesk.model import CollectionKind
-from refdesk.progress import Report
-from refdesk.sources.judge import IGNORED
+from refdesk.sources.skips import IGNORED
 
 _SHOWN = 20
 

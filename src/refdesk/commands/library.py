@@ -11,12 +11,12 @@ from typing import Any
 
 import click
 
-from refdesk import memory
 from refdesk.commands.desk import desk_from, json_option, on_one_line, print_json, progress_on_stderr, settings_from
-from refdesk.compare import is_new
-from refdesk.desk import Desk
+from refdesk.desk.desk import Desk
 from refdesk.errors import InvalidInput, NotFound
+from refdesk.ingest.prepare import is_new
 from refdesk.model import Collection, Found, Skipped
+from refdesk.system import memory
 
 _LISTED = 50  # paths that `status` names
 

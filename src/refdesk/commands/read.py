@@ -22,11 +22,11 @@ from refdesk.commands.desk import (
     told_on_stderr,
 )
 from refdesk.commands.skills import show as show_playbook
-from refdesk.desk import Desk
+from refdesk.desk.desk import Desk
+from refdesk.desk.fresh import changed_content, indexed_at
 from refdesk.errors import InvalidInput, NotFound
-from refdesk.fresh import changed_content, indexed_at
-from refdesk.globs import path_filter
 from refdesk.model import Document, StoredChunk
+from refdesk.text.globs import path_filter
 
 _LINES = re.compile(r"(.+?):(\d{1,9})(?:-(\d{1,9}))?", re.DOTALL)
 _PAGE = 500  # documents that are listed at a time

@@ -8,13 +8,13 @@ from typing import Any
 
 import click
 
-from refdesk.analyse import terms
 from refdesk.commands.desk import collections_here, desk_from, json_option, on_one_line, print_json, shown
-from refdesk.desk import Desk
-from refdesk.fresh import indexed_at, stale_hits
-from refdesk.globs import path_filter
+from refdesk.desk.desk import Desk
+from refdesk.desk.fresh import indexed_at, stale_hits
 from refdesk.model import Filterable, Filters, Hit, Page, Query
-from refdesk.untrusted import marks
+from refdesk.text.analyse import terms
+from refdesk.text.globs import path_filter
+from refdesk.text.untrusted import marks
 
 _LISTED = 40
 

@@ -60,7 +60,7 @@ def install(
     context: click.Context, client: str | None, project: bool, roots: tuple[str, ...], only_print: bool, listing: bool
 ) -> None:
     """Put the server into the settings of CLIENT, keeping what is there."""
-    from refdesk.server import clients
+    from refdesk.install import editors as clients
 
     flags = context.find_root().obj or {}
     places = clients.Places()

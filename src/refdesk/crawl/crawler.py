@@ -22,10 +22,10 @@ from refdesk.crawl.report import CrawlReport
 from refdesk.crawl.robots import Robots, list_pages, read_robots
 from refdesk.crawl.state import Body, CrawlState, Entry, PageState, digest_of
 from refdesk.crawl.urls import site_of, twins, without_keys
-from refdesk.desk import Desk
+from refdesk.desk.desk import Desk
 from refdesk.errors import Cancelled, Forbidden, InvalidInput, InvalidUri, LoadFailed
+from refdesk.ingest.progress import Progress
 from refdesk.model import Skipped
-from refdesk.progress import Progress
 from refdesk.retry import backoff
 from refdesk.settings import Settings
 from refdesk.sources.web import Fetched, WebClient

@@ -11,11 +11,11 @@ from refdesk.crawl.options import CrawlOptions
 from refdesk.crawl.report import CrawlReport
 from refdesk.crawl.state import Body, CrawlState, Entry, PageState
 from refdesk.crawl.urls import path_of, site_of
-from refdesk.desk import Desk
+from refdesk.desk.desk import Desk
 from refdesk.errors import InvalidInput, LibraryBusy, RefdeskError
 from refdesk.ids import name_from
+from refdesk.ingest.progress import Progress
 from refdesk.model import Batch, Collection, Content
-from refdesk.progress import Progress
 from refdesk.store.folder import CRAWL_FILE
 
 _BATCH_PAGES, _BATCH_BYTES = 500, 8_000_000

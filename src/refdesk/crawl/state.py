@@ -19,7 +19,7 @@ from refdesk.errors import LibraryTooNew
 from refdesk.model import Skipped
 from refdesk.settings import Durability
 from refdesk.store import folder
-from refdesk.store.record import explained
+from refdesk.store.record.database import explained
 
 PageState = Literal[
     "queued",  # to be asked for

@@ -4,20 +4,198 @@ from __future__ import annotations
 
 import json
 import re
+import unicodedata
+from array import array
 from collections import Counter
-from collections.abc import Sequence
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.embed.pieces import Pieces
 from refdesk.embed.rows import normalised
-from refdesk.embed.words import MOST_READ, WordMatcher
 from refdesk.errors import EmbeddingError
 from refdesk.model import EmbedderIdentity
+from refdesk.text import analyse as runs
+from refdesk.text.analyse import Remembered
+
+# Which pieces is a text made of?  Words of prose and of identifiers, rare ones in parts.
+
+_CJK = "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
+_WIDE = re.compile(rf"{runs.WORD.pattern}|[{_CJK}]|(?:(?![{_CJK}])[^\W\d_A-Za-z])+")
+_LONGEST = 24
+_PART = "##"
+_ONE = (1,)
+_RUNS = 60_000  # spellings that are remembered, of runs
+_WORDS = 60_000  # and of words
+
+
+def words(text: str) -> list[str]:
+    """The words in order, names split at capitals, underscores and digits, each CJK character alone; case kept."""
+    if text.isascii():
+        return runs.WORD.findall(text)
+    decomposed = unicodedata.normalize("NFKD", text)
+    if not decomposed.isalnum():  # letters and digits do not combine
+        decomposed = "".join([c for c in decomposed if not unicodedata.combining(c) or c in "\u3099\u309a"])
+    return _WIDE.findall(unicodedata.normalize("NFC", decomposed))
+
+
+class Pieces:
+    """The vocabulary: whole words, and parts (written `##part`) for words it does not hold."""
+
+    def __init__(self, vocabulary: Iterable[str]) -> None:
+        self._ids = {piece: number for number, piece in enumerate(vocabulary)}
+        inner = {piece[len(_PART) :]: number for piece, number in self._ids.items() if piece.startswith(_PART)}
+        self._first, self._inner = _Table(self._ids), _Table(inner)
+        self._words = Remembered[str, bytes](self._spell, _WORDS)
+        self._runs = Remembered[bytes, bytes](self.of_run, _RUNS)
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    def __contains__(self, word: str) -> bool:
+        return word in self._ids
+
+    def like(self, word: str) -> list[str]:
+        """The whole words of the same first letter that are up to two edits away, a swap being one."""
+        from rapidfuzz.distance import OSA
+        from rapidfuzz.process import extract
+
+        sizes = range(len(word) - 2, len(word) + 3)
+        near = [piece for size in sizes for piece in self._by_size.get((word[:1], size), ())]
+        return [piece for piece, _, _ in extract(word, near, scorer=OSA.distance, score_cutoff=2, limit=None)]
+
+    @cached_property
+    def _by_size(self) -> dict[tuple[str, int], list[str]]:
+        """The whole words by their first letter and length."""
+        found: dict[tuple[str, int], list[str]] = {}
+        for piece in self._ids:
+            if piece.isalpha():
+                found.setdefault((piece[0], len(piece)), []).append(piece)
+        return found
+
+    def ids(self, text: str) -> bytes:
+        """The numbers of a text's pieces in order, each in two bytes; what the vocabulary can't spell is left out."""
+        return b"".join(map(self._runs.__getitem__, runs.runs(text)))
+
+    def of_run(self, run: bytes) -> bytes:
+        """The same for a run, which is not remembered."""
+        if run.isascii():
+            return self.of_words(runs.words(run.decode()))
+        return self.of_words([word.lower() for word in words(runs.text_of(run))])
+
+    def of_words(self, words: Sequence[str]) -> bytes:
+        """The same for words, lower-cased."""
+        return b"".join(map(self._words.__getitem__, words))
+
+    def _spell(self, word: str) -> bytes:
+        whole = self._ids.get(word)
+        return array("H", self._parts(word) if whole is None else (whole,)).tobytes()
+
+    def _parts(self, word: str) -> list[int]:
+        found: list[int] = []
+        table, start = self._first, 0
+        while start < len(word):
+            for length in table.lengths.get(word[start : start + 2], _ONE):
+                number = table.numbers.get(word[start : start + length])
+                if number is not None:
+                    found.append(number)
+                    start += length
+                    break
+            else:
+                start += 1
+            table = self._inner
+        return found
+
+
+class _Table:
+    """Pieces by how they are written, and their lengths, longest first, by the two letters that they begin with."""
+
+    def __init__(self, numbers: Mapping[str, int]) -> None:
+        self.numbers = numbers
+        lengths: dict[str, set[int]] = {}
+        for piece in numbers:
+            if len(piece) <= _LONGEST:
+                lengths.setdefault(piece[:2], {1}).add(len(piece))
+        self.lengths = {begin: tuple(sorted(known, reverse=True)) for begin, known in lengths.items()}
+
+
+# How well do a text's words meet a query's?  The static model's pieces, compared one by one.
+
+_MOST_ASKED = 32  # of a query's pieces
+MOST_READ = 96  # of a text's pieces
+_AT_ONCE = 550  # characters that are spelt before it is seen whether more are needed
+_ALONE = 1 << 18  # multiplications at a time: for more BLAS wakes threads, which then keep the processor busy waiting
+_REMEMBERED = 5_000  # texts whose pieces are kept: 2 MB at most
+
+
+class WordMatcher:
+    """For each piece of a query the nearest piece of a text, averaged by how much the piece counts in a query.
+
+    Products of int8 numbers are whole and add up to less than 2**24, so float32 adds them exactly in any order.
+    """
+
+    def __init__(self, ids: Callable[[str], bytes], rows: NDArray[np.int8], weights: NDArray[np.float32]) -> None:
+        self._rows = rows  # of the pieces
+        self._weights = weights  # of the pieces in a query
+        self._lengths = np.zeros(len(rows), np.float32)  # of the rows; 0 where not yet needed
+        self._ids = ids
+        self._read = lru_cache(_REMEMBERED)(self._spelt)
+
+    def _spelt(self, text: str) -> bytes:
+        """The text's first pieces; of a long text no more is spelt than they take."""
+        found, start = b"", 0
+        while len(found) < 2 * MOST_READ and start < len(text):
+            end = text.rfind(" ", start + 1, start + _AT_ONCE) if len(text) - start > _AT_ONCE else len(text)
+            end = end if end > 0 else len(text)  # no piece goes over a blank, but over anything else it may
+            found += self._ids(text[start:end])
+            start = end
+        return found[: 2 * MOST_READ]
+
+    def match(self, query: str, texts: Sequence[str | bytes]) -> list[float]:
+        """For each text, spelt or not: 1 where it has all of the query's pieces, about 0 where none is like them."""
+        pieces = np.frombuffer(self._read(query), np.uint16)[:_MOST_ASKED]
+        asked = np.array(sorted(set(pieces.tolist())), np.int64)
+        read = [text if isinstance(text, bytes) else self._read(text) for text in texts]
+        if not asked.size or not any(read):
+            return [0.0] * len(texts)
+        cosines = self._cosines(asked, np.frombuffer(b"".join(read), np.uint16).astype(np.int64))
+        lengths = np.array([len(one) for one in read]) // 2
+        filled = np.flatnonzero(lengths)
+        starts = (lengths.cumsum() - lengths)[filled]
+        met = np.zeros((len(texts), len(asked)), np.float32)
+        met[filled] = np.maximum.reduceat(cosines, starts, axis=1).T
+        counts = (self._weights[asked] * self._measured(asked)).astype(np.float64)
+        total = counts.sum()
+        shares = counts / total if total > 0 else counts
+        found: list[float] = (met * shares).sum(axis=1).round(6).tolist()
+        return found
+
+    def _cosines(self, asked: NDArray[np.int64], read: NDArray[np.int64]) -> NDArray[np.float32]:
+        """A row for each piece asked, a column for each read; each different piece is compared once."""
+        there = np.zeros(len(self._rows), np.bool_)
+        there[read] = True
+        different = np.flatnonzero(there)
+        places = np.empty(len(self._rows), np.int64)
+        places[different] = np.arange(len(different))
+        wanted = self._rows[asked].T.astype(np.float32)
+        products = np.empty((len(different), len(asked)), np.float32)
+        step = max(1, _ALONE // wanted.size)
+        for start in range(0, len(different), step):
+            own = self._rows.take(different[start : start + step], axis=0).astype(np.float32)
+            np.dot(own, wanted, out=products[start : start + step])
+        cosines = products.T / (self._measured(asked)[:, None] * self._measured(different)[None, :])
+        return np.asarray(cosines.take(places[read], axis=1), np.float32)
+
+    def _measured(self, pieces: NDArray[np.int64]) -> NDArray[np.float32]:
+        new = pieces[self._lengths[pieces] == 0.0]
+        if new.size:
+            rows = self._rows[new].astype(np.float32)
+            self._lengths[new] = np.maximum(np.sqrt((rows * rows).sum(axis=1)), 1e-6)
+        return self._lengths[pieces]
+
 
 _DATA = Path(__file__).parent / "data"
 _QUERY, _PASSAGE = 0, 1

@@ -8,7 +8,7 @@ from refdesk.errors import ParseFailed
 from refdesk.model import Chunking, Content, Parsed
 from refdesk.parse.decode import decode
 from refdesk.parse.detect import by_name, detect, is_code
-from refdesk.parse.manifest import NO_RULES, Governing, ManifestSet
+from refdesk.parse.prose.manifest import NO_RULES, Governing, ManifestSet
 
 MAX_CHARS = 64_000_000
 MAX_LINE = 10_000_000
@@ -47,30 +47,30 @@ class AnyParser:
             from refdesk.parse.code import CodeParser
 
             return CodeParser().parse(text, path, kind, chunking)
-        from refdesk.parse.plain import PlainParser
+        from refdesk.parse.prose.plain import PlainParser
 
         return PlainParser().parse(text, path, chunking, kind, self._rules(path))
 
     def _prose(self, text: str, content: Content, kind: str, chunking: Chunking) -> Parsed:
         path, rules = content.path, self._rules(content.path)
         if kind == "html":
-            from refdesk.parse.html import HtmlParser
+            from refdesk.parse.html.page import HtmlParser
 
             return HtmlParser(rules).parse(text, path, chunking, content.uri)
         if kind == "rst":
-            from refdesk.parse.rst import RstParser
+            from refdesk.parse.prose.rst import RstParser
 
             return RstParser(rules).parse(text, path, chunking)
         if kind == "notebook":
-            from refdesk.parse.notebook import NotebookParser
+            from refdesk.parse.documents import NotebookParser
 
             return NotebookParser(rules).parse(text, path, chunking)
-        from refdesk.parse.markdown import MarkdownParser
+        from refdesk.parse.prose.markdown import MarkdownParser
 
         return MarkdownParser(rules).parse(text, path, chunking)
 
     def _office(self, content: Content, kind: str, chunking: Chunking) -> Parsed:
-        from refdesk.parse.office import PdfParser, WordParser
+        from refdesk.parse.documents import PdfParser, WordParser
 
         if kind == "pdf":
             return PdfParser().parse(content.data, content.path, chunking)

@@ -13,10 +13,10 @@ from operator import attrgetter
 from typing import IO, Any, NamedTuple, cast
 
 from refdesk.errors import ParseFailed, RefdeskError
-from refdesk.memory import give_back
+from refdesk.ingest.prepare import Embedded, Prepared, Readings, embed_missing, prepare
 from refdesk.model import Chunk, Chunking, Content, Parsed, Reference, Skipped, Symbol
 from refdesk.ports import Embedder, Parser, WordMatching
-from refdesk.prepare import Embedded, Prepared, Readings, embed_missing, prepare
+from refdesk.system.memory import give_back
 
 _COLLECT_EVERY = 30  # groups; what parsing leaves behind holds no circles but in errors
 _NICENESS = 5  # whoever asks a question comes first

@@ -14,10 +14,10 @@ from refdesk.graph.languages import CALLABLES, TYPES, is_test
 from refdesk.graph.multiplatform import implementing
 from refdesk.graph.overrides import overridden, overriders
 from refdesk.model import Filters, Query
-from refdesk.pause import without_collections
 from refdesk.research.answer import Answer, add_sections
 from refdesk.research.tell import INSTEAD
 from refdesk.search.engine import Engine
+from refdesk.system.turns import without_collections
 
 Focus = Literal["architecture", "dependencies", "patterns", "flow"]
 Intent = Literal["callers", "callees", "implementations", "users", "general"]

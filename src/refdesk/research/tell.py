@@ -9,9 +9,9 @@ from collections.abc import Mapping
 from itertools import product
 from typing import Any
 
-from refdesk import tokens
 from refdesk.graph import Edge
 from refdesk.research.answer import Answer, Finding
+from refdesk.text import tokens
 
 TREES = frozenset(["callers", "callees", "implementations", "users"])
 _DRAWING = re.compile(

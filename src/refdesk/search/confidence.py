@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from refdesk import analyse
 from refdesk.model import StoredChunk
 from refdesk.search.understand import Understood
+from refdesk.text import analyse
 
 _FILE = Path(__file__).parent / "confidence.json"
 LOOKED_AT = 5  # of the best hits

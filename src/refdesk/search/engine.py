@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,14 +10,38 @@ from typing import cast
 
 from refdesk.errors import EmbeddingError
 from refdesk.model import Hit, Page, Query
-from refdesk.pause import without_collections
 from refdesk.ports import Embedder, Judge, Store, View, WordMatching
-from refdesk.search import confidence, fuse, group, precise, rerank
+from refdesk.search import confidence, group, rerank
+from refdesk.search import lookup as fuse
 from refdesk.search.group import Ranked
 from refdesk.search.lookup import Candidates, LookUp, narrow
 from refdesk.search.snippets import snippet
 from refdesk.search.spelling import alike, spelt
 from refdesk.search.understand import Understood
+from refdesk.system.turns import without_collections
+
+# In which order, once a slower reader has judged the best hits?
+
+DEPTH = 20  # hits that are judged; the same for every page, so that pages fit together
+_SHARE = 0.7  # of the judgement; chosen on the tuning halves of the quality sets, `docs/model.md`
+
+
+def order(scores: Sequence[float], judged: Sequence[float]) -> list[int]:
+    """The places of the hits, best first, by both numbers, each on the scale of its own spread."""
+    both = [
+        _SHARE * judgement + (1 - _SHARE) * score
+        for score, judgement in zip(_level(scores), _level(judged), strict=True)
+    ]
+    return sorted(range(len(both)), key=lambda place: (-both[place], place))
+
+
+def _level(values: Sequence[float]) -> list[float]:
+    if not values:
+        return []
+    mean = math.fsum(values) / len(values)
+    spread = math.sqrt(math.fsum((one - mean) ** 2 for one in values) / len(values))
+    return [(one - mean) / spread if spread > 1e-9 else 0.0 for one in values]
+
 
 _POOL = 120  # candidates from each index; the same for every page, so that pages fit together
 _POOL_OF_COPIES = 8 * _POOL
@@ -141,7 +166,7 @@ class Engine:
         """The best hits in the order that the judge gives them, their scores dealt out anew; and what is to be said."""
         if self._judge is None or query.exact or asked.kind not in _READ:
             return ranked, self._notes
-        best, rest = ranked[: precise.DEPTH], ranked[precise.DEPTH :]
+        best, rest = ranked[:DEPTH], ranked[DEPTH:]
         try:
             given = self._judge.judge(query.text, [one.stored for one in best])
         except EmbeddingError as error:
@@ -149,7 +174,7 @@ class Engine:
         scores = [one.score for one in best]
         for place, (one, number) in enumerate(zip(best, given, strict=True), 1):
             one.judged = f"from rank {place}, {number:.3f}"
-        best = [best[place] for place in precise.order(scores, given)]
+        best = [best[place] for place in order(scores, given)]
         for one, score in zip(best, scores, strict=True):
             one.score = score
         return [*best, *rest], self._notes

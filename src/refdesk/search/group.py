@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Literal
 
 from refdesk.model import StoredChunk
-from refdesk.search.features import is_asked_for, places_in
+from refdesk.search.rerank import is_asked_for, places_in
 from refdesk.search.understand import Understood
 
 _PROSE = frozenset(["md", "markdown", "mdx", "rst", "adoc", "org", "txt", "html", "htm", "ipynb"])

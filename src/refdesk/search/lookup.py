@@ -2,14 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 
 from refdesk.model import Query, Ranking, Vector
 from refdesk.ports import Embedder, Store, View
-from refdesk.search import confidence, fuse
+from refdesk.search import confidence
 from refdesk.search.understand import Understood
+
+# How are two rankings made one?  Columns of scores, an entry for each candidate.
+
+_RRF_K = 60
+NONE = -2.0  # below every cosine: of what has no vector
+
+
+def reciprocal_rank(count: int, rankings: Sequence[tuple[float, Sequence[int]]]) -> list[float]:
+    """Weighted reciprocal rank fusion of so many candidates, scaled so that first place everywhere is 1."""
+    total = sum(weight for weight, _ in rankings) or 1.0
+    fused = [0.0] * count
+    for weight, ranking in rankings:
+        for rank, at in enumerate(ranking):
+            fused[at] += weight / total * (_RRF_K + 1) / (_RRF_K + 1 + rank)
+    return fused
+
+
+def convex(
+    alpha: float, words: Sequence[float], cosines: Sequence[float], of: Iterable[int] | None = None
+) -> list[float]:
+    """alpha of the semantic score and the rest of the keyword score, each normalised to 0..1; of these or of all."""
+    top = max(words, default=0.0) or 1.0
+    rest = 1 - alpha
+    both = zip(words, cosines, strict=True) if of is None else [(words[at], cosines[at]) for at in of]
+    return [(alpha * (near if near < 1.0 else 1.0) if near > 0.0 else 0.0) + rest * (word / top) for word, near in both]
+
+
+def order(scores: Sequence[float], ids: Sequence[int]) -> list[int]:
+    """The candidates, best first; ties by id, so that the order is always the same."""
+    by_id = sorted(range(len(ids)), key=ids.__getitem__)
+    return sorted(by_id, key=scores.__getitem__, reverse=True)
+
 
 _BESIDE = 4  # searches at once whose vectors are compared beside
 _MOST_TERMS = 128  # that are searched: each costs up to 0.4 ms in a large library, and a stack trace has about as many
@@ -64,7 +96,7 @@ class LookUp:
 
     def _by_terms(self, view: View, query: Query, asked: Understood, pool: int) -> Candidates:
         if query.vector is not None:  # whoever gave it judges what is near enough
-            return self._both(view, query, asked, pool, query.vector, fuse.NONE)
+            return self._both(view, query, asked, pool, query.vector, NONE)
         note = (_KEYWORDS,) if self._embedder is None and query.alpha != 0.0 else ()
         if query.alpha == 0.0 or self._embedder is None:
             return _by_words(_words(view, query, asked, pool), pool, *note)
@@ -88,7 +120,7 @@ class LookUp:
             near = beside.result()
         words = lexical.by_chunk()
         enough = {chunk: cosine for chunk, cosine in near.by_chunk().items() if cosine >= floor or chunk in words}
-        cosines = {**dict.fromkeys(words, fuse.NONE), **known, **enough}
+        cosines = {**dict.fromkeys(words, NONE), **known, **enough}
         return Candidates(
             list(cosines),
             [words.get(chunk, 0.0) for chunk in cosines],
@@ -132,7 +164,7 @@ def _with_phrases(view: View, asked: Understood, pool: int, found: Candidates) -
         found,
         ids=[*found.ids, *new],
         words=[*found.words, *[0.0] * len(new)],
-        cosines=[*found.cosines, *[fuse.NONE] * len(new)] if found.cosines else (),
+        cosines=[*found.cosines, *[NONE] * len(new)] if found.cosines else (),
         held={chunk: number / len(asked.quoted) for chunk, number in held.items()},
         notes=(*found.notes, *none),
     )

@@ -3,15 +3,241 @@
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
+from refdesk.ingest.prepare import heading, pieces_apart
 from refdesk.model import StoredChunk
 from refdesk.ports import WordMatching
-from refdesk.search import features
 from refdesk.search.understand import Understood
+from refdesk.text import analyse
+
+# What is known of a candidate besides its scores?  Values from 0 to 1, whatever they will weigh.
+
+_TEST_PATH = re.compile(
+    r"(?:^|/)(?:tests?|testing|__tests__|spec|specs|fixtures|testdata|mocks?)(?:/|$)|(?:^|/)(?:test_[^/]*|conftest\.py$)|[._-](?:test|spec)s?\.[^/]+$|Tests?\.\w+$"
+)
+_GENERATED_PATH = re.compile(
+    r"(?:^|/)(?:generated|gen|dist|build|vendor|third_party)(?:/|$)|[._]pb2?\.|\.g\.\w+$|_generated\."
+)
+_EXAMPLE_PATH = re.compile(r"(?:^|/)(?:examples?|samples?|demos?|bench(?:marks?)?)(?:/|$)")
+_ASKED_FOR = {  # with these terms such a place is no worse than others
+    "test": frozenset({"test", "spec"}),
+    "generated": frozenset(),
+    "example": frozenset({"exampl", "sampl", "demo"}),
+}
+_KINDS = {
+    "outline": ("outline",),
+    "imports": ("imports",),
+    "function": ("function", "method", "constructor", "macro"),
+    "type": (
+        "class", "struct", "interface", "enum", "trait", "impl", "protocol", "extension", "actor", "type", "record",
+    ),
+    "value": ("constant", "constants", "variable", "property", "properties", "field"),
+}  # fmt: skip
+_OF_KIND = {kind: feature for feature, kinds in _KINDS.items() for kind in kinds}
+_USUAL_TOKENS = 100
+_PART = re.compile(r"-part-(\d+)$")
+# What a definition counts for that
+_ANOTHER_SPELLING = 0.6  # is spelt otherwise than it was typed
+_IN_PASSING = 0.6  # stands among others in its passage
+_NOT_ITS_OWN = 0.8  # is not, or not known to be, the member of what was named before it
+_OTHERWISE = 0.8  # is no function, type or value, as a keyword says
+_CONTINUED = 0.9  # began in an earlier part
+
+_PROSE = frozenset({"section", "preamble", "page", "paragraph", "file"})
+
+WORDS = ("words", "heading words", "path words")  # need an embedder that compares single words
+BY_TEXT = ("title", "path", "length", "neighbours", *WORDS)  # weigh in prose what they do not in code
+NAMES = (
+    "definition",
+    "named",
+    "spelt name",
+    "title",
+    "path",
+    "file",
+    "phrase",
+    "test",
+    "generated",
+    "example",
+    "outline",
+    "imports",
+    "function",
+    "type",
+    "value",
+    "length",
+    "neighbours",
+    *WORDS,
+    *(f"prose {name}" for name in BY_TEXT),
+)
+_IN_CODE = {name: name for name in BY_TEXT}
+_IN_PROSE = {name: f"prose {name}" for name in BY_TEXT}
+
+
+def passage(stored: StoredChunk, asked: Understood, wanted: Container[str] = NAMES) -> dict[str, float]:
+    """What the passage is, where it stands, and what of the query its names and headings hold.
+
+    Zeros are left out, and so is what takes time and is not wanted.
+    """
+    chunk, path, named = stored.chunk, stored.document.path, feature_names(stored)
+    found = _definition(stored, asked) if chunk.symbols else {}
+    if (kind := _OF_KIND.get(chunk.kind)) is not None:
+        found[kind] = 1.0
+    if length := _length(chunk.tokens):
+        found[named["length"]] = length
+    if named["title"] in wanted:
+        heading = " ".join((*chunk.breadcrumb[-2:], chunk.title, *chunk.symbols[:8]))
+        if share := _share(asked.terms, heading):
+            found[named["title"]] = share
+    if named["path"] in wanted and (share := _share(asked.terms, path)):
+        found[named["path"]] = share
+    if asked.kind == "path" and _same_file(asked, path):
+        found["file"] = 1.0
+    if asked.quoted and (share := _phrase(stored, asked)):
+        found["phrase"] = share
+    for place in places_in(path):
+        if not is_asked_for(place, asked.terms):
+            found[place] = 1.0
+    return found
+
+
+def texts(passages: Sequence[StoredChunk]) -> list[str | bytes]:
+    """What is compared word by word: all the texts, spelt already if they can be, then all the headings, the paths."""
+    spelt = [pieces_apart(one.pieces) for one in passages]
+    own = [text or one.chunk.text for one, (text, _) in zip(passages, spelt, strict=True)]
+    heads = [head or heading(one.chunk) for one, (_, head) in zip(passages, spelt, strict=True)]
+    return [*own, *heads, *(one.document.path for one in passages)]
+
+
+def feature_names(stored: StoredChunk) -> Mapping[str, str]:
+    """What the features that weigh in prose what they do not in code are called for this passage."""
+    return _IN_PROSE if stored.chunk.kind in _PROSE else _IN_CODE
+
+
+def neighbours(passages: Sequence[StoredChunk], scores: Sequence[float]) -> list[float]:
+    """For each passage the best score of another one of its document."""
+    best: dict[str, list[float]] = {}
+    for one, score in zip(passages, scores, strict=True):
+        best.setdefault(one.document.id, []).append(score)
+    ordered = {document: sorted(own, reverse=True)[:2] for document, own in best.items()}
+    found = []
+    for one, score in zip(passages, scores, strict=True):
+        first, *second = ordered[one.document.id]
+        found.append(max(0.0, first if score < first else second[0] if second else 0.0))
+    return found
+
+
+def _definition(stored: StoredChunk, asked: Understood) -> dict[str, float]:
+    """Whether the passage defines the symbol that is asked for, one named on the way, or one that the words spell."""
+    if asked.whole and (value := _whole(stored, asked)):
+        return {"definition": value}
+    defined = {_name_of(symbol) for symbol in stored.chunk.symbols}
+    for position, name in enumerate(reversed(asked.names)):
+        if name in defined:
+            whole = len(defined) == 1 or name == _name_of(stored.chunk.title)
+            if asked.kind == "symbol" and position == 0:
+                return {"definition": _meant(stored, asked, whole=whole) * _begun(stored)}
+            return {"named": 1.0 if whole else 0.6}
+    return {} if defined.isdisjoint(_spelt_names(asked.words)) else {"spelt name": 1.0}
+
+
+def _whole(stored: StoredChunk, asked: Understood) -> float:
+    """How surely the passage defines what all of the query names: a member of a type, or what follows a keyword."""
+    chunk, many = stored.chunk, len(asked.whole)
+    paths = [tuple(map(analyse.joined_name, symbol.split("."))) for symbol in chunk.symbols]
+    if not any(path[-many:] == asked.whole for path in paths):
+        return 0.0
+    value = 1.0 if len(paths) == 1 or asked.whole[-1] == _name_of(chunk.title) else _IN_PASSING
+    if asked.declared and _OF_KIND.get(chunk.kind, asked.declared) not in (asked.declared, "outline"):
+        value *= _OTHERWISE
+    if asked.spelt and not any(symbol.rpartition(".")[2] == asked.spelt for symbol in chunk.symbols):
+        value *= _ANOTHER_SPELLING
+    return value * _begun(stored)
+
+
+def _begun(stored: StoredChunk) -> float:
+    """Less than one where a definition was cut and does not begin here."""
+    return 1.0 if not (part := _PART.search(stored.chunk.key)) or part[1] == "1" else _CONTINUED
+
+
+def _meant(stored: StoredChunk, asked: Understood, *, whole: bool) -> float:
+    """How surely a definition is the one asked for: all of the passage, within its type or module, spelt as typed."""
+    symbols = stored.chunk.symbols
+    as_typed = not asked.spelt or any(symbol.rpartition(".")[2] == asked.spelt for symbol in symbols)
+    value = 1.0 if as_typed else _ANOTHER_SPELLING
+    owned = asked.names[-2:]
+    if len(owned) < 2:
+        return value if whole else value * _IN_PASSING
+    is_member = any(tuple(map(analyse.joined_name, symbol.split(".")))[-2:] == owned for symbol in symbols)
+    is_member = is_member or (whole and owned[0] in _modules(stored.document.path))
+    return value if is_member else value * (_NOT_ITS_OWN if whole else _IN_PASSING)
+
+
+@lru_cache(maxsize=64)
+def _spelt_names(words: tuple[str, ...]) -> frozenset[str]:
+    """What neighbouring words of a query may spell: two of them, or three."""
+    return frozenset(
+        "".join(words[start : start + length]) for length in (3, 2) for start in range(len(words) - length + 1)
+    )
+
+
+def _share(terms: tuple[str, ...], text: str) -> float:
+    if not terms:
+        return 0.0
+    return len(_terms_in(text).intersection(terms)) / len(terms)
+
+
+@lru_cache(maxsize=50_000)
+def _terms_in(text: str) -> frozenset[str]:
+    return frozenset(analyse.terms(text))
+
+
+def _name_of(symbol: str) -> str:
+    """The joined form of a symbol's own name: that of `Foo.handle_login` is `handlelogin`."""
+    return analyse.joined_name(symbol.rpartition(".")[2])
+
+
+@lru_cache(maxsize=50_000)
+def _modules(path: str) -> tuple[str, ...]:
+    """What a module of this path may be called: by its file and by its folder."""
+    folder, _, file = path.rpartition("/")
+    return analyse.joined_name(file.partition(".")[0]), analyse.joined_name(folder.rpartition("/")[2])
+
+
+def _same_file(asked: Understood, path: str) -> bool:
+    wanted = "".join(asked.words)
+    return "".join(analyse.names(path)).endswith(wanted)
+
+
+def _phrase(stored: StoredChunk, asked: Understood) -> float:
+    there = _spaced(stored.chunk.text)
+    return sum(_spaced(phrase) in there for phrase in asked.quoted) / len(asked.quoted)
+
+
+def _spaced(text: str) -> str:
+    return f" {' '.join(analyse.terms(text))} "
+
+
+@lru_cache(maxsize=2_000)
+def _length(tokens: int) -> float:
+    return max(-1.0, min(1.0, math.log((tokens + 1) / _USUAL_TOKENS) / 3))
+
+
+def is_asked_for(place: str, terms: Sequence[str]) -> bool:
+    """Whether the query is about such a place."""
+    return not _ASKED_FOR[place].isdisjoint(terms)
+
+
+@lru_cache(maxsize=50_000)
+def places_in(path: str) -> tuple[str, ...]:
+    """Which kinds of place the path names."""
+    patterns = {"test": _TEST_PATH, "generated": _GENERATED_PATH, "example": _EXAMPLE_PATH}
+    return tuple(name for name, pattern in patterns.items() if pattern.search(path))
+
 
 _FILE = Path(__file__).parent / "weights.json"
 
@@ -40,16 +266,16 @@ def values(
     asked: Understood,
     text: str,
     matcher: WordMatching | None,
-    wanted: Container[str] = features.NAMES,
+    wanted: Container[str] = NAMES,
 ) -> list[dict[str, float]]:
     """The features of each passage; single words are compared where there is somebody to do it."""
-    found = [features.passage(one, asked, wanted) for one in passages]
-    named = [features.names(one) for one in passages]
-    for own, names, near in zip(found, named, features.neighbours(passages, scores), strict=True):
+    found = [passage(one, asked, wanted) for one in passages]
+    named = [feature_names(one) for one in passages]
+    for own, names, near in zip(found, named, neighbours(passages, scores), strict=True):
         own[names["neighbours"]] = near
     if matcher is not None and passages:
-        met = matcher.match_words(text, features.texts(passages))
-        for at, name in enumerate(features.WORDS):
+        met = matcher.match_words(text, texts(passages))
+        for at, name in enumerate(WORDS):
             for own, names, value in zip(found, named, met[at * len(passages) :], strict=False):
                 own[names[name]] = value
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from itertools import accumulate
 
-from refdesk import analyse
+from refdesk.text import analyse
 
 _AIM = 220
 _OWN_STEM = 4  # letters of the longest words that are mostly their own stems

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
-from refdesk import analyse
 from refdesk.model import Query, StoredChunk
 from refdesk.ports import Store, View, WordMatching
 from refdesk.search.understand import QUOTED, Understood, understand
+from refdesk.text import analyse
 
 _RUN = re.compile(r"\w+")
 _MOST_RUNS = 32  # of a query: a longer text says enough with the words that are known

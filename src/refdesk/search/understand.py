@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from refdesk import analyse
+from refdesk.text import analyse
 
 QueryKind = Literal["symbol", "path", "error", "code", "words"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from refdesk.server.options import OAuth, ServerOptions
+from refdesk.server.process import OAuth, ServerOptions
 
 if TYPE_CHECKING:
     from refdesk.toolsets.contract import Toolset
@@ -19,11 +19,10 @@ def serve(make_toolsets: Callable[[], Sequence[Toolset]], options: ServerOptions
     `make_toolsets` is called in a background thread once the first answer is out; put slow imports inside it.
     """
     if options.transport != "stdio" and options.processes > 1:
-        from refdesk.server.several import serve_several
+        from refdesk.server.http.several import serve_several
 
         return serve_several(make_toolsets, options)
-    from refdesk.server.ending import end_in_time
-    from refdesk.server.logs import log_to_stderr
+    from refdesk.server.process import end_in_time, log_to_stderr
 
     end_in_time()
     log_to_stderr(options.log_level)
@@ -34,6 +33,6 @@ def serve(make_toolsets: Callable[[], Sequence[Toolset]], options: ServerOptions
         from refdesk.server.stdio import serve_stdio
 
         return serve_stdio(hub)
-    from refdesk.server.http import serve_http
+    from refdesk.server.http.transport import serve_http
 
     return serve_http(hub)

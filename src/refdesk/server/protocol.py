@@ -16,14 +16,12 @@ from mcp.shared.exceptions import MCPError
 from pydantic import ValidationError
 
 from refdesk.errors import Cancelled
-from refdesk.server.asking import answerable_by, asking, input_required
-from refdesk.server.call import LOG_LEVELS, ROOTS, InputNeeded, ServerCall
+from refdesk.server.call import LOG_LEVELS, ROOTS, InputNeeded, ServerCall, answerable_by, asking, input_required
 from refdesk.server.hub import Hub
-from refdesk.server.pages import page
-from refdesk.server.reading import Reading
-from refdesk.server.sdk import Context, channel_of, connection_of, is_modern
+from refdesk.server.messages import answer_on_wire, clean, tool_on_wire
+from refdesk.server.resources import Reading
+from refdesk.server.sdk import Context, channel_of, connection_of, is_modern, page
 from refdesk.server.tasks import Tasks
-from refdesk.server.wire import answer_on_wire, clean, tool_on_wire
 from refdesk.toolsets.contract import INVALID_PARAMS, Json, LogLevel, RpcError, Tool
 
 LOG_LEVEL = "refdesk/log_level"

@@ -8,6 +8,8 @@ SDK refuses new ones; forgotten ones should make room.
 
 from __future__ import annotations
 
+import base64
+import binascii
 import math
 from collections.abc import Callable
 from functools import partial
@@ -16,6 +18,7 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 import anyio
+import mcp_types as types
 from mcp.server.auth.middleware.bearer_auth import AuthorizationContext
 from mcp.server.connection import Connection
 from mcp.server.context import ServerRequestContext
@@ -23,13 +26,50 @@ from mcp.server.lowlevel import Server
 from mcp.server.streamable_http import REQUEST_STREAM_BUFFER_SIZE, EventMessage, StreamableHTTPServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.dispatcher import CallOptions
+from mcp.shared.exceptions import MCPError
 from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from sse_starlette import EventSourceResponse
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
-from refdesk.server.options import ServerOptions
+from refdesk.server.process import ServerOptions
+from refdesk.toolsets.contract import INVALID_PARAMS, Json
+
+# How is a long list handed out?  In pages, each with an opaque cursor to the next.
+
+
+def page(name: str, items: list[Json], params: types.PaginatedRequestParams | None, size: int) -> Json:
+    """The page of `items` that the cursor asks for."""
+    start = read_cursor(params.cursor if params else None)
+    if start and start >= len(items):
+        raise bad_cursor()
+    result: Json = {name: items[start : start + size]}
+    if start + size < len(items):
+        result["nextCursor"] = make_cursor(start + size)
+    return result
+
+
+def make_cursor(position: int) -> str:
+    return base64.urlsafe_b64encode(f"at:{position}".encode()).decode()
+
+
+def read_cursor(cursor: str | None) -> int:
+    """The position in the cursor; 0 without one."""
+    if cursor is None:
+        return 0
+    try:
+        text = base64.b64decode(cursor, altchars=b"-_", validate=True).decode("ascii")
+    except (binascii.Error, ValueError):
+        raise bad_cursor() from None
+    if not text.startswith("at:") or not text[3:].isdigit():
+        raise bad_cursor()
+    return int(text[3:])
+
+
+def bad_cursor() -> MCPError:
+    return MCPError(INVALID_PARAMS, "Invalid cursor. Use the nextCursor of the previous page, or none for the first.")
+
 
 Context = ServerRequestContext[Any, Any]
 MESSAGE = "refdesk.message"  # in a request's scope: the JSON-RPC message that its body holds

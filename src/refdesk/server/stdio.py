@@ -20,11 +20,11 @@ import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
-from refdesk.server.ending import answered
 from refdesk.server.hub import Hub
 from refdesk.server.messages import BATCH_VERSION, Complaint, Found, read
+from refdesk.server.process import answered
 from refdesk.server.protocol import build_server
-from refdesk.server.workers import Workers
+from refdesk.server.threads import Workers
 from refdesk.toolsets.contract import Json
 
 logger = logging.getLogger(__name__)

@@ -19,12 +19,10 @@ from mcp.server.context import CallNext, HandlerResult
 from mcp.shared.exceptions import MCPError
 
 from refdesk.errors import Cancelled
-from refdesk.server.asking import ask_over, fetch_roots
-from refdesk.server.call import Ask, ServerCall
+from refdesk.server.call import Ask, ServerCall, ask_over, fetch_roots
 from refdesk.server.hub import Hub
-from refdesk.server.pages import bad_cursor, make_cursor, read_cursor
-from refdesk.server.sdk import Context, channel_of, connection_of, requestor_of
-from refdesk.server.wire import RELATED_TASK, answer_on_wire, clean
+from refdesk.server.messages import RELATED_TASK, answer_on_wire, clean
+from refdesk.server.sdk import Context, bad_cursor, channel_of, connection_of, make_cursor, read_cursor, requestor_of
 from refdesk.toolsets.contract import INTERNAL_ERROR, INVALID_PARAMS, Json, Question, RpcError, Text, Tool
 
 logger = logging.getLogger(__name__)

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 
-from refdesk import analyse
 from refdesk.errors import InvalidInput
 from refdesk.skills.conversation import (
     Kind,
@@ -30,6 +29,7 @@ from refdesk.skills.merge import covered
 from refdesk.skills.model import Draft, Playbook, Step
 from refdesk.skills.redact import redact
 from refdesk.skills.vocabulary import STOP_TERMS, content_terms, total_weight, weight, words
+from refdesk.text import analyse
 
 _MAX_STEPS = 14
 _MAX_KEYWORDS = 10

@@ -12,7 +12,6 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from refdesk import tokens
 from refdesk.errors import (
     InvalidInput,
     InvalidPlaybook,
@@ -42,6 +41,7 @@ from refdesk.skills.model import (
     embedded_text,
     moved,
 )
+from refdesk.text import tokens
 
 Report = Callable[[str], None]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from refdesk import analyse
 from refdesk.skills.conversation import shortened
 from refdesk.skills.format import MAX_KEYWORDS, parse
 from refdesk.skills.model import Draft, Playbook, Skill, Step
+from refdesk.text import analyse
 
 _SAME = 0.9  # what says nearly the same is not added again
 _KIN = 0.6  # a step that has this much in common with another is that step, corrected

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
 
-from refdesk import analyse
+from refdesk.text import analyse
 
 
 def words(text: str) -> frozenset[str]:

@@ -4,11 +4,294 @@ from __future__ import annotations
 
 import os
 import re
+import string
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from refdesk.beneath import read_rules
-from refdesk.sources.gitconfig import config_home, expand, read_config, user_config_files
+from refdesk.system.files import read_rules
+from refdesk.text.globs import ANY, FOLDERS, STAR, expression
+
+# What does a gitignore pattern match?  Git's own wildmatch, byte for byte.
+
+_SPECIAL = frozenset(b"*?[\\")
+_STAR, _QUERY, _OPEN, _CLOSE, _ESCAPE, _SLASH, _DASH = b"*?[]\\/-"
+
+
+def _bytes_of(text: str) -> frozenset[int]:
+    return frozenset(text.encode("ascii"))
+
+
+_CLASSES: dict[bytes, frozenset[int]] = {
+    b"alnum": _bytes_of(string.ascii_letters + string.digits),
+    b"alpha": _bytes_of(string.ascii_letters),
+    b"blank": _bytes_of(" \t"),
+    b"cntrl": frozenset((*range(32), 127)),
+    b"digit": _bytes_of(string.digits),
+    b"graph": frozenset(range(33, 127)),
+    b"lower": _bytes_of(string.ascii_lowercase),
+    b"print": frozenset(range(32, 127)),
+    b"punct": _bytes_of(string.punctuation),
+    b"space": _bytes_of(" \t\n\r\v\f"),
+    b"upper": _bytes_of(string.ascii_uppercase),
+    b"xdigit": _bytes_of(string.hexdigits),
+}
+
+
+class _NeverMatches(Exception):
+    """Git gives up on such a pattern: an open bracket, an unknown class, a lone backslash at the end."""
+
+
+def compile_pattern(pattern: bytes, *, slashes: bool, ignore_case: bool = False) -> re.Pattern[bytes] | None:
+    """The expression that fully matches what git matches, None for a pattern that never does.
+
+    With `slashes`, "*", "?" and brackets stop at "/" and "**" crosses it, as for a pattern that names a path.
+    """
+    start = next((i for i, byte in enumerate(pattern) if byte in _SPECIAL), len(pattern))
+    try:
+        # Git compares the literal head apart, so that "**" right behind it counts as standing at a boundary.
+        items = [re.escape(chr(byte)) for byte in pattern[:start]] + _items(pattern[start:], slashes)
+    except _NeverMatches:
+        return None
+    written = expression(items)
+    assert written is not None, "git has neither groups nor stars in a row that need an automaton"
+    return re.compile(written.encode("latin-1"), re.DOTALL | (re.IGNORECASE if ignore_case else 0))
+
+
+def _items(pattern: bytes, slashes: bool) -> list[str]:
+    items: list[str] = []
+    at, end = 0, len(pattern)
+    while at < end:
+        byte = pattern[at]
+        if byte == _STAR:
+            item, at = _stars(pattern, at, slashes)
+        elif byte == _QUERY:
+            item, at = "[^/]" if slashes else ".", at + 1
+        elif byte == _OPEN:
+            item, at = _bracket(pattern, at + 1, slashes)
+        elif byte == _ESCAPE:
+            if at + 1 == end:
+                raise _NeverMatches
+            item, at = re.escape(chr(pattern[at + 1])), at + 2
+        else:
+            item, at = re.escape(chr(byte)), at + 1
+        items.append(item)
+    return items
+
+
+def _stars(pattern: bytes, at: int, slashes: bool) -> tuple[str, int]:
+    """What a run of stars matches, and where the pattern goes on."""
+    after = at
+    while pattern[after : after + 1] == b"*":
+        after += 1
+    if not slashes:
+        return ANY, after
+    at_boundary = at == 0 or pattern[at - 1] == _SLASH
+    rest = pattern[after : after + 2]
+    if after - at < 2 or not at_boundary or not (rest == b"" or rest[:1] == b"/" or rest == b"\\/"):
+        return STAR, after
+    if rest[:1] == b"/":
+        return FOLDERS, after + 1
+    return ANY, after
+
+
+def _bracket(pattern: bytes, at: int, slashes: bool) -> tuple[str, int]:
+    """What a bracket expression matches, and where the pattern goes on behind it."""
+    negated = pattern[at : at + 1] in (b"!", b"^")
+    at += negated
+    members: set[int] = set()
+    previous, first = -1, True
+    while first or _at(pattern, at) != _CLOSE:
+        first = False
+        byte = _at(pattern, at)
+        if byte == _ESCAPE:
+            at += 1
+            byte = _at(pattern, at)
+            members.add(byte)
+        elif byte == _DASH and previous >= 0 and pattern[at + 1 : at + 2] not in (b"", b"]"):
+            at += 2 if pattern[at + 1] == _ESCAPE else 1
+            members.update(range(previous, _at(pattern, at) + 1))
+            byte = -1
+        elif byte == _OPEN and pattern[at + 1 : at + 2] == b":":
+            close = pattern.find(b"]", at + 2)
+            if close < 0:
+                raise _NeverMatches
+            if close - 1 > at + 1 and pattern[close - 1] == ord(":"):
+                members |= _named_class(pattern[at + 2 : close - 1])
+                at, byte = close, -1
+            else:
+                members.add(byte)
+        else:
+            members.add(byte)
+        previous = byte
+        at += 1
+    return _one_of(members, negated, slashes), at + 1
+
+
+def _at(pattern: bytes, at: int) -> int:
+    if at >= len(pattern):
+        raise _NeverMatches
+    return pattern[at]
+
+
+def _named_class(name: bytes) -> frozenset[int]:
+    if name not in _CLASSES:
+        raise _NeverMatches
+    return _CLASSES[name]
+
+
+def _one_of(members: set[int], negated: bool, slashes: bool) -> str:
+    if slashes:
+        members = members | {_SLASH} if negated else members - {_SLASH}
+    if not members:
+        return "(?!)"
+    inside = "".join(f"\\x{byte:02x}" for byte in sorted(members))
+    return f"[^{inside}]" if negated else f"[{inside}]"
+
+
+# What does git's configuration say?  Its files, read without running git.
+
+_ESCAPES = {"n": "\n", "t": "\t", "b": "\b", '"': '"', "\\": "\\"}
+_MAX_INCLUDES = 10  # git's own limit on files that include each other
+
+
+def read_config(files: list[Path], git_dir: Path | None = None) -> dict[str, str]:
+    """Every setting by its lower-case "section.key", the last file and line winning, includes followed."""
+    settings: dict[str, str] = {}
+    for file in files:
+        _read_into(settings, file, git_dir, _MAX_INCLUDES)
+    return settings
+
+
+def user_config_files() -> list[Path]:
+    """The machine's and the user's configuration files, weakest first."""
+    return [Path("/etc/gitconfig"), config_home() / "git" / "config", Path("~/.gitconfig").expanduser()]
+
+
+def config_home() -> Path:
+    """The folder that git takes for $XDG_CONFIG_HOME."""
+    named = os.path.expandvars("$XDG_CONFIG_HOME")
+    return Path(named) if named and not named.startswith("$") else Path("~/.config").expanduser()
+
+
+def _read_into(settings: dict[str, str], file: Path, git_dir: Path | None, depth: int) -> None:
+    try:
+        text = read_rules(file, follow=True).decode("utf-8", "surrogateescape")
+    except (OSError, ValueError):
+        return
+    for section, subsection, key, value in parse_config(text):
+        if subsection is None:
+            settings[f"{section}.{key}"] = value
+        if key == "path" and depth and _is_included(section, subsection, file, git_dir):
+            _read_into(settings, file.parent / expand(value), git_dir, depth - 1)
+
+
+def expand(path: str) -> str:
+    """The path with a leading ~ replaced as git does; as it is where no such home exists."""
+    try:
+        return str(Path(path).expanduser())
+    except RuntimeError:
+        return path
+
+
+def _is_included(section: str, condition: str | None, file: Path, git_dir: Path | None) -> bool:
+    if section == "include":
+        return condition is None
+    if section != "includeif" or condition is None or git_dir is None:
+        return False
+    kind, _, pattern = condition.partition(":")
+    if kind not in ("gitdir", "gitdir/i"):
+        return False
+    if pattern.startswith("./"):
+        pattern = f"{file.parent}/{pattern[2:]}"
+    elif pattern.startswith("~"):
+        pattern = expand(pattern) + ("/" if pattern.endswith("/") else "")
+    elif not pattern.startswith("/"):
+        pattern = "**/" + pattern
+    if pattern.endswith("/"):
+        pattern += "**"
+    matches = compile_pattern(os.fsencode(pattern), slashes=True, ignore_case=kind == "gitdir/i")
+    shapes = {str(git_dir), os.path.realpath(git_dir)}
+    return matches is not None and any(matches.fullmatch(os.fsencode(shape)) for shape in shapes)
+
+
+def parse_config(text: str) -> Iterator[tuple[str, str | None, str, str]]:
+    """Each setting as section, subsection, key and value; what follows a syntax error is left out."""
+    section, subsection = "", None
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    at, end = 0, len(text)
+    while at < end:
+        char = text[at]
+        if char.isspace():
+            at += 1
+        elif char in "#;":
+            at = _line_end(text, at)
+        elif char == "[":
+            header = _header(text, at)
+            if header is None:
+                return
+            section, subsection, at = header
+        else:
+            key_end = at
+            while key_end < end and (text[key_end].isalnum() or text[key_end] == "-"):
+                key_end += 1
+            key = text[at:key_end].lower()
+            if not key:
+                return
+            value, at = _value(text, key_end)
+            yield section, subsection, key, value
+
+
+def _line_end(text: str, at: int) -> int:
+    found = text.find("\n", at)
+    return len(text) if found < 0 else found
+
+
+def _header(text: str, at: int) -> tuple[str, str | None, int] | None:
+    """Section, subsection and what follows "[section "sub"]"."""
+    line_end = _line_end(text, at)
+    quote = text.find('"', at, line_end)
+    close = text.find("]", at, line_end)
+    if close < 0:
+        return None
+    if quote < 0 or close < quote:
+        name, _, sub = text[at + 1 : close].lower().partition(".")
+        return name.strip(), sub or None, close + 1
+    sub, here = "", quote + 1
+    while here < line_end and text[here] != '"':
+        here += text[here] == "\\"
+        sub += text[here : here + 1]
+        here += 1
+    close = text.find("]", here, line_end)
+    return None if close < 0 else (text[at + 1 : quote].strip().lower(), sub, close + 1)
+
+
+def _value(text: str, at: int) -> tuple[str, int]:
+    """The value behind a key, unquoted, and where its line ends; "true" for a key that stands alone."""
+    while text[at : at + 1] in (" ", "\t"):
+        at += 1
+    if text[at : at + 1] != "=":
+        return "true", _line_end(text, at)
+    out, kept, quoted = "", 0, False  # `kept`: how much of `out` is safe from the trimming of spaces at the end
+    at += 1
+    while at < len(text) and (char := text[at]) != "\n":
+        at += 1
+        if char == '"':
+            quoted = not quoted
+            kept = len(out)
+        elif char == "\\":
+            out += _ESCAPES.get(text[at : at + 1], "") if text[at : at + 1] != "\n" else ""
+            at += 1
+            kept = len(out)
+        elif char in "#;" and not quoted:
+            at = _line_end(text, at)
+        elif char in " \t" and not quoted:
+            out += char if out else ""
+        else:
+            out += char
+            kept = len(out)
+    return out[:kept], at
+
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 _MAX_SYMBOLIC = 5  # how many symbolic refs may lead to one another

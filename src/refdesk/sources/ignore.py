@@ -9,11 +9,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from refdesk.beneath import read_rules
-from refdesk.globs import MOST_CHARACTERS
-from refdesk.sources.git import Repository, global_excludes, is_true
-from refdesk.sources.gitconfig import read_config, user_config_files
-from refdesk.sources.wildmatch import compile_pattern
+from refdesk.sources.git import Repository, compile_pattern, global_excludes, is_true, read_config, user_config_files
+from refdesk.system.files import read_rules
+from refdesk.text.globs import MOST_CHARACTERS
 
 GIT_FILE = ".gitignore"
 OWN_FILE = ".refdeskignore"

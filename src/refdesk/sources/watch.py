@@ -10,7 +10,7 @@ from threading import Event
 import watchfiles
 
 from refdesk.sources.ignore import CONTROL, Layer, outer_layer
-from refdesk.sources.judge import why_not_file, why_not_folder
+from refdesk.sources.skips import why_not_file, why_not_folder
 
 _DEBOUNCE_MS = 400  # how long a burst of changes may grow before it is told
 _RULES = CONTROL - {".git"}

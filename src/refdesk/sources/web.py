@@ -18,7 +18,7 @@ import httpx
 from refdesk import __version__
 from refdesk.errors import InvalidUri, LoadFailed, TooLarge
 from refdesk.sources.addresses import AddressGuard, GuardedBackend, Resolve, resolve_by_system
-from refdesk.sources.sniff import why_binary
+from refdesk.sources.files import why_binary
 
 WantsType = Callable[[str], bool]  # whether the body of this media type is to be read
 

@@ -22,13 +22,13 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from refdesk import __version__
-from refdesk.corpus import FILE_NAME as METADATA_FILE
+from refdesk.desk.corpus import FILE_NAME as METADATA_FILE
 from refdesk.errors import InvalidInput, LibraryBusy, LibraryDamaged, NotFound, RefdeskError, StoreError
 from refdesk.store.folder import CRAWL_FILE, LEXICAL_FOLDER, MARK_FILE, RECORD_FILE, SKILLS_FILE, private, replace_file
 from refdesk.store.gate import Gate
-from refdesk.store.lexical import LexicalIndex
-from refdesk.store.record import Record, explained
-from refdesk.store.schema import PLAYBOOKS
+from refdesk.store.record.database import Record, explained
+from refdesk.store.record.schema import PLAYBOOKS
+from refdesk.store.words.index import LexicalIndex
 
 ARCHIVE = ".tar.zst"
 _MANIFEST = "backup.json"

@@ -10,15 +10,15 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
-from refdesk.analyse import terms
 from refdesk.model import Filters, Finding
-from refdesk.store import contents, rows
-from refdesk.store.checksums import IndexDamaged, seam
-from refdesk.store.filters import Scope
 from refdesk.store.folder import CRAWL_FILE
 from refdesk.store.followers import Followers
 from refdesk.store.gate import Gate
-from refdesk.store.record import Record, sequence
+from refdesk.store.record import contents, rows
+from refdesk.store.record.database import Record, sequence
+from refdesk.store.record.filters import Scope
+from refdesk.store.words.checksums import IndexDamaged, seam
+from refdesk.text.analyse import terms
 
 _EVERYTHING = Scope(Filters(), None, None, None)
 _SHOWN = 5
@@ -217,7 +217,7 @@ def _check_vectors(record: Record, followers: Followers, *, repair: bool) -> Fin
 
 
 def _vector_difference(record: Record, followers: Followers, wanted: set[int]) -> str | None:
-    from refdesk.store.vectors import cosines, vector_of
+    from refdesk.store.vectors.index import cosines, vector_of
 
     index = followers.vectors(followers.sequence())
     with index.lock.reading(), record.reading() as db:

@@ -12,18 +12,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refdesk.errors import LibraryBusy, RefdeskError, StoreError
-from refdesk.memory import give_back
-from refdesk.store import vector_follower
-from refdesk.store.checksums import IndexDamaged, seam
 from refdesk.store.folder import LEXICAL_FOLDER
 from refdesk.store.gate import Gate
-from refdesk.store.lexical import LexicalIndex
-from refdesk.store.log import LEXICAL, LONG, Applied, is_waited_for, last_commit, pending
-from refdesk.store.record import Record, sequence
-from refdesk.store.vector_follower import VectorFollower
+from refdesk.store.record.database import LEXICAL, LONG, Applied, Record, is_waited_for, last_commit, pending, sequence
+from refdesk.store.vectors import follower as vector_follower
+from refdesk.store.vectors.follower import VectorFollower
+from refdesk.store.words.checksums import IndexDamaged, seam
+from refdesk.store.words.index import LexicalIndex
+from refdesk.system.memory import give_back
 
 if TYPE_CHECKING:
-    from refdesk.store.vectors import VectorIndex
+    from refdesk.store.vectors.index import VectorIndex
 
 _log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refdesk.errors import Cancelled, LibraryBusy, StoreError
-from refdesk.progress import is_wanted
+from refdesk.ingest.progress import is_wanted
 from refdesk.store.folder import private
 
 if TYPE_CHECKING:

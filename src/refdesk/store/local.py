@@ -28,13 +28,15 @@ from refdesk.model import (
     Symbol,
 )
 from refdesk.settings import Durability
-from refdesk.store import batches, catalogue, contents, doctor, reads
-from refdesk.store.filters import Scopes
+from refdesk.store import doctor
 from refdesk.store.folder import SKILLS_FILE
 from refdesk.store.followers import Followers
 from refdesk.store.gate import Gate
-from refdesk.store.owners import Owners
-from refdesk.store.record import Record, sequence
+from refdesk.store.record import batches, contents, reads
+from refdesk.store.record import contents as catalogue
+from refdesk.store.record.database import Record, sequence
+from refdesk.store.record.filters import Scopes
+from refdesk.store.record.reads import Owners
 from refdesk.store.view import LocalView
 
 _MANY_REMOVED = 500  # chunks in one stretch, after which unused vectors are looked for

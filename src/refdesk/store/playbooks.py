@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from refdesk import tokens
 from refdesk.errors import SkillNotFound, StaleSkill, StoreError
 from refdesk.model import Batch, Chunk, Document, DocumentWrite, EmbedderIdentity, Filters, Query, Vector
 from refdesk.search.engine import Engine
 from refdesk.skills.model import DUPLICATE, TOP_K, Outcome, Revision, Skill, SkillUpdate, after, now
-from refdesk.store import rows
 from refdesk.store.folder import SKILLS_FILE
-from refdesk.store.schema import PLAYBOOKS
+from refdesk.store.record import rows
+from refdesk.store.record.schema import PLAYBOOKS
+from refdesk.text import tokens
 
 if TYPE_CHECKING:
     from refdesk.store.local import LocalStore

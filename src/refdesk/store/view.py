@@ -7,12 +7,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from refdesk.model import Ranking
-from refdesk.store import lexical_query, literal, reads
-from refdesk.store.checksums import IndexDamaged, seam
-from refdesk.store.filters import Scope
 from refdesk.store.followers import Followers
-from refdesk.store.record import Record
-from refdesk.store.scan import Scan
+from refdesk.store.record import reads
+from refdesk.store.record.database import Record
+from refdesk.store.record.filters import Scope
+from refdesk.store.words import query as lexical_query
+from refdesk.store.words import scan as literal
+from refdesk.store.words.checksums import IndexDamaged, seam
+from refdesk.store.words.scan import Scan
 
 if TYPE_CHECKING:
     from refdesk.model import Vector

@@ -3,9 +3,61 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, TypeVar
+from urllib.parse import quote
+
+from refdesk.errors import RefdeskError
+from refdesk.model import Hit
+from refdesk.text import tokens
+
+# What fits into an answer?  Clients cut long ones, and every token is a cost.
+
+LISTED = 10_000  # tokens of a list
+READ = 20_000  # tokens from which on one thing says its size before it is read
+
+T = TypeVar("T")
+
+
+def shown(
+    hits: Sequence[Hit], write: Callable[[int, Hit, bool], T], budget: int, how: str
+) -> tuple[list[T], list[str]]:
+    """The hits as `write` puts them by rank: whole, excerpts once most of the budget is used, and none beyond it.
+
+    With them come the notices of what is cut and left out, and `how` to get at it.
+    """
+    written: list[T] = []
+    used = excerpts = 0
+    budget = int(tokens.SURE * budget)
+    for rank, hit in enumerate(hits, 1):
+        one = write(rank, hit, True)
+        cost = _cost(one)
+        if budget and rank > 1 and used + cost > budget * 3 // 4 and len(hit.snippet) < len(hit.stored.chunk.text):
+            one = write(rank, hit, False)
+            cost = _cost(one)
+            excerpts += used + cost <= budget
+        if budget and rank > 1 and used + cost > budget:
+            break
+        used += cost
+        written.append(one)
+    notices = []
+    if excerpts:
+        notices.append(f"{excerpts} of the results are excerpts: {how}")
+    if left := len(hits) - len(written):
+        notices.append(f"{left} more results left out to keep the answer short: ask more narrowly")
+    return written, notices
+
+
+def _cost(one: object) -> int:
+    if isinstance(one, str):
+        return tokens.count(one) + 4
+    rest, content = one, ""
+    if isinstance(one, dict) and isinstance(one.get("content"), str):  # counted before, and again for the next query
+        content = one["content"]
+        rest = {key: value for key, value in one.items() if key != "content"}
+    return tokens.count(content) + content.count("\n") + len(json.dumps(rest, ensure_ascii=False)) // 3 + 4
+
 
 Json = dict[str, Any]
 
@@ -136,3 +188,140 @@ def noted(meta: Json | None, notices: Sequence[str]) -> Json:
 
 def _said(notices: Sequence[str]) -> tuple[Text, ...]:
     return (Text(note_lines(notices)),) if notices else ()
+
+
+# The pictures beside the tools: small SVGs that need no server, spelt in as few tokens as can be.
+
+_FRAME = "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0,0,24,24'><path d='{}'/></svg>"
+_SHAPES = {
+    "search": "M3,3h12v9l9,9h-4l-6-6H3z",
+    "read": "M3,4h8v16H3zM13,4h8v16h-8z",
+    "add": "M10,3h4v7h7v4h-7v7h-4v-7H3v-4h7z",
+    "remove": "M3,10h18v4H3z",
+    "list": "M3,5h18v2H3zM3,11h18v2H3zM3,17h18v2H3z",
+    "count": "M4,10h4v10H4zM10,4h4v16h-4zM16,13h4v7h-4z",
+    "learn": "m2,9,10-5,10,5-10,5zM6,13v4l6,3,6-3v-4l-6,3z",
+    "index": "M4,4h4v16H4zM10,4h10v16H10z",
+    "graph": "M3,10h4v4H3zM17,3h4v4h-4zM17,17h4v4h-4zM7,11l10-6v2L7,13z",
+}
+
+
+def icon(name: str) -> tuple[Icon, ...]:
+    """The icon of that name, as a data: URI."""
+    return (Icon(src=f"data:image/svg+xml,{quote(_FRAME.format(_SHAPES[name]), safe=_UNQUOTED)}"),)
+
+
+_UNQUOTED = "'/:=,"
+
+
+# How does each contract say no?
+
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+
+
+class RpcError(Exception):
+    """A failure that the client sees as a JSON-RPC error instead of a result."""
+
+    def __init__(self, code: int, message: str, data: Any = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+ProblemKind = Literal["missing", "unknown", "type", "enum", "range", "length", "pattern", "other"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArgumentProblem:
+    """One argument that its schema refuses: `argument` is its path (`filters.type`), `message` says how to mend it."""
+
+    tool: str
+    kind: ProblemKind
+    argument: str
+    message: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+
+
+Words = Callable[[ArgumentProblem], str | None]
+"""A contract's own words for a bad argument, or None where the server's will do."""
+
+
+def _words(problem: ArgumentProblem, words: Words | None) -> str:
+    own = words(problem) if words else None
+    return problem.message if own is None else own
+
+
+class ErrorStyle(Protocol):
+    """How one contract says no; an `RpcError` that is returned is sent as a JSON-RPC error."""
+
+    def bad_argument(self, problem: ArgumentProblem, correlation_id: str) -> ToolAnswer | RpcError: ...
+    def refused(self, error: RefdeskError, correlation_id: str) -> ToolAnswer | RpcError: ...
+    def unexpected(self, correlation_id: str) -> ToolAnswer | RpcError: ...
+
+
+def unexpected_text(correlation_id: str) -> str:
+    """What a client reads after an exception nobody foresaw; the log has the rest under that id."""
+    return f"Internal error. Try again; if it persists, look for correlation id {correlation_id} in the server's log."
+
+
+@dataclass(frozen=True, slots=True)
+class TextErrors:
+    """docs, skills, code: `isError: true`, and the text says what to do next."""
+
+    words: Words | None = None
+
+    def bad_argument(self, problem: ArgumentProblem, correlation_id: str) -> ToolAnswer:
+        return self._answer(_words(problem, self.words))
+
+    def refused(self, error: RefdeskError, correlation_id: str) -> ToolAnswer:
+        return self._answer(str(error))
+
+    def unexpected(self, correlation_id: str) -> ToolAnswer:
+        return self._answer(unexpected_text(correlation_id))
+
+    def _answer(self, text: str) -> ToolAnswer:
+        return ToolAnswer((Text(text),), is_error=True)
+
+
+@dataclass(frozen=True, slots=True)
+class CodedErrors:
+    """rag: `isError: true`, and the text is `{"error": {"code", "message"}}`; `code_of` names an error's code."""
+
+    code_of: Callable[[RefdeskError], str]
+    words: Words | None = None
+    argument_code: str = "INVALID_ARGUMENT"
+    unexpected_code: str = "DATABASE_ERROR"
+
+    def bad_argument(self, problem: ArgumentProblem, correlation_id: str) -> ToolAnswer:
+        return self._answer(self.argument_code, _words(problem, self.words))
+
+    def refused(self, error: RefdeskError, correlation_id: str) -> ToolAnswer:
+        return self._answer(self.code_of(error), str(error))
+
+    def unexpected(self, correlation_id: str) -> ToolAnswer:
+        return self._answer(self.unexpected_code, unexpected_text(correlation_id))
+
+    def _answer(self, code: str, message: str) -> ToolAnswer:
+        body = {"error": {"code": code, "message": message}}
+        return ToolAnswer((Text(json.dumps(body, ensure_ascii=False)),), is_error=True)
+
+
+@dataclass(frozen=True, slots=True)
+class RpcErrors:
+    """pages: JSON-RPC errors, -32602 for what the caller can mend (`mendable`), -32603 with `data.correlationId`."""
+
+    mendable: tuple[type[RefdeskError], ...] = ()
+    words: Words | None = None
+
+    def bad_argument(self, problem: ArgumentProblem, correlation_id: str) -> RpcError:
+        return RpcError(INVALID_PARAMS, _words(problem, self.words))
+
+    def refused(self, error: RefdeskError, correlation_id: str) -> RpcError:
+        if isinstance(error, self.mendable):
+            return RpcError(INVALID_PARAMS, str(error))
+        return RpcError(INTERNAL_ERROR, str(error), {"correlationId": correlation_id})
+
+    def unexpected(self, correlation_id: str) -> RpcError:
+        return RpcError(INTERNAL_ERROR, unexpected_text(correlation_id), {"correlationId": correlation_id})

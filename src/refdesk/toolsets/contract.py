@@ -17,32 +17,30 @@ from typing import Any, Literal, Protocol
 
 from refdesk.errors import Cancelled, RefdeskError
 from refdesk.toolsets.content import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
     NOTICES,
     Annotations,
+    ArgumentProblem,
     Audio,
     Block,
+    CodedErrors,
     EmbeddedResource,
+    ErrorStyle,
     Icon,
     Image,
     Json,
+    ProblemKind,
     ResourceContents,
     ResourceLink,
-    Text,
-    ToolAnswer,
-    note_lines,
-    noted,
-)
-from refdesk.toolsets.refusal import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    ArgumentProblem,
-    CodedErrors,
-    ErrorStyle,
-    ProblemKind,
     RpcError,
     RpcErrors,
+    Text,
     TextErrors,
+    ToolAnswer,
     Words,
+    note_lines,
+    noted,
     unexpected_text,
 )
 

@@ -2,22 +2,151 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+import re
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import replace
+from typing import get_args
 
 from refdesk import errors
 from refdesk.crawl.state import target_of
 from refdesk.crawl.urls import clean
-from refdesk.desk import Desk
-from refdesk.fresh import indexed_at, stale_hits, stale_notes
-from refdesk.model import Collection, Document, Hit, Query
+from refdesk.desk.desk import Desk
+from refdesk.desk.fresh import indexed_at, stale_hits, stale_notes
+from refdesk.errors import InvalidInput
+from refdesk.model import ChunkType, Collection, Document, Filters, Hit, Query, metadata_text
+from refdesk.ports import Store
 from refdesk.store.folder import CRAWL_FILE
-from refdesk.tokens import count, fitting
-from refdesk.toolsets.budget import LISTED, shown
+from refdesk.text.tokens import count, fitting
+from refdesk.text.untrusted import flag, marks
+from refdesk.toolsets.content import LISTED, READ, icon, shown
 from refdesk.toolsets.contract import CallContext, Json, RpcErrors, Text, Tool, ToolAnswer, ToolHints, Toolset
-from refdesk.toolsets.icons import icon
-from refdesk.toolsets.pages_filters import chosen, refuse_unknown
-from refdesk.toolsets.pages_parts import address_and_number, parts_of
-from refdesk.untrusted import flag, marks
+
+# Which passages may be hits, and which filters does nobody know?
+
+_TYPES: tuple[str, ...] = get_args(ChunkType)
+_NAMED = 40
+_LOOKED_AT = 2_000  # documents that are opened to say which languages there are
+
+
+def chosen(given: Mapping[str, str], source: Collection | None) -> Filters:
+    """The filters that the arguments mean; an unknown type is refused."""
+    wanted = given.get("type")
+    if wanted is not None and wanted not in _TYPES:
+        raise InvalidInput(f"Unknown value for filter type: {wanted}.", f"Known values: {', '.join(_TYPES)}.")
+    return Filters(
+        collections=(source.name,) if source else (),
+        types=(wanted,) if wanted is not None else (),
+        languages=(given["language"],) if "language" in given else (),
+        metadata=tuple((key, (value,)) for key, value in given.items() if key not in ("type", "language")),
+    )
+
+
+def refuse_unknown(store: Store, given: Mapping[str, str], filters: Filters) -> None:
+    """Raises InvalidInput for a key that nothing carries or a value that the key never has.
+
+    Called when nothing was found: a hit shows that its filters are known.
+    """
+    scope = Filters(collections=filters.collections)
+    if filters.languages and not store.view(replace(scope, languages=filters.languages)).literal(" ", 1):
+        raise _unknown(f"value for filter language: {given['language']}", "values", _languages(store, scope))
+    for key, (value, *_) in filters.metadata:
+        values = store.view(scope).facet_values(key)
+        if not values:
+            raise _unknown(f"filter: {key}", "filters", ["type", "language", *_keys(store, scope)])
+        if value not in values:
+            raise _unknown(f"value for filter {key}: {value}", "values", sorted(values))
+
+
+def _unknown(what: str, kind: str, known: Iterable[str]) -> InvalidInput:
+    names = list(known)
+    more = f", and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    listed = ", ".join(name[:80] for name in names[:_NAMED])
+    return InvalidInput(f"Unknown {what}.", f"Known {kind}: {listed}{more}." if names else f"There are no {kind} here.")
+
+
+def _languages(store: Store, scope: Filters) -> list[str]:
+    found: set[str] = set()
+    for name in scope.collections or ("",):
+        for document in store.documents(name, _LOOKED_AT, 0):
+            found |= {one.chunk.language for one in store.chunks_of(document.id)}
+    return sorted(found - {""})
+
+
+def _keys(store: Store, scope: Filters) -> list[str]:
+    names = scope.collections or tuple(one.name for one in store.collections())
+    found: set[str] = set()
+    for name in names:
+        found |= store.facets(name).keys()
+        for document in store.documents(name, _LOOKED_AT, 0):
+            found |= {key for key, value in document.metadata.items() if metadata_text(value)}
+    return sorted(found)
+
+
+# Where is a text cut that is too long for one answer, and which part is asked for?
+
+_PART_TOKENS = 18_000  # clients cut an answer at 25,000
+_LONGEST_LINE = 20_000  # characters; a longer line is cut
+_HEADING = re.compile(r"#{1,6} ")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+
+
+def address_and_number(text: str, mark: str, first: int = 1) -> tuple[str, int]:
+    """The address before `#mark=N` and that N; the first where there is none."""
+    found = re.fullmatch(rf"(.*)#{mark}=(\d{{1,9}})", text.strip(), re.DOTALL)
+    return (found[1], int(found[2])) if found else (text.strip(), first)
+
+
+def parts_of(text: str) -> list[str]:
+    """The text in parts that joined give it again; cut before headings where that makes no part small."""
+    if count(text) <= READ:
+        return [text]
+    parts: list[str] = []
+    part: list[str] = []
+    sizes: list[int] = []
+    total = 0
+    for line in _lines(text):
+        size = count(line)
+        if part and total + size > _PART_TOKENS:
+            cut = _best_cut(part, sizes)
+            parts.append("".join(part[:cut]))
+            part, sizes = part[cut:], sizes[cut:]
+            total = sum(sizes)
+        part.append(line)
+        sizes.append(size)
+        total += size
+    return [*parts, "".join(part)]
+
+
+def _lines(text: str) -> list[str]:
+    return [
+        line[start : start + _LONGEST_LINE]
+        for line in text.splitlines(keepends=True)
+        for start in range(0, len(line), _LONGEST_LINE)
+    ]
+
+
+def _best_cut(lines: list[str], sizes: list[int]) -> int:
+    """How many lines to take: up to the last heading in the second half, else paragraph, outside of code."""
+    heading = blank = 0
+    fence = ""
+    after_heading = False  # a heading right below another one is no place to cut
+    taken, half = 0, sum(sizes) // 2
+    for number, line in enumerate(lines):
+        if taken > half and not fence:
+            if _HEADING.match(line):
+                heading = heading if after_heading else number
+            elif not line.strip():
+                blank = number + 1
+        if line.strip():
+            after_heading = not fence and _HEADING.match(line) is not None
+        marked = _FENCE.match(line)
+        if marked and not fence:
+            fence = marked[1]
+        elif marked and marked[1].startswith(fence):
+            fence = ""
+        taken += sizes[number]
+    return heading or blank or len(lines)
+
 
 _PAGES_LISTED = 500  # in one answer, if they fit
 _READ_ON = 'Use qurio_read_page(url="...") to read the full content of any result.'

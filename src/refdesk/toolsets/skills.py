@@ -7,6 +7,7 @@ from typing import Any
 
 from refdesk.skills.judge import Thinker
 from refdesk.skills.learn import Found, Learner, Report
+from refdesk.toolsets.content import icon
 from refdesk.toolsets.contract import (
     ArgumentProblem,
     CallContext,
@@ -19,7 +20,6 @@ from refdesk.toolsets.contract import (
     ToolHints,
     Toolset,
 )
-from refdesk.toolsets.icons import icon
 
 ThinkerFor = Callable[[Sampler | None], Thinker]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refdesk.tokens import count
-from refdesk.toolsets.budget import READ
-from refdesk.toolsets.pages_parts import address_and_number, parts_of
+from refdesk.text.tokens import count
+from refdesk.toolsets.content import READ
+from refdesk.toolsets.pages import address_and_number, parts_of
 
 
 def test_a_page_that_fits_stays_whole() -> None:

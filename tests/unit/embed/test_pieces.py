@@ -6,7 +6,7 @@ from array import array
 
 import pytest
 
-from refdesk.embed.pieces import Pieces, words
+from refdesk.embed.static import Pieces, words
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def test_rare_words_are_spelt_in_parts() -> None:
 
 
 def test_remembered_words_do_not_grow_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("refdesk.embed.pieces._RUNS", 2)
+    monkeypatch.setattr("refdesk.embed.static._RUNS", 2)
     pieces = Pieces(["a", "b", "c", "d"])
     for text in ("a b c", "d", "a b c d"):
         assert len(_ids(pieces, text)) == len(text.split())

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from refdesk.errors import ParseFailed
 from refdesk.model import Chunking, Content, Parsed
 from refdesk.parse import AnyParser
-from refdesk.parse.manifest import ManifestSet
-from refdesk.parse.plain import PlainParser
+from refdesk.parse.prose.manifest import ManifestSet
+from refdesk.parse.prose.plain import PlainParser
 
 from .test_markdown import assert_sound
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from refdesk.parse.check import Problem, check
+from refdesk.parse.prose.check import Problem, check
 
 
 def corpus(root: Path, **files: str) -> Path:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from refdesk.parse.html import extract
+from refdesk.parse.html.page import extract
 from tests.e2e.docsite.build import source_words, sources, text_words
 
 BUILT = Path(__file__).parent / "built"

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from refdesk.errors import ParseFailed
 from refdesk.model import Chunking
-from refdesk.parse.html import HtmlParser, extract
-from refdesk.parse.manifest import ManifestSet
+from refdesk.parse.html.page import HtmlParser, extract
+from refdesk.parse.prose.manifest import ManifestSet
 
 PAGES = Path(__file__).parent / "pages"
 SPHINX, DOCUSAURUS, VITEPRESS, JAVADOC, MDBOOK = (

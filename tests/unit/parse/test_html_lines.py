@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from refdesk.model import Chunking
-from refdesk.parse.html import HtmlParser, extract
+from refdesk.parse.html.page import HtmlParser, extract
 
 PAGE = """<!DOCTYPE html>
 <html><head>

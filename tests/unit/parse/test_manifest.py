@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from refdesk.errors import InvalidInput
-from refdesk.globs import manifest_glob
 from refdesk.model import Chunking, Content
 from refdesk.parse import AnyParser
-from refdesk.parse.manifest import Facet, ManifestSet, load_manifests, read_manifest
-from refdesk.parse.strategy import Strategy
+from refdesk.parse.prose.frontmatter import Strategy
+from refdesk.parse.prose.manifest import Facet, ManifestSet, load_manifests, read_manifest
+from refdesk.text.globs import manifest_glob
 
 EXAMPLE = {
     "$schema": "https://example.com/schema.json",

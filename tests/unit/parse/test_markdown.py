@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refdesk import tokens
 from refdesk.model import Chunk, Chunking, Parsed
-from refdesk.parse.manifest import NO_RULES, Governing, ManifestSet
-from refdesk.parse.markdown import MarkdownParser, plain_text, read_outline
-from refdesk.parse.outline import split_lines
-from refdesk.parse.strategy import Strategy
+from refdesk.parse.prose.frontmatter import Strategy
+from refdesk.parse.prose.manifest import NO_RULES, Governing, ManifestSet
+from refdesk.parse.prose.markdown import MarkdownParser, plain_text, read_outline
+from refdesk.parse.prose.passages import split_lines
+from refdesk.text import tokens
 
 DOCS = ManifestSet().for_path("guides/retries.md")
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from refdesk.parse import markdown
-from refdesk.parse.markdown_scan import scan
-from refdesk.parse.outline import Block, Fence, Heading, trim
+from refdesk.parse.prose import markdown
+from refdesk.parse.prose.markdown_scan import scan
+from refdesk.parse.prose.passages import Block, Fence, Heading, trim
 
 _LINES = """text here
 **bold** x

@@ -12,7 +12,7 @@ import pytest
 from refdesk.errors import ParseFailed
 from refdesk.model import Chunking, Content, Parsed
 from refdesk.parse import AnyParser
-from refdesk.parse.manifest import ManifestSet
+from refdesk.parse.prose.manifest import ManifestSet
 
 
 def read(data: bytes, path: str, chunking: Chunking | None = None) -> Parsed:

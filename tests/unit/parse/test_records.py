@@ -10,9 +10,9 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from refdesk import tokens
 from refdesk.model import Chunking, Parsed
 from refdesk.parse.records import RecordsParser
+from refdesk.text import tokens
 
 SMALL = Chunking(max_tokens=40, min_tokens=5)
 

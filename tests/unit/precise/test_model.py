@@ -16,7 +16,7 @@ from refdesk_precise import PreciseModel
 from refdesk_precise.rows import Layout, arrange
 
 from refdesk.app import PARTS
-from refdesk.desk import Desk
+from refdesk.desk.desk import Desk
 from refdesk.errors import EmbeddingError
 from refdesk.model import Query, StoredChunk
 from refdesk.settings import Settings

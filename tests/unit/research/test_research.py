@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from refdesk import tokens
 from refdesk.app import open_desk
 from refdesk.graph import Graph
 from refdesk.model import Filters, Hit
@@ -17,7 +16,8 @@ from refdesk.research.research import content_of, named_in, read_question
 from refdesk.research.tell import told
 from refdesk.search.engine import Engine
 from refdesk.settings import Settings
-from refdesk.toolsets.code_links import links
+from refdesk.text import tokens
+from refdesk.toolsets.code.answers import links
 from refdesk.toolsets.contract import DirectContext
 
 FILES = {

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from refdesk.app import open_desk
-from refdesk.desk import Desk
+from refdesk.desk.desk import Desk
 from refdesk.model import Query
 from refdesk.search import confidence
 from refdesk.search.engine import Engine

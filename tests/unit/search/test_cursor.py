@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from refdesk.errors import InvalidCursor
 from refdesk.model import Filters, Query
-from refdesk.search import cursor
+from refdesk.toolsets.docs import resources as cursor
 
 QUERY = Query(text="retries", filters=Filters(metadata=(("language", ("go",)),)))
 

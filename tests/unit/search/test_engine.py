@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from refdesk.desk import Desk
+from refdesk.desk.desk import Desk
 from refdesk.model import Filters, Query
 from tests.conftest import Tree
 

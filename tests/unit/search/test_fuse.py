@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refdesk.search import fuse
+from refdesk.search import lookup as fuse
 
 IDS = (1, 2, 3)
 

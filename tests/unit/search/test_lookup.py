@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import pytest
 
-from refdesk.desk import Desk
+from refdesk.desk.desk import Desk
 from refdesk.errors import StoreError
 from refdesk.model import Filters, Query
 from refdesk.ports import Store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from refdesk.desk import Desk
+from refdesk.desk.desk import Desk
 from refdesk.model import Query
 from tests.conftest import Tree
 

@@ -9,11 +9,10 @@ from pathlib import Path
 import pytest
 
 from refdesk.app import PARTS
-from refdesk.desk import Desk
+from refdesk.desk.desk import Desk
 from refdesk.errors import EmbeddingError
 from refdesk.model import Page, Query, StoredChunk
-from refdesk.search.engine import Engine
-from refdesk.search.precise import DEPTH, order
+from refdesk.search.engine import DEPTH, Engine, order
 from refdesk.settings import Settings
 from tests.conftest import Tree
 

@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refdesk.desk import Desk
+from refdesk.desk.desk import Desk
 from refdesk.embed.static import StaticEmbedder
+from refdesk.ingest.prepare import pieces, pieces_apart
 from refdesk.model import Query
-from refdesk.prepare import pieces, pieces_apart
-from refdesk.search import features, rerank
+from refdesk.search import rerank
+from refdesk.search import rerank as features
 from refdesk.search.engine import Engine
 from tests.conftest import Tree
 

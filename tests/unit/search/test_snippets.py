@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refdesk import analyse
 from refdesk.search.snippets import snippet
+from refdesk.text import analyse
 
 LINES = "\n".join(f"line {number} says nothing of note here at all" for number in range(60))
 

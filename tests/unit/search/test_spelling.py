@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from bench.spelling import STAYS, misspell
-from refdesk.desk import Desk
+from refdesk.desk.desk import Desk
 from refdesk.model import Filters, Page, Query
 from refdesk.search.understand import understand
 from tests.conftest import Tree

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refdesk.errors import InvalidUri, TooLarge
-from refdesk.sources.data_uri import read_data_uri
+from refdesk.sources.files import read_data_uri
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from refdesk.sources.git import Repository, head_commit
-from refdesk.sources.gitconfig import parse_config, read_config
+from refdesk.sources.git import Repository, head_commit, parse_config, read_config
 
 
 def git(folder: Path, *arguments: str) -> str:

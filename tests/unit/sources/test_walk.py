@@ -13,7 +13,8 @@ import pytest
 
 from refdesk.errors import LoadFailed, ParseFailed, TooLarge
 from refdesk.model import FileState, Found, Skipped
-from refdesk.sources import judge, walk
+from refdesk.sources import skips as judge
+from refdesk.sources import walk
 from refdesk.sources.walk import FolderSource, why
 
 MAX = 10_000

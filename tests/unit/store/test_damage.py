@@ -17,8 +17,12 @@ import pytest
 
 from refdesk.errors import LibraryBusy, LibraryDamaged, LibraryTooNew, StoreError
 from refdesk.model import Batch
-from refdesk.store import batches, followers, schema, snapshot, vector_follower, vectors
+from refdesk.store import followers
 from refdesk.store.local import LocalStore
+from refdesk.store.record import batches, schema
+from refdesk.store.vectors import follower as vector_follower
+from refdesk.store.vectors import index as vectors
+from refdesk.store.vectors import snapshot
 from tests.ports.library import IDENTITY, batch, collection, key, vector, write
 
 NAMES = [f"alpha text{i}" for i in range(20)]
@@ -395,7 +399,7 @@ READ_ONLY = """
     import os
     import sys
     from pathlib import Path
-    import filelock, numpy, tantivy, turbovec, refdesk.store.vectors
+    import filelock, numpy, tantivy, turbovec, refdesk.store.vectors.index
     from refdesk.errors import StoreError
     from refdesk.model import Filters
     from refdesk.store.local import LocalStore

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from refdesk.app import check_library
-from refdesk.corpus import read_metadata
 from refdesk.crawl.state import CrawlState, target_of
+from refdesk.desk.corpus import read_metadata
 from refdesk.errors import LibraryDamaged, StoreError
 from refdesk.model import Finding
 from refdesk.settings import Settings

@@ -19,10 +19,10 @@ from refdesk.llm.thinkers import LocalThinker
 from refdesk.model import EmbedderIdentity, Query
 from refdesk.settings import Settings
 from refdesk.skills.model import Skill, SkillUpdate
-from refdesk.store import batches
 from refdesk.store.folder import SKILLS_FILE
 from refdesk.store.local import LocalStore
 from refdesk.store.playbooks import RecordPlaybooks
+from refdesk.store.record import batches
 from tests.unit.skills.conversations import of_kind
 
 BACKUP = Path(__file__).parents[2] / "fixtures" / "libraries" / "version-4.tar.zst"

@@ -11,8 +11,8 @@ from threading import Event
 import pytest
 
 from refdesk.store import followers
-from refdesk.store.lexical import LexicalIndex
 from refdesk.store.local import LocalStore
+from refdesk.store.words.index import LexicalIndex
 from tests.ports.library import IDENTITY, batch, collection, write
 
 

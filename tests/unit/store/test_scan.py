@@ -9,14 +9,14 @@ from typing import cast
 
 import pytest
 
-from refdesk.analyse import terms
 from refdesk.app import open_desk
 from refdesk.model import Batch, Filters, Query
 from refdesk.settings import Settings
 from refdesk.store import followers
-from refdesk.store.checksums import IndexDamaged, seam
-from refdesk.store.lexical import LexicalIndex
 from refdesk.store.local import LocalStore
+from refdesk.store.words.checksums import IndexDamaged, seam
+from refdesk.store.words.index import LexicalIndex
+from refdesk.text.analyse import terms
 from tests.faults.damage import files_of, flip
 from tests.ports.library import IDENTITY, batch, chunk, collection, write
 
@@ -147,7 +147,7 @@ def test_a_search_that_fails_on_a_sound_index_is_answered_and_rebuilds_nothing(
     def fail(*_: object, **__: object) -> None:
         raise ValueError("no such query")
 
-    monkeypatch.setattr("refdesk.store.lexical_query.lexical", fail)
+    monkeypatch.setattr("refdesk.store.words.query.lexical", fail)
     assert len(view.lexical(["handlelogin"], 10)) == 2
     store.close()
     assert (store.folder / followers.LEXICAL_FOLDER / "meta.json").read_bytes() == meta

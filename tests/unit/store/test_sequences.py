@@ -13,8 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from refdesk.model import Batch, DocumentWrite, Filters, Ranking
-from refdesk.store import followers, table, vector_follower, vectors
+from refdesk.store import followers
 from refdesk.store.local import LocalStore
+from refdesk.store.vectors import follower as vector_follower
+from refdesk.store.vectors import index as vectors
+from refdesk.store.vectors import table
 from tests.ports.library import IDENTITY, batch, collection, vector, write
 
 _MEMORY = Path("/dev/shm")  # tantivy syncs each commit to disk, which takes most of the time here

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 
 from refdesk.model import Batch, DocumentWrite, EmbedderIdentity, Filters, Vector
-from refdesk.store import engines, vectors
-from refdesk.store.engines import Codes, Engine, Rows
 from refdesk.store.local import LocalStore
+from refdesk.store.vectors import engines
+from refdesk.store.vectors import index as vectors
+from refdesk.store.vectors.engines import Codes, Engine, Rows
 from tests.ports.library import collection, write
 
 COUNT, DIMENSION, PER_DOCUMENT = 3000, 64, 50

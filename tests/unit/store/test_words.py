@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from refdesk.model import Filters, Ranking
-from refdesk.store import lexical_query, literal
 from refdesk.store.local import LocalStore
+from refdesk.store.words import query as lexical_query
+from refdesk.store.words import scan as literal
 from tests.ports.library import batch, collection, write
 
 

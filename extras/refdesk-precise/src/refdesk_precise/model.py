@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.embed.pieces import Pieces
+from refdesk.embed.static import Pieces
 from refdesk.errors import EmbeddingError
+from refdesk.ingest.prepare import embedding_text
 from refdesk.model import StoredChunk
-from refdesk.prepare import embedding_text
 from refdesk_precise.rows import Layout, Numbers, arrange
 
 _DATA = Path(__file__).parent / "data"

@@ -6,12 +6,12 @@ import re
 from bisect import bisect_left
 from collections import Counter
 
-from refdesk import tokens
 from refdesk.model import Chunk, Chunking
 from refdesk.parse.code.definitions import SOFT, TYPES, Definition
 from refdesk.parse.code.languages import Language
 from refdesk.parse.code.lines import Lines
 from refdesk.parse.code.segments import Segment
+from refdesk.text import tokens
 
 _LONG_LINE = 8  # characters per token from which a single row is cut
 _MAX_SYMBOLS = 60

@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from itertools import accumulate
 
-from refdesk import tokens
+from refdesk.text import tokens
 
 _CLOSERS = re.compile(r"^(?:[\s\])};,]|end\b|#endif\b.*|fi\b|done\b|esac\b)*$")
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from refdesk import tokens
 from refdesk.model import Chunking, Parsed
 from refdesk.parse.code import EXTENSIONS, CodeParser
+from refdesk.text import tokens
 
 FIXTURES = sorted((Path(__file__).parents[3] / "fixtures" / "code").iterdir())
 CHUNKINGS = [Chunking(), Chunking(max_tokens=60, min_tokens=10), Chunking(max_tokens=80, overlap_tokens=20)]

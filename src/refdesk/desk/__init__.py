@@ -1,0 +1,1 @@
+"""The facade: one library with everything that reads and writes it."""

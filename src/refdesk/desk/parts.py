@@ -1,0 +1,49 @@
+"""What is a desk made of?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from refdesk.ingest.writer import ParsePool
+from refdesk.model import Collection, CollectionKind, Content, FileState, Found, Skipped
+from refdesk.ports import Embedder, Judge, Parser, Source, Store
+from refdesk.settings import Settings
+
+if TYPE_CHECKING:
+    from refdesk.skills.model import PlaybookStore
+
+
+class Folder(Protocol):
+    """Makes the source of a folder's files, given what is known of them already."""
+
+    def __call__(
+        self,
+        root: Path,
+        *,
+        max_file_bytes: int,
+        known: Mapping[str, FileState],
+        known_skipped: Mapping[str, str],
+        rules_fingerprint: str,
+        allow_secrets: Sequence[str],
+    ) -> Source: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What a desk is made of; app.py fills it with concrete classes."""
+
+    store: Callable[[Settings], Store]
+    embedder: Callable[[Settings], Embedder | None]
+    judge: Callable[[Settings], Judge | None]
+    playbooks: Callable[[Settings, Store], PlaybookStore]
+    has_playbooks: Callable[[Settings, Store], bool]  # asked before anything is loaded for them
+    parser: Callable[[Path | None, CollectionKind], Parser]
+    pool: Callable[[Parser, Embedder | None, int], ParsePool]
+    folder: Folder
+    load: Callable[[str, Sequence[Path], Settings], Iterator[Content | Skipped]]
+    why: Callable[[Path, str, Settings], Found | Skipped]
+    pages_to_come: Callable[[Settings, Collection], int]  # of a site whose crawl has not finished
+    facts: Callable[[Path, CollectionKind], Mapping[str, str]]  # what is kept with a folder's collection

@@ -1,0 +1,293 @@
+"""What is derived from a parsed document before it is written?  Keys, terms and vectors: work for any process."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from operator import itemgetter
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, cast
+
+from refdesk.ingest.progress import Progress
+from refdesk.model import Batch, Chunk, Content, Document, DocumentWrite, FileState, Found, Parsed, Skipped
+from refdesk.ports import Embedder, Store, WordMatching
+from refdesk.text import analyse as runs
+from refdesk.text.analyse import Remembered, joined, terms_of_run, terms_of_words
+
+if TYPE_CHECKING:
+    from refdesk.model import Vector
+
+
+# Is it what is kept already?  Contents compared with documents.
+
+
+def content_hash(content: Content) -> str:
+    """The identity of the bytes."""
+    return hashlib.blake2b(content.data, digest_size=16).hexdigest()
+
+
+def stamp_of(state: os.stat_result) -> int:
+    """A number that changes when a file is written to, replaced, linked or given rights, whatever its time says."""
+    return (state.st_ctime_ns ^ state.st_ino << 32) & 0x7FFF_FFFF_FFFF_FFFF  # as SQLite keeps it
+
+
+def is_new(found: Found, state: FileState | Document | None) -> bool:
+    """Whether a file is not there as it was indexed, by size, time and stamp; then its content tells."""
+    if state is None or (found.size, found.modified_ns) != (state.size, state.modified_ns):
+        return True
+    return found.stamp != state.stamp and state.stamp != 0  # an earlier RefDesk noted none
+
+
+def same_facts(content: Content, known: Document) -> bool:
+    """Whether type and metadata, where the caller gives them, are what they were."""
+    is_override = content.content_type and "/" not in content.content_type  # a media type is only declared
+    same_type = not is_override or content.content_type == known.content_type
+    return same_type and all(known.metadata.get(key) == value for key, value in content.metadata.items())
+
+
+def is_same_file(document: Document, content: Content) -> bool:
+    """Whether only the file's time changed; a moved one is read again, for its place decides how it is cut."""
+    return document.path == content.path and document.content_hash == content_hash(content)
+
+
+def touched(document: Document, content: Content) -> Document:
+    """The document with the place, size and time of the same content."""
+    return replace(
+        document,
+        uri=content.uri,
+        path=content.path,
+        size=len(content.data),
+        modified_ns=content.modified_ns,
+        stamp=content.stamp,
+    )
+
+
+# How much of what was loaded is taken in at a time?
+
+_GROUP_BYTES = 8_000_000
+
+
+def marked(content: Content, content_type: str, metadata: Mapping[str, Any]) -> Content:
+    """The content with what its caller says of it."""
+    return replace(
+        content, content_type=content_type or content.content_type, metadata={**content.metadata, **metadata}
+    )
+
+
+def following(progress: Progress, before: int, is_last: bool) -> Callable[[int, int, str], None]:
+    """Reports a group of contents after others; how many there are in all is known when the last group comes."""
+    return lambda done, total, what: progress.report(before + done, before + total if is_last else 0, what)
+
+
+def groups(loaded: Iterable[Content | Skipped]) -> Iterator[tuple[list[Content | Skipped], bool]]:
+    """Lists of a few million bytes, or of one content that is larger: what is held in memory at a time.
+
+    With each comes whether it is the last.
+    """
+    group: list[Content | Skipped] = []
+    size = 0
+    for one in loaded:
+        more = len(one.data) if isinstance(one, Content) else 0
+        if group and size + more > _GROUP_BYTES:
+            yield group, False
+            group, size = [], 0
+        group.append(one)
+        size += more
+    if group:
+        yield group, True
+
+
+_NAMES = 8  # of a chunk's symbols that are part of its heading
+_SPELT = itemgetter(1)
+_RUNS = 100_000  # whose terms and pieces are remembered
+
+Missing = Callable[[Iterable[bytes]], set[bytes]]  # those of the keys that no vector is kept under
+
+
+@dataclass(frozen=True, slots=True)
+class Embedded:
+    """What an embedder made of texts, by their keys."""
+
+    vectors: dict[bytes, Vector] = field(default_factory=dict)
+    pieces: dict[bytes, bytes] = field(default_factory=dict)  # of the texts' beginnings, if it compares single words
+
+    def update(self, other: Embedded) -> None:
+        """Takes what the other has."""
+        self.vectors.update(other.vectors)
+        self.pieces.update(other.pieces)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prepared:
+    """A parsed document with what was derived from its chunks, one entry for each."""
+
+    parsed: Parsed
+    vector_keys: tuple[bytes, ...]
+    terms: tuple[str, ...]  # of the text, with blanks between them
+    spelt: tuple[bytes, ...] = ()  # the pieces of the texts, if they were worked out with the terms
+    embedded: Embedded = field(default_factory=Embedded)  # what was made already
+
+
+class Readings:
+    """The terms and the pieces of texts, worked out together: both come of the same runs, and of their words."""
+
+    def __init__(self, spelling: WordMatching) -> None:
+        self._spelling = spelling
+        self._runs = Remembered[bytes, tuple[str, bytes]](self._of_run, _RUNS)
+
+    def read(self, text: str) -> tuple[str, bytes]:
+        """The text's terms, as analyse.joined gives them, and its pieces, as the embedder spells it."""
+        found = list(map(self._runs.__getitem__, runs.runs(text)))
+        terms, spelt = zip(*found, strict=True) if found else ((), ())
+        return " ".join(filter(None, terms)), b"".join(spelt)
+
+    def spell(self, text: str) -> bytes:
+        """The text's pieces alone."""
+        return b"".join(map(_SPELT, map(self._runs.__getitem__, runs.runs(text))))
+
+    def _of_run(self, run: bytes) -> tuple[str, bytes]:
+        if run.isascii():
+            words = runs.words(run.decode())
+            return terms_of_words(words), self._spelling.spell_words(words)
+        return terms_of_run(run), self._spelling.spell_run(run)
+
+
+def prepare(parsed: Parsed, readings: Readings | None = None) -> Prepared:
+    """The document with its keys and terms."""
+    keys = vector_keys(parsed.chunks)
+    if readings is None:
+        return Prepared(parsed=parsed, vector_keys=keys, terms=tuple(joined(chunk.text) for chunk in parsed.chunks))
+    found = [readings.read(chunk.text) for chunk in parsed.chunks]
+    terms, spelt = zip(*found, strict=True) if found else ((), ())
+    return Prepared(parsed=parsed, vector_keys=keys, terms=terms, spelt=spelt)
+
+
+def vector_keys(chunks: Sequence[Chunk]) -> tuple[bytes, ...]:
+    """The addresses of the chunks' vectors."""
+    return tuple(vector_key(embedding_text(chunk)) for chunk in chunks)
+
+
+def embedding_text(chunk: Chunk) -> str:
+    """What is embedded: where the chunk stands and what it says; no path, so that a moved file keeps its vectors."""
+    head = _head(chunk)
+    return f"{head}\n{chunk.text}" if head else chunk.text
+
+
+def _head(chunk: Chunk) -> str:
+    where = _where(chunk)
+    return " > ".join((*where, chunk.title) if chunk.title not in where[-1:] else where)
+
+
+def _where(chunk: Chunk) -> tuple[str, ...]:
+    """The headings or the types around the chunk; of code not the file, whose path is known besides."""
+    return chunk.breadcrumb[1:] if chunk.type == "code" and chunk.kind != "section" else chunk.breadcrumb
+
+
+def heading(chunk: Chunk) -> str:
+    """What stands above the chunk and what it is called."""
+    return " ".join((*_where(chunk)[-2:], chunk.title, *chunk.symbols[:_NAMES], chunk.signature))
+
+
+def pieces(text: bytes, heading: bytes) -> bytes:
+    """A text's and its heading's pieces in one; its last byte tells how many of them are the heading's."""
+    return text + heading + bytes([len(heading) // 2])
+
+
+def pieces_apart(kept: bytes) -> tuple[bytes, bytes]:
+    """The text's and the heading's pieces, of which either may be empty where they were never kept."""
+    if len(kept) % 2 == 0:  # kept without a heading
+        return kept, b""
+    end = len(kept) - 1 - 2 * kept[-1]
+    return kept[:end], kept[end:-1]
+
+
+def vector_key(text: str) -> bytes:
+    """The address of a text's vector."""
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def embed_missing(
+    embedder: Embedder,
+    chunks: Iterable[tuple[bytes, Chunk]],
+    missing: Missing,
+    readings: Readings | None = None,
+    spelt: Mapping[bytes, bytes] = MappingProxyType({}),
+) -> Embedded:
+    """Vectors for the chunks, given with their keys, whose text was never embedded before.
+
+    Of some texts the pieces are known by then.
+    """
+    by_key = dict(chunks)
+    wanted = sorted(missing(by_key))
+    if not wanted:
+        return Embedded()
+    new = [by_key[key] for key in wanted]
+    if not hasattr(embedder, "spell"):
+        rows = embedder.embed_passages([embedding_text(chunk) for chunk in new])
+        return Embedded(dict(zip(wanted, rows, strict=True)))
+    spelling = cast(WordMatching, embedder)
+    spell = spelling.spell if readings is None else readings.spell
+    texts = [spelt[key] if key in spelt else spell(by_key[key].text) for key in wanted]
+    rows = spelling.embed_spelt([spell(_head(chunk)) + own for chunk, own in zip(new, texts, strict=True)])
+    most = spelling.most_compared
+    kept = (pieces(own[:most], spell(heading(chunk))[:most]) for chunk, own in zip(new, texts, strict=True))
+    return Embedded(dict(zip(wanted, rows, strict=True)), dict(zip(wanted, kept, strict=True)))
+
+
+def embed_writes(
+    store: Store, embedder: Embedder, writes: Sequence[DocumentWrite], made: AbstractSet[bytes] = frozenset()
+) -> Embedded:
+    """Vectors for the chunks of the writes that the store has none for, but for those made already."""
+    chunks = (one for write in writes for one in zip(write.vector_keys, write.chunks, strict=True))
+    return embed_missing(embedder, chunks, lambda keys: store.missing_vectors(key for key in keys if key not in made))
+
+
+# How do chunks come by vectors of the embedder that is set, when they have none or another's?
+
+_DOCUMENTS = 200  # embedded at a time
+
+
+def reembed(store: Store, embedder: Embedder, progress: Progress) -> int:
+    """Gives every chunk a vector of this embedder; returns how many texts were embedded.
+
+    A run that is killed leaves chunks without vectors, which the next one, or the next index run, embeds.
+    """
+    with store.stretch():
+        store.set_embedder_identity(embedder.identity)
+        return sum(embed_rest(store, embedder, one.name, progress) for one in store.collections())
+
+
+def embed_rest(store: Store, embedder: Embedder, collection: str, progress: Progress) -> int:
+    """Embeds the chunks of a collection that have no vector; returns how many texts were embedded."""
+    embedded = done = 0
+    with store.stretch():
+        before: list[str] = []
+        while (ids := store.unembedded(collection, _DOCUMENTS)) and ids != before:
+            before = ids
+            documents = [document for one in ids if (document := store.document(one)) is not None]
+            writes = [_rewrite(store, document) for document in documents]
+            made = embed_writes(store, embedder, writes)
+            with store.writing():  # what changed since it was read is left to the next round
+                same = tuple(write for write in writes if store.document(write.document.id) == write.document)
+                if same:
+                    store.apply(Batch(collection=collection, writes=same, vectors=made.vectors, pieces=made.pieces))
+            store.give_way()
+            embedded += len(made.vectors)
+            done += len(documents)
+            progress.step(done, 0, f"embedding {collection}")
+    return embedded
+
+
+def _rewrite(store: Store, document: Document) -> DocumentWrite:
+    chunks = tuple(one.chunk for one in store.chunks_of(document.id))
+    return DocumentWrite(
+        document=document,
+        raw=store.raw(document.id),
+        chunks=chunks,
+        vector_keys=vector_keys(chunks),
+        symbols=tuple(store.symbols_of(document.id)),
+        references=tuple(store.references_of(document.id)),
+    )

@@ -1,0 +1,403 @@
+"""The write path, top to bottom: walk, compare, read, parse, embed, apply."""
+
+from __future__ import annotations
+
+import gc
+import math
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
+from typing import Protocol
+
+from refdesk.errors import CollectionNotFound, EmbedderMismatch, LoadFailed, ParseFailed, VectorsMissing
+from refdesk.ids import new_id
+from refdesk.ingest.prepare import (
+    Embedded,
+    Missing,
+    Prepared,
+    content_hash,
+    embed_writes,
+    is_new,
+    is_same_file,
+    same_facts,
+    touched,
+)
+from refdesk.ingest.progress import Progress, Report
+from refdesk.model import (
+    Batch,
+    Chunking,
+    Collection,
+    Content,
+    Document,
+    DocumentWrite,
+    FileState,
+    Found,
+    Metadata,
+    Parsed,
+    Skipped,
+)
+from refdesk.ports import Embedder, Source, Store
+from refdesk.system import memory
+from refdesk.system.turns import without_collections
+
+_BATCH_CHUNKS = 4_000  # a transaction's size: large enough to be fast, small enough to lose little and hold little
+_BATCH_BYTES = 8_000_000
+_FEW_CHUNKS = 100
+_HELD_S = 0.25  # that a batch may keep other writers waiting: where it takes longer, the next ones are smaller
+_LONG_BYTES = 200_000  # parsed and embedded in less than a second
+
+
+class ParsePool(Protocol):
+    """Parses contents in other processes; answers come in the order of the contents."""
+
+    def parse_all(
+        self, contents: Iterable[Content], chunking: Chunking, missing: Missing, size: int = 0, until: float = math.inf
+    ) -> Iterator[tuple[Content, Prepared | Skipped | None]]:
+        """Each content as found; `missing` tells which vectors have to be made, and is asked from any thread.
+
+        `size` says how many bytes will come, as far as that is known.  What has not begun `until` then is None.
+        """
+
+
+class Writer:
+    """Brings contents into one collection of a store."""
+
+    def __init__(
+        self,
+        store: Store,
+        pool: ParsePool,
+        embedder: Embedder | None,
+        progress: Progress,
+        pause: Callable[[], None] = lambda: None,  # called between contents: others may have to go first
+    ) -> None:
+        self._store = store
+        self._pool = pool
+        self._embedder = embedder
+        self._progress = progress
+        self._pause = pause
+        self._most_chunks = _BATCH_CHUNKS  # in the next batch
+        self._share = 1.0  # of a batch, that memory allows
+        self._others_wrote = False
+        self._seen = -1  # the last commit of which is known that nobody else made one since files were compared
+
+    def index(
+        self,
+        collection: Collection,
+        source: Source,
+        *,
+        force: bool = False,
+        verify: bool = False,
+        only: set[str] | None = None,
+        begin: Callable[[int], None] = lambda files: None,
+    ) -> Report:
+        """Makes the collection hold what the source has; only what changed is read, parsed and embedded.
+
+        With `verify` all is read, and contents tell what changed.  With `only`, the paths in it are looked at and no
+        others.  `begin` is told how many files there are before the first change is written, if there is any.
+        """
+        started = time.perf_counter()
+        report = Report(collection=collection.name)
+        with self._store.stretch():
+            self._seen = self._store.sequence()
+            states = self._store.file_states(collection.name)
+            found, report.skipped = _split(self._walk(source, only))
+            not_entered = len(report.skipped)
+            changed = [one for one in found if force or verify or is_new(one, states.get(one.path))]
+            report.unchanged = len(found) - len(changed)
+            present = {one.path for one in found}
+            gone = {p: s for p, s in states.items() if p not in present and (only is None or p in only)}
+            if changed or gone:
+                with self._writing(collection):
+                    begin(len(found))
+            self._write_changed(collection, source, changed, states, gone, force, report)
+            self._remove(collection, gone, report)
+            report.files = len(found) - (len(report.skipped) - not_entered)
+            self._note_skipped(collection.name, [*report.skipped, *report.errors], only)
+        report.seconds = time.perf_counter() - started
+        return report
+
+    def add(self, collection: Collection, contents: Sequence[Content]) -> Report:
+        """Adds or updates single contents; one that is kept already, unchanged, is left alone."""
+        started = time.perf_counter()
+        report = Report(collection=collection.name, files=len(contents))
+        size = sum(len(one.data) for one in contents)
+        is_long = size > _LONG_BYTES or (self._embedder is not None and self._embedder.is_slow)
+        with self._store.stretch() if is_long else nullcontext():
+            if self._store.collection(collection.name) is None:
+                raise CollectionNotFound(f"Collection not found: {collection.name}.", "Create it first.")
+            self._seen = self._store.sequence()
+            known = {one.uri: self._store.document_by_uri(one.uri, collection.name) for one in contents}
+            fresh = [one for one in contents if not self._same(one, known[one.uri], report)]
+            self._progress.step(report.unchanged, len(contents), contents[0].path if contents else "")
+            before = {uri: document for uri, document in known.items() if document}
+            self._write(collection, self._told(fresh, report), before, report, size)
+            self._progress.report(len(contents), len(contents), "done")
+        report.seconds = time.perf_counter() - started
+        return report
+
+    def parse(self, collection: Collection, content: Content) -> Parsed | None:
+        """What is in a content, without keeping it; None where nothing can be read."""
+        for _, found in self._pool.parse_all([content], collection.chunking, lambda keys: set()):
+            return found.parsed if isinstance(found, Prepared) else None
+        return None
+
+    def attached_before(self, collection: Collection, content: Content) -> Metadata:
+        """The metadata that was given with the document, when it is about to change: what its own text did not say."""
+        known = self._store.document_by_uri(content.uri, collection.name)
+        if known is None or not known.metadata:
+            return {}
+        if known.content_hash == content_hash(content) and same_facts(content, known):
+            return {}
+        raw = self._store.raw(known.id).encode()
+        own = self.parse(collection, replace(content, data=raw, content_type=known.content_type, charset="utf-8"))
+        said = own.metadata if own is not None else {}
+        return {key: value for key, value in known.metadata.items() if key not in said or said[key] != value}
+
+    def _told(self, contents: Sequence[Content], report: Report) -> Iterator[Content]:
+        unchanged = report.unchanged
+        for number, one in enumerate(contents):
+            self._progress.step(unchanged + number, report.files, one.path)
+            yield one
+
+    def _same(self, content: Content, known: Document | None, report: Report) -> bool:
+        if known is None or known.content_hash != content_hash(content) or not same_facts(content, known):
+            return False
+        report.unchanged += 1
+        report.document_ids.append(known.id)
+        return True
+
+    def _walk(self, source: Source, only: set[str] | None) -> Iterator[Found | Skipped]:
+        for number, one in enumerate(source.walk()):
+            if number % 500 == 0:
+                self._progress.step(number, 0, "looking")
+            if only is None or one.path in only:
+                yield one
+
+    def _write_changed(
+        self,
+        collection: Collection,
+        source: Source,
+        changed: Sequence[Found],
+        states: Mapping[str, FileState],
+        gone: dict[str, FileState],
+        force: bool,
+        report: Report,
+    ) -> None:
+        """Reads what changed; what only moved or was only touched is noted, the rest is parsed and written."""
+        by_hash = {state.content_hash: path for path, state in gone.items()}
+        by_path = {one.path: one for one in changed}
+        touches: list[Document] = []
+        known: dict[str, Document] = {}
+
+        def fresh() -> Iterator[Content]:
+            for number, one in enumerate(changed):
+                self._progress.step(number, len(changed), one.path)
+                try:
+                    content = source.read(one)
+                except (LoadFailed, ParseFailed) as error:
+                    report.leave_out(Skipped(path=one.path, reason=error.message, failed=isinstance(error, LoadFailed)))
+                    if isinstance(error, ParseFailed):
+                        self._drop_unreadable(collection, self._known(states.get(one.path)), report)
+                    continue
+                document = self._known(states.get(one.path))
+                came_from = by_hash.get(content_hash(content)) if document is None else None
+                if came_from is not None and came_from in gone:
+                    document = self._known(gone.pop(came_from))
+                    report.moved += document is not None
+                if document is not None and is_same_file(document, content) and not force:
+                    if (again := touched(document, content)) != document:
+                        touches.append(again)
+                    report.unchanged += 1
+                    continue
+                if document is not None:
+                    known[content.uri] = document
+                yield content
+
+        size = sum(one.size for one in changed)
+        self._write(
+            collection, fresh(), known, report, size, lambda content: source.reject(by_path[content.path], content)
+        )
+        if touches:
+            with self._writing(collection):
+                same = tuple(one for one in touches if self._is_as_seen(one))
+                self._store.apply(Batch(collection=collection.name, touches=same))
+        self._progress.step(len(changed), len(changed), "done")
+
+    def _note_skipped(self, name: str, left_out: list[Skipped], only: set[str] | None) -> None:
+        before = self._store.skipped(name)
+        if only is not None:
+            left_out = [*(one for one in before if one.path not in only), *left_out]
+        if {(one.path, one.reason) for one in left_out} != {(one.path, one.reason) for one in before}:
+            self._store.replace_skipped(name, left_out)
+
+    def _known(self, state: FileState | None) -> Document | None:
+        return self._store.document(state.document_id) if state else None
+
+    def _write(
+        self,
+        collection: Collection,
+        contents: Iterable[Content],
+        known: Mapping[str, Document],
+        report: Report,
+        size: int,
+        reject: Callable[[Content], None] = lambda content: None,
+    ) -> None:
+        writes: list[DocumentWrite] = []
+        chunks = held = 0
+        made = Embedded()
+        missing = self._store.missing_vectors
+        with without_collections():
+            for content, found in self._pool.parse_all(
+                contents, collection.chunking, missing, size, self._progress.until
+            ):
+                if found is None:
+                    report.waiting.append(content.path)
+                    continue
+                if isinstance(found, Skipped):
+                    report.leave_out(found)
+                    reject(content)
+                    self._drop_unreadable(collection, known.get(content.uri), report)
+                    continue
+                self._store.give_way()
+                self._pause()
+                write = _document_write(collection, content, found, known.get(content.uri))
+                writes.append(write if self._embedder else replace(write, vector_keys=(b"",) * len(write.chunks)))
+                made.update(found.embedded)
+                chunks += len(write.chunks)
+                held += len(content.data)
+                if chunks >= self._most_chunks or held >= self._share * _BATCH_BYTES:
+                    self._apply(collection, writes, made, known, report)
+                    writes, made, chunks, held = [], Embedded(), 0, 0
+                    gc.collect(1)
+            if writes:
+                self._apply(collection, writes, made, known, report)
+
+    def _drop_unreadable(self, collection: Collection, document: Document | None, report: Report) -> None:
+        """A file that can't be read any more must not be found with lines it no longer has."""
+        if document is not None:
+            with self._writing(collection):
+                if self._is_as_seen(document):
+                    self._store.apply(Batch(collection=collection.name, removes=(document.id,)))
+                    report.removed += 1
+
+    def _apply(
+        self,
+        collection: Collection,
+        writes: Sequence[DocumentWrite],
+        made: Embedded,  # already; two documents that were parsed at once may both bring one
+        known: Mapping[str, Document],
+        report: Report,
+    ) -> None:
+        while True:
+            if self._embedder:
+                made.update(embed_writes(self._store, self._embedder, writes, made.vectors.keys()))
+            try:
+                with self._writing(collection):
+                    began = time.perf_counter()
+                    writes = [self._placed(write, known) for write in writes] if self._others_wrote else writes
+                    batch = Batch(
+                        collection=collection.name, writes=tuple(writes), vectors=made.vectors, pieces=made.pieces
+                    )
+                    self._store.apply(batch)
+                    took = time.perf_counter() - began
+                break
+            except VectorsMissing:
+                continue  # another writer removed the last chunks that had them since they were asked for
+        report.written += len(writes)
+        report.embedded += len(made.vectors)
+        chunks = sum(len(write.chunks) for write in writes)
+        self._share = memory.share()
+        self._most_chunks = max(_FEW_CHUNKS, int(self._share * min(_BATCH_CHUNKS, chunks * _HELD_S / took)))
+        report.chunks += chunks
+        report.symbols += sum(len(write.symbols) for write in writes)
+        report.references += sum(len(write.references) for write in writes)
+        ids = [write.document.id for write in writes]
+        report.document_ids += ids
+        report.written_ids += ids
+
+    def _remove(self, collection: Collection, gone: Mapping[str, FileState], report: Report) -> None:
+        paths = list(gone)
+        for start in range(0, len(paths), _BATCH_CHUNKS):
+            with self._writing(collection):
+                now = self._store.file_states(collection.name) if self._others_wrote else gone
+                same = [path for path in paths[start : start + _BATCH_CHUNKS] if now.get(path) == gone[path]]
+                ids = tuple(gone[path].document_id for path in same)
+                self._store.apply(Batch(collection=collection.name, removes=ids))
+            report.removed += len(ids)
+
+    # what others wrote since
+
+    @contextmanager
+    def _writing(self, collection: Collection) -> Iterator[None]:
+        """Nobody else writes meanwhile, and the collection and the embedder are still those that are written for."""
+        with self._store.writing():
+            now = self._store.collection(collection.name)
+            if now is None or now.id != collection.id:
+                raise CollectionNotFound(
+                    f"Collection {collection.name} was removed while it was being written to.", "Index it again."
+                )
+            if self._embedder and self._store.embedder_identity() not in (None, self._embedder.identity):
+                raise EmbedderMismatch(
+                    "The library's vectors were replaced by another embedder's meanwhile.",
+                    "Set that embedder and index again.",
+                )
+            self._others_wrote = self._store.sequence() != self._seen
+            yield
+            if not self._others_wrote:
+                self._seen = self._store.sequence()
+
+    def _is_as_seen(self, document: Document) -> bool:
+        now = self._store.document(document.id) if self._others_wrote else document
+        return now is not None and (now.path, now.content_hash) == (document.path, document.content_hash)
+
+    def _placed(self, write: DocumentWrite, known: Mapping[str, Document]) -> DocumentWrite:
+        """The write under the id that its place has by now, or a new one where another writer moved its document."""
+        document, seen = write.document, known.get(write.document.uri)
+        if (now := self._store.document_by_uri(document.uri, document.collection)) is not None:
+            return replace(write, document=replace(document, id=now.id, created_at=now.created_at))
+        if (now := self._store.document(document.id)) is not None and (seen is None or now.uri != seen.uri):
+            return replace(write, document=replace(document, id=new_id()))
+        return write
+
+
+def _split(walked: Iterable[Found | Skipped]) -> tuple[list[Found], list[Skipped]]:
+    found: list[Found] = []
+    skipped: list[Skipped] = []
+    for one in walked:
+        if isinstance(one, Found):
+            found.append(one)
+        else:
+            skipped.append(one)
+    return found, skipped
+
+
+def _document_write(
+    collection: Collection, content: Content, prepared: Prepared, known: Document | None
+) -> DocumentWrite:
+    parsed = prepared.parsed
+    now = time.time_ns() // 1_000_000
+    document = Document(
+        id=known.id if known else new_id(),
+        collection=collection.name,
+        uri=content.uri,
+        path=content.path,
+        title=parsed.title,
+        content_type=parsed.content_type,
+        content_hash=content_hash(content),
+        size=len(content.data),
+        modified_ns=content.modified_ns,
+        stamp=content.stamp,
+        metadata={**content.attached, **parsed.metadata, **content.metadata},
+        created_at=known.created_at if known else now,
+        updated_at=now,
+    )
+    return DocumentWrite(
+        document=document,
+        raw=parsed.text,
+        chunks=parsed.chunks,
+        vector_keys=prepared.vector_keys,
+        terms=prepared.terms,
+        symbols=parsed.symbols,
+        references=parsed.references,
+    )

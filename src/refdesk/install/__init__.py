@@ -1,0 +1,1 @@
+"""Editors, and how RefDesk is entered into their settings."""

@@ -1,0 +1,278 @@
+"""PDF and Word files, by the libraries of the extra `refdesk[office]`."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import zipfile
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Any
+
+from refdesk.errors import ParseFailed
+from refdesk.model import Chunk, Chunking, Parsed
+from refdesk.parse.prose.manifest import NO_RULES, Governing
+from refdesk.parse.prose.passages import Block, Keys, Limits, Piece, Sizes, pack, split_lines
+from refdesk.text import tokens
+
+if TYPE_CHECKING:
+    from docx.document import Document as WordDocument
+
+
+# Jupyter notebooks: their cells as one markdown text.
+
+_MAX_OUTPUT_LINES = 20
+_MAX_OUTPUT_CHARS = 2_000
+
+
+class NotebookParser:
+    """Reads a notebook through its markdown, whose lines are not those of the file."""
+
+    def __init__(self, rules: Governing = NO_RULES) -> None:
+        self._rules = rules
+
+    def parse(self, text: str, path: str, chunking: Chunking) -> Parsed:
+        """Prose, code and the beginnings of textual output, in the order of the cells."""
+        from refdesk.parse.prose.markdown import MarkdownParser
+
+        parsed = MarkdownParser(self._rules).parse(to_markdown(text), path, chunking)
+        chunks = tuple(replace(chunk, start_line=0, end_line=0) for chunk in parsed.chunks)
+        return replace(parsed, content_type="notebook", chunks=chunks)
+
+
+def to_markdown(text: str) -> str:
+    """The cells as markdown; ParseFailed where the text is no notebook."""
+    try:
+        given = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ParseFailed(f"not a notebook: {error}") from error
+    cells = _cells(given)
+    language = _language(given.get("metadata") if isinstance(given, dict) else None)
+    blocks = [block for cell in cells if isinstance(cell, dict) for block in _blocks(cell, language)]
+    if not blocks:
+        raise ParseFailed("nothing to read: the notebook has no filled cells")
+    return "\n\n".join(blocks) + "\n"
+
+
+def _cells(given: Any) -> list[Any]:
+    if isinstance(given, dict):
+        if isinstance(given.get("cells"), list):
+            return list(given["cells"])
+        sheets = given.get("worksheets")  # notebooks before format 4
+        if isinstance(sheets, list):
+            return [cell for sheet in sheets if isinstance(sheet, dict) for cell in sheet.get("cells") or []]
+    raise ParseFailed("not a notebook: it has no cells")
+
+
+def _language(metadata: Any) -> str:
+    if isinstance(metadata, dict):
+        for part, key in (("language_info", "name"), ("kernelspec", "language")):
+            found = metadata.get(part)
+            if isinstance(found, dict) and isinstance(found.get(key), str):
+                return str(found[key]).lower()
+    return "python"
+
+
+def _blocks(cell: Mapping[str, Any], language: str) -> list[str]:
+    source = _text(cell.get("source", cell.get("input"))).strip("\n")
+    if not source.strip():
+        return []
+    if cell.get("cell_type") != "code":
+        return [f"{'#' * min(6, int(cell['level']))} {source}" if _is_heading(cell) else source]
+    outputs = [text for output in cell.get("outputs") or [] if isinstance(output, dict) for text in _output(output)]
+    return [_fence(source, language), *(_fence(text, "text") for text in outputs)]
+
+
+def _is_heading(cell: Mapping[str, Any]) -> bool:
+    return cell.get("cell_type") == "heading" and isinstance(cell.get("level"), int) and cell["level"] > 0
+
+
+def _output(output: Mapping[str, Any]) -> list[str]:
+    """What an output says in words; pictures and markup are left out."""
+    data = output.get("data")
+    given = output.get("text") or (data.get("text/plain") if isinstance(data, dict) else None)
+    if output.get("output_type") in ("error", "pyerr"):
+        given = f"{output.get('ename', '')}: {output.get('evalue', '')}"
+    text = _text(given).strip("\n")[:_MAX_OUTPUT_CHARS]
+    lines = text.split("\n")
+    if len(lines) > _MAX_OUTPUT_LINES:
+        lines = [*lines[:_MAX_OUTPUT_LINES], "…"]
+    return ["\n".join(lines)] if text.strip() else []
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return "".join(part for part in value if isinstance(part, str)).replace("\r\n", "\n")
+    return value.replace("\r\n", "\n") if isinstance(value, str) else ""
+
+
+def _fence(code: str, language: str) -> str:
+    ticks = "```"
+    while ticks in code:
+        ticks += "`"
+    return f"{ticks}{language}\n{code}\n{ticks}"
+
+
+_INSTALL = "Install it with: pip install 'refdesk[office]'"
+_MAX_PAGES = 5_000
+_MAX_UNPACKED = 300_000_000
+
+
+class PdfParser:
+    """Reads the text of each page; pictures of text are not read."""
+
+    def parse(self, data: bytes, path: str, chunking: Chunking) -> Parsed:
+        """One chunk or more for each page; the file has no lines."""
+        pages, metadata, notes = _pdf_pages(data)
+        title = metadata.get("title") or PurePosixPath(path).stem
+        lines = [line for page in pages for line in [*split_lines(page), ""]]
+        limits = Limits(maximum=chunking.max_tokens, minimum=chunking.min_tokens, overlap=chunking.overlap_tokens)
+        sizes = Sizes(lines, limits)
+        keys = Keys(f"page-{number}" for number in range(1, len(pages) + 1))
+        chunks: list[Chunk] = []
+        start = 0
+        for number, page in enumerate(pages, 1):
+            end = start + len(split_lines(page)) + 1
+            pieces = pack(lines, [Block(at, at + 1, "prose", whole=False) for at in range(start, end)], limits, sizes)
+            start = end
+            for part, piece in enumerate(pieces, 1):
+                chunks.append(_page(piece, title, number, keys.part(f"page-{number}", part)))
+        if not chunks:
+            raise ParseFailed("nothing to read: the pdf holds pictures of text or none")
+        text = "\n".join(lines).rstrip() + "\n"
+        return Parsed(
+            title=title, content_type="pdf", text=text, chunks=tuple(chunks), metadata=metadata, notes=tuple(notes)
+        )
+
+
+class WordParser:
+    """Reads a document through its markdown: headings by style, tables and lists as such."""
+
+    def __init__(self, rules: Governing = NO_RULES) -> None:
+        self._rules = rules
+
+    def parse(self, data: bytes, path: str, chunking: Chunking) -> Parsed:
+        """The document cut at its headings."""
+        from refdesk.parse.prose.markdown import MarkdownParser
+
+        document = _word_document(data)
+        properties = document.core_properties
+        text = "\n\n".join(_word_blocks(document)) + "\n"
+        if not text.strip():
+            raise ParseFailed("nothing to read: the document holds no text")
+        parsed = MarkdownParser(self._rules).parse(text, path, chunking, title=(properties.title or "").strip())
+        given = {"author": properties.author or "", "modified": str(properties.modified or "")}
+        metadata = {**{key: value for key, value in given.items() if value}, **parsed.metadata}
+        chunks = tuple(replace(chunk, start_line=0, end_line=0) for chunk in parsed.chunks)  # it has none
+        return replace(parsed, content_type="docx", chunks=chunks, metadata=metadata)
+
+
+def _page(piece: Piece, title: str, number: int, key: str) -> Chunk:
+    return Chunk(
+        text=piece.text,
+        kind="page",
+        type="prose",
+        language="plain_text",
+        start_line=0,
+        end_line=0,
+        tokens=tokens.pieces(piece.text),
+        key=key,
+        title=f"{title}, page {number}",
+        breadcrumb=(title, f"Page {number}"),
+        metadata={"page": str(number)},
+    )
+
+
+def _pdf_pages(data: bytes) -> tuple[list[str], dict[str, str], list[str]]:
+    try:
+        import pypdf
+    except ImportError as error:
+        raise ParseFailed("pdf files need an extra that is not installed.", _INSTALL) from error
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it would tell of every font, with all its widths
+    try:
+        reader = pypdf.PdfReader(io.BytesIO(data), strict=False)
+        if reader.is_encrypted and not reader.decrypt(""):
+            raise ParseFailed("the pdf is encrypted", "Save it without a password.")
+        count = len(reader.pages)
+        pages, bad = [], 0
+        for page in reader.pages[:_MAX_PAGES]:
+            try:
+                pages.append(page.extract_text().replace("\0", ""))
+            except Exception:  # a page's font or stream may break the library in any way
+                pages.append("")
+                bad += 1
+        notes = [f"{bad} pages could not be read"] if bad else []
+        notes += [f"only the first {_MAX_PAGES} of {count} pages were read"] if count > _MAX_PAGES else []
+        return pages, _pdf_metadata(reader.metadata), notes
+    except ParseFailed:
+        raise
+    except Exception as error:
+        raise ParseFailed(f"the pdf could not be read: {type(error).__name__}: {error}"[:300]) from error
+
+
+def _pdf_metadata(given: Any) -> dict[str, str]:
+    names = {"/Title": "title", "/Author": "author", "/CreationDate": "published", "/ModDate": "modified"}
+    found = {names[key]: str(value).strip() for key, value in (given or {}).items() if key in names}
+    return {key: value for key, value in found.items() if value}
+
+
+def _word_document(data: bytes) -> WordDocument:
+    try:
+        import docx
+    except ImportError as error:
+        raise ParseFailed("docx files need an extra that is not installed.", _INSTALL) from error
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            if sum(member.file_size for member in archive.infolist()) > _MAX_UNPACKED:
+                raise ParseFailed("too large: the document unpacks to more than 300 MB")
+        document: WordDocument = docx.Document(io.BytesIO(data))
+        return document
+    except ParseFailed:
+        raise
+    except Exception as error:
+        raise ParseFailed(f"the document could not be read: {type(error).__name__}: {error}"[:300]) from error
+
+
+def _word_blocks(document: WordDocument) -> Iterator[str]:
+    from docx.table import Table
+
+    listed: list[str] = []
+    for item in document.iter_inner_content():
+        block, in_list = ("", False) if isinstance(item, Table) else _word_paragraph(item)
+        if in_list:
+            listed.append(block)
+            continue
+        if listed:
+            yield "\n".join(listed)
+            listed = []
+        if isinstance(item, Table):
+            block = _word_table(item)
+        if block:
+            yield block
+    if listed:
+        yield "\n".join(listed)
+
+
+def _word_paragraph(paragraph: Any) -> tuple[str, bool]:
+    text = " ".join(paragraph.text.split())
+    style = (paragraph.style.name or "") if paragraph.style is not None else ""
+    if not text:
+        return "", False
+    if style == "Title":
+        return f"# {text}", False
+    if style.startswith("Heading ") and style[8:].isdecimal():
+        return f"{'#' * min(6, int(style[8:]))} {text}", False
+    if style.startswith("List"):
+        return f"{'1.' if 'Number' in style else '-'} {text}", True
+    return ("\\" + text if text.startswith(("#", ">", "```")) else text), False
+
+
+def _word_table(table: Any) -> str:
+    rows = [[" ".join(cell.text.split()).replace("|", "\\|") for cell in row.cells] for row in table.rows]
+    rows = [row for row in rows if any(row)]
+    if not rows:
+        return ""
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]])

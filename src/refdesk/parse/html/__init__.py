@@ -1,0 +1,1 @@
+"""Web pages, converted to Markdown with the lines of their source."""

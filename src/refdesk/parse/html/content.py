@@ -1,0 +1,203 @@
+"""Which part of a page is its content?"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+
+# Is a page nested so deeply, or has a tag so many attributes, that it must not be read as a tree?
+
+_FEW_TAGS = 12_000  # whatever they are, their tree is built in a moment
+_MAX_DEPTH = 3_000  # building the tree takes the square of it
+_TAGS = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
+_NO_NESTING = frozenset({
+    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr", "p", "li",
+    "dt", "dd", "tr", "td", "th", "option", "path",
+})  # fmt: skip
+# As browsers read a tag; nothing is tried twice (*+, ++), since pages are written by strangers.
+_ATTRIBUTE = r"""[\s/]*+[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:"[^"]*+"?|'[^']*+'?|[^\s>"'][^\s>]*+)?+)?+"""
+_CROWDED = re.compile(rf"<[a-zA-Z][^\s/>]*+((?:{_ATTRIBUTE})*+)")
+_ATTRIBUTES = re.compile(_ATTRIBUTE)
+_LONG_TAG = 2_000  # characters
+_MOST_COMPARISONS = (
+    20_000_000  # each attribute is compared with all before it; 8,000 take 0.1 s, and several times over
+)
+
+
+def is_too_deep(html: str) -> bool:
+    """Whether more elements are open at once, or more attributes are in a tag, than a tree can well have."""
+    return _is_nested_deep(html) or _is_crowded(html)
+
+
+def _is_crowded(html: str) -> bool:
+    if len(html) < _LONG_TAG:
+        return False
+    comparisons = 0
+    for tag in _CROWDED.finditer(html):
+        if tag.end(1) - tag.start(1) > _LONG_TAG:
+            comparisons += len(_ATTRIBUTES.findall(tag[1])) ** 2
+            if comparisons > _MOST_COMPARISONS:
+                return True
+    return False
+
+
+def _is_nested_deep(html: str) -> bool:
+    if html.count("<") <= _FEW_TAGS:
+        return False
+    depth = 0
+    opened: dict[str, int] = {}
+    for closing, name in _TAGS.findall(html):
+        open_now = opened.get(name, 0)
+        if not closing:
+            opened[name] = open_now + 1
+            depth += name.lower() not in _NO_NESTING
+            if depth > _MAX_DEPTH:
+                return True
+        elif open_now:  # an end of what was never begun ends nothing
+            opened[name] = open_now - 1
+            depth -= name.lower() not in _NO_NESTING
+    return False
+
+
+# Where generators of documentation put the content: Docusaurus, VitePress, Material, Read the Docs, Furo, Sphinx,
+# Starlight, GitBook, JavaDoc, GitHub.  The first that holds text is taken.
+_KNOWN = (
+    ".theme-doc-markdown",
+    ".vp-doc",
+    "article.md-content__inner",
+    "div[itemprop=articleBody]",
+    "article#furo-main-content",
+    "div.documentwrapper div.body",
+    "article.bd-article",
+    ".sl-markdown-content",
+    "article.markdown-body",
+    "#content > main, #mdbook-content > main",
+    "body.class-declaration-page main, body.package-declaration-page main, body.module-declaration-page main",
+    "div.rst-content",
+)
+_USUAL = ("main article", "main", "[role=main]", "article", "#main-content", "#content", "#main")
+_MAIN = ("main article", "main", "[role=main]")  # with a title of its own it is the content, however short
+_NEVER = (
+    "script, style, noscript, template, iframe, object, embed, canvas, svg, form, button, input, select, textarea, "
+    "dialog, nav, footer, link, meta, audio, video, map, "
+    "a.headerlink, a.hash-link, a.header-anchor, a.anchor-link, a.heading-link, a.anchorjs-link, a.permalink, "
+    "[role=navigation], [role=search], [role=banner], [role=contentinfo], [role=dialog], [role=alertdialog], "
+    "a.src, a.srclink, .rightside, span.since, summary.hideme, .viewcode-back, div[class*='language-'] > span.lang, "
+    ".view-source-button, div.pdoc-code, #blanket-implementations, #blanket-implementations-list, "
+    ".linenos, .linenodiv, .lineno, .line-numbers-wrapper, .line-numbers-rows, .highlight-linenos"
+)
+_ASIDE = "aside, [hidden], [aria-hidden=true], [style*='display:none'], [style*='display: none']"
+_KEPT_ASIDE = re.compile(r"admonition|aside-|starlight-aside|callout|note|tip|warning|caution|danger|alert|tabpanel")
+_SURROUNDING = re.compile(
+    r"^(?:(?:page-|local-|mobile-|on-this-page-?|md-|wy-|theme-doc-)?(?:toc|tocs|toc-.*|tableofcontents|"
+    r"table-of-contents|tableOfContents.*)"
+    r"|(?:.*[-_])?breadcrumbs?(?:[-_].*)?|tsd-index-.*|pagination(?:[-_].*)?|pager|prev-next.*|"
+    r"next-prev.*|rst-footer-buttons|related-pages|page-nav.*|pagination-nav.*|sphinxsidebar.*|sidebar(?:[-_].*)?|"
+    r".*-sidebar|edit-(?:this-)?page|edit-link|editlink|theme-edit-this-page|md-content__button|md-source-file.*|"
+    r"theme-last-updated|last-updated|lastupdated|git-revision.*|page-metadata|"
+    r"copy(?:-?(?:btn|button|code).*)|copybtn|clipboard.*|buttonGroup.*|"
+    r".*cookie.*|.*consent.*|gdpr.*|newsletter.*|subscribe.*|social(?:[-_].*)?|share(?:[-_].*)?|sharing.*|"
+    r"skip-?(?:to|link|nav).*|sr-only|visually-hidden|visuallyhidden|screen-reader.*|"
+    r"ad|ads|advert.*|adsbygoogle|sponsors?|promo(?:[-_].*)?|comments?|comment-(?:list|form)|disqus.*|giscus.*|"
+    r"feedback.*|rating.*|related|related-(?:posts|articles).*|site-?(?:header|footer|nav).*|nav(?:header|footer)|navbar.*|navigation|"
+    r"menu-bar|mobile-nav.*|theme-doc-toc.*|VPDocAside.*|VPDocFooter|VPLocalNav|theme-doc-version-badge|"
+    r"theme-doc-footer.*|tocCollapsible.*|announcement.*|search(?:box|-.*)?|footer|header-nav|topnav|bottomnav|subnav|"
+    r"sub-nav|nav-wrapper|nav-wide-wrapper|hidden-search|back-to-top.*|viewcode-link|lang-switch.*|version-switch.*)$"
+)
+
+_FOUND_NOTHING = re.compile(r"(?<!\S)search-results(?!\S)")  # a heading in it is not the page's
+_CONTENT = frozenset({"pre", "h1", "h2", "h3", "h4", "h5", "h6"})  # names in it are those of tokens and references
+_A_TOOL = re.compile(r"copy|clipboard|button|sr-only|visually-?hidden")
+_NAMED_BY_TITLE = frozenset({"section", "span", "a", "p", "li", "dl", "dd", "tr", "td"})  # their ids are slugs
+_NEVER_SURROUNDING = frozenset({
+    "html", "body", "main", "article", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "code", "dt",
+})  # fmt: skip
+
+
+def main_content(page: LexborHTMLParser) -> LexborNode | None:
+    """The element that holds the content, freed of what is not content; None for an empty page."""
+    body = page.body
+    if body is None:
+        return None
+    _drop_surroundings(page)
+    for selector in _KNOWN:
+        found = page.css_first(selector)
+        if found is not None and (found.css_first("h1") is not None or len(_text(found)) > 40):
+            return found
+    whole = len(_text(body))
+    if not whole:
+        return None
+    for selector in _USUAL:
+        candidates = page.css(selector)
+        # Several articles are a list of posts: what holds them all is the content.
+        if len(candidates) != 1:
+            continue
+        titled = selector in _MAIN and candidates[0].css_first("h1") is not None
+        if titled or len(_text(candidates[0])) * 4 > whole:
+            return candidates[0]
+    return _densest(body)
+
+
+def _drop_surroundings(page: LexborHTMLParser) -> None:
+    for node in page.css(_NEVER):
+        node.decompose()
+    for node in page.css(_ASIDE):
+        described = f"{node.attributes.get('class') or ''} {node.attributes.get('role') or ''}"
+        formula = node.css_first("annotation") is not None
+        if not formula and not _KEPT_ASIDE.search(described):
+            node.decompose()
+    for node in page.css("[class], [id]"):
+        attributes = node.attributes
+        classes = attributes.get("class") or ""
+        named = node.tag not in _NAMED_BY_TITLE and "section" not in classes
+        if not _surrounds(classes) and not (named and _surrounds(attributes.get("id") or "")):
+            continue
+        if node.tag in _NEVER_SURROUNDING or (_is_content(node) and not _A_TOOL.search(classes)):
+            continue
+        if node.css_first("h1") is None or _FOUND_NOTHING.search(classes):
+            node.decompose()
+    for node in page.css("body > header, body > div > header"):
+        if node.css_first("h1") is None:
+            node.decompose()
+
+
+def _is_content(node: LexborNode) -> bool:
+    """Whether the element is a part of a heading or of code."""
+    above = node.parent
+    while above is not None and above.tag not in _CONTENT:
+        above = above.parent
+    return above is not None
+
+
+@lru_cache(maxsize=8192)
+def _surrounds(words: str) -> bool:
+    """Whether one of these classes names what surrounds content."""
+    return any(_SURROUNDING.match(word) for word in words.split())
+
+
+def _densest(node: LexborNode) -> LexborNode:
+    """Down to the element whose children share the text between them."""
+    for _ in range(50):
+        whole = _prose(node)
+        heavy = [child for child in node.iter() if _prose(child) * 5 > whole * 4]
+        if len(heavy) != 1 or heavy[0].tag not in ("div", "section", "article", "main", "table", "tbody", "tr", "td"):
+            return node
+        # Where others have headings too, the heavy one is a section of the page: DocBook lays out its pages so.
+        if any(child.tag in ("h1", "h2") or child.css_first("h1, h2") for child in node.iter() if child != heavy[0]):
+            return node
+        node = heavy[0]
+    return node
+
+
+def _prose(node: LexborNode) -> int:
+    """How much text there is outside of links."""
+    return len(_text(node)) - sum(len(_text(link)) for link in node.css("a"))
+
+
+def _text(node: LexborNode) -> str:
+    return " ".join(node.text(deep=True).split())

@@ -1,0 +1,245 @@
+"""HTML: the page's own content as markdown, without what surrounds it."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from html import unescape
+from itertools import accumulate
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+from urllib.parse import urldefrag, urljoin
+
+from refdesk.errors import ParseFailed
+from refdesk.model import Chunk, Chunking, Parsed
+from refdesk.parse.html.content import is_too_deep
+from refdesk.parse.html.inline import with_targets, without_targets
+from refdesk.parse.prose.manifest import NO_RULES, Governing
+
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborHTMLParser, LexborNode
+
+_STRIPPED = re.compile(r"(?is)<(script|style|template|noscript)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)|<[^>]*>")
+_NOT_SHOWN = re.compile(r"(?:script|style|template|noscript|title)\b", re.IGNORECASE)
+_NO_LETTER = bytes(code for code in range(128) if not chr(code).isalnum() and code != 10)
+_MARKER = re.compile(r"^\s*(?:[-*>]\s+)*(?:\d+\.\s|(?:```|~~~).*)?")  # what markdown has and the page has not
+_KEY = 40  # letters of the beginning and the end of a line: it may be a whole paragraph, with a picture in its middle
+_TRIES = 5  # lines of a chunk
+_AHEAD = 100_000  # letters, of what surrounds the content; bounds what a page can cost
+_NEAR = 50  # letters for each that is looked up: a short word stands everywhere
+_SITE_SUFFIX = re.compile(r"\s+(?:[|–—·»]|::|-)\s+[^|–—·»]+$")
+_OPENING = re.compile(r"#{2,6} (.+)")
+_REFRESH = re.compile(r"\s*[0-5](?:\.\d*)?\s*[;,]\s*url\s*=\s*[\"']?([^\"']+)", re.IGNORECASE)
+_META = {
+    "description": ("description", "og:description"),
+    "author": ("author", "article:author", "dc.creator"),
+    "published": ("article:published_time", "datepublished", "dc.date", "date", "pubdate"),
+    "modified": (
+        "article:modified_time",
+        "og:updated_time",
+        "datemodified",
+        "last-modified",
+        "docusaurus_version_date",
+    ),
+    "site": ("og:site_name",),
+    "generator": ("generator",),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Extracted:
+    """What a page says, and what it calls itself."""
+
+    title: str
+    markdown: str
+    linked: str = ""  # the same with the targets of its links, for who reads the page; they would only blur a search
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    canonical: str = ""  # the address the page gives itself, absolute, "" for none
+    redirect: str = ""  # where the page sends its readers at once; it has no content then
+    notes: tuple[str, ...] = ()
+
+
+class HtmlParser:
+    """Reads a page through its markdown; the lines of a chunk are those of the page."""
+
+    def __init__(self, rules: Governing = NO_RULES) -> None:
+        self._rules = rules
+
+    def parse(self, text: str, path: str, chunking: Chunking, url: str = "") -> Parsed:
+        """The page's content; ParseFailed where the page holds no text."""
+        from refdesk.parse.prose.markdown import MarkdownParser
+
+        page = extract(text, url)
+        if not page.markdown.strip():
+            where = f"it only leads to {page.redirect}" if page.redirect else "it may be made by scripts in the browser"
+            raise ParseFailed(f"the page holds no text: {where}")
+        title = page.title or PurePosixPath(path).stem
+        parsed = MarkdownParser(self._rules).parse(page.markdown, path, chunking, title=title)
+        return replace(
+            parsed,
+            content_type="html",
+            text=page.linked or parsed.text,
+            chunks=_placed(parsed.chunks, text),
+            metadata={**page.metadata, **parsed.metadata},
+            notes=(*page.notes, *parsed.notes),
+        )
+
+
+def _placed(chunks: Sequence[Chunk], html: str) -> tuple[Chunk, ...]:
+    """The chunks with the lines of the page that their text came from, none where it is not found there.
+
+    The parser tells no places, so letters and digits are looked up in those of the page: first a chunk's longest line,
+    then the lines before and behind it, nearby. Chunks come in the order of the page.
+    """
+    lines = _letters(unescape(_shown(html))).split(b"\n")
+    letters = b"".join(lines)
+    ends = list(accumulate(map(len, lines)))
+    placed: list[Chunk] = []
+    reached = 0
+    for chunk in chunks:
+        wanted = [key for line in chunk.text.split("\n") if (key := _letters(_MARKER.sub("", line)))]
+        first = last = -1
+        for at in sorted(range(len(wanted)), key=lambda at: -len(wanted[at]))[:_TRIES]:
+            first = letters.find(wanted[at][:_KEY], reached, reached + _AHEAD)
+            if first >= 0:
+                last = reached = first
+                for key in reversed(wanted[:at]):
+                    near = max(0, first - _NEAR * min(len(key), _KEY))
+                    first = found if (found := letters.rfind(key[:_KEY], near, first)) >= 0 else first
+                for key in wanted[at:]:
+                    for part in (key[:_KEY], key[_KEY:][-_KEY:]):
+                        found = letters.find(part, last, last + len(key) + _NEAR * len(part))
+                        last = found + len(part) if found >= 0 else last
+                break
+        start, end = (bisect_right(ends, first) + 1, bisect_right(ends, last - 1) + 1) if first >= 0 else (0, 0)
+        placed.append(replace(chunk, start_line=start, end_line=end))
+    return tuple(placed)
+
+
+def _letters(text: str) -> bytes:
+    """The text without blanks and ASCII punctuation; as bytes, since that takes a tenth of the time."""
+    return text.replace("\u00a0", " ").encode("utf-8", "surrogatepass").translate(None, _NO_LETTER)
+
+
+def _shown(html: str) -> str:
+    """The text of a page without its tags, on the lines it has there; in one pass, whatever the page is."""
+    before, *rest = html.split("<")
+    kept = [before]
+    inside = ""  # of a comment, or of an element that is not shown
+    for part in rest:
+        if inside == "!--" or (not inside and part.startswith("!--")):
+            tag, mark, text = part.partition("-->")
+            inside = "" if mark else "!--"
+        else:
+            tag, _, text = part.partition(">")
+            if inside:
+                inside = "" if tag[: len(inside) + 1].lower() == f"/{inside}" else inside
+            elif (found := _NOT_SHOWN.match(tag)) is not None:
+                inside = found[0].lower()
+        if "\n" in tag:
+            kept.append("\n" * tag.count("\n"))
+        kept.append("\n" * text.count("\n") if inside else text)
+    return "".join(kept)
+
+
+def extract(html: str, url: str = "") -> Extracted:
+    """The page's main content as markdown, its title and metadata."""
+    if is_too_deep(html):
+        note = "nested too deeply, or a tag with too many attributes: read without its structure"
+        return Extracted(title="", markdown=_stripped(html), notes=(note,))
+    from selectolax.lexbor import LexborHTMLParser
+
+    from refdesk.parse.html.content import main_content
+    from refdesk.parse.html.markdown import to_markdown
+
+    page = LexborHTMLParser(html)
+    base = _base(page, url)
+    canonical, metadata = _canonical(page, base), _metadata(page)
+    named, redirect = _named(page), _redirect(page, base)
+    if redirect:
+        return Extracted(title=named, markdown="", canonical=canonical, redirect=redirect)
+    content = main_content(page)
+    marked, heading = to_markdown(content) if content is not None else ("", "")
+    title, marked = _titled(marked, without_targets(heading), _SITE_SUFFIX.sub("", named))
+    return Extracted(
+        title=title or named,
+        markdown=without_targets(marked),
+        linked=with_targets(marked, lambda href: _join(base, href)),
+        metadata=metadata,
+        canonical=canonical,
+    )
+
+
+def _titled(markdown: str, heading: str, named: str) -> tuple[str, str]:
+    """The title and the text that holds it as a heading; where it has none, its first heading or the head's title."""
+    if heading:
+        return _plain(heading), markdown
+    opening = _OPENING.match(markdown)
+    if opening:
+        return _plain(without_targets(opening[1])), f"# {markdown[opening.start(1) :]}"
+    return named, f"# {named}\n\n{markdown}" if named and markdown.strip() else markdown
+
+
+def _stripped(html: str) -> str:
+    lines = (" ".join(line.split()) for line in unescape(_STRIPPED.sub("\n", html)).split("\n"))
+    return "\n\n".join(line for line in lines if line)
+
+
+def _plain(markup: str) -> str:
+    from refdesk.parse.prose.markdown import plain_text
+
+    return plain_text(markup)
+
+
+def _base(page: LexborHTMLParser, url: str) -> str:
+    given = page.css_first("base[href]")
+    return _join(url, given.attributes.get("href") or "") if given is not None else url
+
+
+def _join(base: str, href: str) -> str:
+    try:
+        return urljoin(base, href.strip())
+    except ValueError:
+        return ""
+
+
+def _canonical(page: LexborHTMLParser, base: str) -> str:
+    given = page.css_first("link[rel=canonical][href]")
+    address = _join(base, given.attributes.get("href") or "") if given is not None else ""
+    return address if address.startswith(("http://", "https://")) else ""
+
+
+def _redirect(page: LexborHTMLParser, base: str) -> str:
+    for meta in page.css("meta[http-equiv][content]"):
+        if (meta.attributes.get("http-equiv") or "").lower() == "refresh":
+            found = _REFRESH.match(meta.attributes.get("content") or "")
+            address = _join(base, found[1]) if found else ""
+            if address and urldefrag(address).url != urldefrag(base).url:
+                return address
+    return ""
+
+
+def _metadata(page: LexborHTMLParser) -> dict[str, str]:
+    given: dict[str, str] = {}
+    for meta in page.css("meta[content]"):
+        attributes = meta.attributes
+        name = (attributes.get("name") or attributes.get("property") or attributes.get("itemprop") or "").lower()
+        given.setdefault(name, " ".join((attributes.get("content") or "").split()))
+    found = {key: next((given[name] for name in names if given.get(name)), "") for key, names in _META.items()}
+    root: LexborNode | None = page.root
+    found["lang"] = (root.attributes.get("lang") or "") if root is not None else ""
+    if not found["published"]:
+        time = page.css_first("article time[datetime], main time[datetime]")
+        found["published"] = (time.attributes.get("datetime") or "") if time is not None else ""
+    return {key: value[:500] for key, value in found.items() if value}
+
+
+def _named(page: LexborHTMLParser) -> str:
+    """What the head calls the page."""
+    for selector in ("head title", "title"):
+        found = page.css_first(selector)
+        if found is not None and found.text(deep=True).strip():
+            return " ".join(found.text(deep=True).split())
+    return ""

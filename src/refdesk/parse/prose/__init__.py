@@ -1,0 +1,1 @@
+"""Documents in words: Markdown, reStructuredText, plain text, and what they share."""

@@ -1,0 +1,294 @@
+"""What is wrong with a docs corpus?"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING
+from urllib.parse import unquote, urlsplit
+
+from refdesk.errors import InvalidInput, ParseFailed
+from refdesk.ids import new_id
+from refdesk.ingest.prepare import Prepared
+from refdesk.model import Chunking, Content, Parsed
+from refdesk.parse.decode import decode
+from refdesk.parse.pool import Pool
+from refdesk.parse.prose.frontmatter import Strategy, read_front_matter
+from refdesk.parse.prose.manifest import FILE_NAME, ManifestSet, load_manifests, read_manifest
+from refdesk.parse.prose.markdown import MarkdownParser, read_outline
+from refdesk.parse.prose.passages import Outline, places, slug, split_lines
+from refdesk.parse.prose.sections import title_heading
+from refdesk.system.files import read_rules
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+
+# Where does a markdown text lead, and what in it can be led to?
+
+_HTML_LINK = re.compile(r"<(?:a|img|source)\b[^>]*?\s(?:href|src)\s*=\s*[\"']([^\"']+)[\"']", re.IGNORECASE)
+_HTML_ID = re.compile(r"<[a-zA-Z][^>]*?\s(?:id|name)\s*=\s*[\"']?([^\s\"'>]+)")
+_GIVEN_ID = re.compile(r"\{[^{}]*?#([\w:.-]+)[^{}]*\}|^\(([\w:.-]+)\)=\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An address as written and the line it is on."""
+
+    target: str
+    line: int
+
+
+class Anchors:
+    """The fragments that pages of a corpus answer to, each page read once."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._known: dict[str, frozenset[str]] = {}
+
+    def has(self, path: str, fragment: str) -> bool:
+        if path not in self._known:
+            self._known[path] = self._read(path)
+        return fragment.lower() in self._known[path]
+
+    def _read(self, path: str) -> frozenset[str]:
+        try:
+            text = decode(read_rules(self._root / path, follow=True)).text
+        except (ParseFailed, OSError):
+            return frozenset()
+        return anchors_of(text)
+
+
+def anchors_of(text: str) -> frozenset[str]:
+    """The fragments of a text: of its headings as GitHub and as we spell them, and those given by hand."""
+    lines = split_lines(text)
+    outline = read_outline(lines, read_front_matter(lines).body)
+    found: set[str] = {"", "top"}
+    times: dict[str, int] = {}
+    for heading in outline.headings:
+        for spelt in {slug(heading.text), _github_slug(heading.text)}:
+            count = times[spelt] = times.get(spelt, 0) + 1
+            found |= {spelt} if count == 1 else {f"{spelt}-{count - 1}", f"{spelt}_{count - 1}", f"{spelt}-{count}"}
+    found |= {name.lower() for name in _HTML_ID.findall(text)}
+    found |= {(one or other).lower() for one, other in _GIVEN_ID.findall(text)}
+    return frozenset(found)
+
+
+def links_of(lines: list[str], body: int = 0) -> list[Link]:
+    """The links and pictures of a markdown text, with the lines they are on; none of those in code."""
+    source = "\n".join(line.rstrip("\r").replace("\r", " ") for line in lines[body:])
+    found: list[Link] = []
+    for token in _parser().parse(source):
+        if token.map is None:
+            continue
+        first, last = token.map[0] + body, token.map[1] + body
+        found += [Link(target, _line(lines, first, last, target)) for target in _targets(token)]
+    return found
+
+
+def _targets(token: Token) -> list[str]:
+    if token.type == "html_block":
+        return _HTML_LINK.findall(token.content)
+    found: list[str] = []
+    for child in token.children or []:
+        if child.type in ("link_open", "image"):
+            found.append(str(child.attrGet("href") or child.attrGet("src") or ""))
+        elif child.type == "html_inline":
+            found += _HTML_LINK.findall(child.content)
+    return [target for target in found if target]
+
+
+def _line(lines: list[str], first: int, last: int, target: str) -> int:
+    """The line of a block that the address stands on, else the block's first."""
+    from urllib.parse import unquote
+
+    for at in range(first, min(last, len(lines))):
+        if target in lines[at] or unquote(target) in lines[at]:
+            return at + 1
+    return first + 1
+
+
+def _github_slug(text: str) -> str:
+    return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
+
+
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark").enable("table")
+
+
+_MARKDOWN = (".md", ".mdx", ".markdown")
+_OTHER_NAMES = (".md", ".mdx", ".markdown", ".rst", ".html", "/index.md", "/index.mdx", "/README.md", "/_index.md")
+_FILE_LIKE = re.compile(
+    r"^#|\.(?:mdx?|markdown|rst|html?|txt|png|svg|jpe?g|gif|pdf|py|json|ya?ml)(?:[#?]|$)", re.IGNORECASE
+)
+_NOT_ENTERED = frozenset({"node_modules", "__pycache__", "venv"})
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Problem:
+    """One thing to correct, where it is."""
+
+    path: str  # relative to the corpus
+    line: int  # 1-based
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class _File:
+    path: str
+    text: str
+    lines: list[str]
+    outline: Outline
+
+
+def check(root: Path, paths: Iterable[str] | None = None) -> list[Problem]:
+    """Everything wrong under a folder, or in some relative paths of it, in order of path and line."""
+    listed = sorted(paths) if paths is not None else sorted(_walk(root))
+    problems: list[Problem] = []
+    manifests = _manifests(root, listed, problems)
+    labels = any(PurePosixPath(path).name == "conf.py" for path in listed)
+    checker = _Checker(new_id(), root.absolute(), manifests, labels)
+    pages = _pages(root, (path for path in listed if path.lower().endswith(_MARKDOWN)), problems)
+    for page, found in Pool(checker).parse_all(pages, Chunking(), lambda keys: set()):
+        if isinstance(found, Prepared):
+            problems += (Problem(page.path, line, message) for line, message in found.parsed.metadata["problems"])
+        elif found is not None:
+            problems.append(Problem(page.path, 1, found.reason))
+    return sorted(set(problems))
+
+
+def _pages(root: Path, paths: Iterable[str], problems: list[Problem]) -> Iterator[Content]:
+    for path in paths:
+        try:
+            yield Content(uri=path, path=path, data=read_rules(root / path, follow=True))
+        except OSError as error:
+            problems.append(Problem(path, 1, str(error)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Checker:
+    """A parser whose documents hold nothing but their problems: pages are checked where all files are parsed."""
+
+    run: str
+    root: Path
+    manifests: ManifestSet
+    labels: bool
+
+    def parse(self, content: Content, chunking: Chunking) -> Parsed:
+        text = decode(content.data).text
+        lines = split_lines(text)
+        front = read_front_matter(lines)
+        problems = [Problem(content.path, front.problem_line, front.problem)] if front.problem else []
+        file = _File(content.path, text, lines, read_outline(lines, front.body))
+        problems += _duplicates(file)
+        problems += _oversize(file, self.manifests)
+        problems += _dead_links(file, self.root, _anchors(self.run, self.root), self.labels)
+        told = {"problems": [(one.line, one.message) for one in problems]}
+        return Parsed(title="", content_type="markdown", text="", chunks=(), metadata=told)
+
+
+@lru_cache(maxsize=1)
+def _anchors(run: str, root: Path) -> Anchors:
+    """What a worker knows of the pages that are linked to, for as long as one run lasts."""
+    return Anchors(root)
+
+
+def _walk(root: Path) -> Iterator[str]:
+    for folder, folders, files in os.walk(root):
+        folders[:] = [one for one in folders if not one.startswith(".") and one not in _NOT_ENTERED]
+        for name in files:
+            yield (Path(folder) / name).relative_to(root).as_posix()
+
+
+def _manifests(root: Path, listed: list[str], problems: list[Problem]) -> ManifestSet:
+    """The manifests that can be used; what is wrong with the others is a problem."""
+    sound = True
+    for path in listed:
+        if PurePosixPath(path).name != FILE_NAME:
+            continue
+        folder = str(PurePosixPath(path).parent)
+        try:
+            manifest = read_manifest(read_rules(root / path, follow=True), "" if folder == "." else folder)
+        except (InvalidInput, OSError) as error:
+            problems.append(Problem(path, 1, str(error)))
+            sound = False
+        else:
+            problems += [Problem(path, 1, f"unknown key {key!r}: it is ignored") for key in manifest.unknown]
+    return load_manifests(root.resolve()) if sound else ManifestSet()
+
+
+def _duplicates(file: _File) -> Iterator[Problem]:
+    """Headings whose id had to be numbered: it changes when a section before them comes or goes."""
+    headings = file.outline.headings
+    for heading, place in places(headings, title_heading(headings)).items():
+        if place.slugs[-1] != slug(heading.text):
+            message = f"duplicate id: another section is called {heading.text!r}, so this one is #{place.key}"
+            yield Problem(file.path, heading.start + 1, message)
+
+
+def _oversize(file: _File, manifests: ManifestSet) -> Iterator[Problem]:
+    """Sections that had to be cut into parts, and passages too large that can't be cut."""
+    rules = manifests.for_path(file.path)
+    limit = (rules.strategy or Strategy()).max_chunk_size
+    chunks = MarkdownParser(rules).parse(file.text, file.path, Chunking()).chunks
+    parts: dict[str, list[int]] = {}
+    for chunk in chunks:
+        section = re.sub(r"-?_?part-\d+(?:-\d+)?$", "", chunk.key)
+        parts.setdefault(section, []).append(chunk.start_line)
+        if len(chunk.text) > limit:
+            message = (
+                f"oversize section #{chunk.key}: {len(chunk.text):,} characters that can't be cut, limit {limit:,}"
+            )
+            yield Problem(file.path, chunk.start_line, message)
+    keys = {chunk.key for chunk in chunks}
+    for section, starts in parts.items():
+        if len(starts) > 1 and (f"{section}-part-2" in keys or f"{section}_part-2" in keys):
+            message = f"oversize section #{section}: more than {limit:,} characters, it is cut into {len(starts)} parts"
+            yield Problem(file.path, starts[0], message)
+
+
+def _dead_links(file: _File, root: Path, anchors: Anchors, labels: bool) -> Iterator[Problem]:
+    """Relative links to nothing; where Sphinx builds the corpus, a bare word is a label and no file."""
+    for link in links_of(file.lines, file.outline.body):
+        if labels and "/" not in link.target and not _FILE_LIKE.search(link.target):
+            continue
+        reason = _why_dead(link, file.path, root, anchors)
+        if reason:
+            yield Problem(file.path, link.line, f"dead link {link.target!r}: {reason}")
+
+
+def _why_dead(link: Link, path: str, root: Path, anchors: Anchors) -> str:
+    """Why a relative link leads nowhere, "" when it leads somewhere or out of the corpus."""
+    try:
+        parts = urlsplit(link.target)
+    except ValueError:
+        return "it is no address"
+    if parts.scheme or parts.netloc or parts.path.startswith("/") or any(mark in link.target for mark in "{}$"):
+        return ""
+    target = path
+    if parts.path:
+        target = os.path.normpath(PurePosixPath(path).parent / unquote(parts.path)).replace(os.sep, "/")
+        found = _existing(root, target)
+        if not found:
+            return "there is no such file"
+        target = found
+    if parts.fragment and target.lower().endswith(_MARKDOWN) and not target.startswith(".."):
+        return "" if anchors.has(target, unquote(parts.fragment)) else "there is no such heading"
+    return ""
+
+
+def _existing(root: Path, target: str) -> str:
+    """The file that a link means, also when it names the page that will be made of it."""
+    plain = re.sub(r"\.html?$", "", target).removesuffix("/")
+    for candidate in (target, *(f"{plain}{ending}" for ending in _OTHER_NAMES)):
+        if (root / candidate).exists():
+            return candidate
+    return ""

@@ -1,0 +1,269 @@
+"""reStructuredText: sections by adornment, with directives, literal blocks, tables and list items left whole."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from refdesk.model import Chunking, Parsed
+from refdesk.parse.prose.frontmatter import FrontMatter
+from refdesk.parse.prose.manifest import NO_RULES, Governing
+from refdesk.parse.prose.passages import Block, BlockKind, Fence, Heading, Outline, split_lines
+from refdesk.parse.prose.sections import cut
+
+_ADORNMENT = re.compile(r"^([!-/:-@\[-`{-~])\1*\s*$")
+_DIRECTIVE = re.compile(r"^\.\. +(?:\|[^|]+\| +)?([\w:+-]+)::(?: +(.*))?$")
+_ITEM = re.compile(r"^(?:[-*+•] +|(?:\d+|#|[A-Za-z])[.)] +|\((?:\d+|#|[A-Za-z])\) +)\S")
+_FIELD = re.compile(r"^:([^:\s][^:]*):(?:\s+(.*))?$")
+_GRID = re.compile(r"^\+[-=+]+\+\s*$")
+_BORDER = re.compile(r"^=+(?: +=+)+\s*$")
+_ROLE = re.compile(r":[\w:+.-]+:`([^`<]*?)\s*(?:<[^>]*>)?`")
+_LINK = re.compile(r"`([^`<]+?)\s*(?:<[^>]*>)?`_{0,2}")
+_CODE = frozenset({"code", "code-block", "sourcecode", "prompt", "doctest", "testcode", "ipython", "jupyter-execute"})
+_DATA = frozenset(
+    {"list-table", "csv-table", "table", "math", "literalinclude", "include", "parsed-literal", "graphviz"}
+)
+_OBJECTS = re.compile(
+    r"^(?:\w+:)?(?:auto)?(?:function|class|method|attribute|data|exception|module|property|classmethod|staticmethod|"
+    r"decorator|option|confval|envvar|macro|type|struct|enum|member|var|setting|directive|role|program|describe)$"
+)
+_EXAMPLE = re.compile(r"^[\w-]+:(?:example|run|code)$")
+_MAX_DEPTH = 12
+_OBJECT_LEVEL = 8  # below every section, so that it divides only what is too large
+
+
+class RstParser:
+    """Cuts reStructuredText as its corpus asks, or by tokens; nothing is included or executed."""
+
+    def __init__(self, rules: Governing = NO_RULES) -> None:
+        self._rules = rules
+
+    def parse(self, text: str, path: str, chunking: Chunking) -> Parsed:
+        """The document with the fields at its top as metadata."""
+        lines = split_lines(text)
+        fields = _fields(lines)
+        facets = self._rules.facets(FrontMatter(fields=fields))
+        outline = replace(read_outline(lines), facets=facets)
+        named = next((heading.text for heading in outline.headings if heading.level == 1), "")
+        title = named or PurePosixPath(path).stem
+        return Parsed(
+            title=title,
+            content_type="rst",
+            text=text,
+            chunks=cut(outline, title, chunking, self._rules.strategy),
+            metadata={**fields, **facets},
+        )
+
+
+def read_outline(lines: list[str]) -> Outline:
+    """The document's blocks and headings."""
+    reader = _Reader([line.rstrip() for line in lines])
+    reader.read()
+    return Outline(
+        lines=lines,
+        headings=tuple(reader.headings),
+        blocks=tuple(reader.blocks),
+        fences=tuple(reader.fences),
+        language="rst",
+    )
+
+
+def plain_text(markup: str) -> str:
+    """Inline markup as it reads."""
+    text = _ROLE.sub(lambda found: found[1].lstrip("~!").rpartition(".")[2] or found[1], markup)
+    text = _LINK.sub(r"\1", text.replace("``", "\0"))
+    return " ".join(
+        re.sub(r"(?<!\w)\*{1,2}(\S.*?\S|\S)\*{1,2}", r"\1", text).replace("\0", "").replace("\\", "").split()
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Extent:
+    end: int
+    kind: BlockKind
+    whole: bool
+
+
+class _Reader:
+    """Goes through the lines once; what is indented belongs to what it stands under."""
+
+    def __init__(self, lines: list[str], depth: int = 0) -> None:
+        self._lines = lines
+        self._depth = depth  # how many directives it is inside of
+        self._styles: list[tuple[str, bool]] = []
+        self.headings: list[Heading] = []
+        self.blocks: list[Block] = []
+        self.fences: list[Fence] = []
+
+    def read(self) -> None:
+        at = 0
+        while at < len(self._lines):
+            if not self._lines[at]:
+                at += 1
+                continue
+            end = self._heading(at) if not self._depth else 0
+            if end:
+                self.blocks.append(Block(at, end, "heading"))
+            else:
+                extent = self._extent(at)
+                if extent.end > at:
+                    self.blocks.append(Block(at, extent.end, extent.kind, whole=extent.whole))
+                end = max(at + 1, self.blocks[-1].end)
+            at = end
+
+    def _heading(self, at: int) -> int:
+        """The line after a heading that begins here, 0 for none."""
+        lines = self._lines
+        first, second, third = (lines[at + n] if at + n < len(lines) else "" for n in range(3))
+        overlined = _ADORNMENT.match(first) and second.strip() and first == third and _adorns(third, second.strip())
+        if overlined and not _ADORNMENT.match(second):
+            return self._add(at, at + 3, second.strip(), (first[0], True))
+        if first[:1].isspace() or _ADORNMENT.match(first) or not second or not _adorns(second, first):
+            return 0
+        return self._add(at, at + 2, first, (second[0], False))
+
+    def _add(self, start: int, end: int, text: str, style: tuple[str, bool]) -> int:
+        if style not in self._styles:
+            self._styles.append(style)
+        self.headings.append(Heading(start, end, self._styles.index(style) + 1, plain_text(text)))
+        return end
+
+    def _extent(self, at: int) -> _Extent:
+        line = self._lines[at]
+        directive = _DIRECTIVE.match(line)
+        if directive:
+            return self._directive(at, directive[1], (directive[2] or "").strip())
+        if line.startswith(".. ") or line == "..":
+            return _Extent(self._indented(at + 1), "html", True)
+        if _GRID.match(line) or _BORDER.match(line):
+            return self._table(at)
+        if _ITEM.match(line):
+            end = self._indented(self._item(at))
+            self._literals(at, end)
+            return _Extent(end, "item", True)
+        end = self._paragraph(at)
+        if self._lines[end - 1].endswith("::"):
+            inner = self._indented(end)
+            self._fence(end, inner, "")
+            return _Extent(inner, "code", True)
+        if line.startswith(">>> "):
+            self.fences.append(Fence(at, end, "code", "python"))
+            return _Extent(end, "code", True)
+        inner = self._indented(end) if self._is_term(at, end) else end
+        self._literals(at, inner)
+        return _Extent(inner, "prose", inner > end)
+
+    def _directive(self, at: int, name: str, argument: str) -> _Extent:
+        end = self._indented(at + 1)
+        if name in _CODE or _EXAMPLE.match(name):
+            language = "bash" if name == "prompt" else argument or ("python" if name != "code" else "")
+            self.fences.append(Fence(at, end, "code", language))
+            return _Extent(end, "code", True)
+        if name in _DATA:
+            self.fences.append(Fence(at, end, "table" if "table" in name else "code", argument))
+            return _Extent(end, "table", True)
+        if _OBJECTS.match(name) and argument and self._depth < _MAX_DEPTH:
+            self._object(at, end, argument)
+            return _Extent(at, "prose", False)
+        known = len(self.fences)
+        self._literals(at + 1, end)
+        return _Extent(end, "prose", len(self.fences) > known)
+
+    def _object(self, at: int, end: int, signature: str) -> None:
+        """A described function or class: its signature is a heading, what is under it has blocks of its own."""
+        self.headings.append(Heading(at, at + 1, _OBJECT_LEVEL + self._depth, signature))
+        self.blocks.append(Block(at, at + 1, "heading"))
+        inner = [line for line in self._lines[at + 1 : end] if line]
+        width = min((_indent(line) for line in inner), default=0)
+        reader = _Reader([line[width:] for line in self._lines[at + 1 : end]], self._depth + 1)
+        reader.read()
+        shift = at + 1
+        self.headings += [replace(one, start=one.start + shift, end=one.end + shift) for one in reader.headings]
+        self.blocks += [replace(one, start=one.start + shift, end=one.end + shift) for one in reader.blocks]
+        self.fences += [replace(one, start=one.start + shift, end=one.end + shift) for one in reader.fences]
+        if self.blocks[-1].end < end:
+            self.blocks.append(Block(self.blocks[-1].end, end, "prose"))
+
+    def _literals(self, start: int, end: int) -> None:
+        """Notes the code inside a range that is itself a block."""
+        at = start
+        while at < end:
+            line = self._lines[at].strip()
+            directive = _DIRECTIVE.match(line)
+            if (directive and directive[1] in _CODE) or (line.endswith("::") and not directive):
+                depth = _indent(self._lines[at])
+                inner = at + 1
+                while inner < end and (not self._lines[inner] or _indent(self._lines[inner]) > depth):
+                    inner += 1
+                self._fence(at, inner, (directive[2] or "").strip() if directive else "")
+                at = inner
+            else:
+                at += 1
+
+    def _fence(self, start: int, end: int, info: str) -> None:
+        if start < end:
+            self.fences.append(Fence(start, end, "code", info))
+
+    def _paragraph(self, at: int) -> int:
+        end = at + 1
+        while end < len(self._lines) and self._lines[end]:
+            end += 1
+        return end
+
+    def _item(self, at: int) -> int:
+        """The line after the first paragraph of an item; the next item begins another."""
+        end = at + 1
+        while end < len(self._lines) and self._lines[end] and not _ITEM.match(self._lines[end]):
+            end += 1
+        return end
+
+    def _indented(self, at: int) -> int:
+        """The line after the indented lines from here on, blank lines between them included."""
+        end = at
+        for here in range(at, len(self._lines)):
+            line = self._lines[here]
+            if line and not line[0].isspace():
+                break
+            if line:
+                end = here + 1
+        return max(end, at)
+
+    def _is_term(self, at: int, end: int) -> bool:
+        """Whether a paragraph is a quote, or a term with what it means beneath it."""
+        return self._lines[at][0].isspace() or (end - at > 1 and self._lines[at + 1][0].isspace())
+
+    def _table(self, at: int) -> _Extent:
+        end = at + 1
+        grid = self._lines[at].startswith("+")
+        while end < len(self._lines):
+            line = self._lines[end]
+            if grid and not line.startswith(("+", "|")):
+                break
+            end += 1
+            if not grid and _BORDER.match(line) and (end >= len(self._lines) or not self._lines[end]):
+                break
+        else:
+            end = self._paragraph(at) if not grid else end
+        self.fences.append(Fence(at, end, "table", self._lines[min(at + 1, end - 1)]))
+        return _Extent(end, "table", True)
+
+
+def _adorns(line: str, title: str) -> bool:
+    return bool(_ADORNMENT.match(line)) and (len(line) >= min(len(title), 4) and len(line) * 2 >= len(title))
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _fields(lines: list[str]) -> dict[str, str]:
+    """The field list at the top of the document."""
+    fields: dict[str, str] = {}
+    for line in lines[:60]:
+        found = _FIELD.match(line.rstrip())
+        if found:
+            fields[found[1].strip().lower()] = (found[2] or "").strip()
+        elif line.strip() and not _ADORNMENT.match(line.rstrip()) and (fields or not line[0].isspace()) and len(fields):
+            break
+    return {key: value for key, value in fields.items() if value}

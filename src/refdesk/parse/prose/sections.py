@@ -1,0 +1,329 @@
+"""Where does one passage end and the next begin?  An outline becomes chunks."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+from refdesk.model import Chunk, Chunking, ChunkType
+from refdesk.parse.prose.frontmatter import Strategy
+from refdesk.parse.prose.passages import (
+    PREAMBLE,
+    Block,
+    Fence,
+    Heading,
+    Keys,
+    Limits,
+    Outline,
+    Piece,
+    Sizes,
+    pack,
+    places,
+    text_of,
+    trim,
+)
+from refdesk.text import tokens
+
+# What is a passage mostly: prose, code, an api's reference, configuration or commands?
+
+_COMMANDS = frozenset({
+    "bash", "sh", "shell", "zsh", "fish", "console", "shell-session", "shellsession", "sh-session", "terminal", "cmd",
+    "bat", "batch", "powershell", "ps1", "pwsh", "doscon",
+})  # fmt: skip
+_CONFIGS = frozenset({
+    "yaml", "yml", "json", "json5", "jsonc", "toml", "ini", "cfg", "conf", "properties", "env", "dotenv", "xml",
+    "hcl", "terraform", "nginx", "apache", "dockerfile", "docker", "makefile",
+})  # fmt: skip
+_NO_CODE = frozenset({
+    "text", "txt", "plain", "plaintext", "none", "output", "log", "mermaid", "diff",
+})  # fmt: skip
+_ALIASES = {
+    "py": "python", "python3": "python", "py3": "python", "pycon": "python", "ipython": "python",
+    "js": "javascript", "mjs": "javascript", "cjs": "javascript", "node": "javascript", "jsx": "javascript",
+    "ts": "typescript", "tsx": "typescript", "rs": "rust", "golang": "go", "c++": "cpp", "cxx": "cpp", "hpp": "cpp",
+    "cs": "csharp", "c#": "csharp", "kt": "kotlin", "rb": "ruby", "objective-c": "objc", "objectivec": "objc",
+    "yml": "yaml", "jsonc": "json", "json5": "json", "sh": "bash", "shell": "bash", "zsh": "bash", "console": "bash",
+    "shell-session": "bash", "shellsession": "bash", "sh-session": "bash", "terminal": "bash", "md": "markdown",
+    "dockerfile": "dockerfile", "docker": "dockerfile", "ps1": "powershell", "pwsh": "powershell",
+}  # fmt: skip
+_SIGNATURE = re.compile(
+    r"^(?:(?:async |static |public |export )*"
+    r"(?:def|func|fn|function|class|struct|enum|interface|trait|type|module)\s+[\w.$]+(?:[(<:]|$)"
+    r"|(?:GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS)\s+/"
+    r"|[\w.:#$]+(?:<[^>]*>)?\([^)]*\)?(?:\s*(?:->|:|=>).*)?$"
+    r"|[\w$]+(?:(?:\.|::|#)[\w$]+)+$)"
+)
+_REFERENCE_TITLE = re.compile(
+    r"\b(?:api|reference|parameters?|arguments?|options?|properties|props|methods?|attributes|returns?|signature)\b",
+    re.IGNORECASE,
+)
+_REFERENCE_HEAD = re.compile(
+    r"\b(?:parameters?|params?|arguments?|args?|options?|flags?|field|property|prop|attribute|method|type|default|"
+    r"returns?|signature|required)\b",
+    re.IGNORECASE,
+)
+_PROMPT = re.compile(r"^[^\S\n]*+(?:\$|>|PS [^>]*>|[\w.-]+@[\w.-]+[:~ ][^$#]*[$#])\s+\S", re.MULTILINE)
+_RUNNER = re.compile(
+    r"^[^\S\n]*+(?:sudo |npx? |pip3? |uv |yarn |pnpm |brew |apt(?:-get)? |docker |git |cargo |"
+    r"go (?:get|install|run|build) |curl |wget |make |cd |export |python3? -m )",
+    re.MULTILINE,
+)
+_SETTING = re.compile(r"^[^\S\n]*+[\"'\w.-]++\s*+[:=]\s*\S*", re.MULTILINE)
+
+
+def language_name(info: str) -> str:
+    """The language a fence names, under the name the parsers use; "" for none."""
+    word = re.split(r"[\s,{:]", info.strip().lstrip("{.").lower(), maxsplit=1)[0].strip(".}")
+    return "" if word in _NO_CODE else _ALIASES.get(word, word)
+
+
+class Kinds:
+    """The type and language of any range of an outline's lines."""
+
+    def __init__(self, outline: Outline) -> None:
+        self._lines = outline.lines
+        self._fences = sorted(outline.fences, key=lambda fence: fence.start)
+        self._starts = [fence.start for fence in self._fences]
+        self._language = outline.language
+
+    def of(self, start: int, end: int, heading: str) -> tuple[ChunkType, str]:
+        """By what most of its characters are in."""
+        inside = self._fences[bisect_left(self._starts, start) : bisect_left(self._starts, end)]
+        sizes: Counter[tuple[ChunkType, str]] = Counter()
+        tables = 0
+        for fence in inside:
+            size = self._size(fence.start, fence.end)
+            if fence.kind == "code":
+                sizes[self._code_type(fence)] += size
+            elif _REFERENCE_HEAD.search(fence.info):
+                tables += size
+        if not sizes and not tables and not _SIGNATURE.match(heading):
+            return "prose", self._language
+        return self._decide(sizes, tables, self._size(start, end), heading)
+
+    def _decide(
+        self, sizes: Counter[tuple[ChunkType, str]], tables: int, total: int, heading: str
+    ) -> tuple[ChunkType, str]:
+        code = sum(sizes.values())
+        (type_, language), _ = sizes.most_common(1)[0] if sizes else (("prose", ""), 0)
+        named = language or self._language
+        if _SIGNATURE.match(heading):
+            return "api", named
+        if tables * 2 > total or (tables and _REFERENCE_TITLE.search(heading)):
+            return "api", named
+        if code * 2 >= total:
+            return type_, named
+        return "prose", self._language
+
+    def _code_type(self, fence: Fence) -> tuple[ChunkType, str]:
+        word = re.split(r"[\s,{:]", fence.info.strip().lstrip("{.").lower(), maxsplit=1)[0].strip(".}")
+        language = language_name(fence.info)
+        if word in _COMMANDS:
+            return "cmd", language
+        if word in _CONFIGS:
+            return "config", language
+        if word:
+            return "code", language
+        return self._guess(fence), ""
+
+    def _guess(self, fence: Fence) -> ChunkType:
+        inside = [line for line in self._lines[fence.start + 1 : fence.end - 1] if line.strip()]
+        text = "\n".join(inside)
+        if len(_PROMPT.findall(text)) * 4 > len(inside) or len(_RUNNER.findall(text)) * 2 > len(inside):
+            return "cmd"
+        if inside and len(_SETTING.findall(text)) * 10 > len(inside) * 9:
+            return "config"
+        return "code"
+
+    def _size(self, start: int, end: int) -> int:
+        return sum(len(line.strip()) for line in self._lines[start:end])
+
+
+@dataclass(frozen=True, slots=True)
+class Section:
+    """Lines under one heading, or before the first."""
+
+    start: int
+    end: int
+    level: int
+    key: str
+    path: tuple[str, ...]  # heading texts under the document's title
+    kind: str = "section"
+
+
+def cut(outline: Outline, title: str, chunking: Chunking, strategy: Strategy | None) -> tuple[Chunk, ...]:
+    """The chunks in order: as the corpus asks when it has a strategy, else by the collection's token limits."""
+    limits = limits_of(chunking, strategy)
+    sizes = Sizes(outline.lines, limits)
+    sections, below = _sections(outline, strategy or Strategy())
+    refined = [part for section in sections for part in _refine(outline, section, below, limits, sizes)]
+    if strategy is None and limits.minimum:
+        refined = _merge(refined, limits, sizes)
+    keys = Keys(section.key for section in [*sections, *below])
+    kinds = Kinds(outline)
+    chunks: list[Chunk] = []
+    for section in refined:
+        for number, piece in enumerate(_pieces(outline, section, limits, sizes), 1):
+            key = keys.part(section.key, number)
+            size = tokens.pieces(piece.text) if piece.cut or not sizes.counted else sizes.of(piece.start, piece.end)
+            chunks.append(_chunk(outline, kinds, section, piece, key, title, size))
+    return tuple(chunks)
+
+
+def title_heading(headings: Iterable[Heading]) -> Heading | None:
+    """The heading that is the document's title: the first, where it is the only one of level 1."""
+    listed = list(headings)
+    if not listed or listed[0].level != 1 or sum(heading.level == 1 for heading in listed) > 1:
+        return None
+    return listed[0]
+
+
+def limits_of(chunking: Chunking, strategy: Strategy | None) -> Limits:
+    """Characters where a corpus has a strategy, else tokens."""
+    if strategy:
+        return Limits(maximum=strategy.max_chunk_size, minimum=strategy.min_chunk_size, measure=len)
+    return Limits(maximum=chunking.max_tokens, minimum=chunking.min_tokens, overlap=chunking.overlap_tokens)
+
+
+def _sections(outline: Outline, strategy: Strategy) -> tuple[list[Section], list[Section]]:
+    """The sections, and every heading's own for the case that one of them is too large."""
+    headings, lines = outline.headings, outline.lines
+    title = title_heading(headings)
+    found = places(headings, title)
+    level = _level(strategy, [heading for heading in headings if heading is not title])
+    # With several headings of level 1 the first opens the document, and its own text is the preamble.
+    opening = headings[0] if headings and headings[0].level == 1 and level > 1 else title
+    bounds = [heading for heading in headings if heading.level <= level and heading is not opening and heading in found]
+    ends = [*(heading.start for heading in bounds), len(lines)]
+    first = _trimmed(lines, Section(outline.body, ends[0], 0, PREAMBLE if bounds else "", ()))
+    sections = [replace(first, kind="preamble" if bounds else "file")] if first.start < first.end else []
+    for heading, end in zip(bounds, ends[1:], strict=True):
+        place = found[heading]
+        sections.append(_trimmed(lines, Section(heading.start, end, heading.level, place.key, place.texts)))
+    below = [Section(h.start, h.start, h.level, p.key, p.texts) for h, p in found.items() if h is not opening]
+    return sections, below
+
+
+def _level(strategy: Strategy, headings: list[Heading]) -> int:
+    """The deepest level that begins a section; a document that skips level 2 is cut at what it uses instead."""
+    if strategy.chunk_by != "auto" or not headings or any(heading.level <= 2 for heading in headings):
+        return strategy.level
+    return min(heading.level for heading in headings)
+
+
+def _refine(outline: Outline, section: Section, below: list[Section], limits: Limits, sizes: Sizes) -> list[Section]:
+    """An oversize section divided at the highest level of headings within it, as often as needed."""
+    if sizes.of(section.start, section.end) <= limits.maximum:
+        return [section]
+    inner = below[bisect_right(below, section.start, key=_start) : bisect_left(below, section.end, key=_start)]
+    if not inner:
+        return [section]
+    level = min(head.level for head in inner)
+    bounds = [head for head in inner if head.level == level]
+    ends = [*(head.start for head in bounds), section.end]
+    parts = [replace(section, end=ends[0])]
+    parts += [replace(head, end=end) for head, end in zip(bounds, ends[1:], strict=True)]
+    trimmed = [_trimmed(outline.lines, part) for part in parts]
+    return [one for part in trimmed if part.start < part.end for one in _refine(outline, part, inner, limits, sizes)]
+
+
+def _start(item: Section | Block) -> int:
+    return item.start
+
+
+def _trimmed(lines: list[str], section: Section) -> Section:
+    start, end = trim(lines, section.start, section.end)
+    return replace(section, start=start, end=end)
+
+
+def _merge(sections: list[Section], limits: Limits, sizes: Sizes) -> list[Section]:
+    """Sections too small to stand alone joined with a neighbour, while the two fit together."""
+
+    def small(section: Section) -> bool:
+        return sizes.of(section.start, section.end) < limits.minimum
+
+    def fit(first: Section, second: Section) -> bool:
+        return sizes.of(first.start, second.end) <= limits.maximum
+
+    def is_cut(section: Section) -> bool:
+        return sizes.of(section.start, section.end) > limits.maximum
+
+    gathered: list[Section] = []
+    for section in sections:
+        before = gathered[-1] if gathered else None
+        nested = before is not None and section.path[: len(before.path)] == before.path
+        joined = (
+            before is not None
+            and small(before)
+            and ((fit(before, section) and (nested or small(section))) or (nested and is_cut(section)))
+        )
+        if before is None or not joined:
+            gathered.append(section)
+        else:
+            # A heading with little under it introduces what follows; else the first of the two gives its name.
+            gathered[-1] = replace(section if nested else before, start=before.start, end=section.end)
+    merged: list[Section] = []
+    for section in gathered:
+        before = merged[-1] if merged else None
+        if before is not None and small(section) and _related(before, section) and fit(before, section):
+            merged[-1] = replace(before, end=section.end)
+        elif before is not None and small(before) and fit(before, section):
+            merged[-1] = replace(section, start=before.start)
+        else:
+            merged.append(section)
+    if len(merged) == 1 and len(sections) > 1 and not is_cut(merged[0]):
+        merged = [replace(merged[0], key="", path=(), kind="file", level=0)]
+    return merged
+
+
+def _related(before: Section, section: Section) -> bool:
+    """Whether one is below the other, or both below the same."""
+    return section.path[:-1] in (before.path, before.path[:-1])
+
+
+def _pieces(outline: Outline, section: Section, limits: Limits, sizes: Sizes) -> list[Piece]:
+    if sizes.of(section.start, section.end) <= limits.maximum:
+        return [Piece(section.start, section.end, text_of(outline.lines, section.start, section.end))]
+    return pack(outline.lines, _with_heading(_within(outline.blocks, section)), limits, sizes)
+
+
+def _within(blocks: Sequence[Block], section: Section) -> list[Block]:
+    """The section's blocks, each reaching to the next so that no line is between them."""
+    inside = blocks[bisect_left(blocks, section.start, key=_start) : bisect_left(blocks, section.end, key=_start)]
+    if not inside:
+        return [Block(section.start, section.end, "prose", whole=False)]
+    bounds = [section.start, *(block.start for block in inside[1:]), section.end]
+    return [replace(block, start=a, end=b) for block, (a, b) in zip(inside, pairwise(bounds), strict=True)]
+
+
+def _with_heading(blocks: list[Block]) -> list[Block]:
+    """The blocks, a heading, or several of them, glued to the block they introduce."""
+    glued: list[Block] = []
+    for block in blocks:
+        if glued and glued[-1].kind == "heading":
+            glued[-1] = replace(block, start=glued[-1].start)
+        else:
+            glued.append(block)
+    return glued
+
+
+def _chunk(outline: Outline, kinds: Kinds, section: Section, piece: Piece, key: str, title: str, size: int) -> Chunk:
+    heading = section.path[-1] if section.path else title
+    type_, language = kinds.of(piece.start, piece.end, heading)
+    return Chunk(
+        text=piece.text,
+        kind=section.kind,
+        type=type_,
+        language=language,
+        start_line=piece.start + 1,
+        end_line=piece.end,
+        tokens=size,
+        key=key,
+        title=heading,
+        breadcrumb=(title, *section.path),
+        metadata=outline.facets,
+    )

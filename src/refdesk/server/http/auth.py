@@ -1,0 +1,138 @@
+"""Who may come in over HTTP?  Those with the operator's token, or with one that the named issuer signed for us."""
+
+from __future__ import annotations
+
+import hmac
+import logging
+import threading
+import time
+from typing import Any
+from urllib.parse import urlsplit
+
+from mcp.server.auth.provider import AccessToken
+
+from refdesk.server.process import OAuth
+from refdesk.server.threads import Workers
+
+logger = logging.getLogger(__name__)
+
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+KEYS_FRESH_S = 300.0
+KEYS_ASK_AGAIN_S = 10.0
+FETCH_TIMEOUT_S = 5.0
+
+
+class TokenCheck:
+    """Accepts the operator's own token and, with OAuth on, the issuer's."""
+
+    def __init__(self, token: str | None, oauth: OAuth | None, workers: Workers) -> None:
+        self._token = token
+        self._issuer = None if oauth is None else IssuerTokens(oauth)
+        self._scopes = [] if oauth is None else list(oauth.scopes)
+        self._workers = workers
+
+    async def verify_token(self, token: str) -> AccessToken | None:
+        if self._token is not None and hmac.compare_digest(token.encode(), self._token.encode()):
+            return AccessToken(token=token, client_id="operator-token", scopes=self._scopes)
+        issuer = self._issuer
+        if issuer is None:
+            return None
+        return await self._workers.run(lambda: issuer.verify(token))
+
+
+class IssuerTokens:
+    """Verifies JWTs against the issuer's published keys; all of it blocks, so run it in a thread."""
+
+    def __init__(self, oauth: OAuth) -> None:
+        self._oauth = oauth
+        self._lock = threading.Lock()
+        self._keys: dict[str | None, Any] = {}
+        self._asked = -KEYS_FRESH_S
+        self._keys_uri = oauth.jwks_uri
+
+    def verify(self, token: str) -> AccessToken | None:
+        """Who the token is for, or None (the reason goes to the log)."""
+        import jwt
+
+        try:
+            key = self._key(jwt.get_unverified_header(token).get("kid"))
+            claims = jwt.decode(
+                token,
+                key,
+                algorithms=list(ALGORITHMS),
+                audience=self._oauth.audience,
+                issuer=self._oauth.issuer,
+                leeway=30,
+                options={"require": ["exp", "iss", "aud"]},
+            )
+        except Exception as error:
+            logger.warning("a token was refused: %s", error)
+            return None
+        return AccessToken(
+            token=token,
+            client_id=str(claims.get("client_id") or claims.get("azp") or claims.get("sub") or "unknown"),
+            scopes=_scopes(claims),
+            expires_at=int(claims["exp"]),
+            resource=self._oauth.audience,
+            subject=claims.get("sub"),
+            claims=claims,
+        )
+
+    def _key(self, key_id: str | None) -> Any:
+        with self._lock:
+            waited = time.monotonic() - self._asked
+            # A key we don't know may be new, but a stranger must not make us ask the issuer at will.
+            if waited > KEYS_FRESH_S or (key_id not in self._keys and waited > KEYS_ASK_AGAIN_S):
+                self._asked = time.monotonic()
+                self._keys = self._fetch_keys()
+            if key_id is None and len(self._keys) == 1:
+                return next(iter(self._keys.values()))
+            if key_id not in self._keys:
+                raise LookupError(f"the issuer has no key {key_id!r}")
+            return self._keys[key_id]
+
+    def _fetch_keys(self) -> dict[str | None, Any]:
+        import jwt
+
+        if self._keys_uri is None:
+            self._keys_uri = self._find_keys_uri()
+        found = jwt.PyJWKSet.from_dict(_fetch(self._keys_uri))
+        return {key.key_id: key for key in found.keys}
+
+    def _find_keys_uri(self) -> str:
+        """The `jwks_uri` in the issuer's metadata (RFC 8414, or OpenID Connect discovery)."""
+        issuer = self._oauth.issuer.rstrip("/")
+        parts = urlsplit(issuer)
+        root = f"{parts.scheme}://{parts.netloc}"
+        tried = [
+            f"{root}/.well-known/oauth-authorization-server{parts.path}",
+            f"{root}/.well-known/openid-configuration{parts.path}",
+            f"{issuer}/.well-known/openid-configuration",
+        ]
+        for place in tried:
+            try:
+                metadata = _fetch(place)
+            except (OSError, ValueError):
+                continue
+            if str(metadata.get("issuer", "")).rstrip("/") == issuer and "jwks_uri" in metadata:
+                return str(metadata["jwks_uri"])
+        raise LookupError(f"no authorization server metadata of {issuer} at {', '.join(tried)}")
+
+
+def _scopes(claims: dict[str, Any]) -> list[str]:
+    scopes = claims.get("scope", claims.get("scp", ""))
+    return scopes.split() if isinstance(scopes, str) else [str(each) for each in scopes]
+
+
+def _fetch(url: str) -> dict[str, Any]:
+    import httpx
+
+    try:
+        answer = httpx.get(url, timeout=FETCH_TIMEOUT_S, follow_redirects=False)
+        answer.raise_for_status()
+    except httpx.HTTPError as error:
+        raise OSError(str(error)) from error
+    found = answer.json()
+    if not isinstance(found, dict):
+        raise ValueError(f"{url} is not a JSON object")
+    return found

@@ -1,0 +1,272 @@
+"""How do clients reach us over HTTP?  Streamable HTTP at /mcp, the older SSE at /sse, health at /healthz."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import re
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+import uvicorn
+from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
+from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
+from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
+from mcp.server.lowlevel import Server
+from mcp.server.sse import SseServerTransport
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp
+from pydantic import AnyHttpUrl
+from starlette.applications import Starlette
+from starlette.datastructures import Headers
+from starlette.middleware import Middleware
+from starlette.middleware.authentication import AuthenticationMiddleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from refdesk.errors import SettingsError
+from refdesk.server.http.auth import TokenCheck
+from refdesk.server.http.bodies import Bodies
+from refdesk.server.hub import Hub
+from refdesk.server.process import ServerOptions
+from refdesk.server.protocol import build_server
+from refdesk.server.sdk import Sessions, hold_session
+from refdesk.server.threads import Workers
+
+logger = logging.getLogger(__name__)
+
+_HOST = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[\w.-]+))(?::[0-9]{1,5})?")
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+def serve_http(hub: Hub) -> int:
+    """Serves HTTP until the process is told to stop; returns the exit code."""
+    refuse_open_door(hub.options)
+    listening = listen(hub.options)
+    url = address(hub.options, listening)
+    logger.info("listening", extra={"url": url})
+    GracefulServer(server_config(build_app(hub, url), hub.options)).run(sockets=[listening])
+    hub.stop()
+    return 0
+
+
+def address(options: ServerOptions, listening: socket.socket) -> str:
+    """How clients name the MCP endpoint."""
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    return options.public_url or f"http://{host}:{listening.getsockname()[1]}/mcp"
+
+
+def server_config(app: ASGIApp, options: ServerOptions) -> uvicorn.Config:
+    return uvicorn.Config(
+        OneLength(app),
+        # uvloop takes the pipe that signals are written to, by which ending.py ends a single process that hangs.
+        loop="auto" if options.processes > 1 else "asyncio",
+        log_config=None,
+        access_log=False,
+        proxy_headers=False,
+        lifespan="on",
+        timeout_graceful_shutdown=max(1, round(options.exit_grace_s)),
+    )
+
+
+class GracefulServer(uvicorn.Server):
+    """A server that, told to stop, stops and returns; uvicorn's own then dies of the signal, and nothing is closed."""
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        with super().capture_signals():
+            try:
+                yield
+            finally:
+                self._captured_signals.clear()
+
+
+def refuse_open_door(options: ServerOptions) -> None:
+    """Raises unless the address is this machine's own or callers must show a token."""
+    if not _is_loopback(options.host) and not options.auth_token and options.oauth is None:
+        raise SettingsError(
+            f"Refusing to listen on {options.host} without authentication: anyone who reaches this address could read "
+            "and change the library.",
+            "Set --auth-token (or REFDESK_AUTH_TOKEN), configure OAuth, or listen on 127.0.0.1.",
+        )
+
+
+def build_app(hub: Hub, public_url: str, process: int | None = None) -> ASGIApp:
+    """The ASGI application; `public_url` is how clients name the MCP endpoint, `process` its number among several."""
+    options = hub.options
+    server = build_server(hub)
+    sessions = Sessions(server, options, "" if process is None else f".{process}")
+    hub.hold_session = partial(hold_session, sessions)
+    messages = "/messages/" if process is None else f"/messages/{process}/"
+    sse = SseServerTransport(messages, max_request_body_size=options.max_message_bytes)
+    door = _door(options, public_url)
+
+    async def health(request: Request) -> JSONResponse:
+        ready = hub.loading.ready is not None
+        return JSONResponse({"status": "ok", "ready": ready, "name": options.name, "version": options.version})
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        hub.loading.start()
+        polling = asyncio.get_running_loop().create_task(hub.poll())
+        async with sessions.run():
+            yield
+        polling.cancel()
+
+    streamable = door(Bodies(StreamableHTTPASGIApp(sessions), options.max_message_bytes))
+    routes: list[BaseRoute] = [
+        Route("/healthz", health),
+        *(Route(path, endpoint=streamable) for path in ("/mcp", "/mcp/")),
+        Route("/sse", endpoint=door(SseEndpoint(server, sse))),
+        Mount(messages, app=door(Bodies(sse.handle_post_message, options.max_message_bytes))),
+    ]
+    if options.oauth:
+        issuer, scopes = AnyHttpUrl(options.oauth.issuer), list(options.oauth.scopes) or None
+        routes += create_protected_resource_routes(AnyHttpUrl(public_url), [issuer], scopes, options.title)
+    app = Starlette(routes=routes, middleware=_middleware(options), lifespan=lifespan)
+    app.router.redirect_slashes = False  # a redirect repeats the query, and what is secret in it
+    return app
+
+
+def _middleware(options: ServerOptions) -> list[Middleware]:
+    """What every request passes, outermost first."""
+    guards = [Middleware(NamesGuard, options=options)]
+    # Pages that got past the guard may read the answers too, so a browser's preflight is answered.
+    guards.append(
+        Middleware(
+            CORSMiddleware,
+            allow_origins=["*"],
+            allow_headers=["*"],
+            allow_methods=["GET", "POST", "DELETE"],
+            expose_headers=["mcp-session-id", "www-authenticate"],
+        )
+    )
+    if options.auth_token or options.oauth:
+        check = TokenCheck(options.auth_token, options.oauth, Workers(4, "refdesk-auth"))
+        guards.append(Middleware(AuthenticationMiddleware, backend=BearerAuthBackend(check)))
+        guards.append(Middleware(AuthContextMiddleware))
+    return guards
+
+
+def _door(options: ServerOptions, public_url: str) -> Any:
+    """Wraps an endpoint so that callers must have shown a good token, where tokens are asked for."""
+    if not options.auth_token and not options.oauth:
+        return Endpoint
+    scopes = list(options.oauth.scopes) if options.oauth else []
+    where = build_resource_metadata_url(AnyHttpUrl(public_url)) if options.oauth else None
+    return lambda app: RequireAuthMiddleware(app, scopes, where)
+
+
+class Endpoint:
+    """An ASGI application as a route's endpoint: Starlette takes a bare function for a request handler."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+
+class SseEndpoint:
+    """GET /sse: one connection, as long as the client holds it."""
+
+    def __init__(self, server: Server[Any], sse: SseServerTransport) -> None:
+        self._server = server
+        self._sse = sse
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "GET":
+            await JSONResponse({"error": "use GET"}, 405, {"allow": "GET"})(scope, receive, send)
+            return
+        async with self._sse.connect_sse(scope, receive, send) as (incoming, outgoing):
+            await self._server.run(incoming, outgoing, self._server.create_initialization_options())
+
+
+class OneLength:
+    """Refuses a request that gives its length in two ways, and hangs up: who reads the other finds a second request."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        given = {name for name, _ in scope.get("headers", ())}
+        if {b"content-length", b"transfer-encoding"} <= given:
+            refusal = {"error": "A request has a Content-Length or a Transfer-Encoding, not both."}
+            await JSONResponse(refusal, 400, {"connection": "close"})(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+class NamesGuard:
+    """Turns away requests for other hosts and from pages of other sites (DNS rebinding).
+
+    An address as such can't be rebound, so a server on all interfaces answers to any; names must be allowed. A page may
+    ask if it came from here or its site is listed: another program's page on this machine is another site.
+    """
+
+    def __init__(self, app: ASGIApp, options: ServerOptions) -> None:
+        self._app = app
+        self._any_address = options.host in ("0.0.0.0", "::", "")  # noqa: S104  (a comparison, not a binding)
+        own = () if self._any_address else (options.host,)
+        public = urlsplit(options.public_url or "")
+        names = (*own, *options.allowed_hosts, public.hostname or "")
+        self._names = LOOPBACK | {name.lower() for name in names if name}
+        if self._any_address:
+            self._names |= {socket.gethostname().lower()}
+        self._origins = {origin.lower().rstrip("/") for origin in options.allowed_origins}
+        if public.netloc:
+            self._origins.add(f"{public.scheme}://{public.netloc}".lower())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        host = headers.get("host", "").lower()
+        own = {f"http://{host}", f"https://{host}", *self._origins}
+        foreign = [origin for origin in headers.getlist("origin") if origin.lower() not in own]
+        if not self._known(host):
+            refusal = f"Host {host[:100] or '(none)'} is not served here. List it in http_hosts to use it."
+            await JSONResponse({"error": refusal}, 421)(scope, receive, send)
+        elif foreign:
+            refusal = f"Origin {foreign[0][:100]} may not call this server. List it in http_origins to let it."
+            await JSONResponse({"error": refusal}, 403)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+    def _known(self, host: str) -> bool:
+        found = _HOST.fullmatch(host)
+        if found is None:
+            return False
+        name = (found["address"] or found["name"]).rstrip(".")
+        return name in self._names or host in self._names or (self._any_address and _is_address(name))
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_loopback(host: str) -> bool:
+    return host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback)
+
+
+def listen(options: ServerOptions) -> socket.socket:
+    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
+    try:
+        return socket.create_server((options.host, options.port), family=family, reuse_port=False)
+    except OSError as error:
+        raise SettingsError(
+            f"Could not listen on {options.host} port {options.port}: {error.strerror or error}.",
+            "Choose another --port (0 picks a free one), or stop what uses it.",
+        ) from error

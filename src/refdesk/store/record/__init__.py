@@ -1,0 +1,1 @@
+"""The record: SQLite tables and the change log."""

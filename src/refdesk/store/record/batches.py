@@ -1,0 +1,283 @@
+"""What does a batch change in the record?  Functions over an open write transaction."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from types import MappingProxyType
+from typing import Any
+
+from refdesk.errors import DocumentNotFound, InvalidInput
+from refdesk.model import Batch, Document, DocumentWrite
+from refdesk.store.record import contents, rows
+from refdesk.store.record.contents import collection_row
+from refdesk.store.record.database import LEXICAL, VECTORS, sequence
+
+# What does one transaction touch?
+
+BOTH = LEXICAL | VECTORS
+
+
+class Change:
+    """What one transaction touches: logged and swept when it is done."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self.db = db
+        self.seq = sequence(db)
+        self.removed_chunks = 0
+        self.terms: dict[int, str] = {}  # of new chunks, where the batch brings them
+        self._parts: dict[int, int] = defaultdict(int)
+        self._texts: set[int] = set()
+        self._blobs: set[int] = set()
+        last = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'").fetchone()
+        self._last_id: int = last[0] if last else 0
+
+    def next_id(self) -> int:
+        self._last_id += 1
+        return self._last_id
+
+    @property
+    def lexical_chunks(self) -> int:
+        """How many chunks the full-text index has to take again."""
+        return sum(1 for parts in self._parts.values() if parts & LEXICAL)
+
+    def touched(self, chunk_id: int, parts: int) -> None:
+        self._parts[chunk_id] |= parts
+
+    def loosened_blob(self, blob: int) -> None:
+        self._blobs.add(blob)
+
+    def remove_chunks(self, found: Iterable[tuple[int, int]]) -> None:
+        """Removes chunks given as (id, text)."""
+        gone = list(found)
+        if not gone:
+            return
+        self.db.executemany("DELETE FROM chunks WHERE id = ?", [(chunk,) for chunk, _ in gone])
+        self._texts.update(text for _, text in gone)
+        self.removed_chunks += len(gone)
+        for chunk, _ in gone:
+            self.touched(chunk, BOTH)
+
+    def finish(self) -> None:
+        """Writes the log and drops content that nothing refers to any more."""
+        logged = [(self.seq, chunk, parts) for chunk, parts in sorted(self._parts.items())]
+        self.db.executemany("INSERT INTO changes (seq, chunk, parts) VALUES (?, ?, ?)", logged)
+        contents.drop_loose(self.db, self._texts, self._blobs)
+
+
+_PUT_DOCUMENT = """
+INSERT INTO documents (ulid, collection, uri, path, extension, title, content_type, content_hash, size, modified_ns,
+                       metadata, created_at, updated_at, stamp, raw)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (ulid) DO UPDATE SET (collection, uri, path, extension, title, content_type, content_hash, size,
+    modified_ns, metadata, created_at, updated_at, stamp, raw) = (excluded.collection, excluded.uri, excluded.path,
+    excluded.extension, excluded.title, excluded.content_type, excluded.content_hash, excluded.size,
+    excluded.modified_ns, excluded.metadata, excluded.created_at, excluded.updated_at,
+    excluded.stamp, excluded.raw)
+RETURNING id
+"""
+_PUT_CHUNK = """
+INSERT INTO chunks (id, document, text, vector, digest, position, start_line, end_line, tokens,
+                    key, kind, type, language, title, breadcrumb, symbols, signature, doc_comment, metadata)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+"""
+_MOVE_CHUNK = """
+UPDATE chunks SET position = ?, start_line = ?, end_line = ?, tokens = ?, vector = ? WHERE id = ?
+"""
+_PUT_SYMBOL = "INSERT INTO symbols VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_PUT_REFERENCE = "INSERT INTO refs VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+
+Row = tuple[Any, ...]
+_NONE: Mapping[bytes, list[Row]] = MappingProxyType({})
+
+
+def apply(db: sqlite3.Connection, batch: Batch) -> Change:
+    """Makes the batch's changes and returns what they touched."""
+    collection = collection_row(db, batch.collection)
+    change = Change(db)
+    vectors = contents.put_vectors(db, batch)
+    for document_id in batch.removes:
+        _remove_document(change, document_id)
+    for document in batch.touches:
+        _touch_document(change, collection, document)
+    for writes in _once_each(batch.writes):
+        _write_documents(change, collection, writes, vectors)
+    if batch.writes:
+        newest = max(write.document.updated_at for write in batch.writes)
+        db.execute("UPDATE collections SET updated_at = max(updated_at, ?) WHERE id = ?", (newest, collection))
+    change.finish()
+    return change
+
+
+def _once_each(writes: Sequence[DocumentWrite]) -> Iterator[Sequence[DocumentWrite]]:
+    """The writes in order, in groups that hold no document twice."""
+    group: dict[str, DocumentWrite] = {}
+    for write in writes:
+        if write.document.id in group:
+            yield list(group.values())
+            group = {}
+        group[write.document.id] = write
+    if group:
+        yield list(group.values())
+
+
+def _write_documents(
+    change: Change, collection: int, writes: Sequence[DocumentWrite], vectors: Mapping[bytes, int]
+) -> None:
+    db = change.db
+    before = _documents_before(db, [write.document.id for write in writes])
+    raws = [rows.pack(write.raw) for write in writes]
+    blobs = contents.put(db, "blobs", dict(raws))
+    texts = [[rows.storable(chunk.text) for chunk in write.chunks] for write in writes]
+    keys = [[rows.content_key(text.encode()) for text in own] for own in texts]
+    text_ids = contents.put(db, "texts", dict(zip(chain(*keys), chain(*texts), strict=True)))
+    taken = _Taken(change, vectors, text_ids)
+    for write, (raw, _), own_keys in zip(writes, raws, keys, strict=True):
+        values = _document_values(collection, write.document)
+        document = int(db.execute(_PUT_DOCUMENT, (*values, blobs[raw])).fetchone()[0])
+        relabelled, kept = False, _NONE
+        if (old := before.get(write.document.id)) is not None:
+            relabelled = old[:3] != (collection, values[3], values[10])
+            change.loosened_blob(old[3])
+            kept = _chunks_by_digest(db, document)
+            _remove_graph(db, document)
+        taken.chunks(document, write, own_keys, kept, relabelled)
+        taken.graph(document, write)
+    taken.put()
+
+
+def _documents_before(db: sqlite3.Connection, ids: Sequence[str]) -> dict[str, Row]:
+    """What was kept under the documents' ids: collection, path, metadata, raw."""
+    asked = "SELECT ulid, collection, path, metadata, raw FROM documents WHERE ulid IN (SELECT value FROM json_each(?))"
+    return {ulid: tuple(rest) for ulid, *rest in db.execute(asked, (json.dumps(ids),))}
+
+
+def _chunks_by_digest(db: sqlite3.Connection, document: int) -> dict[bytes, list[Row]]:
+    found: dict[bytes, list[Row]] = defaultdict(list)
+    rows_of = db.execute(
+        "SELECT digest, id, text, position, start_line, end_line, tokens, vector"
+        " FROM chunks WHERE document = ? ORDER BY position DESC",
+        (document,),
+    )
+    for digest, *row in rows_of:
+        found[digest].append(tuple(row))
+    return found
+
+
+class _Taken:
+    """The rows of many documents, gathered to be written together."""
+
+    def __init__(self, change: Change, vectors: Mapping[bytes, int], texts: Mapping[bytes, int]) -> None:
+        self._change = change
+        self._vectors = vectors
+        self._texts = texts
+        self._added: list[Row] = []
+        self._moved: list[Row] = []
+        self._symbols: list[Row] = []
+        self._references: list[Row] = []
+
+    def chunks(
+        self,
+        document: int,
+        write: DocumentWrite,
+        text_keys: Sequence[bytes],
+        kept: Mapping[bytes, list[Row]],  # the chunks there were, by digest
+        relabelled: bool,
+    ) -> None:
+        """Takes new chunks, leaves alone what is as it was, removes the rest."""
+        if len(write.vector_keys) != len(write.chunks):
+            raise InvalidInput(f"{len(write.chunks)} chunks came with {len(write.vector_keys)} vector keys.")
+        change = self._change
+        chunks = zip(write.chunks, write.vector_keys, text_keys, strict=True)
+        for position, (chunk, vector_key, text_key) in enumerate(chunks):
+            digest = rows.digest(chunk, text_key)
+            place = (position, chunk.start_line, chunk.end_line, chunk.tokens)
+            vector = self._vectors[vector_key] if vector_key else None
+            if same := kept.get(digest):
+                self._keep(same.pop(), place, vector, relabelled)
+                continue
+            chunk_id = change.next_id()
+            change.touched(chunk_id, BOTH)
+            if write.terms:
+                change.terms[chunk_id] = write.terms[position]
+            where = (chunk_id, document, self._texts[text_key], vector, digest)
+            self._added.append((*where, *place, *rows.chunk_values(chunk)))
+        change.remove_chunks(row[:2] for left in kept.values() for row in left)
+
+    def _keep(self, same: Row, place: Row, vector: int | None, relabelled: bool) -> None:
+        chunk_id, _, *old_place, old_vector = same
+        if relabelled:
+            self._change.touched(chunk_id, BOTH)
+        if old_vector != vector:
+            self._change.touched(chunk_id, VECTORS)
+        if old_vector != vector or tuple(old_place) != place:
+            self._moved.append((*place, vector, chunk_id))
+
+    def graph(self, document: int, write: DocumentWrite) -> None:
+        """Takes the definitions and uses."""
+        self._symbols += rows.symbol_rows(document, write.symbols)
+        self._references += rows.reference_rows(document, write.references)
+
+    def put(self) -> None:
+        """Writes the rows."""
+        db = self._change.db
+        db.executemany(_PUT_CHUNK, self._added)
+        db.executemany(_MOVE_CHUNK, self._moved)
+        db.executemany(_PUT_SYMBOL, self._symbols)
+        db.executemany(_PUT_REFERENCE, self._references)
+
+
+def _document_values(collection: int, document: Document) -> Row:
+    return (
+        document.id, collection, rows.storable(document.uri), rows.storable(document.path),
+        rows.extension(document.path), rows.storable(document.title), document.content_type, document.content_hash,
+        document.size, document.modified_ns, rows.storable(rows.dump(document.metadata)),
+        document.created_at, document.updated_at, document.stamp,
+    )  # fmt: skip
+
+
+def _touch_document(change: Change, collection: int, document: Document) -> None:
+    found = change.db.execute("SELECT id, path, metadata, raw FROM documents WHERE ulid = ?", (document.id,)).fetchone()
+    if found is None:
+        raise DocumentNotFound(f"There is no document {document.id}.", "Index it again.")
+    values = _document_values(collection, document)
+    change.db.execute(_PUT_DOCUMENT, (*values, found[3])).fetchone()
+    if found[1:3] != (values[3], values[10]):
+        for (chunk_id,) in change.db.execute("SELECT id FROM chunks WHERE document = ?", found[:1]):
+            change.touched(chunk_id, BOTH)
+
+
+def remove_collection(db: sqlite3.Connection, name: str) -> int:
+    """Removes the collection with all it holds and returns how many documents that were."""
+    collection = collection_row(db, name)
+    change = Change(db)
+    documents = db.execute("SELECT id, raw FROM documents WHERE collection = ?", (collection,)).fetchall()
+    _remove_rows(change, documents)
+    db.execute("DELETE FROM skipped WHERE collection = ?", (collection,))
+    db.execute("DELETE FROM collections WHERE id = ?", (collection,))
+    change.finish()
+    return len(documents)
+
+
+def _remove_document(change: Change, document_id: str) -> None:
+    found = change.db.execute("SELECT id, raw FROM documents WHERE ulid = ?", (document_id,)).fetchone()
+    if found is not None:
+        _remove_rows(change, [tuple(found)])
+
+
+def _remove_rows(change: Change, documents: Iterable[tuple[int, int]]) -> None:
+    for document, raw in documents:
+        change.remove_chunks(
+            change.db.execute("SELECT id, text FROM chunks WHERE document = ?", (document,)).fetchall()
+        )
+        _remove_graph(change.db, document)
+        change.db.execute("DELETE FROM documents WHERE id = ?", (document,))
+        change.loosened_blob(raw)
+
+
+def _remove_graph(db: sqlite3.Connection, document: int) -> None:
+    db.execute("DELETE FROM symbols WHERE document = ?", (document,))
+    db.execute("DELETE FROM refs WHERE document = ?", (document,))

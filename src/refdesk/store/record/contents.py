@@ -1,0 +1,198 @@
+"""What is kept under the address of its content?  Texts, raw documents and vectors, each once."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict
+from itertools import count
+from typing import Any, Literal
+
+from refdesk.errors import CollectionExists, CollectionNotFound, InvalidInput, VectorsMissing
+from refdesk.model import Batch, Collection, EmbedderIdentity, Skipped, Vector
+from refdesk.store.record import rows
+from refdesk.store.record.database import sequence
+
+# Which collections are there, what did they leave out, and whose vectors are kept?
+
+
+def collection_row(db: sqlite3.Connection, name: str) -> int:
+    """The row of the collection of that name."""
+    found = db.execute("SELECT id FROM collections WHERE name = ?", (name,)).fetchone()
+    if found is None:
+        raise CollectionNotFound(f"There is no collection {name}.", "List them with `refdesk collections`.")
+    return int(found[0])
+
+
+def put_collection(db: sqlite3.Connection, collection: Collection) -> None:
+    """Adds the collection or replaces the one with its id."""
+    try:
+        db.execute(
+            "INSERT INTO collections (ulid, name, kind, description, root, chunking, search, properties, created_at,"
+            " updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (ulid) DO UPDATE SET (name, kind,"
+            " description, root, chunking, search, properties, created_at, updated_at) = (excluded.name,"
+            " excluded.kind, excluded.description, excluded.root, excluded.chunking, excluded.search,"
+            " excluded.properties, excluded.created_at, max(collections.updated_at, excluded.updated_at))",
+            (
+                collection.id, rows.storable(collection.name), collection.kind, rows.storable(collection.description),
+                rows.storable(collection.root), rows.dump(asdict(collection.chunking)),
+                rows.dump(asdict(collection.search)), rows.storable(rows.dump(collection.properties)),
+                collection.created_at, collection.updated_at,
+            ),
+        )  # fmt: skip
+    except sqlite3.IntegrityError as error:
+        raise CollectionExists(
+            f"There is another collection named {collection.name}.", "Choose another name, or remove it first."
+        ) from error
+
+
+def replace_skipped(db: sqlite3.Connection, name: str, skipped: Iterable[Skipped]) -> None:
+    """Keeps these as what the collection left out."""
+    collection = collection_row(db, name)
+    db.execute("DELETE FROM skipped WHERE collection = ?", (collection,))
+    db.executemany(
+        "INSERT OR REPLACE INTO skipped VALUES (?, ?, ?)",
+        [(collection, rows.storable(s.path), rows.storable(s.reason)) for s in skipped],
+    )
+
+
+def set_embedder_identity(db: sqlite3.Connection, identity: EmbedderIdentity) -> None:
+    """Keeps the identity and drops the vectors of any other."""
+    db.execute("UPDATE chunks SET vector = NULL WHERE vector IS NOT NULL")
+    db.execute("DELETE FROM vectors")
+    value = json.dumps([identity.name, identity.version, identity.dimension])
+    db.execute("INSERT OR REPLACE INTO meta VALUES ('embedder', ?)", (value,))
+    db.execute("INSERT OR REPLACE INTO meta VALUES ('vectors_since', ?)", (str(sequence(db)),))
+
+
+def trim_log(db: sqlite3.Connection, seq: int) -> None:
+    """Forgets what every follower has applied: all before the commit seq, which itself stays known."""
+    db.execute("DELETE FROM changes WHERE seq <= ?", (seq,))
+    db.execute("DELETE FROM commits WHERE seq < ?", (seq,))
+
+
+# ruff: noqa: S608 - statements are put together from constants; values are bound
+
+
+Table = Literal["texts", "blobs", "vectors"]
+
+_COLUMNS: Mapping[Table, tuple[str, ...]] = {
+    "texts": ("hash", "text"),
+    "blobs": ("hash", "data"),
+    "vectors": ("key", "data", "pieces"),
+}
+_ASKED = 500  # of the values that a statement may bind
+_DROP_LOOSE_TEXTS = """
+DELETE FROM texts WHERE id IN (SELECT value FROM json_each(?))
+    AND NOT EXISTS (SELECT 1 FROM chunks WHERE chunks.text = texts.id)
+"""
+_DROP_LOOSE_BLOBS = """
+DELETE FROM blobs WHERE id IN (SELECT value FROM json_each(?))
+    AND NOT EXISTS (SELECT 1 FROM documents WHERE documents.raw = blobs.id)
+"""
+_DROP_LOOSE_VECTORS = "DELETE FROM vectors WHERE NOT EXISTS (SELECT 1 FROM chunks WHERE chunks.vector = vectors.id)"
+
+
+def put(db: sqlite3.Connection, table: Table, given: Mapping[bytes, Any]) -> dict[bytes, int]:
+    """Keeps the contents under their keys and returns their rows."""
+    return _put(db, table, given.keys(), lambda new: [(given[key],) for key in new])
+
+
+def put_vectors(db: sqlite3.Connection, batch: Batch) -> dict[bytes, int]:
+    """Keeps the batch's vectors and returns the rows of all that its writes name."""
+    named = {key: None for write in batch.writes for key in write.vector_keys if key}
+    if batch.vectors:
+        _refuse_other_dimensions(db, batch.vectors.values())
+        named |= dict.fromkeys(batch.vectors)
+
+    def values(new: Sequence[bytes]) -> Iterable[tuple[bytes, bytes]]:
+        return zip(_packed_vectors(new, batch.vectors), (batch.pieces.get(key, b"") for key in new), strict=True)
+
+    return _put(db, "vectors", named, values)
+
+
+def _put(
+    db: sqlite3.Connection,
+    table: Table,
+    keys: Iterable[bytes],
+    values: Callable[[Sequence[bytes]], Iterable[tuple[Any, ...]]],
+) -> dict[bytes, int]:
+    key_column, *columns = _COLUMNS[table]
+    wanted = list(keys)
+    found = _ids(db, table, wanted)
+    new = [key for key in wanted if key not in found]
+    if new:
+        first = int(db.execute(f"SELECT coalesce(max(id), 0) + 1 FROM {table}").fetchone()[0])
+        places = ", ".join("?" * (2 + len(columns)))
+        statement = f"INSERT INTO {table} (id, {', '.join((key_column, *columns))}) VALUES ({places})"
+        db.executemany(statement, ((row, key, *own) for row, key, own in zip(count(first), new, values(new))))
+        found.update(zip(new, count(first)))
+    return found
+
+
+def _ids(db: sqlite3.Connection, table: Table, keys: Sequence[bytes]) -> dict[bytes, int]:
+    """The rows of those of the keys that the table holds."""
+    column = _COLUMNS[table][0]
+    found: dict[bytes, int] = {}
+    for start in range(0, len(keys), _ASKED):  # together: each statement may have to wait for its turn to run
+        some = keys[start : start + _ASKED]
+        places = ",".join("?" * len(some))
+        found.update(db.execute(f"SELECT {column}, id FROM {table} WHERE {column} IN ({places})", some))
+    return found
+
+
+def _packed_vectors(keys: Sequence[bytes], vectors: Mapping[bytes, Vector]) -> list[bytes]:
+    """Each vector in half precision."""
+    import numpy as np
+
+    if any(key not in vectors for key in keys):
+        raise VectorsMissing(
+            "The batch names vectors that the library does not hold.", "Embed the texts again and retry."
+        )
+    packed = np.stack([vectors[key] for key in keys]).astype("<f2")
+    data, size = packed.tobytes(), packed.shape[1] * packed.itemsize
+    return [data[start : start + size] for start in range(0, len(data), size)]
+
+
+def _refuse_other_dimensions(db: sqlite3.Connection, vectors: Iterable[Vector]) -> None:
+    dimension = _dimension(db)
+    for vector in vectors:
+        dimension = dimension or len(vector)
+        if len(vector) != dimension:
+            raise InvalidInput(
+                f"A vector has {len(vector)} dimensions; the library holds {dimension}.",
+                "Set the embedder's identity before writing its vectors.",
+            )
+
+
+def _dimension(db: sqlite3.Connection) -> int:
+    identity = embedder_identity(db)
+    if identity:
+        return identity.dimension
+    found = db.execute("SELECT length(data) / 2 FROM vectors LIMIT 1").fetchone()
+    return int(found[0]) if found else 0
+
+
+def embedder_identity(db: sqlite3.Connection) -> EmbedderIdentity | None:
+    """Which model made the vectors that are kept."""
+    found = db.execute("SELECT value FROM meta WHERE key = 'embedder'").fetchone()
+    return EmbedderIdentity(*json.loads(found[0])) if found else None
+
+
+def missing_vectors(db: sqlite3.Connection, keys: Iterable[bytes]) -> set[bytes]:
+    """Those of the keys that no vector is kept under."""
+    wanted = {key for key in keys if key}
+    return wanted - _ids(db, "vectors", list(wanted)).keys()
+
+
+def drop_loose(db: sqlite3.Connection, texts: Iterable[int], blobs: Iterable[int]) -> None:
+    """Drops those of the texts and raw documents that nothing refers to any more."""
+    for statement, ids in ((_DROP_LOOSE_TEXTS, list(texts)), (_DROP_LOOSE_BLOBS, list(blobs))):
+        if ids:
+            db.execute(statement, (json.dumps(ids),))
+
+
+def drop_loose_vectors(db: sqlite3.Connection) -> int:
+    """Drops vectors that no chunk uses and returns how many."""
+    return db.execute(_DROP_LOOSE_VECTORS).rowcount

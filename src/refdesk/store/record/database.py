@@ -1,0 +1,335 @@
+"""How is the record opened, read and written?  One SQLite file in WAL mode."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import secrets
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from refdesk.errors import LibraryBusy, LibraryDamaged, StoreError
+from refdesk.settings import Durability
+from refdesk.store import folder as folders
+from refdesk.store.record import schema
+
+# How far has a follower come, and what is left for it?
+
+LEXICAL, VECTORS = 1, 2  # the parts of a change, one for each follower
+LONG = "long-"  # begins the tokens of commits in a long stretch
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The last commit of the record that a follower holds.
+
+    The token tells it from another commit of that number: after a loss of power the record may have gone back.
+    """
+
+    seq: int
+    token: str
+
+
+def last_commit(db: sqlite3.Connection) -> Applied:
+    """The record's last commit."""
+    found = db.execute("SELECT seq, token FROM commits ORDER BY seq DESC LIMIT 1").fetchone()
+    return Applied(*found) if found else Applied(0, "")
+
+
+def pending(db: sqlite3.Connection, applied: Applied | None, part: int) -> list[int] | None:
+    """The chunks that changed since; None when the log can't tell and all must be taken again."""
+    if applied is None or not _is_known(db, applied) or (part == VECTORS and applied.seq < _vectors_since(db)):
+        return None
+    found = db.execute(
+        "SELECT DISTINCT chunk FROM changes WHERE seq > ? AND parts & ? ORDER BY chunk", (applied.seq, part)
+    )
+    return [chunk for (chunk,) in found]
+
+
+def is_waited_for(db: sqlite3.Connection, applied: Applied, part: int) -> bool:
+    """Whether a chunk changed since, but for what a long stretch brings: that is seen as it comes."""
+    within = (
+        "SELECT 1 FROM commits WHERE seq > ? AND token NOT GLOB ?"
+        " AND EXISTS (SELECT 1 FROM changes WHERE changes.seq = commits.seq AND parts & ?) LIMIT 1"
+    )
+    return db.execute(within, (applied.seq, f"{LONG}*", part)).fetchone() is not None
+
+
+def _is_known(db: sqlite3.Connection, applied: Applied) -> bool:
+    if applied.seq == 0:
+        floor = db.execute("SELECT min(seq) FROM commits").fetchone()[0]
+        return floor in (None, 1)
+    known = "SELECT 1 FROM commits WHERE seq = ? AND token = ?"
+    return db.execute(known, (applied.seq, applied.token)).fetchone() is not None
+
+
+def _vectors_since(db: sqlite3.Connection) -> int:
+    found = db.execute("SELECT value FROM meta WHERE key = 'vectors_since'").fetchone()
+    return int(found[0]) if found else 0
+
+
+_PRAGMAS = (
+    "page_size = 8192",  # of a new record: half as many pages to write, and fewer of them again and again
+    "foreign_keys = ON",
+    "temp_store = MEMORY",
+    "wal_autocheckpoint = 4000",  # pages: while indexing, most commits need no sync of the file itself
+    "journal_size_limit = 67108864",
+)
+# Few rows here and there are read fastest from memory; a walk over all of them would make all of it resident.
+_MAPPED = ("mmap_size = 1073741824", "cache_size = -8192")
+_UNMAPPED = ("mmap_size = 0", "cache_size = -16384")  # what a batch changes of all indexes
+_SWITCH_S = 10.0
+_RESTORE = "Restore it with `refdesk restore BACKUP`, or move the folder away and index again."
+_PUT_ID = "INSERT OR IGNORE INTO meta VALUES ('library', ?)"
+
+Mapping = tuple[str, ...]
+
+
+class Record:
+    """The library's SQLite file."""
+
+    def __init__(self, folder: Path, timeout_s: float, durability: Durability = "normal") -> None:
+        self.file = folder / folders.RECORD_FILE
+        self.read_only = False
+        self._timeout_s = timeout_s
+        # With "normal" a loss of power may take the last commits, never the file; followers check tokens.
+        self._pragmas = (*_PRAGMAS, f"synchronous = {durability}")
+        self._idle: dict[Mapping, queue.LifoQueue[sqlite3.Connection]] = {
+            _MAPPED: queue.LifoQueue(),
+            _UNMAPPED: queue.LifoQueue(),
+        }
+        self._open: list[sqlite3.Connection] = []
+        self._mutex = threading.Lock()
+        self._closed = False
+        with explained(self.file):
+            self._prepare(folder)
+
+    def _prepare(self, folder: Path) -> None:
+        folders.prepare(folder)
+        if not self.file.exists():
+            folders.refuse_lost(folder, "is missing", lambda: not self.file.exists())
+            folders.make_private(self.file)
+        elif not self.file.is_file():
+            raise folders.lost(folder, "is not a file")
+        try:
+            self._migrate(folder)
+        except sqlite3.OperationalError as error:
+            if not self.file.exists() or not _is_refusal(error):
+                raise
+            self.read_only = True
+            with self.reading() as db:
+                found = self._version(db, folder)
+                if found < len(schema.MIGRATIONS):
+                    raise StoreError(
+                        f"The library {folder} is of an older version and can't be written to.",
+                        "Make the folder writable once, so that it can be brought up to date.",
+                    ) from error
+                self._check_id(db, folder)
+
+    def _migrate(self, folder: Path) -> None:
+        db = self._connect(_MAPPED)
+        try:
+            if self._version(db, folder) != len(schema.MIGRATIONS):
+                _switch_to_wal(db)
+                self._change_for_good(db, schema.migrate)
+            if not self._check_id(db, folder):
+                known = folders.marked(folder) or secrets.token_hex(16)
+                self._change_for_good(db, lambda db: db.execute(_PUT_ID, (known,)))
+                self._check_id(db, folder)
+        except BaseException:
+            self._discard(db)
+            raise
+        self._idle[_MAPPED].put(db)
+
+    def _version(self, db: sqlite3.Connection, folder: Path) -> int:
+        """The record's version; raises when it is no record of ours, or one that was lost and is empty now."""
+        if not schema.has_tables(db):
+            folders.refuse_lost(folder, "is empty", lambda: not schema.has_tables(db))
+        found = schema.version(db)
+        if (found > 0 or schema.has_tables(db)) and not schema.is_ours(db):
+            raise folders.lost(folder, "belongs to another program")
+        schema.refuse_newer(found)
+        return found
+
+    def _check_id(self, db: sqlite3.Connection, folder: Path) -> bool:
+        """Whether the record has an id; raises when it is not the one that the folder was marked with."""
+        # It also finds out now whether the write-ahead log can be used, which a bare open does not.
+        found = db.execute("SELECT value FROM meta WHERE key = 'library'").fetchone()
+        if found is None:
+            return False
+        known = folders.marked(folder)
+        if not known:
+            folders.mark(folder, found[0])
+        elif known != found[0]:
+            raise LibraryDamaged(
+                f"{self.file} is the record of another library than the one that this folder held.",
+                f"Put the right one back, or `refdesk restore BACKUP`; delete {folders.MARK_FILE} to keep this one.",
+            )
+        return True
+
+    def _change_for_good(self, db: sqlite3.Connection, change: Callable[[sqlite3.Connection], object]) -> None:
+        """Makes a change that no loss of power undoes, since what follows relies on it."""
+        db.execute("PRAGMA synchronous = FULL")
+        db.execute("BEGIN IMMEDIATE")
+        change(db)
+        db.execute("COMMIT")
+        for pragma in self._pragmas:
+            db.execute(f"PRAGMA {pragma}")
+
+    def _connect(self, mapping: Mapping) -> sqlite3.Connection:
+        uri = f"{self.file.absolute().as_uri()}"
+        if self.read_only:
+            # Without a log next to it the file is complete, and SQLite needs no shared memory to read it.
+            logged = self.file.with_name(folders.RECORD_FILE + "-wal").exists()
+            uri += "?mode=ro" if logged else "?immutable=1"
+        db = sqlite3.connect(
+            uri, uri=True, timeout=self._timeout_s, isolation_level=None, check_same_thread=False, cached_statements=256
+        )
+        for pragma in (*self._pragmas, *mapping):
+            db.execute(f"PRAGMA {pragma}")
+        with self._mutex:
+            self._open.append(db)
+        return db
+
+    def _discard(self, db: sqlite3.Connection) -> None:
+        with self._mutex:
+            if db in self._open:
+                self._open.remove(db)
+        db.close()
+
+    @contextmanager
+    def _borrowed(self, mapping: Mapping) -> Iterator[sqlite3.Connection]:
+        with explained(self.file):
+            if self._closed:
+                raise StoreError("The library was closed.", "Open it again.")
+            try:
+                db = self._idle[mapping].get_nowait()
+            except queue.Empty:
+                db = self._connect(mapping)
+            try:
+                yield db
+            finally:
+                self._give_back(db, mapping)
+
+    def _give_back(self, db: sqlite3.Connection, mapping: Mapping) -> None:
+        if db.in_transaction:
+            with contextlib.suppress(sqlite3.Error):
+                db.execute("ROLLBACK")
+        if self._closed:
+            self._discard(db)
+        else:
+            self._idle[mapping].put(db)
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """A connection for this thread's use, from the pool."""
+        with self._borrowed(_MAPPED) as db:
+            yield db
+
+    @contextmanager
+    def snapshot(self) -> Iterator[sqlite3.Connection]:
+        """A connection that sees one state of the record throughout, for reading much of it."""
+        with self._borrowed(_UNMAPPED) as db:
+            db.execute("BEGIN")
+            yield db
+
+    @contextmanager
+    def transaction(
+        self, *, logged: bool = True, mark: str = "", for_good: bool = False
+    ) -> Iterator[sqlite3.Connection]:
+        """A write transaction: one commit of the log, unless it changes nothing that readers see, or nothing.
+
+        The mark begins the commit's token.  What is written `for_good` outlasts a loss of power.
+        """
+        self.refuse_read_only()
+        with self._borrowed(_UNMAPPED) as db:
+            if for_good:
+                db.execute("PRAGMA synchronous = FULL")
+            db.execute("BEGIN IMMEDIATE")
+            if logged:
+                db.execute("INSERT INTO commits (token) VALUES (?)", (mark + secrets.token_hex(8),))
+            yield db
+            db.execute("COMMIT")
+            if for_good:
+                db.execute(f"PRAGMA {self._pragmas[-1]}")
+
+    def settle(self) -> None:
+        """Brings the log of writes into the file, as far as nobody is in the way, so that less is left at the end."""
+        with self._borrowed(_UNMAPPED) as db:
+            db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+
+    def refuse_read_only(self) -> None:
+        """Raises when nothing can be written here."""
+        if self.read_only:
+            raise StoreError(
+                f"The library {self.file.parent} is read-only.",
+                "Make the folder writable, or choose another library folder.",
+            )
+
+    def close(self) -> None:
+        """Closes every idle connection; one in use closes when it is given back."""
+        self._closed = True
+        for idle in self._idle.values():
+            with contextlib.suppress(queue.Empty):
+                while True:
+                    self._discard(idle.get_nowait())
+
+
+def sequence(db: sqlite3.Connection) -> int:
+    """The number of the last commit."""
+    return int(db.execute("SELECT coalesce(max(seq), 0) FROM commits").fetchone()[0])
+
+
+def _is_refusal(error: sqlite3.Error) -> bool:
+    return _code(error) in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM)
+
+
+def _code(error: sqlite3.Error) -> int:
+    return int(getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
+
+
+@contextmanager
+def explained(file: Path, if_damaged: str = _RESTORE) -> Iterator[None]:
+    """Turns what SQLite says into an error that tells what to do."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _explain(error, file, if_damaged) from error
+
+
+def _explain(error: sqlite3.Error, file: Path, if_damaged: str) -> StoreError:
+    code = _code(error)
+    # Tables or columns that are not there, and text that is none, have no code of their own.
+    odd = code == sqlite3.SQLITE_ERROR or "decode" in str(error) or type(error) is sqlite3.DatabaseError
+    if odd or code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return LibraryDamaged(f"The file {file} is damaged: {error}.", if_damaged)
+    if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+        return LibraryBusy(f"The file {file} is locked by another program.", "Try again when it has finished.")
+    if _is_refusal(error):
+        return StoreError(
+            f"The file {file} can't be opened for writing: {error}.",
+            "Check the permissions of the library folder, or choose another one.",
+        )
+    if code == sqlite3.SQLITE_FULL:
+        return StoreError(f"The disk that holds {file} is full.", "Free some space and run the command again.")
+    if code == sqlite3.SQLITE_IOERR:
+        return StoreError(f"The file {file} could not be read or written: {error}.", "Check the disk, then try again.")
+    return StoreError(f"The file {file} refused: {error}.", "Run `refdesk doctor` on the library.")
+
+
+def _switch_to_wal(db: sqlite3.Connection) -> None:
+    """Turns the write-ahead log on; SQLite does not wait by itself when several processes do so at once."""
+    deadline = time.monotonic() + _SWITCH_S
+    while True:
+        try:
+            db.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as error:
+            if "locked" not in str(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(0.02)

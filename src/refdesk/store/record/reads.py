@@ -1,0 +1,349 @@
+"""What does the record hold?  Functions over an open connection."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from threading import Lock
+from typing import Any
+
+from refdesk.errors import CollectionNotFound, DocumentNotFound
+from refdesk.model import (
+    Collection,
+    Document,
+    FileState,
+    Filterable,
+    Reference,
+    RelationKind,
+    Skipped,
+    Stats,
+    StoredChunk,
+    Symbol,
+    metadata_text,
+)
+from refdesk.store.record import rows
+from refdesk.store.record.schema import PLAYBOOKS
+
+# ruff: noqa: S608 - statements are put together from constants; values are bound
+
+
+_LARGEST = 2**63 - 1  # that the record can count to
+_FROM_DOCUMENTS = f" FROM documents d JOIN collections n ON n.id = d.collection AND n.kind != '{PLAYBOOKS}' "
+_OF_ANYONE = " FROM documents d JOIN collections n ON n.id = d.collection "  # playbooks too
+_SELECT_DOCUMENT = "SELECT " + rows.DOCUMENT + _FROM_DOCUMENTS
+_SELECT_CHUNK = (
+    "SELECT " + rows.CHUNK + " FROM chunks c JOIN texts t ON t.id = c.text LEFT JOIN vectors v ON v.id = c.vector "
+)
+_FEW = 64  # chunks whose ids are put into the statement, which is prepared once for each number of them
+_DOCUMENT_COLUMNS = rows.DOCUMENT.count(",") + 1
+_SYMBOL = "s.name, s.qualified, s.kind, s.start_line, s.end_line, s.signature"
+Owning = Callable[[sqlite3.Connection, set[int]], Mapping[int, Document]]  # the documents of some rows
+_REFERENCE = "r.kind, r.source, r.target, r.line, r.receiver, r.alias"
+
+
+# --- collections --------------------------------------------------------------------------------
+
+
+def collections(db: sqlite3.Connection) -> list[Collection]:
+    """All collections by name."""
+    found = db.execute("SELECT " + rows.COLLECTION + " FROM collections WHERE kind != ? ORDER BY name", (PLAYBOOKS,))
+    return [rows.collection_from(row) for row in found]
+
+
+def collection(db: sqlite3.Connection, name: str) -> Collection | None:
+    """The collection of that name."""
+    named = "SELECT " + rows.COLLECTION + " FROM collections WHERE name = ? AND kind != ?"
+    row = db.execute(named, (name, PLAYBOOKS)).fetchone()
+    return rows.collection_from(row) if row else None
+
+
+def skipped(db: sqlite3.Connection, name: str) -> list[Skipped]:
+    """What the collection left out, by path."""
+    found = db.execute(
+        "SELECT s.path, s.reason FROM skipped s JOIN collections n ON n.id = s.collection"
+        " WHERE n.name = ? ORDER BY s.path",
+        (name,),
+    )
+    return [Skipped(path=path, reason=reason) for path, reason in found]
+
+
+# --- documents ----------------------------------------------------------------------------------
+
+
+def file_states(db: sqlite3.Connection, name: str) -> dict[str, FileState]:
+    """What is known of each of the collection's files, by path."""
+    found = db.execute(
+        "SELECT path, ulid, size, modified_ns, content_hash, stamp FROM documents"
+        " WHERE collection = (SELECT id FROM collections WHERE name = ?)",
+        (name,),
+    )
+    return {row[0]: FileState(*row[1:]) for row in found}
+
+
+def documents(db: sqlite3.Connection, name: str, limit: int, offset: int) -> list[Document]:
+    """A page of the collection's documents by path, or of all when no name is given."""
+    within = "WHERE d.collection = (SELECT id FROM collections WHERE name = ?) ORDER BY d.path, d.id "
+    order = within if name else "ORDER BY n.name, d.path, d.id "
+    offset = min(offset, _LARGEST)
+    bound = (name, limit, offset) if name else (limit, offset)
+    return [rows.document_from(row) for row in db.execute(_SELECT_DOCUMENT + order + "LIMIT ? OFFSET ?", bound)]
+
+
+def count_documents(db: sqlite3.Connection, name: str) -> int:
+    """How many documents the collection has, or all when no name is given."""
+    found = db.execute("SELECT count(*)" + _FROM_DOCUMENTS + "WHERE ? IN ('', n.name)", (name,))
+    return int(found.fetchone()[0])
+
+
+def document_ids(db: sqlite3.Connection, prefix: str) -> list[str]:
+    """The ids of all documents that begin so, oldest first."""
+    start = rows.storable(prefix)
+    within = "SELECT d.ulid" + _FROM_DOCUMENTS + "WHERE d.ulid >= ? AND d.ulid < ? || '~' ORDER BY d.ulid"
+    return [ulid for (ulid,) in db.execute(within, (start, start))]
+
+
+def document(db: sqlite3.Connection, document_id: str) -> Document | None:
+    """The document with that id."""
+    row = db.execute(_SELECT_DOCUMENT + "WHERE d.ulid = ?", (document_id,)).fetchone()
+    return rows.document_from(row) if row else None
+
+
+def document_by_uri(db: sqlite3.Connection, uri: str, name: str) -> Document | None:
+    """The first document with that address, in the collection when one is named."""
+    where = "WHERE d.uri = ? AND ? IN ('', n.name) ORDER BY d.id LIMIT 1"
+    row = db.execute(_SELECT_DOCUMENT + where, (rows.storable(uri), name)).fetchone()
+    return rows.document_from(row) if row else None
+
+
+def document_by_path(db: sqlite3.Connection, name: str, path: str) -> Document | None:
+    """The first document of the collection at that path."""
+    where = "WHERE n.name = ? AND d.path = ? ORDER BY d.id LIMIT 1"
+    row = db.execute(_SELECT_DOCUMENT + where, (name, rows.storable(path))).fetchone()
+    return rows.document_from(row) if row else None
+
+
+def raw(db: sqlite3.Connection, document_id: str) -> str:
+    """The document's content as it was written."""
+    row = db.execute(
+        "SELECT b.data FROM documents d JOIN blobs b ON b.id = d.raw WHERE d.ulid = ?", (document_id,)
+    ).fetchone()
+    if row is None:
+        raise DocumentNotFound(f"There is no document {document_id}.", "List them with `refdesk documents`.")
+    return rows.unpack(row[0])
+
+
+# --- chunks -------------------------------------------------------------------------------------
+
+
+def chunks_of(db: sqlite3.Connection, document_id: str) -> list[StoredChunk]:
+    """The document's chunks in order."""
+    owner = document(db, document_id)
+    if owner is None:
+        return []
+    where = "WHERE c.document = (SELECT id FROM documents WHERE ulid = ?) ORDER BY c.position"
+    return [rows.chunk_from(row, owner) for row in db.execute(_SELECT_CHUNK + where, (document_id,))]
+
+
+def chunks(db: sqlite3.Connection, chunk_ids: Sequence[int], owning: Owning) -> dict[int, StoredChunk]:
+    """Those of the chunks that exist, by id."""
+    if len(chunk_ids) <= _FEW:
+        marks = ", ".join("?" * len(chunk_ids))
+        found = db.execute(f"{_SELECT_CHUNK}WHERE c.id IN ({marks})", chunk_ids).fetchall()
+    else:
+        wanted = json.dumps(list(chunk_ids))
+        found = db.execute(_SELECT_CHUNK + "WHERE c.id IN (SELECT value FROM json_each(?))", (wanted,)).fetchall()
+    owners = owning(db, {row[2] for row in found})
+    return {row[0]: rows.chunk_from(row, owners[row[2]]) for row in found if row[2] in owners}
+
+
+def same_text(db: sqlite3.Connection, chunk_ids: Sequence[int]) -> dict[int, int]:
+    """The texts of those of the chunks that exist, by chunk."""
+    wanted = json.dumps([int(chunk_id) for chunk_id in chunk_ids])
+    return dict(db.execute("SELECT id, text FROM chunks WHERE id IN (SELECT value FROM json_each(?))", (wanted,)))
+
+
+def unembedded(db: sqlite3.Connection, collection_name: str, limit: int) -> list[str]:
+    """Ids of documents with chunks that have no vector."""
+    found = db.execute(
+        "SELECT DISTINCT d.ulid FROM chunks c JOIN documents d ON d.id = c.document"
+        " JOIN collections n ON n.id = d.collection"
+        " WHERE c.vector IS NULL AND n.kind != ? AND (? = '' OR n.name = ?) LIMIT ?",
+        (PLAYBOOKS, collection_name, collection_name, limit),
+    )
+    return [row[0] for row in found]
+
+
+def values(db: sqlite3.Connection, of: Filterable) -> dict[str, int]:
+    """How many chunks have each value."""
+    column = {"kind": "c.kind", "language": "c.language", "extension": "d.extension"}[of]
+    counted = f"SELECT {column}, count(*){_FROM_DOCUMENTS}JOIN chunks c ON c.document = d.id GROUP BY 1 ORDER BY 1"
+    return dict(db.execute(counted).fetchall())
+
+
+def facets(db: sqlite3.Connection, collection_name: str) -> dict[str, dict[str, int]]:
+    """How many chunks of the collection carry each value of each metadata key of their own."""
+    found: dict[str, dict[str, int]] = {}
+    for metadata, count in db.execute(
+        "SELECT c.metadata, count(*) FROM chunks c JOIN documents d ON d.id = c.document"
+        " JOIN collections n ON n.id = d.collection WHERE n.name = ? GROUP BY c.metadata",
+        (collection_name,),
+    ):
+        for key, value in rows.load_map(metadata).items():
+            values = found.setdefault(key, {})
+            values[metadata_text(value)] = values.get(metadata_text(value), 0) + count
+    return found
+
+
+def documents_by_row(db: sqlite3.Connection, wanted: Iterable[int]) -> dict[int, Document]:
+    """Those of the documents that exist, by row."""
+    found = db.execute(
+        "SELECT d.id, " + rows.DOCUMENT + _OF_ANYONE + "WHERE d.id IN (SELECT value FROM json_each(?))",
+        (json.dumps(list(wanted)),),
+    )
+    return {row[0]: rows.document_from(row[1:]) for row in found}
+
+
+# --- graph --------------------------------------------------------------------------------------
+
+
+def symbols_named(db: sqlite3.Connection, name: str, collection_name: str) -> list[tuple[Document, Symbol]]:
+    """Definitions of that name; a dotted name means the end of a qualified one."""
+    found = _symbols_where(db, name, collection_name)
+    if not found and "." in name:
+        found = [
+            (owner, symbol)
+            for owner, symbol in _symbols_where(db, name.rpartition(".")[2], collection_name)
+            if f".{symbol.qualified}".endswith(f".{name}")
+        ]
+    return found
+
+
+def _symbols_where(db: sqlite3.Connection, name: str, collection_name: str) -> list[tuple[Document, Symbol]]:
+    found = db.execute(
+        "SELECT " + rows.DOCUMENT + ", " + _SYMBOL + " FROM symbols s JOIN documents d ON d.id = s.document"
+        " JOIN collections n ON n.id = d.collection WHERE s.name = ? AND ? IN ('', n.name)"
+        " ORDER BY n.name, d.path, d.id, s.position",
+        (rows.storable(name), collection_name),
+    )
+    return [(owner, _symbol(row)) for owner, row in _with_owners(found)]
+
+
+def symbols_of(db: sqlite3.Connection, document_id: str) -> list[Symbol]:
+    """The document's definitions in order."""
+    found = db.execute(
+        "SELECT " + _SYMBOL + " FROM symbols s WHERE document = (SELECT id FROM documents WHERE ulid = ?)"
+        " ORDER BY position",
+        (document_id,),
+    )
+    return [_symbol(row) for row in found]
+
+
+def references_to(
+    db: sqlite3.Connection, name: str, collection_name: str, kinds: Sequence[RelationKind] = ()
+) -> list[tuple[Document, Reference]]:
+    """Uses of that name, of those kinds where some are given."""
+    found = db.execute(
+        "SELECT " + rows.DOCUMENT + ", " + _REFERENCE + " FROM refs r JOIN documents d ON d.id = r.document"
+        " JOIN collections n ON n.id = d.collection WHERE r.target = ? AND ? IN ('', n.name)"
+        + _of_kinds(kinds)
+        + " ORDER BY n.name, d.path, d.id, r.position",
+        (rows.storable(name), collection_name, *kinds),
+    )
+    return [(owner, _reference(row)) for owner, row in _with_owners(found)]
+
+
+def references_of(db: sqlite3.Connection, document_id: str, kinds: Sequence[RelationKind] = ()) -> list[Reference]:
+    """The names that the document uses, in order, of those kinds where some are given."""
+    found = db.execute(
+        "SELECT "
+        + _REFERENCE
+        + " FROM refs r WHERE document = (SELECT id FROM documents WHERE ulid = ?)"
+        + _of_kinds(kinds)
+        + " ORDER BY position",
+        (document_id, *kinds),
+    )
+    return [_reference(row) for row in found]
+
+
+def _of_kinds(kinds: Sequence[RelationKind]) -> str:
+    return f" AND r.kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
+
+
+def _with_owners(found: Iterable[Sequence[Any]]) -> Iterator[tuple[Document, Sequence[Any]]]:
+    """Each row's document, made once however many rows it has, and the rest of the row."""
+    owners: dict[str, Document] = {}
+    for row in found:
+        owner = owners.get(row[0])
+        if owner is None:
+            owner = owners[row[0]] = rows.document_from(row[:_DOCUMENT_COLUMNS])
+        yield owner, row[_DOCUMENT_COLUMNS:]
+
+
+def _symbol(row: Sequence[Any]) -> Symbol:
+    return Symbol(name=row[0], qualified=row[1], kind=row[2], start_line=row[3], end_line=row[4], signature=row[5])
+
+
+def _reference(row: Sequence[Any]) -> Reference:
+    return Reference(kind=row[0], source=row[1], target=row[2], line=row[3], receiver=row[4], alias=row[5])
+
+
+# --- how much -----------------------------------------------------------------------------------
+
+
+def stats(db: sqlite3.Connection, name: str, folder_bytes: int) -> Stats:
+    """The counts of the collection, or of the library when no name is given."""
+    if name and collection(db, name) is None:
+        raise CollectionNotFound(f"There is no collection {name}.", "List them with `refdesk collections`.")
+    within = "WHERE document IN (SELECT d.id" + _FROM_DOCUMENTS + "WHERE ? IN ('', n.name))"
+    bound = (name,)
+    chunk_count, embedded = db.execute("SELECT count(*), count(vector) FROM chunks " + within, bound).fetchone()
+    symbols = db.execute("SELECT count(*) FROM symbols " + within, bound).fetchone()[0]
+    return Stats(
+        collections=1 if name else len(collections(db)),
+        documents=count_documents(db, name),
+        chunks=chunk_count,
+        embeddings=embedded,
+        symbols=symbols,
+        references=db.execute("SELECT count(*) FROM refs " + within, bound).fetchone()[0],
+        storage_bytes=_content_bytes(db, name) if name else folder_bytes,
+    )
+
+
+def _content_bytes(db: sqlite3.Connection, name: str) -> int:
+    """The bytes of what the collection's documents refer to, shared or not."""
+    row = db.execute(
+        "SELECT (SELECT coalesce(sum(length(b.data)), 0) FROM blobs b WHERE b.id IN"
+        "        (SELECT raw FROM documents WHERE collection = n.id)),"
+        " (SELECT coalesce(sum(length(CAST(t.text AS BLOB))), 0) FROM texts t WHERE t.id IN"
+        "        (SELECT c.text FROM chunks c JOIN documents d ON d.id = c.document WHERE d.collection = n.id)),"
+        " (SELECT coalesce(sum(length(v.data)), 0) FROM vectors v WHERE v.id IN"
+        "        (SELECT c.vector FROM chunks c JOIN documents d ON d.id = c.document WHERE d.collection = n.id))"
+        " FROM collections n WHERE n.name = ?",
+        (name,),
+    ).fetchone()
+    return int(sum(row))
+
+
+# Which documents do chunks belong to?  Remembered while nothing changes, since hits come from the same ones again.
+
+_MOST = 4000  # documents
+
+
+class Owners:
+    """Documents of the current state of the record, by row."""
+
+    def __init__(self) -> None:
+        self._mutex = Lock()
+        self._seq = -1
+        self._known: dict[int, Document] = {}
+
+    def find(self, db: sqlite3.Connection, seq: int, rows: Iterable[int]) -> Mapping[int, Document]:
+        """Those of the documents that exist, and maybe others; seq was read before, so none is older than it."""
+        with self._mutex:
+            if seq != self._seq or len(self._known) > _MOST:
+                self._seq, self._known = seq, {}
+            known = self._known
+        if missing := [row for row in rows if row not in known]:
+            known.update(documents_by_row(db, missing))
+        return known

@@ -1,0 +1,149 @@
+"""How does the vector index keep up with the record?"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from refdesk.store.folder import VECTORS_FILE
+from refdesk.store.gate import Gate
+from refdesk.store.record import contents as catalogue
+from refdesk.store.record.database import VECTORS, Applied, Record, last_commit, pending
+from refdesk.system.memory import drop_when_short
+
+if TYPE_CHECKING:
+    from refdesk.store.vectors.index import VectorIndex
+
+FEW = 2000  # changes that a snapshot may be behind
+_SHARE = 0.05  # or this share of it, if that is more
+
+
+class VectorFollower:
+    """The vector index of one library, brought up to the record when it is asked for, and its snapshot on disk."""
+
+    def __init__(self, folder: Path, record: Record, gate: Gate, other_applied: Callable[[], Applied | None]) -> None:
+        self._folder = folder
+        self._record = record
+        self._gate = gate
+        self._other_applied = other_applied  # how far the other follower has come, which needs the log too
+        self._mutex = threading.Lock()
+        self._loaded: VectorIndex | None = None
+        self._is_searched = False
+        drop_when_short(self.close)
+
+    def at(self, seq: int) -> VectorIndex:
+        """The vector index with every commit up to seq."""
+        self._is_searched = True
+        index = self._index()
+        if index.applied is None or index.applied.seq < seq:
+            with index.lock.changing():
+                behind = self._refresh(index)
+            if behind > max(FEW, int(_SHARE * len(index))) and not self._record.read_only:
+                with self._gate.held_if_free() as free:
+                    if free:
+                        self.save()
+        if index.is_scattered:
+            with index.lock.changing(), self._record.snapshot() as db:
+                index.settle(db)
+        return index
+
+    def texts(self, chunk_ids: Sequence[int]) -> dict[int, int]:
+        """The texts of those of the chunks that the vector index holds, if it is in use."""
+        index = self._loaded
+        if index is None:
+            return {}
+        with index.lock.reading():
+            return index.texts(chunk_ids)
+
+    def _index(self) -> VectorIndex:
+        with self._mutex:
+            if self._loaded is None:
+                from refdesk.store.vectors.index import VectorIndex
+
+                self._loaded = VectorIndex(self._folder / VECTORS_FILE)
+            return self._loaded
+
+    def _refresh(self, index: VectorIndex) -> int:
+        """Brings the index up to the record and returns how many changes that were."""
+        fresh = index.applied is None
+        if fresh:
+            index.load()
+        with self._record.snapshot() as db:
+            todo = pending(db, index.applied, VECTORS)
+            if todo is not None or fresh:
+                return _bring_up(index, db, todo)
+        # The log has been trimmed behind a snapshot since: take that, and only then look at the record again.
+        index.load()
+        with self._record.snapshot() as db:
+            return _bring_up(index, db, pending(db, index.applied, VECTORS))
+
+    def save(self) -> None:
+        """Writes a snapshot of the vectors and trims the log behind it; the gate is held."""
+        index = self._index()
+        with index.lock.changing():
+            self._refresh(index)
+            with self._record.snapshot() as db:
+                index.settle(db)
+            index.save()
+            applied = index.applied
+        assert applied is not None
+        other = self._other_applied()
+        with self._record.transaction(logged=False) as db:
+            db.execute("INSERT OR REPLACE INTO meta VALUES ('snapshot', ?)", (f"{applied.seq} {len(index)}",))
+            catalogue.trim_log(db, min(applied.seq, other.seq if other else 0))
+        if not self._is_searched:  # who only writes need not hold all of it
+            self.close()
+
+    def rebuild(self) -> None:
+        """Builds the vector index from nothing and keeps it; the gate is held."""
+        index = self._index()
+        with index.lock.changing(), self._record.snapshot() as db:
+            index.build(db)
+            index.advance(last_commit(db))
+        self.save()
+
+    def problem(self) -> str | None:
+        """What is wrong with the snapshot as it is on disk."""
+        index = self._index()
+        if not index.file.exists() or type(index)(index.file).load():
+            return None
+        return "can't be read"
+
+    def is_late(self) -> bool:
+        """Whether the snapshot is so far behind that whoever can write should renew it."""
+        return not self._record.read_only and self._lags()
+
+    def _lags(self) -> bool:
+        with self._record.reading() as db:
+            found = db.execute("SELECT value FROM meta WHERE key = 'snapshot'").fetchone()
+            seq, count = (int(part) for part in found[0].split()) if found else (0, 0)
+            behind = db.execute("SELECT count(*) FROM changes WHERE seq > ? AND parts & ?", (seq, VECTORS)).fetchone()[
+                0
+            ]
+            return bool(behind > max(FEW, int(_SHARE * count)))
+
+    def bring_up(self) -> None:
+        """Brings the index up for a snapshot that is about to be written."""
+        index = self._index()
+        with (
+            contextlib.suppress(Exception),
+            index.lock.changing(),
+        ):  # whoever saves it says what is wrong
+            self._refresh(index)
+
+    def close(self) -> None:
+        with self._mutex:
+            self._loaded = None
+
+
+def _bring_up(index: VectorIndex, db: sqlite3.Connection, todo: list[int] | None) -> int:
+    if todo is None:
+        index.build(db)
+    elif todo:
+        index.replace(db, todo)
+    index.advance(last_commit(db))
+    return len(index) if todo is None else len(todo)

@@ -1,0 +1,260 @@
+"""Which passages mean nearly this?  The vector follower: in memory, with a snapshot on disk."""
+
+# ruff: noqa: S608 - statements are put together from constants; values are bound
+
+from __future__ import annotations
+
+import json
+import logging
+import random
+import sqlite3
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from refdesk.model import Ranking
+from refdesk.store.record.database import Applied
+from refdesk.store.record.filters import Scope
+from refdesk.store.vectors import snapshot
+from refdesk.store.vectors.engines import SAMPLE, Codes, Engine, Matrix, Rows, turbovec_takes
+from refdesk.store.vectors.snapshot import Shared
+from refdesk.store.vectors.table import Attributes, Table
+
+_log = logging.getLogger(__name__)
+
+VERSION = 4
+EXACT_UP_TO = 8_000  # vectors; a search of 17,000 took 1.7 ms of processor time by rows, .8 by codes
+_RECALIBRATE_AT = 4  # times the size that the codes were calibrated at
+_ASIDE, _ASIDE_SHARE = 1000, 0.05  # changes, or share of the whole until codes are laid out, that are kept beside it
+_SLICE = 2000
+_SELECT = """
+SELECT c.id, c.document, c.text, d.collection, c.kind, c.type, c.language, d.extension, d.metadata, c.metadata, v.data
+FROM chunks c JOIN documents d ON d.id = c.document JOIN vectors v ON v.id = c.vector
+"""
+
+
+class VectorIndex:
+    """Every chunk that has a vector; its users hold the lock.
+
+    After a change turbovec lays out all its codes anew at the next search, so a few changes are kept beside them:
+    chunks that are gone, and fresh ones in a table of their own.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+        self.lock = Shared()
+        self.applied: Applied | None = None
+        self._base: Table | None = None
+        self._gone: set[int] = set()  # in the base, but no longer true
+        self._fresh: Table | None = None
+        self._dimension = 0
+        self._calibrated_at = 0
+
+    def __len__(self) -> int:
+        return sum(len(table) for table in self._tables()) - len(self._gone)
+
+    def _tables(self) -> list[Table]:
+        return [table for table in (self._base, self._fresh) if table is not None]
+
+    def ids(self) -> list[int]:
+        """The chunks that are here."""
+        settled: list[int] = self._base.ids.tolist() if self._base else []
+        fresh: list[int] = self._fresh.ids.tolist() if self._fresh else []
+        return [chunk_id for chunk_id in settled if chunk_id not in self._gone] + fresh
+
+    def nearest(self, vector: Matrix, scope: Scope, k: int) -> Ranking:
+        """The k nearest chunks within the scope and their cosines, best first, equal ones by id."""
+        if self._base is None or k <= 0 or len(vector) != self._dimension:
+            return Ranking()
+        vector = np.asarray(vector, np.float32)
+        # The fresh ones first: many short steps, best taken while the other thread of a query is busy with words.
+        fresh = self._fresh.search(vector, scope, k) if self._fresh else None
+        ids, scores = self._base.search(vector, scope, k, self._gone)
+        if fresh is not None:
+            ids, scores = np.concatenate([ids, fresh[0]]), np.concatenate([scores, fresh[1]])
+        best = np.lexsort((ids, -scores))[:k]
+        return Ranking(ids[best].tolist(), scores[best].tolist())
+
+    def cosines(self, vector: Matrix, chunk_ids: Sequence[int]) -> dict[int, float]:
+        """The cosines of those of the chunks that are here."""
+        if self._base is None or len(vector) != self._dimension:
+            return {}
+        vector = np.asarray(vector, np.float32)
+        settled = [chunk_id for chunk_id in chunk_ids if chunk_id not in self._gone] if self._gone else chunk_ids
+        found = self._base.cosines(vector, settled)
+        if self._fresh and (rest := [chunk_id for chunk_id in chunk_ids if chunk_id not in found]):
+            found |= self._fresh.cosines(vector, rest)
+        return found
+
+    def texts(self, chunk_ids: Sequence[int]) -> dict[int, int]:
+        """The texts of those of the chunks that are here; a chunk keeps its text."""
+        found: dict[int, int] = {}
+        for table in self._tables():
+            if rest := [chunk_id for chunk_id in chunk_ids if chunk_id not in found]:
+                found |= table.attributes.texts(rest)
+        return found
+
+    # following the record
+
+    def build(self, db: sqlite3.Connection) -> None:
+        """Takes every vector of the record."""
+        self._reset()
+        count = db.execute("SELECT count(vector) FROM chunks").fetchone()[0]
+        if not count:
+            return
+        sample = _sample(db)
+        self._dimension = sample.shape[1]
+        engine = Engine(Rows.empty(self._dimension, count))
+        if count > EXACT_UP_TO and len(sample) > 1 and turbovec_takes(self._dimension):
+            self._calibrated_at = count
+
+        def add(found: Sequence[tuple[Any, ...]]) -> None:
+            if self._calibrated_at and engine.codes is None:
+                engine.codes = Codes.calibrated(sample)
+            engine.add(_vectors(found))
+
+        self._base = Table(engine)
+        cursor = db.execute(_SELECT + "ORDER BY c.id")
+        self._base.fill(iter(lambda: cursor.fetchmany(_SLICE), []), add)
+
+    def replace(self, db: sqlite3.Connection, chunk_ids: Sequence[int]) -> None:
+        """Takes these chunks from the record as they are now."""
+        if self._base is None:
+            self.build(db)
+            return
+        if self._base.engine.codes is None:
+            self._base.remove(chunk_ids)
+            _add_from(db, chunk_ids, self._base)
+        else:
+            self._set_aside(db, chunk_ids, self._base)
+        if self._outgrown():
+            self.build(db)
+
+    def _set_aside(self, db: sqlite3.Connection, chunk_ids: Sequence[int], base: Table) -> None:
+        self._fresh = self._fresh or Table(Engine(Rows.empty(self._dimension)))
+        self._fresh.remove(chunk_ids)
+        self._gone.update(base.ids[np.isin(base.ids, np.array(chunk_ids, np.int64))].tolist())
+        _add_from(db, chunk_ids, self._fresh)
+        if len(self._fresh) + len(self._gone) > max(_ASIDE, int(_ASIDE_SHARE * len(base))):
+            self.settle(db)
+
+    @property
+    def is_scattered(self) -> bool:
+        """Whether so much was set aside that it slows every search down, and the codes could take it at once."""
+        codes = self._base.engine.codes if self._base else None
+        return codes is not None and codes.laid_out and len(self._fresh or ()) + len(self._gone) > _ASIDE
+
+    def settle(self, db: sqlite3.Connection) -> None:
+        """Moves what was set aside into the base."""
+        if self._base is not None and (self._gone or self._fresh):
+            self._base.remove(self._gone)
+            if self._fresh:
+                _add_from(db, self._fresh.ids.tolist(), self._base)
+            self._gone, self._fresh = set(), None
+            self._base.forget_masks()
+
+    def advance(self, applied: Applied) -> None:
+        """Notes how far the index has come; names in filters may mean something else from here on."""
+        self.applied = applied
+        for table in self._tables():
+            table.forget_masks()
+
+    def _outgrown(self) -> bool:
+        if self._base is not None and self._base.engine.codes is None:
+            return len(self) > 1.25 * EXACT_UP_TO and turbovec_takes(self._dimension)
+        return len(self) > _RECALIBRATE_AT * self._calibrated_at
+
+    def _reset(self) -> None:
+        self.applied = None
+        self._base = self._fresh = None
+        self._gone = set()
+        self._dimension = self._calibrated_at = 0
+
+    # keeping
+
+    def save(self) -> None:
+        """Writes the snapshot in one step; what was set aside has been settled."""
+        assert self.applied is not None and not self._gone and not self._fresh
+        head = {
+            "version": VERSION, "seq": self.applied.seq, "token": self.applied.token, "dimension": self._dimension,
+            "calibrated_at": self._calibrated_at,
+        }  # fmt: skip
+        arrays = self._base.attributes.dump() | self._base.engine.dump() if self._base else {}
+        snapshot.write(self.file, head, arrays)
+
+    def load(self) -> bool:
+        """Takes the snapshot's state; False, and empty, when there is none that can be used."""
+        self._reset()
+        try:
+            self._take(*snapshot.read(self.file, VERSION))
+        except FileNotFoundError:
+            return False
+        except Exception as error:  # damage shows as any of many types
+            _log.warning("the vector snapshot can't be read: %s", error)
+            self._reset()
+            return False
+        return self.applied is not None
+
+    def _take(self, head: Mapping[str, Any], arrays: snapshot.Arrays) -> None:
+        if head["version"] != VERSION:
+            return
+        if arrays:
+            base = Table(Engine.load(arrays), Attributes.load(arrays))
+            if len(base.engine) != len(base):
+                raise ValueError("it holds more attributes than vectors, or fewer")
+            self._base = base
+        self._dimension, self._calibrated_at = head["dimension"], head["calibrated_at"]
+        self.applied = Applied(head["seq"], head["token"])
+
+
+def cosines(db: sqlite3.Connection, vector: Matrix, chunk_ids: Sequence[int]) -> dict[int, float]:
+    """The cosine of each of the chunks that has a vector, as the record has it."""
+    found = db.execute(
+        "SELECT c.id, v.data FROM chunks c JOIN vectors v ON v.id = c.vector"
+        " WHERE c.id IN (SELECT value FROM json_each(?))",
+        (json.dumps([int(chunk_id) for chunk_id in chunk_ids]),),
+    ).fetchall()
+    if not found or len(found[0][1]) != 2 * len(vector):
+        return {}
+    scores = (unpack([data for _, data in found]) @ vector).tolist()
+    return {chunk_id: score for (chunk_id, _), score in zip(found, scores, strict=True)}
+
+
+def vector_of(db: sqlite3.Connection, chunk_id: int) -> Matrix:
+    """The chunk's vector."""
+    found = db.execute("SELECT v.data FROM chunks c JOIN vectors v ON v.id = c.vector WHERE c.id = ?", (chunk_id,))
+    row: Matrix = unpack([found.fetchone()[0]])[0]
+    return row
+
+
+def unpack(packed: Sequence[bytes]) -> Matrix:
+    """The vectors as rows of length 1: halving their precision changed the length more than the direction."""
+    if not packed:
+        return np.empty((0, 0), np.float32)
+    found = np.frombuffer(b"".join(packed), "<f2").reshape(len(packed), -1).astype(np.float32)
+    found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.float32(1e-6))
+    return found
+
+
+def _sample(db: sqlite3.Connection) -> Matrix:
+    """Vectors drawn evenly from all, the same ones for the same record."""
+    last = db.execute("SELECT max(id) FROM vectors").fetchone()[0]
+    drawn = random.Random(last).sample(range(1, last + 1), min(SAMPLE, last))
+    found = db.execute("SELECT data FROM vectors WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(drawn),))
+    packed = [data for (data,) in found]
+    return unpack(packed or [db.execute("SELECT data FROM vectors LIMIT 1").fetchone()[0]])
+
+
+def _add_from(db: sqlite3.Connection, chunk_ids: Sequence[int], table: Table) -> None:
+    """Adds those of the chunks that have a vector in the record."""
+    for start in range(0, len(chunk_ids), _SLICE):
+        wanted = json.dumps(list(chunk_ids[start : start + _SLICE]))
+        cursor = db.execute(_SELECT + "WHERE c.id IN (SELECT value FROM json_each(?)) ORDER BY c.id", (wanted,))
+        found = cursor.fetchall()
+        table.add(found, _vectors(found))
+
+
+def _vectors(found: Sequence[tuple[Any, ...]]) -> Matrix:
+    return unpack([row[-1] for row in found])

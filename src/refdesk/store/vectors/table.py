@@ -1,0 +1,258 @@
+"""Which vectors, within a filter, are nearest?  An engine's slots with the attributes of each."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from refdesk.model import Filters
+from refdesk.store.record import rows
+from refdesk.store.record.filters import Scope, satisfies
+from refdesk.store.vectors.engines import Engine, Matrix
+
+# What do filters ask about each vector?  Columns of codes, one entry per slot.
+
+_CODED = ("kind", "type", "language", "extension", "metadata")
+_WIDE = ("id", "document", "text")
+_COLUMNS = (*_WIDE, "collection", *_CODED)
+Mask = NDArray[np.bool_]
+
+
+class Attributes:
+    """Columns that grow at the end; removing a slot moves the last one into it, as the engines do."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._columns: dict[str, NDArray[Any]] = {
+            name: np.empty(64, np.int64 if name in _WIDE else np.int32) for name in _COLUMNS
+        }
+        self._values: dict[str, list[str]] = {name: [] for name in _CODED}
+        self._codes: dict[str, dict[str, int]] | None = None  # of the values, once some are added
+        self._by_id: NDArray[np.int64] | None = None  # slots in the order of their ids
+        self._in_order = False
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """The chunk in each slot."""
+        ids: NDArray[np.int64] = self._columns["id"][: self._count]
+        return ids
+
+    def slots(self, chunk_ids: Sequence[int]) -> NDArray[np.int64]:
+        """Where those of the chunks are that are here."""
+        if not self._count:
+            return np.empty(0, np.int64)
+        wanted = np.array(chunk_ids, np.int64)
+        # Where nothing was removed, ids follow upon each other: no need to search for them.
+        counted: NDArray[np.int64] = np.clip(wanted - self.ids[0], 0, self._count - 1)
+        if (self.ids[counted] == wanted).all():
+            return counted
+        if self._by_id is None:
+            self._by_id = np.argsort(self.ids, kind="stable")
+            self._in_order = bool((self._by_id[1:] > self._by_id[:-1]).all())
+        if self._in_order:
+            found = np.minimum(np.searchsorted(self.ids, wanted), self._count - 1)
+        else:
+            places = np.searchsorted(self.ids, wanted, sorter=self._by_id)
+            found = self._by_id[np.minimum(places, self._count - 1)]
+        here: NDArray[np.int64] = found[self.ids[found] == wanted]
+        return here
+
+    def texts(self, chunk_ids: Sequence[int]) -> dict[int, int]:
+        """The texts of those of the chunks that are here."""
+        slots = self.slots(chunk_ids)
+        return dict(zip(self.ids[slots].tolist(), self._columns["text"][slots].tolist(), strict=True))
+
+    # changing
+
+    def add(self, found: Sequence[Sequence[Any]]) -> None:
+        """Appends rows of id, document, text, collection, kind, type, language, extension and the two metadata."""
+        start, end = self._count, self._count + len(found)
+        self._grow(end)
+        self._by_id = None
+        columns = list(zip(*found, strict=True))
+        merged = tuple(map(_merged, columns[8], columns[9]))
+        for name, values in zip(_COLUMNS, (*columns[:8], merged), strict=True):
+            self._columns[name][start:end] = self._coded(name, values) if name in _CODED else values
+        self._count = end
+
+    def remove(self, chunk_ids: Sequence[int]) -> Iterator[int]:
+        """Removes those of the chunks that are here, giving each slot as it is freed."""
+        found = np.flatnonzero(np.isin(self.ids, np.array(chunk_ids, np.int64)))
+        slots = dict(zip(self.ids[found].tolist(), found.tolist(), strict=True))
+        self._by_id = None
+        while slots:
+            _, slot = slots.popitem()
+            last = self._count - 1
+            if slot != last:
+                for column in self._columns.values():
+                    column[slot] = column[last]
+                moved = int(self._columns["id"][slot])
+                if moved in slots:
+                    slots[moved] = slot
+            self._count = last
+            yield slot
+
+    def _grow(self, needed: int) -> None:
+        if needed > len(self._columns["id"]):
+            size = max(needed, 2 * len(self._columns["id"]))
+            for name, column in self._columns.items():
+                grown = np.empty(size, column.dtype)
+                grown[: self._count] = column[: self._count]
+                self._columns[name] = grown
+
+    def _coded(self, name: str, values: Sequence[str]) -> list[int]:
+        if self._codes is None:
+            self._codes = {
+                key: {known: number for number, known in enumerate(values)} for key, values in self._values.items()
+            }
+        codes = self._codes[name]
+        for value in dict.fromkeys(values):
+            if value not in codes:
+                codes[value] = len(codes)
+                self._values[name].append(value)
+        return [codes[value] for value in values]
+
+    # asking
+
+    def mask(self, scope: Scope) -> Mask:
+        """Which slots the scope allows."""
+        filters = scope.filters
+        allowed = np.ones(self._count, np.bool_)
+        for name, wanted in (
+            ("collection", scope.collections),
+            ("document", scope.documents),
+            ("document", scope.below),
+        ):
+            if wanted is not None:
+                allowed &= np.isin(self._columns[name][: self._count], np.array(wanted, np.int64))
+        extensions = tuple(extension.lower().removeprefix(".") for extension in filters.extensions)
+        for name, accepted in (
+            ("kind", filters.kinds),
+            ("type", filters.types),
+            ("language", filters.languages),
+            ("extension", extensions),
+        ):
+            if accepted:
+                allowed &= self._having(name, [value in accepted for value in self._values[name]])
+        if filters.metadata:
+            parsed = [rows.load_map(value) for value in self._values["metadata"]]
+            allowed &= self._having("metadata", [satisfies(value, filters.metadata) for value in parsed])
+        return allowed
+
+    def _having(self, name: str, ok: list[bool]) -> Mask:
+        if not any(ok):
+            return np.zeros(self._count, np.bool_)
+        chosen: Mask = np.array(ok, np.bool_)[self._columns[name][: self._count]]
+        return chosen
+
+    # keeping
+
+    def dump(self) -> dict[str, NDArray[Any]]:
+        """The columns and their values as arrays."""
+        values = np.frombuffer(json.dumps(self._values).encode(), np.uint8)
+        return {**{name: column[: self._count] for name, column in self._columns.items()}, "values": values}
+
+    @classmethod
+    def load(cls, dumped: Mapping[str, NDArray[Any]]) -> Attributes:
+        """The attributes that were dumped; their arrays are the same ones."""
+        loaded = cls()
+        loaded._columns = {name: dumped[name] for name in _COLUMNS}
+        loaded._count = len(loaded._columns["id"])
+        loaded._values = json.loads(dumped["values"].tobytes())
+        return loaded
+
+
+def _merged(document: str, chunk: str) -> str:
+    if chunk == "{}":
+        return document
+    if document == "{}":
+        return chunk
+    return rows.dump({**rows.load_map(document), **rows.load_map(chunk)})
+
+
+_MASKS = 32
+_WAITING = 8  # slices that are read ahead of what is done with their vectors
+_FEW_GONE = 256  # chunks that are fetched and left out; more are masked
+
+
+class Table:
+    """Vectors by chunk id, with what filters ask about them."""
+
+    def __init__(self, engine: Engine, attributes: Attributes | None = None) -> None:
+        self.engine = engine
+        self.attributes = attributes or Attributes()
+        self._masks: OrderedDict[Filters, Mask] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self.attributes)
+
+    @property
+    def ids(self) -> NDArray[np.int64]:
+        """The chunk in each slot."""
+        return self.attributes.ids
+
+    def add(self, found: Sequence[tuple[Any, ...]], vectors: Matrix) -> None:
+        """Takes rows as Attributes does, with a vector for each."""
+        if found:
+            self.engine.add(vectors)
+            self.attributes.add(found)
+
+    def fill(
+        self, slices: Iterable[Sequence[tuple[Any, ...]]], add: Callable[[Sequence[tuple[Any, ...]]], None]
+    ) -> None:
+        """Takes many rows; while their vectors are added, which needs little Python, the next rows are read."""
+        waiting: deque[Future[None]] = deque()
+        with ThreadPoolExecutor(1) as beside:
+            for found in slices:
+                waiting.append(beside.submit(add, found))
+                self.attributes.add(found)
+                if len(waiting) > _WAITING:
+                    waiting.popleft().result()
+            for one in waiting:
+                one.result()
+
+    def remove(self, chunk_ids: Collection[int]) -> None:
+        """Lets go of those of the chunks that are here."""
+        for slot in self.attributes.remove(list(chunk_ids)):
+            self.engine.remove(slot)
+
+    def search(
+        self, vector: Matrix, scope: Scope, k: int, gone: Collection[int] = ()
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The k nearest chunks within the scope, and some more, without those that are gone; and their cosines."""
+        mask = self._mask(scope) if scope.filters or scope.collections is not None else None
+        extra = len(gone)
+        if len(gone) > _FEW_GONE:
+            alive = ~np.isin(self.ids, np.array(list(gone), np.int64))
+            mask, extra = alive if mask is None else mask & alive, 0
+        slots = self.engine.search(vector, k + extra, mask)
+        if gone:
+            slots = slots[[chunk_id not in gone for chunk_id in self.ids[slots].tolist()]]
+        return self.ids[slots], self.engine.rows.cosines(vector, slots)
+
+    def cosines(self, vector: Matrix, chunk_ids: Sequence[int]) -> dict[int, float]:
+        """The cosines of those of the chunks that are here."""
+        slots = self.attributes.slots(chunk_ids)
+        scores = self.engine.rows.cosines(vector, slots)
+        return dict(zip(self.ids[slots].tolist(), scores.tolist(), strict=True))
+
+    def _mask(self, scope: Scope) -> Mask:
+        mask = self._masks.get(scope.filters)
+        if mask is None:
+            mask = self._masks[scope.filters] = self.attributes.mask(scope)
+            while len(self._masks) > _MASKS:
+                self._masks.popitem(last=False)
+        return mask
+
+    def forget_masks(self) -> None:
+        """Lets go of what filters meant so far."""
+        self._masks.clear()

@@ -1,0 +1,1 @@
+"""The full-text index, which follows the record."""

@@ -1,0 +1,262 @@
+"""How is a question put to tantivy?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from refdesk.model import Ranking
+from refdesk.store.record.filters import Scope
+from refdesk.store.record.rows import storable
+from refdesk.store.words.index import SEPARATOR
+from refdesk.text.analyse import terms as terms_of
+
+if TYPE_CHECKING:
+    import tantivy
+
+BOOSTS = {"content": 1.0, "title": 1.6, "symbol": 0.7, "path": 0.7}
+PRESENT = 1.5  # what a term adds by being there at all, however often: passages with more of the query's terms win
+_COUNTED = ("content", "title")  # fields that words are counted in one by one
+PHRASE_BOOSTS = {"content": 1.0, "title": 1.6}
+_EXTRA = 16  # fetched beyond the limit, so that hits with equal scores are seen together
+_MOST_TIED = 2000
+_MANY = 2000  # documents, as terms of a filter
+_AHEAD = 4  # times what is needed, fetched when so many are left to be sorted out
+_SPELT = ("content", "title")  # fields in which words spelt alike are looked for
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Where to search, and within what."""
+
+    searcher: tantivy.Searcher
+    schema: tantivy.Schema
+    scope: Scope
+
+
+def lexical(ask: Ask, terms: Sequence[str], limit: int, *, by_number: bool = True) -> Ranking:
+    """Chunks with any of the terms by BM25 over all text fields, and by how many of the terms they have.
+
+    Without the latter tantivy leaves out most of what can't be among the best, and takes half the time.
+    """
+    from tantivy import Occur, Query
+
+    distinct = list(dict.fromkeys(map(storable, terms)))
+    parts = [
+        (Occur.Should, Query.boost_query(Query.term_query(ask.schema, field, term, "freq"), boost))
+        for term in distinct
+        for field, boost in BOOSTS.items()
+    ]
+    for term in distinct if by_number else ():
+        there = Query.term_query(ask.schema, "content", term, "basic")
+        parts.append((Occur.Should, Query.const_score_query(there, PRESENT * _rarity(ask.searcher, term))))
+    return _search(ask, Query.boolean_query(parts), limit) if parts else Ranking()
+
+
+def _rarity(searcher: tantivy.Searcher, term: str) -> float:
+    """The inverse document frequency as BM25 has it."""
+    having = searcher.doc_freq("content", term)
+    lacking = max(
+        0, searcher.num_docs - having
+    )  # removed passages are counted until they are merged away, but not here
+    return math.log(1 + (lacking + 0.5) / (having + 0.5))
+
+
+def phrase(ask: Ask, words: Sequence[str], limit: int) -> Ranking:
+    """Chunks with the words next to each other, in this order."""
+    from tantivy import Occur, Query
+
+    wanted = [storable(term) for term in terms_of(" ".join(words))]
+    if len(wanted) < 2:
+        return lexical(ask, wanted, limit)
+    parts = [
+        (Occur.Should, Query.boost_query(Query.phrase_query(ask.schema, field, list(wanted)), boost))
+        for field, boost in PHRASE_BOOSTS.items()
+    ]
+    return _search(ask, Query.boolean_query(parts), limit)
+
+
+def holding(ask: Ask, terms: Sequence[str], most: int) -> list[int] | None:
+    """Every chunk with all of the terms in its content; None when there are more than most."""
+    from tantivy import Occur, Query
+
+    parts = [(Occur.Must, Query.term_query(ask.schema, "content", term, "basic")) for term in dict.fromkeys(terms)]
+    hits = ask.searcher.search(restrict(ask, Query.boolean_query(parts)), most + 1, count=False).hits
+    if len(hits) > most:
+        return None
+    ids = ask.searcher.fast_field_values("id", [address for _, address in hits])
+    return [int(chunk_id) for chunk_id in ids if chunk_id is not None]
+
+
+def _search(ask: Ask, query: tantivy.Query, limit: int) -> Ranking:
+    """The best by score, equal scores by chunk id."""
+    if limit <= 0:
+        return Ranking()
+    rows_wanted = ask.scope.within
+    if rows_wanted is not None and len(rows_wanted) > _MANY:
+        # So many terms take longer than the hits of a wide filter do without it.
+        found = _best(ask, restrict(ask, query, documents=False), limit, _AHEAD * (limit + _EXTRA), rows_wanted)
+        if found is not None:
+            return found
+    found = _best(ask, restrict(ask, query), limit, limit + _EXTRA, None)
+    assert found is not None
+    return found
+
+
+def _best(ask: Ask, query: tantivy.Query, limit: int, fetch: int, documents: frozenset[int] | None) -> Ranking | None:
+    """The best hits, those of the documents only if given; None when fewer than limit were among those fetched."""
+    while True:
+        hits = ask.searcher.search(query, fetch, count=False).hits
+        addresses = [address for _, address in hits]
+        ids = ask.searcher.fast_field_values("id", addresses)
+        found = [(-score, int(chunk)) for (score, _), chunk in zip(hits, ids, strict=True) if chunk is not None]
+        if documents is not None:
+            owners = ask.searcher.fast_field_values("document", addresses)
+            found = [hit for hit, owner in zip(found, owners, strict=True) if owner in documents]
+            if len(found) < limit and len(hits) == fetch:
+                return None
+        # Ties at the end may go on behind what was fetched.
+        if len(hits) < fetch or found[limit - 1][0] < -hits[-1][0] or fetch >= limit + _MOST_TIED:
+            found.sort()
+            best = found[:limit]
+            return Ranking([chunk_id for _, chunk_id in best], [-score for score, _ in best])
+        fetch *= 4
+
+
+def restrict(ask: Ask, query: tantivy.Query | None, *, documents: bool = True) -> tantivy.Query:
+    """The query within the filters, or all of them but the documents; they do not count for the score."""
+    from tantivy import Occur, Query
+
+    conditions = _conditions(ask, documents)
+    if query is not None and not conditions:
+        return query
+    parts = [(Occur.Must, Query.const_score_query(condition, 0.0)) for condition in conditions]
+    if query is None:
+        return Query.boolean_query(parts) if parts else Query.all_query()
+    return Query.boolean_query([(Occur.Must, query), *parts])
+
+
+def _conditions(ask: Ask, documents: bool) -> list[tantivy.Query]:
+    filters = ask.scope.filters
+    wanted: list[tuple[str, Sequence[str]]] = [
+        ("kind", filters.kinds),
+        ("type", filters.types),
+        ("language", filters.languages),
+        ("extension", [extension.lower().removeprefix(".") for extension in filters.extensions]),
+    ]
+    found = [_any_of(ask.schema, field, values) for field, values in wanted if values]
+    if ask.scope.collections is not None:
+        found.append(_any_of(ask.schema, "collection", [str(row) for row in ask.scope.collections]))
+    if documents and (rows := ask.scope.within) is not None:
+        found.append(_any_of(ask.schema, "document", sorted(rows)))
+    found += [
+        _any_of(ask.schema, "meta", [f"{key}{SEPARATOR}{value}" for value in values])
+        for key, values in filters.metadata
+    ]
+    return found
+
+
+def _any_of(schema: tantivy.Schema, field: str, values: Sequence[str] | Sequence[int]) -> tantivy.Query:
+    from tantivy import Query
+
+    if not values:
+        return Query.empty_query()
+    if len(values) == 1:
+        return Query.term_query(schema, field, values[0], "basic")
+    return Query.term_set_query(schema, field, list(values))
+
+
+# --- words --------------------------------------------------------------------------------------
+
+
+def document_frequency(ask: Ask, terms: Sequence[str]) -> dict[str, int]:
+    """In how many of the passages each term occurs, in the field where it occurs most."""
+    count, fields = (_having, _COUNTED) if _is_small_part(ask) else (_having_anywhere, tuple(BOOSTS))
+    return {term: max(count(ask, field, storable(term)) for field in fields) for term in dict.fromkeys(terms)}
+
+
+def most_telling(ask: Ask, terms: Sequence[str], most: int) -> list[str]:
+    """Up to so many of the terms, in their order: the rarest in the library; unknown ones keep their share up to half.
+
+    An unknown term finds nothing, but that a query consists of such terms says that there may be no answer to it.
+    """
+    return telling(
+        {term: max(_having_anywhere(ask, field, storable(term)) for field in BOOSTS) for term in terms}, most
+    )
+
+
+def telling(counts: Mapping[str, int], most: int) -> list[str]:
+    """The same, given in how many passages each term occurs."""
+    known = sorted(filter(counts.__getitem__, counts), key=counts.__getitem__)
+    unknown = [term for term in counts if not counts[term]]
+    places = min(most // 2, most * len(unknown) // max(1, len(counts)))
+    telling = {*known[: most - places], *unknown[:places]}
+    return [term for term in counts if term in telling]
+
+
+def passages(ask: Ask) -> int:
+    """How many chunks terms are counted in, or a few more: commits leave marks, of which one is taken off."""
+    return _inside(ask) if _is_small_part(ask) else max(0, ask.searcher.num_docs - 1)
+
+
+def _is_small_part(ask: Ask) -> bool:
+    """Whether the collections are less than half of the library, which may be about anything then."""
+    return ask.scope.collections is not None and 2 * _inside(ask) < ask.searcher.num_docs
+
+
+def _inside(ask: Ask) -> int:
+    return sum(int(ask.searcher.doc_freq("collection", str(row))) for row in ask.scope.collections or ())
+
+
+def _having_anywhere(ask: Ask, field: str, term: str) -> int:
+    return int(ask.searcher.doc_freq(field, term))
+
+
+def _having(ask: Ask, field: str, term: str) -> int:
+    from tantivy import Occur, Query
+
+    rows = [str(row) for row in ask.scope.collections or ()]
+    wanted = Query.term_query(ask.schema, field, term, "basic"), Query.term_set_query(ask.schema, "collection", rows)
+    found: Any = ask.searcher.search(Query.boolean_query([(Occur.Must, one) for one in wanted]), 1)
+    return int(found.count or 0)
+
+
+def unknown(ask: Ask, terms: Sequence[str]) -> set[str]:
+    """Those of the terms that no passage of the collections has, in its text, its headings or its path."""
+    from tantivy import Occur, Query
+
+    found = set()
+    for term in dict.fromkeys(terms):
+        stored = storable(term)
+        fields = [field for field in BOOSTS if ask.searcher.doc_freq(field, stored)]
+        if fields and (rows := ask.scope.collections) is not None and _inside(ask) < ask.searcher.num_docs - 1:
+            anywhere = [(Occur.Should, Query.term_query(ask.schema, field, stored, "basic")) for field in fields]
+            inside = _any_of(ask.schema, "collection", [str(row) for row in rows])
+            wanted = Query.boolean_query([(Occur.Must, Query.boolean_query(anywhere)), (Occur.Must, inside)])
+            fields = fields if ask.searcher.search(wanted, 1, count=False).hits else []
+        if not fields:
+            found.add(term)
+    return found
+
+
+def spelt_like(ask: Ask, terms: Sequence[str], edits: int, limit: int) -> Ranking:
+    """Chunks that hold a term which is so many edits, a swap being one, or fewer away from one of these."""
+    from tantivy import Occur, Query
+
+    parts = [
+        (Occur.Should, Query.fuzzy_term_query(ask.schema, field, storable(term), distance=edits))
+        for term in dict.fromkeys(terms)
+        for field in _SPELT
+    ]
+    hits = ask.searcher.search(restrict(ask, Query.boolean_query(parts)), limit, count=False).hits
+    ids = ask.searcher.fast_field_values("id", [address for _, address in hits])
+    return Ranking([int(chunk) for chunk in ids if chunk is not None], [score for score, _ in hits])
+
+
+def facet_values(ask: Ask, key: str) -> dict[str, int]:
+    """How many chunks within the filters carry each value of the metadata key."""
+    prefix = f"{key}{SEPARATOR}"
+    found = ask.searcher.terms_with_prefix("meta", prefix, restrict(ask, None))
+    return {term.removeprefix(prefix): count for term, count in found if count}

@@ -1,0 +1,1 @@
+"""Letters: terms, tokens, globs, and words that address the agent."""

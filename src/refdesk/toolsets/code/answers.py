@@ -1,0 +1,251 @@
+"""How does a list of hits read?  TOON, JSON or plain text, the best passages whole, within a budget of tokens."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from refdesk import model
+from refdesk.desk.fresh import indexed_at
+from refdesk.model import Document, Hit, StoredChunk
+from refdesk.search.snippets import snippet
+from refdesk.text import tokens
+from refdesk.text.untrusted import marks
+from refdesk.toolsets.contract import Annotations, CallContext, Json, ResourceLink, Text, ToolAnswer, note_lines, noted
+
+# Where are the files of the hits?  Links to them, for a client that asks with `refdesk/links` in its `_meta`.
+
+ASKED = "refdesk/links"
+_MEDIA = {
+    "markdown": "text/markdown",
+    "html": "text/html",
+    "json": "application/json",
+    "yaml": "application/yaml",
+    "toml": "application/toml",
+    "xml": "application/xml",
+    "css": "text/css",
+    "javascript": "text/javascript",
+    "plain_text": "text/plain",
+}
+
+
+def links(root: str, hits: Sequence[Hit], context: CallContext) -> tuple[ResourceLink, ...]:
+    """One link for each file, best first, with the lines that were found; none when the client asks for none."""
+    if context.meta.get(ASKED) is not True:
+        return ()
+    by_file: dict[str, list[Hit]] = {}
+    for hit in hits:
+        by_file.setdefault(hit.stored.document.path, []).append(hit)
+    return tuple(_link(root, found) for found in by_file.values())
+
+
+def _link(root: str, found: Sequence[Hit]) -> ResourceLink:
+    document = found[0].stored.document
+    return ResourceLink(
+        uri=(Path(root) / document.path).as_uri(),
+        name=document.path,
+        title=document.title or None,
+        description="; ".join(_said(hit) for hit in found[:5]),
+        mime_type=_MEDIA.get(document.content_type, f"text/x-{document.content_type}"),
+        size=document.size,
+        annotations=Annotations(
+            audience=("user", "assistant"),
+            priority=round(max(0.0, min(1.0, found[0].score)), 2),
+            last_modified=_modified(document),
+        ),
+    )
+
+
+def _said(hit: Hit) -> str:
+    chunk = hit.stored.chunk
+    about = ", ".join(chunk.symbols[:3]) or chunk.title
+    return ": ".join(part for part in (chunk.lines and f"lines {chunk.lines}", about) if part)
+
+
+def _modified(document: Document) -> str | None:
+    if not document.modified_ns:
+        return None
+    return datetime.fromtimestamp(document.modified_ns / 1e9, UTC).isoformat(timespec="seconds")
+
+
+_WHOLE = 450  # tokens of the best passage: of nearly every one all of it
+# Of those that follow, and about how many characters of lines that match are shown of the rest.
+_FULL = ((220, 220, 110, 110), 220)
+_LEAN = ((220, 150), 140)  # in TOON
+_A_RESULT, _USUAL = 115, 20  # tokens of a result, and results
+_LONG = 160  # characters of a signature, a comment or a heading's path in TOON
+_FURTHER = 3  # of a file's further passages in TOON
+_NAMED = 4  # of a passage's symbols in TOON; a class lists every member
+_OF_NOTICES = 100  # tokens for what is said of what is cut
+_PLACES = 5  # of those left out that a notice names
+_MARKS = ("origin", "flagged")
+_COLUMNS = ("path", "start_line", "end_line", "relevance_percent", "kind", "symbols")
+
+
+def result(
+    hit: Hit, rank: int, form: str, terms: Sequence[str], stale: Collection[int], codebase: model.Collection
+) -> Json:
+    """A hit with every field of the contract that it has, and as much of its passage as its rank has room for."""
+    chunk, document = hit.stored.chunk, hit.stored.document
+    enclosing = [part for part in chunk.breadcrumb if part != document.path]
+    rooms, aim = _LEAN if form == "toon" else _FULL
+    room = (_WHOLE, *rooms)[rank] if rank <= len(rooms) else 0
+    first, content = _shown(hit, room, aim, terms)
+    is_part = content != chunk.text
+    last = first + content.count("\n") if is_part else chunk.end_line
+    found: Json = {
+        "path": document.path,
+        **({"start_line": first, "end_line": last} if first else {}),
+        "relevance_percent": max(0, min(100, round(hit.score * 100))),
+        "kind": chunk.kind,
+        "symbols": list(chunk.symbols),
+    }
+    optional = {
+        "signature": chunk.signature,
+        "breadcrumb": " > ".join(enclosing),
+        "doc_comment": "" if _is_in(chunk.doc_comment, chunk.text) else chunk.doc_comment,
+    }
+    found |= {key: value for key, value in optional.items() if value}
+    if is_part:
+        found["part_of_lines"] = chunk.lines
+    if hit.more:
+        found["more"] = [further(one) for one in hit.more]
+    if hit.stored.id in stale:
+        found |= {"stale": True, "indexed_at": indexed_at(document)}
+    found |= marks(hit.stored, codebase)
+    return {**found, "content": content}
+
+
+def further(stored: StoredChunk) -> str:
+    """A further passage of a hit's file in a few words: its lines and what it is called."""
+    chunk = stored.chunk
+    named = chunk.title or next((line.strip() for line in chunk.text.splitlines() if line.strip()), "")
+    return f"{chunk.lines} {named[:60]}".strip()
+
+
+def _shown(hit: Hit, room: int, aim: int, terms: Sequence[str]) -> tuple[int, str]:
+    """The first line and the text to show: all of it, what fits the room around the match, or only what matches."""
+    chunk = hit.stored.chunk
+    if len(chunk.text) <= max(4 * room, aim) or tokens.count(chunk.text) <= room:
+        return chunk.start_line, chunk.text
+    lines = chunk.text.split("\n")
+    matching, first = snippet(chunk.text, tuple(terms), aim)
+    if not chunk.is_as_written or not room or max(map(len, lines)) > 4 * room:
+        return chunk.start_line + first * chunk.is_as_written, matching
+    last, used = first, tokens.count(lines[first])
+    while used < room and (first > 0 or last < len(lines) - 1):
+        if last < len(lines) - 1:
+            last += 1
+            used += tokens.count(lines[last]) + 1
+        if first > 0 and used < room:
+            first -= 1
+            used += tokens.count(lines[first]) + 1
+    return chunk.start_line + first, "\n".join(lines[first : last + 1])
+
+
+def _is_in(comment: str, text: str) -> bool:
+    """Whether the text says the comment already, marks aside."""
+    return all(line.strip() in text for line in comment.splitlines())
+
+
+def render(
+    form: str,
+    body: Json,
+    notices: Sequence[str],
+    budget: int,
+    meta: Json,
+    links: Sequence[ResourceLink] = (),
+) -> ToolAnswer:
+    """The answer in the format asked for, within the budget, its structured content as the format demands."""
+    results: list[Json] = body["results"]
+    texts = [_told(form, number, one) for number, one in enumerate(results, 1)]
+    if form == "toon" and budget:
+        budget = min(budget, _A_RESULT * max(_USUAL, len(results)))
+    if budget:
+        around = json.dumps([{**body, "results": []}, notices], ensure_ascii=False)
+        budget = max(1, budget - tokens.count(around) - _OF_NOTICES)
+    kept = tokens.fitting(texts, budget)
+    notices = [*notices, *_cut_short(results[:kept]), *_left_out(results[kept:])]
+    body = {**body, "results": results[:kept]}
+    if form == "json":
+        return ToolAnswer.of_json({"format": "json", **body}, notices=notices, meta=meta, links=links[:kept])
+    text = _toon(body, notices) if form == "toon" else _human(body, texts[:kept], notices)
+    return ToolAnswer(
+        (Text(text), *links[:kept]), structured={"format": form, "output": text}, meta=noted(meta, notices)
+    )
+
+
+def _told(form: str, number: int, one: Json) -> str:
+    if form == "json":
+        return json.dumps(one, ensure_ascii=False)
+    if form == "toon":
+        return ",".join(map(json.dumps, _row(one).values()))
+    about = f"{one['kind']} {', '.join(one['symbols'])}".strip()
+    mark = f"  [stale: the file changed since {one['indexed_at']}]" if one.get("stale") else ""
+    mark += "".join(f"  [{key}: {one[key]}]" for key in _MARKS if key in one)
+    more = f"\nmore: {'; '.join(one['more'])}" if one.get("more") else ""
+    head = f"{number}. {_place(one)}  {about}  {one['relevance_percent']}%{mark}"
+    return f"\n{head}\n{one['content'].rstrip()}{more}"
+
+
+def _place(one: Json) -> str:
+    return f"{one['path']}:{one['start_line']}-{one['end_line']}" if "start_line" in one else str(one["path"])
+
+
+def _cut_short(results: Sequence[Json]) -> list[str]:
+    cut = sum("part_of_lines" in one for one in results)
+    return [f"{cut} of the passages are cut to the lines around the match"] if cut else []
+
+
+def _left_out(results: Sequence[Json]) -> list[str]:
+    if not results:
+        return []
+    places = ", ".join(_place(one) for one in results[:_PLACES])
+    return [f"{len(results)} more results left out to keep the answer short ({places}): narrow it by path_filter"]
+
+
+def _row(one: Json) -> Json:
+    """A result as a row of a table: of what is optional, that alone which its content does not say."""
+    content, symbols = one["content"], one["symbols"]
+    names = [*symbols[:1], *(name.removeprefix(symbols[0]) for name in symbols[1:_NAMED])]
+    if len(symbols) > _NAMED:
+        names.append(f"+{len(symbols) - _NAMED}")
+    signature, comment = one.get("signature", ""), one.get("doc_comment", "").partition("\n\n")[0]
+    return {
+        **{key: one.get(key) for key in _COLUMNS},  # a converted page may have no lines
+        "symbols": " ".join(names),
+        "signature": "" if signature.partition("(")[0] in content else signature[:_LONG],
+        "breadcrumb": "" if symbols else one.get("breadcrumb", "")[-_LONG:],
+        "doc_comment": "" if comment.partition("\n")[0] in content else comment[:_LONG],
+        "more": "; ".join(one.get("more", ())[:_FURTHER]),
+        "stale": f"since {one['indexed_at']}" if one.get("stale") else "",
+        **{key: one.get(key, "") for key in _MARKS},
+        "content": content,
+    }
+
+
+def _toon(body: Json, notices: Sequence[str]) -> str:
+    """One table, whose header names each column once; a column that is empty in every row is left out."""
+    from toon_format import encode
+
+    rows = [_row(one) for one in body["results"]]
+    optional = ("signature", "breadcrumb", "doc_comment", "more", "stale", *_MARKS)
+    empty = {key for key in optional if not any(row[key] for row in rows)}
+    table = [{key: value for key, value in row.items() if key not in empty} for row in rows]
+    said = {"note": "; ".join(notices)} if notices else {}
+    text: str = encode({**body, "results": table, **said})
+    return text
+
+
+def _human(body: Json, results: Sequence[str], notices: Sequence[str]) -> str:
+    lines = [f"{body['total']} results for {body['query']!r} in {body['path']}"]
+    if summary := body.get("summary"):
+        lines += ["", summary, f"({body['answered_by']})"]
+    lines += results
+    if hint := body.get("hint"):
+        lines += ["", hint]
+    if follow_ups := body.get("follow_ups"):
+        lines += ["", "Ask next: " + "; ".join(follow_ups)]
+    return "\n".join([*lines, "", note_lines(notices)] if notices else lines)

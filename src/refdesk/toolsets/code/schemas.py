@@ -1,0 +1,171 @@
+"""The code contract's schemas, word for word."""
+
+from __future__ import annotations
+
+import re
+
+from refdesk.model import Collection, Filters
+from refdesk.toolsets.contract import NOTICES, Json
+
+# Which files does a call of the code tools mean?
+
+_SPECIAL = re.compile(r"[\\*?\[\]{}]")
+_BRACKETS = re.compile(r"[\[\]]")
+
+
+def filters_of(collection: Collection, inside: str, arguments: Json) -> Filters:
+    """The codebase, of it the folder that `path` names, of that what `path_filter` and `extensions` keep."""
+    return Filters(
+        collections=(collection.name,),
+        paths=_globs(inside, arguments.get("path_filter") or ""),
+        extensions=tuple(
+            one.strip().lstrip("*").lstrip(".").lower()
+            for one in arguments.get("extensions", "").split(",")
+            if one.strip()
+        ),
+    )
+
+
+def _globs(inside: str, wanted: str) -> tuple[str, ...]:
+    # The folder is a name, not a pattern, and the slash before it keeps out those of that name further down.
+    folder = "/" + _SPECIAL.sub(r"\\\g<0>", inside) if inside else ""
+    if not wanted:
+        return (folder,) if folder else ()
+    by_name = _BRACKETS.sub(r"\\\g<0>", wanted)  # of a folder called [id]
+    return tuple(dict.fromkeys(_below(folder, glob) for glob in (wanted, by_name)))
+
+
+def _below(folder: str, glob: str) -> str:
+    """The glob as it is meant in the folder: one without a slash at any depth."""
+    if not folder:
+        return glob
+    glob = glob.strip().removeprefix("./")
+    deep = "" if "/" in glob.rstrip("/") else "**/"
+    return f"{folder}/{deep}{glob.lstrip('/')}"
+
+
+FORMATS = ("toon", "json", "human")
+
+
+def _object(properties: Json, required: tuple[str, ...] = ()) -> Json:
+    return {"type": "object", "properties": properties, **({"required": list(required)} if required else {})}
+
+
+_PATH: Json = {"type": "string", "default": ".", "description": "Path to indexed codebase"}
+_PATH_FILTER: Json = {"type": "string", "description": "Filter by path pattern (glob syntax)"}
+_FORMAT: Json = {"type": "string", "enum": list(FORMATS), "description": "Output format"}
+_STRING: Json = {"type": "string"}
+_INTEGER: Json = {"type": "integer"}
+
+INDEX = _object(
+    {
+        "path": {"type": "string", "description": "Absolute path to the directory to index"},
+        "force": {
+            "type": "boolean",
+            "default": False,
+            "description": "Force re-indexing even if files haven't changed",
+        },
+    },
+    ("path",),
+)
+INDEX_ANSWER = _object(
+    {
+        "collection": _STRING,
+        "files": _INTEGER,
+        "chunks": _INTEGER,
+        "written": _INTEGER,
+        "unchanged": _INTEGER,
+        "removed": _INTEGER,
+        "skipped": _INTEGER,
+        "errors": {"type": "array", "items": _object({"path": _STRING, "reason": _STRING})},
+        "notices": NOTICES,
+    },
+    ("files", "chunks", "errors"),
+)
+SEARCH_CODE = _object(
+    {
+        "query": {"type": "string", "description": "Natural language search query or code pattern"},
+        "path": _PATH,
+        "limit": {"type": "integer", "default": 20},
+        "semantic_weight": {
+            "type": "number",
+            "default": 0.7,
+            "description": "Weight for semantic search (0.0-1.0)",
+        },
+        "extensions": {"type": "string", "description": "Filter by file extensions (comma-separated)"},
+        "path_filter": _PATH_FILTER,
+        "format": _FORMAT,
+        "expand_query": {"type": "boolean", "default": False, "description": "Use LLM to expand query"},
+        "synthesize": {"type": "boolean", "default": False, "description": "Generate LLM summary"},
+    },
+    ("query",),
+)
+SEARCH_DOCS = _object(
+    {
+        "query": {"type": "string", "description": "Natural language search query"},
+        "path": _PATH,
+        "limit": {"type": "integer", "default": 10},
+        "path_filter": _PATH_FILTER,
+        "format": _FORMAT,
+    },
+    ("query",),
+)
+RESEARCH = _object(
+    {
+        "query": {"type": "string", "description": "Research question about codebase"},
+        "path": _PATH,
+        "depth": {"type": "integer", "default": 2, "minimum": 1, "maximum": 5},
+        "focus": {
+            "type": "string",
+            "enum": ["architecture", "dependencies", "patterns", "flow"],
+            "description": "Optional focus area",
+        },
+    },
+    ("query",),
+)
+RESEARCH_ANSWER = _object(
+    {
+        "query": _STRING,
+        "intent": _STRING,
+        "focus": _STRING,
+        "depth": _INTEGER,
+        "summary": _STRING,
+        "answered_by": _STRING,
+        "findings": {"type": "array", "items": {"type": "object"}},
+        "sections": {"type": "object"},
+        "graph": {"type": "object"},
+        "notices": NOTICES,
+    },
+    ("query", "summary", "findings"),
+)
+SEARCH_ANSWER = _object(
+    {
+        "format": {"type": "string", "enum": list(FORMATS)},
+        "output": _STRING,
+        "query": _STRING,
+        "path": _STRING,
+        "total": _INTEGER,
+        "results": {
+            "type": "array",
+            "items": _object(
+                {
+                    "path": _STRING,
+                    "start_line": _INTEGER,
+                    "end_line": _INTEGER,
+                    "relevance_percent": {"type": "integer", "minimum": 0, "maximum": 100},
+                    "kind": _STRING,
+                    "symbols": {"type": "array", "items": _STRING},
+                    "content": _STRING,
+                },
+                ("path", "relevance_percent", "kind", "symbols", "content"),
+            ),
+        },
+        "notices": NOTICES,
+        "hint": _STRING,
+        "expanded_with": {"type": "array", "items": _STRING},
+        "summary": _STRING,
+        "follow_ups": {"type": "array", "items": _STRING},
+        "answered_by": _STRING,
+    },
+    ("format",),
+)

@@ -1,0 +1,310 @@
+"""The docs contract: search_docs and get_doc over a documentation corpus with facets."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from urllib.parse import quote, unquote
+
+from refdesk.desk.corpus import FILE_NAME, Corpus, docs_collections, read_metadata
+from refdesk.desk.desk import Desk
+from refdesk.desk.fresh import stale_hits, stale_notes
+from refdesk.errors import ChunkNotFound, InvalidInput
+from refdesk.model import Document, Filters, Hit, Query, StoredChunk, metadata_text
+from refdesk.text import tokens
+from refdesk.text.untrusted import notices
+from refdesk.toolsets.content import READ, icon
+from refdesk.toolsets.contract import (
+    ArgumentProblem,
+    CallContext,
+    Json,
+    Text,
+    TextErrors,
+    Tool,
+    ToolAnswer,
+    ToolHints,
+    Toolset,
+)
+from refdesk.toolsets.docs import resources as cursor
+from refdesk.toolsets.docs.resources import facet_template, suggested_filters
+
+_OWN = ("query", "limit", "cursor")
+_CHUNK_ID = re.compile(r"[^#\s][^#]*(?:#[^#\s]+)?")
+_SAFE = "/!$&'()*+,;=:@-._~[]{}|^`\"<>\\"
+
+
+def docs_toolset(desk: Desk) -> Toolset:
+    """The two tools; search_docs carries one argument per facet and changes when metadata.json does."""
+    docs = Docs(desk)
+    get_doc = Tool(
+        name="get_doc",
+        title="Read documentation",
+        description="Retrieve the full content of a specific documentation chunk using its chunk_id. You can optionally"
+        " request surrounding context within the same file.",
+        input_schema=_GET_DOC,
+        handler=docs.get,
+        hints=ToolHints(read_only=True, idempotent=True),
+        error_style=_ERRORS,
+        icons=icon("read"),
+    )
+    templates = (facet_template(desk, lambda: docs.corpus),)
+    return Toolset(name="docs", tools=(docs.tool(), get_doc), templates=templates, poll=docs.changed_tools)
+
+
+class Docs:
+    """The corpus as its users see it."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._stamp = self._read_stamp()
+        self.corpus = read_metadata(desk.settings.library)
+
+    def tool(self) -> Tool:
+        """search_docs with the taxonomy of now."""
+        return Tool(
+            name="search_docs",
+            title="Search documentation",
+            description=f"Search the {self.corpus.description}. Use this to find relevant documentation, guides, or"
+            " API references.",
+            input_schema=search_schema(self.corpus),
+            output_schema=_SEARCH_ANSWER,
+            handler=self.search,
+            hints=ToolHints(read_only=True, idempotent=True),
+            error_style=_ERRORS,
+            icons=icon("search"),
+        )
+
+    def changed_tools(self) -> Sequence[Tool]:
+        """search_docs again, if metadata.json is another than it was."""
+        stamp = self._read_stamp()
+        if stamp == self._stamp:
+            return ()
+        self._stamp = stamp
+        before, self.corpus = self.corpus, read_metadata(self._desk.settings.library)
+        return () if self.corpus == before else (self.tool(),)
+
+    def search(self, arguments: Json, context: CallContext) -> ToolAnswer:
+        """One page of hits, or a hint what to try instead."""
+        text = arguments["query"]
+        if not text.strip():
+            raise InvalidInput("query must not be empty.", "Say what to look for, e.g. 'how to paginate'.")
+        views = docs_collections(self._desk)
+        chosen = {key: value for key, value in arguments.items() if key not in _OWN}
+        query = Query(
+            text=text,
+            filters=Filters(
+                collections=tuple(one.name for one in views),
+                metadata=tuple((key, (value,)) for key, value in chosen.items()),
+            ),
+            limit=arguments.get("limit", 10),
+        )
+        if not views:
+            return _answer([], None, {"message": _EMPTY, "suggested_filters": {}})
+        if given := arguments.get("cursor"):
+            query = replace(query, offset=cursor.decode(given, query, self._desk.store.sequence()))
+        page = self._desk.search(query)
+        hits = [self._hit(hit) for hit in page.hits]
+        texts = [json.dumps(one, ensure_ascii=False) for one in hits]
+        kept = tokens.fitting(texts, self._desk.settings.max_answer_tokens)
+        has_more = page.more or kept < len(hits)
+        following = cursor.encode(query, page.state, query.offset + kept) if has_more else None
+        hint = None if hits or query.offset else self._hint(query, chosen)
+        left_out = [f"{len(hits) - kept} more hits: next_cursor leads to them"] if kept < len(hits) else []
+        shown = page.hits[:kept]
+        stale = stale_notes(shown, stale_hits(shown))
+        marked = notices([hit.stored for hit in shown], views)
+        return _answer(hits[:kept], following, hint, (*page.notes, *stale, *marked, *left_out))
+
+    def get(self, arguments: Json, context: CallContext) -> ToolAnswer:
+        """The chunk and its neighbours, each under its delimiter."""
+        chunk_id = arguments["chunk_id"]
+        if not _CHUNK_ID.fullmatch(chunk_id):
+            raise InvalidInput(
+                f"Chunk ID '{chunk_id}' is not valid: expected '{{filepath}}' or '{{filepath}}#{{heading-path}}'.",
+                "Use search_docs to discover valid chunk IDs.",
+            )
+        path, _, key = chunk_id.partition("#")
+        chunks = self._chunks(unquote(path))
+        target = next((at for at, one in enumerate(chunks) if one.chunk.key == key), None)
+        if target is None:
+            raise ChunkNotFound(f"Chunk ID '{chunk_id}' not found.", "Use search_docs to discover valid chunk IDs.")
+        reach = arguments.get("context", 0)
+        shown = chunks[max(0, target - reach) : target + reach + 1]
+        text = "\n\n".join(self._delimited(one, chunks, target) for one in shown)
+        size = tokens.count(text) if len(text) > READ else 0
+        answer = ToolAnswer.of_text(text, notices=notices(shown, docs_collections(self._desk), "chunk"))
+        return (
+            replace(answer, content=(Text(f"note: {size} tokens follow"), *answer.content)) if size > READ else answer
+        )
+
+    def _delimited(self, one: StoredChunk, chunks: Sequence[StoredChunk], target: int) -> str:
+        at = one.index
+        role = "Target" if one is chunks[target] else f"Context: {at - chunks[target].index:+d}"
+        name = self._chunk_id(one)
+        return f"--- Chunk: {name} (Chunk {at + 1} of {len(chunks)}) ({role}) ---\n{one.chunk.text.strip()}"
+
+    def _chunks(self, path: str) -> list[StoredChunk]:
+        """The chunks of the first docs collection that has the path, or of the one the path begins with."""
+        views = docs_collections(self._desk)
+        for view in views:
+            if document := self._desk.store.document_by_path(view.name, path):
+                return self._desk.store.chunks_of(document.id)
+        name, _, inner = path.partition("/")
+        if any(view.name == name for view in views) and (document := self._desk.store.document_by_path(name, inner)):
+            return self._desk.store.chunks_of(document.id)
+        return []
+
+    def _chunk_id(self, stored: StoredChunk) -> str:
+        path = quote(self._shown_path(stored.document), safe=_SAFE + _non_ascii(stored.document.path))
+        return f"{path}#{stored.chunk.key}" if stored.chunk.key else path
+
+    def _shown_path(self, document: Document) -> str:
+        """The path; behind its collection's name where an earlier docs collection has the same path."""
+        for view in docs_collections(self._desk):
+            if view.name == document.collection:
+                return document.path
+            if self._desk.store.document_by_path(view.name, document.path):
+                return f"{document.collection}/{document.path}"
+        return document.path
+
+    def _hit(self, hit: Hit) -> Json:
+        chunk, document = hit.stored.chunk, hit.stored.document
+        facets = {key: chunk.metadata.get(key, document.metadata.get(key)) for key in self.corpus.taxonomy}
+        return {
+            "chunk_id": self._chunk_id(hit.stored),
+            "score": round(hit.score, 4),
+            "heading": chunk.title or document.title,
+            "breadcrumb": " > ".join(chunk.breadcrumb) or document.title,
+            "snippet": hit.snippet,
+            "filepath": document.path,
+            "metadata": {key: metadata_text(value) for key, value in facets.items() if value is not None},
+        }
+
+    def _hint(self, query: Query, chosen: Json) -> Json:
+        if chosen:
+            named = ", ".join(f"{key} '{value}'" for key, value in chosen.items())
+            suggested = suggested_filters(self._desk.engine, query)
+            useful = {key: values for key, values in suggested.items() if values}
+            then = "Try one of suggested_filters." if useful else "Try other words or fewer filters."
+            return {"message": f"0 results found for {named}. {then}", "suggested_filters": useful}
+        near = self._desk.engine.nearest_words(query)
+        then = f"Known terms spelt alike: {', '.join(near)}." if near else "Try other words."
+        return {"message": f"0 results found for '{query.text[:100]}'. {then}", "suggested_filters": {}}
+
+    def _read_stamp(self) -> tuple[int, int]:
+        try:
+            stat = (self._desk.settings.library / FILE_NAME).stat()
+        except OSError:
+            return (0, 0)
+        return (stat.st_mtime_ns, stat.st_size)
+
+
+def search_schema(corpus: Corpus) -> Json:
+    """The contract's input schema with one optional argument per facet."""
+    facets = {
+        key: {
+            "type": "string",
+            "description": facet.description or f"Filter results by {key}.",
+            "enum": list(facet.values),
+        }
+        for key, facet in corpus.taxonomy.items()
+        if key not in _OWN
+    }
+    return {**_SEARCH, "properties": {**_SEARCH["properties"], **facets}}
+
+
+def _answer(hits: list[Json], following: str | None, hint: Json | None, notes: Sequence[str] = ()) -> ToolAnswer:
+    return ToolAnswer.of_json({"hits": hits, "next_cursor": following, "hint": hint}, notices=notes, closed=True)
+
+
+def _non_ascii(path: str) -> str:
+    return "".join(character for character in path if not character.isascii())
+
+
+def _words(problem: ArgumentProblem) -> str | None:
+    if problem.kind == "missing" and problem.argument == "query":
+        return "query is required. Say what to look for, e.g. 'how to paginate'."
+    return None
+
+
+_EMPTY = "The library has no documentation yet. Run `refdesk index DOCS --kind docs`."
+_ERRORS = TextErrors(words=_words)
+_SEARCH: Json = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "query": {
+            "type": "string",
+            "description": "The search query (e.g., 'how to paginate', 'RateLimitError').",
+        },
+        "limit": {
+            "type": "integer",
+            "description": "Maximum number of results to return. Default is 10.",
+            "minimum": 1,
+            "maximum": 50,
+            "default": 10,
+        },
+        "cursor": {
+            "type": "string",
+            "description": "Opaque pagination token returned from a previous search. Omit for the first page."
+            " Returns an error if invalid or malformed.",
+        },
+    },
+    "required": ["query"],
+}
+_GET_DOC: Json = {
+    "type": "object",
+    "additionalProperties": False,
+    "properties": {
+        "chunk_id": {
+            "type": "string",
+            "description": "The exact ID of the chunk to retrieve, as returned by search_docs (e.g.,"
+            " 'guides/retries.md#backoff-strategy').",
+        },
+        "context": {
+            "type": "integer",
+            "description": "Number of adjacent chunks to include before and after the target chunk. Default is 0. Use"
+            " this to read the surrounding file context.",
+            "minimum": 0,
+            "maximum": 5,
+            "default": 0,
+        },
+    },
+    "required": ["chunk_id"],
+}
+_SEARCH_ANSWER: Json = {
+    "type": "object",
+    "properties": {
+        "hits": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "chunk_id": {"type": "string"},
+                    "score": {"type": "number"},
+                    "heading": {"type": "string"},
+                    "breadcrumb": {"type": "string"},
+                    "snippet": {"type": "string"},
+                    "filepath": {"type": "string"},
+                    "metadata": {"type": "object", "additionalProperties": {"type": "string"}},
+                },
+                "required": ["chunk_id", "score", "heading", "breadcrumb", "snippet", "filepath", "metadata"],
+            },
+        },
+        "next_cursor": {"type": ["string", "null"]},
+        "hint": {
+            "type": ["object", "null"],
+            "properties": {
+                "message": {"type": "string"},
+                "suggested_filters": {
+                    "type": "object",
+                    "additionalProperties": {"type": "array", "items": {"type": "string"}},
+                },
+            },
+            "required": ["message", "suggested_filters"],
+        },
+    },
+    "required": ["hits", "next_cursor", "hint"],
+}

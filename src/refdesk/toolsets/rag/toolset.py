@@ -1,0 +1,353 @@
+"""The rag contract: collections, ingestion, search."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from refdesk import errors
+from refdesk.desk.desk import Desk
+from refdesk.desk.fresh import indexed_at, stale_hits, stale_notes
+from refdesk.ingest.progress import Progress
+from refdesk.model import Batch, Filters, Hit, Query
+from refdesk.system import memory
+from refdesk.text import tokens
+from refdesk.text.untrusted import marks
+from refdesk.toolsets.content import LISTED, icon, shown
+from refdesk.toolsets.contract import CallContext, CodedErrors, Json, Tool, ToolAnswer, ToolHints, Toolset
+from refdesk.toolsets.rag import schemas
+from refdesk.toolsets.rag.notices import Notices, without_near_duplicates
+from refdesk.toolsets.rag.resources import resources, templates
+
+_NAMED = 5  # files left out of an ingest that the answer names
+_WHOLE = "rag://documents/{source} has them whole"
+_SPARE = 10  # further hits, for those that are nearly the same as a better one
+# The first class an error belongs to decides its code.
+_CODES: tuple[tuple[type[errors.RefdeskError], str], ...] = (
+    (errors.CollectionNotFound, "COLLECTION_NOT_FOUND"),
+    (errors.DocumentNotFound, "DOCUMENT_NOT_FOUND"),
+    (errors.CollectionExists, "COLLECTION_EXISTS"),
+    (errors.InvalidUri, "INVALID_URI"),
+    (errors.Forbidden, "INVALID_URI"),
+    (errors.TooLarge, "TEXT_TOO_LONG"),
+    (errors.LoadFailed, "LOAD_FAILED"),
+    (errors.ParseFailed, "LOAD_FAILED"),
+    (errors.EmbeddingError, "EMBEDDING_ERROR"),
+    (errors.InvalidInput, "INVALID_ARGUMENT"),
+    (errors.NotFound, "DOCUMENT_NOT_FOUND"),
+)
+
+
+def code_of(error: errors.RefdeskError) -> str:
+    """The contract's code for an error."""
+    return next((code for kind, code in _CODES if isinstance(error, kind)), "DATABASE_ERROR")
+
+
+def rag_toolset(desk: Desk) -> Toolset:
+    """The seven rag_* tools and the rag:// resources over one library."""
+    rag = _Rag(desk)
+    style = CodedErrors(code_of=code_of)
+
+    def tool(
+        name: str, title: str, description: str, handler: Callable[[Json, CallContext], ToolAnswer], **more: Any
+    ) -> Tool:
+        return Tool(
+            name=name,
+            title=title,
+            description=description,
+            handler=handler,
+            error_style=style,
+            fill_defaults=False,
+            **more,
+        )
+
+    return Toolset(
+        name="rag",
+        tools=(
+            tool(
+                "rag_search",
+                "Search the knowledge base",
+                "Search the knowledge base using hybrid semantic and keyword search.",
+                rag.search,
+                input_schema=schemas.SEARCH,
+                output_schema=schemas.SEARCH_ANSWER,
+                hints=ToolHints(read_only=True, idempotent=True),
+                icons=icon("search"),
+            ),
+            tool(
+                "rag_ingest",
+                "Ingest a document",
+                "Ingest a document into the knowledge base.",
+                rag.notices.telling(rag.ingest),
+                input_schema=schemas.INGEST,
+                output_schema=schemas.INGEST_ANSWER,
+                hints=ToolHints(read_only=False, idempotent=True, open_world=True),
+                icons=icon("add"),
+                task_support="optional",
+            ),
+            tool(
+                "rag_delete",
+                "Delete a document",
+                "Delete a document from the knowledge base.",
+                rag.notices.telling(rag.delete),
+                input_schema=schemas.DELETE,
+                output_schema=schemas.DELETE_ANSWER,
+                hints=ToolHints(read_only=False, destructive=True),
+                icons=icon("remove"),
+            ),
+            tool(
+                "rag_list_collections",
+                "List collections",
+                "List all collections in the knowledge base.",
+                rag.list_collections,
+                input_schema=schemas.NOTHING,
+                output_schema=schemas.COLLECTIONS_ANSWER,
+                hints=ToolHints(read_only=True, idempotent=True),
+                icons=icon("list"),
+            ),
+            tool(
+                "rag_list_documents",
+                "List documents",
+                "List documents in a collection.",
+                rag.list_documents,
+                input_schema=schemas.LIST,
+                output_schema=schemas.DOCUMENTS_ANSWER,
+                hints=ToolHints(read_only=True, idempotent=True),
+                icons=icon("list"),
+            ),
+            tool(
+                "rag_create_collection",
+                "Create a collection",
+                "Create a new collection.",
+                rag.notices.telling(rag.create_collection),
+                input_schema=schemas.CREATE,
+                output_schema=schemas.CREATE_ANSWER,
+                hints=ToolHints(read_only=False),
+                icons=icon("add"),
+            ),
+            tool(
+                "rag_stats",
+                "Knowledge base statistics",
+                "Get statistics about the knowledge base.",
+                rag.stats,
+                input_schema=schemas.STATS,
+                output_schema=schemas.STATS_ANSWER,
+                hints=ToolHints(read_only=True, idempotent=True),
+                icons=icon("count"),
+            ),
+        ),
+        resources=lambda: resources(desk),
+        templates=templates(desk),
+        attach=rag.notices.attach,
+        poll=rag.notices.poll,
+    )
+
+
+class _Rag:
+    """Arguments in, the contract's shapes out."""
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self.notices = Notices(desk)
+
+    def search(self, arguments: Json, context: CallContext) -> ToolAnswer:
+        text = arguments["query"]
+        if not text.strip():
+            raise errors.InvalidInput("query must not be empty.", "Say what to look for.")
+        name = arguments.get("collection")
+        chosen = self._desk.collection(name).search if name else None
+        top_k = arguments.get("top_k", chosen.top_k if chosen else 10)
+        hybrid = arguments.get("hybrid", chosen.hybrid if chosen else True)
+        query = Query(
+            text=text,
+            filters=Filters(collections=(name,) if name else ()),
+            limit=top_k + _SPARE,
+            alpha=chosen.alpha if chosen else None,
+        )
+        hits, notes = self._hybrid(query) if hybrid else self._keywords(query)
+        distinct, collapsed = without_near_duplicates(hits, text, top_k)
+        stale = stale_hits(distinct)
+        known = {one.name: one for one in self._desk.store.collections()}
+
+        def write(rank: int, hit: Hit, is_whole: bool) -> Json:
+            return _result(rank, hit, stale, is_whole, marks(hit.stored, known.get(hit.stored.document.collection)))
+
+        results, cut = shown(distinct, write, self._desk.settings.max_answer_tokens, _WHOLE)
+        notices = [*notes, *stale_notes(distinct[: len(results)], stale), *cut]
+        if collapsed:
+            notices.append(f"{collapsed} results nearly the same as a better one are left out")
+        answer = {"query": text, "total_results": len(results), "results": results}
+        return ToolAnswer.of_json(answer, notices=notices)
+
+    def _hybrid(self, query: Query) -> tuple[Sequence[Hit], Sequence[str]]:
+        page = self._desk.search(query) if query.filters else self._desk.search_everything(query)
+        return page.hits, page.notes
+
+    def _keywords(self, query: Query) -> tuple[Sequence[Hit], Sequence[str]]:
+        """Passages that hold the query to the letter first, then the other keyword matches."""
+        literal = self._desk.search(replace(query, alpha=0.0, exact=True))
+        exact = literal.hits
+        if len(exact) >= query.limit:
+            return exact, literal.notes
+        seen = {hit.stored.id for hit in exact}
+        lowest = exact[-1].score if exact else 1.0
+        by_words = self._desk.search(replace(query, alpha=0.0))
+        others = [hit for hit in by_words.hits if hit.stored.id not in seen]
+        capped = [replace(hit, score=min(hit.score, lowest)) for hit in others[: query.limit - len(exact)]]
+        return [*exact, *capped], by_words.notes
+
+    def ingest(self, arguments: Json, context: CallContext) -> ToolAnswer:
+        uri, name = arguments["uri"], arguments["collection"]
+        if self._desk.store.collection(name) is None:
+            known = ", ".join(one.name for one in self._desk.store.collections()[:_NAMED])
+            raise errors.CollectionNotFound(
+                f"Collection not found: {name}.",
+                f"Make it with rag_create_collection first{f', or use one of {known}' if known else ''}.",
+            )
+        progress = Progress(
+            report=lambda done, total, what: context.progress(done, total or None, what),
+            cancelled=lambda: context.cancelled,
+        )
+        report = self._desk.ingest(
+            uri,
+            name,
+            content_type=arguments.get("content_type", ""),
+            metadata=arguments.get("metadata", {}),
+            roots=[Path.cwd(), *context.client_roots()],
+            progress=progress,
+        )
+        if not report.document_ids:
+            reasons = [f"{one.path}: {one.reason}" for one in (*report.errors, *report.skipped)]
+            where = uri.partition("?")[0][:200]
+            raise errors.LoadFailed(f"Nothing to ingest in {where}: {'; '.join(reasons[:5]) or 'it is empty'}.")
+        # Of a folder, the first by path: the same in every run, whatever changed.
+        found = [one for one in map(self._desk.store.document, report.document_ids) if one]
+        document = min(found, key=lambda one: one.path, default=None)
+        chunks = sum(len(self._desk.store.chunks_of(one)) for one in report.document_ids)
+        answer = {
+            "success": True,
+            "doc_id": document.id if document else report.document_ids[0],
+            "collection": name,
+            "source_uri": document.uri if document and len(report.document_ids) == 1 else uri,
+            "content_type": document.content_type if document else "",
+            "chunks_created": chunks,
+        }
+        meta: Json = {"refdesk/documents": len(report.document_ids), "refdesk/unchanged": report.unchanged}
+        notices = []
+        if left_out := [*report.errors, *report.skipped]:
+            skipped = meta["refdesk/skipped"] = [f"{one.path}: {one.reason}" for one in left_out[:50]]
+            more = f"; and {len(left_out) - _NAMED} more" if len(left_out) > _NAMED else ""
+            files = "1 file" if len(left_out) == 1 else f"{len(left_out)} files"
+            notices = [f"{files} left out: {'; '.join(skipped[:_NAMED])}{more}"]
+        documents = (f"rag://documents/{one}" for one in report.written_ids)
+        changed = (f"rag://collections/{name}", "rag://collections", *documents) if report.written else ()
+        return _and_tell(ToolAnswer.of_json(answer, notices=notices, meta=meta), changed)
+
+    def delete(self, arguments: Json, context: CallContext) -> ToolAnswer:
+        document = self._desk.store.document(arguments["doc_id"])
+        if document is None:
+            raise errors.DocumentNotFound(
+                f"Document not found: {arguments['doc_id']}.", "rag_list_documents lists the ids there are."
+            )
+        self._desk.store.apply(Batch(collection=document.collection, removes=(document.id,)))
+        answer = {
+            "success": True,
+            "deleted_doc_id": document.id,
+            "source_uri": document.uri,
+            "collection": document.collection,
+        }
+        changed = (f"rag://collections/{document.collection}", "rag://collections", f"rag://documents/{document.id}")
+        return _and_tell(ToolAnswer.of_json(answer), changed)
+
+    def list_collections(self, arguments: Json, context: CallContext) -> ToolAnswer:
+        listed = [
+            {"name": one.name, "description": one.description, "created_at": one.created_at}
+            for one in self._desk.store.collections()
+        ]
+        kept = _fitting(listed)
+        notices = [f"{len(listed) - kept} more: rag://collections has them all"] if kept < len(listed) else []
+        return ToolAnswer.of_json({"collections": listed[:kept], "total": len(listed)}, notices=notices)
+
+    def list_documents(self, arguments: Json, context: CallContext) -> ToolAnswer:
+        name = self._desk.collection(arguments["collection"]).name
+        limit, offset = arguments.get("limit", 100), arguments.get("offset", 0)
+        if limit < 1 or offset < 0:
+            raise errors.InvalidInput("limit must be 1 or more and offset 0 or more.")
+        listed = [
+            {
+                "id": one.id,
+                "source_uri": one.uri,
+                "content_type": one.content_type,
+                "created_at": one.created_at,
+                "updated_at": one.updated_at,
+            }
+            for one in self._desk.store.documents(name, limit, offset)
+        ]
+        kept, total = _fitting(listed), self._desk.store.count_documents(name)
+        answer = {
+            "collection": name,
+            "documents": listed[:kept],
+            "count": kept,
+            "offset": offset,
+            "limit": limit,
+            "total": total,
+        }
+        following = offset + kept
+        notices = [f"{total - following} more: offset={following} lists the next ones"] if following < total else []
+        return ToolAnswer.of_json(answer, notices=notices if kept else [])
+
+    def create_collection(self, arguments: Json, context: CallContext) -> ToolAnswer:
+        created = self._desk.create_collection(arguments["name"], description=arguments.get("description", ""))
+        answer = {"success": True, "name": created.name, "description": created.description}
+        return _and_tell(ToolAnswer.of_json(answer), ("rag://collections",), relisted=True)
+
+    def stats(self, arguments: Json, context: CallContext) -> ToolAnswer:
+        name = arguments.get("collection", "")
+        if name:
+            self._desk.collection(name)
+        counted = self._desk.store.stats(name)
+        answer = {
+            "collections": counted.collections,
+            "documents": counted.documents,
+            "chunks": counted.chunks,
+            "embeddings": counted.embeddings,
+            "storage_bytes": counted.storage_bytes,
+        }
+        return ToolAnswer.of_json(
+            {**answer, "filter": name} if name else answer, meta={"refdesk/memory": memory.told()}
+        )
+
+
+def _fitting(listed: Sequence[Json]) -> int:
+    return tokens.fitting([json.dumps(one, ensure_ascii=False) for one in listed], LISTED)
+
+
+def _and_tell(answer: ToolAnswer, updated: tuple[str, ...], relisted: bool = False) -> ToolAnswer:
+    return replace(answer, updated=updated, relisted=relisted)
+
+
+def _result(rank: int, hit: Hit, stale: Container[int], is_whole: bool, marked: Mapping[str, str]) -> Json:
+    chunk, document = hit.stored.chunk, hit.stored.document
+    return {
+        "rank": rank,
+        "score": round(hit.score, 4),
+        "source": document.id,
+        "uri": document.uri,
+        "title": chunk.title or document.title,
+        "collection": document.collection,
+        **marked,
+        "content": chunk.text if is_whole else hit.snippet,
+        "metadata": {
+            **({"kind": chunk.kind} if chunk.kind == "playbook" else {}),
+            **({"lines": chunk.lines} if chunk.lines else {}),
+            **({"page": chunk.metadata["page"]} if chunk.kind == "page" else {}),
+            "tokens": tokens.count(chunk.text),
+            "chunk_index": hit.stored.index,
+            "indexed_at": indexed_at(hit.stored.document),
+            **({"stale": True} if hit.stored.id in stale else {}),
+            **({} if is_whole else {"excerpt": True}),
+        },
+    }
