@@ -91,6 +91,7 @@ class WebClient:
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=ssl_context or trusted_roots(),
             http2=True,
+            max_connections=None,  # whoever asks says how many requests there are at a time
             keepalive_expiry=30.0,
             network_backend=GuardedBackend(self.guard),
         )
@@ -150,7 +151,8 @@ class WebClient:
         except TimeoutError as error:
             raise LoadFailed(f"{told(target)} did not answer within {self._timeout_s:g} s.", _LATER) from error
         except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
-            raise LoadFailed(f"{told(target)} can't be reached: {error or type(error).__name__}.", _LATER) from error
+            why = str(error).rstrip(".") or type(error).__name__
+            raise LoadFailed(f"{told(target)} can't be reached: {why}.", _LATER) from error
 
     async def _request(self, target: httpx.URL, conditions: Mapping[str, str], wants: WantsType | None) -> Fetched:
         url = httpcore.URL(scheme=target.raw_scheme, host=target.raw_host, port=target.port, target=target.raw_path)

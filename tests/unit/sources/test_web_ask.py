@@ -106,6 +106,30 @@ def test_proxies_of_the_environment_are_not_used(site: Site, monkeypatch: pytest
     assert ask(site.url("/")).status == 200
 
 
+def test_as_many_requests_as_are_made_are_under_way_at_once(site: Site) -> None:
+    together = threading.Barrier(20)
+
+    def wait_for_all() -> Reply:
+        together.wait(10)
+        return page("Together", "x")
+
+    site.routes["/together"] = wait_for_all
+    statuses: list[int] = []
+
+    async def many() -> None:
+        async with WebClient(allow_hosts=("127.0.0.1",), max_bytes=10_000, timeout_s=20) as client:
+
+            async def one() -> None:
+                statuses.append((await client.ask(site.url("/together"))).status)
+
+            async with anyio.create_task_group() as tasks:
+                for _ in range(20):
+                    tasks.start_soon(one)
+
+    anyio.run(many)
+    assert statuses == [200] * 20
+
+
 def test_a_request_that_is_given_up_leaves_nothing_behind(site: Site) -> None:
     go_on = threading.Event()
     site.routes |= {"/slow": lambda: page("Slow", "x") if go_on.wait(10) else Reply(b""), "/": page("Start", "here")}
