@@ -14,7 +14,7 @@ from refdesk.errors import RefdeskError
 from refdesk.parse.prose.manifest import load_manifests
 from refdesk.sources.walk import FolderSource
 from refdesk.system import files as beneath
-from refdesk.system.files import listed_folder, open_real, read_most, read_rules
+from refdesk.system.files import listed_folder, open_real, read_most, read_rules, replace_file, replacing
 from tests.swapping import swapping
 
 SECRET = "what nobody may know"
@@ -132,3 +132,17 @@ def test_a_file_of_rules_that_never_ends_stops_nobody(root: Path, name: str, tar
     looking.join(20)
     assert not looking.is_alive()
     assert {"note.md", "folder/inner.md"} <= set(done[0])  # type: ignore[call-overload]
+
+
+@pytest.mark.parametrize("is_only_writer", [False, True])
+def test_a_draft_that_fails_leaves_the_file_as_it_was_and_no_litter(tmp_path: Path, is_only_writer: bool) -> None:
+    file = tmp_path / "a.json"
+    replace_file(file, "old", mode=0o640)
+    with pytest.raises(ZeroDivisionError), replacing(file, is_only_writer=is_only_writer) as out:
+        out.write(b"half")
+        raise ZeroDivisionError
+    assert [(one.name, one.read_text()) for one in tmp_path.iterdir()] == [("a.json", "old")]
+    assert file.stat().st_mode & 0o777 == 0o640
+    with replacing(file, is_only_writer=is_only_writer) as out:
+        out.write(b"new")
+    assert file.read_text() == "new" and file.stat().st_mode & 0o777 == 0o600

@@ -26,9 +26,9 @@ from refdesk.desk.desk import Desk
 from refdesk.errors import Cancelled, Forbidden, InvalidInput, InvalidUri, LoadFailed
 from refdesk.ingest.progress import Progress
 from refdesk.model import Skipped
-from refdesk.retry import backoff
 from refdesk.settings import Settings
 from refdesk.sources.web import Fetched, WebClient
+from refdesk.system.retry import backoff
 
 Tell = Callable[[int, int, str], None]  # how many pages are done, of how many, and which was the last
 Render = Callable[[str], Awaitable[str]]

@@ -11,8 +11,8 @@ import anyio
 from refdesk.crawl.options import Scope
 from refdesk.crawl.urls import clean, without_keys
 from refdesk.errors import InvalidUri, LoadFailed
-from refdesk.retry import backoff
 from refdesk.sources.web import UNTYPED, Fetched, WebClient
+from refdesk.system.retry import backoff
 
 logger = logging.getLogger(__name__)
 MOST_PAUSE_S = 60.0  # the longest wait for a site, once or between two requests

@@ -15,7 +15,7 @@ from refdesk.crawl.urls import clean, clean_all
 from refdesk.model import Chunking, Content, Parsed, Skipped
 from refdesk.parse.decode import decode
 from refdesk.parse.html.content import is_too_deep
-from refdesk.retry import TRANSIENT, retry_after
+from refdesk.system.retry import TRANSIENT, retry_after
 
 if TYPE_CHECKING:  # workers import this module, and need nothing of these
     from selectolax.lexbor import LexborHTMLParser, LexborNode

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -14,6 +12,7 @@ from typing import Any
 
 from refdesk.desk.desk import Desk
 from refdesk.model import Collection
+from refdesk.system.files import replace_file
 
 _log = logging.getLogger(__name__)
 
@@ -70,7 +69,9 @@ def write_metadata(desk: Desk) -> Path:
         if identity
         else None,
     }
-    return _replace(desk.settings.library / FILE_NAME, json.dumps(body, ensure_ascii=False, indent=2) + "\n")
+    file = desk.settings.library / FILE_NAME
+    replace_file(file, json.dumps(body, ensure_ascii=False, indent=2) + "\n")
+    return file
 
 
 def read_metadata(library: Path) -> Corpus:
@@ -128,11 +129,3 @@ def _taxonomy(desk: Desk, docs: Sequence[Collection]) -> dict[str, Any]:
 def _clean(values: Any) -> list[str]:
     """Trimmed, each once, sorted, casing kept."""
     return sorted({str(value).strip() for value in values} - {""})
-
-
-def _replace(file: Path, text: str) -> Path:
-    handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")
-    with os.fdopen(handle, "w", encoding="utf-8") as out:
-        out.write(text)
-    Path(name).replace(file)
-    return file

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from refdesk.embed.rows import normalised
 from refdesk.errors import AttemptFailed, EmbeddingError
 from refdesk.model import EmbedderIdentity
-from refdesk.retry import TRANSIENT, Retry, retry_after
+from refdesk.system.retry import TRANSIENT, Retry, retry_after
 
 if TYPE_CHECKING:
     import httpx

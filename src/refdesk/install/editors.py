@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
-import tempfile
 import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +13,7 @@ from typing import Any, Literal
 
 from refdesk.errors import InvalidInput, ParseFailed
 from refdesk.install.jsonc import NotJson, parse, set_member
+from refdesk.system.files import replace_file
 
 NAME = "refdesk"
 
@@ -127,7 +126,10 @@ def own_command(
 def install(name: str, command: ServerCommand, places: Places, *, project: bool = False) -> str:
     """Puts RefDesk into the client's settings; returns what to tell the user."""
     client, file = _client(name), _file(name, places, project)
-    _replace(file, render(name, command, places, project=project))
+    text = render(name, command, places, project=project)
+    target = file.resolve()  # a link stays one
+    target.parent.mkdir(parents=True, exist_ok=True)
+    replace_file(target, text, mode=target.stat().st_mode & 0o777 if target.exists() else 0o644)
     said = f"{client.title} now has RefDesk: {_short(file, places)}\n{client.then}"
     if client.project_file is None and not any(one.startswith("--allow-root") for one in command.args):
         said += f"\nIt has no projects: name what RefDesk may read with `refdesk install {name} --allow-root FOLDER`."
@@ -244,21 +246,6 @@ def _others(text: str, client: Client) -> Any:
         raise ValueError(f"{client.key} is no object")
     servers = {name: value for name, value in settings.get(client.key, {}).items() if name != NAME}
     return {**settings, client.key: servers}
-
-
-def _replace(file: Path, text: str) -> None:
-    """Writes the file in one step, through links, with the rights it had."""
-    target = file.resolve()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as out:
-            out.write(text.encode("utf-8"))
-        Path(temporary).chmod(target.stat().st_mode & 0o777 if target.exists() else 0o644)
-        Path(temporary).replace(target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def _short(file: Path, places: Places) -> str:

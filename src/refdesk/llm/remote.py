@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from jsonschema import Draft202012Validator
 
 from refdesk.errors import AttemptFailed, Cancelled, LlmError, RefdeskError, SettingsError
-from refdesk.retry import TRANSIENT, Retry, retry_after
+from refdesk.system.retry import TRANSIENT, Retry, retry_after
 
 # --- answers by schema -----------------------------------------------------------------------------------
 

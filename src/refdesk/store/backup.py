@@ -24,11 +24,12 @@ from typing import IO, Any, cast
 from refdesk import __version__
 from refdesk.desk.corpus import FILE_NAME as METADATA_FILE
 from refdesk.errors import InvalidInput, LibraryBusy, LibraryDamaged, NotFound, RefdeskError, StoreError
-from refdesk.store.folder import CRAWL_FILE, LEXICAL_FOLDER, MARK_FILE, RECORD_FILE, SKILLS_FILE, private, replace_file
+from refdesk.store.folder import CRAWL_FILE, LEXICAL_FOLDER, MARK_FILE, RECORD_FILE, SKILLS_FILE, private
 from refdesk.store.gate import Gate
 from refdesk.store.record.database import Record, explained
 from refdesk.store.record.schema import PLAYBOOKS
 from refdesk.store.words.index import LexicalIndex
+from refdesk.system.files import replace_file
 
 ARCHIVE = ".tar.zst"
 _MANIFEST = "backup.json"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from refdesk.errors import LibraryDamaged, StoreError
+from refdesk.system.files import replace_file
 
 RECORD_FILE = "record.db"
 SKILLS_FILE = "skills.db"  # of libraries up to version 4: playbooks are in the record since
@@ -59,20 +59,6 @@ def prepare(folder: Path) -> None:
         if not ignored.exists():
             with open(ignored, "w", encoding="utf-8", opener=private) as file:
                 file.write("*\n")
-
-
-def replace_file(file: Path, text: str) -> None:
-    """Puts the text in place of whatever the file held, in one step that outlasts a loss of power."""
-    handle, draft = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as out:
-            out.write(text)
-            out.flush()
-            os.fsync(out.fileno())
-        Path(draft).replace(file)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
 
 
 def mark(folder: Path, library: str) -> None:

@@ -1,12 +1,18 @@
-"""How is a path read that others may change meanwhile?  By descriptors, from the top down, following no link."""
+"""How is a path read that others may change meanwhile, and how is a file replaced that others may read meanwhile?
+
+Reading goes by descriptors, from the top down, following no link; replacing puts a finished draft in the file's place.
+"""
 
 from __future__ import annotations
 
 import errno
 import os
 import stat
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
 
 _BY_DESCRIPTOR = os.open in os.supports_dir_fd and os.scandir in os.supports_fd and hasattr(os, "O_NOFOLLOW")
 # Without O_NONBLOCK, opening a pipe would wait for a writer.
@@ -120,3 +126,37 @@ def _open_and_compare(path: str, flags: int) -> int:
 def _refuse_links(path: str) -> None:
     if os.path.normcase(os.path.realpath(path)) != os.path.normcase(os.path.abspath(path)):  # noqa: PTH100
         raise OSError(errno.ELOOP, "a symbolic link is on its way", path)
+
+
+@contextmanager
+def replacing(
+    file: Path, *, mode: int = 0o600, is_synced: bool = True, is_only_writer: bool = False
+) -> Iterator[IO[bytes]]:
+    """A draft that takes the place of whatever the file holds, in one step, once all of it is written.
+
+    It is on the disk before, unless it need not be synced.  The draft of an only writer always has the same name, so
+    that a killed one leaves no litter.
+    """
+    if is_only_writer:
+        draft = str(file.with_name(f"{file.name}.tmp"))
+        handle = os.open(draft, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o600)
+    else:
+        handle, draft = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}-")
+    try:
+        with os.fdopen(handle, "wb") as out:
+            yield out
+            out.flush()
+            if is_synced:
+                os.fsync(out.fileno())
+        if mode != 0o600:
+            Path(draft).chmod(mode)
+        Path(draft).replace(file)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise
+
+
+def replace_file(file: Path, text: str, *, mode: int = 0o600) -> None:
+    """Puts the text in place of whatever the file holds, in one step that outlasts a loss of power."""
+    with replacing(file, mode=mode) as out:
+        out.write(text.encode("utf-8"))

@@ -8,7 +8,7 @@ from email.utils import format_datetime
 import anyio
 
 from refdesk.crawl.fetch import Pace
-from refdesk.retry import backoff, retry_after
+from refdesk.system.retry import backoff, retry_after
 
 
 class Clock:

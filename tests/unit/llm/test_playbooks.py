@@ -16,11 +16,11 @@ from refdesk.llm.remote import Access
 from refdesk.llm.thinkers import PromptedThinker
 from refdesk.llm.vendors import Anthropic, Gemini, OpenAi
 from refdesk.ports import Embedder
-from refdesk.retry import Retry
 from refdesk.skills.format import parse
 from refdesk.skills.learn import Learner
 from refdesk.store.local import LocalStore
 from refdesk.store.playbooks import RecordPlaybooks
+from refdesk.system.retry import Retry
 from tests.unit.llm.endpoints import Reply, endpoint
 from tests.unit.skills.conversations import of_kind, shipped_embedder
 

@@ -14,7 +14,7 @@ import pytest
 from refdesk.errors import LlmError, SettingsError
 from refdesk.llm.remote import Access, RemoteModel
 from refdesk.llm.vendors import Anthropic, Gemini, OpenAi
-from refdesk.retry import Retry
+from refdesk.system.retry import Retry
 from tests.unit.llm.endpoints import Endpoint, Reply, endpoint
 
 KINDS: dict[str, type[RemoteModel]] = {"gemini": Gemini, "openai": OpenAi, "anthropic": Anthropic}

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.store.folder import private
+from refdesk.system.files import replacing
 
 # Who may touch what many read?  All readers at once, or one who changes it.
 
@@ -73,16 +73,11 @@ def write(file: Path, head: Mapping[str, Any], arrays: Arrays) -> None:
     about = [(name, array.dtype.str, array.shape, _checksum(array)) for name, array in payload.items()]
     said = {**head, "arrays": about}
     line = json.dumps({**said, "checksum": zlib.crc32(json.dumps(said).encode())}).encode()
-    draft = file.with_name(f"{file.name}.tmp")  # one writer at a time, so one name: a killed one leaves no litter
-    try:
-        with open(draft, "wb", opener=private) as out:
-            out.write(line + b" " * (_gap(len(line) + 1)) + b"\n")
-            for array in payload.values():
-                out.write(array.data)
-                out.write(bytes(_gap(array.nbytes)))
-        draft.replace(file)
-    finally:
-        draft.unlink(missing_ok=True)
+    with replacing(file, is_only_writer=True, is_synced=False) as out:  # a damaged one is built anew
+        out.write(line + b" " * (_gap(len(line) + 1)) + b"\n")
+        for array in payload.values():
+            out.write(array.data)
+            out.write(bytes(_gap(array.nbytes)))
 
 
 def read(file: Path, version: int) -> tuple[dict[str, Any], Arrays]:
