@@ -24,7 +24,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     """RefDesk's own search and server, some hundred passages."""
     folder = tmp_path_factory.mktemp("source")
     for part in ("search", "server"):
-        shutil.copytree(SOURCE / part, folder / part, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(SOURCE / part, folder / part, ignore=shutil.ignore_patterns("__pycache__", "*.txt"))
     settings = Settings(library=tmp_path_factory.mktemp("library"), workers=1)
     with open_desk(settings) as desk:
         desk.index(folder, "code", name="code")
