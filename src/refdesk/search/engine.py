@@ -17,7 +17,7 @@ from refdesk.search.group import Ranked
 from refdesk.search.lookup import Candidates, LookUp, narrow
 from refdesk.search.snippets import snippet
 from refdesk.search.spelling import alike, spelt
-from refdesk.search.understand import Understood
+from refdesk.search.understand import QUOTED, Understood
 from refdesk.system.turns import without_collections
 
 # In which order, once a slower reader has judged the best hits?
@@ -96,7 +96,10 @@ class Engine:
         ranked = group.grouped(best, rest, asked, query.by, query.prefer, rerank.weights().file)
         is_defined = any("definition" in one.signals for one in ranked[:1])
         way = "keywords" if not found.cosines else "name" if is_defined else asked.kind
-        for one, score in zip(ranked, confidence.of_hits([one.score for one in ranked], way, sure), strict=True):
+        # Who holds a phrase comes first, and answers for certain only where nothing else is asked for.
+        held = found.held if QUOTED.sub("", query.text).strip() else {}
+        scores = [one.score - _PHRASE * held.get(one.stored.id, 0.0) for one in ranked]
+        for one, score in zip(ranked, confidence.of_hits(scores, way, sure), strict=True):
             one.score = score
         page = ranked[query.offset : query.offset + query.limit]
         why = _explanations(page, asked, found) if query.explain else {}

@@ -42,6 +42,22 @@ def test_what_is_foreign_is_left_out_or_told_to_be_weak(library: Desk, text: str
     assert all(hit.score < 0.5 for hit in page.hits)
 
 
+@pytest.mark.parametrize("text", ["how do I parse yaml", "upload a picture to the server"])
+def test_what_comes_near_without_answering_is_shown_as_weak(library: Desk, text: str) -> None:
+    page = library.search(Query(text=text))
+    assert page.hits
+    assert page.weak
+    assert any("weak match" in note for note in page.notes)
+
+
+def test_what_is_far_from_everything_is_hidden_though_a_passage_shares_a_word(library: Desk) -> None:
+    text = "which wine goes with roast duck"
+    page = library.search(Query(text=text))
+    assert (page.hits, page.weak) == ((), False)
+    assert "nothing relevant was found" in page.notes[-1]
+    assert library.search(Query(text=text, alpha=0.0)).hits
+
+
 @pytest.mark.parametrize("text", ["zzzqqq", "asdkfjh qwpoeiru", "xkcjvhx"])
 def test_gibberish_finds_nothing_and_is_told_so(library: Desk, text: str) -> None:
     page = library.search(Query(text=text))
@@ -49,7 +65,7 @@ def test_gibberish_finds_nothing_and_is_told_so(library: Desk, text: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "text", ["how are two rankings made one", "which lines of a passage are shown", "cancel a running task"]
+    "text", ["how are two rankings made one", "which lines of a passage match the query best", "cancel a running task"]
 )
 def test_a_question_that_the_library_answers_is_answered(library: Desk, text: str) -> None:
     page = library.search(Query(text=text))
@@ -62,6 +78,13 @@ def test_a_question_that_the_library_answers_is_answered(library: Desk, text: st
 @pytest.mark.parametrize("text", ["search/fuse.py", "KeyError: unknown cursor", '"equal scores"'])
 def test_paths_errors_and_phrases_are_not_judged(library: Desk, text: str) -> None:
     assert library.search(Query(text=text)).confidence is None
+
+
+def test_a_quoted_word_is_certain_only_where_nothing_else_is_asked_for(library: Desk) -> None:
+    beside = library.search(Query(text='"cancel" the order of a wooden kitchen table'))
+    assert beside.hits
+    assert beside.hits[0].score < 0.5
+    assert library.search(Query(text='"Which words of what is searched"')).hits[0].score > 0.8
 
 
 def test_a_name_that_is_defined_is_certain_and_one_that_nothing_has_is_weak(library: Desk) -> None:
