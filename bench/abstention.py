@@ -4,9 +4,9 @@ python -m bench.abstention [--half report|tune] [--served] [--library FOLDER] [-
 
 Each of the smaller packages of bench.quality's sets is a collection, some of its files are collections of about 5, 20
 and 50 passages, and the packages of bench.authored are collections as they are.  Good questions are asked as they are,
-misspelt, and a word of them alone; foreign ones are those of other packages, everyday questions and gibberish.
-training/confidence.py learned from the tuning half; the reported half shares no package and no everyday question with
-it.  As served, one collection is asked at a time.
+misspelt, and a word of them alone, and so are names of bench.names; foreign ones are those of other packages, everyday
+questions and gibberish.  training/confidence.py learned from the tuning half; the reported half shares no package and
+no everyday question with it.  As served, one collection is asked at a time.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from bench import authored, corpora, metrics, sets, tables
+from bench import authored, corpora, metrics, names, sets, tables
 from bench.served import as_served
 from bench.sets import Asked, KnownItems
 from bench.spelling import misspell
@@ -38,6 +38,8 @@ SMALL = (5, 20, 50)  # passages of small collections
 BYTES = 800  # of a passage, about
 MOST = 500  # good questions
 MOST_OF_SMALL = 6  # questions of a small collection
+CERTAIN = 0.8  # a score from which on as many must be right
+FEW = 20  # that say nothing for certain
 SEVERAL = 4  # collections asked at once
 FLOORS: dict[str, tuple[float | None, float | None]] = {  # hidden, hidden or weak: at most for good ones, else at least
     "good": (0.005, 0.1),
@@ -141,6 +143,15 @@ def questions(desk: Desk, by_collection: dict[str, list[Asked]], half: str) -> I
         yield Question("everyday", "all collections", text, tuple(names))
 
 
+def of_names(asked: Sequence[names.Asked]) -> Iterator[Question]:
+    """Names of bench.names, each asked of its package and of another one."""
+    for at, name in enumerate(asked):
+        other = asked[at - len(asked) // 2].package
+        yield Question("good", "name", name.query, (name.package,), name.is_met_by)
+        if other != name.package:
+            yield Question("other package", "name", name.query, (other,))
+
+
 def _answer(item: Asked, collection: str) -> Callable[[StoredChunk], bool]:
     """Whether a passage of that collection, whose paths lack the package, answers the item."""
 
@@ -175,7 +186,7 @@ def rows(asked: Sequence[tuple[Question, Page]]) -> list[tables.Row]:
     """Of each group, in each place, how many pages are hidden and how many are hidden or weak."""
     parts: dict[tuple[str, str], list[tuple[bool, bool]]] = {}
     for one, page in asked:
-        for where in ("anywhere", one.where):
+        for where in dict.fromkeys((one.where, "name" if one.where == "name" else "anywhere")):
             parts.setdefault((one.group, where), []).append((not page.hits, not page.hits or page.weak))
     found = []
     for group, where in sorted(parts):
@@ -199,8 +210,10 @@ def calibration(asked: Sequence[tuple[Question, Page]]) -> list[tables.Row]:
         if own:
             right = sum(met is not None and met(hit.stored) for hit, met in own) / len(own)
             mean = sum(hit.score for hit, _ in own) / len(own)
-            found.append(tables.Row(f"first hits right at {low} to {high}", right, "",
-                                    note=f"mean score {mean:.3f}, {len(own)} queries"))  # fmt: skip
+            floor = CERTAIN if low >= CERTAIN and len(own) >= FEW else None
+            said = f"mean score {mean:.3f}, {len(own)} queries"
+            label = f"first hits right at {low} to {high}"
+            found.append(tables.Row(label, right, "", floor, at_least=True, note=said))
     return found
 
 
@@ -215,6 +228,8 @@ def main() -> None:
     given = options.parse_args()
     with packages(given.half, given.cache, given.library) as (desk, by_collection):
         asked = list(answered(desk, questions(desk, by_collection, given.half), served=given.served))
+    with names.named(given.half, given.cache, given.library) as (desk, every):
+        asked += answered(desk, of_names(every), served=given.served)
     if given.show:
         for one, page in asked:
             is_good = one.group in ("good", "misspelt", "one word")

@@ -20,7 +20,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from bench import corpora, names
-from bench.abstention import Question, packages, questions
+from bench.abstention import Question, of_names, packages, questions
 from refdesk.model import Filters, Query
 from refdesk.search import confidence, engine, group, rerank
 from refdesk.search.engine import Engine
@@ -82,11 +82,7 @@ def collected(out: Path) -> Iterator[dict[str, object]]:
             if one.group in GOOD and number % 2:
                 yield {**gather(desk.engine, one, 0.0), "kind": "keywords", "evidence": None}
     with names.named("tune", corpora.DEFAULT_CACHE, out) as (desk, asked):
-        for at, name in enumerate(asked):
-            other = asked[at - len(asked) // 2].package
-            yield gather(desk.engine, Question("good", "name", name.query, (name.package,), name.is_met_by))
-            if other != name.package:
-                yield gather(desk.engine, Question("other package", "name", name.query, (other,)))
+        yield from (gather(desk.engine, one) for one in of_names(asked))
 
 
 def crossed(rows: list[dict], values: np.ndarray, right: np.ndarray, weight: np.ndarray) -> np.ndarray:

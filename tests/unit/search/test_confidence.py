@@ -90,6 +90,7 @@ def test_a_quoted_word_is_certain_only_where_nothing_else_is_asked_for(library: 
 def test_a_name_that_is_defined_is_certain_and_one_that_nothing_has_is_weak(library: Desk) -> None:
     defined, unknown = library.search(Query(text="reciprocal_rank")), library.search(Query(text="ReciprocalWheel"))
     assert (defined.weak, unknown.weak) == (False, True)
+    assert defined.confidence == 1.0
     assert defined.hits[0].score > 0.9
     assert unknown.hits[0].score < 0.5
 
