@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from refdesk.model import (
     EVERYTHING,
@@ -87,6 +87,7 @@ class Judge(Protocol):
         """A number for each passage, the higher the better; EmbeddingError when it can't be had."""
 
 
+@runtime_checkable
 class WordMatching(Protocol):
     """What an embedder may offer besides: single words compared by meaning."""
 

@@ -9,7 +9,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from refdesk.ingest.progress import Progress
 from refdesk.model import Batch, Chunk, Content, Document, DocumentWrite, FileState, Found, Parsed, Skipped
@@ -225,14 +225,13 @@ def embed_missing(
     if not wanted:
         return Embedded()
     new = [by_key[key] for key in wanted]
-    if not hasattr(embedder, "spell"):
+    if not isinstance(embedder, WordMatching):
         rows = embedder.embed_passages([embedding_text(chunk) for chunk in new])
         return Embedded(dict(zip(wanted, rows, strict=True)))
-    spelling = cast(WordMatching, embedder)
-    spell = spelling.spell if readings is None else readings.spell
+    spell = embedder.spell if readings is None else readings.spell
     texts = [spelt[key] if key in spelt else spell(by_key[key].text) for key in wanted]
-    rows = spelling.embed_spelt([spell(_head(chunk)) + own for chunk, own in zip(new, texts, strict=True)])
-    most = spelling.most_compared
+    rows = embedder.embed_spelt([spell(_head(chunk)) + own for chunk, own in zip(new, texts, strict=True)])
+    most = embedder.most_compared
     kept = (pieces(own[:most], spell(heading(chunk))[:most]) for chunk, own in zip(new, texts, strict=True))
     return Embedded(dict(zip(wanted, rows, strict=True)), dict(zip(wanted, kept, strict=True)))
 

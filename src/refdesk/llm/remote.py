@@ -107,7 +107,7 @@ class RemoteModel(ABC):
         """Closes the connections, if there are any."""
         with self._lock:
             client, self._made = self._made, None
-        if client is not None and hasattr(client, "close"):
+        if client is not None:
             client.close()
 
     def _client(self) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from refdesk.llm.prompts import instructions, quoted
@@ -14,7 +14,7 @@ from refdesk.skills.conversation import Transcript, shortened
 from refdesk.skills.extract import extract, refine
 from refdesk.skills.format import MAX_TITLE
 from refdesk.skills.judge import EvidenceJudge, Verdict
-from refdesk.skills.model import Draft, Playbook, Skill, Step
+from refdesk.skills.model import LABELS, Draft, Playbook, Skill, Step
 
 # --- a model, asked by prompts ---------------------------------------------------------------------------
 
@@ -100,31 +100,20 @@ def _json(value: Any) -> str:
 
 
 def _fields(draft: Draft) -> dict[str, Any]:
-    book = draft.playbook
-    return {
-        "title": book.title,
-        "problem": draft.problem,
-        "conditions": list(book.prerequisites),
-        "keywords": list(draft.keywords),
-        "product_area": book.product_area,
-        "issue_type": book.issue_type,
-        "goal": book.goal,
-        "steps": [{"title": s.title, "do": s.do, "check": s.check, "say": s.say} for s in book.steps],
-        "edge_cases": list(book.edge_cases),
-        "escalation": book.escalation,
-    }
+    """The draft as DRAFT describes it."""
+    fields = {**asdict(draft.playbook), "problem": draft.problem, "keywords": draft.keywords}
+    fields["conditions"] = fields["prerequisites"]
+    return {name: fields[name] for name in DRAFT["properties"]}
 
 
 def _draft(fields: Mapping[str, Any]) -> Draft:
+    """The draft that an answer describes."""
+    texts = {name: fields[name] for name in ("title", "goal", "escalation", *LABELS)}
     playbook = Playbook(
-        title=fields["title"],
-        goal=fields["goal"],
+        **texts,
         prerequisites=tuple(fields["conditions"]),
-        steps=tuple(Step(each["title"], each["do"], each["check"], each["say"]) for each in fields["steps"]),
+        steps=tuple(Step(**each) for each in fields["steps"]),
         edge_cases=tuple(fields["edge_cases"]),
-        escalation=fields["escalation"],
-        product_area=fields["product_area"],
-        issue_type=fields["issue_type"],
     )
     return Draft(playbook=playbook, problem=fields["problem"], keywords=tuple(fields["keywords"]))
 
@@ -153,18 +142,9 @@ class LocalThinker:
 
     def repair(self, draft: Draft, problems: Sequence[str], transcript: Transcript) -> Draft:
         """The draft with its texts cut to what may be kept; rules have no second idea about anything else."""
-        book = draft.playbook
-        steps = (Step(_cut(step.title), _cut(step.do), _cut(step.check), _cut(step.say)) for step in book.steps)
-        shorter = replace(
-            book,
-            title=shortened(book.title, 8)[:MAX_TITLE].rstrip(),
-            goal=_cut(book.goal),
-            prerequisites=tuple(map(_cut, book.prerequisites)),
-            steps=tuple(steps),
-            edge_cases=tuple(map(_cut, book.edge_cases)),
-            escalation=_cut(book.escalation),
-        )
-        return replace(draft, playbook=shorter, problem=_cut(draft.problem))
+        shorter = draft.playbook.rewritten(_cut)
+        title = shortened(shorter.title, 8)[:MAX_TITLE].rstrip()
+        return replace(draft, playbook=replace(shorter, title=title), problem=_cut(draft.problem))
 
     def refine(self, current: Draft, transcript: Transcript, feedback: str) -> Draft:
         """The draft with what the conversation and the feedback add."""

@@ -10,7 +10,7 @@ import signal
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from operator import attrgetter
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any, NamedTuple
 
 from refdesk.errors import ParseFailed, RefdeskError
 from refdesk.ingest.prepare import Embedded, Prepared, Readings, embed_missing, prepare
@@ -110,7 +110,7 @@ def _serve(requests: IO[bytes], answers: IO[bytes], limited: _Limited) -> None:
             os._exit(NOT_UNDERSTOOD)
         if new_embedder is not None:
             embedder = new_embedder
-            readings = Readings(cast(WordMatching, embedder)) if hasattr(embedder, "spell") else None
+            readings = Readings(embedder) if isinstance(embedder, WordMatching) else None
         found: list[Prepared | Skipped] = []
         for content in group:
             with limited(limits_of(content)):

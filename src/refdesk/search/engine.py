@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import cast
 
 from refdesk.errors import EmbeddingError
 from refdesk.model import Hit, Page, Query
@@ -63,7 +62,7 @@ class Engine:
         self, store: Store, embedder: Embedder | None, judge: Judge | None = None, notes: tuple[str, ...] = ()
     ) -> None:
         self._store = store
-        self._embedder = embedder
+        self._matcher = embedder if isinstance(embedder, WordMatching) else None
         self._look_up = LookUp(store, embedder)
         self._judge = judge
         self._notes = notes  # what is to be said with every page
@@ -208,10 +207,6 @@ class Engine:
             "words": max((one.words for one in best), default=0.0),
             "heading": max((one.heading for one in best), default=0.0),
         }
-
-    @property
-    def _matcher(self) -> WordMatching | None:
-        return cast(WordMatching, self._embedder) if hasattr(self._embedder, "match_words") else None
 
 
 def closely(asked: Understood) -> int:

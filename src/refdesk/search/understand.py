@@ -45,13 +45,6 @@ _EXTENSIONS = frozenset(
         " rs rst sass scss sh sql svg swift tex tf toml ts tsv tsx txt vue xml yaml yml zig zsh",
     )
 )
-_STOP = frozenset(
-    analyse.terms(
-        "a an and are as at be but by can do does did for from had has have how i if in into is it its me my no not of"
-        " on or our should so such that the their then there these they this to was we were what when where which who"
-        " why will with would you your"
-    )
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +65,7 @@ def understand(text: str) -> Understood:
     """The query's kind, its terms, its quoted phrases and the names it may mean."""
     quoted = tuple(one for one in QUOTED.findall(text) if analyse.terms(one)) if len(text) <= _SHORT else ()
     every = tuple(dict.fromkeys(analyse.terms(text)))
-    content = tuple(term for term in every if term not in _STOP)
+    content = tuple(term for term in every if term not in analyse.STOP_TERMS)
     stripped = " ".join(text.split()) if len(text) < _SHORT else text.strip()
     declared = ""
     whole: tuple[str, ...] = ()

@@ -8,7 +8,6 @@ import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -21,7 +20,7 @@ from refdesk.errors import (
     StoreError,
     TooLarge,
 )
-from refdesk.model import Chunk, Document, Hit, Page, Query, StoredChunk
+from refdesk.model import Hit, Page, Query, StoredChunk
 from refdesk.ports import Embedder
 from refdesk.skills import redact
 from refdesk.skills.conversation import Transcript, read
@@ -40,8 +39,8 @@ from refdesk.skills.model import (
     SkillUpdate,
     embedded_text,
     moved,
+    passage,
 )
-from refdesk.text import tokens
 
 Report = Callable[[str], None]
 
@@ -81,10 +80,11 @@ class Updated:
 class Learner:
     """The learning loop over one store."""
 
+    _creating = threading.Lock()  # of all in this process: what two make of one conversation is one skill
+
     def __init__(self, store: PlaybookStore, embedder: Callable[[], Embedder | None]) -> None:
         self._store = store
         self._make_embedder = embedder
-        self._creating = threading.Lock()
         self._aligned = False
 
     @cached_property
@@ -317,32 +317,7 @@ def _skill(draft: Draft, confirmed: bool) -> Skill:
 
 
 def _hit(number: int, skill: Skill, score: float) -> Hit:
-    """The playbook as a passage of a document, which is how everything else is shown."""
-    when = int(datetime.fromisoformat(skill.updated_at).timestamp() * 1000)
-    document = Document(
-        id=skill.skill_id,
-        collection="playbooks",
-        uri=f"playbook:{skill.skill_id}",
-        path=skill.skill_id,
-        title=skill.title,
-        content_type="markdown",
-        content_hash="",
-        size=len(skill.resolution_md),
-        modified_ns=0,
-        created_at=when,
-        updated_at=when,
-    )
-    chunk = Chunk(
-        text=skill.resolution_md,
-        kind="playbook",
-        type="prose",
-        language="markdown",
-        start_line=0,
-        end_line=0,
-        tokens=tokens.pieces(skill.resolution_md),
-        key="",
-        title=skill.title,
-    )
+    document, chunk = passage(skill, "playbooks", skill.resolution_md)
     stored = StoredChunk(id=-number, index=0, document=document, chunk=chunk)
     return Hit(stored=stored, score=round(score, 4), snippet=skill.problem, snippet_line=0)
 

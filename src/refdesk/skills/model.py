@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import astuple, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
 
-from refdesk.model import EmbedderIdentity
+from refdesk.model import Chunk, Document, EmbedderIdentity
+from refdesk.text import tokens
 
 Outcome = Literal["confirmed", "likely", "used", "likely_failure", "failure"]
 
@@ -24,6 +25,9 @@ FIRST_CONFIDENCE = 0.5
 DISTRUSTED = 0.3  # a judge treats a skill below this sceptically
 TOP_K = 5  # candidates that a judge sees
 DUPLICATE = 0.95  # similarity above which two playbooks are one
+
+
+LABELS = ("product_area", "issue_type")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +53,12 @@ class Playbook:
     product_area: str = ""
     issue_type: str = ""
     confidence: float = FIRST_CONFIDENCE
+
+    def rewritten(self, text: Callable[[str], str]) -> Playbook:
+        """The playbook with each of its texts replaced by what the function returns for it."""
+        changed: dict[str, Any] = {name: text(getattr(self, name)) for name in ("title", "goal", "escalation", *LABELS)}
+        changed |= {name: tuple(map(text, getattr(self, name))) for name in ("prerequisites", "edge_cases")}
+        return replace(self, **changed, steps=tuple(Step(*map(text, astuple(step))) for step in self.steps))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +201,36 @@ def moved(confidence: float, outcome: Outcome) -> float:
 def embedded_text(problem: str, conditions: tuple[str, ...], keywords: tuple[str, ...]) -> str:
     """What a skill's vector is made of: its problem, conditions and keywords, not its resolution."""
     return "\n".join((problem, *conditions, ", ".join(keywords))).strip()
+
+
+def passage(skill: Skill, collection: str, text: str) -> tuple[Document, Chunk]:
+    """The skill as a document of one passage, which is how everything else is kept and shown."""
+    when = int(datetime.fromisoformat(skill.updated_at).timestamp() * 1000)
+    document = Document(
+        id=skill.skill_id,
+        collection=collection,
+        uri=f"playbook:{skill.skill_id}",
+        path=skill.skill_id,
+        title=skill.title,
+        content_type="markdown",
+        content_hash="",
+        size=len(skill.resolution_md),
+        modified_ns=0,
+        created_at=when,
+        updated_at=when,
+    )
+    chunk = Chunk(
+        text=text,
+        kind="playbook",
+        type="prose",
+        language="markdown",
+        start_line=0,
+        end_line=0,
+        tokens=tokens.pieces(text),
+        key="",
+        title=skill.title,
+    )
+    return document, chunk
 
 
 def now() -> str:

@@ -6,9 +6,8 @@ import ipaddress
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
-from refdesk.skills.model import Draft, Playbook, Step
+from refdesk.skills.model import Draft
 from refdesk.skills.vocabulary import words
 
 _PLACEHOLDER = re.compile(r"\[(?:[a-z]+ )?(?:address|number|name|secret|code|id|phone|email|IBAN|IP)\]")
@@ -194,9 +193,8 @@ def redact_draft(draft: Draft, names: Iterable[str] = ()) -> Draft:
     def clean(text: str) -> str:
         return without_names(redact(text), known)
 
-    book = draft.playbook
     return Draft(
-        playbook=_clean_playbook(book, clean),
+        playbook=draft.playbook.rewritten(clean),
         problem=clean(draft.problem),
         keywords=tuple(word for word in draft.keywords if clean(word) == word),
     )
@@ -205,20 +203,6 @@ def redact_draft(draft: Draft, names: Iterable[str] = ()) -> Draft:
 def names_in(text: str) -> tuple[str, ...]:
     """The people a transcript names: its speakers, and who is greeted or introduced."""
     return tuple(sorted(_names(text)))
-
-
-def _clean_playbook(book: Playbook, clean: Callable[[str], str]) -> Playbook:
-    return replace(
-        book,
-        title=clean(book.title),
-        goal=clean(book.goal),
-        prerequisites=tuple(map(clean, book.prerequisites)),
-        steps=tuple(Step(clean(s.title), clean(s.do), clean(s.check), clean(s.say)) for s in book.steps),
-        edge_cases=tuple(map(clean, book.edge_cases)),
-        escalation=clean(book.escalation),
-        product_area=clean(book.product_area),
-        issue_type=clean(book.issue_type),
-    )
 
 
 def _names(text: str) -> set[str]:

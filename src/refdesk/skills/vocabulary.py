@@ -16,25 +16,25 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_FUNCTION_WORDS = words(
-    """a about above after again against all also am an and any are aren as at be because been before being below
-    between both but by can cannot could couldn d did didn do does doesn doing don down during each few for from
-    further get gets getting got had hadn has hasn have haven having he her here hers him his how i if in into is isn
-    it its just ll m me more most my myself no nor not now of off on once only or other our ours out over own re s
-    same she should shouldn so some such t than that the their theirs them then there these they this those through
-    to too under until up us ve very was wasn we were weren what when where which while who whom why will with won
-    would wouldn you your yours yourself im ive dont doesnt didnt cant wont isnt one ones even still yet ever never
-    thing things something anything nothing everything please thanks thank hi hello hey help sorry sure ok okay yes
-    no want need trying try tried know think like really actually today yesterday day days week weeks month months
-    time times great perfect good nice fine awesome done right many much every some already back let see sees seen
-    say says said tell tells told ask asks asked look looks come came go goes went gone make made take took give gave
-    put keep keeps since last next new old first second few bit lot soon always anymore though although instead
-    itself himself possible probably maybe morning evening night noon tonight tomorrow year years hour hours minute
-    minutes one two three four five six seven eight nine ten own able unable there else somebody nobody someone
-    everybody customer customers reports report agent support issue issues problem problems use uses used using show
-    shows shown work works worked working happen happens happened"""
+# What customers and agents say about anything, besides what says nothing in any text.
+STOP_TERMS = analyse.STOP_TERMS | frozenset(
+    analyse.terms(
+        """about above after again against all also am any aren because been before being below between both cannot
+        could couldn d didn doesn doing don down during each few further get gets getting got hadn hasn haven having
+        he her here hers him his isn just ll m more most myself nor now off once only other ours out over own re s
+        same she shouldn some t than theirs them those through too under until up us ve very wasn weren while whom
+        won wouldn yours yourself im ive dont doesnt didnt cant wont isnt one ones even still yet ever never thing
+        things something anything nothing everything please thanks thank hi hello hey help sorry sure ok okay yes
+        want need trying try tried know think like really actually today yesterday day days week weeks month months
+        time times great perfect good nice fine awesome done right many much every already back let see sees seen
+        say says said tell tells told ask asks asked look looks come came go goes went gone make made take took give
+        gave put keep keeps since last next new old first second bit lot soon always anymore though although instead
+        itself himself possible probably maybe morning evening night noon tonight tomorrow year years hour hours
+        minute minutes two three four five six seven eight nine ten able unable else somebody nobody someone
+        everybody customer customers reports report agent support issue issues problem problems use uses used using
+        show shows shown work works worked working happen happens happened"""
+    )
 )
-STOP_TERMS = frozenset(term for word in _FUNCTION_WORDS for term in analyse.terms(word))
 
 
 def content_terms(text: str) -> list[str]:

@@ -8,7 +8,6 @@ import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
-from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,13 +15,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from refdesk.errors import SkillNotFound, StaleSkill, StoreError
-from refdesk.model import Batch, Chunk, Document, DocumentWrite, EmbedderIdentity, Filters, Query, Vector
+from refdesk.model import Batch, DocumentWrite, EmbedderIdentity, Filters, Query, Vector
 from refdesk.search.engine import Engine
-from refdesk.skills.model import DUPLICATE, TOP_K, Outcome, Revision, Skill, SkillUpdate, after, now
+from refdesk.skills.model import DUPLICATE, TOP_K, Outcome, Revision, Skill, SkillUpdate, after, now, passage
 from refdesk.store.folder import SKILLS_FILE
 from refdesk.store.record import rows
 from refdesk.store.record.schema import PLAYBOOKS
-from refdesk.text import tokens
 
 if TYPE_CHECKING:
     from refdesk.store.local import LocalStore
@@ -142,7 +140,8 @@ class RecordPlaybooks:
 
         def put(db: sqlite3.Connection) -> Batch:
             found = ((_find(db, skill_id), _unit(vector)) for skill_id, vector in vectors.items())
-            return _batch([(skill, vector) for skill, vector in found if skill is not None])
+            # One that has a vector by now was updated meanwhile; those of another model were dropped.
+            return _batch([(skill, vector) for skill, vector in found if skill is not None and not skill.embedding])
 
         if vectors:
             self._write(put, len(vectors))
@@ -209,32 +208,8 @@ def _batch(skills: Sequence[tuple[Skill, Vector | bytes | None]]) -> Batch:
             # Addressed by itself: the store does not know what it was made of.
             key = rows.content_key(vector.astype("<f2").tobytes())
             vectors[key] = vector
-        when = int(datetime.fromisoformat(skill.updated_at).timestamp() * 1000)
-        document = Document(
-            id=skill.skill_id,
-            collection=PLAYBOOKS,
-            uri=f"playbook:{skill.skill_id}",
-            path=skill.skill_id,
-            title=skill.title,
-            content_type="markdown",
-            content_hash="",
-            size=len(skill.resolution_md),
-            modified_ns=0,
-            created_at=when,
-            updated_at=when,
-        )
         text = "\n\n".join((skill.title, skill.problem, skill.resolution_md, " ".join(skill.keywords)))
-        chunk = Chunk(
-            text=text,
-            kind="playbook",
-            type="prose",
-            language="markdown",
-            start_line=0,
-            end_line=0,
-            tokens=tokens.pieces(text),
-            key="",
-            title=skill.title,
-        )
+        document, chunk = passage(skill, PLAYBOOKS, text)
         writes.append(DocumentWrite(document=document, raw=skill.resolution_md, chunks=(chunk,), vector_keys=(key,)))
     return Batch(collection=PLAYBOOKS, writes=tuple(writes), vectors=vectors)
 

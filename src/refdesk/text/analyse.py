@@ -136,3 +136,12 @@ def _terms_of(word: str) -> str:
 
 _stem = Remembered[str, str](lambda word: _stemmer.stemWord(word)[:_MAX_TERM], _STEMS).__getitem__
 _of_runs = Remembered[bytes, str](terms_of_run, _RUNS)
+
+# Words that say nothing of what a text is about, in any kind of text.
+STOP_TERMS = frozenset(
+    terms(
+        "a an and are as at be but by can do does did for from had has have how i if in into is it its me my no not of"
+        " on or our should so such that the their then there these they this to was we were what when where which who"
+        " why will with would you your"
+    )
+)
