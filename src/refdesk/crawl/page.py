@@ -26,9 +26,9 @@ if TYPE_CHECKING:  # workers import this module, and need nothing of these
 _GONE = (404, 410)
 _MARKDOWN = ("text/markdown", "text/x-markdown")
 _MOST_HOPS = 10
-_REFRESH = re.compile(r"\s*(\d+)\s*[;,]\s*(?:url\s*=\s*)?[\"']?([^\"'>]+)", re.IGNORECASE)
+_REFRESH = re.compile(r"\s*(\d{1,9})\s*[;,]\s*(?:url\s*=\s*)?[\"']?([^\"'>]+)", re.IGNORECASE)
 _REFRESH_MOST_S = 5  # a page that waits longer is meant to be read
-_LINK_HEADER = re.compile(r"<([^<>]+)>\s*+;[^,]*\brel\s*=\s*\"?canonical\b", re.IGNORECASE)
+_LINK_HEADER = re.compile(r"<([^<>]+)>\s*+;[^,<]*\brel\s*=\s*\"?canonical\b", re.IGNORECASE)
 _MOUNTS = "#root, #app, #__next, #__nuxt, #___gatsby, #svelte, #q-app, app-root, #application, #main-app, redoc, #redoc"
 _UNSEEN = frozenset({"script", "style", "noscript", "template", "svg", "head"})
 _HREF = re.compile(r"<a\s[^>]{0,500}?href\s*=\s*[\"']?([^\"'\s>]+)", re.IGNORECASE)

@@ -120,3 +120,8 @@ def test_failures_that_may_heal() -> None:
     assert not judged(answer(status=401)).is_transient
     moved = Fetched(url=URL, status=302, location="https://e.org/new")
     assert judged(moved, hops=10).state == "failed"
+
+
+def test_a_refresh_after_a_number_beyond_all_numbers_is_none() -> None:
+    head = f"<meta http-equiv=refresh content='{'0' * 5000};url=new.html'>"
+    assert facts_in(html("<a href='a.html'>1</a>", head), URL, {}).links == ("https://e.org/docs/a.html",)
