@@ -73,9 +73,9 @@ def _since(begun: float, server: int, told: Path) -> dict[str, set[str]]:
         os.kill(pid, signal.SIGUSR1)
     found: dict[str, set[str]] = {}
     for pid in family:
-        for file, function, when in _read(told / str(pid)):
-            if when >= begun and file.startswith(str(SOURCE)):
-                found.setdefault(str(Path(file).relative_to(SOURCE)), set()).add(function)
+        for code, function, when in _read(told / str(pid)):
+            if when >= begun and code.startswith(str(SOURCE)):
+                found.setdefault(str(Path(code).relative_to(SOURCE)), set()).add(function)
     return found
 
 
