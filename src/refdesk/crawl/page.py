@@ -1,6 +1,6 @@
 """What does a fetched page say to a crawler, and what becomes of it?
 
-HTML and markdown are read in worker processes, where a hostile page can neither hang nor crash the crawl.
+HTML and markdown are read in a worker process, where a hostile page can neither hang nor crash the crawl.
 """
 
 from __future__ import annotations
@@ -65,12 +65,19 @@ class Outcome:
 
 
 class PageReader:
-    """Reads pages in worker processes."""
+    """Reads pages in a worker process of its own, which those who index do not keep busy."""
 
-    def __init__(self, workers: int = 0) -> None:
-        from refdesk.parse.pool import Pool
+    def __init__(self) -> None:
+        from refdesk.parse.pool import Crew, Pool
 
-        self._pool = Pool(PageParser(), workers=workers)
+        self._crew = Crew()
+        self._pool = Pool(PageParser(), workers=1, crew=self._crew)
+
+    def __enter__(self) -> PageReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._crew.end()
 
     async def read(self, page: Fetched) -> PageFacts | Skipped:
         """What the page says, or why it can't be read."""

@@ -26,7 +26,10 @@ def answer(body: str = "", status: int = 200, content_type: str = "text/html", *
 def judged(answer: Fetched, hops: int = 0) -> Outcome:
     """What becomes of a page, read by a worker process as a crawl reads it."""
     outcome = outcome_of_answer(URL, answer, SCOPE, hops)
-    return outcome or outcome_of_page(URL, anyio.run(PageReader(1).read, answer), SCOPE, hops)
+    if outcome is None:
+        with PageReader() as reader:
+            outcome = outcome_of_page(URL, anyio.run(reader.read, answer), SCOPE, hops)
+    return outcome
 
 
 def test_no_page_is_parsed_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
