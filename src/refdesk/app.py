@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refdesk.desk.desk import Desk
-from refdesk.desk.parts import Parts, Watching
+from refdesk.desk.parts import Parts
 from refdesk.errors import InvalidUri, LibraryDamaged, LoadFailed, ParseFailed, RefdeskError, SettingsError
 from refdesk.ingest.writer import ParsePool
 from refdesk.model import Collection, CollectionKind, Content, FileState, Finding, Found, Skipped
@@ -147,12 +147,6 @@ def _folder(
     )
 
 
-def _watch(root: Path) -> Watching:
-    from refdesk.sources.watch import Watch
-
-    return Watch(root)
-
-
 def _readers() -> str:
     """What decides whether a content can be read: this version, and the libraries that are installed now."""
     from importlib.util import find_spec
@@ -257,7 +251,6 @@ PARTS = Parts(
     parser=_parser,
     pool=_pool,
     folder=_folder,
-    watch=_watch,
     load=_load,
     why=_why,
     pages_to_come=_pages_to_come,

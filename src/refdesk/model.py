@@ -17,7 +17,7 @@ else:
 
 CollectionKind = Literal["code", "docs", "files", "web"]
 ChunkType = Literal["prose", "code", "api", "config", "cmd"]
-RelationKind = Literal["calls", "references", "imports", "inherits", "conforms", "overrides"]
+RelationKind = Literal["calls", "references", "imports", "inherits", "conforms", "package", "fact"]
 Metadata = Mapping[str, Any]  # JSON values; filters compare their text, see metadata_text
 
 
@@ -125,6 +125,12 @@ class Symbol(NamedTuple):  # as Reference: there are so many that making and sen
     start_line: int
     end_line: int
     signature: str = ""
+    # What the grammar says of it, for graph/types.py: a line for each fact with a sign, a name, a line counted from the
+    # start, and what is said.  `:name 2 a.B|C` has these types, `=name 3 self.make()#1` is that expression (of several
+    # results the second), `~name 4 self.all` goes through it; `> 0 A,B` returns these types, `< 5 make()` that call;
+    # `( 0 *T,any>error` takes and returns these (Go); `{ 0 B` gives a lambda that receiver, "?" where any (Kotlin);
+    # `+ 0 ` extends a type; `! 0 expect`, `! 0 actual`.
+    facts: str = ""
 
 
 class Reference(NamedTuple):
@@ -135,7 +141,7 @@ class Reference(NamedTuple):
     target: str  # the name as written, its last part
     line: int
     receiver: str = ""  # what stands before the name: "self", "client.session", "." if left out; an import's module
-    alias: str = ""  # the local name an import binds, where it differs
+    alias: str = ""  # the local name an import binds, where it differs; the calls whose lambdas a Kotlin call is in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

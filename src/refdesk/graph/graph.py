@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from refdesk.graph.candidates import Resolved
-from refdesk.graph.conforming import by_method_set
-from refdesk.graph.files import File
 from refdesk.graph.languages import CALLABLES, EXTENSIONS, IMPORTING, TYPES, family, is_test
-from refdesk.graph.multiplatform import declared, expected_by
-from refdesk.graph.nodes import Edge, Node, file_node, is_same, stands_in, symbol_node, told
+from refdesk.graph.nodes import SURE, Edge, File, Node, Resolved, file_node, symbol_node
+from refdesk.graph.relations import by_method_set, expected_by, without_actuals
 from refdesk.graph.resolve import Resolver
 from refdesk.model import Document, Reference, RelationKind, Symbol
 from refdesk.ports import Store
 
-SURE = 0.5  # edges below are left out
 ALL = 1_000_000
 _TRIED = 5  # uses of a name that are looked at for each one that is wanted
 _ENTRIES = frozenset(["main", "index", "lib", "__main__", "__init__", "app", "cli", "mod", "server"])
@@ -45,7 +41,7 @@ class Graph:
         last = wanted.rpartition(".")[2]
         found = [
             symbol_node(document, symbol)
-            for document, symbol in declared(self.named(last), self.file)
+            for document, symbol in without_actuals(self.named(last), self.file)
             if symbol.qualified == wanted or symbol.qualified.endswith(f".{wanted}") or wanted == last
         ]
         whole = {node.qualified for node in found if node.kind not in EXTENSIONS}
@@ -122,8 +118,8 @@ class Graph:
         called = expected_by(self, node)
         for document, ref in self._seen_from(node, kinds, most):
             for one in self.meant(document, ref):
-                if one.confidence >= SURE and is_same(one, called):
-                    edge = Edge(self.owner(document, ref), node, told(document, ref), ref.line, one.confidence)
+                if one.confidence >= SURE and _is_same(one, called):
+                    edge = Edge(self.owner(document, ref), node, _kind(document, ref), ref.line, one.confidence)
                     if edge.source.id != node.id or ref.kind == "calls":
                         found.setdefault((edge.source.id, ref.kind, ref.line), edge)
                         sources.add(edge.source.id)
@@ -213,14 +209,14 @@ class Graph:
         inside = self.file_of(node)
         found: dict[tuple[str, str], Edge] = {}
         for ref in inside.references:
-            if ref.kind not in wanted or not stands_in(ref, node):
+            if ref.kind not in wanted or not _stands_in(ref, node):
                 continue
             if len(found) > most:
                 break
             for one in self.meant(inside.document, ref):
                 if one.confidence >= SURE:
                     target = symbol_node(one.document, one.symbol)
-                    kind = told(inside.document, ref)
+                    kind = _kind(inside.document, ref)
                     found.setdefault((target.id, ref.kind), Edge(node, target, kind, ref.line, one.confidence))
         return list(found.values())
 
@@ -246,3 +242,22 @@ class Graph:
                     bases = self.file(document).base_references.get(symbol.qualified, ())
                     self._supers[name] |= {ref.target for ref in bases}
         return self._supers[name]
+
+
+def _is_same(one: Resolved, node: Node) -> bool:
+    """Whether the symbol is the node; a type's initialiser is meant where the type is called."""
+    if one.document.id != node.document_id:
+        return False
+    qualified = one.symbol.qualified
+    return qualified == node.qualified or (one.symbol.kind in TYPES and f"{qualified}.{node.name}" == node.qualified)
+
+
+def _stands_in(ref: Reference, node: Node) -> bool:
+    if not node.qualified:
+        return ref.source == "" or ref.kind == "imports"
+    return ref.source == node.qualified or ref.source.startswith(f"{node.qualified}.")
+
+
+def _kind(document: Document, ref: Reference) -> str:
+    """What the relation is called: a Go type that names another among its fields or methods embeds it."""
+    return "embeds" if ref.kind == "inherits" and document.content_type == "go" else ref.kind

@@ -42,6 +42,7 @@ EXTENSIONS = frozenset(["extension", "impl", "category"])  # further parts of a 
 VALUES = frozenset(["field", "property", "variable", "constant"])
 SELF = frozenset(["self", "this", "cls", "Self", "@self", "$this", "static"])
 LEFT_OUT = "."  # a receiver that is not written, since only one type is possible: Swift's .init(…)
+RESULT = "->"  # the same where it is what a function returns
 INITIALIZERS = frozenset(["constructor", "initializer"])
 SUPER = {"csharp": "base", "php": "parent"}  # others say super
 

@@ -1,34 +1,33 @@
-"""Whose member is a name behind a dot?  The receiver's type decides, where the text tells it."""
+"""Whose member is a name behind a dot, or in a lambda?  The receiver's type decides, where it is known."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from refdesk.graph import languages
-from refdesk.graph.candidates import (
+from refdesk.graph.nodes import (
     CERTAIN,
     FAIR,
     GUESS,
     LIKELY,
     Candidate,
     Candidates,
+    File,
     Resolved,
     all_of,
     container,
+    said,
     shared,
 )
-from refdesk.graph.extensions import Extensions
-from refdesk.graph.files import File
-from refdesk.graph.go_types import GoTypes
-from refdesk.graph.lambdas import Lambdas
-from refdesk.graph.typed import Names, Typed, Types
-from refdesk.model import Reference
+from refdesk.graph.types import Names, Typed, Types
+from refdesk.model import Document, Reference, Symbol
 
 _GENERATIONS = 6
 # What a member is called that is of the type it is a member of.
 _OF_ONE_KIND = frozenset(["base", "child", "copy", "head", "left", "next", "node", "other", "parent", "right", "root"])
 _TYPE_NAME = re.compile(r"[A-Z]\w*[a-z]\w*")
+_HANDED_OVER = frozenset(["apply", "run", "with"])  # whose lambdas see the members of what they are called on
 _NO_KIN = frozenset(["object", "Protocol", "ABC", "Generic", "Exception", "Object", "NSObject"])
 
 
@@ -38,16 +37,13 @@ class Members:
     def __init__(self, names: Names) -> None:
         self._names = names
         self._types = Types(names)
-        self._go_types = GoTypes(names)
-        self.extensions = Extensions(names)
-        self._lambdas = Lambdas(names, self._types)
         self._lines: dict[str, set[str]] = {}
 
     def behind(self, file: File, ref: Reference, candidates: Candidates) -> list[Resolved]:
         """What `receiver.name` may mean."""
-        if ref.receiver == languages.LEFT_OUT:
+        if ref.receiver in (languages.LEFT_OUT, languages.RESULT):
             return self._of_expected(file, ref, candidates)
-        language = file.document.content_type
+        language = file.language
         receiver = ref.receiver.removesuffix("()")
         last = receiver.replace("::", ".").replace("->", ".").rpartition(".")[2].rstrip("?!")
         if receiver in languages.SELF and file.enclosing_type(ref.source):
@@ -61,46 +57,84 @@ class Members:
         is_path = language == "rust" and receiver.islower() and "." not in receiver
         if is_path and (found := self._names.from_imports(file, [(receiver, "")], candidates.outer)):
             return found  # crate::run(), walk::build()
-        return self._of_value(file, ref, receiver, last, candidates)
-
-    def _of_value(self, file: File, ref: Reference, receiver: str, last: str, candidates: Candidates) -> list[Resolved]:
-        """Members of what a variable or a call gives."""
-        if file.document.content_type == "go":
-            types = self._go_types.of_receiver(file, ref, ref.receiver)
-        else:
-            types = self._types.of_receiver(file, ref, receiver, last)
+        types = self._of_receiver(file, ref)
         if types and (found := self._of_types(file, types, candidates)):
             return found
-        if extending := self.extensions.visible(file, candidates):
+        if extending := self.extending(file, candidates):
             return shared(extending, FAIR)
         is_result = ref.receiver.endswith("()")
-        if types or is_result or self._types.is_foreign(file, ref, receiver, last):
+        if types or is_result or self._types.is_foreign(file, ref, receiver):
             return []  # what a function gives that does not say it, or what is known to be of no use here
         return self._by_name_alone(file, ref, last, candidates)
+
+    def _of_receiver(self, file: File, ref: Reference) -> set[Typed]:
+        written = ref.receiver.replace("::", ".").replace("->", ".").replace("?", "").replace("!", "").lstrip("@$")
+        return self._types.of_expression(file, ref.source, ref.line, written)
 
     def own(self, file: File, source: str, candidates: Candidates) -> list[Resolved]:
         """Members of the type around a place."""
         own = file.enclosing_type(source)
         if not own:
             return []
-        if file.document.content_type in languages.WHOLE and (found := self._along_bases([(file, own)], candidates)):
+        if file.language in languages.WHOLE and (found := self._along_bases([(file, own)], candidates)):
             return all_of(found, CERTAIN)
         return self._by_type_names(file, {own.rpartition(".")[2]}, candidates, CERTAIN)
 
     def in_lambda(self, file: File, ref: Reference, candidates: Candidates) -> list[Resolved]:
-        """Members that a lambda around a call sees without naming whose they are."""
-        if file.document.content_type != "kotlin" or not candidates.members:
-            return []
-        for types in self._lambdas.receivers_of(file, ref):
+        """Members that a Kotlin lambda around a call sees without naming whose they are."""
+        for types in self._lambda_receivers(file, ref) if ref.alias and candidates.members else ():
             if found := self._by_type_names(file, types, candidates):
                 return found
         return []
+
+    def _lambda_receivers(self, file: File, ref: Reference) -> Iterator[set[str]]:
+        """The types that the functions around a call give their lambdas, innermost first, as far out as known."""
+        calls = ref.alias.split(" ")
+        for number, called in enumerate(calls, 1):
+            before, _, name = called.rpartition(".")
+            if name in _HANDED_OVER:
+                asked = Reference("calls", ref.source, ref.target, ref.line, before)
+                types = {one.last for one in self._of_receiver(file, asked)} if before else set()
+                if not types and (before or name == "with"):
+                    return
+            else:
+                call = Reference("calls", ref.source, name, ref.line, before, " ".join(calls[number:]))
+                found = [one for one in self._names.resolve(file.document, call) if one.confidence >= FAIR]
+                given = {said(one.symbol, "{") for one in found}
+                if "?" in given:
+                    return
+                types = {one for one in given if one}
+            if any(not self._names.named(one) for one in types):
+                return  # what the codebase does not define may have a member of that name, which comes first
+            if types:
+                yield types
+
+    def extending(self, file: File, candidates: Candidates) -> list[Candidate]:
+        """Extensions of types that the codebase does not define or that are not known, which the file can call."""
+        if file.language not in ("kotlin", "csharp", "swift"):
+            return []
+        return [
+            one
+            for one in candidates.members
+            if one[1].name not in languages.COMMON and self._is_visible_extension(file, *one)
+        ]
+
+    def _is_visible_extension(self, file: File, document: Document, symbol: Symbol) -> bool:
+        if file.language == "swift":
+            holders = [one for _, one in self._names.named(container(symbol))]
+            return bool(holders) and all(one.kind in languages.EXTENSIONS for one in holders)
+        if said(symbol, "+") is None or file.language == "csharp":
+            return said(symbol, "+") is not None
+        if symbol.signature.startswith("private ") or symbol.qualified.count(".") > 1:  # of the file, or in a class
+            return document.id == file.document.id
+        package = self._names.file(document).package
+        return package == file.package or symbol.name in file.imports or package in file.starred
 
     def _inherited(self, file: File, source: str, candidates: Candidates) -> list[Resolved]:
         own = file.enclosing_type(source)
         if not own:
             return []
-        is_whole = file.document.content_type in languages.WHOLE
+        is_whole = file.language in languages.WHOLE
         if is_whole and (found := self._along_bases(self._bases(file, own), candidates)):
             return all_of(found, LIKELY)
         mine = {id(one) for one in candidates.by_place.get((languages.home(file.document), own), ())}
@@ -114,7 +148,7 @@ class Members:
         looks_like_one = last.lstrip("_$")[:1].isupper() or last in candidates.by_container or last in file.imports
         if not looks_like_one:
             return []
-        if file.document.content_type not in languages.WHOLE:
+        if file.language not in languages.WHOLE:
             named = {name for _, name in file.imports.get(last, ()) if name}
             return self._by_type_names(file, named or {last}, candidates)
         if receiver.partition(".")[0] in languages.SELF:
@@ -179,8 +213,9 @@ class Members:
         return []
 
     def _of_expected(self, file: File, ref: Reference, candidates: Candidates) -> list[Resolved]:
-        """Of `.init(…)` and `.failure(…)`, members of the type that is wanted there; else by a telling name."""
-        if types := self._types.expected(file, ref):
+        """Of `.init(…)` and `.failure(…)`, members of the result's type where they are it; else by a telling name."""
+        source = file.by_qualified.get(ref.source) if ref.receiver == languages.RESULT else None
+        if source is not None and (types := self._types.result(file, source)):
             return self._of_types(file, types, candidates)
         telling = [one for one in candidates.members if one[1].kind not in languages.INITIALIZERS]
         return shared(telling, FAIR)
@@ -197,7 +232,7 @@ class Members:
         here = [
             (file, one.qualified) for one in file.symbols if one.kind in languages.TYPES and one.name.lower() == word
         ]
-        if here and file.document.content_type in languages.WHOLE:  # connection is this file's Connection, no other's
+        if here and file.language in languages.WHOLE:  # connection is this file's Connection, no other's
             return all_of(self._along_bases(here, candidates), FAIR)
         members = candidates.members
         if not languages.is_for_tests(file.document.path):

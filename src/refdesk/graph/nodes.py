@@ -1,12 +1,21 @@
-"""What is a place in the graph, and what is a relation between two?"""
+"""What the graph is made of: files and their facts, definitions of a name, places and relations."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import NamedTuple
 
-from refdesk.graph.candidates import Resolved
-from refdesk.graph.languages import TYPES
+from refdesk.graph import modules
+from refdesk.graph.languages import CALLABLES, EXTENSIONS, TYPES, VALUES, home
 from refdesk.model import Document, Reference, Symbol
+from refdesk.ports import Store
+
+CERTAIN, LIKELY, FAIR, GUESS = 0.95, 0.85, 0.7, 0.6  # how sure it is that a name means a definition
+SURE = 0.5  # edges below are left out
+
+Candidate = tuple[Document, Symbol]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,20 +68,211 @@ def symbol_node(document: Document, symbol: Symbol) -> Node:
     )
 
 
-def is_same(one: Resolved, node: Node) -> bool:
-    """Whether the symbol is the node; a type's initialiser is meant where the type is called."""
-    same_file = one.document.id == node.document_id
-    if same_file and one.symbol.qualified == node.qualified:
-        return True
-    return same_file and f"{one.symbol.qualified}.{node.name}" == node.qualified and one.symbol.kind in TYPES
+class Fact(NamedTuple):
+    """What the grammar says of a name inside a definition; `Symbol.facts` lists the signs."""
+
+    sign: str
+    name: str
+    line: int
+    what: str
+    scope: str  # the qualified name of the definition
 
 
-def stands_in(ref: Reference, node: Node) -> bool:
-    if not node.qualified:
-        return ref.source == "" or ref.kind == "imports"
-    return ref.source == node.qualified or ref.source.startswith(f"{node.qualified}.")
+def facts_of(symbol: Symbol) -> list[Fact]:
+    """The facts of one definition, in the order of the text."""
+    found = []
+    for written in symbol.facts.split("\n") if symbol.facts else ():
+        name, line, what = written[1:].split(" ", 2)
+        found.append(Fact(written[0], name, symbol.start_line + int(line), what, symbol.qualified))
+    return found
 
 
-def told(document: Document, ref: Reference) -> str:
-    """What the relation is called: a Go type that names another among its fields or methods embeds it."""
-    return "embeds" if ref.kind == "inherits" and document.content_type == "go" else ref.kind
+def said(symbol: Symbol, sign: str) -> str | None:
+    """What the first fact with that sign says, None where there is none."""
+    return next((one.what for one in facts_of(symbol) if one.sign == sign), None) if sign in symbol.facts else None
+
+
+class File:
+    """One source file as name resolution sees it; each part is read when it is needed."""
+
+    def __init__(self, store: Store, document: Document) -> None:
+        self._store = store
+        self.document = document
+        self.language = document.content_type
+
+    @cached_property
+    def symbols(self) -> list[Symbol]:
+        return self._store.symbols_of(self.document.id)
+
+    @cached_property
+    def references(self) -> list[Reference]:
+        return self._store.references_of(self.document.id)
+
+    @cached_property
+    def declared(self) -> list[Reference]:
+        """What the file imports and what its types are declared to be: a small part of its references."""
+        return self._store.references_of(self.document.id, ("imports", "inherits", "conforms", "package", "fact"))
+
+    @cached_property
+    def by_qualified(self) -> dict[str, Symbol]:
+        found: dict[str, Symbol] = {}
+        for symbol in self.symbols:
+            found.setdefault(symbol.qualified, symbol)
+        return found
+
+    @cached_property
+    def imports(self) -> dict[str, list[tuple[str, str]]]:
+        """Local name → the modules and names it may mean; "" as a name is the module itself."""
+        found: dict[str, list[tuple[str, str]]] = {}
+        for ref in self.declared:
+            if ref.kind != "imports":
+                continue
+            is_alike = ref.receiver in ("", ref.target) or ref.receiver.endswith(f".{ref.target}")
+            if self.language == "go":
+                module = ref.receiver or ref.target
+                found.setdefault(ref.alias or modules.go_name(module), []).append((module, ""))
+            elif not is_alike or (self.language == "python" and ref.alias == ref.target):
+                found.setdefault(ref.alias or ref.target, []).append((ref.receiver, ref.target))
+            elif ref.alias or self.language != "python":
+                found.setdefault(ref.alias or ref.target, []).append((ref.receiver or ref.target, ""))
+            else:  # `import a.b` binds a, and is used as a.b
+                found.setdefault(ref.receiver.partition(".")[0], []).append((ref.receiver.partition(".")[0], ""))
+        return found
+
+    @cached_property
+    def starred(self) -> list[str]:
+        return [ref.receiver or ref.target for ref in self.declared if ref.kind == "imports" and ref.target == "*"]
+
+    @cached_property
+    def base_references(self) -> dict[str, list[Reference]]:
+        """What each type of the file is declared to be, as it is named there."""
+        found: dict[str, list[Reference]] = {}
+        for ref in self.declared:
+            if ref.kind in ("inherits", "conforms"):
+                found.setdefault(ref.source, []).append(ref)
+        return found
+
+    @cached_property
+    def package(self) -> str:
+        """What sees each other without an import: the package that is declared, in any folder; else the folder."""
+        declared = next((ref.target for ref in self.declared if ref.kind == "package"), None)
+        return self.document.path.rpartition("/")[0] if declared is None else declared
+
+    @cached_property
+    def _facts(self) -> dict[str, list[Fact]]:
+        """A name → what is said of it in the file."""
+        found: dict[str, list[Fact]] = {}
+        for symbol in self.symbols:
+            for fact in facts_of(symbol):
+                found.setdefault(fact.name, []).append(fact)
+        for ref in self.declared:
+            if ref.kind == "fact":
+                found.setdefault(ref.target, []).append(Fact(ref.alias, ref.target, ref.line, ref.receiver, ""))
+        return found
+
+    def facts_in(self, scope: str, name: str) -> list[Fact]:
+        """What is said of a variable in a definition and what is inside it, or outside of any."""
+        found = self._facts.get(name, ())
+        return [one for one in found if one.scope == scope or (scope and one.scope.startswith(f"{scope}."))]
+
+    def member_facts(self, owner: str, name: str) -> list[Fact]:
+        """What is said of a type's member: where it is declared, else in any method."""
+        found = self.facts_in(owner, name)
+        return [one for one in found if self.by_qualified[one.scope].kind not in CALLABLES] or found
+
+    def top_facts(self, name: str) -> list[Fact]:
+        """What is said of a variable of the module."""
+        found = self._facts.get(name, ()) if name else ()
+        top = [one for one in found if one.scope and "." not in one.scope]
+        return [one for one in top if self.by_qualified[one.scope].kind in VALUES]
+
+    def functions_around(self, qualified: str) -> list[str]:
+        """The functions that a symbol is defined in, innermost first: their variables are seen in it."""
+        parts = qualified.split(".")[:-1]
+        around = [self.by_qualified.get(".".join(parts[:size])) for size in range(len(parts), 0, -1)]
+        return [one.qualified for one in around if one is not None and one.kind in CALLABLES]
+
+    def enclosing_type(self, qualified: str) -> str:
+        """The qualified name of the innermost type around a symbol, or of the symbol if it is one; "" for none."""
+        parts = qualified.split(".")
+        for size in range(len(parts), 0, -1):
+            name = ".".join(parts[:size])
+            symbol = self.by_qualified.get(name)
+            if symbol is not None and symbol.kind in TYPES:
+                return name
+            if symbol is None and size < len(parts):
+                return name  # members of a type that is defined elsewhere: an extension, an impl
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A symbol that a reference means, and how sure that is."""
+
+    document: Document
+    symbol: Symbol
+    confidence: float
+
+
+class Candidates:
+    """The definitions of one name, found by what they are defined in."""
+
+    def __init__(self, found: Sequence[Candidate]) -> None:
+        self.every = found
+
+    @cached_property
+    def outer(self) -> Candidates:
+        """Those outside of any type or function, alone."""
+        return Candidates(self.top)
+
+    @cached_property
+    def top(self) -> list[Candidate]:
+        """Those outside of any type or function."""
+        return [one for one in self.every if "." not in one[1].qualified]
+
+    @cached_property
+    def members(self) -> list[Candidate]:
+        return [one for one in self.every if container(one[1])]
+
+    @cached_property
+    def by_container(self) -> dict[str, list[Candidate]]:
+        """The name of a type → what is defined in types of that name."""
+        found: dict[str, list[Candidate]] = {}
+        for one in self.every:
+            found.setdefault(container(one[1]), []).append(one)
+        return found
+
+    @cached_property
+    def by_place(self) -> dict[tuple[str, str], list[Candidate]]:
+        """The home and qualified name of a type → what is defined in it."""
+        found: dict[tuple[str, str], list[Candidate]] = {}
+        for one in self.every:
+            found.setdefault((home(one[0]), one[1].qualified.rpartition(".")[0]), []).append(one)
+        return found
+
+
+def container(symbol: Symbol) -> str:
+    """The last name of what the symbol is defined in."""
+    return _container(symbol.qualified)
+
+
+@lru_cache(maxsize=65_536)
+def _container(qualified: str) -> str:
+    return qualified.rpartition(".")[0].rpartition(".")[2].rstrip("?!")  # of Kotlin's String?.orNone, String
+
+
+def all_of(found: Iterable[Candidate], confidence: float) -> list[Resolved]:
+    return [Resolved(document, symbol, confidence) for document, symbol in found]
+
+
+def shared(found: Sequence[Candidate], confidence: float) -> list[Resolved]:
+    """One is as sure as can be; several share it, unless they are overloads of one name or parts of one type."""
+    places = set()
+    for document, symbol in found:
+        place = document.id
+        if symbol.kind in EXTENSIONS:
+            place = ""
+        elif document.content_type in ("c", "cpp", "objc"):  # declared in a header, defined in a source file
+            place = document.path.rpartition("/")[2].partition(".")[0]
+        places.add((place, symbol.qualified))
+    return all_of(found, round(confidence / max(1, len(places)) ** 0.5, 3))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from refdesk.graph import golang, languages, modules, multiplatform
-from refdesk.graph.candidates import CERTAIN, FAIR, LIKELY, Candidate, Candidates, Resolved, all_of, shared
-from refdesk.graph.files import File
+from refdesk.graph import languages, modules
 from refdesk.graph.members import Members
+from refdesk.graph.nodes import CERTAIN, FAIR, LIKELY, Candidate, Candidates, File, Resolved, all_of, shared
+from refdesk.graph.relations import without_actuals
 from refdesk.model import Document, Reference
 
 
@@ -24,7 +24,7 @@ class Resolver:
         root: str = "",
     ) -> None:
         self._root = root
-        self._packages = golang.Packages(text_at)
+        self._packages = modules.GoPackages(text_at)
         self._imported = imported
         self.named = named
         self.file = file
@@ -44,7 +44,7 @@ class Resolver:
 
     def _resolve(self, file: File, ref: Reference) -> list[Resolved]:
         in_test = languages.is_test(file.document.path)
-        key = (file.document.content_type, in_test, self._imported_name(file, ref), ref.kind == "calls")
+        key = (file.language, in_test, self._imported_name(file, ref), ref.kind == "calls")
         candidates = self._seen.get(key)
         if candidates is None:
             candidates = self._seen[key] = Candidates(self._candidates(*key))
@@ -57,7 +57,7 @@ class Resolver:
     def _candidates(self, language: str, in_test: bool, name: str, is_call: bool) -> list[Candidate]:
         """What has the name in a language that can be named here; a type itself rather than its extensions."""
         kin = languages.family(language)
-        found = multiplatform.declared([one for one in self.named(name) if one[0].content_type in kin], self.file)
+        found = without_actuals([one for one in self.named(name) if one[0].content_type in kin], self.file)
         if not in_test:
             found = [one for one in found if not languages.is_test(one[0].path)]
         defined = {symbol.qualified for _, symbol in found if symbol.kind not in languages.EXTENSIONS}
@@ -80,7 +80,7 @@ class Resolver:
     # --- names that stand alone ------------------------------------------------------------------
 
     def _bare(self, file: File, ref: Reference, candidates: Candidates) -> list[Resolved]:
-        language = file.document.content_type
+        language = file.language
         in_scope = [one for one in candidates.every if self._in_scope(file, ref, one)]
         is_local = any(symbol.qualified.startswith(f"{ref.source}.") for _, symbol in in_scope) and bool(ref.source)
         if not is_local and (seen := self._members.in_lambda(file, ref, candidates)):
@@ -104,7 +104,7 @@ class Resolver:
             beside = [one for one in top if self.file(one[0]).package == file.package]
             if beside:
                 return all_of(beside, LIKELY)
-            if extending := self._members.extensions.visible(file, candidates):
+            if extending := self._members.extending(file, candidates):
                 return shared(extending, FAIR)
         if language in languages.CODEBASE_WIDE:
             target = _target(file.document.path)
@@ -120,12 +120,12 @@ class Resolver:
         if not container:
             return True
         holder = file.by_qualified.get(container)
-        is_in_block = holder is None and file.document.content_type in languages.IMPORTING  # of describe(…, () => {
+        is_in_block = holder is None and file.language in languages.IMPORTING  # of describe(…, () => {
         is_around = ref.source == container or ref.source.startswith(container + ".")
         if not is_around and not is_in_block:
             return False
         is_member = not is_in_block and (holder is None or holder.kind in languages.TYPES)
-        return not is_member or file.document.content_type in languages.IMPLICIT_SELF or symbol.kind in languages.TYPES
+        return not is_member or file.language in languages.IMPLICIT_SELF or symbol.kind in languages.TYPES
 
     def imported(self, document: Document, ref: Reference) -> list[Resolved]:
         """The symbols of the codebase that an import names."""
@@ -162,7 +162,7 @@ class Resolver:
         parts = [modules.last_part(name, importer) for name in names]
         for document, ref in (*self._imported(candidates.every[0][1].name), *self._imported("*")):
             path = document.path
-            if ref.alias or path == importer or not any(part in path for part in parts):
+            if ref.alias not in ("", ref.target) or path == importer or not any(part in path for part in parts):
                 continue
             if any(self._is_meant(document, name, importer) for name in names):
                 bound = [(ref.receiver, ref.target)]

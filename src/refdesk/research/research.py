@@ -9,10 +9,8 @@ from typing import Literal, NamedTuple
 from rapidfuzz.distance.OSA import normalized_similarity
 
 from refdesk.graph import Edge, Graph, Node
-from refdesk.graph.dependencies import needed_by, needs
 from refdesk.graph.languages import CALLABLES, TYPES, is_test
-from refdesk.graph.multiplatform import implementing
-from refdesk.graph.overrides import overridden, overriders
+from refdesk.graph.relations import implementing, needed_by, needs, overridden, overriders
 from refdesk.model import Filters, Query
 from refdesk.research.answer import Answer, add_sections
 from refdesk.research.tell import INSTEAD

@@ -6,8 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from refdesk.graph import Graph, golang
-from refdesk.graph.overrides import overridden, overriders
+from refdesk.graph import Graph, modules
+from refdesk.graph.relations import overridden, overriders
+from refdesk.model import Chunking
+from refdesk.parse.code import CodeParser
 from tests.unit.graph.indexed import callers, graph_of
 
 FILES = {
@@ -198,14 +200,19 @@ def test_a_method_that_stands_in_another_file_than_its_type_carries_out_an_inter
     assert [one.qualified for one in overridden(graph, graph.find("Gate.Shut")[0])] == ["Shutter.Shut"]
 
 
-def test_signatures_are_compared_without_names_and_packages() -> None:
-    wanted = (("*Context", "any"), ("error",))
-    assert golang.shape("func (b B) Bind(c *echo.Context, target interface{}) (err error)", "Bind") == wanted
-    assert golang.shape("Bind(*Context, any) error", "Bind") == wanted
-    assert golang.shape("func F(a, b string, more ...int)", "F") == (("string", "string", "...int"), ())
-    assert golang.shape("func F(a func(x int, y T) error, …", "F") is None
-    assert golang.results("func Open(a int) (*pkg.Desk, error)", "Open") == ("pkg.Desk", "")
-    assert golang.results("func Map[K comparable](k K) (a, b []Item)", "Map") == ("Item", "Item")
+@pytest.mark.parametrize(
+    ("code", "facts"),
+    [
+        ("func (b B) Bind(c *echo.Context, target interface{}) (err error) {}", ["( 0 *Context,any>error"]),
+        ("type I interface { Bind(*Context, any) error }", ["( 0 *Context,any>error"]),
+        ("func (s S) F(a, b string, more ...int) {}", ["( 0 string,string,...int>"]),
+        ("func (s S) Open(a int) (*pkg.Desk, error) {}", ["( 0 int>*Desk,error", "> 0 pkg.Desk,"]),
+        ("func Map[K comparable](k K) (a, b []Item) {}", ["> 0 Item,Item"]),
+    ],
+)
+def test_what_a_function_takes_and_gives_is_recorded_without_names_and_packages(code: str, facts: list[str]) -> None:
+    symbol = CodeParser().parse(f"package p\n{code}\n", "p.go", "go", Chunking()).symbols[-1]
+    assert [one for one in symbol.facts.split("\n") if one[0] in ">("] == facts
 
 
 @pytest.mark.parametrize(
@@ -213,4 +220,4 @@ def test_signatures_are_compared_without_names_and_packages() -> None:
     [("github.com/labstack/echo/v5", "echo"), ("gopkg.in/yaml.v3", "yaml"), ("net/http", "http"), ("log", "log")],
 )
 def test_an_import_is_called_by_its_last_part_that_is_no_version(module: str, name: str) -> None:
-    assert golang.bound_name(module) == name
+    assert modules.go_name(module) == name

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from refdesk.app import open_desk
 from refdesk.graph import Graph, Node
-from refdesk.graph.overrides import overriders
+from refdesk.graph.relations import overriders
 from refdesk.settings import Settings
+from refdesk.store.record import schema
 
 PYTHON = {
     "shop/__init__.py": "from .store import Store\n",
@@ -461,3 +464,23 @@ def test_what_is_named_by_itself_comes_to_an_end(graph: Graph) -> None:
     for name in ("run", "make", "again", "Inner", "Outer"):
         for node in graph.find(name):
             assert isinstance([*graph.callers(node), *graph.callees(node), *graph.subtypes(node)], list)
+
+
+def test_files_that_were_indexed_without_facts_are_parsed_again(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "shop.py").write_text(
+        "class Till:\n    def run(self): ...\n\n\nclass Other:\n    def run(self): ...\n\n\n"
+        "def use(it: Till):\n    it.run()\n"
+    )
+    settings = Settings(library=tmp_path / "library", embedder="none", workers=1)
+    with open_desk(settings) as desk:
+        desk.index(tmp_path / "code", "code", name="code")
+    with closing(sqlite3.connect(tmp_path / "library" / "record.db")) as db:
+        db.execute("ALTER TABLE symbols DROP COLUMN facts")  # as it was before
+        db.execute(f"PRAGMA user_version = {schema.MIGRATIONS.index(schema._add_facts)}")
+        db.commit()
+    with open_desk(settings) as desk:
+        assert callers(Graph(desk.store, "code"), "Till.run") == set()
+        assert desk.index(tmp_path / "code", "code", name="code").written == 1
+        assert callers(Graph(desk.store, "code"), "Till.run") == {"use"}
+        assert desk.index(tmp_path / "code", "code", name="code").written == 0

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from refdesk.graph import Graph
-from refdesk.graph.receivers import alias_of, looped_over, returned_calls, types_of
+from refdesk.model import Chunking
+from refdesk.parse.code import CodeParser
 from tests.unit.graph.indexed import graph_of
 
 FILES = {
@@ -212,28 +213,44 @@ def test_self_outside_of_a_class_is_what_it_is_annotated_with(graph: Graph) -> N
 
 
 @pytest.mark.parametrize(
-    ("text", "language", "found"),
+    ("language", "code", "facts"),
     [
-        ("def f(one: 'Union[a.First, Second]' = None):", "python", {"a.First", "Second"}),
-        ("def f(one: Callable[[First], Second]):", "python", set()),
-        ("if one: First(2)", "python", set()),
-        ("let one: (any First)? = nil", "swift", {"First"}),
-        ("fn f(one: &mut Vec<First>, other: Second)", "rust", {"First"}),
-        ("run(one: First | Second, other: Third)", "typescript", {"First", "Second"}),
-        ("one: (it: First) => Second", "typescript", set()),
-        ("func f(one *pkg.First) {", "go", {"pkg.First"}),
+        ("python", "def f(one: 'Union[a.First, Second]' = None): one.go()", [":one 0 a.First|Second"]),
+        ("python", "def f(one: Callable[[First], Second]): one.go()", []),
+        ("python", "def f():\n    if one: First(2)\n    one.go()", []),
+        ("python", "def f(self):\n    for key, one in enumerate(self.all): one.go()", ["~one 1 self.all"]),
+        ("python", "def f():\n    return make(\n        1,\n    )", ["< 1 make()"]),
+        ("python", "def f():\n    Part = kit.Round if fast else Square\n    Part()", ["=Part 1 kit.Round|Square"]),
+        ("python", "async def f(self):\n    self.one = await a.make(1)\n    self.one.go()", ["=one 1 a.make()"]),
+        ("python", "def f(one):\n    unused = make()\n    one.go()", []),
+        ("swift", "func f() { let one: (any First)? = nil; one.go() }", [":one 0 First"]),
+        ("rust", "fn f(one: &mut Vec<First>) -> io::Result<Second> { one.go() }", [":one 0 First", "> 0 Second"]),
+        ("typescript", "function f(one: First | Second) { one.go() }", [":one 0 First|Second"]),
+        ("typescript", "function f(one: (it: First) => Second) { one.go() }", []),
+        ("typescript", "function f() { for (const one of this.all) { one.go() } }", ["~one 0 this.all"]),
+        ("go", "func f(one *pkg.First) { two, err := one.Go(); two.Do(); err.No() }", None),
+        ("java", "class A { First f(Second one) { one.go(); } }", [":one 0 Second", "> 0 First"]),
+        ("csharp", "class A { void F() { var one = new First(); one.Go(); } }", [":one 0 First"]),
+        ("cpp", "Status A::F(const Second& one) { one.go(); }", [":one 0 Second", "> 0 Status"]),
+        (
+            "php",
+            "<?php function f(First $one) { $two = $one->make(); $two->go(); }",
+            [":one 0 First", "=two 0 one.make()"],
+        ),
+        ("ruby", "def f\n  @one = First.new(1)\n  @one.go\nend", [":one 1 First"]),
+        ("scala", "class A { def f(one: First): Second = one.go() }", [":one 0 First", "> 0 Second"]),
+        ("kotlin", "fun f(one: First?): Second { val two = one.make(); two.go() }", None),
     ],
 )
-def test_types_of_a_variable(text: str, language: str, found: set[str]) -> None:
-    assert {name.removeprefix("pkg.") for name in types_of("one", text, language)} == {
-        name.removeprefix("pkg.") for name in found
-    }
-
-
-def test_loops_returns_and_aliases_as_they_are_written() -> None:
-    assert looped_over("one", "for key, one in enumerate(self.all):") == ["self.all"]
-    assert looped_over("one", "for (const one of this.all) {") == ["this.all"]
-    assert looped_over("one", "for one in make(2):") == []
-    assert returned_calls("    return make(\n        1,\n    )\n    return other(1).part\n") == {"make"}
-    assert alias_of("Part", "    Part = kit.Round if fast else Square\n") == {"kit.Round", "Square"}
-    assert alias_of("Part", "    Part = Round(2)\n") == set()
+def test_what_a_grammar_says_of_variables_and_results_is_recorded(
+    language: str, code: str, facts: list[str] | None
+) -> None:
+    symbol = (
+        CodeParser().parse(code if language != "go" else f"package p\n{code}", "p", language, Chunking()).symbols[-1]
+    )
+    if facts is None:
+        facts = {
+            "go": [":one 0 pkg.First", "=two 0 one.Go()", "=err 0 one.Go()#1"],
+            "kotlin": [":one 0 First", "=two 0 one.make()", "> 0 Second"],
+        }[language]
+    assert sorted(symbol.facts.split("\n")) == sorted(facts or [""])

@@ -9,8 +9,8 @@ from collections import Counter
 from refdesk.model import Chunk, Chunking
 from refdesk.parse.code.definitions import SOFT, TYPES, Definition
 from refdesk.parse.code.languages import Language
-from refdesk.parse.code.lines import Lines
 from refdesk.parse.code.segments import Segment
+from refdesk.parse.code.syntax import Lines
 from refdesk.text import tokens
 
 _LONG_LINE = 8  # characters per token from which a single row is cut

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
 from tree_sitter import Node
 
-from refdesk.parse.code.lines import Lines
+from refdesk.parse.code.syntax import Lines
 
 TYPES = frozenset(
     re.findall(
@@ -35,6 +36,9 @@ _TAIL = re.compile(r"[\s{:=]+$|\s*=>\s*$")
 _COMMENT_START = re.compile(r"^[ \t]*(?:/\*+!?|\*+/|\*(?!\*)|//[/!]*|#+!?|--+\|?|;+|%+)[ \t]?")
 _COMMENT_END = re.compile(r"[ \t]*(?:\*+/|-\})?[ \t]*$")
 _RULE = re.compile(r"^[\W_]{4,}$")
+NO_SOURCE = frozenset(
+    ["constant", "variable", "field", "case", "namespace", "test"]
+)  # whose names are used by what is around them
 # Of nodes with the same extent a wrapper comes first, then a body that is all of what it defines.
 _RANKS = {"wrap": 0, "body": 1, "name": 4, "owner": 4, "doc": 4, "tail": 4}
 
@@ -55,6 +59,7 @@ class Definition:
     qualified: str = ""
     signature: str = ""
     doc: str = ""
+    facts: str = ""
     hidden: bool = False
     head_byte: int = 0  # where the signature starts
     body_byte: int = 0
@@ -335,3 +340,23 @@ def docstring(text: str) -> str:
     lines = rest.splitlines()
     indent = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
     return "\n".join([first.strip(), *(line[indent:].rstrip() for line in lines)]).strip()[:_MAX_DOC]
+
+
+def innermost(
+    definitions: list[Definition], left_out: AbstractSet[str] = NO_SOURCE
+) -> tuple[list[int], list[Definition | None]]:
+    """The bytes at which the innermost definition changes, and to which."""
+    bounds: list[int] = [0]
+    owners: list[Definition | None] = [None]
+    opened: list[Definition] = []
+    for d in [d for d in definitions if d.kind not in left_out]:
+        while opened and opened[-1].end_byte <= d.start_byte:
+            bounds.append(opened.pop().end_byte)
+            owners.append(opened[-1] if opened else None)
+        bounds.append(d.start_byte)
+        owners.append(d)
+        opened.append(d)
+    while opened:
+        bounds.append(opened.pop().end_byte)
+        owners.append(opened[-1] if opened else None)
+    return bounds, owners

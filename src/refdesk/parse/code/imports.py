@@ -31,7 +31,8 @@ def read_python(text: str) -> Iterator[Import]:
         head, _, tail = text.partition("import")
         module = head[4:].strip()
         for found in _NAMES.finditer(tail):
-            yield Import(module, found[1], found[2] or "", len(head) + 6 + found.start())
+            is_alike = f".{module}".endswith(f".{found[1]}")  # from a import a, which else reads as import a
+            yield Import(module, found[1], found[2] or (found[1] if is_alike else ""), len(head) + 6 + found.start())
         return
     for found in _NAMES.finditer(text, 6):
         yield Import(found[1], found[1].rpartition(".")[2], found[2] or "", found.start())

@@ -13,10 +13,11 @@ from refdesk.model import Chunking, Parsed, Symbol
 from refdesk.parse.code import syntax
 from refdesk.parse.code.chunks import ChunkWriter
 from refdesk.parse.code.definitions import Definition, definitions, finish, kind_within, own_rows, rows_of
+from refdesk.parse.code.facts import add_facts
 from refdesk.parse.code.languages import LANGUAGES, Language
-from refdesk.parse.code.lines import Lines
 from refdesk.parse.code.references import references
 from refdesk.parse.code.segments import Cuts, Segmenter
+from refdesk.parse.code.syntax import Lines
 
 
 class CodeParser:
@@ -38,26 +39,21 @@ class CodeParser:
         cuts = Cuts(tree.root_node if tree is not None else None, lines, above, chunking)
         segments = Segmenter(lines, cuts, import_rows, chunking).segment(defined)
         writer = ChunkWriter(path, row, lines, defined, import_rows, chunking)
+        used = references(found, defined, data, row)
+        outside = add_facts(found, defined, used, data, row)
         return Parsed(
             title=PurePosixPath(path).name or path,
             content_type=language,
             text=text,
             chunks=writer.write(segments),
-            symbols=tuple(_symbol(d) for d in defined if d.kind != "test" and d.name),
-            references=references(found, defined, data, row),
+            symbols=tuple(
+                Symbol(d.name, d.qualified, d.kind, d.start + 1, d.end, d.signature, d.facts)
+                for d in defined
+                if d.kind != "test" and d.name
+            ),
+            references=(*used, *outside),
             notes=_notes(tree, found, text),
         )
-
-
-def _symbol(d: Definition) -> Symbol:
-    return Symbol(
-        name=d.name,
-        qualified=d.qualified,
-        kind=d.kind,
-        start_line=d.start + 1,
-        end_line=d.end,
-        signature=d.signature,
-    )
 
 
 def _notes(tree: Tree | None, found: Captures, text: str) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from operator import attrgetter
 from typing import cast
@@ -13,7 +13,8 @@ from typing import cast
 from tree_sitter import Node
 
 from refdesk.model import Reference, RelationKind
-from refdesk.parse.code.definitions import MAX_RECEIVER, Definition, split_name, without_groups
+from refdesk.parse.code.definitions import MAX_RECEIVER, Definition, innermost, split_name, without_groups
+from refdesk.parse.code.facts import BUILTIN, LONGEST, dotted, type_names
 from refdesk.parse.code.imports import READERS
 from refdesk.parse.code.languages import Language
 
@@ -22,7 +23,6 @@ _NAMING = ("name", "owner", "nocall")
 _line = attrgetter("line")
 _ARGUMENTS = re.compile(rb"[<\[(]")
 _CALLS = ("call", "invoke", "bare", "new")
-_NO_SOURCE = frozenset(["constant", "variable", "field", "case", "namespace", "test"])
 _DOTS = b" \t\r\n.:->?&!"
 _FOLLOWED = {"invoke": (b"(", b" ", b"{", b"<", b"\n"), "bare": (b"(",)}  # what makes it a call and no subscript
 _MEMBERS = frozenset(["property", "field", "case", "test"])
@@ -31,26 +31,16 @@ _WORD = re.compile(rb"\w+")
 _VARIABLES = re.compile(
     rb"\|([^|\n]*)\||\b(\w+)[ \t]*(?:\|\||&&|[-+*/])?=(?![=~>])|^[ \t]*(\w+(?:, *\w+)+)[ \t]*=", re.M
 )
-_BUILTIN = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        None True False self cls Self super this null nil true false undefined void bool boolean Bool Boolean byte
-        char int Int Integer uint Int8 Int16 Int32 Int64 UInt UInt8 UInt16 UInt32 UInt64 long short float Float double
-        Double int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 i8 i16 i32 i64 i128 u8 u16 u32 u64
-        u128 isize usize f32 f64 str string String number object any Any unknown never list dict tuple set frozenset
-        bytes complex type error rune uintptr symbol bigint Void Never Character size_t ssize_t var auto decimal
-        dynamic Unit Nothing instancetype id
-        """,
-    )
-)
 
 
 def references(
     found: Mapping[str, list[Node]], definitions: list[Definition], data: bytes, language: Language
 ) -> tuple[Reference, ...]:
     """Every import, call, base and mention once per line, in the order of the text."""
-    reader = _Reader(data, definitions, language.no_calls)
+    reader = _Reader(data, definitions, language.no_calls, found.get("lambda", ()), found.get("wanted", ()))
+    for node in found.get("package", ())[:1]:
+        package = data[node.start_byte : node.end_byte].decode("utf-8", "replace").replace("`", "")
+        reader.found[Reference("package", "", package, node.start_point[0] + 1)] = None
     for ref in _imports(found.get("import", ()), data, language):
         reader.bind(ref)
     for role in _BASES:
@@ -87,11 +77,21 @@ def _name_end(node: Node, data: bytes) -> int:
 class _Reader:
     """Collects the references of one file."""
 
-    def __init__(self, data: bytes, definitions: list[Definition], no_calls: frozenset[str]) -> None:
+    def __init__(
+        self,
+        data: bytes,
+        definitions: list[Definition],
+        no_calls: frozenset[str],
+        lambdas: Sequence[Node],
+        wanted: Iterable[Node],
+    ) -> None:
         self.found: dict[Reference, None] = {}
         self._data = data
+        self._lambdas = lambdas  # handed to calls, which may give them a receiver
+        self._lambda_starts = [node.start_byte for node in lambdas]
+        self._wanted = {node.end_byte: node for node in wanted}  # the types of values that leave them out
         self._split: dict[bytes, tuple[str, str]] = {}  # names come again and again
-        self._bounds, self._owners = _sources(definitions)
+        self._bounds, self._owners = innermost(definitions)
         self._bound = {d.name.encode("utf-8", "replace") for d in definitions if d.kind not in _MEMBERS}
         self._methods = {d.name.encode("utf-8", "replace") for d in definitions if d.kind in ("function", "method")}
         self._variables: dict[int, set[bytes]] = {}  # the names that a definition gives to values
@@ -174,7 +174,7 @@ class _Reader:
         if not target or target.isdigit():
             return
         if kind == "references":
-            if target in _BUILTIN or len(target) == 1 or (source is not None and target == source.name):
+            if target in BUILTIN or len(target) == 1 or (source is not None and target == source.name):
                 return
         elif kind == "calls" and target in self._no_calls:
             return
@@ -183,7 +183,37 @@ class _Reader:
             return
         where = source.qualified if source is not None else ""
         line = node.end_point[0] + 1  # the name is the last part of what was captured
-        self.found[Reference(kind, where, target, line, before if receiver is None else receiver)] = None
+        receiver = before if receiver is None else receiver
+        around = ""
+        if kind == "calls" and self._lambdas and not receiver:
+            around = self._calls_around(node.start_byte, source.start_byte if source is not None else 0)
+        elif receiver == "." and kind == "calls":
+            receiver = self._receiver_left_out(node.start_byte)
+        self.found[Reference(kind, where, target, line, receiver, around)] = None
+
+    def _calls_around(self, at: int, first: int) -> str:
+        """The calls whose lambdas a place is in, innermost first."""
+        calls: list[str] = []
+        for number in range(bisect_right(self._lambda_starts, at) - 1, -1, -1):
+            node = self._lambdas[number]
+            if node.start_byte < first:
+                break
+            call = node.parent.parent if node.end_byte > at and node.parent is not None else None
+            if call is not None and (called := call.child(0)) is not None:
+                text = self._data[called.start_byte : min(called.end_byte, called.start_byte + LONGEST)]
+                calls.append(dotted(text.decode("utf-8", "replace")) or "?")
+        return " ".join(calls)
+
+    def _receiver_left_out(self, at: int) -> str:
+        """The type that `.init(…)` is of where it is declared; "->" for that of the result, "." where none is told."""
+        before = self._data[max(at - 200, 0) : at].rstrip(b" \t\r\n")
+        if before.endswith((b"return", b"{")):
+            return "->"
+        node = self._wanted.get(at - min(at, 200) + len(before.rstrip(b" \t\r\n=")))
+        text = self._data[node.start_byte : node.end_byte].decode("utf-8", "replace") if node is not None else ""
+        if node is not None and node.type == "directly_assignable_expression":
+            return dotted(text) or "."
+        return next(iter(type_names(text, "swift")), ".")
 
 
 class _Wanted(dict[bytes, bool]):
@@ -197,24 +227,6 @@ class _Wanted(dict[bytes, bool]):
         found = raw in bound or raw.rpartition(b".")[2] in bound or raw.rpartition(b"::")[2] in bound
         self[raw] = found
         return found
-
-
-def _sources(definitions: list[Definition]) -> tuple[list[int], list[Definition | None]]:
-    """The bytes at which the innermost definition changes, and to which."""
-    bounds: list[int] = [0]
-    owners: list[Definition | None] = [None]
-    opened: list[Definition] = []
-    for d in [d for d in definitions if d.kind not in _NO_SOURCE]:
-        while opened and opened[-1].end_byte <= d.start_byte:
-            bounds.append(opened.pop().end_byte)
-            owners.append(opened[-1] if opened else None)
-        bounds.append(d.start_byte)
-        owners.append(d)
-        opened.append(d)
-    while opened:
-        bounds.append(opened.pop().end_byte)
-        owners.append(opened[-1] if opened else None)
-    return bounds, owners
 
 
 def _imports(nodes: Iterable[Node], data: bytes, language: Language) -> Iterator[Reference]:

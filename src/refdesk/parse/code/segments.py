@@ -12,7 +12,7 @@ from tree_sitter import Node
 
 from refdesk.model import Chunking
 from refdesk.parse.code.definitions import CALLABLES, SOFT, SPACES, TYPES, Definition, rows_of
-from refdesk.parse.code.lines import Lines
+from refdesk.parse.code.syntax import Lines
 
 _DEEPEST = 40  # containers opened inside each other; anything deeper is cut by statements
 _SLACK = 8  # tokens a chunk may have too many for the brackets that close it

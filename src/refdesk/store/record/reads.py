@@ -37,7 +37,7 @@ _SELECT_CHUNK = (
 )
 _FEW = 64  # chunks whose ids are put into the statement, which is prepared once for each number of them
 _DOCUMENT_COLUMNS = rows.DOCUMENT.count(",") + 1
-_SYMBOL = "s.name, s.qualified, s.kind, s.start_line, s.end_line, s.signature"
+_SYMBOL = "s.name, s.qualified, s.kind, s.start_line, s.end_line, s.signature, s.facts"
 Owning = Callable[[sqlite3.Connection, set[int]], Mapping[int, Document]]  # the documents of some rows
 _REFERENCE = "r.kind, r.source, r.target, r.line, r.receiver, r.alias"
 
@@ -71,22 +71,13 @@ def skipped(db: sqlite3.Connection, name: str) -> list[Skipped]:
 # --- documents ----------------------------------------------------------------------------------
 
 
-_FILE_STATES = """
-    SELECT path, ulid, size, modified_ns, content_hash, stamp FROM documents
-    WHERE collection = (SELECT id FROM collections WHERE name = ?)
-"""
-
-
-def file_states(db: sqlite3.Connection, name: str, paths: Iterable[str] | None = None) -> dict[str, FileState]:
-    """What is known of each of the collection's files by path; of those at or below some paths if these are given."""
-    if paths is None:
-        found = db.execute(_FILE_STATES, (name,)).fetchall()
-    else:
-        found = []
-        for path in paths:
-            at = {"name": name, "path": path, "below": path + "/", "end": path + "0"}  # "0" comes after "/"
-            found += db.execute(_FILE_STATES.replace("?", ":name") + " AND path = :path", at)
-            found += db.execute(_FILE_STATES.replace("?", ":name") + " AND path > :below AND path < :end", at)
+def file_states(db: sqlite3.Connection, name: str) -> dict[str, FileState]:
+    """What is known of each of the collection's files, by path."""
+    found = db.execute(
+        "SELECT path, ulid, size, modified_ns, content_hash, stamp FROM documents"
+        " WHERE collection = (SELECT id FROM collections WHERE name = ?)",
+        (name,),
+    )
     return {row[0]: FileState(*row[1:]) for row in found}
 
 
@@ -290,11 +281,11 @@ def _with_owners(found: Iterable[Sequence[Any]]) -> Iterator[tuple[Document, Seq
 
 
 def _symbol(row: Sequence[Any]) -> Symbol:
-    return Symbol(name=row[0], qualified=row[1], kind=row[2], start_line=row[3], end_line=row[4], signature=row[5])
+    return Symbol(*row)
 
 
 def _reference(row: Sequence[Any]) -> Reference:
-    return Reference(kind=row[0], source=row[1], target=row[2], line=row[3], receiver=row[4], alias=row[5])
+    return Reference(*row)
 
 
 # --- how much -----------------------------------------------------------------------------------

@@ -106,8 +106,8 @@ def symbol_rows(document: int, symbols: Sequence[Symbol]) -> list[tuple[Any, ...
     """The definitions of a document as rows."""
     clean = storable
     return [
-        (document, number, clean(name), clean(qualified), kind, start, end, clean(signature))
-        for number, (name, qualified, kind, start, end, signature) in enumerate(symbols)
+        (document, number, clean(name), clean(qualified), kind, start, end, clean(signature), clean(facts))
+        for number, (name, qualified, kind, start, end, signature, facts) in enumerate(symbols)
     ]
 
 

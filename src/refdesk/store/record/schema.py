@@ -116,6 +116,12 @@ def _add_playbooks(db: sqlite3.Connection) -> None:
     )
 
 
+def _add_facts(db: sqlite3.Connection) -> None:
+    """What grammars say of each symbol; files that an earlier RefDesk indexed are parsed again by the next run."""
+    db.execute("ALTER TABLE symbols ADD COLUMN facts TEXT NOT NULL DEFAULT ''")
+    db.execute("UPDATE documents SET content_hash = '', stamp = 1 WHERE id IN (SELECT document FROM symbols)")
+
+
 # The record's version is the number of steps that made it; a step is never changed once released.
 MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _create,
@@ -123,6 +129,7 @@ MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
     _add_headings,
     _add_stamps,
     _add_playbooks,
+    _add_facts,
 )
 
 

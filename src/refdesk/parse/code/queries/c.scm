@@ -38,3 +38,11 @@
 (assignment_expression right: (identifier) @value)
 (init_declarator value: (identifier) @value)
 (ERROR) @error
+
+; facts
+(parameter_declaration type: (_) @var.type declarator: (_) @var) @fact
+(field_declaration type: (_) @var.type declarator: (_) @var) @fact
+(declaration type: (_) @var.type declarator: [
+  (identifier) @var (pointer_declarator) @var (init_declarator declarator: (_) @var)]) @fact
+(declaration declarator: (init_declarator declarator: (_) @var value: (call_expression function: (_) @var.call))) @fact
+(function_definition type: (_) @returns)

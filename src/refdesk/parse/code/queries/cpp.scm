@@ -16,3 +16,10 @@
 (call_expression function: [(qualified_identifier) (template_function)] @call)
 (new_expression type: (_) @new)
 (using_declaration) @using
+
+(declaration declarator: (init_declarator declarator: (_) @var value: (new_expression type: (_) @var.type))) @fact
+(for_range_loop type: (_) @var.type declarator: (_) @var right: (_) @var.items) @fact
+(field_declaration type: (_) @returns declarator: [
+  (function_declarator)
+  (pointer_declarator declarator: (function_declarator))
+  (reference_declarator (function_declarator))])

@@ -42,3 +42,19 @@
 (argument [(identifier) (member_access_expression)] @value)
 (member_access_expression expression: (identifier) @value)
 (ERROR) @error
+
+; facts
+(parameter type: (_) @var.type name: (_) @var) @fact
+(property_declaration type: (_) @var.type name: (_) @var) @fact
+(declaration_pattern type: (_) @var.type name: (_) @var) @fact
+(foreach_statement type: (_) @var.type left: (_) @var right: (_) @var.items) @fact
+(variable_declaration type: (_) @var.type (variable_declarator name: (_) @var)) @fact
+(variable_declaration (variable_declarator name: (_) @var [
+  (object_creation_expression type: (_) @var.type)
+  (invocation_expression) @var.value (await_expression (invocation_expression) @var.value)])) @fact
+(assignment_expression left: [(identifier) (member_access_expression)] @var right: [
+  (object_creation_expression type: (_) @var.type)
+  (invocation_expression) @var.value (await_expression (invocation_expression) @var.value)
+  (identifier) @var.value (member_access_expression) @var.value]) @fact
+(method_declaration returns: (_) @returns)
+(method_declaration parameters: (parameter_list . (parameter (modifier) @_this) @extends) (#eq? @_this "this"))

@@ -38,3 +38,17 @@
 (return_statement (identifier) @value)
 (member_expression object: (identifier) @value)
 (ERROR) @error
+
+; facts
+(variable_declarator name: (identifier) @var value: [
+  (call_expression function: (_) @var.call)
+  (await_expression (call_expression function: (_) @var.call))
+  (new_expression constructor: (_) @var.type)
+  (identifier) @var.value (member_expression) @var.value]) @fact
+(assignment_expression left: [(identifier) (member_expression)] @var right: [
+  (call_expression function: (_) @var.call)
+  (await_expression (call_expression function: (_) @var.call))
+  (new_expression constructor: (_) @var.type)
+  (identifier) @var.value (member_expression) @var.value]) @fact
+(for_in_statement left: (identifier) @var right: (_) @var.items) @fact
+(return_statement [(call_expression function: (_) @gives) (new_expression constructor: (_) @gives)])

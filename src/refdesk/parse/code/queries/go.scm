@@ -34,3 +34,37 @@
 (keyed_element (_) (literal_element [(identifier) (selector_expression)] @value) .)
 (return_statement (expression_list (identifier) @value))
 (ERROR) @error
+
+; facts
+(parameter_declaration name: (identifier) @var type: (_) @var.type) @fact
+(variadic_parameter_declaration name: (identifier) @var type: (_) @var.type) @fact
+(field_declaration name: (_) @var type: (_) @var.type) @fact
+(var_spec name: (identifier) @var type: (_) @var.type) @fact
+(const_spec name: (identifier) @var type: (_) @var.type) @fact
+(var_spec name: (identifier) @var value: (expression_list . [
+  (call_expression function: (_) @var.call)
+  (composite_literal type: (_) @var.type)
+  (unary_expression operand: (composite_literal type: (_) @var.type))
+  (identifier) @var.value (selector_expression) @var.value] .)) @fact
+(short_var_declaration left: (expression_list (identifier) @var) right: (expression_list . [
+  (call_expression function: (_) @var.call)
+  (type_conversion_expression type: (generic_type type: (_) @var.call))
+  (composite_literal type: (_) @var.type)
+  (unary_expression operand: (composite_literal type: (_) @var.type))
+  (identifier) @var.value (selector_expression) @var.value] .)) @fact
+(short_var_declaration left: (expression_list . (identifier) @var) right: (expression_list . (type_assertion_expression type: (_) @var.type) .)) @fact
+(short_var_declaration left: (expression_list (identifier) @var) right: (expression_list .
+  (call_expression function: (identifier) @_new arguments: (argument_list . (_) @var.type)) .) (#eq? @_new "new")) @fact
+(assignment_statement left: (expression_list (identifier) @var) right: (expression_list . [
+  (call_expression function: (_) @var.call)
+  (composite_literal type: (_) @var.type)
+  (unary_expression operand: (composite_literal type: (_) @var.type))
+  (identifier) @var.value (selector_expression) @var.value] .)) @fact
+(range_clause left: (expression_list (_) . (identifier) @var .) right: [
+  (identifier) @var.items (selector_expression) @var.items (composite_literal type: (_) @var.type)]) @fact
+(type_switch_statement alias: (expression_list (identifier) @var) (type_case type: (_) @var.type)) @fact
+(function_declaration result: (_) @returns)
+(method_declaration parameters: (_) @takes)
+(method_declaration result: (_) @returns)
+(method_elem parameters: (_) @takes)
+(method_elem result: (_) @returns)

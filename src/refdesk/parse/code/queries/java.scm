@@ -28,3 +28,18 @@
 (method_invocation object: (identifier) @value)
 (field_access object: (identifier) @value)
 (ERROR) @error
+
+; facts
+(package_declaration (_) @package)
+(formal_parameter type: (_) @var.type name: (_) @var) @fact
+(catch_formal_parameter (catch_type) @var.type name: (_) @var) @fact
+(resource type: (_) @var.type name: (_) @var) @fact
+(enhanced_for_statement type: (_) @var.type name: (_) @var value: (_) @var.items) @fact
+(field_declaration type: (_) @var.type declarator: (variable_declarator name: (_) @var)) @fact
+(local_variable_declaration type: (_) @var.type declarator: (variable_declarator name: (_) @var)) @fact
+(local_variable_declaration declarator: (variable_declarator name: (_) @var value: [
+  (object_creation_expression type: (_) @var.type) (method_invocation) @var.value])) @fact
+(assignment_expression left: [(identifier) (field_access)] @var right: [
+  (object_creation_expression type: (_) @var.type) (method_invocation) @var.value
+  (identifier) @var.value (field_access) @var.value]) @fact
+(method_declaration type: (_) @returns)

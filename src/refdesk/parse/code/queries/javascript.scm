@@ -5,3 +5,5 @@
 (decorator (identifier) @type)
 (jsx_opening_element name: (_) @call)
 (jsx_self_closing_element name: (_) @call)
+
+(field_definition property: (_) @var value: (new_expression constructor: (_) @var.type)) @fact

@@ -9,3 +9,6 @@
 (function_call name: [(identifier) (dot_index_expression) (method_index_expression)] @call)
 (arguments [(identifier) (dot_index_expression)] @value)
 (ERROR) @error
+
+; facts
+(assignment_statement (variable_list name: (_) @var) (expression_list value: (function_call name: (_) @var.call))) @fact

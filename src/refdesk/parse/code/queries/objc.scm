@@ -16,3 +16,8 @@
 (message_expression receiver: (_) . method: (identifier) @message)
 (message_expression receiver: (_) @receiver)
 (message_expression receiver: (identifier) @value)
+
+(method_parameter (method_type (type_name) @var.type) (identifier) @var) @fact
+(property_declaration (struct_declaration (type_identifier) @var.type (struct_declarator (_) @var))) @fact
+(method_declaration . (method_type (type_name) @returns))
+(method_definition . (method_type (type_name) @returns))

@@ -30,3 +30,14 @@
 (class_constant_access_expression . [(name) (qualified_name)] @type)
 (attribute [(name) (qualified_name)] @type)
 (ERROR) @error
+
+; facts
+(simple_parameter type: (_) @var.type name: (_) @var) @fact
+(property_promotion_parameter type: (_) @var.type name: (_) @var) @fact
+(property_declaration type: (_) @var.type (property_element (variable_name) @var)) @fact
+(assignment_expression left: [(variable_name) (member_access_expression)] @var right: [
+  (object_creation_expression . [(name) (qualified_name)] @var.type)
+  (member_call_expression) @var.value (function_call_expression) @var.value (scoped_call_expression) @var.value
+  (variable_name) @var.value (member_access_expression) @var.value]) @fact
+(method_declaration return_type: (_) @returns)
+(function_definition return_type: (_) @returns)

@@ -32,3 +32,19 @@
 (raise_statement . [(identifier) (attribute)] @type)
 (attribute object: (identifier) @value)
 (ERROR) @error
+
+; facts
+(typed_parameter . (identifier) @var type: (_) @var.type) @fact
+(typed_default_parameter name: (_) @var type: (_) @var.type) @fact
+(assignment left: [(identifier) (attribute)] @var type: (_) @var.type) @fact
+(assignment left: [(identifier) (attribute)] @var right: [
+  (call function: (_) @var.call)
+  (await (call function: (_) @var.call))
+  (boolean_operator left: (_) @var.value)
+  (identifier) @var.value (attribute) @var.value
+  (subscript) @var.alias (conditional_expression) @var.alias (binary_operator) @var.alias]) @fact
+(as_pattern (call function: (_) @var.call) alias: (as_pattern_target (identifier) @var)) @fact
+(for_statement left: [(identifier) @var (pattern_list (identifier) @var .)] right: (_) @var.items) @fact
+(for_in_clause left: [(identifier) @var (pattern_list (identifier) @var .)] right: (_) @var.items) @fact
+(function_definition return_type: (_) @returns)
+(return_statement [(call function: (_) @gives) (await (call function: (_) @gives))])

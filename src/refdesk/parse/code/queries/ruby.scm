@@ -33,3 +33,10 @@
 (argument_list [(constant) (scope_resolution)] @type)
 (rescue (exceptions [(constant) (scope_resolution)] @type))
 (ERROR) @error
+
+; facts
+(assignment left: [(identifier) (instance_variable)] @var right: [
+  (call) @var.value (identifier) @var.value (instance_variable) @var.value
+  (binary left: [(identifier) (instance_variable)] @var.value)]) @fact
+(assignment left: [(identifier) (instance_variable)] @var
+  right: (call receiver: [(constant) (scope_resolution)] @var.type method: (identifier) @_new) (#eq? @_new "new")) @fact

@@ -32,3 +32,20 @@
 (arguments [(identifier) (scoped_identifier)] @value)
 (scoped_identifier path: (identifier) @value)
 (ERROR) @error
+
+; facts
+(parameter pattern: (identifier) @var type: (_) @var.type) @fact
+(field_declaration name: (_) @var type: (_) @var.type) @fact
+(const_item name: (_) @var type: (_) @var.type) @fact
+(static_item name: (_) @var type: (_) @var.type) @fact
+(let_declaration pattern: (identifier) @var type: (_) @var.type) @fact
+(let_declaration pattern: (identifier) @var value: [
+  (call_expression function: (_) @var.call)
+  (try_expression (call_expression function: (_) @var.call))
+  (await_expression (call_expression function: (_) @var.call))
+  (struct_expression name: (_) @var.type)
+  (reference_expression value: [(identifier) (field_expression)] @var.value)
+  (identifier) @var.value (field_expression) @var.value]) @fact
+(for_expression pattern: (identifier) @var value: (_) @var.items) @fact
+(function_item return_type: (_) @returns)
+(function_signature_item return_type: (_) @returns)

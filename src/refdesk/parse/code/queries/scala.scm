@@ -27,3 +27,18 @@
 (field_expression value: (identifier) @value)
 (annotation name: (_) @type)
 (ERROR) @error
+
+; facts
+(package_clause name: (_) @package)
+(parameter name: (_) @var type: (_) @var.type) @fact
+(class_parameter name: (_) @var type: (_) @var.type) @fact
+(val_definition pattern: (identifier) @var type: (_) @var.type) @fact
+(var_definition pattern: (identifier) @var type: (_) @var.type) @fact
+(val_definition pattern: (identifier) @var value: [
+  (call_expression function: (_) @var.call) (instance_expression . (_) @var.type)
+  (identifier) @var.value (field_expression) @var.value]) @fact
+(var_definition pattern: (identifier) @var value: [
+  (call_expression function: (_) @var.call) (instance_expression . (_) @var.type)
+  (identifier) @var.value (field_expression) @var.value]) @fact
+(function_definition return_type: (_) @returns)
+(function_declaration return_type: (_) @returns)

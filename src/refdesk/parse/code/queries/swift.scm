@@ -29,3 +29,26 @@
 (value_argument value: [(simple_identifier) (navigation_expression)] @value)
 (navigation_expression target: (simple_identifier) @value)
 (ERROR) @error
+
+; facts
+(parameter name: (simple_identifier) @var . (parameter_modifiers)? . (_) @var.type) @fact
+(property_declaration name: (pattern bound_identifier: (_) @var) (type_annotation (_) @var.type)) @fact
+(protocol_property_declaration name: (pattern bound_identifier: (_) @var) (type_annotation (_) @var.type)) @fact
+(property_declaration name: (pattern bound_identifier: (_) @var) value: [
+  (call_expression . (_) @var.call)
+  (as_expression (user_type) @var.type)
+  (try_expression) @var.value (await_expression) @var.value
+  (simple_identifier) @var.value (navigation_expression) @var.value]) @fact
+(if_statement bound_identifier: (_) @var . condition: "=" . (_) @var.value) @fact
+(guard_statement bound_identifier: (_) @var . condition: "=" . (_) @var.value) @fact
+(for_statement item: (pattern bound_identifier: (_) @var) collection: (_) @var.items) @fact
+(assignment target: (_) @var result: [
+  (call_expression . (_) @var.call)
+  (try_expression) @var.value (await_expression) @var.value
+  (simple_identifier) @var.value (navigation_expression) @var.value]) @fact
+(function_declaration "->" . (_) @returns)
+(protocol_function_declaration "->" . (_) @returns)
+(property_declaration (type_annotation (_) @returns) computed_value: (_))
+; what a member without a receiver belongs to: `let a: A = .init()`, `self.a = .init()`
+(property_declaration (type_annotation (_) @wanted) value: (call_expression . (prefix_expression)))
+(assignment target: (_) @wanted result: (call_expression . (prefix_expression)))

@@ -24,3 +24,17 @@
 (implements_clause (generic_type name: (_) @conforms))
 (type_identifier) @type
 (nested_type_identifier) @type
+
+; facts
+(required_parameter pattern: (identifier) @var type: (type_annotation (_) @var.type)) @fact
+(optional_parameter pattern: (identifier) @var type: (type_annotation (_) @var.type)) @fact
+(variable_declarator name: (identifier) @var type: (type_annotation (_) @var.type)) @fact
+(public_field_definition name: (_) @var type: (type_annotation (_) @var.type)) @fact
+(public_field_definition name: (_) @var value: (new_expression constructor: (_) @var.type)) @fact
+(property_signature name: (_) @var type: (type_annotation (_) @var.type)) @fact
+(function_declaration return_type: (type_annotation (_) @returns))
+(function_signature return_type: (type_annotation (_) @returns))
+(method_definition return_type: (type_annotation (_) @returns))
+(method_signature return_type: (type_annotation (_) @returns))
+(abstract_method_signature return_type: (type_annotation (_) @returns))
+(lexical_declaration (variable_declarator value: (arrow_function return_type: (type_annotation (_) @returns))))
