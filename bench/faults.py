@@ -4,7 +4,8 @@ python -m bench.faults --minutes 60 [--seed S] [--only kills writers calls sourc
 
 Each part has its share of the time, beside the others of its lane, and goes on until that is spent.  Lost is what was
 acknowledged and is not found afterwards, or found half there; a hang is no answer for 20 s; a crash is a server that
-ended by itself; wrong is an answer that is none, a traceback that reached a client, or a search that failed.
+ended by itself; wrong is an answer that is none, a traceback that reached a client, or a search that failed; late is a
+server that was told to end and did not within 4.5 s, so that the process that watches it killed it.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import argparse
 import asyncio
 import json
 import random
+import signal
 import subprocess
 import sys
 import tempfile
@@ -46,6 +48,7 @@ class Tally:
     hangs: int = 0
     crashes: int = 0
     wrong: int = 0
+    late: int = 0
     problems: list[str] = field(default_factory=list)
 
     def say(self, kind: str, what: str) -> None:
@@ -191,7 +194,9 @@ def calls(tally: Tally, work: Path, draw: random.Random, until: float) -> None:
                     break
                 _add(tally, fuzz.over_stdio(client, fuzz.hostile(draw.getrandbits(32), tools), 500))
                 held.append(fuzz.own_kb(client.process.pid))
-            if client.end() != 0:
+            if (code := client.end()) == -signal.SIGKILL:
+                tally.late += 1
+            elif code != 0:
                 tally.say("crashes", f"exit {client.process.returncode}: {' '.join(client.log[-5:])}")
         with http_load.served(library, 1) as (port, pid):
             for _ in range(4):
@@ -306,7 +311,7 @@ def campaign(minutes: float, seed: int, only: list[str] | None = None) -> list[T
 
 
 def show(tallies: list[Tally]) -> str:
-    head = ("part", "rounds", "faults", "checked", "lost", "hangs", "crashes", "wrong")
+    head = ("part", "rounds", "faults", "checked", "lost", "hangs", "crashes", "wrong", "late")
     return tables.show("faults", head, [tuple(str(getattr(one, name)) for name in head) for one in tallies])
 
 
