@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refdesk.desk.desk import Desk
-from refdesk.desk.parts import Parts
+from refdesk.desk.parts import Parts, Watching
 from refdesk.errors import InvalidUri, LibraryDamaged, LoadFailed, ParseFailed, RefdeskError, SettingsError
 from refdesk.ingest.writer import ParsePool
 from refdesk.model import Collection, CollectionKind, Content, FileState, Finding, Found, Skipped
@@ -147,6 +147,12 @@ def _folder(
     )
 
 
+def _watch(root: Path) -> Watching:
+    from refdesk.sources.watch import Watch
+
+    return Watch(root)
+
+
 def _readers() -> str:
     """What decides whether a content can be read: this version, and the libraries that are installed now."""
     from importlib.util import find_spec
@@ -251,6 +257,7 @@ PARTS = Parts(
     parser=_parser,
     pool=_pool,
     folder=_folder,
+    watch=_watch,
     load=_load,
     why=_why,
     pages_to_come=_pages_to_come,

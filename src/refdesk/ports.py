@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 class Source(Protocol):
     """Where bytes come from."""
 
-    def walk(self) -> Iterator[Found | Skipped]:
-        """What there is, in a stable order, and what is left out."""
+    def walk(self, only: Iterable[str] | None = None) -> Iterator[Found | Skipped]:
+        """What there is, in a stable order, and what is left out; or what there is of some paths."""
 
     def read(self, found: Found) -> Content:
         """The bytes of one of them."""
@@ -198,7 +198,9 @@ class Store(Protocol):
         """Whether another thread or process is writing now."""
 
     # documents
-    def file_states(self, collection: str) -> dict[str, FileState]: ...
+    def file_states(self, collection: str, paths: Iterable[str] | None = None) -> dict[str, FileState]:
+        """What is known of each file by path; of those at or below some paths where these are given."""
+
     def skipped(self, collection: str) -> list[Skipped]: ...
     def documents(self, collection: str, limit: int, offset: int) -> list[Document]: ...
     def count_documents(self, collection: str) -> int: ...

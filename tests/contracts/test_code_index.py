@@ -268,3 +268,24 @@ def test_what_can_not_be_refreshed_in_time_is_marked(
     for path, is_stale in marked.items():
         number = int(path.removesuffix(".py").rpartition("_")[2])
         assert is_stale == (number <= 30), path
+
+
+def test_a_branch_with_thousands_of_changes_is_seen_by_the_next_searches(client: Client, root: Path) -> None:
+    write_modules(root, "first", 1_500)
+    git(root, "init", "-q", "-b", "main")
+    git(root, "add", ".")
+    git(root, "commit", "-qm", "first")
+    git(root, "checkout", "-qb", "other")
+    write_modules(root, "second", 1_500)
+    git(root, "commit", "-qam", "second")
+    git(root, "checkout", "-q", "main")
+    client.json("index_codebase", path=str(root))
+    assert asked_with_meta(client, root, "module_7")[1]["refdesk/freshness"] == "watched"
+    git(root, "checkout", "-q", "other")
+    marked, meta = asked_with_meta(client, root, "module_7")
+    while "refdesk/pending" in meta or any(marked.values()):
+        marked, meta = asked_with_meta(client, root, "module_7")
+    assert '"""second 7."""' in found(client, root, "module_7", semantic_weight=0.0)[0]["content"]
+    git(root, "checkout", "-q", "main")
+    client.json("index_codebase", path=str(root))
+    assert '"""first 7."""' in found(client, root, "module_7", semantic_weight=0.0)[0]["content"]

@@ -7,6 +7,7 @@ processor time that linear work stays far below: a blow-up fails by orders of ma
 
 from __future__ import annotations
 
+import contextlib
 import random
 import signal
 import sys
@@ -14,12 +15,14 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from types import FrameType
 
-from refdesk.errors import InvalidInput
+from refdesk.crawl import page
+from refdesk.errors import InvalidInput, RefdeskError
 from refdesk.llm import remote
 from refdesk.parse.code import facts
 from refdesk.parse.prose.frontmatter import chunking_hint, read_front_matter
 from refdesk.search.understand import understand
-from refdesk.skills import conversation, redact
+from refdesk.skills import conversation, extract, merge, redact
+from refdesk.skills.format import from_markdown, parse
 from refdesk.sources.git import compile_pattern
 from refdesk.text import globs
 from refdesk.text.untrusted import flag
@@ -59,6 +62,36 @@ def attacks(seed: int, rounds: int) -> Iterator[Attack]:
     for text in (*texts(talk), "A" + "_" * LENGTH, "10:00" + " " * LENGTH, names + names):
         yield f"redact {text[:12]!r}", partial(redact.redact, text)
         yield f"transcript {text[:12]!r}", partial(conversation.read, text + "\nAgent: hi")
+    draft = extract.extract(conversation.read("Customer: it drops\nAgent: Please restart it.\nCustomer: It works."), {})
+    for text in texts(
+        (
+            "a",
+            "A ",
+            "a, ",
+            "please ",
+            "if a, ",
+            "can you ",
+            "and ",
+            "a? ",
+            "- ",
+            "1. a\n",
+            "**Do** ",
+            "'",
+            "a-",
+            "\n\n",
+        ),
+        after="",
+    ):
+        said = f"Customer: {text}\nAgent: {text}\nCustomer: it works"
+        yield f"extract {text[:9]!r}", partial(_read, lambda said: extract.extract(conversation.read(said), {}), said)
+        yield f"refine {text[:9]!r}", partial(extract.refine, draft, conversation.read(said), text)
+        yield f"playbook {text[:9]!r}", partial(_read, parse, text)
+        yield f"skill file {text[:9]!r}", partial(_read, from_markdown, f"---\nname: a\n---\n# a\n{text}")
+        yield f"sentence {text[:9]!r}", partial(_reword, text)
+        yield f"likeness {text[:9]!r}", partial(merge.likeness, text, f"{text[9:]}b")
+    for text in texts(("<a>; ", "<a>;rel ", "0", " ", "0;url=")):
+        yield f"link header {text[:9]!r}", partial(page._LINK_HEADER.search, text)
+        yield f"refresh {text[:9]!r}", partial(page._REFRESH.match, text)
     for text in texts(("<!--mcp_chunking_hint:{", "<!-- ", "<!--mcp_chunking_hint: ")):
         yield f"hint {text[:30]!r}", partial(chunking_hint, text)
     for text in texts((": ", "a: ", "- ", "&a [*a, ", " " * 9), before="---\na: "):
@@ -86,6 +119,25 @@ def attacks(seed: int, rounds: int) -> Iterator[Attack]:
     ):
         yield f"flag {text[:20]!r}", partial(flag, text)
     yield from _globs(random.Random(seed), rounds)
+
+
+def _read(read: Callable[[str], object], text: str) -> None:
+    with contextlib.suppress(RefdeskError):
+        read(text)
+
+
+def _reword(text: str) -> None:
+    for change in (
+        conversation.kind_of,
+        conversation.core_of,
+        conversation.imperative,
+        conversation.finding,
+        conversation.request,
+        conversation.third_person,
+        conversation.impersonal,
+        conversation.is_escalation,
+    ):
+        change(text)
 
 
 _PIECES = (

@@ -81,7 +81,7 @@ async def _fetch_site(
             allow_hosts=settings.allow_hosts, max_bytes=settings.max_fetch_bytes, timeout_s=settings.fetch_timeout_s
         )
         fetcher = SiteFetcher(await stack.enter_async_context(client), scope, Pace(options.delay_s))
-        reader = PageReader(settings.workers)
+        reader = stack.enter_context(PageReader())
         robots = await _robots(fetcher, state, options.start)
         fetcher.pace.delay_s = max(options.delay_s, robots.delay_s)
         frontier = await _frontier(fetcher, scope, state, robots, reader)

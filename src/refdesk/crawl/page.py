@@ -1,6 +1,6 @@
 """What does a fetched page say to a crawler, and what becomes of it?
 
-HTML and markdown are read in worker processes, where a hostile page can neither hang nor crash the crawl.
+HTML and markdown are read in a worker process, where a hostile page can neither hang nor crash the crawl.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ if TYPE_CHECKING:  # workers import this module, and need nothing of these
 _GONE = (404, 410)
 _MARKDOWN = ("text/markdown", "text/x-markdown")
 _MOST_HOPS = 10
-_REFRESH = re.compile(r"\s*(\d+)\s*[;,]\s*(?:url\s*=\s*)?[\"']?([^\"'>]+)", re.IGNORECASE)
+_REFRESH = re.compile(r"\s*(\d{1,9})\s*[;,]\s*(?:url\s*=\s*)?[\"']?([^\"'>]+)", re.IGNORECASE)
 _REFRESH_MOST_S = 5  # a page that waits longer is meant to be read
-_LINK_HEADER = re.compile(r"<([^<>]+)>\s*+;[^,]*\brel\s*=\s*\"?canonical\b", re.IGNORECASE)
+_LINK_HEADER = re.compile(r"<([^<>]+)>\s*+;[^,<]*\brel\s*=\s*\"?canonical\b", re.IGNORECASE)
 _MOUNTS = "#root, #app, #__next, #__nuxt, #___gatsby, #svelte, #q-app, app-root, #application, #main-app, redoc, #redoc"
 _UNSEEN = frozenset({"script", "style", "noscript", "template", "svg", "head"})
 _HREF = re.compile(r"<a\s[^>]{0,500}?href\s*=\s*[\"']?([^\"'\s>]+)", re.IGNORECASE)
@@ -65,12 +65,19 @@ class Outcome:
 
 
 class PageReader:
-    """Reads pages in worker processes."""
+    """Reads pages in a worker process of its own, which those who index do not keep busy."""
 
-    def __init__(self, workers: int = 0) -> None:
-        from refdesk.parse.pool import Pool
+    def __init__(self) -> None:
+        from refdesk.parse.pool import Crew, Pool
 
-        self._pool = Pool(PageParser(), workers=workers)
+        self._crew = Crew()
+        self._pool = Pool(PageParser(), workers=1, crew=self._crew)
+
+    def __enter__(self) -> PageReader:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._crew.end()
 
     async def read(self, page: Fetched) -> PageFacts | Skipped:
         """What the page says, or why it can't be read."""

@@ -10,7 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refdesk.desk.parts import Parts
+from refdesk.desk.parts import Parts, Watching
 from refdesk.errors import CollectionExists, CollectionNotFound, EmbedderMismatch, InvalidInput, NotFound, SettingsError
 from refdesk.ids import checked_name, name_from, new_id
 from refdesk.ingest.prepare import embed_rest, following, groups, is_new, marked, reembed
@@ -217,47 +217,34 @@ class Desk:
         if not folder.is_dir():
             raise InvalidInput(f"Path does not exist or is not a directory: {root}.", "Name a folder.")
         with self.store.stretch(wait=wait):
-            return self._index(folder, kind, name, description, force, verify, only, progress)
+            name = name or self._name_for(folder, kind)
+            is_new_one = self.store.collection(name) is None
+            # Two who index a new folder at once make one collection of it.
+            with self.store.writing() if is_new_one else nullcontext():
+                collection = self.ensure_collection(name, kind, root=str(folder), description=description)
+            facts = self._parts.facts(folder, kind)
+            cut_anew = facts.get("manifests", "") != collection.properties.get("manifests", "")
+            only = None if cut_anew else only
+            source = self._folder_source(collection, anew=force, whole=only is None)
+            writer = self._writer(self._parts.parser(folder, kind), progress)
 
-    def _index(
-        self,
-        folder: Path,
-        kind: CollectionKind,
-        name: str,
-        description: str,
-        force: bool,
-        verify: bool,
-        only: set[str] | None,
-        progress: Progress | None,
-    ) -> Report:
-        is_new_one = self.store.collection(name or self._name_for(folder, kind)) is None
-        # Two who index a new folder at once make one collection of it.
-        with self.store.writing() if is_new_one else nullcontext():
-            collection = self.ensure_collection(
-                name or self._name_for(folder, kind), kind, root=str(folder), description=description
+            def begin(files: int) -> None:
+                if only is None:
+                    self._note(collection, {_INDEXING: str(files)})
+
+            report = writer.index(
+                collection,
+                source,
+                force=force or cut_anew,
+                verify=verify,
+                only=only,
+                begin=begin,
             )
-        source = self._folder_source(collection, anew=force)
-        facts = self._parts.facts(folder, kind)
-        cut_anew = facts.get("manifests", "") != collection.properties.get("manifests", "")
-        writer = self._writer(self._parts.parser(folder, kind), progress)
-
-        def begin(files: int) -> None:
-            if only is None:
-                self._note(collection, {_INDEXING: str(files)})
-
-        report = writer.index(
-            collection,
-            source,
-            force=force or cut_anew,
-            verify=verify,
-            only=None if cut_anew else only,
-            begin=begin,
-        )
-        if self.embedder is not None and only is None:
-            report.embedded += embed_rest(self.store, self.embedder, collection.name, progress or Progress())
-        facts = {**facts, "rules": source.fingerprint(only_rejected=only is not None)}
-        self._note(collection, facts, (_INDEXING,) if only is None else ())
-        return report
+            if self.embedder is not None and only is None:
+                report.embedded += embed_rest(self.store, self.embedder, collection.name, progress or Progress())
+            facts = {**facts, "rules": source.fingerprint(only_rejected=only is not None)}
+            self._note(collection, facts, (_INDEXING,) if only is None else ())
+            return report
 
     def _note(self, collection: Collection, properties: Mapping[str, str], dropped: Sequence[str] = ()) -> None:
         """Changes properties of the collection as it is now; others may have changed it, or removed it."""
@@ -356,12 +343,16 @@ class Desk:
         ]
         return len(states.keys() - changed), changed
 
-    def _folder_source(self, collection: Collection, *, anew: bool = False) -> Source:
+    def watch(self, collection: Collection) -> Watching:
+        """Tells from now on what changes in the collection's folder; OSError where it can't be watched."""
+        return self._parts.watch(Path(collection.root))
+
+    def _folder_source(self, collection: Collection, *, anew: bool = False, whole: bool = True) -> Source:
         """The folder's files; `anew` asks about all of them what is known of some: that they give nothing."""
         return self._parts.folder(
             Path(collection.root),
             max_file_bytes=self.settings.max_file_bytes,
-            known=self.store.file_states(collection.name),
+            known=self.store.file_states(collection.name) if whole else {},
             known_skipped={} if anew else {one.path: one.reason for one in self.store.skipped(collection.name)},
             rules_fingerprint="" if anew else collection.properties.get("rules", ""),
             allow_secrets=self.settings.allow_secrets,

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import os
+import stat
 import time
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from threading import Lock, Thread
 from urllib.parse import unquote_to_bytes
 
 from refdesk.desk.desk import Desk
-from refdesk.errors import LibraryBusy, LoadFailed, ParseFailed, StoreError
+from refdesk.desk.parts import Watching
+from refdesk.errors import LibraryBusy, LoadFailed, ParseFailed, RefdeskError, StoreError
 from refdesk.ingest.prepare import content_hash, is_new, stamp_of
 from refdesk.ingest.progress import Progress
-from refdesk.model import Chunk, Collection, Content, Document, Found, Hit
+from refdesk.model import Chunk, Collection, Content, Document, FileState, Found, Hit
 from refdesk.system.files import open_real, read_most
+
+_log = logging.getLogger(__name__)
 
 # What indexing takes, guessed high.
 _SECONDS_A_WRITE = 0.05  # a transaction with its indexes
@@ -23,6 +30,10 @@ _SECONDS_A_BYTE = 1e-6
 _PATIENCE_S = 2.0  # after which no further file is begun, if they take longer than guessed
 _NAMED = 5  # files that a note names
 _MOST_FILES = 1_000  # that are weighed for one answer
+_SMALL = 3_000  # files, which are looked through in .1 s: a first answer waits for that
+_WATCHED = 16  # folders at a time; a user has 128 queues for changes on most Linux systems
+_TRUST_S = 60.0  # how long a watched folder needs no walk beside it, which finds what a full queue lost
+_UNWATCHED_S = 2.0  # how old the last walk of a folder may be that can't be watched
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,35 +43,36 @@ class Refreshed:
     indexed: int = 0  # files brought up to date
     pending: tuple[str, ...] = ()  # files that changed and are not indexed yet
     note: str = ""
+    how: str = ""  # the answer knows what changed
 
 
 class Refresher:
-    """Keeps codebases fresh within a budget of time for each answer."""
+    """Keeps codebases fresh within a budget of time for each answer, which pays for what changed alone."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._walk_seconds: dict[str, float] = {}
+        self._codebases: dict[str, _Codebase] = {}  # those asked about last at the end
+        self._mutex = Lock()
 
     def refresh(self, collection: Collection) -> Refreshed:
         """Indexes what changed if that fits the budget; says what is pending if not."""
         budget = self._desk.settings.refresh_ms / 1000
         if budget <= 0 or not Path(collection.root).is_dir():
             return Refreshed()
-        if self._walk_seconds.get(collection.id, 0.0) > budget:
-            self._walk_seconds[collection.id] *= 0.9  # looked at again now and then: a machine may be less busy later
-            return Refreshed(note="too large to look through before each answer; hits are checked one by one")
         started = time.perf_counter()
-        try:
-            _, changed = self._desk.freshness(collection)
-        except LoadFailed as error:
-            return Refreshed(note=error.message)
-        walked = self._walk_seconds[collection.id] = time.perf_counter() - started
+        with self._mutex:
+            known = self._codebases.pop(collection.id, None) or _Codebase(self._desk, collection)
+            self._codebases[collection.id] = known
+            while len(self._codebases) > _WATCHED:
+                self._codebases.pop(next(iter(self._codebases)))
+        how = known.look(budget)
+        changed = self._changed(collection, known)
         if not changed:
-            return Refreshed()
-        fitting = _fitting(Path(collection.root), changed, budget - walked)
+            return Refreshed(note=known.note, how=how)
+        fitting = _fitting(Path(collection.root), changed, budget - (time.perf_counter() - started))
         pending = tuple(path for path in changed if path not in fitting)
         if not fitting:
-            return Refreshed(pending=pending, note=_waiting(pending))
+            return Refreshed(pending=pending, note=_waiting(pending), how=how)
         try:
             report = self._desk.index(
                 Path(collection.root),
@@ -71,12 +83,118 @@ class Refresher:
                 progress=Progress(until=time.monotonic() + _PATIENCE_S),
             )
         except LibraryBusy:
-            return Refreshed(pending=tuple(changed), note="another process is writing; changed files wait")
+            return Refreshed(pending=tuple(changed), note="another process is writing; changed files wait", how=how)
         except (LoadFailed, ParseFailed, StoreError) as error:
-            return Refreshed(pending=tuple(changed), note=f"{error.message.rstrip('.')}; changed files wait")
+            note = f"{error.message.rstrip('.')}; changed files wait"
+            return Refreshed(pending=tuple(changed), note=note, how=how)
+        known.forget(fitting.difference(report.waiting))
         pending = (*pending, *report.waiting)
         indexed = report.written + report.removed + report.moved
-        return Refreshed(indexed=indexed, pending=pending, note=_waiting(pending) if pending else "")
+        note = _waiting(pending) if pending else known.note
+        return Refreshed(indexed=indexed, pending=pending, note=note, how=how)
+
+    def _changed(self, collection: Collection, known: _Codebase) -> list[str]:
+        """Of the files that may have changed, and those known below folders that may have, those that did."""
+        if not (maybe := known.maybe_changed()):
+            return []
+        weighed = sorted(maybe)[:_MOST_FILES]
+        states = self._desk.store.file_states(collection.name, weighed)
+        every = {*weighed, *states}
+        changed = {
+            path for path in every if path in known.walked or _differs(Path(collection.root, path), states.get(path))
+        }
+        known.forget(every - changed)
+        known.note_changed(changed)
+        return sorted(changed | maybe.difference(weighed))
+
+
+class _Codebase:
+    """What is known of changes in one folder: what it told, and what the last walk through it found."""
+
+    def __init__(self, desk: Desk, collection: Collection) -> None:
+        self.note = ""
+        self._desk, self._collection = desk, collection
+        self._watch: Watching | None = None
+        self._is_watchable = True
+        self._maybe_changed: set[str] = set()
+        self.walked: set[str] = set()  # of these, what a walk said: maybe the rules leave out a file that is the same
+        self._checked_at = -math.inf  # when the last walk began, on time.monotonic()
+        self._check: Thread | None = None
+        self._mutex = Lock()
+
+    def look(self, budget: float) -> str:
+        """Takes what changed since the last time; says how it is known."""
+        told = self._watch.changed() if self._watch is not None else set[str]()
+        self.note_changed(told or ())
+        is_first = self._checked_at == -math.inf
+        age = time.monotonic() - self._checked_at
+        if is_first or told is None or age > (_TRUST_S if self._watch is not None else _UNWATCHED_S):
+            check = self._start_check(anew=told is None)
+            if is_first or told is None:
+                is_small = self._desk.store.count_documents(self._collection.name) <= _SMALL
+                check.join(max(budget, _PATIENCE_S) if is_small else budget)
+                if check.is_alive():
+                    self.note = "still looking for changed files; hits are checked one by one"
+        if self._watch is not None and self._checked_at > -math.inf:
+            return "watched"
+        return (
+            "unchecked" if self._checked_at == -math.inf else f"checked {time.monotonic() - self._checked_at:.1f} s ago"
+        )
+
+    def maybe_changed(self) -> set[str]:
+        with self._mutex:
+            return set(self._maybe_changed)
+
+    def note_changed(self, paths: Iterable[str]) -> None:
+        with self._mutex:
+            self._maybe_changed.update(paths)
+
+    def forget(self, paths: Iterable[str]) -> None:
+        """These are as they were indexed."""
+        with self._mutex:
+            self._maybe_changed.difference_update(paths)
+            self.walked &= self._maybe_changed
+
+    def _start_check(self, *, anew: bool) -> Thread:
+        """The thread that walks through the folder; `anew` when one that has begun would be too early."""
+        with self._mutex:
+            running = self._check
+            if running is None or not running.is_alive() or anew:
+                self._check = Thread(target=self._walk, args=(running,), name="freshness", daemon=True)
+                self._check.start()
+            assert self._check is not None
+            return self._check
+
+    def _walk(self, before: Thread | None) -> None:
+        if before is not None:
+            before.join()
+        try:
+            if self._watch is None and self._is_watchable:
+                try:
+                    self._watch = self._desk.watch(self._collection)  # first, so that nothing changes unseen
+                except OSError as error:
+                    self._is_watchable = False
+                    _log.info("%s is not watched: %s", self._collection.root, error)
+            begun = time.monotonic()
+            _, changed = self._desk.freshness(self._collection)
+        except (RefdeskError, RuntimeError) as error:
+            self.note = error.message if isinstance(error, RefdeskError) else str(error)
+            return
+        with self._mutex:
+            self._maybe_changed.update(changed)
+            self.walked = set(changed)
+        self.note, self._checked_at = "", begun
+
+
+def _differs(file: Path, state: FileState | None) -> bool:
+    """Whether a file is not there as it was indexed, or is one that was not."""
+    try:
+        found = file.lstat()
+    except (OSError, ValueError):
+        return state is not None
+    if not stat.S_ISREG(found.st_mode):
+        return state is not None
+    return is_new(Found(path="", size=found.st_size, modified_ns=found.st_mtime_ns, stamp=stamp_of(found)), state)
 
 
 def _fitting(root: Path, changed: Sequence[str], seconds: float) -> set[str]:

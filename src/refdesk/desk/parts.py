@@ -31,6 +31,13 @@ class Folder(Protocol):
     ) -> Source: ...
 
 
+class Watching(Protocol):
+    """A folder that is being watched."""
+
+    def changed(self) -> set[str] | None:
+        """The paths that changed, came or went since the last question; None where all of the folder must be walked."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parts:
     """What a desk is made of; app.py fills it with concrete classes."""
@@ -43,6 +50,7 @@ class Parts:
     parser: Callable[[Path | None, CollectionKind], Parser]
     pool: Callable[[Parser, Embedder | None, int], ParsePool]
     folder: Folder
+    watch: Callable[[Path], Watching]  # OSError where the folder can't be watched
     load: Callable[[str, Sequence[Path], Settings], Iterator[Content | Skipped]]
     why: Callable[[Path, str, Settings], Found | Skipped]
     pages_to_come: Callable[[Settings, Collection], int]  # of a site whose crawl has not finished

@@ -100,13 +100,13 @@ class Writer:
         report = Report(collection=collection.name)
         with self._store.stretch():
             self._seen = self._store.sequence()
-            states = self._store.file_states(collection.name)
+            states = self._store.file_states(collection.name, only)
             found, report.skipped = _split(self._walk(source, only))
             not_entered = len(report.skipped)
             changed = [one for one in found if force or verify or is_new(one, states.get(one.path))]
             report.unchanged = len(found) - len(changed)
             present = {one.path for one in found}
-            gone = {p: s for p, s in states.items() if p not in present and (only is None or p in only)}
+            gone = {path: state for path, state in states.items() if path not in present}
             if changed or gone:
                 with self._writing(collection):
                     begin(len(found))
@@ -168,11 +168,10 @@ class Writer:
         return True
 
     def _walk(self, source: Source, only: set[str] | None) -> Iterator[Found | Skipped]:
-        for number, one in enumerate(source.walk()):
+        for number, one in enumerate(source.walk(only)):
             if number % 500 == 0:
                 self._progress.step(number, 0, "looking")
-            if only is None or one.path in only:
-                yield one
+            yield one
 
     def _write_changed(
         self,

@@ -154,7 +154,7 @@ def _resident(pid: int) -> int:
 
 
 class Crew:
-    """The workers of this process: each serves whoever waited longest, one group of files at a time."""
+    """Workers of this process: each serves whoever waited longest, one group of files at a time."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -233,8 +233,10 @@ class Crew:
                 worker.watch(now)
 
     def end(self) -> None:
-        """Ends all workers."""
+        """Ends all workers; whoever uses one sees it end."""
         with self._lock:
+            while self._idle:
+                self._forget(self._idle.pop())
             for worker in self._all:
                 worker.kill()
 
@@ -264,12 +266,15 @@ class _Run:
 
 
 class Pool:
-    """Parses contents with one parser, in order, in at most `workers` processes.
+    """Parses contents with one parser, in order, in at most `workers` processes of a crew.
 
     Where there is much to do they also embed; vectors for little are made sooner by whoever has the model loaded.
     """
 
-    def __init__(self, parser: Parser, embedder: Embedder | None = None, workers: int = 0) -> None:
+    def __init__(
+        self, parser: Parser, embedder: Embedder | None = None, workers: int = 0, crew: Crew | None = None
+    ) -> None:
+        self._crew = crew or CREW
         self._parser = parser
         self._embedder = embedder
         cores = os.cpu_count() or 1
@@ -316,7 +321,7 @@ class Pool:
             if time.monotonic() > run.until:
                 parts.append(partial(list, [(content, None) for content in rest]))
                 break
-            with CREW.one(self._count, unused=is_suspect) as worker:
+            with self._crew.one(self._count, unused=is_suspect) as worker:
                 if run.is_over:  # while this waited for its turn
                     break
                 run.busy.add(worker)

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from refdesk.sources.allowed import why_secret
-from refdesk.sources.ignore import Layer
+from refdesk.sources.ignore import CONTROL, Layer, outer_layer
 
 # What does a name tell?  Which files and folders nobody wrote by hand, or nobody can read as text.
 
@@ -200,3 +200,29 @@ def _why_not_name(name: str) -> str:
     except UnicodeEncodeError:
         return "its name is not UTF-8"
     return ""
+
+
+class Layers:
+    """The rules that hold in each folder below a root at this moment, read when they are asked for."""
+
+    def __init__(self, root: str) -> None:
+        self.root = root.rstrip("/")
+        self.outer, self.outside = outer_layer(self.root or "/")
+        self._found: dict[str, Layer | None] = {}
+
+    def of(self, folder: str) -> Layer | None:
+        """The layer of a folder, which is relative to the root; None for one that the rules leave out."""
+        if folder not in self._found:
+            self._found[folder] = self._read(folder)
+        return self._found[folder]
+
+    def _read(self, folder: str) -> Layer | None:
+        here, layer = f"{self.root}/{folder}" if folder else self.root, self.outer
+        if folder:
+            above, _, name = folder.rpartition("/")
+            outer = self.of(above)
+            if outer is None or Path(here).is_symlink() or why_not_folder(str(Path(here).parent), name, outer, ()):
+                return None
+            layer = outer
+        present = [name for name in CONTROL if os.path.lexists(f"{here}/{name}")]
+        return layer.below(here, folder + "/" if folder else "", present)[0] if present else layer

@@ -18,7 +18,7 @@ from refdesk.model import Content, FileState, Found, Skipped
 from refdesk.sources.allowed import PRIVATE, why_private
 from refdesk.sources.files import read_inside, why_binary, why_not_written
 from refdesk.sources.ignore import CONTROL, Layer, outer_layer
-from refdesk.sources.skips import LASTING, why_not_file, why_not_folder, why_not_stat
+from refdesk.sources.skips import LASTING, Layers, why_not_file, why_not_folder, why_not_stat
 from refdesk.system.files import listed_folder, opened_folder
 
 # Are the rules of a folder the same as last time?  The state of every ignore file, as one string.
@@ -78,6 +78,17 @@ _KIND, _REGULAR = 0o170000, 0o100000  # stat.S_ISREG without the call
 _Frame = tuple[str, str, Layer, bool]  # absolute folder, its path with "/" at the end, its layer, rules unchanged
 
 
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A file known by its name, where no listing was made."""
+
+    folder: str
+    name: str
+
+    def stat(self, *, follow_symlinks: bool) -> os.stat_result:
+        return os.stat(f"{self.folder}/{self.name}", follow_symlinks=follow_symlinks)  # noqa: PTH116 - as DirEntry has it
+
+
 class FolderSource:
     """The files of a folder; knows what the last walk found, so that an unchanged tree costs little more than stats."""
 
@@ -102,9 +113,13 @@ class FolderSource:
         if self._before.readers != readers:  # another version or another extra may read what these could not
             self._before.rejected.clear()
         self._now = RuleState([])
+        self._looked: frozenset[str] = frozenset()
 
-    def walk(self) -> Iterator[Found | Skipped]:
-        """What there is, a folder's files by name before its folders, and what is left out."""
+    def walk(self, only: Iterable[str] | None = None) -> Iterator[Found | Skipped]:
+        """What there is, a folder's files by name before its folders, and what is left out; or of some files alone."""
+        if only is not None:
+            yield from self._look(sorted(only))
+            return
         with ExitStack() as kept:
             try:
                 top = kept.enter_context(opened_folder(self.root))
@@ -135,6 +150,20 @@ class FolderSource:
                 yield from self._list((folder, prefix, layer, unchanged), entries, folders, below)
             pending += reversed(below)
 
+    def _look(self, paths: Sequence[str]) -> Iterator[Found | Skipped]:
+        """What a walk would say of these files, without one."""
+        layers = Layers(self.root)
+        self._looked = frozenset(paths)
+        self._now = RuleState([], readers=self._readers)
+        for path in paths:
+            folder, _, name = path.rpartition("/")
+            layer = layers.of(folder)
+            if layer is not None:
+                here = f"{layers.root}/{folder}" if folder else layers.root
+                decided = self._decide((here, path.removesuffix(name), layer, False), _Named(here, name), path)
+                if decided is not None:
+                    yield decided
+
     def read(self, found: Found) -> Content:
         """The bytes of a found file; LoadFailed when it is gone or changed, ParseFailed when nobody can read it."""
         content = read_inside(self.root, found, self._max)
@@ -159,7 +188,8 @@ class FolderSource:
         """
         if not only_rejected:
             return self._now.fingerprint()
-        return replace(self._before, rejected=self._now.rejected, readers=self._readers).fingerprint()
+        others = {path: why for path, why in self._before.rejected.items() if path not in self._looked}
+        return replace(self._before, rejected=others | self._now.rejected, readers=self._readers).fingerprint()
 
     def _enter(
         self, folder: str, prefix: str, layer: Layer, unchanged: bool, entries: list[os.DirEntry[str]]
@@ -208,7 +238,7 @@ class FolderSource:
             return before
         return why_not_folder(folder.rstrip("/"), entry.name, layer, (sibling.name for sibling in entries))
 
-    def _decide(self, frame: _Frame, entry: os.DirEntry[str], path: str) -> Found | Skipped | None:
+    def _decide(self, frame: _Frame, entry: os.DirEntry[str] | _Named, path: str) -> Found | Skipped | None:
         """A file that is not known, or not as it was; None when it is gone."""
         folder, _, layer, unchanged = frame
         before = self._known_skipped.get(path, "")

@@ -1,19 +1,25 @@
-"""What changed in a folder just now?  Paths that the rules do not leave out, in batches."""
+"""What changed in a folder just now?  Paths that the rules do not leave out, as the operating system tells them."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from threading import Event
+from threading import Event, Lock
 
 import watchfiles
 
-from refdesk.sources.ignore import CONTROL, Layer, outer_layer
-from refdesk.sources.skips import why_not_file, why_not_folder
+from refdesk.sources.ignore import CONTROL
+from refdesk.sources.skips import Layers, why_not_file, why_not_folder
 
 _DEBOUNCE_MS = 400  # how long a burst of changes may grow before it is told
 _RULES = CONTROL - {".git"}
+_MANY = 1_000  # changes at once, from which on a walk is no dearer; a queue that ran over is among these too
+# File systems whose files other machines change, of which the system tells nothing.
+_FROM_ELSEWHERE = frozenset(
+    ("nfs", "nfs4", "cifs", "smb3", "9p", "afs", "ceph", "fuse.sshfs", "fuse.glusterfs", "vboxsf", "drvfs", "virtiofs")
+)
+_MOUNTS = Path("/proc/self/mountinfo")
 
 
 def watch(root: Path, stop: Event) -> Iterator[set[str]]:
@@ -35,42 +41,80 @@ def watch(root: Path, stop: Event) -> Iterator[set[str]]:
             yield changed
 
 
+class Watch:
+    """A folder that is watched from now on; nothing runs between two questions but the system's own queue."""
+
+    def __init__(self, root: Path) -> None:
+        """Raises OSError where the folder can't be watched: too many folders, or other machines write there."""
+        self._top = os.path.realpath(root)
+        if kind := _from_elsewhere(self._top):
+            raise OSError(f"{self._top} is on {kind}, which does not tell of changes")
+        self._mutex = Lock()
+        self._batches = watchfiles.watch(
+            self._top,
+            watch_filter=None,
+            debounce=1,  # all three in ms: what is there already is taken, nothing is waited for
+            step=1,
+            rust_timeout=1,
+            yield_on_timeout=True,
+            force_polling=False,
+            ignore_permission_denied=True,
+        )
+        next(self._batches)
+
+    def changed(self) -> set[str] | None:
+        """The paths that changed, came or went since the last question; None where all of the folder must be walked."""
+        try:
+            with self._mutex:
+                batch = next(self._batches)
+        except StopIteration:  # it ended with an error before
+            return None
+        if not batch:
+            return set()
+        if len(batch) > _MANY:
+            return None
+        interesting = Interest(self._top)
+        found: set[str] = set()
+        for change, path in batch:
+            relative = os.path.relpath(path, self._top).replace(os.sep, "/")
+            name = relative.rpartition("/")[2]
+            if name in _RULES or relative.endswith((".git", ".git/info/exclude", ".git/config")):
+                return None
+            if interesting.has(relative):
+                if change is watchfiles.Change.added and Path(path).is_dir() and not Path(path).is_symlink():
+                    return None  # what came with it was not told
+                found.add(relative)
+        return found
+
+
+def _from_elsewhere(folder: str) -> str:
+    """The kind of file system that a folder is on, if other machines write there too."""
+    try:
+        mounts = [line.split() for line in _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()]
+    except OSError:
+        return ""
+    own = max((one for one in mounts if f"{folder}/".startswith(one[4].rstrip("/") + "/")), key=lambda one: len(one[4]))
+    kind = own[own.index("-") + 1]
+    return kind if kind in _FROM_ELSEWHERE else ""
+
+
 class Interest:
     """Which paths of a folder the rules of this moment do not leave out, whether they exist or not."""
 
     def __init__(self, root: str) -> None:
-        self._root = root.rstrip("/")
-        self._layers: dict[str, Layer | None] = {}
+        self._layers = Layers(root)
 
     def has(self, path: str) -> bool:
         """Whether a change of the path may change what is indexed."""
         folder, _, name = path.rpartition("/")
         if path in ("", ".") or path.startswith("../"):
             return False
-        layer = self._layer(folder)
+        layer = self._layers.of(folder)
         if layer is None:
             return False
-        here = f"{self._root}/{folder}" if folder else self._root
+        here = f"{self._layers.root}/{folder}" if folder else self._layers.root
         if name in _RULES:
             return True
         if Path(here, name).is_dir() and not Path(here, name).is_symlink():
             return not why_not_folder(here, name, layer, ())
         return not why_not_file(here, name, layer)
-
-    def _layer(self, folder: str) -> Layer | None:
-        """The layer of a relative folder, None for one that is left out."""
-        if folder not in self._layers:
-            self._layers[folder] = self._find(folder)
-        return self._layers[folder]
-
-    def _find(self, folder: str) -> Layer | None:
-        here = f"{self._root}/{folder}" if folder else self._root
-        if folder:
-            above, _, name = folder.rpartition("/")
-            layer = self._layer(above)
-            if layer is None or why_not_folder(str(Path(here).parent), name, layer, ()):
-                return None
-        else:
-            layer, _ = outer_layer(self._root or "/")
-        present = [name for name in CONTROL if os.path.lexists(f"{here}/{name}")]
-        return layer.below(here, folder + "/" if folder else "", present)[0] if present else layer

@@ -182,8 +182,8 @@ class LocalStore:
 
     # documents
 
-    def file_states(self, collection: str) -> dict[str, FileState]:
-        return self.read(lambda db: reads.file_states(db, collection))
+    def file_states(self, collection: str, paths: Iterable[str] | None = None) -> dict[str, FileState]:
+        return self.read(lambda db: reads.file_states(db, collection, paths))
 
     def skipped(self, collection: str) -> list[Skipped]:
         return self.read(lambda db: reads.skipped(db, collection))

@@ -44,7 +44,8 @@ def allow(most: int) -> None:
     global _limit  # of the process, as its memory is
     _limit = most or min(_DEFAULT, machine() // 4 or _DEFAULT)
     # glibc gives a thread an arena of its own, up to eight for each processor; what calls free in one is of no use to
-    # the next call in another. Over 60,000 wrong calls a server of 16 threads grew from 81 MB to 91-107, so to 78-80.
+    # the next call in another. Over 60,000 wrong calls a server came from 81 MB to
+    # 90-107; with fewer arenas to 88, and to 90 after 100,000.
     if (mallopt := _libc("mallopt")) is not None:
         mallopt(_ARENA_MAX, os.cpu_count() or 1)
 

@@ -26,7 +26,10 @@ def answer(body: str = "", status: int = 200, content_type: str = "text/html", *
 def judged(answer: Fetched, hops: int = 0) -> Outcome:
     """What becomes of a page, read by a worker process as a crawl reads it."""
     outcome = outcome_of_answer(URL, answer, SCOPE, hops)
-    return outcome or outcome_of_page(URL, anyio.run(PageReader(1).read, answer), SCOPE, hops)
+    if outcome is None:
+        with PageReader() as reader:
+            outcome = outcome_of_page(URL, anyio.run(reader.read, answer), SCOPE, hops)
+    return outcome
 
 
 def test_no_page_is_parsed_in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,3 +123,8 @@ def test_failures_that_may_heal() -> None:
     assert not judged(answer(status=401)).is_transient
     moved = Fetched(url=URL, status=302, location="https://e.org/new")
     assert judged(moved, hops=10).state == "failed"
+
+
+def test_a_refresh_after_a_number_beyond_all_numbers_is_none() -> None:
+    head = f"<meta http-equiv=refresh content='{'0' * 5000};url=new.html'>"
+    assert facts_in(html("<a href='a.html'>1</a>", head), URL, {}).links == ("https://e.org/docs/a.html",)

@@ -71,13 +71,22 @@ def skipped(db: sqlite3.Connection, name: str) -> list[Skipped]:
 # --- documents ----------------------------------------------------------------------------------
 
 
-def file_states(db: sqlite3.Connection, name: str) -> dict[str, FileState]:
-    """What is known of each of the collection's files, by path."""
-    found = db.execute(
-        "SELECT path, ulid, size, modified_ns, content_hash, stamp FROM documents"
-        " WHERE collection = (SELECT id FROM collections WHERE name = ?)",
-        (name,),
-    )
+_FILE_STATES = """
+    SELECT path, ulid, size, modified_ns, content_hash, stamp FROM documents
+    WHERE collection = (SELECT id FROM collections WHERE name = ?)
+"""
+
+
+def file_states(db: sqlite3.Connection, name: str, paths: Iterable[str] | None = None) -> dict[str, FileState]:
+    """What is known of each of the collection's files by path; of those at or below some paths if these are given."""
+    if paths is None:
+        found = db.execute(_FILE_STATES, (name,)).fetchall()
+    else:
+        found = []
+        for path in paths:
+            at = {"name": name, "path": path, "below": path + "/", "end": path + "0"}  # "0" comes after "/"
+            found += db.execute(_FILE_STATES.replace("?", ":name") + " AND path = :path", at)
+            found += db.execute(_FILE_STATES.replace("?", ":name") + " AND path > :below AND path < :end", at)
     return {row[0]: FileState(*row[1:]) for row in found}
 
 

@@ -264,7 +264,7 @@ class Code:
         }
         if not hits:
             body["hint"] = self._hint(collection, arguments)
-        meta: Json = {"refdesk/refreshed": refreshed.indexed}
+        meta: Json = {"refdesk/refreshed": refreshed.indexed, "refdesk/freshness": refreshed.how}
         if refreshed.pending:
             meta["refdesk/pending"] = list(refreshed.pending[:LISTED])
         # The engine has said what is unfinished among its notes.

@@ -1,0 +1,119 @@
+"""How many files and functions does one call go through?  The real server and its workers, profiled.
+
+python -m bench.path [--show]
+
+A warm `search_code` that finds nothing changed, and an `index_codebase` of this repository's tests after that of its
+source, both over stdio. The files of the server itself, which every call goes through, are counted apart.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from bench.tables import Row, show_rows
+from tests.mcp_client.stdio import SOURCE, StdioClient
+
+# Put before the program in every process: notes when each function was last called, and tells on SIGUSR1.
+_NOTE = """
+import json, os, signal, sys, threading, time
+def _note(frame, event, _, last={}, now=time.monotonic):
+    if event == "call":
+        last[frame.f_code] = now()
+def _tell(*_):
+    last = _note.__defaults__[0]
+    said = [[code.co_filename, code.co_qualname, when] for code, when in list(last.items()) if code.co_flags & 1]
+    with open(os.path.join(os.environ["BENCH_PATH_TOLD"], str(os.getpid())), "w") as file:
+        json.dump(said, file)
+signal.signal(signal.SIGUSR1, _tell)
+threading.setprofile(_note)
+sys.setprofile(_note)
+"""
+_WANTED = {"search_code": 30, "index_codebase": 55}
+
+
+def paths(folder: Path) -> dict[str, dict[str, set[str]]]:
+    """Of each call, the functions it went through, by file."""
+    (folder / "hook").mkdir()
+    (folder / "hook" / "sitecustomize.py").write_text(_NOTE)
+    told = folder / "told"
+    told.mkdir()
+    os.environ.update(PYTHONPATH=str(folder / "hook"), BENCH_PATH_TOLD=str(told))
+    root = SOURCE / "refdesk"
+    tests = Path(__file__).parents[1] / "tests"
+    command = [sys.executable, "-m", "refdesk", "--library", str(folder / "library"), "serve"]
+    command += ["--allow-root", str(root), "--allow-root", str(tests)]
+    found = {}
+    with StdioClient(command) as client:
+        client.initialize()
+        client.call("index_codebase", {"path": str(root)})
+        begun = time.monotonic()
+        client.call("index_codebase", {"path": str(tests)})
+        found["index_codebase"] = _since(begun, client.process.pid, told)
+        for _ in range(3):
+            begun = time.monotonic()
+            client.call("search_code", {"query": "how are hits ranked", "path": str(root)})
+            time.sleep(0.5)  # so that what goes on beside is not of the next call
+        found["search_code"] = _since(begun, client.process.pid, told)
+    return found
+
+
+def _since(begun: float, server: int, told: Path) -> dict[str, set[str]]:
+    """The functions of the package that were called since then, in the server and the processes it started."""
+    for file in told.iterdir():
+        file.unlink()
+    family = _family(server)
+    for pid in family:
+        os.kill(pid, signal.SIGUSR1)
+    found: dict[str, set[str]] = {}
+    for pid in family:
+        for code, function, when in _read(told / str(pid)):
+            if when >= begun and code.startswith(str(SOURCE)):
+                found.setdefault(str(Path(code).relative_to(SOURCE)), set()).add(function)
+    return found
+
+
+def _read(file: Path) -> list[tuple[str, str, float]]:
+    for _ in range(100):
+        try:
+            return [(one[0], one[1], one[2]) for one in json.loads(file.read_text())]
+        except (OSError, ValueError):
+            time.sleep(0.05)
+    return []  # a process that only waits, such as the one that looks after the end
+
+
+def _family(parent: int) -> list[int]:
+    """A process and those it started, as Linux lists them."""
+    children = Path(f"/proc/{parent}/task/{parent}/children")
+    every = {
+        int(one) for thread in children.parent.parent.iterdir() for one in (thread / "children").read_text().split()
+    }
+    return [parent, *(pid for child in every for pid in _family(child))]
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--show", action="store_true", help="name the files and functions")
+    given = options.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        found = paths(Path(folder))
+    rows = []
+    for call, files in found.items():
+        served = [file for file in files if file.startswith("refdesk/server/")]
+        rows.append(
+            Row(f"{call}: files", len(files) - len(served), "", _WANTED[call], note=f"{len(served)} of the server")
+        )
+        rows.append(Row(f"{call}: functions", sum(map(len, files.values())), ""))
+        if given.show:
+            print(call, *(f"  {file}: {', '.join(sorted(names))}" for file, names in sorted(files.items())), sep="\n")
+    print(show_rows("files and functions a call goes through", rows))
+
+
+if __name__ == "__main__":
+    main()

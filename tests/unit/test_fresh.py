@@ -1,0 +1,128 @@
+"""A codebase is kept fresh by what its folder tells; a walk only where that is not enough."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from refdesk.app import PARTS
+from refdesk.desk import fresh
+from refdesk.desk.desk import Desk
+from refdesk.desk.fresh import Refreshed, Refresher
+from refdesk.model import Collection, Query
+from refdesk.settings import load
+from refdesk.sources import watch
+from tests.conftest import Tree
+
+FILES = {f"pkg/m{number}.py": f"def thing_{number}():\n    return {number}\n" for number in range(8)}
+
+
+def found(desk: Desk, text: str) -> list[str]:
+    return [hit.stored.document.path for hit in desk.search(Query(text=text, alpha=0.0, exact=True)).hits]
+
+
+class Walks:
+    """Counts whole walks through a desk's folders."""
+
+    def __init__(self, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        real = desk.freshness
+
+        def counted(collection: Collection) -> tuple[int, list[str]]:
+            self.count += 1
+            return real(collection)
+
+        monkeypatch.setattr(desk, "freshness", counted)
+
+
+def refreshed_until(refresh: Callable[[], Refreshed], done: Callable[[], bool]) -> None:
+    """Asks again and again, as an agent would; the system may tell of a change a moment after it."""
+    for _ in range(200):
+        refresh()
+        if done():
+            return
+        time.sleep(0.05)
+    raise AssertionError("the change was never seen")
+
+
+def test_queries_pay_for_what_changed_and_never_walk_again(
+    desk: Desk, tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tree(FILES)
+    desk.index(root, "code", name="c")
+    collection, refresher, walks = desk.collection("c"), Refresher(desk), Walks(desk, monkeypatch)
+    assert refresher.refresh(collection) == Refreshed(how="watched")
+    (root / "pkg/m1.py").write_text("def xylophone():\n    return 1\n")
+    refreshed_until(lambda: refresher.refresh(collection), lambda: found(desk, "xylophone") == ["pkg/m1.py"])
+    (root / "pkg/new.py").write_text("def marimba():\n    return 1\n")
+    refreshed_until(lambda: refresher.refresh(collection), lambda: found(desk, "marimba") == ["pkg/new.py"])
+    (root / "pkg/new.py").rename(root / "pkg/renamed.py")
+    refreshed_until(lambda: refresher.refresh(collection), lambda: found(desk, "marimba") == ["pkg/renamed.py"])
+    (root / "pkg/saved~").write_text("def glockenspiel():\n    return 1\n")  # as editors save
+    (root / "pkg/saved~").replace(root / "pkg/m2.py")
+    refreshed_until(lambda: refresher.refresh(collection), lambda: found(desk, "glockenspiel") == ["pkg/m2.py"])
+    (root / "pkg/m3.py").unlink()
+    refreshed_until(lambda: refresher.refresh(collection), lambda: found(desk, "thing_3") == [])
+    assert walks.count == 1
+    (root / "pkg").rename(root.parent / "elsewhere")  # the folder alone is told of
+    refreshed_until(lambda: refresher.refresh(collection), lambda: not desk.store.file_states("c"))
+
+
+def test_a_folder_that_came_and_rules_that_changed_are_walked_for(
+    desk: Desk, tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tree(FILES)
+    desk.index(root, "code", name="c")
+    collection, refresher, walks = desk.collection("c"), Refresher(desk), Walks(desk, monkeypatch)
+    refresher.refresh(collection)
+    ready = root.parent / "ready"
+    ready.mkdir()
+    (ready / "inner.py").write_text("def marimba():\n    return 1\n")
+    ready.rename(root / "moved_in")
+    refreshed_until(lambda: refresher.refresh(collection), lambda: found(desk, "marimba") == ["moved_in/inner.py"])
+    (root / ".gitignore").write_text("m4.py\n")
+    refreshed_until(lambda: refresher.refresh(collection), lambda: found(desk, "thing_4") == [])
+    assert walks.count >= 3
+
+
+def test_what_changed_before_the_first_question_is_seen_by_it(desk: Desk, tree: Tree) -> None:
+    root = tree(FILES)
+    desk.index(root, "code", name="c")
+    (root / "pkg/m1.py").write_text("def xylophone():\n    return 1\n")
+    assert Refresher(desk).refresh(desk.collection("c")).indexed == 1
+    assert found(desk, "xylophone") == ["pkg/m1.py"]
+
+
+def test_a_folder_that_can_not_be_watched_is_walked_beside_the_answers(
+    tmp_path: Path, tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(root: Path) -> watch.Watch:
+        raise OSError("too many open files")
+
+    desk = Desk(load({"library": tmp_path / "library"}, {}, tmp_path), replace(PARTS, watch=refuse))
+    root = tree(FILES)
+    desk.index(root, "code", name="c")
+    collection, refresher = desk.collection("c"), Refresher(desk)
+    assert refresher.refresh(collection).how.startswith("checked 0.")
+    monkeypatch.setattr(fresh, "_UNWATCHED_S", 0.0)
+    (root / "pkg/m1.py").write_text("def xylophone():\n    return 1\n")
+    refreshed_until(lambda: refresher.refresh(collection), lambda: found(desk, "xylophone") == ["pkg/m1.py"])
+    desk.close()
+
+
+def test_files_that_other_machines_write_are_not_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mounts = tmp_path / "mountinfo"
+    top = os.path.realpath(tmp_path)
+    lines = ["22 1 0:21 / / rw shared:1 - ext4 /dev/sda rw", f"40 22 0:40 / {top}/far rw - nfs4 host:/far rw"]
+    mounts.write_text("\n".join(lines) + "\n")
+    monkeypatch.setattr(watch, "_MOUNTS", mounts)
+    (tmp_path / "far" / "app").mkdir(parents=True)
+    (tmp_path / "farther").mkdir()
+    with pytest.raises(OSError, match="nfs4"):
+        watch.Watch(tmp_path / "far" / "app")
+    assert watch.Watch(tmp_path / "farther").changed() == set()
