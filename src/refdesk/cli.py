@@ -28,7 +28,7 @@ COMMANDS = {
     "crawl": ("crawl", "Crawl a web site into the library."),
     "serve": ("serve", "Serve the library over MCP."),
     "install": ("serve", "Tell a client (Claude Code, Cursor, VS Code, …) how to start the server."),
-    "skills": ("skills", "Look at playbooks, move them about, say how they did."),
+    "skills": ("skills", "List, show, export, import and rate playbooks."),
     "docs": ("docs", "Check a documentation corpus."),
     "eval": ("docs", "Score the answers to queries with known answers."),
     "configure": ("library", "Change how a collection is cut and searched."),

@@ -1,4 +1,4 @@
-"""`skills`: look at playbooks, move them about, and say how they did."""
+"""`skills`: list, show, export, import and rate playbooks."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def _learner(context: click.Context) -> Iterator[Learner]:
 
 @click.group()
 def skills() -> None:
-    """Look at playbooks, move them about, and say how they did."""
+    """List, show, export, import and rate playbooks."""
 
 
 @skills.command(name="list")
@@ -123,7 +123,7 @@ def import_skills(context: click.Context, paths: tuple[Path, ...]) -> None:
                 continue
             click.echo(f"{skill.skill_id}  v{skill.version}  {'new' if new else 'updated'}  {on_one_line(skill.title)}")
     if failed:
-        raise InvalidInput(f"{failed} of the files could not be imported.", "Mend them and import them again.")
+        raise InvalidInput(f"{failed} of the files could not be imported.", "Correct them and import them again.")
 
 
 @skills.command()

@@ -57,7 +57,7 @@ class Transcript:
 
 
 def read(conversation: str) -> Transcript:
-    """The turns of a conversation, redacted; text without speakers is told apart by who would say it."""
+    """The redacted turns of a conversation; where no speaker is named, paragraphs alternate."""
     conversation = _a_turn_a_line(conversation)
     names = names_in(conversation)
     spoken = _from_json(conversation) or _from_labels(conversation) or _from_paragraphs(conversation)
@@ -68,7 +68,7 @@ def read(conversation: str) -> Transcript:
 
 
 def _a_turn_a_line(conversation: str) -> str:
-    """A transcript that came on one line with its turns apart: "Customer: Hi. Agent: Hello."."""
+    """A transcript on one line ("Customer: Hi. Agent: Hello.") with one turn a line."""
     if "\n" in conversation.strip() or conversation.lstrip()[:1] in ("[", "{"):
         return conversation
     return _NEXT_TURN.sub("\n", conversation)
@@ -115,7 +115,7 @@ def _content(item: dict[str, Any]) -> str:
 
 def _from_labels(text: str) -> list[tuple[Role, str]]:
     labels = Counter(_speaker(found) for line in text.splitlines() if (found := _LABEL.match(line)))
-    heard: list[tuple[str, list[str]]] = []  # who, and line by line what: to join them each time takes ever longer
+    heard: list[tuple[str, list[str]]] = []  # speaker and lines, joined once: not in quadratic time
     for line in text.splitlines():
         found = _LABEL.match(line)
         stage = _STAGE.match(line)
@@ -135,12 +135,12 @@ def _speaker(found: re.Match[str]) -> str:
 
 
 def _is_speaker(who: str, labels: Counter[str]) -> bool:
-    # "Settings: open the menu" is no one speaking; a role is, and so is a name that comes back.
+    # "Settings: open the menu" has no speaker; a role is one, and so is a name that occurs again.
     return len(who.split()) <= 4 and (_role(who) is not None or (not who[0].islower() and labels[who] > 1))
 
 
 def _from_paragraphs(text: str) -> list[tuple[Role, str]]:
-    """Paragraphs in turn, the customer first unless the first one speaks as an agent."""
+    """Paragraphs by alternating speakers, the customer first unless the first one opens as an agent does."""
     pieces = [piece for piece in re.split(r"\n\s*\n", text.strip()) if piece.strip()]
     if len(pieces) < 2:
         pieces = [line for line in text.splitlines() if line.strip()]
@@ -237,7 +237,7 @@ _DROPS_E = re.compile(r"(?:at|iz|is|ut|us|ur|ir|ag|ang|erg|uc|ol|ib|id|in)$")
 
 
 def kind_of(sentence: str) -> Kind:
-    """What the sentence does."""
+    """What kind of sentence it is."""
     core = core_of(sentence)
     if not core or _CLOSING.search(core) or (_PLEASANTRY.match(core) and len(core.split()) < 14):
         return "pleasantry"
@@ -254,12 +254,12 @@ def kind_of(sentence: str) -> Kind:
 
 
 def is_escalation(sentence: str) -> bool:
-    """Whether someone else is called in."""
+    """Whether the case is handed to someone else."""
     return _ESCALATION.search(sentence) is not None
 
 
 def core_of(sentence: str) -> str:
-    """The sentence without what is only politeness before it."""
+    """The sentence without polite opening words."""
     core = _LEAD_IN.sub("", sentence.strip())
     return core[:1].upper() + core[1:] if core else ""
 
@@ -271,13 +271,13 @@ def imperative(sentence: str) -> str:
     text = subject["rest"] if subject else re.sub(r"^(?:please|(?:could|can) you(?: please)?)\s+", "", core, flags=re.I)
     first, _, rest = text.partition(" ")
     text = f"{base_form(first)} {rest}".strip()
-    # A second verb in the past gives its order too: "unlocked the account and sent a link".
+    # A second verb in the past tense becomes an imperative too: "unlocked the account and sent a link".
     text = re.sub(r"\band (\w+)(?= (?:a|an|the|your|it|you|its|all|two)\b)", lambda m: f"and {base_form(m[1])}", text)
     return capitalised(third_person(text))
 
 
 def finding(sentence: str) -> str:
-    """What an agent saw, without the seeing: "I can see that the line is fine" is "The line is fine"."""
+    """What an agent found: "I can see that the line is fine" as "The line is fine"."""
     core = core_of(sentence).rstrip(" .!")
     core = re.sub(r"^(?:I|we)(?: can| could)? \w+(?: that| in (?:the|our) [\w ]+ that)?\s+", "", core, flags=re.I)
     return capitalised(third_person(core))
@@ -300,7 +300,7 @@ def request(question: str) -> str:
 
 
 def base_form(verb: str) -> str:
-    """The form of a verb that gives an order."""
+    """The imperative of a verb."""
     low = verb.lower()
     if low in _IRREGULAR:
         return _IRREGULAR[low]
@@ -317,7 +317,7 @@ def base_form(verb: str) -> str:
 
 
 def third_person(text: str) -> str:
-    """What was said to the customer, as said about the customer."""
+    """Words to the customer as words about the customer."""
     for pattern, put in (
         (r"\byou(['’](?:re|ll|ve|d))\b", r"they\1"),
         (r"\byours?\b", "the customer's"),
@@ -365,7 +365,7 @@ def impersonal(text: str) -> str:
 
 
 def shortened(text: str, limit: int) -> str:
-    """At most so many words, cut where a clause ends if one does, and not before a word that opens one."""
+    """At most `limit` words, cut at the end of a clause where there is one, without trailing function words."""
     pieces = text.split()
     cut = " ".join(pieces[:limit])
     if len(pieces) > limit:

@@ -123,13 +123,13 @@ def issue_of(transcript: Transcript) -> list[str]:
 
 
 def _naming(issue: list[str]) -> str:
-    """The first sentence that says enough to name the problem, else the one that says most."""
+    """The first sentence with enough content to name the problem, else the one with most."""
     enough = (each for each in issue if len(content_terms(each)) >= 3)
     return next(enough, max(issue, key=lambda each: total_weight(content_terms(each))))
 
 
 def keywords_of(transcript: Transcript, issue: Iterable[str]) -> tuple[str, ...]:
-    """The words that tell this problem from others, as they were written, the customer's first."""
+    """The words that distinguish this problem from others, as written, the customer's first."""
     told = " ".join(issue)
     spelt: dict[str, str] = {}
     counts: dict[str, float] = defaultdict(float)
@@ -141,7 +141,7 @@ def keywords_of(transcript: Transcript, issue: Iterable[str]) -> tuple[str, ...]
                 if not term.isdigit():
                     spelt.setdefault(term, word.lower().replace("’s", "").removesuffix("'s"))
                     counts[term] += times
-    # What the agent takes up counts more; what only the agent says counts if it is said more than once.
+    # What the agent repeats counts more; what only the agent says counts if it occurs more than once.
     taken_up = {term for said in transcript.said_by("agent") for term in content_terms(said)}
     worth = {
         term: count * weight(term) * (1.5 if term in taken_up else 1.0) for term, count in counts.items() if count >= 1
@@ -186,7 +186,7 @@ def _conditions(transcript: Transcript, metadata: Mapping[str, object], title: s
 
 
 def _statement(question: str, *, holds: bool) -> list[str]:
-    """What a yes or a no to the question says of the customer."""
+    """What a yes or no to the question says about the customer."""
     negated = "" if holds else " not"
     for pattern, words_for in (
         (r"are you (.+)\?", f"Customer is{negated} {{}}"),
@@ -327,7 +327,7 @@ def outcome_of(transcript: Transcript) -> str:
 
 
 _NEW_KEYWORDS = 6
-_KNOWN = 0.8  # share of what a step says that an existing step says too
+_KNOWN = 0.8  # share of a step's weight that an existing step has too
 _REASON = re.compile(r"(?P<what>.+?),?\s+(?:because|since|as|when|if|for)\s+(?P<why>.+)", re.I | re.S)
 _LEADS = re.compile(r"^(?:if|when|because|since|for)\s+(?P<why>[^,]+),\s*(?P<what>.+)", re.I | re.S)
 
@@ -339,7 +339,7 @@ def refine(current: Draft, transcript: Transcript, feedback: str) -> Draft:
     new = [step for step in steps if not _is_known(step, book.steps)]
     told = [_case_told(each) for each in sentences(redact(feedback))]
     edge_cases = [case for case in (*met, *told) if case and not covered(case, book.edge_cases)]
-    # Only from how the customer put it: what the agent said about it would match questions about other things.
+    # From the customer's words only: the agent's would match questions about other things.
     keywords = keywords_of(Transcript(()), issue_of(transcript))[:_NEW_KEYWORDS]
     return replace(
         current,
@@ -361,7 +361,7 @@ def _is_known(step: Step, steps: tuple[Step, ...]) -> bool:
 
 
 def _placed(steps: tuple[Step, ...], new: list[Step]) -> tuple[Step, ...]:
-    """The new steps before the last one, which closes the conversation if it is about confirming."""
+    """The steps with the new ones at the end, before a closing step that asks for confirmation."""
     closes = bool(steps) and re.search(r"\bconfirm|\bclos", steps[-1].title, re.I)
     return (*steps[:-1], *new, steps[-1]) if closes else (*steps, *new)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,7 @@ _STEP_TITLE = re.compile(r"(?:step\s+)?(\d+)[.):]?\s*(.*)", re.IGNORECASE)
 _PART = re.compile(r"(?:[-*][ \t]+)?\*\*(Do|Check|Say)(?::\*\*|\*\*:)[ \t]*(.*)", re.IGNORECASE)
 _BULLET = re.compile(r"[-*•][ \t]+(\S.*)")
 _HEADER = re.compile(r"\*\*(Confidence|Product Area|Area|Issue Type|Type)(?::\*\*|\*\*:)[ \t]*", re.IGNORECASE)
-# A line of free text that would be read as structure gets a backslash in front, and so does one that has it.
+# A line of free text that would be read as structure is escaped by a backslash, and so is one that begins with it.
 _STRUCTURAL = re.compile(
     r"\s*(?:\\|#{1,6}(?:[ \t]|$)|(?:[-*][ \t]+)?\*\*(?:Do|Check|Say)(?::\*\*|\*\*:))", re.IGNORECASE
 )
@@ -62,7 +62,7 @@ def render(playbook: Playbook, record: tuple[int, int] | None = None) -> str:
 
 
 def tidy(playbook: Playbook) -> Playbook:
-    """The playbook with only such text in it as can be written down: no stray blanks, no control characters."""
+    """The playbook without stray whitespace and control characters."""
     return replace(
         playbook,
         title=one_line(playbook.title),
@@ -117,7 +117,7 @@ def _escaped(text: str) -> str:
 
 
 def parse(text: str) -> Playbook:
-    """The playbook that was written down; InvalidPlaybook names whatever has no place in one."""
+    """The playbook in the markdown; InvalidPlaybook lists everything that does not belong in one."""
     title, opening, sections, problems = _split(text)
     header, stray = _header(opening)
     problems += [f"Unexpected text before ## Goal: {line[:60]!r}." for line in stray]
@@ -236,9 +236,9 @@ MAX_KEYWORDS = 32
 
 
 def checked(draft: Draft) -> Draft:
-    """The draft, tidied, if its playbook may be kept; InvalidPlaybook says all that is wrong with it."""
+    """The tidied draft; InvalidPlaybook lists everything that is wrong with it."""
     book = tidy(draft.playbook)
-    wrong = [*problems(book), *_draft_problems(draft)]
+    wrong = list(_problems(draft, book))
     if not wrong and parse(render(book)) != book:
         wrong = ["It can't be read back as it was written."]
     if wrong:
@@ -247,51 +247,29 @@ def checked(draft: Draft) -> Draft:
     return Draft(playbook=book, problem=" ".join(draft.problem.split()), keywords=tuple(keywords)[:MAX_KEYWORDS])
 
 
-def problems(book: Playbook) -> list[str]:
-    """What keeps the playbook from being used, each in one sentence."""
-    found = []
-    if not book.title:
-        found.append("The title is missing.")
-    if len(book.title) > MAX_TITLE:
-        found.append(f"The title has more than {MAX_TITLE} characters.")
-    if not book.goal:
-        found.append("The Goal is missing.")
-    if not book.escalation:
-        found.append("The Escalation is missing: say when to hand over to a person.")
-    if not book.steps:
-        found.append("There are no Steps.")
-    if len(book.steps) > MAX_STEPS:
-        found.append(f"There are more than {MAX_STEPS} Steps.")
-    for name, items in (("Prerequisites", book.prerequisites), ("Edge Cases", book.edge_cases)):
-        if len(items) > MAX_ITEMS:
-            found.append(f"There are more than {MAX_ITEMS} {name}.")
-    return [*found, *_step_problems(book), *_length_problems(book)]
-
-
-def _step_problems(book: Playbook) -> list[str]:
-    found = []
-    for number, step in enumerate(book.steps, 1):
-        parts = {"title": step.title, "Do": step.do, "Check": step.check, "Say": step.say}
-        if missing := [name for name, text in parts.items() if not text]:
-            found.append(f"Step {number} lacks its {' and '.join(missing)}.")
-    return found
-
-
-def _length_problems(book: Playbook) -> list[str]:
-    texts = [book.goal, book.escalation, *book.prerequisites, *book.edge_cases]
-    texts += [text for step in book.steps for text in (step.title, step.do, step.check, step.say)]
-    return [f"A text has more than {MAX_TEXT} characters: {text[:40]!r}…" for text in texts if len(text) > MAX_TEXT]
-
-
-def _draft_problems(draft: Draft) -> list[str]:
-    found = []
-    if not draft.problem.strip():
-        found.append("The problem is missing: say what issue the playbook solves.")
-    if len(draft.problem) > MAX_TEXT:
-        found.append(f"The problem has more than {MAX_TEXT} characters.")
-    if not any(word.strip() for word in draft.keywords):
-        found.append("There are no keywords.")
-    return found
+def _problems(draft: Draft, book: Playbook) -> Iterator[str]:
+    """What is wrong with the draft and its tidied playbook, one sentence each."""
+    texts = [book.goal, book.escalation, draft.problem, *book.prerequisites, *book.edge_cases]
+    steps = [dict(zip(("title", *_PARTS), astuple(step), strict=True)) for step in book.steps]
+    rules = {
+        "The title is missing.": not book.title,
+        f"The title has more than {MAX_TITLE} characters.": len(book.title) > MAX_TITLE,
+        "The problem is missing: say what issue the playbook solves.": not draft.problem.strip(),
+        "There are no keywords.": not any(word.strip() for word in draft.keywords),
+        "The Goal is missing.": not book.goal,
+        "The Escalation is missing: say when to hand over to a person.": not book.escalation,
+        "There are no Steps.": not steps,
+        f"There are more than {MAX_STEPS} Steps.": len(steps) > MAX_STEPS,
+        f"There are more than {MAX_ITEMS} Prerequisites.": len(book.prerequisites) > MAX_ITEMS,
+        f"There are more than {MAX_ITEMS} Edge Cases.": len(book.edge_cases) > MAX_ITEMS,
+    }
+    yield from (sentence for sentence, is_broken in rules.items() if is_broken)
+    for number, step in enumerate(steps, 1):
+        if missing := [name for name, text in step.items() if not text]:
+            yield f"Step {number} lacks its {' and '.join(missing)}."
+    for text in (*texts, *(text for step in steps for text in step.values())):
+        if len(text) > MAX_TEXT:
+            yield f"A text has more than {MAX_TEXT} characters: {text[:40]!r}…"
 
 
 # --- SKILL.md files --------------------------------------------------------------------------------------
@@ -312,7 +290,7 @@ class Imported:
 
 
 def to_markdown(skill: Skill) -> str:
-    """The skill as a SKILL.md: what agents read in front, RefDesk's own under `metadata`."""
+    """The skill as a SKILL.md: the fields that agents read first, RefDesk's own under `metadata`."""
     front = {
         "name": folder_name(skill),
         "description": _description(skill),
@@ -351,7 +329,7 @@ def from_markdown(text: str) -> Imported:
 
 
 def folder_name(skill: Skill) -> str:
-    """The name of the skill's folder: letters, digits and hyphens, unlike that of any other skill."""
+    """The name of the skill's folder: letters, digits and hyphens, unique to the skill."""
     slug = re.sub(r"[^a-z0-9]+", "-", skill.title.lower()).strip("-")
     end = skill.skill_id[:8].lower()
     return f"{slug[: _MAX_NAME - len(end) - 1].strip('-')}-{end}".lstrip("-")
@@ -376,6 +354,6 @@ def _front(text: str) -> dict[str, Any]:
         front = yaml.safe_load(text)
     except yaml.YAMLError as error:
         raise InvalidInput(
-            f"The front matter is not YAML: {error}.", "Mend what stands between the --- lines."
+            f"The front matter is not YAML: {error}.", "Correct the lines between the --- lines."
         ) from error
     return front if isinstance(front, dict) else {}

@@ -45,13 +45,13 @@ from refdesk.skills.model import (
 Report = Callable[[str], None]
 
 _MAX_TEXT = 400_000
-_FEW, _RATHER = 2, 0.5  # playbooks among the hits of a search, and how likely they are at least
-_TRIES = 100  # each lost race means that another update was kept, so this many only fail under a stampede
+_MOST_JOINED, _LIKELY = 2, 0.5  # playbooks among the hits of a search, and their least probability
+_TRIES = 100  # each failed try means that another update succeeded
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What a search came back with."""
+    """The result of a search."""
 
     skill: Skill | None
     verdict: Verdict
@@ -80,7 +80,7 @@ class Updated:
 class Learner:
     """The learning loop over one store."""
 
-    _creating = threading.Lock()  # of all in this process: what two make of one conversation is one skill
+    _creating = threading.Lock()  # shared by the process: two calls with one conversation make one skill
 
     def __init__(self, store: PlaybookStore, embedder: Callable[[], Embedder | None]) -> None:
         self._store = store
@@ -112,11 +112,11 @@ class Learner:
         return Found(chosen and current(chosen), verdict, len(candidates), bool(candidates), took_ms)
 
     def about(self, query: str) -> list[tuple[Skill, float]]:
-        """The playbooks that are rather about the query than not, with that probability; no use is counted."""
+        """The playbooks that are probably about the query, with their probability; no use is counted."""
         asked = redact.strip(query)
         candidates = self._candidates(asked)
         rated = zip(candidates, self._evidence.chances(asked, candidates), strict=True)
-        return sorted((one for one in rated if one[1] > _RATHER), key=lambda one: -one[1])[:_FEW]
+        return sorted((one for one in rated if one[1] > _LIKELY), key=lambda one: -one[1])[:_MOST_JOINED]
 
     def create(
         self,
@@ -127,7 +127,7 @@ class Learner:
         metadata: Mapping[str, object] | None = None,
         report: Report = lambda stage: None,
     ) -> Created:
-        """A new skill made from the conversation, or the one that it would repeat."""
+        """A new skill made from the conversation, or the existing one that it would duplicate."""
         transcript = read(_required("conversation", conversation))
         given = _redacted(_checked(metadata or {}), transcript.names)
         self.align()
@@ -152,7 +152,7 @@ class Learner:
         feedback: str = "",
         report: Report = lambda stage: None,
     ) -> Updated:
-        """The skill with what the conversation teaches merged in; what others merge meanwhile stays."""
+        """The skill with the conversation merged into it; what others merge at the same time is kept."""
         known = self.get(_required("skill_id", skill_id))
         transcript = read(_required("conversation", conversation))
         self.align()
@@ -217,7 +217,7 @@ class Learner:
         return self._store.history(skill_id)
 
     def rate(self, skill_id: str, outcome: Outcome) -> Skill:
-        """The skill after an outcome was told."""
+        """The skill after an outcome was recorded."""
         return current(self._store.record_outcome(skill_id, outcome))
 
     def adopt(self, draft: Draft, *, skill_id: str = "", confidence: float = FIRST_CONFIDENCE) -> tuple[Skill, bool]:
@@ -288,12 +288,12 @@ class Learner:
 
 
 def as_draft(skill: Skill) -> Draft:
-    """The skill as it would be drafted today."""
+    """The skill as a draft."""
     return Draft(playbook=parse(skill.resolution_md), problem=skill.problem, keywords=skill.keywords)
 
 
 def current(skill: Skill) -> Skill:
-    """The skill with a header line that tells today's confidence."""
+    """The skill with its present confidence in the header line."""
     book = replace(parse(skill.resolution_md), confidence=skill.confidence)
     return replace(skill, resolution_md=render(book, (skill.times_used, skill.times_confirmed)))
 
@@ -323,13 +323,13 @@ def _hit(number: int, skill: Skill, score: float) -> Hit:
 
 
 def _repaired(draft: Draft, error: InvalidPlaybook, thinker: Thinker, transcript: Transcript, report: Report) -> Draft:
-    """The draft as the thinker mends it, once."""
+    """The draft as repaired by the thinker, once."""
     report("repairing")
     return redact.redact_draft(thinker.repair(draft, error.problems, transcript), transcript.names)
 
 
 def _labelled(draft: Draft, metadata: Mapping[str, object]) -> Draft:
-    """The draft with area and type as the caller named them, where the caller did."""
+    """The draft with the product area and issue type that the caller gave, if any."""
     area = str(metadata.get("product_area") or draft.playbook.product_area)
     kind = str(metadata.get("issue_type") or draft.playbook.issue_type)
     return replace(draft, playbook=replace(draft.playbook, product_area=area, issue_type=kind))
@@ -343,7 +343,7 @@ def _checked(metadata: Mapping[str, object]) -> Mapping[str, object]:
 
 
 def _redacted(value: Any, names: tuple[str, ...]) -> Any:
-    """The value with each text in it redacted, however deep it lies; a number may be one of a card or an account."""
+    """The value with each text in it redacted at any depth; numbers too, since they may be of a card or an account."""
     if isinstance(value, Mapping):
         return {redact.redact(str(key)): _redacted(each, names) for key, each in value.items()}
     if isinstance(value, list):

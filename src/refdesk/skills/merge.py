@@ -10,12 +10,12 @@ from refdesk.skills.format import MAX_KEYWORDS, parse
 from refdesk.skills.model import Draft, Playbook, Skill, Step
 from refdesk.text import analyse
 
-_SAME = 0.9  # what says nearly the same is not added again
-_KIN = 0.6  # a step that has this much in common with another is that step, corrected
+_SAME = 0.9  # likeness from which a text is not added again
+_SAME_STEP = 0.6  # likeness from which a step is a correction of another
 
 
 def merge(base: Draft, proposed: Draft, newest: Draft) -> Draft:
-    """The newest draft with everything in it by which the proposal differs from the base it was made from.
+    """The newest draft with all changes that the proposal makes to the base.
 
     Whatever the proposal leaves out stays; where both changed one text, both texts stay.
     """
@@ -39,7 +39,7 @@ def merge(base: Draft, proposed: Draft, newest: Draft) -> Draft:
 
 
 def matched(before: Sequence[Step], after: Sequence[Step]) -> dict[int, int]:
-    """For each step after, the step before that it was: the same one, else the one most like it."""
+    """Maps the index of each step after to that of the same step before, else of the most similar one."""
     pairs: dict[int, int] = {}
     for place, step in enumerate(after):
         same = (i for i, old in enumerate(before) if old == step and i not in pairs.values())
@@ -52,13 +52,13 @@ def matched(before: Sequence[Step], after: Sequence[Step]) -> dict[int, int]:
         if j not in pairs and i not in pairs.values()
     ]
     for score, i, j in sorted(scored, reverse=True):
-        if score >= _KIN and -j not in pairs and -i not in pairs.values():
+        if score >= _SAME_STEP and -j not in pairs and -i not in pairs.values():
             pairs[-j] = -i
     return pairs
 
 
 def likeness(one: str, other: str) -> float:
-    """How much two texts say the same, 0..1; texts with different numbers are not the same."""
+    """The share of terms that two texts have in common, 0..1; at most 0.5 where their numbers differ."""
     a, b = set(analyse.terms(one)), set(analyse.terms(other))
     if not a or not b:
         return float(one.strip() == other.strip())
@@ -68,7 +68,7 @@ def likeness(one: str, other: str) -> float:
 
 
 def covered(text: str, by: Iterable[str]) -> bool:
-    """Whether one of the texts already says it."""
+    """Whether one of the texts says the same."""
     return any(likeness(text, other) >= _SAME for other in by)
 
 
@@ -98,14 +98,14 @@ def _escalation(old: Playbook, new: Playbook, now: Playbook) -> str:
 
 
 def _steps(old: tuple[Step, ...], new: tuple[Step, ...], now: tuple[Step, ...]) -> tuple[Step, ...]:
-    was = matched(old, new)  # place in the proposal → place in the base
-    stands = {before: after for after, before in matched(old, now).items()}  # place in the base → place now
+    was = matched(old, new)  # index in the proposal → index in the base
+    stands = {before: after for after, before in matched(old, now).items()}  # index in the base → index now
     result = list(now)
     for place, before in was.items():
         if before in stands:
             at = stands[before]
             result[at] = _corrected(old[before], new[place], result[at])
-    added: dict[int, list[Step]] = {}  # place now after which steps come; -1: before all
+    added: dict[int, list[Step]] = {}  # steps by the index now that they follow; -1: before all
     for place, step in enumerate(new):
         if place in was or any(_step_likeness(step, other) >= _SAME for other in result):
             continue
@@ -136,7 +136,7 @@ NOTHING_NEW = "Nothing new: the playbook already covers this conversation."
 
 
 def changes(before: Skill, after: Skill) -> list[str]:
-    """One sentence for each difference, computed from the two versions themselves."""
+    """One sentence for each difference between the two versions."""
     old, new = parse(before.resolution_md), parse(after.resolution_md)
     found = _reworded("Title", before.title, after.title)
     found += _reworded("Problem", before.problem, after.problem)

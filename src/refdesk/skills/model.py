@@ -63,7 +63,7 @@ class Playbook:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
-    """A playbook that was thought up but not yet checked or kept."""
+    """A playbook that is neither checked nor kept yet."""
 
     playbook: Playbook
     problem: str
@@ -72,7 +72,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skill:
-    """A playbook as kept, with what is known of its use."""
+    """A playbook as kept, with how it was used."""
 
     skill_id: str  # UUID
     title: str
@@ -199,7 +199,7 @@ def moved(confidence: float, outcome: Outcome) -> float:
 
 
 def embedded_text(problem: str, conditions: tuple[str, ...], keywords: tuple[str, ...]) -> str:
-    """What a skill's vector is made of: its problem, conditions and keywords, not its resolution."""
+    """The text that a skill's vector is computed from."""
     return "\n".join((problem, *conditions, ", ".join(keywords))).strip()
 
 
@@ -234,5 +234,5 @@ def passage(skill: Skill, collection: str, text: str) -> tuple[Document, Chunk]:
 
 
 def now() -> str:
-    """The time as kept with a skill."""
+    """The current time in the format of a skill's dates."""
     return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

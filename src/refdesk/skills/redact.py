@@ -58,10 +58,10 @@ def _plain(placeholder: str) -> _Replace:
     return lambda found: placeholder
 
 
-# What reads like an order id but says what happened, and so belongs into a playbook.
+# Looks like an order id but says what happened, and so belongs in a playbook.
 _NOT_AN_ID = r"(?!(?:ERR|ERROR|HTTP|HTTPS|CVE|RFC|ISO|UTF|SHA|TLS|KB|USB|WPA|IEEE|PS|IOS|MP|COVID)\b)"
 
-# In this order: what is told by its form alone before what is told by the words around it.
+# In this order: what is recognised by its form alone before what is recognised by the words around it.
 _RULES: tuple[tuple[re.Pattern[str], _Replace], ...] = (
     (re.compile(r"-----BEGIN [A-Z ]+-----.*?(?:-----END [A-Z ]+-----|\Z)", re.S), _plain("[secret]")),
     (re.compile(r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}(?:\.[\w-]*)?"), _plain("[secret]")),
@@ -84,7 +84,7 @@ _RULES: tuple[tuple[re.Pattern[str], _Replace], ...] = (
         _labelled("[secret]"),
     ),
     (re.compile(r"(?<=://)[^\s/@:]+:[^\s/@]+(?=@)"), _plain("[secret]")),
-    # Begun once in a run of such letters and never gone back in: a pasted attachment is one long run.
+    # Possessive, so that a pasted attachment, one long run of such characters, is read once.
     (
         re.compile(r"(?<![\w.+%-])[\w.+%-]++(?:@|\s?[(\[]at[)\]]\s?)[\w-]+(?:\.[\w-]+)+", re.I),
         _plain("[email]"),
@@ -149,7 +149,7 @@ _SPEAKER = re.compile(
     re.M,
 )
 _PERSON = re.compile(r"[A-Z][a-z'’-]+(?: [A-Z]\.)?(?: [A-Z][\w'’-]+){0,2}")
-# What stands behind a speaker's role in parentheses, capitalised, and is no one's name.
+# Capitalised words in parentheses after a speaker's role that are no names.
 _NOT_A_PERSON = words(
     """tier level line plan premium pro basic free business enterprise gold silver platinum vip trial verified new sales
     phone chat email mail web mobile app online offline first second third senior junior english returning typing
@@ -175,14 +175,14 @@ _NAMES = re.compile(r"\[name\](?:\s++\[name\])+")
 
 
 def redact(text: str) -> str:
-    """The text with a placeholder where something sensitive stood."""
+    """The text with placeholders for everything sensitive."""
     for pattern, put in _RULES:
         text = pattern.sub(put, text)
     return without_names(text, _names(text))
 
 
 def strip(text: str) -> str:
-    """The text without anything sensitive and without placeholders: what a search may look at."""
+    """The text without anything sensitive and without placeholders, for searching."""
     return " ".join(_PLACEHOLDER.sub(" ", redact(text)).split()) or text
 
 
@@ -201,20 +201,20 @@ def redact_draft(draft: Draft, names: Iterable[str] = ()) -> Draft:
 
 
 def names_in(text: str) -> tuple[str, ...]:
-    """The people a transcript names: its speakers, and who is greeted or introduced."""
+    """The people that a transcript names: speakers, and those who are greeted or introduced."""
     return tuple(sorted(_names(text)))
 
 
 def _names(text: str) -> set[str]:
     labels = _SPEAKER.findall(text)
     speakers = Counter(name for name, _ in labels if not _ROLES & _lower(name))
-    # "Customer (Jane Doe):" and "Jane Doe (customer):" name a person, whom a role makes one.
+    # "Customer (Jane Doe):" and "Jane Doe (customer):" name a person: the role says so.
     beside = [name if _ROLES & _lower(other) else other for name, other in labels if _ROLES & _lower(f"{name} {other}")]
     titled = [each for each in beside if _PERSON.fullmatch(each)] + _I_AM.findall(text)
     persons = [each for each in titled if not (_ROLES | _NOT_A_PERSON) & _lower(each)]
     introduced = [first or second for first, second in _INTRODUCED.findall(text)]
     found: set[str] = set()
-    # A label that speaks once may be a heading; one that speaks again is a person.
+    # A label that occurs once may be a heading; one that occurs again is a person.
     for phrase in [
         *(name for name, times in speakers.items() if times > 1),
         *persons,
@@ -230,13 +230,13 @@ def _lower(text: str) -> set[str]:
 
 
 def without_names(text: str, names: Iterable[str]) -> str:
-    """The text with a placeholder where one of these people is named, or several in a row."""
+    """The text with one placeholder for each of these names, or for several in a row."""
     known = frozenset(names)
     if not known:
         return text
 
     def put(found: re.Match[str]) -> str:
-        # Alternatives of all names would be tried at each word; so the word is looked up, with what is joined to it.
+        # A pattern of all names would be tried at each word, so each word is looked up, with what is joined to it.
         parts = _JOINT.split(found[0])
         out, at = "", 0
         while at < len(parts):

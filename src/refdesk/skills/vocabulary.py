@@ -1,4 +1,4 @@
-"""Which words say little, and how much does the rest say?"""
+"""Which words of support conversations carry meaning, which are synonyms, and how much does each weigh?"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-# What customers and agents say about anything, besides what says nothing in any text.
+# The stop words of any text, and what customers and agents say about anything.
 STOP_TERMS = analyse.STOP_TERMS | frozenset(
     analyse.terms(
         """about above after again against all also am any aren because been before being below between both cannot
@@ -44,14 +44,14 @@ def content_terms(text: str) -> list[str]:
 
 @cache
 def background() -> tuple[str, ...]:
-    """What customers write about, of all kinds: the crowd that evidence must stand out from."""
+    """Questions of customers about all kinds of things: the crowd that evidence must stand out from."""
     text = resources.files("refdesk.skills").joinpath("background.txt").read_text(encoding="utf-8")
     return tuple(line for line in text.splitlines() if line and not line.startswith("#"))
 
 
 @cache
 def _thesaurus() -> tuple[Mapping[str, str], Mapping[tuple[str, ...], str]]:
-    """What each term, and each phrase of several, is a word for."""
+    """The meaning of each term, and of each phrase, that has synonyms."""
     text = resources.files("refdesk.skills").joinpath("thesaurus.txt").read_text(encoding="utf-8")
     single: dict[str, str] = {}
     phrases: dict[tuple[str, ...], str] = {}
@@ -69,7 +69,7 @@ def _thesaurus() -> tuple[Mapping[str, str], Mapping[tuple[str, ...], str]]:
 
 
 def meanings(text: str) -> set[str]:
-    """What a text's words are words for: its content terms, with synonyms made one."""
+    """The content terms of a text, synonyms replaced by their common meaning."""
     single, phrases = _thesaurus()
     terms = analyse.terms(text)
     found = set()
@@ -91,10 +91,10 @@ def _frequencies() -> Mapping[str, int]:
 
 
 def weight(meaning: str) -> float:
-    """How much a term or a meaning says: little if customers write it about anything."""
+    """The weight of a term or meaning: low if customers write it about anything."""
     return math.log1p(len(background()) / (1 + _frequencies().get(meaning, 0)))
 
 
 def total_weight(said: Iterable[str]) -> float:
-    """How much a set of terms or meanings says together."""
+    """The sum of the weights of distinct terms or meanings."""
     return sum(weight(each) for each in set(said))
