@@ -242,9 +242,6 @@ class Store(Protocol):
     def backup(self, target: Path) -> Mapping[str, int]:
         """Copies all of the library to a new folder or .tar.zst file; how many there are of what is in it."""
 
-    def settle(self) -> None:
-        """Does now, beside other work, what closing the library would have to do."""
-
     def close(self) -> None: ...
 
 

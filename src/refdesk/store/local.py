@@ -281,10 +281,6 @@ class LocalStore:
             raise StoreError(self.left_over)
         return back_up(self.folder, self._record, self._gate, target)
 
-    def settle(self) -> None:
-        if not self._record.read_only:
-            self._record.settle()
-
     def close(self) -> None:
         self._followers.close()
         self._record.close()

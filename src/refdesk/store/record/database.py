@@ -258,11 +258,6 @@ class Record:
             if for_good:
                 db.execute(f"PRAGMA {self._pragmas[-1]}")
 
-    def settle(self) -> None:
-        """Brings the log of writes into the file, as far as nobody is in the way, so that less is left at the end."""
-        with self._borrowed(_UNMAPPED) as db:
-            db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
-
     def refuse_read_only(self) -> None:
         """Raises when nothing can be written here."""
         if self.read_only:
