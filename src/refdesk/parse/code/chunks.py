@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter
+from dataclasses import replace
 
 from refdesk.model import Chunk, Chunking
 from refdesk.parse.code.definitions import SOFT, TYPES, Definition
@@ -45,17 +46,27 @@ class ChunkWriter:
         chunks: list[Chunk] = []
         alone = len(segments) == 1
         for segment in segments:
-            if segment.form == "outline":
-                chunks.append(self._outline(segment))
-            elif segment.end - segment.start == 1 and self._is_long(segment):
-                chunks += self._pieces(segment)
+            is_long = len(self._lines.contents[segment.start]) > self._max * _LONG_LINE
+            if segment.form == "outline" and (d := segment.definition) is not None:
+                text = outline(d, self._max)
+                whole = self._chunk(segment, self._unique(f"{d.qualified}-outline"))
+                size = tokens.pieces(text)
+                whole = replace(whole, text=text, kind="outline", tokens=size, title=d.name, symbols=(d.qualified,))
+                chunks.append(whole)
+            elif segment.end - segment.start == 1 and is_long:
+                chunks += self._pieces(self._chunk(segment, self._key(segment)))
                 alone = False
             else:
-                chunks.append(self._chunk(segment, "" if alone else None))
+                chunks.append(self._chunk(segment, "" if alone else self._key(segment)))
         return tuple(chunks)
 
-    def _chunk(self, segment: Segment, key: str | None) -> Chunk:
+    def _chunk(self, segment: Segment, key: str) -> Chunk:
         d = segment.definition
+        enclosing: list[str] = []
+        within = segment.within
+        while within is not None:
+            enclosing.append(within.name)
+            within = within.parent
         return Chunk(
             text=self._lines.text_of(segment.start, segment.end),
             kind=self._kind(segment),
@@ -64,62 +75,25 @@ class ChunkWriter:
             start_line=segment.start + 1,
             end_line=segment.end,
             tokens=segment.tokens,
-            key=self._key(segment) if key is None else key,
+            key=key,
             title=self._title(segment),
-            breadcrumb=self._breadcrumb(segment.within),
+            breadcrumb=(self._path, *reversed(enclosing)),
             symbols=self._symbols(segment),
             signature=d.signature if d is not None else "",
             doc_comment=d.doc if d is not None and segment.part <= 1 else "",
         )
 
-    def _outline(self, segment: Segment) -> Chunk:
-        d = segment.definition
-        assert d is not None
-        text = outline(d, self._max)
-        return Chunk(
-            text=text,
-            kind="outline",
-            type="code",
-            language=self._language.id,
-            start_line=segment.start + 1,
-            end_line=segment.end,
-            tokens=tokens.pieces(text),
-            key=self._unique(f"{d.qualified}-outline"),
-            title=d.name,
-            breadcrumb=self._breadcrumb(segment.within),
-            symbols=(d.qualified,),
-            signature=d.signature,
-            doc_comment=d.doc,
-        )
-
-    def _is_long(self, segment: Segment) -> bool:
-        return len(self._lines.contents[segment.start]) > self._max * _LONG_LINE
-
-    def _pieces(self, segment: Segment) -> list[Chunk]:
+    def _pieces(self, whole: Chunk) -> list[Chunk]:
         """One very long row in pieces that all have its line number."""
-        whole = self._chunk(segment, None)
         size = self._max * _LONG_LINE // 2
-        pieces = []
+        pieces: list[Chunk] = []
         for number, start in enumerate(range(0, len(whole.text), size), 1):
             text = whole.text[start : start + size]
-            if not text.strip():
-                continue
-            pieces.append(
-                Chunk(
-                    text=text,
-                    kind=whole.kind,
-                    type="code",
-                    language=whole.language,
-                    start_line=whole.start_line,
-                    end_line=whole.end_line,
-                    tokens=tokens.pieces(text),
-                    key=whole.key if number == 1 else self._unique(f"{whole.key}-part-{number}"),
-                    title=whole.title,
-                    breadcrumb=whole.breadcrumb,
-                    symbols=whole.symbols if number == 1 else (),
-                    signature=whole.signature,
-                )
-            )
+            if text.strip():
+                piece = replace(whole, text=text, tokens=tokens.pieces(text), doc_comment="")
+                if number > 1:
+                    piece = replace(piece, key=self._unique(f"{whole.key}-part-{number}"), symbols=())
+                pieces.append(piece)
         return pieces
 
     def _kind(self, segment: Segment) -> str:
@@ -127,7 +101,12 @@ class ChunkWriter:
             return self._gap_kind(segment)
         kinds = Counter(d.kind for d in segment.grouped if d.kind not in SOFT)
         kind = kinds.most_common(1)[0][0] if kinds else segment.definition.kind
-        return "test" if self._is_test(segment.definition, segment) else kind
+        d, prefix = segment.definition, self._language.test_prefix
+        if d.kind not in ("function", "method"):
+            return kind
+        head = self._lines.text_of(d.top, min(d.start + 2, d.end))
+        is_test = (prefix and d.name.startswith(prefix)) or _TEST_MARKS.search(head) is not None
+        return "test" if is_test else kind
 
     def _gap_kind(self, segment: Segment) -> str:
         rows = range(segment.start, segment.end)
@@ -137,15 +116,6 @@ class ChunkWriter:
             return "properties" if segment.within is not None and segment.within.kind in TYPES else "constants"
         return "imports" if any(row in self._imports for row in rows) else "block"
 
-    def _is_test(self, d: Definition, segment: Segment) -> bool:
-        prefix = self._language.test_prefix
-        if prefix and d.kind in ("function", "method") and d.name.startswith(prefix):
-            return True
-        if d.kind not in ("function", "method"):
-            return False
-        head = self._lines.text_of(d.top, min(d.start + 2, d.end))
-        return _TEST_MARKS.search(head) is not None
-
     def _title(self, segment: Segment) -> str:
         if len(segment.grouped) > 1:
             shown = [d.name for d in segment.grouped[:4]]
@@ -154,13 +124,6 @@ class ChunkWriter:
             return segment.definition.name
         inside = self._inside(segment)
         return inside[0].name if len(inside) == 1 else ""
-
-    def _breadcrumb(self, within: Definition | None) -> tuple[str, ...]:
-        enclosing: list[str] = []
-        while within is not None:
-            enclosing.append(within.name)
-            within = within.parent
-        return (self._path, *reversed(enclosing))
 
     def _inside(self, segment: Segment) -> list[Definition]:
         low, high = bisect_left(self._starts, segment.start), bisect_left(self._starts, segment.end)
@@ -198,8 +161,15 @@ _INDENT = "    "
 
 def outline(d: Definition, max_tokens: int) -> str:
     """A type's head, its documentation and its members' signatures, within a budget of tokens."""
-    head = [d.signature or d.name, *_doc_lines(d.doc)]
-    members = _members(d)
+    paragraph = d.doc.split("\n\n", 1)[0][:600]
+    head = [d.signature or d.name, *(f"{_INDENT}{line}" for line in paragraph.splitlines())]
+    members: list[tuple[Definition, int]] = []
+    stack = [(child, 1) for child in reversed(d.children)]
+    while stack:
+        member, depth = stack.pop()
+        members.append((member, depth))
+        if member.kind in TYPES and depth < 4:
+            stack += [(child, depth + 1) for child in reversed(member.children)]
     text = "\n".join([*head, *(f"{_INDENT * depth}{m.signature}" for m, depth in members)])
     if tokens.pieces(text) <= max_tokens:
         return text
@@ -213,19 +183,3 @@ def outline(d: Definition, max_tokens: int) -> str:
         kept.append(line)
     left = len(members) - len(kept)
     return "\n".join([*head, *kept, *([f"{_INDENT}… {left} more"] if left else [])])
-
-
-def _doc_lines(doc: str) -> list[str]:
-    paragraph = doc.split("\n\n", 1)[0][:600]
-    return [f"{_INDENT}{line}" for line in paragraph.splitlines()]
-
-
-def _members(d: Definition) -> list[tuple[Definition, int]]:
-    found: list[tuple[Definition, int]] = []
-    stack = [(child, 1) for child in reversed(d.children)]
-    while stack:
-        member, depth = stack.pop()
-        found.append((member, depth))
-        if member.kind in TYPES and depth < 4:
-            stack += [(child, depth + 1) for child in reversed(member.children)]
-    return found

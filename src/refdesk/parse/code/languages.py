@@ -76,143 +76,49 @@ LANGUAGES: Mapping[str, Language] = {
 }
 
 
-def _by_extension(table: Mapping[str, str]) -> dict[str, str]:
-    return {extension: language for language, extensions in table.items() for extension in extensions.split()}
+def _table(text: str) -> dict[str, str]:
+    """Each word behind a language → the language."""
+    rows = (row.split(":") for row in text.replace("\n", " ").split(";") if row.strip())
+    return {word: language.strip() for language, words in rows for word in words.split()}
 
 
 # Languages without a row above are cut by their grammar's top-level nodes.
-EXTENSIONS: Mapping[str, str] = _by_extension(
-    {
-        "python": "py pyi pyw",
-        "javascript": "js mjs cjs jsx",
-        "typescript": "ts mts cts",
-        "tsx": "tsx",
-        "go": "go",
-        "rust": "rs",
-        "swift": "swift swiftinterface",
-        "java": "java",
-        "kotlin": "kt kts",
-        "c": "c h",
-        "cpp": "cc cpp cxx c++ hh hpp hxx h++ ipp inl tpp cppm ixx",
-        "objc": "m mm",
-        "csharp": "cs csx",
-        "ruby": "rb rake gemspec ru podspec",
-        "php": "php phtml php5 php7",
-        "scala": "scala sc sbt",
-        "bash": "sh bash zsh ksh bats",
-        "lua": "lua",
-        "elixir": "ex exs",
-        "sql": "sql ddl dml psql",
-        "haskell": "hs",
-        "dart": "dart",
-        "zig": "zig",
-        "ocaml": "ml",
-        "ocaml_interface": "mli",
-        "julia": "jl",
-        "r": "r",
-        "perl": "pl pm",
-        "groovy": "groovy gradle gvy",
-        "clojure": "clj cljs cljc edn",
-        "erlang": "erl hrl",
-        "powershell": "ps1 psm1 psd1",
-        "vue": "vue",
-        "svelte": "svelte",
-        "astro": "astro",
-        "fsharp": "fs fsx fsi",
-        "elm": "elm",
-        "gleam": "gleam",
-        "nim": "nim nims",
-        "d": "d",
-        "v": "vv",
-        "ada": "adb ads",
-        "fortran": "f f90 f95 f03 f08 for",
-        "pascal": "pas pp dpr",
-        "matlab": "mlx",
-        "solidity": "sol",
-        "verilog": "v sv svh vh",
-        "vhdl": "vhd vhdl",
-        "asm": "s asm",
-        "cuda": "cu cuh",
-        "glsl": "glsl vert frag geom comp tesc tese",
-        "hlsl": "hlsl fx",
-        "wgsl": "wgsl",
-        "proto": "proto",
-        "thrift": "thrift",
-        "capnp": "capnp",
-        "graphql": "graphql gql graphqls",
-        "prisma": "prisma",
-        "smithy": "smithy",
-        "css": "css",
-        "scss": "scss",
-        "nix": "nix",
-        "terraform": "tf tfvars",
-        "hcl": "hcl nomad",
-        "bicep": "bicep",
-        "cmake": "cmake",
-        "make": "mk mak",
-        "meson": "",
-        "starlark": "bzl star bazel",
-        "vim": "vim",
-        "fish": "fish",
-        "tcl": "tcl",
-        "scheme": "scm ss",
-        "racket": "rkt",
-        "commonlisp": "lisp lsp cl",
-        "elisp": "el",
-        "fennel": "fnl",
-        "purescript": "purs",
-        "gdscript": "gd",
-        "haxe": "hx",
-        "hack": "hack",
-        "odin": "odin",
-        "pony": "pony",
-        "puppet": "epp",
-        "rego": "rego",
-        "sparql": "rq sparql",
-        "qmljs": "qml",
-        "typst": "typ",
-        "twig": "twig",
-        "wat": "wat wast",
-        "cairo": "cairo",
-        "arduino": "ino",
-        "luau": "luau",
-        "tablegen": "td",
-        "llvm": "ll",
-        "agda": "agda",
-        "apex": "cls trigger apex",
-        "jsonnet": "jsonnet libsonnet",
-    }
+EXTENSIONS: Mapping[str, str] = _table(
+    """
+    python: py pyi pyw;  javascript: js mjs cjs jsx;  typescript: ts mts cts;  tsx: tsx;  go: go;  rust: rs;
+    swift: swift swiftinterface;  java: java;  kotlin: kt kts;  c: c h;
+    cpp: cc cpp cxx c++ hh hpp hxx h++ ipp inl tpp cppm ixx;  objc: m mm;  csharp: cs csx;
+    ruby: rb rake gemspec ru podspec;  php: php phtml php5 php7;  scala: scala sc sbt;  bash: sh bash zsh ksh bats;
+    lua: lua;  elixir: ex exs;  sql: sql ddl dml psql;  haskell: hs;  dart: dart;  zig: zig;  ocaml: ml;
+    ocaml_interface: mli;  julia: jl;  r: r;  perl: pl pm;  groovy: groovy gradle gvy;  clojure: clj cljs cljc edn;
+    erlang: erl hrl;  powershell: ps1 psm1 psd1;  vue: vue;  svelte: svelte;  astro: astro;  fsharp: fs fsx fsi;
+    elm: elm;  gleam: gleam;  nim: nim nims;  d: d;  v: vv;  ada: adb ads;  fortran: f f90 f95 f03 f08 for;
+    pascal: pas pp dpr;  matlab: mlx;  solidity: sol;  verilog: v sv svh vh;  vhdl: vhd vhdl;  asm: s asm;
+    cuda: cu cuh;  glsl: glsl vert frag geom comp tesc tese;  hlsl: hlsl fx;  wgsl: wgsl;  proto: proto;
+    thrift: thrift;  capnp: capnp;  graphql: graphql gql graphqls;  prisma: prisma;  smithy: smithy;  css: css;
+    scss: scss;  nix: nix;  terraform: tf tfvars;  hcl: hcl nomad;  bicep: bicep;  cmake: cmake;  make: mk mak;
+    starlark: bzl star bazel;  vim: vim;  fish: fish;  tcl: tcl;  scheme: scm ss;  racket: rkt;
+    commonlisp: lisp lsp cl;  elisp: el;  fennel: fnl;  purescript: purs;  gdscript: gd;  haxe: hx;  hack: hack;
+    odin: odin;  pony: pony;  puppet: epp;  rego: rego;  sparql: rq sparql;  qmljs: qml;  typst: typ;  twig: twig;
+    wat: wat wast;  cairo: cairo;  arduino: ino;  luau: luau;  tablegen: td;  llvm: ll;  agda: agda;
+    apex: cls trigger apex;  jsonnet: jsonnet libsonnet;
+    """
 )
-
-FILENAMES: Mapping[str, str] = {
-    "Makefile": "make",
-    "makefile": "make",
-    "GNUmakefile": "make",
-    "CMakeLists.txt": "cmake",
-    "Dockerfile": "dockerfile",
-    "Containerfile": "dockerfile",
-    "Rakefile": "ruby",
-    "Gemfile": "ruby",
-    "Podfile": "ruby",
-    "Fastfile": "ruby",
-    "Vagrantfile": "ruby",
-    "Jenkinsfile": "groovy",
-    "BUILD": "starlark",
-    "WORKSPACE": "starlark",
-    "SConstruct": "python",
-    "SConscript": "python",
-    "meson.build": "meson",
-    "meson_options.txt": "meson",
-    ".bashrc": "bash",
-    ".bash_profile": "bash",
-    ".zshrc": "bash",
-    ".profile": "bash",
-    "PKGBUILD": "bash",
-    "Kconfig": "kconfig",
-    "go.mod": "gomod",
-    "rebar.config": "erlang",
-}
-
+FILENAMES: Mapping[str, str] = _table(
+    """
+    make: Makefile makefile GNUmakefile;  cmake: CMakeLists.txt;  dockerfile: Dockerfile Containerfile;
+    ruby: Rakefile Gemfile Podfile Fastfile Vagrantfile;  groovy: Jenkinsfile;  starlark: BUILD WORKSPACE;
+    python: SConstruct SConscript;  meson: meson.build meson_options.txt;
+    bash: .bashrc .bash_profile .zshrc .profile PKGBUILD;  kconfig: Kconfig;  gomod: go.mod;  erlang: rebar.config;
+    """
+)
+_INTERPRETERS = _table(
+    """
+    bash: sh bash zsh dash ksh;  python: python;  javascript: node;  typescript: deno bun;  ruby: ruby;  perl: perl;
+    php: php;  lua: lua;  swift: swift;  elixir: elixir;  groovy: groovy;  fish: fish;  powershell: pwsh;
+    erlang: escript;  r: rscript;
+    """
+)
 
 # Each looks at a character a bounded number of times, whatever the text: an open comment reaches to the end.
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL)
@@ -237,27 +143,3 @@ def language_of(path: str, head: str = "") -> str:
         return known or ""
     interpreter = re.search(r"([a-z]+)[\d.]*\s*$", head.split("\n", 1)[0].split(" -", 1)[0])
     return _INTERPRETERS.get(interpreter[1], "") if interpreter else ""
-
-
-_INTERPRETERS = {
-    "sh": "bash",
-    "bash": "bash",
-    "zsh": "bash",
-    "dash": "bash",
-    "ksh": "bash",
-    "python": "python",
-    "node": "javascript",
-    "deno": "typescript",
-    "bun": "typescript",
-    "ruby": "ruby",
-    "perl": "perl",
-    "php": "php",
-    "lua": "lua",
-    "swift": "swift",
-    "elixir": "elixir",
-    "groovy": "groovy",
-    "fish": "fish",
-    "pwsh": "powershell",
-    "escript": "erlang",
-    "rscript": "r",
-}

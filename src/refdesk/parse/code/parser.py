@@ -19,6 +19,15 @@ from refdesk.parse.code.references import references
 from refdesk.parse.code.segments import Cuts, Segmenter
 from refdesk.parse.code.syntax import Lines
 
+_DIRECTIVE = re.compile(rb"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|elseif|else|endif)\b[^\r\n]*", re.MULTILINE)
+_PLATFORM = re.compile(rb"\b(?:expect|actual)(?=\s+[a-z])")  # modifiers of as many letters as the one put for them
+# The words before a primary constructor, where a line ends between them and the name of the class.
+_CONSTRUCTOR = re.compile(
+    rb"(\bclass\s+\w+(?:<[^<>{}()]*>)?(?:\s{0,99}/\*(?:[^*]|\*(?!/))*\*/|\s{0,99}//[^\n]*)*\s{0,99}\n\s{0,99})"
+    rb"((?:\w+[ \t]+)*constructor)(?=[ \t]*\()"
+)
+_VISIBLE = re.compile(rb"[^\s]")
+
 
 class CodeParser:
     """Reads source code; any text is chunked, whatever its syntax."""
@@ -41,6 +50,12 @@ class CodeParser:
         writer = ChunkWriter(path, row, lines, defined, import_rows, chunking)
         used = references(found, defined, data, row)
         outside = add_facts(found, defined, used, data, row)
+        notes: tuple[str, ...] = ()
+        if tree is None and text.strip():
+            notes = ("read without its syntax",)
+        elif tree is not None and tree.root_node.has_error:
+            count = max(len(found.get("error", ())), 1)
+            notes = (f"{count} syntax error{'s' if count > 1 else ''}",)
         return Parsed(
             title=PurePosixPath(path).name or path,
             content_type=language,
@@ -52,27 +67,9 @@ class CodeParser:
                 if d.kind != "test" and d.name
             ),
             references=(*used, *outside),
-            notes=_notes(tree, found, text),
+            notes=notes,
         )
 
-
-def _notes(tree: Tree | None, found: Captures, text: str) -> tuple[str, ...]:
-    if tree is None:
-        return ("read without its syntax",) if text.strip() else ()
-    if not tree.root_node.has_error:
-        return ()
-    count = max(len(found.get("error", ())), 1)
-    return (f"{count} syntax error{'s' if count > 1 else ''}",)
-
-
-_DIRECTIVE = re.compile(rb"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|elseif|else|endif)\b[^\r\n]*", re.MULTILINE)
-_PLATFORM = re.compile(rb"\b(?:expect|actual)(?=\s+[a-z])")  # modifiers of as many letters as the one put for them
-# The words before a primary constructor, where a line ends between them and the name of the class.
-_CONSTRUCTOR = re.compile(
-    rb"(\bclass\s+\w+(?:<[^<>{}()]*>)?(?:\s{0,99}/\*(?:[^*]|\*(?!/))*\*/|\s{0,99}//[^\n]*)*\s{0,99}\n\s{0,99})"
-    rb"((?:\w+[ \t]+)*constructor)(?=[ \t]*\()"
-)
-_VISIBLE = re.compile(rb"[^\s]")
 
 Captures = Mapping[str, list[Node]]
 
