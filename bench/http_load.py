@@ -24,7 +24,7 @@ from typing import Any
 
 from bench import clock, corpora, tables
 from bench.bulk import note
-from bench.query_speed import _queries, _sample
+from bench.query_speed import queries_from, sampled
 from bench.tables import Row
 from refdesk.app import open_desk
 from refdesk.settings import Settings
@@ -195,7 +195,7 @@ def main() -> None:
             if not desk.store.collections():
                 desk.index(corpora.speed_corpus("medium", given.cache).resolve(), "code", name="medium")
                 desk.create_collection("notes")
-            texts = list(_queries(list(_sample(desk, 400)), 400))
+            texts = list(queries_from(list(sampled(desk, 400)), 400))
         runs = [measure(library, texts, workers, given) for workers in given.workers]
     rows = [[f"{value:.1f}" if isinstance(value, float) else str(value) for value in run.values()] for run in runs]
     print(tables.show(f"{given.clients} clients, {given.writers} writing", list(runs[0]), rows))

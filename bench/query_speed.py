@@ -64,8 +64,8 @@ def measure(cache: Path, library: Path, queries: int) -> tuple[list[Row], dict[s
 
 
 def _warm(desk: Desk, count: int) -> tuple[dict[str, Asked], dict[str, Any]]:
-    sample = list(_sample(desk, 4 * count))
-    texts = list(_queries(sample, count + _WARM_UP))
+    sample = list(sampled(desk, 4 * count))
+    texts = list(queries_from(sample, count + _WARM_UP))
     filters = _filters(desk, sample)
     sides: dict[str, Callable[[str], object]] = {
         "hybrid": lambda text: desk.search(Query(text=text)),
@@ -137,7 +137,7 @@ def _stages(desk: Desk, texts: Sequence[str]) -> dict[str, float]:
     return {name: round(statistics.median(own), 3) for name, own in times.items()}
 
 
-def _sample(desk: Desk, count: int) -> Iterator[StoredChunk]:
+def sampled(desk: Desk, count: int) -> Iterator[StoredChunk]:
     """Chunks from all over the library."""
     generator = random.Random(7)
     documents = [
@@ -148,7 +148,7 @@ def _sample(desk: Desk, count: int) -> Iterator[StoredChunk]:
             yield generator.choice(own)
 
 
-def _queries(sample: Sequence[StoredChunk], count: int) -> Iterator[str]:
+def queries_from(sample: Sequence[StoredChunk], count: int) -> Iterator[str]:
     """In turn: a symbol, a few words of one line, a title, words of a whole passage."""
     generator = random.Random(11)
     given = 0
