@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from refdesk.server.http.transport import listen
+from refdesk.server.process import ServerOptions
 from tests.mcp_client.http import ACCEPT, HttpClient, messages_in
 from tests.mcp_client.stdio import Message
 from tests.server.conftest import Serve
@@ -375,3 +378,10 @@ def test_forgotten_sessions_make_room(serve_http: Serve, connect: Connect) -> No
         client.listen()
     assert connect(server.url).post(HELLO).status_code == 503  # all of them are in use
     assert clients[0].request("ping")["result"] == {}
+
+
+def test_answers_go_out_at_once() -> None:
+    with listen(ServerOptions(port=0)) as listener, socket.create_connection(listener.getsockname()):
+        connection, _ = listener.accept()
+        with connection:
+            assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
