@@ -1,4 +1,4 @@
-"""How is a site asked?  One request after the other as far apart as it wishes, and again after a failure."""
+"""How is a site asked?  At its pace; for files such as robots.txt again after a failure."""
 
 from __future__ import annotations
 
@@ -70,10 +70,7 @@ class SiteFetcher:
         return await self.client.ask(url, etag=etag, last_modified=last_modified, wants=is_page_type)
 
     async def file(self, url: str, *, required: bool = False) -> Fetched | None:
-        """A file such as robots.txt, behind redirects on this site; None, or an error if it is required, without one.
-
-        An answer of any status is one, unless a later attempt gives a better one.
-        """
+        """A file such as robots.txt, after redirects on this site; None, or if it is required an error, without it."""
         for tries in range(1, _FILE_TRIES + 1):
             if tries > 1:
                 await anyio.sleep(backoff(tries - 1, _FILE_BACKOFF_S))
@@ -96,7 +93,7 @@ class SiteFetcher:
         return None
 
     async def _follow(self, url: str) -> Fetched | None:
-        """The answer behind redirects; None when they leave the site or do not end."""
+        """The answer after redirects; None when they leave the site or do not end."""
         for _ in range(_FILE_HOPS):
             await self.pace.turn()
             answer = await self.client.ask(url)

@@ -62,10 +62,10 @@ class Scope:
 
 
 def crawl_options(url: str, *, excludes: tuple[str, ...] = (), **more: object) -> CrawlOptions:
-    """The options as a person gives them, checked."""
+    """The options as the command line gives them, checked."""
     start = clean(url if "://" in url else f"https://{url}")
     host = urlsplit(start).hostname or ""
-    if not start or ("://" not in url and host != "localhost" and not {".", ":"} & set(host)):  # a word is no host
+    if not start or ("://" not in url and host != "localhost" and not {".", ":"} & set(host)):  # no host
         raise InvalidUri(f"{url[:200]!r} is not a web address.", "Write it as https://host/path.")
     try:
         patterns = tuple(re.compile(one) for one in excludes)

@@ -88,7 +88,7 @@ def folder_of(url: str) -> str:
 
 
 def path_of(url: str) -> str:
-    """The address within its site, as people read it."""
+    """The path of an address within its site; index.html for a folder."""
     parts = urlsplit(url)
     path = parts.path.lstrip("/")
     named = f"{path}index.html" if not path or path.endswith("/") else path
@@ -152,5 +152,5 @@ def _normal_escape(found: re.Match[str]) -> str:
 
 
 def without_keys(text: str) -> str:
-    """A text with addresses in it as it may be told and logged: values of keys, tokens and the like left out."""
+    """A text as it may be shown and logged: without the values of keys, tokens and the like in its addresses."""
     return _PARAMETER.sub(lambda one: f"{one[1]}{one[2]}=…" if _SECRET.search(one[2]) else one[0], text)

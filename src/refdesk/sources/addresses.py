@@ -18,7 +18,7 @@ from refdesk.errors import InvalidUri, LoadFailed
 Resolve = Callable[[str, int], Sequence[str]]
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-# The most telling name first; what is in none of these networks is public.
+# The most specific name first; what is in none of these networks is public.
 _REFUSED: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("a cloud metadata", ("169.254.169.254/32", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32")),
     ("a cloud metadata", ("fd00:ec2::254/128", "fd20:ce::254/128")),
@@ -44,7 +44,7 @@ _FIRST_TRIES_S = 5.0  # how long an address may take to answer when the name has
 
 
 def why_refused(address: str) -> str:
-    """What kind of address it is that must not be reached, "" for a public one."""
+    """The kind of an address that must not be reached, "" for a public one."""
     try:
         found: _Address = ipaddress.ip_address(address)
     except ValueError:
@@ -101,7 +101,7 @@ class AddressGuard:
 
 
 class GuardedBackend(httpcore.AsyncNetworkBackend):
-    """Connects to vetted addresses only: a name is resolved once, and exactly what was vetted is dialled."""
+    """Connects to vetted addresses only: a name is resolved once, and the connection goes to what was vetted."""
 
     def __init__(self, guard: AddressGuard) -> None:
         self._guard = guard

@@ -87,7 +87,7 @@ class WebClient:
         self.guard = AddressGuard(allow_hosts, resolve)
         self.max_bytes = max_bytes
         self._timeout_s = timeout_s
-        # httpcore itself rather than httpx: only there may a program say how connections are made.
+        # httpcore rather than httpx, whose transports take no network backend: that is where addresses are vetted.
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=ssl_context or trusted_roots(),
             http2=True,
@@ -114,7 +114,7 @@ class WebClient:
                 if not answer.location:
                     return self._successful(target, answer)
                 target = self.checked(answer.location)
-        raise LoadFailed(f"{told(self.checked(url))} redirects more than {_MAX_REDIRECTS} times.")
+        raise LoadFailed(f"{redacted(self.checked(url))} redirects more than {_MAX_REDIRECTS} times.")
 
     async def ask(
         self, url: str, *, etag: str = "", last_modified: str = "", wants: WantsType | None = None
@@ -125,7 +125,7 @@ class WebClient:
             return await self._request(target, _conditions(etag, last_modified), wants)
 
     def checked(self, url: str, came_from: httpx.URL | None = None) -> httpx.URL:
-        """The URL, when its form is one that may be fetched; its address is vetted when it is dialled."""
+        """The URL, when its form is one that may be fetched; its address is vetted when a connection is made."""
         try:
             target = httpx.URL(url) if came_from is None else came_from.join(url)
         except (httpx.InvalidURL, ValueError) as error:
@@ -134,12 +134,12 @@ class WebClient:
             raise InvalidUri(f"{target.scheme or 'Nothing'}: is not fetched; only https: and http: are.", _EXAMPLE)
         port = target.port or (443 if target.scheme == "https" else 80)
         if not target.host or "%" in target.host or not 0 < port < 65536:  # of "exa mple.com", exa%20mple.com
-            raise InvalidUri(f"{told(target)} names no host or no port that exists.", _EXAMPLE)
+            raise InvalidUri(f"{redacted(target)} names no host or no port that exists.", _EXAMPLE)
         allowed = self.guard.is_allowed(target.raw_host.decode("ascii"), port)
         if target.userinfo and not allowed:
-            raise InvalidUri(f"{told(target)} was given with a name or password.", "Leave them out.")
+            raise InvalidUri(f"{redacted(target)} was given with a name or password.", "Leave them out.")
         if came_from is not None and came_from.scheme == "https" and target.scheme == "http" and not allowed:
-            raise InvalidUri(f"{told(came_from)} redirects from https to plain http: {told(target)}.")
+            raise InvalidUri(f"{redacted(came_from)} redirects from https to plain http: {redacted(target)}.")
         return target.copy_with(fragment=None)
 
     @contextmanager
@@ -149,10 +149,10 @@ class WebClient:
             with anyio.fail_after(self._timeout_s):
                 yield
         except TimeoutError as error:
-            raise LoadFailed(f"{told(target)} did not answer within {self._timeout_s:g} s.", _LATER) from error
+            raise LoadFailed(f"{redacted(target)} did not answer within {self._timeout_s:g} s.", _LATER) from error
         except (httpcore.NetworkError, httpcore.TimeoutException, httpcore.ProtocolError) as error:
             why = str(error).rstrip(".") or type(error).__name__
-            raise LoadFailed(f"{told(target)} can't be reached: {why}.", _LATER) from error
+            raise LoadFailed(f"{redacted(target)} can't be reached: {why}.", _LATER) from error
 
     async def _request(self, target: httpx.URL, conditions: Mapping[str, str], wants: WantsType | None) -> Fetched:
         url = httpcore.URL(scheme=target.raw_scheme, host=target.raw_host, port=target.port, target=target.raw_path)
@@ -170,7 +170,7 @@ class WebClient:
             location = headers.get("location", "") if response.status in _REDIRECTS else ""
             media_type, charset = _declared(headers.get("content-type", ""))
             answer = Fetched(
-                url=shown(target),
+                url=without_credentials(target),
                 status=response.status,
                 content_type=media_type,
                 charset=charset,
@@ -205,15 +205,15 @@ class WebClient:
     def _successful(self, target: httpx.URL, answer: Fetched) -> Fetched:
         """The answer, when it is one that can be read."""
         if answer.status >= 300 and not answer.not_modified:
-            raise LoadFailed(f"{told(target)} answered with status {answer.status}.", "Check the address.")
+            raise LoadFailed(f"{redacted(target)} answered with status {answer.status}.", "Check the address.")
         if answer.is_too_large:
             raise TooLarge(
-                f"{told(target)} has more than the {self.max_bytes} bytes allowed.", "Raise max_fetch_bytes."
+                f"{redacted(target)} has more than the {self.max_bytes} bytes allowed.", "Raise max_fetch_bytes."
             )
         if answer.unread and not _is_readable(answer.content_type):
-            raise LoadFailed(f"{told(target)} is {answer.content_type}, which can't be read here.")
+            raise LoadFailed(f"{redacted(target)} is {answer.content_type}, which can't be read here.")
         if answer.unread:
-            raise LoadFailed(f"{told(target)} can't be read here: {answer.unread}.")
+            raise LoadFailed(f"{redacted(target)} can't be read here: {answer.unread}.")
         return answer
 
 
@@ -240,7 +240,7 @@ def fetch(
 
 
 def trusted_roots() -> ssl.SSLContext:
-    """Certificates are checked against the system's roots and those that come with certifi."""
+    """A context that trusts the system's root certificates and those of certifi."""
     import certifi
 
     context = ssl.create_default_context()
@@ -248,14 +248,14 @@ def trusted_roots() -> ssl.SSLContext:
     return context
 
 
-def shown(url: httpx.URL) -> str:
-    """The URL as it may be told and kept: without credentials."""
+def without_credentials(url: httpx.URL) -> str:
+    """The URL as it may be kept."""
     return str(url.copy_with(username=None, password=None)) if url.userinfo else str(url)
 
 
-def told(url: httpx.URL) -> str:
-    """The URL as a message may tell it: keys are often in the query."""
-    return shown(url.copy_with(query=None)) + ("?…" if url.query else "")
+def redacted(url: httpx.URL) -> str:
+    """The URL as a message may show it: without its query, which often holds keys."""
+    return without_credentials(url.copy_with(query=None)) + ("?…" if url.query else "")
 
 
 class Inflater:
