@@ -72,24 +72,21 @@ class SiteFetcher:
     async def file(self, url: str, *, required: bool = False) -> Fetched | None:
         """A file such as robots.txt, after redirects on this site; None, or if it is required an error, without it."""
         for tries in range(1, _FILE_TRIES + 1):
-            if tries > 1:
-                await anyio.sleep(backoff(tries - 1, _FILE_BACKOFF_S))
+            is_last = tries == _FILE_TRIES
             try:
                 answer = await self._follow(url)
-            except LoadFailed as error:
-                logger.info("%s: %s", without_keys(url), error)
-                if required and tries == _FILE_TRIES:
-                    raise LoadFailed(
-                        f"{without_keys(url)} could not be read: {error.message}",
-                        "Check the address, or try again later.",
-                    ) from error
-                continue
+                if answer is None or answer.status < 500 or is_last:
+                    return answer
             except InvalidUri:
                 if required:
                     raise
                 return None
-            if answer is None or answer.status < 500 or tries == _FILE_TRIES:
-                return answer
+            except LoadFailed as error:
+                logger.info("%s: %s", without_keys(url), error)
+                if required and is_last:
+                    raise LoadFailed(error.message, "Check the address, or try again later.") from error
+            if not is_last:
+                await anyio.sleep(backoff(tries, _FILE_BACKOFF_S))
         return None
 
     async def _follow(self, url: str) -> Fetched | None:
