@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from refdesk.errors import SettingsError
 from refdesk.server import OAuth, ServerOptions
-from refdesk.server.http.transport import NamesGuard, refuse_open_door
+from refdesk.server.http.transport import HostGuard, require_auth_off_loopback
 from tests.mcp_client.http import ACCEPT, HttpClient
 from tests.server.conftest import Serve
 from tests.server.test_http import HELLO, Connect
@@ -47,14 +47,14 @@ def test_a_token_is_demanded_where_one_is_set(serve_http: Serve, connect: Connec
 @pytest.mark.parametrize("host", ["0.0.0.0", "192.0.2.1", "::", "example.org"])
 def test_an_open_door_is_refused_with_an_explanation(host: str) -> None:
     with pytest.raises(SettingsError, match=r"Refusing to listen .* Set --auth-token \(or REFDESK_AUTH_TOKEN\)"):
-        refuse_open_door(ServerOptions(host=host))
-    refuse_open_door(ServerOptions(host=host, auth_token="x"))
-    refuse_open_door(ServerOptions(host=host, oauth=OAuth(issuer="https://i.example", audience="a")))
+        require_auth_off_loopback(ServerOptions(host=host))
+    require_auth_off_loopback(ServerOptions(host=host, auth_token="x"))
+    require_auth_off_loopback(ServerOptions(host=host, oauth=OAuth(issuer="https://i.example", audience="a")))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.1.2.3", "::1", "localhost"])
 def test_ones_own_machine_needs_no_token(host: str) -> None:
-    refuse_open_door(ServerOptions(host=host))
+    require_auth_off_loopback(ServerOptions(host=host))
 
 
 def test_a_server_on_all_interfaces_with_a_token(serve_http: Serve, connect: Connect) -> None:
@@ -100,11 +100,11 @@ def test_a_listed_page_may_read_the_answers(serve_http: Serve) -> None:
 
 
 def test_an_address_can_not_be_rebound_but_a_name_can() -> None:
-    everywhere = NamesGuard(lambda *_: None, ServerOptions(host="0.0.0.0"))  # type: ignore[arg-type]
+    everywhere = HostGuard(lambda *_: None, ServerOptions(host="0.0.0.0"))  # type: ignore[arg-type]
     assert everywhere._known("192.0.2.7:80")
     assert everywhere._known("[2001:db8::7]:80")
     assert not everywhere._known("evil.example:80")
-    here = NamesGuard(lambda *_: None, ServerOptions())  # type: ignore[arg-type]
+    here = HostGuard(lambda *_: None, ServerOptions())  # type: ignore[arg-type]
     assert not here._known("192.0.2.7:80")
 
 

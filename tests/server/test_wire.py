@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from refdesk.server import ServerOptions
-from refdesk.server.hub import Hub
+from refdesk.server.dispatcher import Dispatcher
 from refdesk.server.stdio import Pipe
 from tests.mcp_client.stdio import StdioClient, environment
 from tests.server.conftest import TOY, Start
@@ -207,12 +207,12 @@ class BrokenInput:
 def test_a_pipe_that_breaks_inside_takes_the_server_with_it(broken: str, caplog: pytest.LogCaptureFixture) -> None:
     ends = os.pipe()
     os.write(ends[1], b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')  # and it stays open
-    hub = Hub(list, ServerOptions(exit_grace_s=0.2))
+    dispatcher = Dispatcher(list, ServerOptions(exit_grace_s=0.2))
     with os.fdopen(ends[0], "rb") as wire_in:
         if broken == "input":
-            pipe = Pipe(hub, BrokenInput(), ends[1])  # type: ignore[arg-type]
+            pipe = Pipe(dispatcher, BrokenInput(), ends[1])  # type: ignore[arg-type]
         else:
-            pipe = Pipe(hub, wire_in, "no descriptor")  # type: ignore[arg-type]
+            pipe = Pipe(dispatcher, wire_in, "no descriptor")  # type: ignore[arg-type]
         asyncio.run(pipe.serve())
         os.close(ends[1])
     assert pipe.failed

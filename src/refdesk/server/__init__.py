@@ -1,4 +1,4 @@
-"""How do clients reach the library?  MCP over stdio and HTTP; nothing heavy is imported before it is needed."""
+"""The MCP server, over stdio and HTTP; heavy modules are imported when they are first needed."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ __all__ = ["OAuth", "ServerOptions", "serve"]
 
 
 def serve(make_toolsets: Callable[[], Sequence[Toolset]], options: ServerOptions) -> int:
-    """Serves until the client is gone (stdio) or the process is told to stop (HTTP); returns the exit code.
+    """Serves until the client disconnects (stdio) or the process is told to stop (HTTP); returns the exit code.
 
-    `make_toolsets` is called in a background thread once the first answer is out; put slow imports inside it.
+    `make_toolsets` is called in a background thread after the first answer was sent; put slow imports inside it.
     """
     if options.transport != "stdio" and options.processes > 1:
         from refdesk.server.http.several import serve_several
 
         return serve_several(make_toolsets, options)
-    from refdesk.server.process import end_in_time, log_to_stderr
+    from refdesk.server.process import log_to_stderr, start_shutdown_watchdog
 
-    end_in_time()
+    start_shutdown_watchdog()
     log_to_stderr(options.log_level)
-    from refdesk.server.hub import Hub
+    from refdesk.server.dispatcher import Dispatcher
 
-    hub = Hub(make_toolsets, options)
+    dispatcher = Dispatcher(make_toolsets, options)
     if options.transport == "stdio":
         from refdesk.server.stdio import serve_stdio
 
-        return serve_stdio(hub)
+        return serve_stdio(dispatcher)
     from refdesk.server.http.transport import serve_http
 
-    return serve_http(hub)
+    return serve_http(dispatcher)

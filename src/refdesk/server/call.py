@@ -1,4 +1,4 @@
-"""What does a handler see of the client that called it?"""
+"""The context of one call: progress, log messages and questions to the client that made it."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ Ask = Callable[[Mapping[str, Question]], Awaitable[dict[str, Json]]]
 
 
 class InputNeeded(BaseException):
-    """A 2026-07-28 client must answer these before the call can go on.
+    """Raised when a 2026-07-28 client must answer questions before the call can continue.
 
-    Not an `Exception`: a handler that guards a step with `except Exception` must not swallow it.
+    Not an `Exception`, so that an `except Exception` in a handler can't swallow it.
     """
 
     def __init__(self, questions: Mapping[str, Question]) -> None:
@@ -80,7 +80,7 @@ class ServerCall(Stoppable):
         self.raise_if_cancelled()
         now = time.monotonic()
         if self._token is None or (self._last is not None and done <= self._last[0]):
-            return  # progress must grow
+            return  # MCP requires progress to increase
         if self._last is not None and now - self._last[1] < PROGRESS_EVERY_S and done != total:
             return
         self._last = (done, now)
@@ -129,7 +129,7 @@ class ServerCall(Stoppable):
                     known = roots_in(self.ask({"roots": Question("roots/list")})["roots"])
                 except ClientCannot as error:
                     self.log.warning("the client did not list its roots: %s", error)
-            # Kept with the connection until the client says that they changed: the next call need not ask.
+            # Cached with the connection until the client says that they changed.
             self._state[ROOTS] = known
         return known
 
@@ -156,10 +156,10 @@ class ServerCall(Stoppable):
         text = "".join(each.get("text", "") for each in blocks if isinstance(each, dict))
         return Sample(text, str(answer.get("model", "")))
 
-    # ── crossing over to the event loop ──
+    # ── from the worker thread to the event loop ──
 
     def _on_loop(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """What the coroutine gives, awaited here in the worker thread; cancelling the call ends the wait."""
+        """Runs the coroutine on the event loop and waits for its result; cancelling the call ends the wait."""
         try:
             future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         except RuntimeError:
@@ -182,10 +182,8 @@ def roots_in(answer: Json) -> tuple[Path, ...]:
     return tuple(Path(url2pathname(urlparse(uri).path)) for uri in uris if uri.startswith("file:"))
 
 
-# How does a question reach the client?
-#
-# Through 2025-11-25 it is a request of ours on the call's own stream. On 2026-07-28 the call is answered with
-# `input_required`, the client calls again with its answers, and the handler runs from the top.
+# Questions to the client. Through 2025-11-25 they are requests on the call's own stream. On 2026-07-28 the call is
+# answered with `input_required`, the client calls again with its answers, and the handler runs from the start.
 
 _SHAPES = {"elicitation/create": "action", "sampling/createMessage": "content", "roots/list": "roots"}
 
@@ -199,8 +197,8 @@ def answerable_by(ctx: Context) -> frozenset[str]:
     return frozenset(method for method, name in names.items() if getattr(offered, name) is not None)
 
 
-def asking(ctx: Context, timeout_s: float, roots_timeout_s: float) -> Ask:
-    """The way to ask the client behind this request."""
+def ask_function(ctx: Context, timeout_s: float, roots_timeout_s: float) -> Ask:
+    """The function that asks the client of this request."""
     if is_modern(ctx.protocol_version):
         return _ask_by_return(ctx)
     return ask_over(channel_of(ctx), timeout_s, roots_timeout_s)
@@ -234,7 +232,7 @@ def _ask_by_return(ctx: Context) -> Ask:
 
 
 def answers_in(params: Mapping[str, object] | None) -> dict[str, Json]:
-    """What the client has answered so far: in earlier rounds (the state we sealed) and in this one."""
+    """All answers of the client so far: those of earlier rounds (in the sealed state) and of this one."""
     params = params or {}
     state, responses = params.get("requestState"), params.get("inputResponses")
     answers: dict[str, Json] = json.loads(state) if isinstance(state, str) else {}
@@ -243,7 +241,7 @@ def answers_in(params: Mapping[str, object] | None) -> dict[str, Json]:
 
 
 def input_required(needed: InputNeeded, ctx: Context) -> Json:
-    """The result that asks a 2026-07-28 client for more, carrying what it has already said."""
+    """The result that asks a 2026-07-28 client for more input and carries its earlier answers."""
     return {
         "resultType": "input_required",
         "inputRequests": {
@@ -254,7 +252,7 @@ def input_required(needed: InputNeeded, ctx: Context) -> Json:
 
 
 async def fetch_roots(ctx: Context, connection: Connection, timeout_s: float) -> None:
-    """Notes the client's roots for calls that can't ask later: a task outlives the request that could."""
+    """Caches the client's roots for a task, which can't ask for them after its request has ended."""
     if ROOTS in connection.state or is_modern(ctx.protocol_version):
         return
     connection.state[ROOTS] = ()
@@ -272,5 +270,5 @@ def _fits(question: Question, answer: object) -> bool:
 
 def _shaped(question: Question, answer: Json) -> Json:
     if not _fits(question, answer):
-        raise ClientCannot(f"The client's answer to {question.method} makes no sense.")
+        raise ClientCannot(f"The client's answer to {question.method} is not valid.")
     return answer

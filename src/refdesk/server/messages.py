@@ -1,4 +1,4 @@
-"""What is in these bytes: a message, a batch of them, or a mistake to complain about?"""
+"""JSON-RPC messages: parses what clients send, and turns our values into MCP's JSON."""
 
 from __future__ import annotations
 
@@ -28,18 +28,16 @@ from refdesk.toolsets.contract import (
     ToolAnswer,
 )
 
-# How do our values look on MCP's wire?  Plain dicts in the wire's spelling.
-
 RELATED_TASK = "io.modelcontextprotocol/related-task"
 
 
 def _given(**fields: Any) -> Json:
-    """The fields that say something."""
+    """The fields without those that are None or an empty list."""
     return {name: value for name, value in fields.items() if value is not None and value != []}
 
 
 def clean(value: Any) -> Any:
-    """The value with text that has no UTF-8 (half a surrogate pair, from a strange file name) made writable."""
+    """The value with lone surrogates (from odd file names) replaced, so that it can be encoded as UTF-8."""
     match value:
         case str():
             if value.isascii():
@@ -56,7 +54,7 @@ def clean(value: Any) -> Any:
     return value
 
 
-def annotations_on_wire(annotations: Annotations | None) -> Json | None:
+def annotations_json(annotations: Annotations | None) -> Json | None:
     if annotations is None:
         return None
     return _given(
@@ -66,17 +64,17 @@ def annotations_on_wire(annotations: Annotations | None) -> Json | None:
     )
 
 
-def icons_on_wire(icons: Iterable[Icon]) -> list[Json]:
+def icons_json(icons: Iterable[Icon]) -> list[Json]:
     return [_given(src=icon.src, mimeType=icon.mime_type, sizes=list(icon.sizes), theme=icon.theme) for icon in icons]
 
 
-def contents_on_wire(contents: ResourceContents) -> Json:
+def contents_json(contents: ResourceContents) -> Json:
     return _given(uri=contents.uri, mimeType=contents.mime_type, text=clean(contents.text), blob=contents.blob)
 
 
-def block_on_wire(block: Block, version: str) -> Json:
-    """The block as this version's clients know it; one from before a kind existed reads a line about it instead."""
-    notes = annotations_on_wire(block.annotations)
+def block_json(block: Block, version: str) -> Json:
+    """The block as JSON; a line of text instead if the protocol version lacks that kind of block."""
+    notes = annotations_json(block.annotations)
     match block:
         case Text():
             return _given(type="text", text=block.text, annotations=notes)
@@ -98,14 +96,14 @@ def block_on_wire(block: Block, version: str) -> Json:
                 mimeType=block.mime_type,
                 size=block.size,
                 annotations=notes,
-                icons=icons_on_wire(block.icons),
+                icons=icons_json(block.icons),
             )
         case EmbeddedResource():
-            return _given(type="resource", resource=contents_on_wire(block.contents), annotations=notes)
+            return _given(type="resource", resource=contents_json(block.contents), annotations=notes)
 
 
-def answer_on_wire(answer: ToolAnswer, version: str) -> Json:
-    result: Json = {"content": [block_on_wire(block, version) for block in answer.content]}
+def answer_json(answer: ToolAnswer, version: str) -> Json:
+    result: Json = {"content": [block_json(block, version) for block in answer.content]}
     if answer.structured is not None and version >= "2025-06-18":
         result["structuredContent"] = answer.structured
     result["isError"] = answer.is_error
@@ -115,7 +113,7 @@ def answer_on_wire(answer: ToolAnswer, version: str) -> Json:
     return cleaned
 
 
-def tool_on_wire(tool: Tool, version: str) -> Json:
+def tool_json(tool: Tool, version: str) -> Json:
     listed = _given(
         name=tool.name,
         title=tool.title,
@@ -129,14 +127,14 @@ def tool_on_wire(tool: Tool, version: str) -> Json:
             "idempotentHint": tool.hints.idempotent,
             "openWorldHint": tool.hints.open_world,
         },
-        icons=icons_on_wire(tool.icons),
+        icons=icons_json(tool.icons),
     )
     if version == "2025-11-25":
         listed["execution"] = {"taskSupport": tool.task_support}
     return listed
 
 
-def resource_on_wire(resource: Resource) -> Json:
+def resource_json(resource: Resource) -> Json:
     return _given(
         uri=resource.uri,
         name=resource.name,
@@ -144,24 +142,24 @@ def resource_on_wire(resource: Resource) -> Json:
         description=resource.description,
         mimeType=resource.mime_type,
         size=resource.size,
-        annotations=annotations_on_wire(resource.annotations),
-        icons=icons_on_wire(resource.icons),
+        annotations=annotations_json(resource.annotations),
+        icons=icons_json(resource.icons),
     )
 
 
-def template_on_wire(template: ResourceTemplate) -> Json:
+def template_json(template: ResourceTemplate) -> Json:
     return _given(
         uriTemplate=template.uri_template,
         name=template.name,
         title=template.title,
         description=template.description,
         mimeType=template.mime_type,
-        annotations=annotations_on_wire(template.annotations),
-        icons=icons_on_wire(template.icons),
+        annotations=annotations_json(template.annotations),
+        icons=icons_json(template.icons),
     )
 
 
-def prompt_on_wire(prompt: Prompt) -> Json:
+def prompt_json(prompt: Prompt) -> Json:
     return _given(
         name=prompt.name,
         title=prompt.title,
@@ -172,19 +170,19 @@ def prompt_on_wire(prompt: Prompt) -> Json:
     )
 
 
-# JSON-RPC batches are part of this one revision: added by it, removed by the next.
+# JSON-RPC batches exist in this revision only: the next one removed them.
 BATCH_VERSION = "2025-03-26"
 
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """What we answer to bytes that hold no message."""
+    """The error that answers bytes which hold no valid message."""
 
     code: int
     message: str
     request_id: str | int | None = None
 
-    def on_wire(self) -> Json:
+    def to_json(self) -> Json:
         error = {"code": self.code, "message": self.message}
         return {"jsonrpc": "2.0", "id": self.request_id, "error": error}
 
@@ -193,7 +191,7 @@ Found = types.JSONRPCMessage | Complaint
 
 
 def read(data: bytes, most: int, *, batches: bool = False) -> Found | list[Found] | None:
-    """What the bytes hold; None if they are blank."""
+    """Parses a message, or a batch of them; None if the bytes are blank."""
     if len(data) > most:
         return Complaint(types.INVALID_REQUEST, f"Message too large: {most} bytes is the most.")
     if not data.strip():
@@ -208,7 +206,7 @@ def read(data: bytes, most: int, *, batches: bool = False) -> Found | list[Found
 
 
 def _loosely(data: bytes) -> Any:
-    """What the standard library reads, which takes more for JSON: NaN, halves of surrogate pairs, UTF-16."""
+    """The value as the standard library parses it, which also accepts NaN, lone surrogates and UTF-16."""
     try:
         return json.loads(data)
     except (ValueError, RecursionError):
@@ -220,7 +218,7 @@ def _message(value: Any) -> Found:
         message = types.jsonrpc_message_adapter.validate_python(value, by_name=False)
     except ValueError:
         message = None
-    # The SDK takes a request whose id makes no sense for a notification; its sender waits for an answer.
+    # The SDK parses a request with an invalid id as a notification, but its sender waits for an answer.
     if message is None or (isinstance(message, types.JSONRPCNotification) and "id" in value):
         return Complaint(types.INVALID_REQUEST, _what_is_wrong(value), _id_in(value))
     return message
@@ -246,7 +244,7 @@ def _what_is_wrong(value: Any) -> str:
 
 
 def _id_in(value: Any) -> str | int | None:
-    """The id to answer to; one that is no text in UTF-8 could not be sent back."""
+    """The request id, or None if it is missing, invalid or can't be encoded as UTF-8."""
     found = value.get("id") if isinstance(value, dict) else None
     if isinstance(found, str):
         return found if clean(found) == found else None

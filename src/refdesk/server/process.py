@@ -1,8 +1,10 @@
-"""How does the server end in time, whatever its threads do?"""
+"""The server process: its options, its log, its threads, and the watchdog that ends it in time."""
 
 from __future__ import annotations
 
+import asyncio
 import atexit
+import contextvars
 import json
 import logging
 import os
@@ -12,19 +14,18 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal
-
-# What can be set about serving?
+from typing import Any, Literal, TypeVar
 
 Transport = Literal["stdio", "http", "sse"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OAuth:
-    """Whose tokens are good here: RefDesk is the resource server, `issuer` the authorization server."""
+    """Which tokens are accepted: RefDesk is the resource server, `issuer` the authorization server."""
 
     issuer: str
     audience: str
@@ -62,13 +63,13 @@ class ServerOptions:
     roots_timeout_s: float = 5.0
     ask_timeout_s: float = 300.0
     session_idle_s: float = 30 * 60.0
-    max_sessions: int = 500  # each takes 40 kB: the tasks and streams that the SDK keeps for it
+    max_sessions: int = 500  # measured: 40 kB each, for the SDK's tasks and streams
     processes: int = 1
-    state_key: bytes = field(default_factory=partial(os.urandom, 32), repr=False)  # seals what clients bring back
+    state_key: bytes = field(default_factory=partial(os.urandom, 32), repr=False)  # seals clients' state
     exit_grace_s: float = 2.0
 
 
-# Where do log lines go?  To stderr, one JSON object a line, each with its call's correlation id.
+# Logging: one JSON object a line on stderr, with the correlation id of the call.
 
 correlation: ContextVar[str | None] = ContextVar("refdesk_correlation_id", default=None)
 
@@ -93,9 +94,9 @@ class JsonLines(logging.Formatter):
 
 
 class Stderr(logging.Handler):
-    """Writes from a thread of its own, so a client that never reads our stderr can't stall a call.
+    """Writes log lines from its own thread, so that a client that never reads stderr can't block a call.
 
-    The line is formatted where it is logged, since the correlation id is known there; when too many wait, lines drop.
+    A line is formatted by the logging thread, which knows the correlation id; lines are dropped when the queue is full.
     """
 
     def __init__(self, waiting: int = 10_000) -> None:
@@ -113,7 +114,7 @@ class Stderr(logging.Handler):
             self.handleError(record)
 
     def drain(self, seconds: float = 1.0) -> None:
-        """Waits a little for what is still to be written, then stops the writer."""
+        """Flushes the queue, waiting at most `seconds`, and stops the writer."""
         try:
             self._lines.put(None, timeout=seconds)
         except queue.Full:
@@ -130,7 +131,7 @@ class Stderr(logging.Handler):
 
 
 def log_to_stderr(level: str) -> Stderr:
-    """The handler that from now on writes everything logged in this process, at `level` and above."""
+    """Sends all log messages of this process at `level` and above to stderr; returns the handler."""
     handler = Stderr()
     handler.setFormatter(JsonLines())
     root = logging.getLogger()
@@ -138,25 +139,26 @@ def log_to_stderr(level: str) -> Stderr:
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(level.upper())
-    # The SDK narrates each message; only its trouble is news here.
+    # The SDK logs every message at INFO; only its warnings matter here.
     for name in ("mcp", "sse_starlette", "httpx", "httpcore", "asyncio"):
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
-    logging.getLogger("mcp.server.sse").setLevel(logging.ERROR)  # its warnings repeat what stands in the query
+    logging.getLogger("mcp.server.sse").setLevel(logging.ERROR)  # its warnings repeat the query string
     atexit.register(handler.drain)
     return handler
 
 
-LATEST_S = 4.5
+# Clients commonly wait 5 s after they close stdin or send SIGTERM.
+KILL_AFTER_S = 4.5
 READY = b"\0"
 
-_tell = -1  # the way to the process that looks on
+_tell = -1  # the pipe to the watchdog process
 
 
-def end_in_time() -> None:
-    """Starts a process that kills this one where it is still there 4.5 s after it was told to stop.
+def start_shutdown_watchdog() -> None:
+    """Forks a watchdog that kills this process if it still runs `KILL_AFTER_S` after it was told to stop.
 
-    A thread inside native code may hold Python's lock; then nothing runs here, no signal handler and no timer. But the
-    interpreter's C code still writes the signal's number to a pipe. Called before there are threads, since it forks.
+    A thread inside native code may hold the GIL, and then no signal handler and no timer runs here; the interpreter's C
+    code still writes the signal's number to the wakeup pipe. Call it before any thread is started, since it forks.
     """
     if not hasattr(os, "fork"):
         return
@@ -174,8 +176,8 @@ def end_in_time() -> None:
     _tell = tell
 
 
-def answered() -> None:
-    """From now on the end of stdin is a sign to stop; before, what came with it waits for the server to start."""
+def first_answer_sent() -> None:
+    """Makes the watchdog treat the end of stdin as a request to stop; until then, input may be waiting for startup."""
     if _tell >= 0:
         os.write(_tell, READY)
 
@@ -193,13 +195,83 @@ def _watch(server: int, told: int) -> None:
             break
         said = os.read(told, 64)
         if not said:
-            return  # it has ended
+            return  # the server has ended
         if READY in said:
             poll.register(0, getattr(select, "POLLRDHUP", 0))
         if signal.SIGTERM in said or signal.SIGINT in said:
             break
-    until = time.monotonic() + LATEST_S
+    until = time.monotonic() + KILL_AFTER_S
     while os.getppid() == server:
         if time.monotonic() > until:
             os.kill(server, signal.SIGKILL)
         time.sleep(0.02)
+
+
+T = TypeVar("T")
+
+
+class ThreadPool:
+    """Up to `limit` daemon threads, started on demand.
+
+    The standard pools join their threads at exit, so a handler that never returns would keep the process alive.
+    """
+
+    def __init__(self, limit: int, name: str) -> None:
+        self._limit = limit
+        self._name = name
+        self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._threads = 0
+        self._pending = 0
+
+    @property
+    def pending(self) -> int:
+        """The number of jobs that are queued or running."""
+        return self._pending
+
+    def submit(self, job: Callable[[], None]) -> None:
+        """Queues `job`, which must not raise."""
+        with self._lock:
+            self._pending += 1
+            if self._pending > self._threads and self._threads < self._limit:
+                self._threads += 1
+                threading.Thread(target=self._work, name=f"{self._name}-{self._threads}", daemon=True).start()
+        self._jobs.put(job)
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """Runs `work` in a thread and returns its result; cancelling the caller does not stop the work."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+        context = contextvars.copy_context()
+
+        def settle(how: Callable[[Any], None], value: Any) -> None:
+            if not done.done():
+                how(value)
+
+        def job() -> None:
+            try:
+                outcome: tuple[Callable[[Any], None], Any] = (done.set_result, context.run(work))
+            except BaseException as error:
+                outcome = (done.set_exception, error)
+            try:
+                loop.call_soon_threadsafe(settle, *outcome)
+            except RuntimeError:
+                return  # the loop has closed: nobody waits for the result
+
+        self.submit(job)
+        return await done
+
+    def wait_idle(self, seconds: float) -> bool:
+        """Waits for all jobs to end; returns whether they did within `seconds`."""
+        until = time.monotonic() + seconds
+        while self._pending and time.monotonic() < until:
+            time.sleep(0.01)
+        return not self._pending
+
+    def _work(self) -> None:
+        while True:
+            job = self._jobs.get()
+            job()
+            del job
+            with self._lock:
+                self._pending -= 1

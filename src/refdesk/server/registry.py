@@ -1,4 +1,4 @@
-"""What does this server offer, in which order, and who wants to hear of changes?"""
+"""The registry of tools, resources and prompts, its listeners, and how it is loaded."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What clients should fetch again: a whole list, or the resource at `uri`."""
+    """A change that clients are notified of: of a whole list, or of the resource at `uri`."""
 
     kind: Literal["tools", "resources", "prompts", "resource"]
     uri: str = ""
@@ -45,10 +45,10 @@ class Registry:
             toolset.attach(self)
 
     def register(self, *tools: Tool) -> None:
-        """Adds tools, or replaces those of the same name in their places, and says so."""
+        """Adds tools, replacing those of the same name in place, and notifies the listeners."""
         with self._lock:
             changed = [tool for tool in tools if self._tools.get(tool.name) != tool]
-            # A new dict, so that a listing under way keeps the one it reads.
+            # A new dict: other threads may be iterating over the old one.
             self._tools = {**self._tools, **{tool.name: tool for tool in changed}}
         if changed:
             self.announce(Change("tools"))
@@ -69,7 +69,7 @@ class Registry:
         return [prompt for toolset in self._toolsets for prompt in toolset.prompts]
 
     def listen(self, listener: Listener, watched: Callable[[], set[str]] = set) -> None:
-        """Adds one who hears of changes, and who can say which resources those behind it want to hear of."""
+        """Registers a listener, and a function that returns the resources its clients subscribed to."""
         self._listeners.append(listener)
         self._watched.append(watched)
 
@@ -87,7 +87,7 @@ class Registry:
         self.announce(Change("resource", uri))
 
     def poll(self) -> None:
-        """Asks each toolset for tools that changed; one that fails is logged and asked again next time."""
+        """Polls each toolset for changed tools; a failure is logged and polled again next time."""
         for toolset in self._toolsets:
             if toolset.poll is None:
                 continue
@@ -109,11 +109,8 @@ class Registry:
                     logger.exception("closing toolset %s failed", toolset.name)
 
 
-# When do the toolsets load?  After the handshake is answered, in the background; who needs them waits.
-
-
 class Loading:
-    """The registry to come; after a failure, the next to ask tries again."""
+    """Loads the registry in a background thread, after the handshake was answered; a failed load is retried."""
 
     def __init__(
         self, make_toolsets: Callable[[], Sequence[Toolset]], then: Callable[[Registry], None] = lambda _: None
@@ -126,12 +123,12 @@ class Loading:
 
     @property
     def ready(self) -> Registry | None:
-        """The registry if it is there."""
+        """The registry, or None while it is not loaded."""
         return self._ready
 
     @property
     def busy(self) -> bool:
-        """Whether the loading thread is at work."""
+        """Whether the loading thread is running."""
         return self._coming is not None and not self._coming.done()
 
     def start(self) -> Future[Registry]:
@@ -142,15 +139,15 @@ class Loading:
             return self._coming
 
     async def registry(self) -> Registry:
-        """The registry once it is there; raises what loading raised."""
+        """Waits for the registry; raises what loading raised."""
         if self._ready is not None:
             return self._ready
-        # Shielded: one client that gives up waiting must not end the wait of the others.
+        # Shielded: a client that cancels must not end the wait of the others.
         return await asyncio.shield(asyncio.wrap_future(self.start()))
 
     def _load(self, coming: Future[Registry]) -> None:
         try:
-            import refdesk.server.validate  # noqa: F401  (slow to import: better here than in the first call)
+            import refdesk.server.validate  # noqa: F401  (slow to import: not in the first call)
 
             registry = Registry(self._make())
             self._then(registry)

@@ -1,9 +1,9 @@
-"""What do we use of the SDK that it doesn't offer?  All of it is here, for the day it changes.
+"""All uses of private parts of the MCP SDK, in one place for the day they change.
 
-`mcp`'s low-level server hands handlers a per-request session and keeps the connection behind it private. Tasks,
-subscriptions and log levels belong to the connection, a request of ours must ride the stream of the call that
-caused it, and an HTTP session must not end while a task of its client runs. Where there are too many sessions, the
-SDK refuses new ones; forgotten ones should make room.
+The low-level server gives handlers a per-request session and keeps the connection private. But tasks, subscriptions
+and log levels belong to the connection, our requests must go out on the stream of the call that caused them, and an
+HTTP session must not expire while a task of its client runs. Where there are too many sessions, the SDK refuses new
+ones; we end the one that has been idle longest.
 """
 
 from __future__ import annotations
@@ -35,8 +35,6 @@ from starlette.types import Receive, Scope, Send
 
 from refdesk.server.process import ServerOptions
 from refdesk.toolsets.contract import INVALID_PARAMS, Json
-
-# How is a long list handed out?  In pages, each with an opaque cursor to the next.
 
 
 def page(name: str, items: list[Json], params: types.PaginatedRequestParams | None, size: int) -> Json:
@@ -72,12 +70,12 @@ def bad_cursor() -> MCPError:
 
 
 Context = ServerRequestContext[Any, Any]
-MESSAGE = "refdesk.message"  # in a request's scope: the JSON-RPC message that its body holds
-SOON_S = 1.0  # an answer that takes longer comes as a stream, whose pings keep the connection open
+MESSAGE = "refdesk.message"  # key in a request's scope: the parsed JSON-RPC message
+SOON_S = 1.0  # a slower answer is sent as an event stream, whose pings keep proxies from closing the connection
 
 
 class Outbound(Protocol):
-    """A way to the client."""
+    """Sends notifications and requests to the client."""
 
     async def notify(self, method: str, params: dict[str, Any] | None) -> None: ...
     async def send_raw_request(
@@ -91,12 +89,12 @@ def connection_of(ctx: Context) -> Connection:
 
 
 def channel_of(ctx: Context) -> Outbound:
-    """The way to the client that belongs to this request: over HTTP, its own response stream."""
+    """The channel of this request: over HTTP, its own response stream."""
     return ctx.session._request_outbound
 
 
 def requestor_of(connection: Connection) -> str:
-    """Who asks: the HTTP session, or a name made up for this connection."""
+    """The id of the requestor: the HTTP session's, or one made for this connection."""
     if connection.session_id is not None:
         return connection.session_id
     name: str = connection.state.setdefault("refdesk/requestor", uuid4().hex)
@@ -104,10 +102,10 @@ def requestor_of(connection: Connection) -> str:
 
 
 class Session(StreamableHTTPServerTransport):
-    """A session that answers in JSON where that is all there is to say, and soon.
+    """A session that answers a request in plain JSON if the answer comes first and within `SOON_S`.
 
-    The SDK begins a stream of events for every request, which takes six tasks: a third of the event loop's work under
-    many searches.
+    The SDK opens an event stream for every request, which takes six asyncio tasks: measured, a third of the event
+    loop's time under many searches.
     """
 
     async def _handle_post_request(self, scope: Scope, request: Request, receive: Receive, send: Send) -> None:
@@ -123,7 +121,7 @@ class Session(StreamableHTTPServerTransport):
         version = request.headers.get("mcp-protocol-version", "")
         self._request_streams[request_id] = anyio.create_memory_object_stream[EventMessage](REQUEST_STREAM_BUFFER_SIZE)
         said = self._request_streams[request_id][1]
-        assert self._read_stream_writer is not None  # it is there as long as the session is
+        assert self._read_stream_writer is not None  # set as long as the session is open
         try:
             await self._read_stream_writer.send(self._create_session_message(message, request, request_id, version))
             first = None
@@ -155,7 +153,7 @@ class Session(StreamableHTTPServerTransport):
 
 
 class Sessions(StreamableHTTPSessionManager):
-    """HTTP sessions whose ids end in `mark`; where there are too many, the one that has been idle longest ends."""
+    """HTTP sessions with ids that end in `mark`; when there are too many, the longest idle one is ended."""
 
     def __init__(self, server: Server[Any], options: ServerOptions, mark: str) -> None:
         super().__init__(
@@ -184,14 +182,14 @@ class Sessions(StreamableHTTPSessionManager):
         deadline, session_id = min(idle, default=(math.inf, ""))
         scope = scopes.get(session_id)
         if deadline < math.inf and scope is not None:
-            # Forgotten at once, so that there is room; its task ends when it hears of it.
+            # Removed at once, so that there is room; its task ends later, when it is cancelled.
             del self._server_instances[session_id]
             self._session_owners.pop(session_id, None)
             scope.cancel()
 
 
 def hold_session(sessions: StreamableHTTPSessionManager, session_id: str | None) -> Callable[[], None]:
-    """Keeps an HTTP session that nobody uses from ending for idleness; call what is returned to let go."""
+    """Keeps an idle HTTP session from expiring until the returned function is called."""
     transport = sessions._server_instances.get(session_id or "")
     if transport is None or transport.idle_scope is None or transport._idle_timeout is None:
         return lambda: None
@@ -199,12 +197,12 @@ def hold_session(sessions: StreamableHTTPSessionManager, session_id: str | None)
     transport._requests_in_flight += 1
     scope.deadline = math.inf
 
-    def let_go() -> None:
+    def release() -> None:
         transport._requests_in_flight -= 1
         if not transport._requests_in_flight:
             scope.deadline = anyio.current_time() + timeout
 
-    return let_go
+    return release
 
 
 def is_modern(version: str) -> bool:

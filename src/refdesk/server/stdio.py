@@ -1,4 +1,4 @@
-"""How does one client talk to us over stdin and stdout?  One JSON message a line."""
+"""The stdio transport: one client, one JSON message a line."""
 
 from __future__ import annotations
 
@@ -20,36 +20,35 @@ import mcp_types as types
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
-from refdesk.server.hub import Hub
+from refdesk.server.dispatcher import Dispatcher
 from refdesk.server.messages import BATCH_VERSION, Complaint, Found, read
-from refdesk.server.process import answered
+from refdesk.server.process import ThreadPool, first_answer_sent
 from refdesk.server.protocol import build_server
-from refdesk.server.threads import Workers
 from refdesk.toolsets.contract import Json
 
 logger = logging.getLogger(__name__)
 
-# Requests that stay open on purpose: the end of input need not wait for their answers.
+# Requests that may stay open for ever: shutdown does not wait for their answers.
 _ENDLESS = frozenset({"subscriptions/listen", "tasks/result"})
 
 Into = MemoryObjectSendStream[SessionMessage | Exception]
 
 
-def serve_stdio(hub: Hub) -> int:
+def serve_stdio(dispatcher: Dispatcher) -> int:
     """Serves the process's stdin and stdout until stdin closes; returns the exit code."""
     wire_in, wire_out = _claim_streams()
     try:
-        asyncio.run((pipe := Pipe(hub, wire_in, wire_out)).serve())
+        asyncio.run((pipe := Pipe(dispatcher, wire_in, wire_out)).serve())
     except KeyboardInterrupt:
         return 130
     finally:
-        hub.stop()
+        dispatcher.stop()
     return 1 if pipe.failed else 0
 
 
 @dataclass(slots=True)
 class Batch:
-    """A batch under way: which requests are unanswered, and what was answered."""
+    """A batch in progress: the ids still unanswered, and the answers so far."""
 
     waiting: set[str | int]
     said: list[Json]
@@ -58,11 +57,11 @@ class Batch:
 class Pipe:
     """One client on two file descriptors."""
 
-    def __init__(self, hub: Hub, wire_in: BinaryIO, wire_out: int) -> None:
-        self._hub = hub
+    def __init__(self, dispatcher: Dispatcher, wire_in: BinaryIO, wire_out: int) -> None:
+        self._dispatcher = dispatcher
         self._in = wire_in
         self._out = wire_out
-        self._writer = Workers(1, "refdesk-stdout")
+        self._writer = ThreadPool(1, "refdesk-stdout")
         self.failed = False
         self._version = ""
         self._spoken = False
@@ -71,49 +70,49 @@ class Pipe:
         self._batches: list[Batch] = []
 
     async def serve(self) -> None:
-        server = build_server(self._hub)
+        server = build_server(self._dispatcher)
         into, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, out_of = anyio.create_memory_object_stream[SessionMessage](0)
         loop = asyncio.get_running_loop()
         reader = threading.Thread(target=self._read, args=(loop, into), name="refdesk-stdin", daemon=True)
         reader.start()
         writing = loop.create_task(self._write(out_of, into))
-        polling = loop.create_task(self._hub.poll())
-        # Not the loop's own handler: that would take the descriptor by which `ending` hears of signals.
+        polling = loop.create_task(self._dispatcher.poll())
+        # Not loop.add_signal_handler, which would take over the wakeup descriptor that the watchdog needs.
         signal.signal(signal.SIGTERM, lambda *_: loop.call_soon_threadsafe(into.close))
         try:
             await server.run(incoming, outgoing, server.create_initialization_options())
         finally:
             polling.cancel()
-            await asyncio.wait([writing], timeout=self._hub.options.exit_grace_s / 4)
+            await asyncio.wait([writing], timeout=self._dispatcher.options.exit_grace_s / 4)
             writing.cancel()
 
     # ── in ──
 
     def _read(self, loop: asyncio.AbstractEventLoop, into: Into) -> None:
-        """Reads lines in a thread of its own; each waits for the last to be taken, so nothing piles up."""
+        """Reads lines in a thread; each waits until the last was processed, so no queue builds up."""
         try:
             while (line := self._next_line()) is not None:
-                most = self._hub.options.max_message_bytes
+                most = self._dispatcher.options.max_message_bytes
                 found = read(line, most, batches=self._version == BATCH_VERSION)
                 if found is not None:
                     _finish_on(loop, self._take(found, into))
             _finish_on(loop, self._finish(into))
         except (concurrent.futures.CancelledError, anyio.ClosedResourceError, anyio.BrokenResourceError):
-            return  # the other side has gone already
+            return  # the server is stopping
         except Exception:
             if not loop.is_closed():
                 loop.call_soon_threadsafe(self._fail, into, sys.exc_info())
 
     def _fail(self, into: Into, error: Any) -> None:
-        """Ends the server: with one direction gone it would only look alive."""
-        logger.critical("the pipe to the client broke inside the server: it ends", exc_info=error)
+        """Stops the server: with one direction broken it could not answer any more."""
+        logger.critical("internal error in the stdio transport: stopping", exc_info=error)
         self.failed = True
         into.close()
 
     def _next_line(self) -> bytes | None:
-        """The next line; one that is too long comes cut, its rest thrown away; None at the end."""
-        most = self._hub.options.max_message_bytes
+        """The next line, cut off if it is too long; None at the end of input."""
+        most = self._dispatcher.options.max_message_bytes
         try:
             line = self._in.readline(most + 1)
             rest = line
@@ -127,7 +126,7 @@ class Pipe:
         messages = found if isinstance(found, list) else [found]
         try:
             if isinstance(found, Complaint):
-                await self._send(found.on_wire())
+                await self._send(found.to_json())
             elif isinstance(found, list):
                 await self._open_batch(found)
         except OSError:
@@ -141,8 +140,8 @@ class Pipe:
             await into.send(SessionMessage(message))
 
     async def _open_batch(self, found: list[Found]) -> None:
-        """Waits with the answers until all of them are there, since they go out as one array."""
-        said = [each.on_wire() for each in found if isinstance(each, Complaint)]
+        """Collects the answers of a batch until all are there, since they are sent as one array."""
+        said = [each.to_json() for each in found if isinstance(each, Complaint)]
         waiting = {each.id for each in found if isinstance(each, types.JSONRPCRequest)}
         if waiting:
             self._batches.append(Batch(waiting, said))
@@ -150,8 +149,8 @@ class Pipe:
             await self._send(said)
 
     async def _finish(self, into: Into) -> None:
-        """Lets what was asked be answered, for a while, before the server hears that input has ended."""
-        with anyio.move_on_after(self._hub.options.exit_grace_s):
+        """Waits up to the grace period for open requests, then tells the server that input has ended."""
+        with anyio.move_on_after(self._dispatcher.options.exit_grace_s):
             while self._unanswered:
                 self._answered.clear()
                 await self._answered.wait()
@@ -173,8 +172,8 @@ class Pipe:
                     return
                 if not self._spoken:
                     self._spoken = True
-                    answered()
-                    self._hub.loading.start()  # now that the first answer is out
+                    first_answer_sent()
+                    self._dispatcher.loading.start()  # after the first answer, so that the handshake is not delayed
 
     async def _say(self, message: types.JSONRPCMessage) -> None:
         answered = message.id if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) else None
@@ -202,22 +201,22 @@ class Pipe:
 
 
 def _finish_on(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> None:
-    """Waits, in another thread than the loop's, until the loop has done the work."""
+    """Runs the coroutine on the loop and waits for it, from another thread."""
     try:
         asyncio.run_coroutine_threadsafe(work, loop).result()
     except RuntimeError:
-        work.close()  # the loop took it no more
+        work.close()  # the loop is closed
         raise
 
 
 def _encoded(message: types.JSONRPCMessage) -> bytes:
-    """The message as JSON, or an error in its place: one answer that can't be written must not silence the pipe."""
+    """The message as JSON, or an error in its place if it can't be encoded: the connection must survive it."""
     try:
         return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
     except Exception:
         logger.exception("a message could not be written")
         complaint = Complaint(types.INTERNAL_ERROR, "The answer could not be written as JSON.")
-        return json.dumps(replace(complaint, request_id=getattr(message, "id", None)).on_wire()).encode()
+        return json.dumps(replace(complaint, request_id=getattr(message, "id", None)).to_json()).encode()
 
 
 def _write_all(fd: int, data: bytes) -> None:
@@ -227,7 +226,7 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def _claim_streams() -> tuple[BinaryIO, int]:
-    """Private copies of stdin and stdout; what prints from now on goes to stderr, and what reads finds nothing."""
+    """Private copies of stdin and stdout; the originals now read nothing and print to stderr."""
     wire_in, wire_out = os.dup(0), os.dup(1)
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

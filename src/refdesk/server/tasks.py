@@ -1,7 +1,4 @@
-"""What becomes of a call that the client does not wait for?  Tasks, as in the 2025-11-25 text.
-
-All of this runs on the event loop; only the work itself is in a thread.
-"""
+"""Tasks, as in MCP 2025-11-25: calls that run in the background. Everything but the call runs on the event loop."""
 
 from __future__ import annotations
 
@@ -20,8 +17,8 @@ from mcp.shared.exceptions import MCPError
 
 from refdesk.errors import Cancelled
 from refdesk.server.call import Ask, ServerCall, ask_over, fetch_roots
-from refdesk.server.hub import Hub
-from refdesk.server.messages import RELATED_TASK, answer_on_wire, clean
+from refdesk.server.dispatcher import Dispatcher
+from refdesk.server.messages import RELATED_TASK, answer_json, clean
 from refdesk.server.sdk import Context, bad_cursor, channel_of, connection_of, make_cursor, read_cursor, requestor_of
 from refdesk.toolsets.contract import INTERNAL_ERROR, INVALID_PARAMS, Json, Question, RpcError, Text, Tool
 
@@ -29,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 VERSION = "2025-11-25"
 HAS_TASKS = "refdesk/has_tasks"
-BEGIN_AFTER_S = 0.005  # so that the client hears of the task before it hears of its end
+BEGIN_AFTER_S = 0.005  # lets the answer with the task go out before notifications about it
 
 Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
 NewCall = Callable[..., ServerCall]
@@ -37,7 +34,7 @@ NewCall = Callable[..., ServerCall]
 
 @dataclass(slots=True, eq=False)
 class Inquiry:
-    """Questions of a task that wait for the client to call `tasks/result`, and their answers."""
+    """A task's questions, which wait for the client to call `tasks/result`, and their answers."""
 
     questions: Mapping[str, Question]
     answers: asyncio.Future[dict[str, Json]]
@@ -67,7 +64,7 @@ class Record:
     def over(self) -> bool:
         return self.status in ("completed", "failed", "cancelled")
 
-    def on_wire(self) -> Json:
+    def to_json(self) -> Json:
         shown: Json = {
             "taskId": self.task_id,
             "status": self.status,
@@ -84,8 +81,8 @@ class Record:
 class Tasks:
     """The tasks of all clients; each client sees its own."""
 
-    def __init__(self, hub: Hub, new_call: NewCall) -> None:
-        self._hub = hub
+    def __init__(self, dispatcher: Dispatcher, new_call: NewCall) -> None:
+        self._dispatcher = dispatcher
         self._new_call = new_call
         self._records: dict[str, Record] = {}
         self._created = 0
@@ -102,18 +99,18 @@ class Tasks:
             return await call_next(ctx)
         asked = types.CallToolRequestParams.model_validate(params, by_name=False)
         ttl = self._ttl(params["task"])
-        tool = (await self._hub.registry()).tool(asked.name)
+        tool = (await self._dispatcher.registry()).tool(asked.name)
         if tool is None:
             return await call_next(ctx)  # the same "unknown tool" as without a task
         if tool.task_support == "forbidden":
             raise MCPError(types.METHOD_NOT_FOUND, f"Tool {tool.name} can't run as a task. Call it without 'task'.")
-        await fetch_roots(ctx, connection, self._hub.options.roots_timeout_s)
+        await fetch_roots(ctx, connection, self._dispatcher.options.roots_timeout_s)
         record = self._create(connection, ttl)
         record.call = self._new_call(ctx, task_id=record.task_id)
         running = asyncio.get_running_loop().create_task(self._run(record, tool, asked.arguments or {}, record.call))
         self._running.add(running)
         running.add_done_callback(self._running.discard)
-        return {"task": record.on_wire()}
+        return {"task": record.to_json()}
 
     def _ttl(self, task: Any) -> int | None:
         wanted = task.get("ttl") if isinstance(task, Mapping) else -1
@@ -121,10 +118,10 @@ class Tasks:
             return None
         if isinstance(wanted, bool) or not isinstance(wanted, int | float) or wanted < 0:
             raise MCPError(INVALID_PARAMS, "Invalid params for tools/call: task must be an object, ttl milliseconds.")
-        return min(int(wanted), self._hub.options.max_task_ttl_ms)
+        return min(int(wanted), self._dispatcher.options.max_task_ttl_ms)
 
     def _create(self, connection: Connection, ttl: int | None) -> Record:
-        requestor, most = requestor_of(connection), self._hub.options.max_tasks_per_client
+        requestor, most = requestor_of(connection), self._dispatcher.options.max_tasks_per_client
         own = [record for record in self._records.values() if record.requestor == requestor]
         if sum(not record.over for record in own) >= most:
             raise MCPError(INTERNAL_ERROR, f"Too many tasks: {most} of yours are running. Wait for one, or cancel it.")
@@ -132,7 +129,7 @@ class Tasks:
             connection.state[HAS_TASKS] = True
             connection.exit_stack.callback(self._forget_client, requestor)
         for old in [record for record in own if record.over][: max(0, len(own) - 2 * most)]:
-            self._forget(old)  # a task without a ttl stays, but not without end
+            self._forget(old)  # bounds the number of tasks that have no ttl
         self._created += 1
         now = _now()
         record = Record(
@@ -141,7 +138,7 @@ class Tasks:
             requestor=requestor,
             connection=connection,
             ttl=ttl,
-            poll_interval=self._hub.options.task_poll_ms,
+            poll_interval=self._dispatcher.options.task_poll_ms,
             created_at=now,
             updated_at=now,
             message="The work has begun.",
@@ -152,26 +149,26 @@ class Tasks:
         return record
 
     async def _run(self, record: Record, tool: Tool, arguments: Mapping[str, Any], call: ServerCall) -> None:
-        let_go = self._hub.hold_session(record.connection.session_id)
+        release = self._dispatcher.hold_session(record.connection.session_id)
         try:
             await asyncio.sleep(BEGIN_AFTER_S)
             await self._work(record, tool, arguments, call)
         finally:
-            let_go()
+            release()
 
     async def _work(self, record: Record, tool: Tool, arguments: Mapping[str, Any], call: ServerCall) -> None:
         try:
-            answer = await self._hub.run_tool(tool, arguments, call, self._hub.tasks)
+            answer = await self._dispatcher.run_tool(tool, arguments, call, self._dispatcher.tasks)
         except Cancelled:
             await self._settle(record, "cancelled", "The task was cancelled.", None)
         except RpcError as error:
             message = clean(error.message)
             await self._settle(record, "failed", message, MCPError(error.code, message, clean(error.data)))
         except Exception as error:
-            mishap = self._hub.mishap(call.correlation_id, f"task {tool.name} failed", error)
-            await self._settle(record, "failed", mishap.message, mishap)
+            unexpected_error = self._dispatcher.unexpected_error(call.correlation_id, f"task {tool.name} failed", error)
+            await self._settle(record, "failed", unexpected_error.message, unexpected_error)
         else:
-            result = answer_on_wire(answer, VERSION)
+            result = answer_json(answer, VERSION)
             first = answer.content[0] if answer.content else None
             if answer.is_error:
                 reason = clean(first.text) if isinstance(first, Text) else "The tool reported an error."
@@ -190,10 +187,10 @@ class Tasks:
         record.status, record.message, record.updated_at = status, message, _now()
         record.changed.set()
         if record.task_id in self._records:
-            await record.connection.notify("notifications/tasks/status", record.on_wire())
+            await record.connection.notify("notifications/tasks/status", record.to_json())
 
     def _forget(self, record: Record) -> None:
-        """Ends and removes a task: its time is over, or nobody can ask for it any more."""
+        """Cancels and removes a task that has expired or whose client is gone."""
         self._records.pop(record.task_id, None)
         if record.expiry is not None:
             record.expiry.cancel()
@@ -209,8 +206,8 @@ class Tasks:
 
     # ── asking the client in the middle of a task ──
 
-    def asking(self, task_id: str) -> Ask:
-        """Holds a task's questions until the client comes for its result, as the text wants it."""
+    def ask_function(self, task_id: str) -> Ask:
+        """The function that queues a task's questions until the client calls `tasks/result`, as the text requires."""
 
         async def ask(questions: Mapping[str, Question]) -> dict[str, Json]:
             record = self._records.get(task_id)
@@ -232,14 +229,14 @@ class Tasks:
         return ask
 
     async def _put_to_client(self, ctx: Context, record: Record) -> None:
-        options = self._hub.options
+        options = self._dispatcher.options
         ask = ask_over(channel_of(ctx), options.ask_timeout_s, options.roots_timeout_s)
         while record.inquiries:
             inquiry = record.inquiries.pop(0)
             try:
                 answers = await ask(inquiry.questions)
             except asyncio.CancelledError:
-                record.inquiries.insert(0, inquiry)  # this client left; the next to ask for the result gets it
+                record.inquiries.insert(0, inquiry)  # this request was cancelled; the next tasks/result asks again
                 raise
             except Exception as error:
                 if not inquiry.answers.done():
@@ -251,16 +248,16 @@ class Tasks:
     # ── the four methods ──
 
     async def get(self, ctx: Context, params: types.GetTaskRequestParams) -> HandlerResult:
-        return self._own(ctx, params.task_id).on_wire()
+        return self._own(ctx, params.task_id).to_json()
 
     async def list(self, ctx: Context, params: types.PaginatedRequestParams | None) -> HandlerResult:
         _only_here(ctx)
         after = read_cursor(params.cursor if params else None)
         if after > self._created:
             raise bad_cursor()
-        requestor, size = requestor_of(connection_of(ctx)), self._hub.options.page_size
+        requestor, size = requestor_of(connection_of(ctx)), self._dispatcher.options.page_size
         own = [each for each in self._records.values() if each.requestor == requestor and each.sequence > after]
-        result: Json = {"tasks": [record.on_wire() for record in own[:size]]}
+        result: Json = {"tasks": [record.to_json() for record in own[:size]]}
         if len(own) > size:
             result["nextCursor"] = make_cursor(own[size - 1].sequence)
         return result
@@ -286,7 +283,7 @@ class Tasks:
         if record.call is not None:
             record.call.cancel()
         await self._change(record, "cancelled", "The task was cancelled on request.")
-        return record.on_wire()
+        return record.to_json()
 
     def _own(self, ctx: Context, task_id: str) -> Record:
         _only_here(ctx)

@@ -1,4 +1,4 @@
-"""Do the arguments fit the tool?  If not, what should the agent change?"""
+"""Validates a tool's arguments against its schema, with messages that tell an agent what to change."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class Arguments:
         self._validator = Draft202012Validator(self._schema)
 
     def prepare(self, arguments: Mapping[str, Any]) -> Json:
-        """The arguments as the handler wants them, defaults filled in; call `problem` on the result.
+        """The arguments with defaults filled in; call `problem` on the result.
 
-        A null for an optional argument counts as left out, since many clients send every property.
+        A null for an optional argument counts as missing, since many clients send every property.
         """
         required = self._schema.get("required", ())
         prepared: Json = {}
@@ -69,7 +69,7 @@ class Arguments:
         return prepared
 
     def problem(self, arguments: Json) -> ArgumentProblem | None:
-        """The problem to mend first, or None."""
+        """The most important problem with the arguments, or None."""
         found = [*self._unknown(arguments), *map(self._describe, self._validator.iter_errors(arguments))]
         if not found:
             return None
@@ -77,13 +77,13 @@ class Arguments:
         return ArgumentProblem(tool=self._tool.name, kind=kind, argument=argument, message=message, arguments=arguments)
 
     def checked(self, answer: ToolAnswer) -> ToolAnswer:
-        """The answer, if it keeps the tool's output schema; raises otherwise (tests turn this on)."""
+        """Returns the answer if it matches the tool's output schema, raises otherwise; only tests turn this on."""
         if self._tool.output_schema is not None and not answer.is_error:
             Draft202012Validator(self._tool.output_schema).validate(answer.structured)
         return answer
 
     def _unknown(self, arguments: Json) -> list[tuple[Kind, str, str]]:
-        # Refused even where the schema is silent: a misspelt filter that is ignored misleads the agent.
+        # Refused even if the schema allows it by default: ignoring a misspelt filter would mislead the agent.
         if self._schema.get("additionalProperties") not in (None, False) or "patternProperties" in self._schema:
             return []
         return [

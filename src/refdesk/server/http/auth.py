@@ -1,4 +1,4 @@
-"""Who may come in over HTTP?  Those with the operator's token, or with one that the named issuer signed for us."""
+"""Authentication over HTTP: the operator's own token, or a JWT that the configured issuer signed for this server."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from urllib.parse import urlsplit
 
 from mcp.server.auth.provider import AccessToken
 
-from refdesk.server.process import OAuth
-from refdesk.server.threads import Workers
+from refdesk.server.process import OAuth, ThreadPool
 
 logger = logging.getLogger(__name__)
 
@@ -25,7 +24,7 @@ FETCH_TIMEOUT_S = 5.0
 class TokenCheck:
     """Accepts the operator's own token and, with OAuth on, the issuer's."""
 
-    def __init__(self, token: str | None, oauth: OAuth | None, workers: Workers) -> None:
+    def __init__(self, token: str | None, oauth: OAuth | None, workers: ThreadPool) -> None:
         self._token = token
         self._issuer = None if oauth is None else IssuerTokens(oauth)
         self._scopes = [] if oauth is None else list(oauth.scopes)
@@ -41,7 +40,7 @@ class TokenCheck:
 
 
 class IssuerTokens:
-    """Verifies JWTs against the issuer's published keys; all of it blocks, so run it in a thread."""
+    """Verifies JWTs against the issuer's published keys; blocks, so run it in a thread."""
 
     def __init__(self, oauth: OAuth) -> None:
         self._oauth = oauth
@@ -51,7 +50,7 @@ class IssuerTokens:
         self._keys_uri = oauth.jwks_uri
 
     def verify(self, token: str) -> AccessToken | None:
-        """Who the token is for, or None (the reason goes to the log)."""
+        """The verified token, or None if it is refused, with the reason in the log."""
         import jwt
 
         try:
@@ -81,7 +80,7 @@ class IssuerTokens:
     def _key(self, key_id: str | None) -> Any:
         with self._lock:
             waited = time.monotonic() - self._asked
-            # A key we don't know may be new, but a stranger must not make us ask the issuer at will.
+            # An unknown key may be new, but unauthenticated callers must not trigger a fetch each time.
             if waited > KEYS_FRESH_S or (key_id not in self._keys and waited > KEYS_ASK_AGAIN_S):
                 self._asked = time.monotonic()
                 self._keys = self._fetch_keys()

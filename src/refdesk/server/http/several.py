@@ -1,8 +1,8 @@
-"""How do several processes serve one port?
+"""Several processes serving one port.
 
-The first accepts connections and hands them out in turn; it does nothing else, so it always hears the signal to stop.
-A session belongs to the process that opened it, whose number its id ends in: a request for it that reaches another
-process, on a connection of its own or behind a proxy, is passed on.
+The first process accepts connections and hands them to the workers in turn; it does nothing else, so it always reacts
+to signals. A session belongs to the worker that opened it, whose number is the end of its id; a request that reaches
+another worker is forwarded.
 """
 
 from __future__ import annotations
@@ -34,17 +34,24 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from refdesk.errors import SettingsError
-from refdesk.server.http.transport import GracefulServer, address, build_app, listen, refuse_open_door, server_config
-from refdesk.server.hub import Hub
+from refdesk.server.dispatcher import Dispatcher
+from refdesk.server.http.transport import (
+    GracefulServer,
+    address,
+    build_app,
+    listen,
+    require_auth_off_loopback,
+    server_config,
+)
 from refdesk.server.messages import Complaint
-from refdesk.server.process import LATEST_S, JsonLines, ServerOptions, log_to_stderr
+from refdesk.server.process import KILL_AFTER_S, JsonLines, ServerOptions, log_to_stderr
 
 if TYPE_CHECKING:
     from refdesk.toolsets.contract import Toolset
 
 logger = logging.getLogger(__name__)
 
-RESTART_AFTER_S = 1.0  # so that a process that can't start does not keep a processor busy
+RESTART_AFTER_S = 1.0  # so that a worker that can't start does not keep a core busy
 _OWNER = re.compile(r"\.(\d{1,3})$")
 _MESSAGES = re.compile(r"^/messages/(\d{1,3})/")
 _OF_THE_HOP = frozenset({b"connection", b"transfer-encoding", b"keep-alive", b"date", b"server"})
@@ -52,7 +59,7 @@ _OF_THE_HOP = frozenset({b"connection", b"transfer-encoding", b"keep-alive", b"d
 
 @dataclass(slots=True)
 class Worker:
-    """A serving process and the channel on which it is given connections."""
+    """A serving process and the channel that hands it connections."""
 
     pid: int
     channel: socket.socket
@@ -60,11 +67,11 @@ class Worker:
 
 
 def serve_several(make_toolsets: Callable[[], Sequence[Toolset]], options: ServerOptions) -> int:
-    """Serves HTTP by several processes until told to stop; returns the exit code."""
+    """Serves HTTP in several processes until told to stop; returns the exit code."""
     if not hasattr(os, "fork"):
         raise SettingsError("Several serving processes need a system that can fork.", "Leave --workers out.")
-    refuse_open_door(options)
-    # No threads here, since a process may be forked at any time; a full pipe must not hold up connections.
+    require_auth_off_loopback(options)
+    # No threads here, since this process forks at any time; a full pipe must not block it.
     logging.basicConfig(level=options.log_level.upper(), handlers=[_Direct()], force=True)
     front = Front(make_toolsets, options)
     try:
@@ -85,7 +92,7 @@ class _Direct(logging.Handler):
 
 
 class Front:
-    """The process that accepts; it starts the others anew when they end."""
+    """The accepting process; restarts workers that end."""
 
     def __init__(self, make_toolsets: Callable[[], Sequence[Toolset]], options: ServerOptions) -> None:
         self._make_toolsets = make_toolsets
@@ -126,7 +133,7 @@ class Front:
         try:
             connection, _ = self._listening.accept()
         except OSError:
-            return  # gone already, or no descriptors left
+            return  # closed already, or out of descriptors
         with connection:
             for _ in range(len(self._workers)):
                 self._turn += 1
@@ -134,7 +141,7 @@ class Front:
                 try:
                     socket.send_fds(worker.channel, [b"."], [connection.fileno()])
                 except OSError:
-                    continue  # it takes no more, or has just ended: the next one
+                    continue  # its channel is full, or it has just ended: try the next one
                 return
 
     def _start(self, number: int) -> None:
@@ -154,13 +161,13 @@ class Front:
         worker.channel.close()
         _, status = os.waitpid(worker.pid, 0)
         code = os.waitstatus_to_exitcode(status)
-        logger.critical("a serving process ended, another takes its place", extra={"pid": worker.pid, "exit": code})
+        logger.critical("a worker process ended: restarting it", extra={"pid": worker.pid, "exit": code})
         time.sleep(max(0.0, RESTART_AFTER_S - (time.monotonic() - worker.begun)))
         if not self._stopping:
             self._start(number)
 
     def _become(self, number: int, channel: socket.socket) -> None:
-        """Serves in the process that was just forked; never returns."""
+        """Runs a worker in the forked process; never returns."""
         code = 1
         try:
             signal.set_wakeup_fd(-1)
@@ -170,11 +177,11 @@ class Front:
             for other in (self._listening, self._told, self._tell, *(each.channel for each in self._workers.values())):
                 other.close()
             log = log_to_stderr(self._options.log_level)
-            hub = Hub(self._make_toolsets, self._options)
+            dispatcher = Dispatcher(self._make_toolsets, self._options)
             places = [self._folder / str(each) for each in range(self._options.processes)]
-            app = Passing(build_app(hub, self._url, number), number, places)
-            HandedServer(server_config(app, self._options), channel).run(sockets=[_own_place(places[number])])
-            hub.stop()
+            app = SessionRouter(build_app(dispatcher, self._url, number), number, places)
+            ChannelServer(server_config(app, self._options), channel).run(sockets=[_peer_socket(places[number])])
+            dispatcher.stop()
             log.drain()
             code = 0
         except BaseException:
@@ -183,31 +190,31 @@ class Front:
             os._exit(code)
 
     def _end(self) -> int:
-        """Ends the others: told once, killed where that does not end them in time."""
+        """Stops the workers by SIGTERM, and by SIGKILL those that do not end in time."""
         pids = {worker.pid for worker in self._workers.values()}
         for pid in pids:
             os.kill(pid, signal.SIGTERM)
-        until = time.monotonic() + LATEST_S
+        until = time.monotonic() + KILL_AFTER_S
         while pids and time.monotonic() < until:
             pids = {pid for pid in pids if os.waitpid(pid, os.WNOHANG)[0] == 0}
             time.sleep(0.02)
         for pid in pids:
-            logger.error("a serving process would not stop and was killed", extra={"pid": pid})
+            logger.error("a worker process did not stop and was killed", extra={"pid": pid})
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
         return 0
 
 
-def _own_place(path: Path) -> socket.socket:
-    """The socket on which other processes pass requests on to this one."""
+def _peer_socket(path: Path) -> socket.socket:
+    """The Unix socket on which the other workers forward requests to this one."""
     path.unlink(missing_ok=True)
     place = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     place.bind(str(path))
     return place
 
 
-class HandedServer(GracefulServer):
-    """A server that is handed its connections over a channel; it stops when that closes."""
+class ChannelServer(GracefulServer):
+    """A server that receives its connections over a channel and stops when that closes."""
 
     def __init__(self, config: uvicorn.Config, channel: socket.socket) -> None:
         super().__init__(config)
@@ -243,8 +250,8 @@ class HandedServer(GracefulServer):
         return protocol
 
 
-class Passing:
-    """Passes a request on to the process that owns its session, and its answer back."""
+class SessionRouter:
+    """Forwards a request to the worker that owns its session."""
 
     def __init__(self, app: ASGIApp, own: int, places: Sequence[Path]) -> None:
         self._app = app
@@ -278,7 +285,7 @@ class Passing:
         if client is None:
             any_number = httpx.Limits(max_connections=None, max_keepalive_connections=20)
             transport = httpx.AsyncHTTPTransport(uds=str(self._places[owner]), limits=any_number)
-            # An answer may take as long as it likes, as it may from this process.
+            # No timeout: answers of this process have none either.
             client = self._clients[owner] = httpx.AsyncClient(transport=transport, timeout=None)  # noqa: S113
         target = request.url.replace(scheme="http", netloc="localhost")
         content = request.stream() if request.method == "POST" else None
@@ -287,7 +294,7 @@ class Passing:
             answer = await client.send(asked, stream=True)
         except httpx.TransportError:
             gone = Complaint(-32600, "Session not found: the process that held it has ended. Begin a new session.")
-            await JSONResponse(gone.on_wire(), 404)(request.scope, request.receive, send)
+            await JSONResponse(gone.to_json(), 404)(request.scope, request.receive, send)
             return
         try:
             headers = [(name.lower(), value) for name, value in answer.headers.raw]
@@ -305,6 +312,6 @@ def _body(part: bytes, *, more: bool) -> Message:
 
 
 async def _left(receive: Receive) -> None:
-    """Returns when the client has gone."""
+    """Waits until the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         continue

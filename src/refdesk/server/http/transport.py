@@ -1,4 +1,4 @@
-"""How do clients reach us over HTTP?  Streamable HTTP at /mcp, the older SSE at /sse, health at /healthz."""
+"""The HTTP transport: streamable HTTP at /mcp, the older SSE at /sse, health at /healthz."""
 
 from __future__ import annotations
 
@@ -32,13 +32,12 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from refdesk.errors import SettingsError
+from refdesk.server.dispatcher import Dispatcher
 from refdesk.server.http.auth import TokenCheck
-from refdesk.server.http.bodies import Bodies
-from refdesk.server.hub import Hub
-from refdesk.server.process import ServerOptions
+from refdesk.server.http.jsonrpc import JsonRpcMiddleware
+from refdesk.server.process import ServerOptions, ThreadPool
 from refdesk.server.protocol import build_server
 from refdesk.server.sdk import Sessions, hold_session
-from refdesk.server.threads import Workers
 
 logger = logging.getLogger(__name__)
 
@@ -46,27 +45,27 @@ _HOST = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[\w.-]+))(?::[0-9]
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-def serve_http(hub: Hub) -> int:
+def serve_http(dispatcher: Dispatcher) -> int:
     """Serves HTTP until the process is told to stop; returns the exit code."""
-    refuse_open_door(hub.options)
-    listening = listen(hub.options)
-    url = address(hub.options, listening)
+    require_auth_off_loopback(dispatcher.options)
+    listening = listen(dispatcher.options)
+    url = address(dispatcher.options, listening)
     logger.info("listening", extra={"url": url})
-    GracefulServer(server_config(build_app(hub, url), hub.options)).run(sockets=[listening])
-    hub.stop()
+    GracefulServer(server_config(build_app(dispatcher, url), dispatcher.options)).run(sockets=[listening])
+    dispatcher.stop()
     return 0
 
 
 def address(options: ServerOptions, listening: socket.socket) -> str:
-    """How clients name the MCP endpoint."""
+    """The URL of the MCP endpoint, as clients see it."""
     host = f"[{options.host}]" if ":" in options.host else options.host
     return options.public_url or f"http://{host}:{listening.getsockname()[1]}/mcp"
 
 
 def server_config(app: ASGIApp, options: ServerOptions) -> uvicorn.Config:
     return uvicorn.Config(
-        OneLength(app),
-        # uvloop takes the pipe that signals are written to, by which ending.py ends a single process that hangs.
+        LengthGuard(app),
+        # uvloop takes over the wakeup descriptor, which the watchdog of a single process needs.
         loop="auto" if options.processes > 1 else "asyncio",
         log_config=None,
         access_log=False,
@@ -77,7 +76,7 @@ def server_config(app: ASGIApp, options: ServerOptions) -> uvicorn.Config:
 
 
 class GracefulServer(uvicorn.Server):
-    """A server that, told to stop, stops and returns; uvicorn's own then dies of the signal, and nothing is closed."""
+    """A server that returns after a signal; uvicorn's own raises it again, which would skip our cleanup."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -88,8 +87,8 @@ class GracefulServer(uvicorn.Server):
                 self._captured_signals.clear()
 
 
-def refuse_open_door(options: ServerOptions) -> None:
-    """Raises unless the address is this machine's own or callers must show a token."""
+def require_auth_off_loopback(options: ServerOptions) -> None:
+    """Raises `SettingsError` unless the server listens on loopback only or has authentication."""
     if not _is_loopback(options.host) and not options.auth_token and options.oauth is None:
         raise SettingsError(
             f"Refusing to listen on {options.host} without authentication: anyone who reaches this address could read "
@@ -98,47 +97,47 @@ def refuse_open_door(options: ServerOptions) -> None:
         )
 
 
-def build_app(hub: Hub, public_url: str, process: int | None = None) -> ASGIApp:
-    """The ASGI application; `public_url` is how clients name the MCP endpoint, `process` its number among several."""
-    options = hub.options
-    server = build_server(hub)
+def build_app(dispatcher: Dispatcher, public_url: str, process: int | None = None) -> ASGIApp:
+    """The ASGI application; `public_url` is the MCP endpoint as clients see it, `process` the worker's number."""
+    options = dispatcher.options
+    server = build_server(dispatcher)
     sessions = Sessions(server, options, "" if process is None else f".{process}")
-    hub.hold_session = partial(hold_session, sessions)
+    dispatcher.hold_session = partial(hold_session, sessions)
     messages = "/messages/" if process is None else f"/messages/{process}/"
     sse = SseServerTransport(messages, max_request_body_size=options.max_message_bytes)
-    door = _door(options, public_url)
+    protected = _require_token(options, public_url)
 
     async def health(request: Request) -> JSONResponse:
-        ready = hub.loading.ready is not None
+        ready = dispatcher.loading.ready is not None
         return JSONResponse({"status": "ok", "ready": ready, "name": options.name, "version": options.version})
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
-        hub.loading.start()
-        polling = asyncio.get_running_loop().create_task(hub.poll())
+        dispatcher.loading.start()
+        polling = asyncio.get_running_loop().create_task(dispatcher.poll())
         async with sessions.run():
             yield
         polling.cancel()
 
-    streamable = door(Bodies(StreamableHTTPASGIApp(sessions), options.max_message_bytes))
+    streamable = protected(JsonRpcMiddleware(StreamableHTTPASGIApp(sessions), options.max_message_bytes))
     routes: list[BaseRoute] = [
         Route("/healthz", health),
         *(Route(path, endpoint=streamable) for path in ("/mcp", "/mcp/")),
-        Route("/sse", endpoint=door(SseEndpoint(server, sse))),
-        Mount(messages, app=door(Bodies(sse.handle_post_message, options.max_message_bytes))),
+        Route("/sse", endpoint=protected(SseEndpoint(server, sse))),
+        Mount(messages, app=protected(JsonRpcMiddleware(sse.handle_post_message, options.max_message_bytes))),
     ]
     if options.oauth:
         issuer, scopes = AnyHttpUrl(options.oauth.issuer), list(options.oauth.scopes) or None
         routes += create_protected_resource_routes(AnyHttpUrl(public_url), [issuer], scopes, options.title)
     app = Starlette(routes=routes, middleware=_middleware(options), lifespan=lifespan)
-    app.router.redirect_slashes = False  # a redirect repeats the query, and what is secret in it
+    app.router.redirect_slashes = False  # a redirect would repeat secrets in the query
     return app
 
 
 def _middleware(options: ServerOptions) -> list[Middleware]:
-    """What every request passes, outermost first."""
-    guards = [Middleware(NamesGuard, options=options)]
-    # Pages that got past the guard may read the answers too, so a browser's preflight is answered.
+    """The middleware of every request, outermost first."""
+    guards = [Middleware(HostGuard, options=options)]
+    # Origins that the guard lets through may read the answers too, so preflight requests are answered.
     guards.append(
         Middleware(
             CORSMiddleware,
@@ -149,14 +148,14 @@ def _middleware(options: ServerOptions) -> list[Middleware]:
         )
     )
     if options.auth_token or options.oauth:
-        check = TokenCheck(options.auth_token, options.oauth, Workers(4, "refdesk-auth"))
+        check = TokenCheck(options.auth_token, options.oauth, ThreadPool(4, "refdesk-auth"))
         guards.append(Middleware(AuthenticationMiddleware, backend=BearerAuthBackend(check)))
         guards.append(Middleware(AuthContextMiddleware))
     return guards
 
 
-def _door(options: ServerOptions, public_url: str) -> Any:
-    """Wraps an endpoint so that callers must have shown a good token, where tokens are asked for."""
+def _require_token(options: ServerOptions, public_url: str) -> Any:
+    """The wrapper that makes an endpoint require a valid token, if authentication is on."""
     if not options.auth_token and not options.oauth:
         return Endpoint
     scopes = list(options.oauth.scopes) if options.oauth else []
@@ -165,7 +164,7 @@ def _door(options: ServerOptions, public_url: str) -> Any:
 
 
 class Endpoint:
-    """An ASGI application as a route's endpoint: Starlette takes a bare function for a request handler."""
+    """An ASGI application as a route's endpoint; Starlette would treat a plain function as a request handler."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -175,7 +174,7 @@ class Endpoint:
 
 
 class SseEndpoint:
-    """GET /sse: one connection, as long as the client holds it."""
+    """GET /sse: one connection, until the client closes it."""
 
     def __init__(self, server: Server[Any], sse: SseServerTransport) -> None:
         self._server = server
@@ -189,8 +188,8 @@ class SseEndpoint:
             await self._server.run(incoming, outgoing, self._server.create_initialization_options())
 
 
-class OneLength:
-    """Refuses a request that gives its length in two ways, and hangs up: who reads the other finds a second request."""
+class LengthGuard:
+    """Refuses a request with both Content-Length and Transfer-Encoding (request smuggling)."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -204,11 +203,11 @@ class OneLength:
             await self._app(scope, receive, send)
 
 
-class NamesGuard:
-    """Turns away requests for other hosts and from pages of other sites (DNS rebinding).
+class HostGuard:
+    """Refuses requests with a foreign Host or Origin header (DNS rebinding).
 
-    An address as such can't be rebound, so a server on all interfaces answers to any; names must be allowed. A page may
-    ask if it came from here or its site is listed: another program's page on this machine is another site.
+    A plain IP address can't be rebound, so a server on all interfaces accepts any; host names must be allowed. An
+    origin must be this server's or listed: another port on this machine is another origin.
     """
 
     def __init__(self, app: ASGIApp, options: ServerOptions) -> None:

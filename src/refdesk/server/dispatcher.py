@@ -1,4 +1,4 @@
-"""What do all connections of one server process share?"""
+"""The dispatcher: runs tool calls in threads and notifies clients of changes; one per server process."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from mcp.shared.exceptions import MCPError
 from refdesk.errors import Cancelled, RefdeskError
 from refdesk.ingest.progress import is_wanted
 from refdesk.server.call import ServerCall
-from refdesk.server.process import ServerOptions, correlation
+from refdesk.server.process import ServerOptions, T, ThreadPool, correlation
 from refdesk.server.registry import Change, Loading, Registry
-from refdesk.server.threads import T, Workers
 from refdesk.toolsets.contract import INTERNAL_ERROR, RpcError, Tool, ToolAnswer, Toolset, unexpected_text
-
-# Who hears of changes?  Clients that shook hands, on their connection; 2026-07-28 clients, where they listen.
 
 SUBSCRIPTIONS = "refdesk/subscriptions"
 
 
-class Audience:
-    """The live connections and the listening streams; `tell` may be called from any thread."""
+class Subscribers:
+    """The clients to notify of changes; `notify` may be called from any thread.
+
+    Clients that called `initialize` are notified on their connection, 2026-07-28 clients on their listening streams.
+    """
 
     def __init__(self) -> None:
         self.bus = InMemorySubscriptionBus()
@@ -56,29 +56,29 @@ class Audience:
 
     @contextmanager
     def listening(self, uris: Iterable[str]) -> Iterator[None]:
-        """While a stream waits for changes of those resources, on this loop."""
+        """Counts a stream as listening for changes of these resources while the context is open."""
         self._loop = asyncio.get_running_loop()
         listened = Counter(uris)
-        self._listened = self._listened + listened  # a new one, so that a look from elsewhere keeps what it reads
+        self._listened = self._listened + listened  # a new object: other threads may be reading the old one
         try:
             yield
         finally:
             self._listened = self._listened - listened
 
     def watched(self) -> set[str]:
-        """The resources that somebody wants to hear of; may be asked from any thread."""
+        """The resources that any client subscribed to; may be called from any thread."""
         subscribed = [connection.state.get(SUBSCRIPTIONS, set()).copy() for connection in tuple(self._connections)]
         return set(self._listened).union(*subscribed)
 
-    def tell(self, change: Change) -> None:
+    def notify(self, change: Change) -> None:
         if self._loop is None:
-            return  # nobody has connected yet, so nobody holds an old list
+            return  # no client has connected yet, so none has an old list
         try:
-            self._loop.call_soon_threadsafe(self._spread, change)
+            self._loop.call_soon_threadsafe(self._notify_all, change)
         except RuntimeError:
-            return  # the loop has closed: nobody is left
+            return  # the loop has closed: no client is left
 
-    def _spread(self, change: Change) -> None:
+    def _notify_all(self, change: Change) -> None:
         self._start(self.bus.publish(_event(change)))
         for connection in self._connections:
             subscribed = connection.state.get(SUBSCRIPTIONS, ())
@@ -98,7 +98,7 @@ class Audience:
             self._pending.discard(pending)
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        # Each in its own task: a client that stopped reading must not hold up the others.
+        # One task per client: a client that stopped reading must not block the others.
         task = asyncio.get_running_loop().create_task(work)
         self._sending.add(task)
         task.add_done_callback(self._sending.discard)
@@ -119,57 +119,59 @@ def _event(change: Change) -> ServerEvent:
 logger = logging.getLogger(__name__)
 
 
-class Hub:
-    """The toolsets, the threads that run them and the clients that listen."""
+class Dispatcher:
+    """The toolsets, the threads that run them and the clients to notify."""
 
     def __init__(self, make_toolsets: Callable[[], Sequence[Toolset]], options: ServerOptions) -> None:
         self.options = options
-        self.audience = Audience()
+        self.subscribers = Subscribers()
         self.loading = Loading(make_toolsets, self._loaded)
-        self.calls = Workers(options.workers, "refdesk-call")  # what reads
-        self.writes = Workers(options.workers, "refdesk-write")  # apart, for they may wait for one another
-        self.tasks = Workers(options.task_workers, "refdesk-task")
+        self.calls = ThreadPool(options.workers, "refdesk-call")  # read-only tools
+        self.writes = ThreadPool(options.workers, "refdesk-write")  # a pool of its own: writers wait for each other
+        self.tasks = ThreadPool(options.task_workers, "refdesk-task")
         self.hold_session: Callable[[str | None], Callable[[], None]] = lambda _: lambda: None
         self._running: set[ServerCall] = set()
         self._compiled: dict[int, tuple[Tool, Any]] = {}
 
     async def registry(self) -> Registry:
-        """The registry once loaded; a failure to load becomes an error that says why."""
+        """Waits for the registry; raises an MCP error with the reason if loading failed."""
         try:
             return await self.loading.registry()
         except RefdeskError as error:
             raise MCPError(INTERNAL_ERROR, f"RefDesk could not open its library. {error}") from error
         except Exception as error:
-            raise self.mishap(uuid.uuid4().hex, "loading failed", error) from error
+            raise self.unexpected_error(uuid.uuid4().hex, "loading failed", error) from error
 
     def input_schema(self, name: str) -> Mapping[str, Any] | None:
-        """The named tool's schema if it is loaded; the SDK checks 2026-07-28's parameter headers against it."""
+        """The named tool's schema, or None; the SDK checks the parameter headers of 2026-07-28 against it."""
         registry = self.loading.ready
         tool = registry.tool(name) if registry is not None else None
         return None if tool is None else tool.input_schema
 
-    def mishap(self, correlation_id: str, what: str, error: BaseException) -> MCPError:
-        """Logs what nobody foresaw and gives the error that tells the client where to look."""
+    def unexpected_error(self, correlation_id: str, what: str, error: BaseException) -> MCPError:
+        """Logs an unexpected exception and returns the MCP error that names its correlation id."""
         logger.error("%s", what, exc_info=error, extra={"correlation_id": correlation_id})
         return MCPError(INTERNAL_ERROR, unexpected_text(correlation_id), {"correlationId": correlation_id})
 
-    async def run_tool(self, tool: Tool, arguments: Mapping[str, Any], call: ServerCall, pool: Workers) -> ToolAnswer:
-        """What the tool answers, or its contract's refusal; raises `RpcError` where the contract says so."""
+    async def run_tool(
+        self, tool: Tool, arguments: Mapping[str, Any], call: ServerCall, pool: ThreadPool
+    ) -> ToolAnswer:
+        """Runs the tool in `pool` and returns its answer or error answer; raises `RpcError` if the contract says so."""
         begun = time.monotonic()
         outcome = await self.run(partial(self._answer, tool, dict(arguments), call), call, pool)
         failed = isinstance(outcome, RpcError) or outcome.is_error
-        told = {"tool": tool.name, "failed": failed, "ms": round((time.monotonic() - begun) * 1000)}
-        logger.info("called %s", tool.name, extra={"correlation_id": call.correlation_id, **told})
+        logged = {"tool": tool.name, "failed": failed, "ms": round((time.monotonic() - begun) * 1000)}
+        logger.info("called %s", tool.name, extra={"correlation_id": call.correlation_id, **logged})
         if isinstance(outcome, RpcError):
             raise outcome
         for uri in outcome.updated:
-            self.audience.tell(Change("resource", uri))
+            self.subscribers.notify(Change("resource", uri))
         if outcome.relisted:
-            self.audience.tell(Change("resources"))
+            self.subscribers.notify(Change("resources"))
         return outcome
 
-    async def run(self, work: Callable[[], T], call: ServerCall, pool: Workers) -> T:
-        """Runs `work` in a thread under the call's correlation id; giving up the wait tells the work to stop."""
+    async def run(self, work: Callable[[], T], call: ServerCall, pool: ThreadPool) -> T:
+        """Runs `work` in a thread under the call's correlation id; cancelling the wait cancels the call."""
         token = correlation.set(call.correlation_id)
         wanted = is_wanted.set(lambda: not call.cancelled)
         self._running.add(call)
@@ -184,7 +186,7 @@ class Hub:
             correlation.reset(token)
 
     def stop(self) -> None:
-        """Tells all work to stop and waits a little; work that would not stop is left behind with the process."""
+        """Cancels all calls and waits up to `exit_grace_s`; ends the process if some don't stop."""
         for call in list(self._running):
             call.cancel()
         until = time.monotonic() + self.options.exit_grace_s
@@ -192,11 +194,11 @@ class Hub:
         idle = all(pool.wait_idle(max(0.0, until - time.monotonic())) for pool in pools)
         if (registry := self.loading.ready) is not None:
             registry.close()
-        # Python ends badly under threads that are inside native code, so with any of them left it is not asked to.
+        # Interpreter teardown can crash while a thread is inside native code, so it is skipped.
         if not idle or self.loading.busy:
             import multiprocessing
 
-            logger.info("work that would not stop was left behind")
+            logger.info("ending with calls that did not stop")
             for child in multiprocessing.active_children():
                 child.terminate()
             for handler in logging.getLogger().handlers:
@@ -204,15 +206,15 @@ class Hub:
             os._exit(0)
 
     async def poll(self) -> None:
-        """Asks the toolsets, once they are there, for changed tools, again and again."""
+        """Polls the toolsets for changed tools, once they are loaded."""
         while (registry := self.loading.ready) is None:
-            await asyncio.sleep(self.options.poll_seconds)  # not our business to begin the loading
+            await asyncio.sleep(self.options.poll_seconds)  # polling must not start the loading
         while registry.wants_polling:
             await asyncio.sleep(self.options.poll_seconds)
             await self.calls.run(registry.poll)
 
     def _loaded(self, registry: Registry) -> None:
-        registry.listen(self.audience.tell, self.audience.watched)
+        registry.listen(self.subscribers.notify, self.subscribers.watched)
 
     def _answer(self, tool: Tool, arguments: dict[str, Any], call: ServerCall) -> ToolAnswer | RpcError:
         style, correlation_id = tool.error_style, call.correlation_id
@@ -239,12 +241,12 @@ class Hub:
             return style.unexpected(correlation_id)
 
     def _schema(self, tool: Tool) -> Any:
-        """The tool's compiled schema; kept by identity, since a replaced tool is another object."""
+        """The tool's compiled schema, cached by identity, since a replaced tool is another object."""
         from refdesk.server.validate import Arguments
 
-        kept = self._compiled.get(id(tool))
-        if kept is None or kept[0] is not tool:
+        cached = self._compiled.get(id(tool))
+        if cached is None or cached[0] is not tool:
             if len(self._compiled) > 256:
                 self._compiled.clear()
-            kept = self._compiled[id(tool)] = (tool, Arguments(tool))
-        return kept[1]
+            cached = self._compiled[id(tool)] = (tool, Arguments(tool))
+        return cached[1]

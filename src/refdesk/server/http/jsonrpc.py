@@ -1,4 +1,4 @@
-"""What is in a POST?  One that holds no message is answered as on the pipe, and a batch is taken apart."""
+"""ASGI middleware that parses the JSON-RPC messages in POST bodies: answers invalid ones and splits batches."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from refdesk.server.sdk import MESSAGE
 from refdesk.toolsets.contract import Json
 
 
-class Bodies:
-    """Stands before the SDK's endpoint; what it can't read better than the SDK it hands on."""
+class JsonRpcMiddleware:
+    """Wraps the SDK's endpoint, which answers invalid messages too vaguely and knows no batches."""
 
     def __init__(self, app: ASGIApp, most: int) -> None:
         self._app = app
         self._most = most
         self._open: set[tuple[str, str]] = set()
-        self._answered: dict[tuple[str, str], asyncio.Event] = {}  # those of them whose answer is sent, until they end
+        self._answered: dict[tuple[str, str], asyncio.Event] = {}  # answered, but not finished yet
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
-        # Without the header it may be any revision up to the one that has batches.
+        # Clients of revisions up to this one send no header.
         version = headers.get("mcp-protocol-version", BATCH_VERSION)
         json_body = headers.get("content-type", "").lower().startswith("application/json")
         if scope["method"] != "POST" or not json_body:
@@ -35,20 +35,20 @@ class Bodies:
             return
         body = await _body(receive, self._most)
         if body is None:
-            return  # the client left
+            return  # the client disconnected
         found = read(body, self._most, batches=version == BATCH_VERSION)
         if found is None:
             found = Complaint(types.PARSE_ERROR, "Parse error: the body is empty.")
         if isinstance(found, Complaint):
             status = 413 if len(body) > self._most else 400
-            await JSONResponse(found.on_wire(), status)(scope, receive, send)
+            await JSONResponse(found.to_json(), status)(scope, receive, send)
         elif isinstance(found, list):
             await (await self._batch(found, scope))(scope, receive, send)
         else:
             await self._hand_on(found, scope, _replay(body, receive), send)
 
     async def _hand_on(self, message: types.JSONRPCMessage, scope: Scope, receive: Receive, send: Send) -> None:
-        """Lets the SDK answer, unless it would mix two requests up: it tells those of a session apart by id only."""
+        """Passes the message to the SDK, unless its id is in use: the SDK would mix up the two answers."""
         scope[MESSAGE] = message
         session = Headers(scope=scope).get("mcp-session-id")
         if session is None or not isinstance(message, types.JSONRPCRequest):
@@ -59,7 +59,7 @@ class Bodies:
             await ended.wait()
         if key in self._open or key[1] == GET_STREAM_KEY:
             words = "Invalid request: its id is that of a request which is not answered yet. Give each its own."
-            await JSONResponse(Complaint(types.INVALID_REQUEST, words, message.id).on_wire(), 400)(scope, receive, send)
+            await JSONResponse(Complaint(types.INVALID_REQUEST, words, message.id).to_json(), 400)(scope, receive, send)
             return
         self._open.add(key)
 
@@ -77,7 +77,7 @@ class Bodies:
 
     async def _batch(self, found: list[Found], scope: Scope) -> Response:
         """The answers to all requests in the batch, as one array."""
-        said = [each.on_wire() for each in found if isinstance(each, Complaint)]
+        said = [each.to_json() for each in found if isinstance(each, Complaint)]
         messages = [each for each in found if not isinstance(each, Complaint)]
         said += [each for each in await asyncio.gather(*(self._one(each, scope) for each in messages)) if each]
         return JSONResponse(said) if said else Response(status_code=202)
@@ -113,7 +113,7 @@ def _answers(body: bytes) -> list[Json]:
 
 
 def _replay(body: bytes, then: Receive) -> Receive:
-    """A `receive` that gives the body first."""
+    """A `receive` that returns the body first."""
     pending = [body]
 
     async def receive() -> Message:
@@ -125,7 +125,7 @@ def _replay(body: bytes, then: Receive) -> Receive:
 
 
 async def _body(receive: Receive, most: int) -> bytes | None:
-    """The request's body, cut where it is surely too long; None if the client left."""
+    """The request's body, cut off beyond the limit; None if the client disconnected."""
     parts: list[bytes] = []
     size = 0
     while size <= most:
