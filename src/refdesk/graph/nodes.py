@@ -170,9 +170,13 @@ class File:
                 found.setdefault(ref.target, []).append(Fact(ref.alias, ref.target, ref.line, ref.receiver, ""))
         return found
 
+    def facts_of(self, name: str) -> list[Fact]:
+        """What is said of a variable anywhere in the file."""
+        return self._facts.get(name, [])
+
     def facts_in(self, scope: str, name: str) -> list[Fact]:
         """What is said of a variable in a definition and what is inside it, or outside of any."""
-        found = self._facts.get(name, ())
+        found = self.facts_of(name)
         return [one for one in found if one.scope == scope or (scope and one.scope.startswith(f"{scope}."))]
 
     def member_facts(self, owner: str, name: str) -> list[Fact]:
@@ -182,8 +186,7 @@ class File:
 
     def top_facts(self, name: str) -> list[Fact]:
         """What is said of a variable of the module."""
-        found = self._facts.get(name, ()) if name else ()
-        top = [one for one in found if one.scope and "." not in one.scope]
+        top = [one for one in self.facts_of(name) if one.scope and "." not in one.scope]
         return [one for one in top if self.by_qualified[one.scope].kind in VALUES]
 
     def functions_around(self, qualified: str) -> list[str]:

@@ -121,12 +121,12 @@ class Types:
             return self._of_variable(file, source, line, last, deep)
         own = file.enclosing_type(source)
         if head in languages.SELF and own and file.language != "go":
-            return self._of_facts(file, file.member_facts(own, last), last, deep)
+            return self._of_own(file, own, last, deep)
         found = set()
         for one in self.of_expression(file, source, line, head, deep + 1):
             found |= self._of_field(one, last, deep)
         if not found and file.language != "go":
-            found = self._of_facts(file, file.member_facts(own, last), last, deep) if own else set()
+            found = self._of_own(file, own, last, deep)
             name = head.rpartition(".")[2]
             for document, symbol in self._names.named(name) if not found and name[:1].isupper() else ():
                 if symbol.kind in languages.TYPES:  # a type's own member: of Log.shared, what Log says
@@ -137,8 +137,9 @@ class Types:
     def _of_variable(self, file: File, source: str, line: int, name: str, deep: int) -> set[Typed]:
         """By what is said of it in the function, in the functions and the type around, and in the module."""
         before = [one for one in file.facts_in(source, name) if one.line <= line]
-        if not source:  # each block of tests has variables of its own
-            before = [one for one in before if one.line == max(other.line for other in before)]
+        if not source:  # each block of tests has variables of its own, or those of a fixture
+            before = before or [one for one in file.facts_of(name) if one.line <= line]
+            before = before and [max(before, key=lambda one: one.line)]
         if found := self._of_facts(file, before, name, deep):
             return found
         if file.language == "go":
@@ -148,20 +149,29 @@ class Types:
                     there = self._names.file(document)
                     return self._of_facts(there, there.top_facts(name), name, deep)
             return set()
-        own = file.enclosing_type(source) if file.language in languages.IMPLICIT_SELF else ""
-        for facts in (
-            file.member_facts(own, name) if own else [],
-            *(file.facts_in(scope, name) for scope in file.functions_around(source)),
-            file.top_facts(name),
+        if file.language in languages.IMPLICIT_SELF and (
+            found := self._of_own(file, file.enclosing_type(source), name, deep)
         ):
+            return found
+        around = [file.facts_in(scope, name) for scope in file.functions_around(source)]
+        for facts in (*around, file.top_facts(name)):
             if found := self._of_facts(file, facts, name, deep):
                 return found
         return set()
 
+    def _of_own(self, file: File, own: str, name: str, deep: int) -> set[Typed]:
+        """The types of a member of the type around, which may be declared in another file: a header, an extension."""
+        if not own:
+            return set()
+        found = self._of_facts(file, file.member_facts(own, name), name, deep)
+        if not found and file.language not in languages.WHOLE:
+            found = self._of_field(Typed(file, own), name, deep + 1)
+        return found
+
     def _of_facts(self, file: File, facts: Iterable[Fact], name: str, deep: int) -> set[Typed]:
         """The types that a variable is declared to have or made as; else those of what it is set to."""
         found: set[Typed] = set()
-        derived: list[Fact] = []
+        derived: dict[tuple[str, str], Fact] = {}  # each expression once
         for fact in facts:
             function = _function(fact.what) if fact.sign == "=" else ""
             if fact.sign == ":":
@@ -169,8 +179,8 @@ class Types:
             elif function and file.language != "go" and _is_type(function, file):
                 found.add(Typed(file, function, fact.scope))
             elif fact.sign in "=~":
-                derived.append(fact)
-        for fact in derived if not found or file.language == "go" else ():
+                derived[fact.scope, fact.what] = fact
+        for fact in derived.values() if not found or file.language == "go" else ():
             value, _, place = fact.what.partition("#")
             if function := _function(value):
                 given = self._given_by(file, fact.scope, fact.line, function, int(place or 0))

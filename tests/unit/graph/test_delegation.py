@@ -79,6 +79,12 @@ end
     "db/table_cache.h": "class TableCache {\n public:\n  void Evict(int number);\n};\n",
     "db/table_cache.cc": '#include "table_cache.h"\nvoid TableCache::Evict(int number) {\n  drop(number);\n}\n',
     "db/db_impl.cc": '#include "db_impl.h"\nvoid DBImpl::Clean() {\n  table_cache_->Evict(1);\n}\n',
+    "db/pump.h": "class Pump {\n  Valve* gate_;\n  void Run();\n};\n",
+    "db/pump.cc": "void Pump::Run() {\n  gate_->Turn();\n}\n",
+    "db/parts.h": "class Valve {\n  void Turn();\n};\nclass Knob {\n  void Turn();\n};\n",
+    "shop/till.js": "export class Till { ring() {} }\nexport class Bell { ring() {} }\n",
+    "shop/till.test.js": "import { Till, Bell } from './till';\ndescribe('till', () => {\n"
+    "  const one = new Till();\n  it('rings', () => { one.ring(); });\n});\n",
     "lib/context.rb": "class Context\n  def present_one\n    1\n  end\nend\n\n"
     "class Work\n  def run\n    Thread.present_one\n    Context.present_one\n  end\nend\n",
     "lib/events.js": "exports.proc = {};\nproc.on = function on(name) {};\n\n"
@@ -109,6 +115,10 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
         ("Context.present_one", {"Work.run"}),
         ("proc.on", set()),  # every emitter has one
         ("TableCache.Evict", {"DBImpl.Clean"}),
+        ("Valve.Turn", {"Pump.Run"}),  # by the member that another file declares
+        ("Knob.Turn", set()),
+        ("Till.ring", {""}),  # in a block of tests
+        ("Bell.ring", set()),
         ("Scheduler.next_request", {"Engine.start"}),
     ],
 )

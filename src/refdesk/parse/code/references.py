@@ -26,6 +26,7 @@ _CALLS = ("call", "invoke", "bare", "new")
 _DOTS = b" \t\r\n.:->?&!"
 _FOLLOWED = {"invoke": (b"(", b" ", b"{", b"<", b"\n"), "bare": (b"(",)}  # what makes it a call and no subscript
 _MEMBERS = frozenset(["property", "field", "case", "test"])
+_MOST_LAMBDAS = 8  # around a call; deeper ones are seldom builders
 _RECEIVER = re.compile(r"([\w.:]*\w)(?:\.|::)\s*$")
 _WORD = re.compile(rb"\w+")
 _VARIABLES = re.compile(
@@ -89,6 +90,13 @@ class _Reader:
         self._data = data
         self._lambdas = lambdas  # handed to calls, which may give them a receiver
         self._lambda_starts = [node.start_byte for node in lambdas]
+        self._lambda_parents: list[int] = []
+        opened: list[int] = []
+        for number, node in enumerate(lambdas):
+            while opened and lambdas[opened[-1]].end_byte <= node.start_byte:
+                opened.pop()
+            self._lambda_parents.append(opened[-1] if opened else -1)
+            opened.append(number)
         self._wanted = {node.end_byte: node for node in wanted}  # the types of values that leave them out
         self._split: dict[bytes, tuple[str, str]] = {}  # names come again and again
         self._bounds, self._owners = innermost(definitions)
@@ -194,14 +202,14 @@ class _Reader:
     def _calls_around(self, at: int, first: int) -> str:
         """The calls whose lambdas a place is in, innermost first."""
         calls: list[str] = []
-        for number in range(bisect_right(self._lambda_starts, at) - 1, -1, -1):
+        number = bisect_right(self._lambda_starts, at) - 1
+        while number >= 0 and self._lambda_starts[number] >= first and len(calls) < _MOST_LAMBDAS:
             node = self._lambdas[number]
-            if node.start_byte < first:
-                break
             call = node.parent.parent if node.end_byte > at and node.parent is not None else None
             if call is not None and (called := call.child(0)) is not None:
                 text = self._data[called.start_byte : min(called.end_byte, called.start_byte + LONGEST)]
                 calls.append(dotted(text.decode("utf-8", "replace")) or "?")
+            number = self._lambda_parents[number]
         return " ".join(calls)
 
     def _receiver_left_out(self, at: int) -> str:

@@ -23,3 +23,5 @@
   (function_declarator)
   (pointer_declarator declarator: (function_declarator))
   (reference_declarator (function_declarator))])
+(assignment_expression left: [(identifier) (field_expression)] @var right: [
+  (new_expression type: (_) @var.type) (call_expression function: (_) @var.call)]) @fact
