@@ -159,7 +159,7 @@ def test_an_unknown_skill_is_a_value_error_in_the_contracts_words(make: Make) ->
 def test_outcomes_move_confidence_within_bounds(make: Make) -> None:
     store = make()
     kept = store.create_skill(skill("Refund"))
-    moves = [("used", 0.51), ("confirmed", 0.61), ("likely", 0.64), ("likely_failure", 0.59), ("failure", 0.49)]
+    moves = [("used", 0.5), ("confirmed", 0.6), ("likely", 0.63), ("likely_failure", 0.58), ("failure", 0.48)]
     for outcome, expected in moves:
         assert store.record_outcome(kept.skill_id, outcome).confidence == pytest.approx(expected)
     for _ in range(12):

@@ -17,7 +17,7 @@ Outcome = Literal["confirmed", "likely", "used", "likely_failure", "failure"]
 CONFIDENCE_CHANGE: Mapping[Outcome, float] = {
     "confirmed": 0.10,
     "likely": 0.03,
-    "used": 0.01,
+    "used": 0.0,  # that it was found says nothing of how it did
     "likely_failure": -0.05,
     "failure": -0.10,
 }

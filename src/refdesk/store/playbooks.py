@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import sqlite3
@@ -247,9 +248,9 @@ def take_over(store: LocalStore, folder: Path) -> str:
 
             store.change(put, len(skills), for_good=True)
             _log.info("took over %s playbooks with %s versions from %s", len(skills), len(versions), file.name)
-            for name in (f"{file.name}-wal", f"{file.name}-shm"):
-                file.with_name(name).unlink(missing_ok=True)
-            file.replace(file.with_name(f"{file.name}.imported"))
+            for end in ("-wal", "-shm", ""):  # the first two are there while an older RefDesk has it open
+                with contextlib.suppress(FileNotFoundError):
+                    file.with_name(file.name + end).replace(file.with_name(f"{file.name}.imported{end}"))
     except (sqlite3.Error, OSError, ValueError, LookupError, TypeError) as error:
         return f"{file.name}, which holds the playbooks of an older version, can't be read: {error}. {_ADVICE}"
     return ""

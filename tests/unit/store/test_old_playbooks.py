@@ -151,3 +151,14 @@ def test_what_was_changed_since_is_not_undone_by_the_file(folder: Path) -> None:
     assert [one.skill.version for one in kept.history(first.skill_id)] == [1, 2, 3]
     assert kept.list_skills()[0].title == "Unlock an account"
     store.close()
+
+
+def test_what_an_older_process_wrote_that_still_has_it_open_comes_too(folder: Path) -> None:
+    old = sqlite3.connect(folder / SKILLS_FILE, isolation_level=None)
+    old.execute("PRAGMA journal_mode = WAL")
+    old.execute("UPDATE skills SET times_used = 7")  # in the write-ahead log alone
+    store = LocalStore(folder)
+    assert [one.times_used for one in RecordPlaybooks(store).list_skills()] == [7, 7, 7]
+    store.close()
+    old.close()
+    assert not (folder / SKILLS_FILE).exists()
