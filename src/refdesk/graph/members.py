@@ -26,7 +26,7 @@ from refdesk.model import Document, Reference, Symbol
 _GENERATIONS = 6
 # What a member is called that is of the type it is a member of.
 _OF_ONE_KIND = frozenset(["base", "child", "copy", "head", "left", "next", "node", "other", "parent", "right", "root"])
-_TYPE_NAME = re.compile(r"[A-Z]\w*[a-z]\w*")
+_TYPE_NAME = re.compile(r"[A-Z][A-Z0-9_]*+[a-z]\w*")
 _HANDED_OVER = frozenset(["apply", "run", "with"])  # whose lambdas see the members of what they are called on
 _NO_KIN = frozenset(["object", "Protocol", "ABC", "Generic", "Exception", "Object", "NSObject"])
 

@@ -15,7 +15,7 @@ QUOTED = re.compile(r'"([^"]{2,})"')
 _SHORT = 200  # characters: in longer texts, such as reports, quotes quote
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*(?:(?:\.|::|#|->|/)[A-Za-z_$][\w$]*)*(?:\(\))?[?!]?")
 _PARTS = re.compile(r"\.|::|#|->|/")
-_COMPOUND = re.compile(r"[a-z0-9][A-Z]|_\w|\w_|::|->|\w\.\w|\(\)$|[A-Z]{2,}[a-z]|^[A-Z][a-z0-9]+[A-Z]")
+_COMPOUND = re.compile(r"[a-z0-9][A-Z]|_\w|\w_|::|->|\w\.\w|\(\)$|[A-Z]{2}[a-z]|^[A-Z][a-z0-9]+[A-Z]")
 _PATH = re.compile(r"^[\w@.+\-/\\]+\.[A-Za-z0-9]{1,8}$|^[\w@.+\-]+(?:/[\w@.+\-]+)+/?$")
 _ERROR = re.compile(
     r"(?:Error|Exception|Warning|Traceback|Panic|panic)\b|\bE[A-Z]{4,}\b|\b[EWC]\d{3,5}\b|\berrno\b|[Ee]rror:|[Ff]ailed:"

@@ -328,7 +328,7 @@ def outcome_of(transcript: Transcript) -> str:
 
 _NEW_KEYWORDS = 6
 _KNOWN = 0.8  # share of a step's weight that an existing step has too
-_REASON = re.compile(r"(?P<what>.+?),?\s+(?:because|since|as|when|if|for)\s+(?P<why>.+)", re.I | re.S)
+_REASON = re.compile(r"(?P<what>.+?),?(?<!\s)\s++(?:because|since|as|when|if|for)\s+(?P<why>.+)", re.I | re.S)
 _LEADS = re.compile(r"^(?:if|when|because|since|for)\s+(?P<why>[^,]+),\s*(?P<what>.+)", re.I | re.S)
 
 
