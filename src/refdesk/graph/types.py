@@ -50,6 +50,8 @@ class Types:
         self._asking: set[tuple[str, str, str]] = set()
         self._results: dict[tuple[str, Symbol, int], set[Typed]] = {}
         self._owners: dict[Typed, list[tuple[File, str]] | None] = {}
+        self._expressions: dict[tuple[str, str, int, str], set[Typed]] = {}
+        self._fields: dict[tuple[Typed, str], set[Typed]] = {}
 
     # --- what a type's name means ---------------------------------------------------------------------
 
@@ -110,6 +112,13 @@ class Types:
         """The types of `shelf`, `self.store`, `c.echo.router` or `make()`, as they are named somewhere."""
         if deep > _DEEP:
             return set()
+        key = (file.document.id, source, line, text)
+        if key not in self._expressions:  # each once: values of values would be looked at again and again
+            self._expressions[key] = set()
+            self._expressions[key] = self._find_expression(file, source, line, text, deep)
+        return self._expressions[key]
+
+    def _find_expression(self, file: File, source: str, line: int, text: str, deep: int) -> set[Typed]:
         if text.endswith("()"):
             function = text.removesuffix("()")
             found = self._given_by(file, source, line, function)
@@ -202,13 +211,13 @@ class Types:
 
     def _of_field(self, typed: Typed, field: str, deep: int) -> set[Typed]:
         """The types of a type's member, also of those it embeds or inherits from."""
-        if deep > _DEEP:
-            return set()
+        if deep > _DEEP or (typed, field) in self._fields:
+            return self._fields.get((typed, field), set())
+        found = self._fields[typed, field] = set()
         owners = self.meant(typed)
         if owners is None:
             named = [one for one in self._names.named(typed.last) if one[1].kind in languages.TYPES]
             owners = [(self._names.file(document), symbol.qualified) for document, symbol in named]
-        found: set[Typed] = set()
         for file, qualified in owners:
             bases = file.base_references.get(qualified, ())
             above = {ref.target: Typed(file, _dotted(ref), qualified) for ref in bases}

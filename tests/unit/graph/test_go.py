@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -221,3 +222,13 @@ def test_what_a_function_takes_and_gives_is_recorded_without_names_and_packages(
 )
 def test_an_import_is_called_by_its_last_part_that_is_no_version(module: str, name: str) -> None:
     assert modules.go_name(module) == name
+
+
+def test_values_of_values_are_each_looked_at_once(tmp_path: Path) -> None:
+    levels, names = range(4, -1, -1), range(24)  # 24 ** 5 ways lead from the first to the last
+    set_to = "".join(f"\tv{at}_{one} = v{at + 1}_{other}\n" for at in levels for one in names for other in names)
+    made = "".join(f"\tv5_{one} := &Till{{}}\n" for one in names)
+    head = "package p\n\ntype Till struct{}\n\nfunc (t *Till) Ring() {}\n\n"
+    code = f"{head}func f() {{\n{made}{set_to}\tv0_0.Ring()\n}}\n"
+    with graph_of(tmp_path, {"till.go": code}) as graph:
+        assert callers(graph, "Till.Ring") == {"f"}
