@@ -125,11 +125,11 @@ class Symbol(NamedTuple):  # as Reference: there are so many that making and sen
     start_line: int
     end_line: int
     signature: str = ""
-    # What the grammar says of it, for graph/types.py: a line for each fact with a sign, a name, a line counted from the
-    # start, and what is said.  `:name 2 a.B|C` has these types, `=name 3 self.make()#1` is that expression (of several
-    # results the second), `~name 4 self.all` goes through it; `> 0 A,B` returns these types, `< 5 make()` that call;
-    # `( 0 *T,any>error` takes and returns these (Go); `{ 0 B` gives a lambda that receiver, "?" where any (Kotlin);
-    # `+ 0 ` extends a type; `! 0 expect`, `! 0 actual`.
+    # What the grammar says about it, for graph/types.py: one fact a line, with a sign, a name, a line number from the
+    # start, and the content.  `:name 2 a.B|C` is declared with these types, `=name 3 self.make()#1` is assigned
+    # that expression (of several results the second), `~name 4 self.all` iterates over it; `> 0 A,B` returns these
+    # types, `< 5 make()` that call; `( 0 *T,any>error` takes and returns these (Go methods); `{ 0 B` is the receiver
+    # of its last parameter, a lambda, "?" for a generic one (Kotlin); `+ 0 ` extends a type; `! 0 expect` or actual.
     facts: str = ""
 
 

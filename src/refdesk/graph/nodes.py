@@ -12,8 +12,10 @@ from refdesk.graph.languages import CALLABLES, EXTENSIONS, TYPES, VALUES, home
 from refdesk.model import Document, Reference, Symbol
 from refdesk.ports import Store
 
-CERTAIN, LIKELY, FAIR, GUESS = 0.95, 0.85, 0.7, 0.6  # how sure it is that a name means a definition
-SURE = 0.5  # edges below are left out
+# How sure it is that a name means a definition.  By bench.graph's judges, of the callers found in lark and kombu 143 of
+# 143, 37 of 39, 8 of 17 and 8 of 10 are right, and none of the 17 whose confidence is below SURE, which are left out.
+CERTAIN, LIKELY, FAIR, GUESS = 0.95, 0.85, 0.7, 0.6
+SURE = 0.5
 
 Candidate = tuple[Document, Symbol]
 
@@ -69,7 +71,7 @@ def symbol_node(document: Document, symbol: Symbol) -> Node:
 
 
 class Fact(NamedTuple):
-    """What the grammar says of a name inside a definition; `Symbol.facts` lists the signs."""
+    """What the grammar says about a name inside a definition; `Symbol.facts` lists the signs."""
 
     sign: str
     name: str
@@ -88,7 +90,7 @@ def facts_of(symbol: Symbol) -> list[Fact]:
 
 
 def said(symbol: Symbol, sign: str) -> str | None:
-    """What the first fact with that sign says, None where there is none."""
+    """The content of the first fact with that sign, None where there is none."""
     return next((one.what for one in facts_of(symbol) if one.sign == sign), None) if sign in symbol.facts else None
 
 
@@ -160,7 +162,7 @@ class File:
 
     @cached_property
     def _facts(self) -> dict[str, list[Fact]]:
-        """A name → what is said of it in the file."""
+        """Name → the facts about it."""
         found: dict[str, list[Fact]] = {}
         for symbol in self.symbols:
             for fact in facts_of(symbol):
@@ -171,21 +173,21 @@ class File:
         return found
 
     def facts_of(self, name: str) -> list[Fact]:
-        """What is said of a variable anywhere in the file."""
+        """The facts about a variable anywhere in the file."""
         return self._facts.get(name, [])
 
     def facts_in(self, scope: str, name: str) -> list[Fact]:
-        """What is said of a variable in a definition and what is inside it, or outside of any."""
+        """The facts about a variable in a definition and inside it; outside of any definition for ""."""
         found = self.facts_of(name)
         return [one for one in found if one.scope == scope or (scope and one.scope.startswith(f"{scope}."))]
 
     def member_facts(self, owner: str, name: str) -> list[Fact]:
-        """What is said of a type's member: where it is declared, else in any method."""
+        """The facts about a type's member: from its declaration, else from any method."""
         found = self.facts_in(owner, name)
         return [one for one in found if self.by_qualified[one.scope].kind not in CALLABLES] or found
 
     def top_facts(self, name: str) -> list[Fact]:
-        """What is said of a variable of the module."""
+        """The facts about a module-level variable."""
         top = [one for one in self.facts_of(name) if one.scope and "." not in one.scope]
         return [one for one in top if self.by_qualified[one.scope].kind in VALUES]
 

@@ -52,7 +52,7 @@ def by_method_set(graph: Graph, node: Node) -> list[Edge]:
     ]
 
 
-# --- methods that take the place of others ---------------------------------------------------------------
+# --- overrides ---------------------------------------------------------------------------------------------
 
 
 def overriders(graph: Graph, node: Node) -> list[Edge]:
@@ -62,7 +62,7 @@ def overriders(graph: Graph, node: Node) -> list[Edge]:
         Edge(symbol_node(document, symbol), node, "overrides", symbol.start_line, edge.confidence)
         for owner in (graph.find(container) if container else [])
         for edge in graph.subtypes(owner)
-        if _takes_its_place(edge)
+        if _overrides(edge)
         for document, symbol in graph.named(name)
         if symbol.qualified == f"{edge.source.qualified}.{name}"
         if home(document) == home(graph.file_of(edge.source).document) or document.content_type not in WHOLE
@@ -82,7 +82,7 @@ def overridden(graph: Graph, node: Node) -> list[Node]:
         return []
     level, above = [owner], dict[str, Node]()
     for _ in range(_GENERATIONS):
-        bases = [edge.target for one in level for edge in graph.supertypes(one) if _takes_its_place(edge)]
+        bases = [edge.target for one in level for edge in graph.supertypes(one) if _overrides(edge)]
         level = [one for one in bases if one.id not in above and one.id != level[0].id]
         above |= {one.id: one for one in level}
     found = [member for one in above.values() for member in graph.members(one) if member.name == node.name]
@@ -97,16 +97,16 @@ def overridden(graph: Graph, node: Node) -> list[Node]:
     ]
 
 
-def _takes_its_place(edge: Edge) -> bool:
-    """Whether the subtype's methods are called through the type: not through a struct that another one embeds."""
+def _overrides(edge: Edge) -> bool:
+    """Whether a call through the type may reach the subtype's methods: not through an embedded struct."""
     return edge.kind != "embeds" or edge.target.kind == "interface"
 
 
-# --- Kotlin's expect and actual: declared once, carried out on each platform ------------------------------
+# --- Kotlin's expect and actual: declared once, implemented on each platform -------------------------------
 
 
 def without_actuals(found: Sequence[Candidate], file: Callable[[Document], File]) -> list[Candidate]:
-    """The definitions without those that carry out another one of them."""
+    """The definitions without the actual ones whose expect declaration is among them."""
     if not any(said(symbol, "!") == "actual" for _, symbol in found):
         return list(found)
     expected = {_place(one, file) for one in found if _is_expected(one, file)}
@@ -114,7 +114,7 @@ def without_actuals(found: Sequence[Candidate], file: Callable[[Document], File]
 
 
 def expected_by(graph: Graph, node: Node) -> Node:
-    """What is declared for all platforms, where the node carries it out on one; else the node itself."""
+    """The expect declaration of an actual one; any other node itself."""
     here = graph.file_of(node).by_qualified.get(node.qualified) if node.language == "kotlin" else None
     if here is None or said(here, "!") != "actual":
         return node
@@ -123,7 +123,7 @@ def expected_by(graph: Graph, node: Node) -> Node:
 
 
 def implementing(graph: Graph, node: Node) -> list[Edge]:
-    """What carries out the declaration, on one platform each."""
+    """The actual declarations of an expect declaration, one for each platform."""
     inside = graph.file_of(node)
     here = inside.by_qualified.get(node.qualified) if node.language == "kotlin" else None
     if here is None or not _is_expected((inside.document, here), graph.file):
@@ -133,7 +133,7 @@ def implementing(graph: Graph, node: Node) -> list[Edge]:
 
 
 def _both_sides(graph: Graph, node: Node) -> list[Candidate]:
-    """The expect and the actual declarations of what the node is one of."""
+    """The expect declaration and the actual ones, of which the node is one."""
     package = graph.file_of(node).package
     return [
         (document, symbol)
@@ -150,7 +150,7 @@ def _place(candidate: Candidate, file: Callable[[Document], File]) -> tuple[str,
 
 
 def _is_expected(candidate: Candidate, file: Callable[[Document], File]) -> bool:
-    """Whether the symbol or a class around it says so; what is in an expected class does not repeat it."""
+    """Whether the symbol or a class around it is an expect declaration: members of an expect class don't repeat it."""
     document, symbol = candidate
     if document.content_type != "kotlin" or said(symbol, "!") == "actual":
         return False
@@ -162,7 +162,7 @@ def _is_expected(candidate: Candidate, file: Callable[[Document], File]) -> bool
     return False
 
 
-# --- files that need each other ---------------------------------------------------------------------------
+# --- dependencies of files ----------------------------------------------------------------------------------
 
 
 def needs(graph: Graph, node: Node) -> list[Edge]:

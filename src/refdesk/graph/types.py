@@ -56,7 +56,7 @@ class Types:
     # --- what a type's name means ---------------------------------------------------------------------
 
     def meant(self, typed: Typed) -> list[tuple[File, str]] | None:
-        """The classes that the name means in its file; None where that can not be told."""
+        """The classes that the name means in its file; None where that is unknown."""
         if typed not in self._owners:
             self._owners[typed] = None  # while it is being found
             self._owners[typed] = self._find_meant(typed)
@@ -102,9 +102,9 @@ class Types:
         return {one for fact in facts if fact.sign == "=" for one in _aliases(file, fact)}
 
     def _made_by(self, file: File, facts: Iterable[Fact]) -> set[Typed]:
-        """The types of the calls that a variable is set to."""
+        """The types of the calls that are assigned to a variable."""
         calls = [(one, function) for one in facts if one.sign == "=" and (function := _function(one.what))]
-        return {typed for one, function in calls for typed in self._given_by(file, one.scope, one.line, function)}
+        return {typed for one, function in calls for typed in self._type_of_call(file, one.scope, one.line, function)}
 
     # --- the type of an expression --------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ class Types:
         if deep > _DEEP:
             return set()
         key = (file.document.id, source, line, text)
-        if key not in self._expressions:  # each once: values of values would be looked at again and again
+        if key not in self._expressions:  # memoised: a file can have exponentially many chains of values
             self._expressions[key] = set()
             self._expressions[key] = self._find_expression(file, source, line, text, deep)
         return self._expressions[key]
@@ -121,9 +121,9 @@ class Types:
     def _find_expression(self, file: File, source: str, line: int, text: str, deep: int) -> set[Typed]:
         if text.endswith("()"):
             function = text.removesuffix("()")
-            found = self._given_by(file, source, line, function)
-            if not found and file.language == "go":  # a long chain is mostly fluent
-                found = self._given_by(file, source, line, text.partition("(")[0])
+            found = self._type_of_call(file, source, line, function)
+            if not found and file.language == "go":  # in a long chain, methods mostly return their receiver
+                found = self._type_of_call(file, source, line, text.partition("(")[0])
             return found
         head, _, last = text.rpartition(".")
         if not head:
@@ -144,7 +144,7 @@ class Types:
         return found
 
     def _of_variable(self, file: File, source: str, line: int, name: str, deep: int) -> set[Typed]:
-        """By what is said of it in the function, in the functions and the type around, and in the module."""
+        """The types of a variable, by facts of the function, of the enclosing type and functions, of the module."""
         before = [one for one in file.facts_in(source, name) if one.line <= line]
         if not source:  # each block of tests has variables of its own, or those of a fixture
             before = before or [one for one in file.facts_of(name) if one.line <= line]
@@ -178,7 +178,7 @@ class Types:
         return found
 
     def _of_facts(self, file: File, facts: Iterable[Fact], name: str, deep: int) -> set[Typed]:
-        """The types that a variable is declared to have or made as; else those of what it is set to."""
+        """The declared types of a variable or those it is constructed as; else the types of what it is assigned."""
         found: set[Typed] = set()
         derived: dict[tuple[str, str], Fact] = {}  # each expression once
         for fact in facts:
@@ -192,7 +192,7 @@ class Types:
         for fact in derived.values() if not found or file.language == "go" else ():
             value, _, place = fact.what.partition("#")
             if function := _function(value):
-                given = self._given_by(file, fact.scope, fact.line, function, int(place or 0))
+                given = self._type_of_call(file, fact.scope, fact.line, function, int(place or 0))
                 holder = function.rpartition(".")[0]
                 is_constant = holder.rpartition(".")[2].isupper()
                 if not given and holder and not is_constant and file.language != "go" and _is_type(holder, file):
@@ -230,8 +230,8 @@ class Types:
 
     # --- the type of a result -------------------------------------------------------------------------
 
-    def _given_by(self, file: File, source: str, line: int, function: str, place: int = 0) -> set[Typed]:
-        """The type of one of a call's results, by what is recorded of the function that it surely means."""
+    def _type_of_call(self, file: File, source: str, line: int, function: str, place: int = 0) -> set[Typed]:
+        """The type of one of a call's results, by the facts of the function that it means."""
         if function in _MAKES_OWN:
             outer, _, own = file.enclosing_type(source).rpartition(".")
             return {Typed(file, own, outer)} if own else set()
@@ -250,7 +250,7 @@ class Types:
         return found
 
     def result(self, file: File, symbol: Symbol, place: int = 0) -> set[Typed]:
-        """What a function gives: the type that it declares, else that of the calls that it returns; a type itself."""
+        """The type that a function is declared to return, else those of the calls it returns; a type itself."""
         key = (file.document.id, symbol, place)
         if key not in self._results:
             self._results[key] = set()  # while it is being found: one that returns itself
@@ -272,13 +272,13 @@ class Types:
                     if function and _is_type(function, file):
                         self._results[key].add(Typed(file, function, symbol.qualified))
                     elif function:
-                        self._results[key] |= self._given_by(file, symbol.qualified, symbol.end_line, function)
+                        self._results[key] |= self._type_of_call(file, symbol.qualified, symbol.end_line, function)
         return self._results[key]
 
-    # --- what is of no use here -----------------------------------------------------------------------
+    # --- types of other libraries ---------------------------------------------------------------------
 
     def is_foreign(self, file: File, ref: Reference, receiver: str) -> bool:
-        """Whether a Python variable is surely of a type from elsewhere: `at: datetime`, `self.sock = socket()`."""
+        """Whether a Python variable certainly has a type of another library: `at: datetime`, `self.sock = socket()`."""
         if file.language != "python":
             return False
         head, _, last = receiver.rpartition(".")
@@ -315,7 +315,7 @@ def _is_type(name: str, file: File) -> bool:
 
 
 def _aliases(file: File, fact: Fact) -> set[Typed]:
-    """The types that a variable is set to be: `Input = Union[A, B]`, `self.maker = Maker if strict else Other`."""
+    """The types that are assigned to a variable: `Input = Union[A, B]`, `self.maker = Maker if strict else Other`."""
     named = [] if "()" in fact.what else fact.what.split("|")
     return {Typed(file, one, fact.scope) for one in named if one.rpartition(".")[2][:1].isupper()}
 

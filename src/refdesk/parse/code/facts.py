@@ -1,4 +1,4 @@
-"""What does a grammar say of variables and results?  Types, expressions and receivers, for graph/types.py."""
+"""What does a grammar say about variables and results?  Types, expressions and receivers, for graph/types.py."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def add_facts(
     data: bytes,
     language: Language,
 ) -> list[Reference]:
-    """Notes with each definition what its grammar says, as `Symbol.facts` explains; what is in none is returned."""
+    """Sets each definition's facts, as `Symbol.facts` explains; returns the facts outside of any definition."""
     events: list[tuple[int, int, int, str]] = []
     for rank, role in enumerate(_PARTS):
         events += [(start, -end, rank, role) for start, end in {node.byte_range for node in found.get(role, ())}]
@@ -105,7 +105,7 @@ class _Facts:
         return self._owners[bisect_right(self._bounds, start) - 1]
 
     def add_variables(self, declared: Iterable[_Declared], references: Iterable[Reference]) -> None:
-        """Notes the types and values of members, and of the local variables of which something is asked."""
+        """Records the types and values of members, and of the local variables that are receivers of calls."""
         by_name: dict[str, list[tuple[_Declared, Definition | None, int, int]]] = {}
         wanted: set[str] = set()
         for one in declared:
@@ -130,7 +130,7 @@ class _Facts:
                     wanted.update(by_name.keys() & _NAME.findall(what) if sign != ":" else ())
 
     def _said(self, parts: Mapping[str, list[bytes]], place: int, count: int) -> tuple[str, str]:
-        """The declared types of a variable, else the expression that it is set to or goes through."""
+        """The declared types of a variable, else the expression that it is assigned or iterates over."""
         texts = {role: [one.decode("utf-8", "replace") for one in found] for role, found in parts.items()}
         types = [name for text in texts.get("var.type", ()) for name in type_names(text, self._language)]
         if types:
@@ -148,7 +148,7 @@ class _Facts:
         return "~", dotted(loop[1] or loop[2] if loop else items)
 
     def add_results(self, found: Mapping[str, list[Node]]) -> None:
-        """Notes what functions return and take, what they extend, and Kotlin's modifiers and lambda receivers."""
+        """Records what functions return and take, what they extend, and Kotlin's modifiers and lambda receivers."""
         for node in found.get("returns", ()):
             if self._language == "go":
                 what = ",".join(_bare_go(one) for one in self._go_types(node))
@@ -194,7 +194,7 @@ class _Facts:
         return found
 
     def write(self) -> list[Reference]:
-        """Gives each definition its facts and returns those of scripts and blocks of tests, which are in none."""
+        """Sets each definition's facts; returns those of scripts and test blocks, which are in none."""
         outside: list[Reference] = []
         lines: dict[int, dict[str, None]] = {}
         owners: dict[int, Definition] = {}
