@@ -126,3 +126,16 @@ def test_files_that_other_machines_write_are_not_watched(tmp_path: Path, monkeyp
     with pytest.raises(OSError, match="nfs4"):
         watch.Watch(tmp_path / "far" / "app")
     assert watch.Watch(tmp_path / "farther").changed() == set()
+
+
+def test_a_folder_that_would_take_most_watches_of_the_user_is_not_watched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "limit").write_text("20\n")
+    monkeypatch.setattr(watch, "_WATCHES", tmp_path / "limit")
+    for number in range(4):
+        (tmp_path / "app" / f"sub_{number}").mkdir(parents=True)
+    assert watch.Watch(tmp_path / "app").changed() == set()
+    (tmp_path / "app" / "one_more").mkdir()
+    with pytest.raises(OSError, match="too many folders"):
+        watch.Watch(tmp_path / "app")

@@ -20,6 +20,8 @@ _FROM_ELSEWHERE = frozenset(
     ("nfs", "nfs4", "cifs", "smb3", "9p", "afs", "ceph", "fuse.sshfs", "fuse.glusterfs", "vboxsf", "drvfs", "virtiofs")
 )
 _MOUNTS = Path("/proc/self/mountinfo")
+_WATCHES = Path("/proc/sys/fs/inotify/max_user_watches")  # folders that all programs of a user may watch on Linux
+_SHARE = 4  # one program takes a quarter of them at most
 
 
 def watch(root: Path, stop: Event) -> Iterator[set[str]]:
@@ -49,6 +51,8 @@ class Watch:
         self._top = os.path.realpath(root)
         if kind := _from_elsewhere(self._top):
             raise OSError(f"{self._top} is on {kind}, which does not tell of changes")
+        if _is_too_large(self._top):
+            raise OSError(f"{self._top} has too many folders")
         self._mutex = Lock()
         self._batches = watchfiles.watch(
             self._top,
@@ -85,6 +89,15 @@ class Watch:
                     return None  # what came with it was not told
                 found.add(relative)
         return found
+
+
+def _is_too_large(folder: str) -> bool:
+    """Whether watching the folder would leave too little for other programs."""
+    try:
+        most = int(_WATCHES.read_text(encoding="ascii")) // _SHARE
+    except (OSError, ValueError):
+        return False
+    return any(number > most for number, _ in enumerate(os.walk(folder), 1))
 
 
 def _from_elsewhere(folder: str) -> str:
