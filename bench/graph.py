@@ -95,10 +95,10 @@ def run(package: str, count: int) -> dict[str, Any]:
         Pyright(source.parent) as pyright,
     ):
         desk.index(source, "code", name="package")
-        graph = Graph(desk.store, "package")
+        graph = desk.graph("package")
         truth = Truth(source, [pyright, Jedi(source.parent)])
         names = sorted(
-            {one.name for doc in desk.store.documents("package", 5000, 0) for one in desk.store.symbols_of(doc.id)}
+            {one.name for doc in desk.documents("package", 5000, 0) for one in desk._store.symbols_of(doc.id)}
         )
         random.Random(7).shuffle(names)
         return {

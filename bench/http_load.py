@@ -192,7 +192,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         library = given.library or Path(scratch) / "library"
         with open_desk(Settings(library=library.absolute())) as desk:
-            if not desk.store.collections():
+            if not desk.collections():
                 desk.index(corpora.speed_corpus("medium", given.cache).resolve(), "code", name="medium")
                 desk.create_collection("notes")
             texts = list(queries_from(list(sampled(desk, 400)), 400))

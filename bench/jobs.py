@@ -26,7 +26,7 @@ def index(folder: str, library: str, *, each: bool = False) -> dict[str, Any]:
         started, used = time.perf_counter(), cpu()
         reports = [desk.index(root, "code", name=name_from(root.name)) for root in roots]
         took, used = time.perf_counter() - started, cpu() - used
-        stats = desk.store.stats()
+        stats = desk.stats()
     return {
         "seconds": took,
         "cpu_s": used,
@@ -48,8 +48,8 @@ def index_each(folder: str, library: str) -> dict[str, Any]:
 def floor(folder: str, library: str) -> dict[str, Any]:
     """What no indexer can do without: every indexed file read and hashed once, every different chunk embedded once."""
     with open_desk(Settings(library=Path(library))) as desk:
-        paths = [Path(folder, path) for path in desk.store.file_states(name_from(Path(folder).name))]
-        texts = sorted(set(chunk_texts(desk.store)))
+        paths = [Path(folder, path) for path in desk.file_states(name_from(Path(folder).name))]
+        texts = sorted(set(chunk_texts(desk._store)))
         embedder = desk.embedder
         assert embedder is not None
         embedder.embed_passages(texts[:1])  # loads it

@@ -75,8 +75,8 @@ class Asked:
 
 def names(desk: Desk, package: str) -> Iterator[Asked]:
     """Every way to ask for every name of a package that means one definition."""
-    documents = desk.store.documents(package, 100_000, 0)
-    defined = [(document, symbol) for document in documents for symbol in desk.store.symbols_of(document.id)]
+    documents = desk.documents(package, 100_000, 0)
+    defined = [(document, symbol) for document in documents for symbol in desk._store.symbols_of(document.id)]
     alone = Counter(_key(symbol.name) for _, symbol in defined)
     owned = Counter((_key(_owner(symbol)), _key(symbol.name)) for _, symbol in defined)
     there = Counter((_key(_module(document)), _key(symbol.name)) for document, symbol in defined)

@@ -33,7 +33,7 @@ def main() -> None:
         asked = [one.query for one in random.Random(1).sample(known.report, min(given.queries, len(known.report)))]
         with indexed(known, "static", given.libraries) as desk:
             model = PreciseModel()
-            ways = {"hybrid": Engine(desk.store, desk.embedder), "precise": Engine(desk.store, desk.embedder, model)}
+            ways = {"hybrid": Engine(desk._store, desk.embedder), "precise": Engine(desk._store, desk.embedder, model)}
             spent = timed(ways, asked)
         plain, precise = (statistics.median(spent[way]) for way in ("hybrid", "precise"))
         added = sorted(slow - fast for slow, fast in zip(spent["precise"], spent["hybrid"], strict=True))

@@ -67,7 +67,7 @@ def weighed(file: Path) -> Iterator[None]:
 def rankers(desk: Desk, *, sweep: bool, precise: bool = False, weights: Path | None = None) -> dict[str, Ranker]:
     """The ways to rank: each index by itself, then the engine by keywords, by vectors and as it comes."""
 
-    memory = remembered(desk.store, desk.embedder)  # the looks-up are the same for every alpha
+    memory = remembered(desk._store, desk.embedder)  # the looks-up are the same for every alpha
     remembering = Engine(*memory)
 
     def engine(alpha: float | None, own: Engine = remembering) -> Ranker:
@@ -99,15 +99,15 @@ def _with_weights(file: Path, ranker: Ranker, text: str) -> Sequence[Sequence[St
 
 
 def _bm25(desk: Desk, text: str) -> list[tuple[StoredChunk]]:
-    found = desk.store.view().lexical(understand(text).terms, metrics.CUT)
-    stored = desk.store.chunks(found.ids)
+    found = desk.view().lexical(understand(text).terms, metrics.CUT)
+    stored = desk._store.chunks(found.ids)
     return [(stored[one],) for one in found.ids]
 
 
 def _vectors(desk: Desk, text: str) -> list[tuple[StoredChunk]]:
     assert desk.embedder is not None
-    found = desk.store.view().nearest(desk.embedder.embed_queries([text])[0], metrics.CUT)
-    stored = desk.store.chunks(found.ids)
+    found = desk.view().nearest(desk.embedder.embed_queries([text])[0], metrics.CUT)
+    stored = desk._store.chunks(found.ids)
     return [(stored[one],) for one in found.ids]
 
 
@@ -141,7 +141,7 @@ def measure(
     """Every ranker on a set's reported half."""
     started = time.perf_counter()
     with indexed(known, embedder, libraries) as desk:
-        stats = desk.store.stats()
+        stats = desk.stats()
         built = time.perf_counter() - started
         ways = rankers(desk, sweep=sweep, precise=precise, weights=weights)
         scores = [score(name, ranker, known.report) for name, ranker in ways.items()]

@@ -52,7 +52,7 @@ def measure(cache: Path, library: Path, queries: int) -> tuple[list[Row], dict[s
     """Rows for warm and cold queries over the library, indexed first."""
     built = clock.child("index_each", str(corpora.speed_corpus("chunks100k", cache)), str(library))
     with open_desk(Settings(library=library)) as desk:
-        chunks = desk.store.stats().chunks
+        chunks = desk.stats().chunks
         asked, facts = _warm(desk, queries)
     rows = [Row("chunks in the library", chunks, "", WANTED_CHUNKS, at_least=True)]
     if built["files"]:  # it was not kept from an earlier run
@@ -116,7 +116,7 @@ def _warm_rows(asked: dict[str, Asked]) -> list[Row]:
 
 def _stages(desk: Desk, texts: Sequence[str]) -> dict[str, float]:
     """Median milliseconds of what a hybrid query is made of."""
-    store, embedder = desk.store, desk.embedder
+    store, embedder = desk._store, desk.embedder
     assert embedder is not None
     times: dict[str, list[float]] = {}
 
@@ -140,11 +140,9 @@ def _stages(desk: Desk, texts: Sequence[str]) -> dict[str, float]:
 def sampled(desk: Desk, count: int) -> Iterator[StoredChunk]:
     """Chunks from all over the library."""
     generator = random.Random(7)
-    documents = [
-        document for one in desk.store.collections() for document in desk.store.documents(one.name, 100_000, 0)
-    ]
+    documents = [document for one in desk.collections() for document in desk.documents(one.name, 100_000, 0)]
     for document in generator.sample(documents, min(count, len(documents))):
-        if own := desk.store.chunks_of(document.id):
+        if own := desk.chunks_of(document.id):
             yield generator.choice(own)
 
 
@@ -175,7 +173,7 @@ def queries_from(sample: Sequence[StoredChunk], count: int) -> Iterator[str]:
 
 def _filters(desk: Desk, sample: Sequence[StoredChunk]) -> dict[str, tuple[Filters, float]]:
     """Filters by collection that keep about half and about a twentieth, one by path and one by language."""
-    sizes = {one.name: desk.store.stats(one.name).chunks for one in desk.store.collections()}
+    sizes = {one.name: desk.stats(one.name).chunks for one in desk.collections()}
     half, twentieth = _closest(sizes, 0.5), _closest(sizes, 0.05)
     total = sum(sizes.values())
     in_tests = sum("/tests/" in f"/{one.document.path}" for one in sample) / len(sample)
@@ -204,7 +202,7 @@ def _fts5(desk: Desk) -> Callable[[str], object]:
     """A plain FTS5 table in memory with the same texts; the words of the query as alternatives, by bm25."""
     table = sqlite3.connect(":memory:")
     table.execute("CREATE VIRTUAL TABLE chunk USING fts5(text)")
-    table.executemany("INSERT INTO chunk(text) VALUES (?)", ((text,) for text in chunk_texts(desk.store)))
+    table.executemany("INSERT INTO chunk(text) VALUES (?)", ((text,) for text in chunk_texts(desk._store)))
 
     def search(text: str) -> object:
         words = " OR ".join(f'"{word}"' for word in re.findall(r"\w+", text))
@@ -219,7 +217,7 @@ def _exact(desk: Desk) -> Callable[[str], object]:
     """All cosines in one product.  The vectors are random: a product takes as long whatever it multiplies."""
     embedder = desk.embedder
     assert embedder is not None
-    shape = (desk.store.stats().chunks, embedder.identity.dimension)
+    shape = (desk.stats().chunks, embedder.identity.dimension)
     vectors = np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
 
     def search(text: str) -> object:

@@ -24,7 +24,6 @@ import yaml
 
 from bench.corpora import DEFAULT_CACHE, speed_corpus
 from refdesk.app import open_desk
-from refdesk.graph import Graph
 from refdesk.graph.languages import is_test
 from refdesk.model import Filters, Query
 from refdesk.research import Focus, research
@@ -59,7 +58,7 @@ def judged(clones: Path) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as library, open_desk(Settings(library=Path(library))) as desk:
             desk.index(folder.resolve(), "code", name=name)
             for asked in one["questions"]:
-                graph, filters = Graph(desk.store, name), Filters(collections=(name,))
+                graph, filters = desk.graph(name), Filters(collections=(name,))
                 answer = research(asked["ask"], graph, desk.engine, filters)
                 body = told(answer, desk.settings.max_answer_tokens)
                 lines = [line.strip().partition(" ")[0] for each in body.get("sections", {}).values() for line in each]
@@ -106,7 +105,7 @@ def run(corpus: str) -> dict[str, Any]:
             one = seconds(lambda query=query: desk.engine.search(query), 9)  # type: ignore[misc]
 
             def ask(text: str = text, focus: Focus | None = focus) -> object:
-                graph = Graph(desk.store, "corpus")  # as each call makes its own
+                graph = desk.graph("corpus")  # as each call makes its own
                 answer = research(text, graph, desk.engine, filters, depth=DEPTH, focus=focus)
                 return told(answer, desk.settings.max_answer_tokens)
 

@@ -34,9 +34,9 @@ def main() -> None:
         own = desk.engine
         for item in random.Random(1).sample(known.tune, QUERIES):
             query, asked = Query(text=item.query), understand(item.query)
-            found, fused, window = own._candidates(desk.store.view(), query, asked, engine.RERANKED)
+            found, fused, window = own._candidates(desk.view(), query, asked, engine.RERANKED)
             first = window[: engine.RERANKED]
-            stored = desk.store.chunks([found.ids[at] for at in first])
+            stored = desk._store.chunks([found.ids[at] for at in first])
             passages, scores = [stored[found.ids[at]] for at in first], [fused[at] for at in first]
             started = time.process_time()
             counting = rerank.weighing(with_words=True)

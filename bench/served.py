@@ -57,12 +57,12 @@ def as_served(desk: Desk, tool: Tool) -> Iterator[Search]:
 def _hit(desk: Desk, collection: str, tool: str, row: dict[str, Any]) -> Hit:
     """The passages that a row of an answer shows."""
     if tool == "rag_search":
-        stored = desk.store.chunks_of(row["source"])[row["metadata"]["chunk_index"]]
+        stored = desk.chunks_of(row["source"])[row["metadata"]["chunk_index"]]
         return Hit(stored=stored, score=row["score"], snippet="", snippet_line=0)
-    names = [collection] if collection else [one.name for one in desk.store.collections()]
+    names = [collection] if collection else [one.name for one in desk.collections()]
     path = row["filepath"] if tool == "search_docs" else row["path"]
-    document = next(found for one in names if (found := desk.store.document_by_path(one, path)))
-    chunks = desk.store.chunks_of(document.id)
+    document = next(found for one in names if (found := desk.document_by_path(one, path)))
+    chunks = desk.chunks_of(document.id)
     if tool == "search_docs":
         key = row["chunk_id"].partition("#")[2]
         stored = next(one for one in chunks if one.chunk.key == key)

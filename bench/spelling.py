@@ -77,7 +77,7 @@ def slip(word: str, pick: random.Random) -> str:
 def misspell(query: str, edits: int, desk: Desk, pick: random.Random) -> str | None:
     """The query with so many slips in one of its longer words, such that nothing holds what they make."""
     words = [one for one in _WORD.finditer(query) if len(one.group()) >= 5 + 2 * (edits - 1)]
-    words = [one for one in words if desk.store.view().document_frequency(analyse.terms(one.group())[:1])]
+    words = [one for one in words if desk.view().document_frequency(analyse.terms(one.group())[:1])]
     for match in pick.sample(words, len(words)):
         made = match.group()
         for _ in range(edits):
@@ -85,7 +85,7 @@ def misspell(query: str, edits: int, desk: Desk, pick: random.Random) -> str | N
         whole = query[: match.start()] + made + query[match.end() :]
         run = next(one for one in re.finditer(r"\w+", whole) if one.start() <= match.start() < one.end()).group()
         first = analyse.terms(run)[:1]
-        if made.lower() != match.group().lower() and first and first[0] in desk.store.view().unknown(first):
+        if made.lower() != match.group().lower() and first and first[0] in desk.view().unknown(first):
             return whole
     return None
 

@@ -100,7 +100,7 @@ def run(names: Sequence[str], embedder: str, cache: Path, libraries: Path | None
 def gather(desk: Desk, item: Asked) -> Candidates | None:
     """Everything a ranking of this query's candidates needs; None when nothing was found at all."""
     asked = understand(item.query)
-    store, embedder = desk.store, desk.embedder
+    store, embedder = desk._store, desk.embedder
     assert embedder is not None
     pool = getattr(engine, "_POOL", 120)
     words = store.view().lexical(asked.terms, pool).by_chunk()
@@ -160,8 +160,8 @@ def try_boosts(desk: Desk, items: Sequence[Asked]) -> Iterable[tuple[str, float]
 
 
 def _lexical_rank(desk: Desk, item: Asked) -> int | None:
-    found = desk.store.view().lexical(understand(item.query).terms, metrics.CUT)
-    stored = desk.store.chunks(found.ids)
+    found = desk.view().lexical(understand(item.query).terms, metrics.CUT)
+    stored = desk._store.chunks(found.ids)
     return next((at for at, one in enumerate(found.ids, 1) if item.is_met_by(stored[one])), None)
 
 

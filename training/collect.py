@@ -41,7 +41,7 @@ def collect(desk: Desk, item: Asked, name: str) -> Found | None:
     """What the engine finds for one query."""
     asked = understand(item.query)
     query = Query(text=item.query)
-    view = desk.store.view()
+    view = desk.view()
     found = desk.engine._look_up.find(view, query, asked, engine._POOL)
     if not found.ids:
         return None
@@ -50,7 +50,7 @@ def collect(desk: Desk, item: Asked, name: str) -> Found | None:
         ordered = fuse.order(engine._fuse(query, found, share), found.ids)
         places.update(dict.fromkeys(engine.first_of_each_text(view, found.ids, ordered)[: engine.RERANKED]))
     kept = list(places)
-    stored = desk.store.chunks(found.ids)
+    stored = desk._store.chunks(found.ids)
     passages = [stored[found.ids[at]] for at in kept]
     known = rerank.values(passages, [0.0] * len(kept), asked, item.query, desk.engine._matcher)
     top = max(found.words) or 1.0

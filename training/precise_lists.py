@@ -111,9 +111,9 @@ def asked(desk: Desk, items: Sequence[sets.Asked]) -> list[dict[str, object]]:
 def _own(desk: Desk, item: sets.Asked) -> list[StoredChunk]:
     if not isinstance(item, sets.Item):
         return []
-    collection = desk.store.collections()[0]
-    document = desk.store.document_by_path(collection.name, item.path)
-    return desk.store.chunks_of(document.id) if document else []
+    collection = desk.collections()[0]
+    document = desk.document_by_path(collection.name, item.path)
+    return desk.chunks_of(document.id) if document else []
 
 
 def passage(stored: StoredChunk) -> tuple[str, str]:

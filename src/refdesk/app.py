@@ -12,7 +12,7 @@ from refdesk.desk.desk import Desk
 from refdesk.desk.parts import Parts, Watching
 from refdesk.errors import InvalidUri, LibraryDamaged, LoadFailed, ParseFailed, RefdeskError, SettingsError
 from refdesk.ingest.writer import ParsePool
-from refdesk.model import Collection, CollectionKind, Content, FileState, Finding, Found, Skipped
+from refdesk.model import Collection, CollectionKind, Content, Finding, Found, Skipped
 from refdesk.ports import Embedder, Judge, Parser, Source, Store
 from refdesk.settings import Settings
 from refdesk.system import memory
@@ -129,7 +129,6 @@ def _folder(
     root: Path,
     *,
     max_file_bytes: int,
-    known: Mapping[str, FileState],
     known_skipped: Mapping[str, str],
     rules_fingerprint: str,
     allow_secrets: Sequence[str],
@@ -139,7 +138,6 @@ def _folder(
     return FolderSource(
         root,
         max_file_bytes=max_file_bytes,
-        known=known,
         known_skipped=known_skipped,
         rules_fingerprint=rules_fingerprint,
         allow_secrets=allow_secrets,

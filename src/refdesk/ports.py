@@ -37,8 +37,13 @@ if TYPE_CHECKING:
 class Source(Protocol):
     """Where bytes come from."""
 
-    def walk(self, only: Iterable[str] | None = None) -> Iterator[Found | Skipped]:
-        """What there is, in a stable order, and what is left out; or what there is of some paths."""
+    def walk(
+        self, only: Iterable[str] | None = None, known: Mapping[str, FileState] | None = None
+    ) -> Iterator[Found | Skipped]:
+        """What there is, in a stable order, and what is left out; or what there is of some paths.
+
+        The states of files that are known already spare a source the question whether they are to be taken.
+        """
 
     def read(self, found: Found) -> Content:
         """The bytes of one of them."""

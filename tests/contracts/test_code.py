@@ -542,7 +542,7 @@ def test_the_engine_chooses_the_blend_unless_a_weight_is_named(client: Client, p
     client.json("index_codebase", path=str(project))
     asked = {"query": "how is a user logged in", "path": str(project), "format": "json"}
     with open_desk(Settings(library=tmp_path / "library")) as desk:
-        own = Filters(collections=(desk.store.collections()[0].name,))
+        own = Filters(collections=(desk.collections()[0].name,))
         for given, alpha in (({}, None), ({"semantic_weight": 1.0}, 1.0), ({"semantic_weight": 0}, 0.0)):
             query = Query(text=asked["query"], filters=own, alpha=alpha, by="file", prefer="code")
             expected = [(hit.stored.document.path, round(100 * hit.score)) for hit in desk.search(query).hits]

@@ -69,7 +69,7 @@ def test_every_search_says_that_an_index_broke_off_or_goes_on(
             lines = said(client.result(tool, **arguments))
             assert any("shop was interrupted" in line and f"of {FILES} files" in line for line in lines), (tool, lines)
             assert len(lines) == len(set(lines)), tool
-        with desk.store.writing():
+        with desk._store.writing():
             for tool, arguments in SEARCHES.items():
                 lines = said(client.result(tool, **arguments))
                 assert any("shop is still being indexed" in line for line in lines), (tool, lines)

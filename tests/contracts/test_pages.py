@@ -76,8 +76,8 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
         ]
         desk.add(many, texts)
         desk.create_collection("empty", "files")
-        made.ids = {one.name: one.id for one in desk.store.collections()}
-        made.texts = {one.uri: desk.store.raw(one.id) for one in desk.store.documents("lantern", 100, 0)}
+        made.ids = {one.name: one.id for one in desk.collections()}
+        made.texts = {one.uri: desk.raw(one.id) for one in desk.documents("lantern", 100, 0)}
     return made
 
 
@@ -252,9 +252,9 @@ def test_correlation_ids_go_through(shelf: Shelf, tmp_path: Path) -> None:
     """The library's vectors are another model's: keywords still work, the rest fails with the caller's own id."""
     other = tmp_path / "other"
     with open_desk(Settings(library=shelf.folder, embedder="none")) as desk:
-        desk.store.backup(other)
+        desk.backup(other)
     with open_desk(Settings(library=other, embedder="none")) as desk:
-        desk.store.set_embedder_identity(EmbedderIdentity("another", "1", 8))
+        desk._store.set_embedder_identity(EmbedderIdentity("another", "1", 8))
     with StdioClient(server(other)) as raw:
         raw.initialize()
         words = raw.call("qurio_search", {"query": "LF-1042", "alpha": 0}, _meta={"correlationId": "trace-1"})

@@ -71,7 +71,7 @@ def go(desk: Desk, site: Site, path: str = "/", **more: Any) -> CrawlReport:
 
 
 def kept(desk: Desk, site: Site) -> dict[str, Document]:
-    return {"/" + one.uri.removeprefix(site.root): one for one in desk.store.documents("site", 10_000, 0)}
+    return {"/" + one.uri.removeprefix(site.root): one for one in desk.documents("site", 10_000, 0)}
 
 
 def reasons(pages: list[Any], site: Site) -> dict[str, str]:
@@ -88,7 +88,7 @@ def test_a_site_with_everything(desk: Desk, nasty: Site) -> None:
     assert written <= set(found)
     odd = {"/hub", "/only-in-sitemap", "/only-in-llms.md", "/heals", "/slow", "/latin1", "/arrived", "/markdown.md"}
     assert set(found) - written == odd | {"/b%C3%BCcher"}
-    assert report.pages == len(found) == desk.store.count_documents("site")
+    assert report.pages == len(found) == desk.count_documents("site")
 
     assert nasty.asked["/heals"] == 3
     assert nasty.asked["/broken"] == 4
@@ -110,10 +110,10 @@ def test_a_site_with_everything(desk: Desk, nasty: Site) -> None:
     assert "127.0.0.1:1" in left_out["/inner"]
     assert "noindex" in left_out["/noindex"]
     assert reasons(report.scripts, nasty) == {"/app": "empty without JavaScript"}
-    assert {one.path for one in desk.store.skipped("site")} >= {nasty.url(path) for path in (*failed, "/app", "/huge")}
+    assert {one.path for one in desk.skipped("site")} >= {nasty.url(path) for path in (*failed, "/app", "/huge")}
     assert report.moved == 2 and report.duplicates == 3  # /copy, /named-elsewhere, /retries.md
 
-    latin = desk.store.raw(found["/latin1"].id)
+    latin = desk.raw(found["/latin1"].id)
     assert "Größe der Fische" in latin and found["/latin1"].title == "Größe"
     assert found["/retries/"].title == "Retries and backoff"
 
@@ -215,7 +215,7 @@ def test_a_site_that_is_not_there(desk: Desk, plain: Site) -> None:
     plain.routes.clear()
     with pytest.raises(LoadFailed, match="status 404"):
         go(desk, plain)
-    assert desk.store.collections() == []
+    assert desk.collections() == []
 
 
 def test_robots_that_fail_stop_the_crawl(desk: Desk, plain: Site) -> None:
@@ -240,7 +240,7 @@ def test_a_site_that_asks_for_very_long_delays_is_left_out(desk: Desk, plain: Si
     with pytest.raises(Forbidden, match=r"robots.txt asks for .* s between requests; .* is left out"):
         go(desk, plain)
     assert set(plain.asked) == {"/robots.txt"}
-    assert not desk.store.collections()
+    assert not desk.collections()
     del plain.routes["/robots.txt"]
     assert go(desk, plain, depth=1).pages == 2
 
@@ -316,8 +316,8 @@ def test_a_killed_crawl_goes_on_without_fetching_twice(tmp_path: Path, plain: Si
     assert set(pages.values()) == {1} and len(pages) == 32
     assert plain.asked["/robots.txt"] == plain.asked["/sitemap.xml"] == 1
     with open_desk(Settings(library=library, embedder="none")) as desk:
-        assert desk.store.count_documents("site") == 31
-        assert all(one.ok for one in desk.store.verify(repair=False))
+        assert desk.count_documents("site") == 31
+        assert all(one.ok for one in desk._store.verify(repair=False))
 
 
 def test_searches_say_that_a_crawl_has_not_finished(tmp_path: Path, plain: Site) -> None:
@@ -375,7 +375,7 @@ def test_a_failure_to_index_is_told_and_the_crawl_goes_on(tmp_path: Path, broad:
     with open_desk(replace(settings, embedder="none")) as desk:
         report = go(desk, broad)
         assert report.resumed and (report.pages, report.written) == (151, 151)
-        assert all(one.ok for one in desk.store.verify(repair=False))
+        assert all(one.ok for one in desk._store.verify(repair=False))
     assert sum(broad.asked[f"/p{number}"] for number in range(150)) <= 150 + 4
 
 
@@ -389,7 +389,7 @@ def test_a_kill_while_pages_are_indexed(tmp_path: Path, broad: Site) -> None:
     assert report["resumed"] is True and report["pages"] == 151
     assert {broad.asked[f"/p{number}"] for number in range(150)} == {1}
     with open_desk(Settings(library=tmp_path / "library", embedder="none")) as desk:
-        assert desk.store.count_documents("site") == 151
+        assert desk.count_documents("site") == 151
 
 
 # --- what is read ---------------------------------------------------------------------------------
@@ -424,7 +424,7 @@ def test_pages_say_what_their_sources_say(
         worst_kept, worst_foreign = 1.0, 0.0
         for path, source in sources(generator).items():
             address = "/" if path == "index" else f"/{path}{ending}"
-            share, foreign = shares(desk.store.raw(found[address].id), source)
+            share, foreign = shares(desk.raw(found[address].id), source)
             worst_kept, worst_foreign = min(worst_kept, share), max(worst_foreign, foreign)
             assert share >= 0.95 and foreign <= 0.05, (address, share, foreign)
     record_property("kept", worst_kept)
@@ -438,7 +438,7 @@ def test_a_browser_shows_what_scripts_write(desk: Desk, nasty: Site) -> None:
         pytest.skip(missing)
     report = go(desk, nasty, browser=True)
     assert report.scripts == [] and report.rendered == 1
-    assert "stoplight loosejaw" in desk.store.raw(kept(desk, nasty)["/app"].id)
+    assert "stoplight loosejaw" in desk.raw(kept(desk, nasty)["/app"].id)
 
 
 def test_a_browser_reaches_nothing_by_itself(tmp_path: Path, plain: Site) -> None:
@@ -462,6 +462,6 @@ def test_a_browser_reaches_nothing_by_itself(tmp_path: Path, plain: Site) -> Non
         settings = Settings(library=tmp_path / "library", embedder="none", allow_hosts=(plain.address,))
         with open_desk(settings) as desk:
             report = go(desk, plain, depth=0, browser=True)
-            text = desk.store.raw(kept(desk, plain)["/"].id)
+            text = desk.raw(kept(desk, plain)["/"].id)
         assert report.rendered == 1 and "The script has run" in text and "secret" not in text
         assert inside.connections == 0

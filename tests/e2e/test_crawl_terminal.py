@@ -125,8 +125,8 @@ def test_ctrl_c_on_the_keyboard_ends_cleanly_and_the_crawl_goes_on(tmp_path: Pat
     assert f"{PAGES + 1} pages" in again.text
     assert {site.asked[f"/p{number}"] for number in range(PAGES)} == {1}
     with open_desk(Settings(library=tmp_path / "library", embedder="none")) as desk:
-        assert desk.store.count_documents("site") == PAGES + 1
-        assert all(one.ok for one in desk.store.verify(repair=False))
+        assert desk.count_documents("site") == PAGES + 1
+        assert all(one.ok for one in desk._store.verify(repair=False))
 
 
 def _when(terminal: Terminal, pattern: str) -> bool:

@@ -126,7 +126,7 @@ def test_a_skip_is_remembered_until_the_file_or_its_reader_changes(desk: Desk, t
     assert [one.path for one in desk.index(root, "code", name="app", force=True).errors] == ["a.pl"]
     (root / "a.pl").write_text("sub harmless { return 1 }\n")
     assert desk.index(root, "code", name="app").written == 1
-    assert desk.store.skipped("app") == []
+    assert desk.skipped("app") == []
 
 
 def test_a_refresh_takes_one_such_file_at_a_time_and_remembers_it(desk: Desk, tree: Tree) -> None:
@@ -139,7 +139,7 @@ def test_a_refresh_takes_one_such_file_at_a_time_and_remembers_it(desk: Desk, tr
         waiting.append(set(desk.freshness(desk.collection("app"))[1]))
     assert len(waiting[0]) < 3
     assert waiting[2] == set()
-    assert {one.path for one in desk.store.skipped("app")} == {"a.pl", "b.pl"}
+    assert {one.path for one in desk.skipped("app")} == {"a.pl", "b.pl"}
     assert desk.search(Query(text="defenestrate")).hits
 
 

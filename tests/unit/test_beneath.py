@@ -34,10 +34,10 @@ def root(tmp_path: Path) -> Path:
 def everything(desk: Desk) -> str:
     """All that the library holds: texts, paths and what it left out."""
     held: list[str] = []
-    for collection in desk.store.collections():
-        documents = desk.store.documents(collection.name, 1000, 0)
-        held += [desk.store.raw(document.id) for document in documents]
-        held += [one.path + one.reason for one in desk.store.skipped(collection.name)]
+    for collection in desk.collections():
+        documents = desk.documents(collection.name, 1000, 0)
+        held += [desk.raw(document.id) for document in documents]
+        held += [one.path + one.reason for one in desk.skipped(collection.name)]
     return "\n".join(held)
 
 

@@ -56,13 +56,13 @@ class Library(RuleBasedStateMachine):
     def delete(self, data: st.DataObject) -> None:
         key = data.draw(st.sampled_from(sorted(self.held)))
         document_id, _ = self.held.pop(key)
-        self.desk.store.apply(Batch(collection=key[0], removes=(document_id,)))
-        assert self.desk.store.document(document_id) is None
+        self.desk._store.apply(Batch(collection=key[0], removes=(document_id,)))
+        assert self.desk.document(document_id) is None
 
     @invariant()
     def holds_what_it_should(self) -> None:
         for collection in ("one", "two"):
-            listed = {one.path: one.id for one in self.desk.store.documents(collection, 100, 0)}
+            listed = {one.path: one.id for one in self.desk.documents(collection, 100, 0)}
             assert listed == {name: kept[0] for (where, name), kept in self.held.items() if where == collection}
 
     @invariant()

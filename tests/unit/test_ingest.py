@@ -40,10 +40,10 @@ def later(file: Path) -> None:
 def test_an_unchanged_tree_is_left_alone(desk: Desk, tree: Tree) -> None:
     root = tree(FILES)
     assert desk.index(root, "code", name="c").written == 12
-    state = desk.store.sequence()
+    state = desk.sequence()
     report = desk.index(root, "code", name="c")
     assert (report.written, report.unchanged, report.removed) == (0, 12, 0)
-    assert desk.store.sequence() == state
+    assert desk.sequence() == state
 
 
 def test_changed_added_and_deleted_files_are_followed(desk: Desk, tree: Tree) -> None:
@@ -63,14 +63,14 @@ def test_changed_added_and_deleted_files_are_followed(desk: Desk, tree: Tree) ->
 def test_a_moved_file_keeps_its_id_and_its_vectors(desk: Desk, tree: Tree) -> None:
     root = tree(FILES)
     desk.index(root, "code", name="c")
-    before = desk.store.document_by_path("c", "pkg/module_3.py")
+    before = desk.document_by_path("c", "pkg/module_3.py")
     (root / "pkg/module_3.py").rename(root / "moved.py")
     report = desk.index(root, "code", name="c")
-    after = desk.store.document_by_path("c", "moved.py")
+    after = desk.document_by_path("c", "moved.py")
     assert before and after and before.id == after.id
     assert (report.moved, report.removed, report.embedded) == (1, 0, 0)
     assert found(desk, "function_3") == ["moved.py"]
-    assert desk.store.document_by_path("c", "pkg/module_3.py") is None
+    assert desk.document_by_path("c", "pkg/module_3.py") is None
 
 
 def test_a_touched_file_is_not_written_again(desk: Desk, tree: Tree) -> None:
@@ -107,9 +107,9 @@ def test_other_rights_and_links_are_no_change(desk: Desk, tree: Tree, tmp_path: 
     (tmp_path / "backup.py").hardlink_to(root / "pkg/module_5.py")
     report = desk.index(root, "code", name="c")
     assert (report.written, report.unchanged) == (0, 12)
-    state = desk.store.sequence()
+    state = desk.sequence()
     assert desk.index(root, "code", name="c").unchanged == 12
-    assert desk.store.sequence() == state  # they were noted: nothing is read again
+    assert desk.sequence() == state  # they were noted: nothing is read again
 
 
 def test_verify_compares_contents_where_an_earlier_library_noted_no_stamp(desk: Desk, tree: Tree) -> None:
@@ -150,7 +150,7 @@ def test_only_looks_at_what_it_is_told(desk: Desk, tree: Tree) -> None:
     (root / "pkg/module_7.py").unlink()
     report = desk.index(root, "code", name="c", only={"pkg/module_5.py", "pkg/module_6.py"})
     assert (report.written, report.removed) == (1, 1)
-    assert desk.store.document_by_path("c", "pkg/module_7.py") is not None
+    assert desk.document_by_path("c", "pkg/module_7.py") is not None
 
 
 def test_a_file_that_became_unreadable_is_not_found_any_more(desk: Desk, tree: Tree) -> None:
@@ -160,11 +160,11 @@ def test_a_file_that_became_unreadable_is_not_found_any_more(desk: Desk, tree: T
     report = desk.index(root, "code", name="c")
     assert ([one.path for one in report.skipped], report.errors) == (["pkg/module_8.py"], [])
     assert found(desk, "function_8") == []
-    assert any(one.path == "pkg/module_8.py" and one.reason for one in desk.store.skipped("c"))
-    state = desk.store.sequence()
+    assert any(one.path == "pkg/module_8.py" and one.reason for one in desk.skipped("c"))
+    state = desk.sequence()
     again = desk.index(root, "code", name="c")
     assert [one.path for one in again.skipped] == ["pkg/module_8.py"]  # known to give nothing: not read again
-    assert desk.store.sequence() == state
+    assert desk.sequence() == state
     (root / "pkg/module_8.py").write_text("def back_again():\n    return 8\n")
     assert desk.index(root, "code", name="c").written == 1
 
@@ -213,10 +213,10 @@ def test_a_file_uri_is_updated_in_place(desk: Desk, tmp_path: Path) -> None:
     note = tmp_path / "note.md"
     note.write_text("# One\n\nviola\n\n## Two\n\ncello\n")
     first = desk.ingest(note.as_uri(), "notes", roots=[tmp_path])
-    created = desk.store.document(first.document_ids[0])
+    created = desk.document(first.document_ids[0])
     note.write_text("# One\n\nviola\n\n## Two\n\ncontrabass\n")
     second = desk.ingest(note.as_uri(), "notes", roots=[tmp_path])
-    updated = desk.store.document(second.document_ids[0])
+    updated = desk.document(second.document_ids[0])
     assert created and updated
     assert first.document_ids == second.document_ids
     assert created.created_at == updated.created_at
@@ -231,11 +231,11 @@ def test_metadata_that_was_attached_outlives_a_change_of_the_text(desk: Desk, tm
     added = desk.ingest(note.as_uri(), "notes", metadata={"team": "blue", "rank": 3}, roots=[tmp_path])
     note.write_text("---\nmood: wild\n---\n# Harp\n\nMore strings.\n")
     desk.ingest(note.as_uri(), "notes", roots=[tmp_path])
-    changed = desk.store.document(added.document_ids[0])
+    changed = desk.document(added.document_ids[0])
     assert changed is not None
     assert changed.metadata == {"mood": "wild", "team": "blue", "rank": 3}  # owner was said by the text alone
     desk.ingest(note.as_uri(), "notes", metadata={"team": "red"}, roots=[tmp_path])
-    again = desk.store.document(added.document_ids[0])
+    again = desk.document(added.document_ids[0])
     assert again is not None
     assert again.metadata == {"mood": "wild", "team": "red", "rank": 3}
 
@@ -259,7 +259,7 @@ def test_ingesting_a_folder_reports_each_file_and_stops_when_told(
     until = Progress(lambda done, total, _: steps.append(done), cancelled=lambda: len(steps) > 6)
     with pytest.raises(Cancelled):
         desk.ingest(root.as_uri(), "some", roots=[root], progress=until)
-    assert 0 < desk.store.count_documents("some") < 12
+    assert 0 < desk.count_documents("some") < 12
 
 
 def test_of_many_who_create_a_collection_one_does(desk: Desk) -> None:
@@ -283,8 +283,8 @@ def test_an_unknown_collection_is_named(desk: Desk) -> None:
 
 def test_a_library_of_another_model_is_refused_until_reembedded(desk: Desk, tree: Tree) -> None:
     desk.index(tree(FILES), "code", name="c")
-    desk.store.set_embedder_identity(EmbedderIdentity("other", "1", 256))
-    assert desk.store.stats().embeddings == 0
+    desk._store.set_embedder_identity(EmbedderIdentity("other", "1", 256))
+    assert desk.stats().embeddings == 0
     del desk.__dict__["embedder"]
     with pytest.raises(EmbedderMismatch, match="reembed"):
         _ = desk.embedder
@@ -297,8 +297,8 @@ def test_texts_are_spelt_when_they_are_kept_and_again_for_another_model(desk: De
     desk.index(tree(FILES), "code", name="c")
 
     def kept() -> list[tuple[Chunk, bytes]]:
-        documents = desk.store.documents("c", 100, 0)
-        return [(one.chunk, one.pieces) for document in documents for one in desk.store.chunks_of(document.id)]
+        documents = desk.documents("c", 100, 0)
+        return [(one.chunk, one.pieces) for document in documents for one in desk.chunks_of(document.id)]
 
     first = kept()
     model = StaticEmbedder()
@@ -306,7 +306,7 @@ def test_texts_are_spelt_when_they_are_kept_and_again_for_another_model(desk: De
     for chunk, pieces in first:
         assert pieces_apart(pieces) == (model.spell(chunk.text)[:most], model.spell(heading(chunk))[:most])
     assert any(heading(chunk) for chunk, _ in first)
-    desk.store.set_embedder_identity(EmbedderIdentity("other", "1", 256))
+    desk._store.set_embedder_identity(EmbedderIdentity("other", "1", 256))
     assert not any(pieces for _, pieces in kept())
     desk.reembed()
     assert kept() == first
@@ -332,8 +332,8 @@ def test_workers_embed_what_is_new_and_nothing_else(tmp_path: Path, tree: Tree) 
     root = tree({f"big/m{n}.py": f'"""Module {n}."""\n{body}\ndef only_{n}():\n    return {n}\n' for n in range(80)})
     with open_desk(Settings(library=tmp_path / "many", workers=2)) as desk:
         first = desk.index(root, "code", name="one")
-        assert (first.written, desk.store.unembedded()) == (80, [])
-        assert desk.store.stats().embeddings == desk.store.stats().chunks
+        assert (first.written, desk._store.unembedded()) == (80, [])
+        assert desk.stats().embeddings == desk.stats().chunks
         assert desk.index(root, "files", name="again").embedded == 0
         by_workers = [(hit.stored.id, hit.score) for hit in desk.search(Query(text="only_77", alpha=1.0)).hits]
     with open_desk(Settings(library=tmp_path / "alone", workers=1)) as desk:
@@ -356,7 +356,7 @@ def test_a_renamed_file_is_read_as_what_it_is_now(desk: Desk, tree: Tree) -> Non
     desk.index(root, "code", name="c")
     (root / "a.py").rename(root / "a.md")
     assert desk.index(root, "code", name="c").moved == 1
-    document = desk.store.document_by_path("c", "a.md")
+    document = desk.document_by_path("c", "a.md")
     assert document is not None
     assert document.content_type == "markdown"
 
@@ -366,7 +366,7 @@ def test_a_changed_manifest_is_heeded_without_force(desk: Desk, tree: Tree) -> N
     desk.index(root, "docs", name="docs")
     (root / ".docs-mcp.json").write_text('{"version": "1", "metadata": {"area": "guide"}}')
     desk.index(root, "docs", name="docs")
-    assert desk.store.facets("docs") == {"area": {"guide": 1}}
+    assert desk.facets("docs") == {"area": {"guide": 1}}
 
 
 def test_a_collection_keeps_its_kind(desk: Desk, tree: Tree) -> None:
@@ -419,10 +419,10 @@ def test_chunks_without_vectors_are_embedded_by_the_next_run(tmp_path: Path, tre
     root = tree(FILES)
     with open_desk(Settings(library=tmp_path / "lib", workers=1, embedder="none")) as desk:
         desk.index(root, "code", name="c")
-        assert desk.store.stats().embeddings == 0
-        assert len(desk.store.unembedded()) == 1
+        assert desk.stats().embeddings == 0
+        assert len(desk._store.unembedded()) == 1
     with open_desk(Settings(library=tmp_path / "lib", workers=1)) as desk:
         report = desk.index(root, "code", name="c")
-        assert (report.written, desk.store.unembedded()) == (0, [])
-        assert report.embedded == desk.store.stats().embeddings == desk.store.stats().chunks
+        assert (report.written, desk._store.unembedded()) == (0, [])
+        assert report.embedded == desk.stats().embeddings == desk.stats().chunks
         assert desk.search(Query(text="does thing number", alpha=1.0)).hits

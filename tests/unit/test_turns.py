@@ -44,7 +44,7 @@ def _meanwhile(act: Callable[[], object], at: int = 20) -> Progress:
 
 
 def _paths(desk: Desk, name: str = "c") -> list[str]:
-    return sorted(one.path for one in desk.store.documents(name, 1000, 0))
+    return sorted(one.path for one in desk.documents(name, 1000, 0))
 
 
 def _found(desk: Desk, text: str) -> list[str]:
@@ -52,7 +52,7 @@ def _found(desk: Desk, text: str) -> list[str]:
 
 
 def _is_whole(desk: Desk) -> bool:
-    return all(finding.ok for finding in desk.store.verify(repair=False))
+    return all(finding.ok for finding in desk._store.verify(repair=False))
 
 
 def test_a_small_write_lands_and_is_found_while_a_folder_is_indexed(desk: Desk, other: Desk, tree: Tree) -> None:
@@ -111,7 +111,7 @@ def test_two_who_index_a_new_folder_in_threads_make_one_collection(desk: Desk, o
     for thread in threads:
         thread.join()
     assert failures == []
-    (collection,) = desk.store.collections()
+    (collection,) = desk.collections()
     assert _paths(desk, collection.name) == sorted(FILES)
     assert _is_whole(desk)
 
@@ -139,7 +139,7 @@ def test_a_document_ingested_meanwhile_is_not_there_twice(desk: Desk, other: Des
     root = tree(FILES)
     uri = (root / "p/m39.py").as_uri()
     desk.index(root, "code", name="c", progress=_meanwhile(lambda: other.ingest(uri, "c", roots=[root])))
-    assert [one.uri for one in desk.store.documents("c", 100, 0)].count(uri) == 1
+    assert [one.uri for one in desk.documents("c", 100, 0)].count(uri) == 1
     assert _found(desk, "function_39()") == ["p/m39.py"]
     assert _is_whole(desk)
 
@@ -148,8 +148,8 @@ def test_a_collection_that_is_removed_while_it_is_indexed_stays_removed(desk: De
     root = tree(FILES)
     with pytest.raises(CollectionNotFound, match="c was removed"):
         desk.index(root, "code", name="c", progress=_meanwhile(lambda: other.remove("c")))
-    assert desk.store.collections() == []
-    assert desk.store.stats().chunks == 0
+    assert desk.collections() == []
+    assert desk.stats().chunks == 0
     assert _found(desk, "function_3()") == []
     assert desk.index(root, "code", name="c").written == 40
     assert _is_whole(desk)
@@ -164,7 +164,7 @@ def test_one_of_the_same_name_made_meanwhile_gets_nothing_of_it(desk: Desk, othe
 
     with pytest.raises(CollectionNotFound, match="c was removed"):
         desk.index(root, "code", name="c", progress=_meanwhile(replace))
-    assert desk.store.count_documents("c") == 0
+    assert desk.count_documents("c") == 0
 
 
 def test_vectors_that_another_writer_dropped_are_made_again(
@@ -174,6 +174,6 @@ def test_vectors_that_another_writer_dropped_are_made_again(
     other.index(root, "code", name="first")  # has the vectors that the second one counts on
 
     desk.index(root, "code", name="c", progress=_meanwhile(lambda: other.remove("first"), at=22))
-    assert desk.store.unembedded("c") == []
+    assert desk._store.unembedded("c") == []
     assert _paths(desk) == sorted(FILES)
     assert _is_whole(desk)

@@ -48,10 +48,10 @@ def collections_here(
     if named:
         return tuple(desk.collection(one).name for one in named)
     here = Path.cwd()
-    local = [one for one in desk.store.collections() if one.root and "://" not in one.root]
+    local = [one for one in desk.collections() if one.root and "://" not in one.root]
     around = [one for one in local if here.is_relative_to(one.root)]
     nearest = tuple(one.name for one in around if one.root == max((one.root for one in around), key=len))
-    if everywhere or not nearest or len(nearest) == len(desk.store.collections()):
+    if everywhere or not nearest or len(nearest) == len(desk.collections()):
         return ()
     if not quietly:
         click.echo(f"Within {', '.join(nearest)}, which holds this folder; --all looks everywhere.", err=True)

@@ -33,11 +33,11 @@ def collections(context: click.Context, as_json: bool) -> None:
                 "kind": one.kind,
                 "description": one.description,
                 "root": one.root,
-                "documents": desk.store.count_documents(one.name),
+                "documents": desk.count_documents(one.name),
                 "created_at": one.created_at,
                 "updated_at": one.updated_at,
             }
-            for one in desk.store.collections()
+            for one in desk.collections()
         ]
     if as_json:
         print_json(rows)
@@ -60,8 +60,8 @@ def documents(context: click.Context, name: str, limit: int, offset: int, as_jso
     """List the documents of collection NAME."""
     with desk_from(context) as desk:
         desk.collection(name)
-        listed = desk.store.documents(name, limit, offset)
-        total = desk.store.count_documents(name)
+        listed = desk.documents(name, limit, offset)
+        total = desk.count_documents(name)
     if as_json:
         print_json({"documents": [asdict(one) for one in listed], "total": total, "offset": offset})
         return
@@ -80,8 +80,8 @@ def stats(context: click.Context, name: str, as_json: bool) -> None:
     with desk_from(context) as desk:
         if name:
             desk.collection(name)
-        counted = asdict(desk.store.stats(name))
-        identity = desk.store.embedder_identity()
+        counted = asdict(desk.stats(name))
+        identity = desk.embedder_identity()
     model = f"{identity.name} {identity.version}, {identity.dimension} dimensions" if identity else "none yet"
     if as_json:
         print_json({**counted, "embedder": model, "memory": memory.told()})
@@ -127,9 +127,9 @@ def remove(context: click.Context, name_or_id: str, yes: bool) -> None:
 
 def _ask_before_removing(desk: Desk, name_or_id: str) -> None:
     """Ends the command unless a person agrees; an unknown name is left to the removal, which says so."""
-    if desk.store.collection(name_or_id) is not None:
-        what = f"collection {name_or_id} with {desk.store.count_documents(name_or_id)} documents"
-    elif (document := desk.store.document(name_or_id)) is not None:
+    if desk.find_collection(name_or_id) is not None:
+        what = f"collection {name_or_id} with {desk.count_documents(name_or_id)} documents"
+    elif (document := desk.document(name_or_id)) is not None:
         what = f"document {on_one_line(document.path)} of {document.collection}"
     else:
         return
@@ -155,7 +155,7 @@ def status(context: click.Context, path: Path, as_json: bool) -> None:
         else:
             answer = {"path": str(path), "collection": collection.name, "indexed": document is not None}
             if document is not None:
-                answer["chunks"] = len(desk.store.chunks_of(document.id))
+                answer["chunks"] = len(desk.chunks_of(document.id))
                 answer["indexed_at"] = _moment(document.updated_at)
                 answer["up_to_date"] = isinstance(walked, Found) and not is_new(walked, document)
             if isinstance(walked, Skipped):
@@ -177,7 +177,7 @@ def status(context: click.Context, path: Path, as_json: bool) -> None:
 
 def _why_left_out(desk: Desk, collection: Collection, path: Path) -> str:
     """Why a file that a walk would take has no document."""
-    kept = {one.path: one.reason for one in desk.store.skipped(collection.name)}
+    kept = {one.path: one.reason for one in desk.skipped(collection.name)}
     relative = path.absolute().relative_to(collection.root).as_posix()
     if relative not in kept:
         return "not seen yet: index again"
@@ -189,8 +189,8 @@ def _folder_status(desk: Desk, collection: Collection, path: Path) -> dict[str, 
     """What is kept of the folder, which is the collection's or one within it, and what is not."""
     inside = path.resolve().relative_to(Path(collection.root).resolve()).as_posix()
     below = "" if inside == "." else f"{inside}/"
-    known = [one for one in desk.store.file_states(collection.name) if one.startswith(below)]
-    skipped = [one for one in desk.store.skipped(collection.name) if one.path.startswith(below)]
+    known = [one for one in desk.file_states(collection.name) if one.startswith(below)]
+    skipped = [one for one in desk.skipped(collection.name) if one.path.startswith(below)]
     changed = [one for one in desk.freshness(collection)[1] if one.startswith(below)]
     return {
         "collection": collection.name,
@@ -235,7 +235,7 @@ def backup(context: click.Context, target: Path) -> None:
     Works while the library is written to; `refdesk restore` brings it back.
     """
     with desk_from(context) as desk:
-        counts = desk.store.backup(target)
+        counts = desk.backup(target)
     click.echo(f"Backed up to {target}: {_listed(counts)}.")
 
 

@@ -56,8 +56,8 @@ def get(context: click.Context, target: str, collection: str, as_json: bool) -> 
         if document is None:
             context.invoke(show_playbook, skill_id=target, version=None, as_json=as_json)
             return
-        chunks = desk.store.chunks_of(document.id)
-        raw = desk.store.raw(document.id)
+        chunks = desk.chunks_of(document.id)
+        raw = desk.raw(document.id)
     changed = changed_content(document)
     if changed is not None:
         when = indexed_at(document)
@@ -103,15 +103,15 @@ def _document(desk: Desk, name: str, collection: str) -> Document | None:
     if collection:
         desk.collection(collection)
     path = name.partition("#")[0]
-    if found := desk.store.document(name) or desk.store.document_by_uri(name, collection):
+    if found := desk.document(name) or desk.document_by_uri(name, collection):
         return found
     if not collection and (found := desk.why(Path(path))[1]):
         return found
-    names = [collection] if collection else [one.name for one in desk.store.collections()]
+    names = [collection] if collection else [one.name for one in desk.collections()]
     before, _, inner = path.partition("/")
-    if before in names and (found := desk.store.document_by_path(before, inner)):
+    if before in names and (found := desk.document_by_path(before, inner)):
         return found
-    several = [one for each in names if (one := desk.store.document_by_path(each, path))]
+    several = [one for each in names if (one := desk.document_by_path(each, path))]
     if len(several) > 1:
         which = ", ".join(one.collection for one in several)
         raise InvalidInput(f"{path} is in several collections: {which}.", "Say which with --collection.")
@@ -186,7 +186,7 @@ def grep(
     globs = [path_filter(one) for one in path]
     with desk_from(context) as desk:
         names = collections_here(desk, collection, everywhere=everywhere) or tuple(
-            one.name for one in desk.store.collections()
+            one.name for one in desk.collections()
         )
         found: list[Line] = []
         for document in _documents(desk, names):
@@ -242,19 +242,19 @@ def _compiled(pattern: str, ignore_case: bool) -> Any:
 
 def _documents(desk: Desk, names: Sequence[str]) -> Iterator[Document]:
     for name in names:
-        for offset in range(0, desk.store.count_documents(name), _PAGE):
-            yield from desk.store.documents(name, _PAGE, offset)
+        for offset in range(0, desk.count_documents(name), _PAGE):
+            yield from desk.documents(name, _PAGE, offset)
 
 
 def _lines(desk: Desk, document: Document, matches: Any, most: int) -> list[Line]:
-    raw = desk.store.raw(document.id)
+    raw = desk.raw(document.id)
     data = raw.encode()
     # The whole text first: one without a match, as nearly all are, is not cut into lines.
     if not _OF_A_TEXT.search(matches.pattern) and not matches.search(data):
         return []
     numbered = ((number, row) for number, row in enumerate(data.split(b"\n"), 1) if matches.search(row))
     found = [(number, row.decode()) for number, row in islice(numbered, most)]
-    if found and not has_own_lines(raw, desk.store.chunks_of(document.id)):
+    if found and not has_own_lines(raw, desk.chunks_of(document.id)):
         found = [(0, row) for _, row in found]
     return [Line(document, number, row if len(row) <= _LONGEST else f"{row[:_LONGEST]} …") for number, row in found]
 
@@ -276,7 +276,7 @@ def research(context: click.Context, question: str, path: str, depth: int, focus
 
     if not path:
         with desk_from(context) as desk:
-            local = [one.name for one in desk.store.collections() if one.kind == "code"]
+            local = [one.name for one in desk.collections() if one.kind == "code"]
             path = "." if collections_here(desk, (), quietly=True) or len(local) != 1 else local[0]
     (toolset,) = make_toolsets(replace(settings_from(context), toolsets=("code",)))
     arguments = {"query": question, "path": path, "depth": depth, **({"focus": focus} if focus else {})}

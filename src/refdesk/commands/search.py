@@ -70,7 +70,7 @@ def search(context: click.Context, /, query: str, as_json: bool, **options: Any)
         is_open = not asked.filters and not asked.exact and asked.alpha != 0.0  # playbooks have no paths and languages
         asked = replace(asked, filters=replace(asked.filters, collections=here))
         page = desk.search_everything(asked) if is_open else desk.search(asked)
-        known = {one.name: one for one in desk.store.collections()}
+        known = {one.name: one for one in desk.collections()}
         is_empty = not page.hits and not known
         if not page.hits and not is_empty:
             wordless = () if asked.exact or terms(query) else ("The query has no words: --exact finds other signs.",)
@@ -101,22 +101,22 @@ def _unknown(desk: Desk, filters: Filters) -> Iterator[str]:
         ("extension", tuple(one.lower() for one in filters.extensions)),
     )
     for what, wanted in asked:
-        known = [one for one in desk.store.values(what) if one] if wanted else []
+        known = [one for one in desk.values(what) if one] if wanted else []
         if unknown := [one for one in wanted if one not in known]:
             yield f"No passage has the {what} {', '.join(unknown)}. There are: {', '.join(known)}."
     for glob in filters.paths:
         if not any(map(path_filter(glob).fullmatch, _paths(desk, filters))):
             yield f"No path matches {glob}. `refdesk documents NAME` lists them."
     for key, wanted in filters.metadata:
-        known = list(desk.store.view(Filters(collections=filters.collections)).facet_values(key))
+        known = list(desk.view(Filters(collections=filters.collections)).facet_values(key))
         if unknown := [one for one in wanted if one not in known]:
             there = f"There are: {', '.join(sorted(known)[:_LISTED])}." if known else f"None has a value for {key}."
             yield f"No passage has {key}={', '.join(unknown)}. {there}"
 
 
 def _paths(desk: Desk, filters: Filters) -> Iterator[str]:
-    for name in filters.collections or [one.name for one in desk.store.collections()]:
-        yield from desk.store.file_states(name)
+    for name in filters.collections or [one.name for one in desk.collections()]:
+        yield from desk.file_states(name)
 
 
 def _filters(options: dict[str, Any]) -> Filters:

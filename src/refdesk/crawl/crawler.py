@@ -56,7 +56,7 @@ def crawl(
         if report.scripts:
             hint = f"{len(report.scripts)} pages are empty without JavaScript. {why_no_browser()}"
             report.notes.append(hint.strip())
-        desk.store.replace_skipped(collection.name, [*report.failed, *report.scripts, *report.skipped])
+        desk.replace_skipped(collection.name, [*report.failed, *report.scripts, *report.skipped])
     report.seconds = time.perf_counter() - started
     return report
 

@@ -15,7 +15,7 @@ from refdesk.desk.desk import Desk
 from refdesk.errors import InvalidInput, LibraryBusy, RefdeskError
 from refdesk.ids import name_from
 from refdesk.ingest.progress import Progress
-from refdesk.model import Batch, Collection, Content
+from refdesk.model import Collection, Content
 from refdesk.store.folder import CRAWL_FILE
 
 _BATCH_PAGES, _BATCH_BYTES = 500, 8_000_000
@@ -35,7 +35,7 @@ def open_collection(
     """The collection that the site goes into and what is known of its pages; a new one is removed if it stays empty."""
     from filelock import FileLock, Timeout
 
-    known = {one.id for one in desk.store.collections()}
+    known = {one.id for one in desk.collections()}
     collection = _collection(desk, options, name, description)
     library = desk.settings.library
     with ExitStack() as stack:
@@ -46,20 +46,20 @@ def open_collection(
             raise LibraryBusy(f"Another crawl of {collection.name} is running.", "Wait for it, or stop it.") from error
         state = CrawlState(library / CRAWL_FILE, collection.id, desk.settings.durability)
         stack.callback(state.close)
-        state.forget_all_but(one.id for one in desk.store.collections())
+        state.forget_all_but(one.id for one in desk.collections())
         try:
             yield collection, state
         except RefdeskError:
             if collection.id not in known and not state.counts().keys() & {"fetched", "stored"}:
-                desk.store.remove_collection(collection.name)
+                desk.remove_collection(collection.name)
             raise
 
 
 def _collection(desk: Desk, options: CrawlOptions, name: str, description: str) -> Collection:
     """The collection of that name, made now if there is none; it must be one that was crawled."""
-    known = {one.root: one.name for one in desk.store.collections() if one.kind == "web"}
+    known = {one.root: one.name for one in desk.collections() if one.kind == "web"}
     wanted = name or known.get(options.start) or name_from(site_of(options.start))
-    found = desk.store.collection(wanted)
+    found = desk.find_collection(wanted)
     if found is not None and found.kind != "web":
         raise InvalidInput(f"Collection {wanted} holds {found.kind}, not a web site.", "Choose another --name.")
     return desk.ensure_collection(wanted, "web", root=options.start, description=description)
@@ -73,8 +73,8 @@ class Indexer:
         self._collection = collection
         self._state = state
         self._report = report
-        total = desk.store.count_documents(collection.name)
-        self.indexed = {one.uri for one in desk.store.documents(collection.name, max(1, total), 0)}
+        total = desk.count_documents(collection.name)
+        self.indexed = {one.uri for one in desk.documents(collection.name, max(1, total), 0)}
 
     def index_some(self, progress: Progress | None = None) -> int:
         """Indexes the pages that have waited longest; how many there were.  They wait until they are in the library."""
@@ -104,11 +104,11 @@ class Indexer:
 
     def remove(self, urls: Iterable[str]) -> None:
         """Takes pages out of the library."""
-        store, name = self._desk.store, self._collection.name
-        found = [store.document_by_uri(url, name) for url in urls]
+        name = self._collection.name
+        found = [self._desk.document_by_uri(url, name) for url in urls]
         ids = [one.id for one in found if one is not None]
         for start in range(0, len(ids), _REMOVED_AT_ONCE):
-            store.apply(Batch(collection=name, removes=tuple(ids[start : start + _REMOVED_AT_ONCE])))
+            self._desk.remove_documents(name, ids[start : start + _REMOVED_AT_ONCE])
         self._report.removed += len(ids)
 
     def text_in(self, body: Body) -> str:
@@ -117,8 +117,8 @@ class Indexer:
 
     def text_of(self, url: str) -> str:
         """The text that the library has for a page, "" for none."""
-        found = self._desk.store.document_by_uri(url, self._collection.name)
-        return self._desk.store.raw(found.id) if found is not None else ""
+        found = self._desk.document_by_uri(url, self._collection.name)
+        return self._desk.raw(found.id) if found is not None else ""
 
 
 def _content(body: Body) -> Content:

@@ -40,20 +40,20 @@ class Corpus:
 
 def docs_collections(desk: Desk) -> list[Collection]:
     """The documentation of the library: docs collections, or where there are none all that are not code."""
-    every = desk.store.collections()
+    every = desk.collections()
     return [one for one in every if one.kind == "docs"] or [one for one in every if one.kind != "code"]
 
 
 def has_corpus(desk: Desk) -> bool:
     """Whether somebody made documentation a part of the library, by indexing or crawling it."""
-    return any(one.kind in ("docs", "web") for one in desk.store.collections())
+    return any(one.kind in ("docs", "web") for one in desk.collections())
 
 
 def write_metadata(desk: Desk) -> Path:
     """Writes metadata.json from the library's docs collections, in one piece."""
-    docs = [one for one in desk.store.collections() if one.kind == "docs"]
-    identity = desk.store.embedder_identity()
-    stats = [desk.store.stats(one.name) for one in docs]
+    docs = [one for one in desk.collections() if one.kind == "docs"]
+    identity = desk.embedder_identity()
+    stats = [desk.stats(one.name) for one in docs]
     commits = sorted({one.properties["commit"] for one in docs if one.properties.get("commit")})
     body: dict[str, Any] = {
         "metadata_version": VERSION,
@@ -112,7 +112,7 @@ def _taxonomy(desk: Desk, docs: Sequence[Collection]) -> dict[str, Any]:
     found: dict[str, set[str]] = {}
     descriptions: dict[str, str] = {}
     for collection in docs:
-        for key, values in desk.store.facets(collection.name).items():
+        for key, values in desk.facets(collection.name).items():
             found.setdefault(key, set()).update(values)
         for key, declared in json.loads(collection.properties.get("taxonomy", "{}")).items():
             descriptions.setdefault(key, declared.get("description", ""))

@@ -98,7 +98,7 @@ class Refresher:
         if not (maybe := known.maybe_changed()):
             return []
         weighed = sorted(maybe)[:_MOST_FILES]
-        states = self._desk.store.file_states(collection.name, weighed)
+        states = self._desk.file_states(collection.name, weighed)
         every = {*weighed, *states}
         changed = {
             path for path in every if path in known.walked or _differs(Path(collection.root, path), states.get(path))
@@ -131,7 +131,7 @@ class _Codebase:
         if is_first or told is None or age > (_TRUST_S if self._watch is not None else _UNWATCHED_S):
             check = self._start_check(anew=told is None)
             if is_first or told is None:
-                is_small = self._desk.store.count_documents(self._collection.name) <= _SMALL
+                is_small = self._desk.count_documents(self._collection.name) <= _SMALL
                 check.join(max(budget, _PATIENCE_S) if is_small else budget)
                 if check.is_alive():
                     self.note = "still looking for changed files; hits are checked one by one"

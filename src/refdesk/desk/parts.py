@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from refdesk.ingest.writer import ParsePool
-from refdesk.model import Collection, CollectionKind, Content, FileState, Found, Skipped
+from refdesk.model import Collection, CollectionKind, Content, Found, Skipped
 from refdesk.ports import Embedder, Judge, Parser, Source, Store
 from refdesk.settings import Settings
 
@@ -17,14 +17,13 @@ if TYPE_CHECKING:
 
 
 class Folder(Protocol):
-    """Makes the source of a folder's files, given what is known of them already."""
+    """Makes the source of a folder's files, given what was left out of them before."""
 
     def __call__(
         self,
         root: Path,
         *,
         max_file_bytes: int,
-        known: Mapping[str, FileState],
         known_skipped: Mapping[str, str],
         rules_fingerprint: str,
         allow_secrets: Sequence[str],

@@ -101,7 +101,7 @@ class Writer:
         with self._store.stretch():
             self._seen = self._store.sequence()
             states = self._store.file_states(collection.name, only)
-            found, report.skipped = _split(self._walk(source, only))
+            found, report.skipped = _split(self._walk(source, only, states))
             not_entered = len(report.skipped)
             changed = [one for one in found if force or verify or is_new(one, states.get(one.path))]
             report.unchanged = len(found) - len(changed)
@@ -167,8 +167,10 @@ class Writer:
         report.document_ids.append(known.id)
         return True
 
-    def _walk(self, source: Source, only: set[str] | None) -> Iterator[Found | Skipped]:
-        for number, one in enumerate(source.walk(only)):
+    def _walk(
+        self, source: Source, only: set[str] | None, states: Mapping[str, FileState]
+    ) -> Iterator[Found | Skipped]:
+        for number, one in enumerate(source.walk(only, states)):
             if number % 500 == 0:
                 self._progress.step(number, 0, "looking")
             yield one

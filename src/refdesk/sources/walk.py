@@ -97,7 +97,6 @@ class FolderSource:
         root: Path,
         *,
         max_file_bytes: int,
-        known: Mapping[str, FileState] | None = None,
         known_skipped: Mapping[str, str] | None = None,
         rules_fingerprint: str = "",
         allow_secrets: Sequence[str] = (),
@@ -106,7 +105,7 @@ class FolderSource:
         self.root = os.path.abspath(root)  # noqa: PTH100 - resolved when it was allowed: no link is followed now
         self._max = max_file_bytes
         self._allow_secrets = allow_secrets
-        self._known = known or {}
+        self._known: Mapping[str, FileState] = {}
         self._known_skipped = known_skipped or {}
         self._before = RuleState.parse(rules_fingerprint)
         self._readers = readers
@@ -115,8 +114,11 @@ class FolderSource:
         self._now = RuleState([])
         self._looked: frozenset[str] = frozenset()
 
-    def walk(self, only: Iterable[str] | None = None) -> Iterator[Found | Skipped]:
+    def walk(
+        self, only: Iterable[str] | None = None, known: Mapping[str, FileState] | None = None
+    ) -> Iterator[Found | Skipped]:
         """What there is, a folder's files by name before its folders, and what is left out; or of some files alone."""
+        self._known = known or {}
         if only is not None:
             yield from self._look(sorted(only))
             return

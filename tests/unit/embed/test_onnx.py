@@ -114,7 +114,7 @@ def test_a_library_keeps_the_identity_and_refuses_another_model(folder: Path, tm
     settings = Settings(library=tmp_path / "library", embedder="onnx", embedder_path=str(folder), workers=1)
     with open_desk(settings) as desk:
         desk.index(files, "docs", name="d")
-        assert desk.store.embedder_identity() == OnnxEmbedder(folder).identity
+        assert desk.embedder_identity() == OnnxEmbedder(folder).identity
     with open_desk(settings) as desk:
         hits = desk.search(Query(text="zzz zoo", alpha=1.0)).hits
         assert hits[0].stored.document.path == "zebra.md"

@@ -19,7 +19,7 @@ def graph_of(root: Path, files: Mapping[str, str]) -> Iterator[Graph]:
         (root / "code" / name).write_text(text)
     with open_desk(Settings(library=root / "library", embedder="none", workers=1)) as desk:
         desk.index(root / "code", "code", name="code")
-        yield Graph(desk.store, "code")
+        yield desk.graph("code")
 
 
 def callers(graph: Graph, name: str) -> set[str]:

@@ -322,7 +322,7 @@ def graph(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Graph]:
         (root / name).write_text(text)
     with open_desk(Settings(library=tmp_path / "library", embedder="none", workers=1)) as desk:
         desk.index(root, "code", name="code")
-        yield Graph(desk.store, "code")
+        yield desk.graph("code")
 
 
 def one(graph: Graph, name: str) -> Node:
@@ -480,7 +480,7 @@ def test_files_that_were_indexed_without_facts_are_parsed_again(tmp_path: Path) 
         db.execute(f"PRAGMA user_version = {schema.MIGRATIONS.index(schema._add_facts)}")
         db.commit()
     with open_desk(settings) as desk:
-        assert callers(Graph(desk.store, "code"), "Till.run") == set()
+        assert callers(desk.graph("code"), "Till.run") == set()
         assert desk.index(tmp_path / "code", "code", name="code").written == 1
-        assert callers(Graph(desk.store, "code"), "Till.run") == {"use"}
+        assert callers(desk.graph("code"), "Till.run") == {"use"}
         assert desk.index(tmp_path / "code", "code", name="code").written == 0

@@ -185,7 +185,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Graph]:
         (root / "code" / name).write_text(text)
     with open_desk(Settings(library=root / "library", embedder="none", workers=1)) as desk:
         desk.index(root / "code", "code", name="code")
-        yield Graph(desk.store, "code")
+        yield desk.graph("code")
 
 
 def node(graph: Graph, name: str) -> Node:

@@ -54,7 +54,7 @@ ASKED = {
 @pytest.fixture
 def stored(desk: Desk, tree: Tree) -> list[StoredChunk]:
     desk.index(tree(CODE), "code", name="shop")
-    found = [one for document in desk.store.documents("shop", 10, 0) for one in desk.store.chunks_of(document.id)]
+    found = [one for document in desk.documents("shop", 10, 0) for one in desk.chunks_of(document.id)]
     return [one for one in found if one.chunk.kind == "function"]
 
 

@@ -41,7 +41,7 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
         (root / "code" / name).write_text(text)
     with open_desk(Settings(library=root / "library", embedder="none", workers=1)) as desk:
         desk.index(root / "code", "code", name="code")
-        yield Graph(desk.store, "code"), desk.engine
+        yield desk.graph("code"), desk.engine
 
 
 def ask(asked: Asked, text: str, depth: int = 2, focus: Focus | None = None, hops: list[int] | None = None) -> Answer:
@@ -134,7 +134,7 @@ def test_callers_of_callers_are_told_as_a_tree_where_they_are_many(tmp_path: Pat
         (code / f"far_{number}.py").write_text(called)
     with open_desk(Settings(library=tmp_path / "library", embedder="none", workers=1)) as desk:
         desk.index(code, "code", name="code")
-        body = told(ask((Graph(desk.store, "code"), desk.engine), "what calls ring"), 4_000)
+        body = told(ask((desk.graph("code"), desk.engine), "what calls ring"), 4_000)
     assert tokens.count(json.dumps(body)) <= 800
     assert body["summary"] == "ring [near.py:1-2] is called from 3 callers. Behind these, 12 more within 2 hops."
     assert [one["symbol"] for one in body["findings"]] == ["ring", "near0", "near1", "near2"]
@@ -148,7 +148,7 @@ def test_relations_that_no_finding_tells_are_a_graph(tmp_path: Path) -> None:
     )
     with open_desk(Settings(library=tmp_path / "library", embedder="none", workers=1)) as desk:
         desk.index(tmp_path / "code", "code", name="code")
-        body = told(ask((Graph(desk.store, "code"), desk.engine), "what calls bell"), 4_000)
+        body = told(ask((desk.graph("code"), desk.engine), "what calls bell"), 4_000)
     named = {one["id"]: one["symbol"] for one in body["findings"]}
     assert [(named[e["from"]], named[e["to"]], e["line"]) for e in body["graph"]["edges"]] == [("two", "one", 10)]
 
@@ -251,7 +251,7 @@ def test_a_flow_goes_on_in_what_carries_an_interface_out(tmp_path: Path) -> None
     )
     with open_desk(Settings(library=tmp_path / "library", embedder="none", workers=1)) as desk:
         desk.index(code, "code", name="code")
-        answer = ask((Graph(desk.store, "code"), desk.engine), "how does `measure` work", 3, "flow")
+        answer = ask((desk.graph("code"), desk.engine), "how does `measure` work", 3, "flow")
     assert answer.sections["call chains"] == [
         "measure → Shape.area [main.ts:2] → Round.area [round.ts:3] → square [:3]",
     ]
@@ -265,7 +265,7 @@ def test_embedding_is_told_apart_from_conforming(tmp_path: Path) -> None:
     )
     with open_desk(Settings(library=tmp_path / "library", embedder="none", workers=1)) as desk:
         desk.index(tmp_path / "code", "code", name="code")
-        asked = Graph(desk.store, "code"), desk.engine
+        asked = desk.graph("code"), desk.engine
         answer = ask(asked, "all implementations of Box")
         box = told(answer, 8_000)
         assert box["summary"] == "Box [a.go:7-7] is embedded in 1 type."
@@ -289,7 +289,7 @@ def test_what_is_declared_for_all_platforms_leads_to_what_each_does(tmp_path: Pa
         (tmp_path / "code" / name).write_text(text)
     with open_desk(Settings(library=tmp_path / "library", embedder="none", workers=1)) as desk:
         desk.index(tmp_path / "code", "code", name="code")
-        asked = Graph(desk.store, "code"), desk.engine
+        asked = desk.graph("code"), desk.engine
         answer = ask(asked, "implementations of sync")
         found = told(answer, 8_000)
         assert answer.sections == {"actual declarations": ["sync (common.kt:3)", "  sync (jvm.kt:3), actual"]}
@@ -306,7 +306,7 @@ def test_all_that_is_called_at_once_is_told_as_chains(tmp_path: Path) -> None:
     )
     with open_desk(Settings(library=tmp_path / "library", embedder="none", workers=1)) as desk:
         desk.index(tmp_path / "code", "code", name="code")
-        sections = ask((Graph(desk.store, "code"), desk.engine), "what does run call", 1).sections
+        sections = ask((desk.graph("code"), desk.engine), "what does run call", 1).sections
         chains = [f"run → {name} [a.py:{line}]" for line, name in enumerate(names, 2)]
         assert sections == {"call chains": chains}
 
@@ -340,7 +340,7 @@ def test_an_english_word_is_no_symbol(tmp_path: Path) -> None:
     )
     with open_desk(Settings(library=tmp_path / "library", workers=1)) as desk:
         desk.index(tmp_path / "code", "code", name="code")
-        answer = ask((Graph(desk.store, "code"), desk.engine), "how does a request get sent")
+        answer = ask((desk.graph("code"), desk.engine), "how does a request get sent")
     assert next(one.node.qualified for one in answer.findings.values()) == "send_request"
     assert "get" not in {one.node.qualified for one in answer.findings.values()}
 

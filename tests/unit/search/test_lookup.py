@@ -36,7 +36,7 @@ class Broken:
 @pytest.mark.parametrize("name", ["lexical", "nearest"])
 def test_an_index_that_fails_fails_the_search_and_not_the_next_one(desk: Desk, tree: Tree, name: str) -> None:
     desk.index(tree({"a.md": "# Pages\n\nFlush the pages of the store.\n"}), "docs", name="docs")
-    engine = Engine(cast(Store, Broken(desk.store, name)), desk.embedder)
+    engine = Engine(cast(Store, Broken(desk._store, name)), desk.embedder)
     for _ in range(6):  # more than searches are compared beside
         with pytest.raises(StoreError, match=name):
             engine.search(Query(text="flush the pages"))

@@ -119,11 +119,11 @@ def test_a_walk_that_knows_the_last_one_finds_what_a_fresh_one_finds(
     second = FolderSource(
         tree,
         max_file_bytes=1_000_000,
-        known={item.path: FileState("id", 1, 1, "hash") for item in items if isinstance(item, Found)},
         known_skipped={item.path: item.reason for item in items if isinstance(item, Skipped)},
         rules_fingerprint=first.fingerprint(),
     )
-    assert list(second.walk()) == list(FolderSource(tree, max_file_bytes=1_000_000).walk())
+    known = {item.path: FileState("id", 1, 1, "hash") for item in items if isinstance(item, Found)}
+    assert list(second.walk(known=known)) == list(FolderSource(tree, max_file_bytes=1_000_000).walk())
 
 
 def test_a_line_keeps_its_number_and_its_text() -> None:

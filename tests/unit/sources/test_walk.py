@@ -42,12 +42,12 @@ def walked(root: Path) -> tuple[list[str], dict[str, str]]:
     return found, skipped
 
 
-def again(root: Path, before: FolderSource, items: list[Found | Skipped]) -> FolderSource:
+def again(root: Path, before: FolderSource, items: list[Found | Skipped]) -> tuple[FolderSource, dict[str, FileState]]:
+    """A source that knows what an earlier one left out, and the files that one found."""
     known = {i.path: FileState("id", i.size, i.modified_ns, "hash") for i in items if isinstance(i, Found)}
     skipped = {i.path: i.reason for i in items if isinstance(i, Skipped)}
-    return FolderSource(
-        root, max_file_bytes=MAX, known=known, known_skipped=skipped, rules_fingerprint=before.fingerprint()
-    )
+    source = FolderSource(root, max_file_bytes=MAX, known_skipped=skipped, rules_fingerprint=before.fingerprint())
+    return source, known
 
 
 def test_files_come_by_name_and_before_folders(tmp_path: Path) -> None:
@@ -345,9 +345,9 @@ def test_content_that_nobody_can_read_is_refused_once(tmp_path: Path, name: str,
         source.read(found)
     assert failure.value.message == reason
     left_out = Skipped(path=name, reason=reason)
-    second = again(tmp_path, source, [left_out])
+    second, _ = again(tmp_path, source, [left_out])
     assert list(second.walk()) == [left_out]
-    third = again(tmp_path, second, [left_out])
+    third, _ = again(tmp_path, second, [left_out])
     (tmp_path / name).write_text("now readable")
     assert isinstance(next(third.walk()), Found)
 
@@ -385,14 +385,14 @@ def test_an_unchanged_tree_needs_no_matching(tmp_path: Path, monkeypatch: pytest
     make_old(tmp_path)
     first = FolderSource(tmp_path, max_file_bytes=MAX)
     items = list(first.walk())
-    second = again(tmp_path, first, items)
+    second, known = again(tmp_path, first, items)
 
     def refuse(*_: object) -> str:
         raise AssertionError("an unchanged path was matched again")
 
     monkeypatch.setattr(walk, "why_not_file", refuse)
     monkeypatch.setattr(walk, "why_not_folder", refuse)
-    assert list(second.walk()) == items
+    assert list(second.walk(known=known)) == items
     assert second.fingerprint() == first.fingerprint()
 
 
@@ -422,8 +422,8 @@ def test_a_change_of_rules_or_files_is_seen(
             (tmp_path / name).unlink()
         else:
             write(tmp_path, {name: text})
-    second = again(tmp_path, first, items)
-    after = list(second.walk())
+    second, known = again(tmp_path, first, items)
+    after = list(second.walk(known=known))
     assert {item.path for item in after if isinstance(item, Found)} == (before | appear) - vanish
     assert after == list(FolderSource(tmp_path, max_file_bytes=MAX).walk())
 
@@ -435,7 +435,8 @@ def test_rules_written_twice_within_a_tick_are_seen(tmp_path: Path) -> None:
     state = (tmp_path / ".gitignore").stat()
     write(tmp_path, {".gitignore": "b.md"})
     os.utime(tmp_path / ".gitignore", ns=(state.st_atime_ns, state.st_mtime_ns))
-    found = [item.path for item in again(tmp_path, first, items).walk() if isinstance(item, Found)]
+    second, known = again(tmp_path, first, items)
+    found = [item.path for item in second.walk(known=known) if isinstance(item, Found)]
     assert found == ["a.md"]
 
 
@@ -444,9 +445,8 @@ def test_other_settings_and_broken_fingerprints_start_afresh(tmp_path: Path) -> 
     first = FolderSource(tmp_path, max_file_bytes=MAX)
     items = list(first.walk())
     for fingerprint in ("", "{", "[]", '{"settings": 1}'):
-        source = FolderSource(tmp_path, max_file_bytes=MAX, known={"b.log": FileState("i", 1, 1, "h")},
-                              rules_fingerprint=fingerprint)  # fmt: skip
-        assert list(source.walk()) == items
+        source = FolderSource(tmp_path, max_file_bytes=MAX, rules_fingerprint=fingerprint)
+        assert list(source.walk(known={"b.log": FileState("i", 1, 1, "h")})) == items
     larger = FolderSource(tmp_path, max_file_bytes=MAX * 2, known_skipped={"big.txt": "too large: old"},
                           rules_fingerprint=first.fingerprint())  # fmt: skip
     assert "big.txt" in {item.path for item in larger.walk() if isinstance(item, Found)}

@@ -344,4 +344,4 @@ def test_metadata_and_playbooks_go_with_the_command(library: Path, tmp_path: Pat
     assert run.exit_code == 0 and "4 versions of them" in run.output, run.output
     _check_all(to)
     with open_desk(Settings(library=to, embedder="none")) as desk:
-        assert desk.store.stats().documents == 20
+        assert desk.stats().documents == 20

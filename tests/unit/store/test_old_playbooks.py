@@ -80,13 +80,13 @@ def test_everything_is_there_after_the_first_opening(folder: Path) -> None:
     _check(folder, versions)
     with open_desk(Settings(library=folder)) as desk:
         thinker = LocalThinker(desk.embedder)
-        assert [one.ok for one in desk.store.verify(repair=False)] == [True] * 3
+        assert [one.ok for one in desk._store.verify(repair=False)] == [True] * 3
         for kind, title in (("locked_out", LISTED[0][0]), ("router_offline", LISTED[1][0])):
             found = desk.learner.search(of_kind(kind)[2].query, thinker).skill
             assert found is not None and found.title == title
         hits = desk.search_everything(Query(text=of_kind("router_offline")[2].query)).hits
         assert "playbook" in [hit.stored.chunk.kind for hit in hits]
-        desk.store.set_embedder_identity(EmbedderIdentity("another", "1", 4))
+        desk._store.set_embedder_identity(EmbedderIdentity("another", "1", 4))
         assert desk.reembed() == 4  # a document and three playbooks
         assert all(one.embedding for one in desk.learner.skills())
 

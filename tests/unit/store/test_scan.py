@@ -86,7 +86,7 @@ def test_a_damaged_index_of_a_large_library_is_rebuilt_beside_searches(
     _damage(settings.library)
     with (
         open_desk(settings) as desk,
-        cast(LocalStore, desk.store)._followers._writing,
+        cast(LocalStore, desk._store)._followers._writing,
     ):  # nobody can rebuild it meanwhile
         page = desk.search(Query(text="operators"))
         assert [hit.stored.document.path for hit in page.hits] == ["5.md"]
@@ -95,7 +95,7 @@ def test_a_damaged_index_of_a_large_library_is_rebuilt_beside_searches(
         page = desk.search(Query(text="operators"))
         assert [hit.stored.document.path for hit in page.hits] == ["5.md"]
         assert not any("rebuilt" in note for note in page.notes)
-        assert all(finding.ok for finding in desk.store.verify(repair=False))
+        assert all(finding.ok for finding in desk._store.verify(repair=False))
 
 
 def test_a_small_write_does_not_wait_for_a_rebuild(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:

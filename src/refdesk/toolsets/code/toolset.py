@@ -10,7 +10,6 @@ from pathlib import Path
 from refdesk.desk.desk import Desk
 from refdesk.desk.fresh import Refreshed, Refresher, stale_hits
 from refdesk.errors import InvalidInput, NotFound
-from refdesk.graph import Graph
 from refdesk.ingest.progress import Progress
 from refdesk.model import Collection, Found, Hit, Query
 from refdesk.ports import Llm
@@ -151,7 +150,7 @@ class Code:
         page = self._desk.search(query)
         extra: Json = {}
         if arguments.get("expand_query"):
-            words, who = assist.expand(text, page.hits, self._desk.store, self._llm_for(context))
+            words, who = assist.expand(text, page.hits, self._desk, self._llm_for(context))
             page = self._desk.search(replace(query, text=" ".join([text, *words])))
             extra |= {"expanded_with": words, "answered_by": who}
         if arguments.get("synthesize"):
@@ -187,7 +186,7 @@ class Code:
 
         answer = research(
             text,
-            Graph(self._desk.store, collection.name),
+            self._desk.graph(collection.name),
             self._desk.engine,
             filters_of(collection, inside, {}),
             depth=arguments.get("depth", 2),
@@ -211,7 +210,7 @@ class Code:
         """The state of every codebase, as the record has it."""
 
         def read(context: CallContext) -> ResourceContents:
-            states = [self._state(one) for one in self._desk.store.collections() if one.kind == "code"]
+            states = [self._state(one) for one in self._desk.collections() if one.kind == "code"]
             text = json.dumps(states, ensure_ascii=False, indent=2)
             return ResourceContents(uri=_STATUS, mime_type="application/json", text=text)
 
@@ -227,7 +226,7 @@ class Code:
         ]
 
     def _state(self, collection: Collection) -> Json:
-        stats = self._desk.store.stats(collection.name)
+        stats = self._desk.stats(collection.name)
         unchanged, changed = self._desk.freshness(collection) if Path(collection.root).is_dir() else (0, [])
         return {
             "path": collection.root,
@@ -240,7 +239,7 @@ class Code:
             "unchanged": unchanged,
             "changed": changed[:LISTED],
             "changed_count": len(changed),
-            "skipped": len(self._desk.store.skipped(collection.name)),
+            "skipped": len(self._desk.skipped(collection.name)),
         }
 
     def _answer(
@@ -274,7 +273,7 @@ class Code:
         return render(form, body, notices, budget, meta, shown)
 
     def _hint(self, collection: Collection, arguments: Json) -> str:
-        counted = self._desk.store.count_documents(collection.name)
+        counted = self._desk.count_documents(collection.name)
         narrowed = [f"{key}={arguments[key]!r}" for key in ("path_filter", "extensions") if arguments.get(key)]
         if (path := arguments.get("path", ".")) not in (".", collection.name, collection.root):
             narrowed.append(f"{path=}")
@@ -285,7 +284,7 @@ class Code:
 
     def _codebase(self, path: str, context: CallContext) -> tuple[Collection, str]:
         """The collection that holds the path or has it for its name, and the path's folder inside it."""
-        local = [one for one in self._desk.store.collections() if one.root and "://" not in one.root]
+        local = [one for one in self._desk.collections() if one.root and "://" not in one.root]
         every = sorted(local, key=lambda one: (-len(one.root), one.kind != "code"))
         tried: list[Path] = []
         try:

@@ -108,7 +108,7 @@ def _files(desk: Desk, facet: str, value: str) -> list[str]:
     found: list[str] = []
     for collection in docs_collections(desk):
         offset = 0
-        while listed := desk.store.documents(collection.name, _PAGE, offset):
+        while listed := desk.documents(collection.name, _PAGE, offset):
             found += [one.path for one in listed if metadata_text(one.metadata.get(facet, "")) == value]
             offset += len(listed)
     return found

@@ -103,7 +103,7 @@ class Docs:
         if not views:
             return _answer([], None, {"message": _EMPTY, "suggested_filters": {}})
         if given := arguments.get("cursor"):
-            query = replace(query, offset=cursor.decode(given, query, self._desk.store.sequence()))
+            query = replace(query, offset=cursor.decode(given, query, self._desk.sequence()))
         page = self._desk.search(query)
         hits = [self._hit(hit) for hit in page.hits]
         texts = [json.dumps(one, ensure_ascii=False) for one in hits]
@@ -149,11 +149,11 @@ class Docs:
         """The chunks of the first docs collection that has the path, or of the one the path begins with."""
         views = docs_collections(self._desk)
         for view in views:
-            if document := self._desk.store.document_by_path(view.name, path):
-                return self._desk.store.chunks_of(document.id)
+            if document := self._desk.document_by_path(view.name, path):
+                return self._desk.chunks_of(document.id)
         name, _, inner = path.partition("/")
-        if any(view.name == name for view in views) and (document := self._desk.store.document_by_path(name, inner)):
-            return self._desk.store.chunks_of(document.id)
+        if any(view.name == name for view in views) and (document := self._desk.document_by_path(name, inner)):
+            return self._desk.chunks_of(document.id)
         return []
 
     def _chunk_id(self, stored: StoredChunk) -> str:
@@ -165,7 +165,7 @@ class Docs:
         for view in docs_collections(self._desk):
             if view.name == document.collection:
                 return document.path
-            if self._desk.store.document_by_path(view.name, document.path):
+            if self._desk.document_by_path(view.name, document.path):
                 return f"{document.collection}/{document.path}"
         return document.path
 

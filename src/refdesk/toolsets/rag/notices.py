@@ -82,7 +82,7 @@ class Notices:
         self._announcer = announcer
         with contextlib.suppress(RefdeskError):  # what is written before the first look is told then
             self._settle()
-            self._watched.begin(self._desk.store.sequence())
+            self._watched.begin(self._desk.sequence())
 
     def telling(self, handler: Handler) -> Handler:
         """The handler, whose answer tells of what it wrote."""
@@ -104,12 +104,12 @@ class Notices:
         return call
 
     def _settle(self) -> None:
-        self._told, self._names = self._desk.store.sequence(), self._collections()
+        self._told, self._names = self._desk.sequence(), self._collections()
 
     def poll(self) -> Sequence[Tool]:
         """Tells of changes since; tools never change."""
         with self._mutex, contextlib.suppress(RefdeskError):  # calls say what is wrong with a library
-            now = self._desk.store.sequence()
+            now = self._desk.sequence()
             if self._told is None:
                 self._settle()
             if self._announcer is None or self._writing:
@@ -129,7 +129,7 @@ class Notices:
             announcer.relisted("resources")
 
     def _collections(self) -> frozenset[str]:
-        return frozenset(one.name for one in self._desk.store.collections())
+        return frozenset(one.name for one in self._desk.collections())
 
 
 class Watched:
@@ -169,5 +169,5 @@ class Watched:
                 self._seen[uri] = self._state(uri)
 
     def _state(self, uri: str) -> State:
-        document = self._desk.store.document(uri.removeprefix(_DOCUMENTS))
+        document = self._desk.document(uri.removeprefix(_DOCUMENTS))
         return (document.updated_at, document.content_hash) if document is not None else None

@@ -34,7 +34,7 @@ def resources(desk: Desk) -> Sequence[Resource]:
             read=lambda context: _contents("rag://collections", _collections(desk)),
         )
     ]
-    for one in desk.store.collections():
+    for one in desk.collections():
         uri = f"rag://collections/{one.name}"
         listed.append(
             Resource(
@@ -52,10 +52,10 @@ def templates(desk: Desk) -> tuple[ResourceTemplate, ...]:
     """A collection by name, its further pages, and a document by id."""
 
     def names(typed: str, settled: Mapping[str, str]) -> Sequence[str]:
-        return [one.name for one in desk.store.collections() if one.name.startswith(typed)]
+        return [one.name for one in desk.collections() if one.name.startswith(typed)]
 
     def ids(typed: str, settled: Mapping[str, str]) -> Sequence[str]:
-        return desk.store.document_ids(typed.upper())
+        return desk.document_ids(typed.upper())
 
     def collection(values: Mapping[str, str], context: CallContext) -> ResourceContents:
         uri = f"rag://collections/{values['name']}"
@@ -113,8 +113,8 @@ def chunk_uid(stored: StoredChunk) -> str:
 
 def _collections(desk: Desk) -> list[dict[str, Any]]:
     found = []
-    for one in desk.store.collections():
-        counted = desk.store.stats(one.name)
+    for one in desk.collections():
+        counted = desk.stats(one.name)
         found.append(
             {
                 "name": one.name,
@@ -129,8 +129,8 @@ def _collections(desk: Desk) -> list[dict[str, Any]]:
 
 def _collection(desk: Desk, name: str, offset: int) -> dict[str, Any]:
     one = desk.collection(name)
-    listed = desk.store.documents(name, _PAGE, offset)
-    total = desk.store.count_documents(name)
+    listed = desk.documents(name, _PAGE, offset)
+    total = desk.count_documents(name)
     shown = {
         "name": one.name,
         "description": one.description,
@@ -162,11 +162,11 @@ def _settings(one: Collection) -> dict[str, Any]:
 
 
 def _document(desk: Desk, document_id: str) -> dict[str, Any]:
-    document = desk.store.document(document_id)
+    document = desk.document(document_id)
     if document is None:
         raise DocumentNotFound(f"Document not found: {document_id}.", "rag_list_documents lists the ids there are.")
-    found = desk.store.chunks_of(document_id)
-    marked = [marks(one, desk.store.collection(document.collection)) for one in found]
+    found = desk.chunks_of(document_id)
+    marked = [marks(one, desk.find_collection(document.collection)) for one in found]
     return {
         "id": document.id,
         "collection": document.collection,
@@ -177,7 +177,7 @@ def _document(desk: Desk, document_id: str) -> dict[str, Any]:
         "metadata": dict(document.metadata),
         "created_at": document.created_at,
         "updated_at": document.updated_at,
-        "raw_content": desk.store.raw(document_id),
+        "raw_content": desk.raw(document_id),
         "chunks": [
             {
                 "id": chunk_uid(one),

@@ -12,7 +12,7 @@ from refdesk import errors
 from refdesk.desk.desk import Desk
 from refdesk.desk.fresh import indexed_at, stale_hits, stale_notes
 from refdesk.ingest.progress import Progress
-from refdesk.model import Batch, Filters, Hit, Query
+from refdesk.model import Filters, Hit, Query
 from refdesk.system import memory
 from refdesk.text import tokens
 from refdesk.text.untrusted import marks
@@ -170,7 +170,7 @@ class _Rag:
         hits, notes = self._hybrid(query) if hybrid else self._keywords(query)
         distinct, collapsed = without_near_duplicates(hits, text, top_k)
         stale = stale_hits(distinct)
-        known = {one.name: one for one in self._desk.store.collections()}
+        known = {one.name: one for one in self._desk.collections()}
 
         def write(rank: int, hit: Hit, is_whole: bool) -> Json:
             return _result(rank, hit, stale, is_whole, marks(hit.stored, known.get(hit.stored.document.collection)))
@@ -201,8 +201,8 @@ class _Rag:
 
     def ingest(self, arguments: Json, context: CallContext) -> ToolAnswer:
         uri, name = arguments["uri"], arguments["collection"]
-        if self._desk.store.collection(name) is None:
-            known = ", ".join(one.name for one in self._desk.store.collections()[:_NAMED])
+        if self._desk.find_collection(name) is None:
+            known = ", ".join(one.name for one in self._desk.collections()[:_NAMED])
             raise errors.CollectionNotFound(
                 f"Collection not found: {name}.",
                 f"Make it with rag_create_collection first{f', or use one of {known}' if known else ''}.",
@@ -224,9 +224,9 @@ class _Rag:
             where = uri.partition("?")[0][:200]
             raise errors.LoadFailed(f"Nothing to ingest in {where}: {'; '.join(reasons[:5]) or 'it is empty'}.")
         # Of a folder, the first by path: the same in every run, whatever changed.
-        found = [one for one in map(self._desk.store.document, report.document_ids) if one]
+        found = [one for one in map(self._desk.document, report.document_ids) if one]
         document = min(found, key=lambda one: one.path, default=None)
-        chunks = sum(len(self._desk.store.chunks_of(one)) for one in report.document_ids)
+        chunks = sum(len(self._desk.chunks_of(one)) for one in report.document_ids)
         answer = {
             "success": True,
             "doc_id": document.id if document else report.document_ids[0],
@@ -247,12 +247,12 @@ class _Rag:
         return _and_tell(ToolAnswer.of_json(answer, notices=notices, meta=meta), changed)
 
     def delete(self, arguments: Json, context: CallContext) -> ToolAnswer:
-        document = self._desk.store.document(arguments["doc_id"])
+        document = self._desk.document(arguments["doc_id"])
         if document is None:
             raise errors.DocumentNotFound(
                 f"Document not found: {arguments['doc_id']}.", "rag_list_documents lists the ids there are."
             )
-        self._desk.store.apply(Batch(collection=document.collection, removes=(document.id,)))
+        self._desk.remove_documents(document.collection, [document.id])
         answer = {
             "success": True,
             "deleted_doc_id": document.id,
@@ -265,7 +265,7 @@ class _Rag:
     def list_collections(self, arguments: Json, context: CallContext) -> ToolAnswer:
         listed = [
             {"name": one.name, "description": one.description, "created_at": one.created_at}
-            for one in self._desk.store.collections()
+            for one in self._desk.collections()
         ]
         kept = _fitting(listed)
         notices = [f"{len(listed) - kept} more: rag://collections has them all"] if kept < len(listed) else []
@@ -284,9 +284,9 @@ class _Rag:
                 "created_at": one.created_at,
                 "updated_at": one.updated_at,
             }
-            for one in self._desk.store.documents(name, limit, offset)
+            for one in self._desk.documents(name, limit, offset)
         ]
-        kept, total = _fitting(listed), self._desk.store.count_documents(name)
+        kept, total = _fitting(listed), self._desk.count_documents(name)
         answer = {
             "collection": name,
             "documents": listed[:kept],
@@ -308,7 +308,7 @@ class _Rag:
         name = arguments.get("collection", "")
         if name:
             self._desk.collection(name)
-        counted = self._desk.store.stats(name)
+        counted = self._desk.stats(name)
         answer = {
             "collections": counted.collections,
             "documents": counted.documents,

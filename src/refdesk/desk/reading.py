@@ -1,0 +1,243 @@
+"""What is in a library?  Searches, lists and looks, none of which changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from refdesk.desk.parts import Parts, Watching
+from refdesk.errors import CollectionNotFound, EmbedderMismatch
+from refdesk.ingest.prepare import is_new
+from refdesk.model import (
+    EVERYTHING,
+    Collection,
+    Document,
+    EmbedderIdentity,
+    FileState,
+    Filterable,
+    Filters,
+    Found,
+    Page,
+    Query,
+    Skipped,
+    Stats,
+    StoredChunk,
+)
+from refdesk.ports import Embedder, Source, Store, View
+from refdesk.search.engine import Engine
+from refdesk.settings import Settings
+from refdesk.system import memory
+from refdesk.system.turns import Queries
+
+if TYPE_CHECKING:
+    from refdesk.graph.graph import Graph
+
+INDEXING = "indexing"  # of a collection's properties: how many files there are, until all of them are indexed
+_NOT_PRECISE = "ranked without the precise mode: it is not installed; pip install 'refdesk[precise]'"
+
+
+class Reader:
+    """Reads one library; nobody outside this folder uses its store."""
+
+    def __init__(self, settings: Settings, parts: Parts) -> None:
+        self.settings = settings
+        self._parts = parts
+        self._queries = Queries()
+
+    @cached_property
+    def _store(self) -> Store:
+        return self._parts.store(self.settings)
+
+    @cached_property
+    def embedder(self) -> Embedder | None:
+        """The embedder that is set; its vectors are the library's, or EmbedderMismatch says how to make them so."""
+        embedder = self._parts.embedder(self.settings)
+        if embedder is not None:
+            self._check_identity(embedder)
+        return embedder
+
+    @cached_property
+    def engine(self) -> Engine:
+        return self._engine(self.embedder)
+
+    @cached_property
+    def _by_words(self) -> Engine:
+        """For queries that need no vectors: they are answered also where there is no embedder to be had."""
+        return self._engine(None)
+
+    def _engine(self, embedder: Embedder | None) -> Engine:
+        if not self.settings.precise:
+            return Engine(self._store, embedder)
+        judge = self._parts.judge(self.settings)
+        return Engine(self._store, embedder, judge, () if judge else (_NOT_PRECISE,))
+
+    def _check_identity(self, embedder: Embedder) -> None:
+        kept = self._store.embedder_identity()
+        if kept is not None and kept != embedder.identity:
+            raise EmbedderMismatch(
+                f"The library's vectors were made by {kept.name} {kept.version}, not by"
+                f" {embedder.identity.name} {embedder.identity.version}.",
+                "Run `refdesk reembed` to replace them, or set the embedder that made them; with an alpha of 0 words"
+                " alone are searched.",
+            )
+
+    # --- searching -------------------------------------------------------------------------------
+
+    def search(self, query: Query) -> Page:
+        """The page of hits that the query asks for; an unknown collection is an error."""
+        searched = [self.collection(name) for name in query.filters.collections] or self._store.collections()
+        memory.relieve()
+        engine = self._by_words if query.alpha == 0.0 or query.exact else self.engine
+        with self._queries:
+            page = engine.search(query)
+        unfinished = self.unfinished(searched)
+        return replace(page, notes=(*unfinished, *page.notes)) if unfinished else page
+
+    def unfinished(self, collections: Sequence[Collection]) -> tuple[str, ...]:
+        """A note for each collection that is being indexed, or whose indexing or crawl broke off."""
+        notes = []
+        for one in collections:
+            if one.kind == "web" and (waiting := self._parts.pages_to_come(self.settings, one)):
+                again = f"unless it is running, `refdesk crawl {one.root} --name {one.name}` goes on with it"
+                notes.append(f"the crawl of {one.name} has not finished, {waiting} known pages wait: {again}")
+        begun = [one for one in collections if INDEXING in one.properties]
+        goes_on = bool(begun) and self._store.is_being_written()
+        for one in begun:
+            there = f"{self._store.count_documents(one.name)} of {one.properties[INDEXING]} files"
+            if goes_on:
+                notes.append(f"{one.name} is still being indexed, {there} so far: later answers have more")
+            else:
+                again = "index_codebase" if one.kind == "code" else f"`refdesk index --kind {one.kind} {one.root}`"
+                notes.append(f"the indexing of {one.name} was interrupted, it has {there}: run {again} again")
+        return tuple(notes)
+
+    def view(self, filters: Filters = EVERYTHING) -> View:
+        """What a query with these filters sees now."""
+        return self._store.view(filters)
+
+    def graph(self, collection: str) -> Graph:
+        """The calls, types and imports of a codebase."""
+        from refdesk.graph.graph import Graph
+
+        return Graph(self._store, collection)
+
+    # --- collections -----------------------------------------------------------------------------
+
+    def collections(self) -> list[Collection]:
+        """All of them, except the one that holds the playbooks."""
+        return self._store.collections()
+
+    def collection(self, name: str) -> Collection:
+        """The collection of that name; CollectionNotFound lists the ones there are."""
+        found = self._store.collection(name)
+        if found is None:
+            names = [one.name for one in self._store.collections()]
+            known = f"Known collections: {', '.join(names[:20])}." if names else "The library has no collections yet."
+            raise CollectionNotFound(f"Collection not found: {name}.", known)
+        return found
+
+    def find_collection(self, name: str) -> Collection | None:
+        """The collection of that name, if there is one."""
+        return self._store.collection(name)
+
+    def stats(self, collection: str = "") -> Stats:
+        """How much there is in a collection, or in all of them."""
+        return self._store.stats(collection)
+
+    def skipped(self, collection: str) -> list[Skipped]:
+        """The files that were left out, with the reasons."""
+        return self._store.skipped(collection)
+
+    def file_states(self, collection: str, paths: Sequence[str] | None = None) -> dict[str, FileState]:
+        """How each file was when it was indexed, by path; all files, or those at or below the paths."""
+        return self._store.file_states(collection, paths)
+
+    def facets(self, collection: str) -> dict[str, dict[str, int]]:
+        """How many chunks of the collection have each value of each metadata key."""
+        return self._store.facets(collection)
+
+    def values(self, of: Filterable) -> dict[str, int]:
+        """How many chunks have each value of a property that filters can name."""
+        return self._store.values(of)
+
+    def sequence(self) -> int:
+        """The number of the last commit; equal numbers mean equal answers."""
+        return self._store.sequence()
+
+    def embedder_identity(self) -> EmbedderIdentity | None:
+        """The embedder that made the library's vectors."""
+        return self._store.embedder_identity()
+
+    # --- documents -------------------------------------------------------------------------------
+
+    def documents(self, collection: str, limit: int, offset: int = 0) -> list[Document]:
+        """A page of the collection's documents, by path."""
+        return self._store.documents(collection, limit, offset)
+
+    def count_documents(self, collection: str) -> int:
+        return self._store.count_documents(collection)
+
+    def document_ids(self, prefix: str) -> list[str]:
+        """Some ids that begin so."""
+        return self._store.document_ids(prefix)
+
+    def document(self, document_id: str) -> Document | None:
+        return self._store.document(document_id)
+
+    def document_by_uri(self, uri: str, collection: str = "") -> Document | None:
+        return self._store.document_by_uri(uri, collection)
+
+    def document_by_path(self, collection: str, path: str) -> Document | None:
+        return self._store.document_by_path(collection, path)
+
+    def raw(self, document_id: str) -> str:
+        """The whole text of a document."""
+        return self._store.raw(document_id)
+
+    def chunks_of(self, document_id: str) -> list[StoredChunk]:
+        return self._store.chunks_of(document_id)
+
+    # --- folders that were indexed ---------------------------------------------------------------
+
+    def why(self, path: Path) -> tuple[Collection | None, Document | None, Found | Skipped | None]:
+        """The collection a path belongs to, its document, and what a walk makes of it."""
+        target = path.parent.resolve() / path.name if path.name not in ("", "..") else path.resolve()
+        for collection in sorted(self._store.collections(), key=lambda one: -len(one.root)):
+            root = Path(collection.root) if collection.root and "://" not in collection.root else None
+            if root is None or not target.is_relative_to(root):
+                continue
+            relative = target.relative_to(root).as_posix()
+            if target == root:
+                return collection, None, None
+            document = self._store.document_by_path(collection.name, relative)
+            return collection, document, self._parts.why(root, relative, self.settings)
+        return None, None, None
+
+    def freshness(self, collection: Collection) -> tuple[int, list[str]]:
+        """How many files are as they were indexed, and the paths that changed, came or went since."""
+        states = self._store.file_states(collection.name)
+        source = self._folder_source(collection)
+        walked = {one.path: one for one in source.walk(known=states) if isinstance(one, Found)}
+        changed = [
+            path
+            for path in sorted(states.keys() | walked.keys())
+            if path not in walked or is_new(walked[path], states.get(path))
+        ]
+        return len(states.keys() - changed), changed
+
+    def watch(self, collection: Collection) -> Watching:
+        """Tells from now on what changes in the collection's folder; OSError where it can't be watched."""
+        return self._parts.watch(Path(collection.root))
+
+    def _folder_source(self, collection: Collection, *, anew: bool = False) -> Source:
+        """The folder's files; `anew` asks about all of them what is known of some: that they give nothing."""
+        return self._parts.folder(
+            Path(collection.root),
+            max_file_bytes=self.settings.max_file_bytes,
+            known_skipped={} if anew else {one.path: one.reason for one in self._store.skipped(collection.name)},
+            rules_fingerprint="" if anew else collection.properties.get("rules", ""),
+            allow_secrets=self.settings.allow_secrets,
+        )
