@@ -24,7 +24,7 @@ from bench.abstention import Question, of_names, packages, questions
 from refdesk.model import Filters, Query
 from refdesk.search import confidence, engine, group, rerank
 from refdesk.search.engine import Engine
-from refdesk.search.spelling import spelt
+from refdesk.search.understand import spelt
 
 HIDDEN, WEAK = 0.002, 0.07
 SHRINKAGE = 1e-4

@@ -1,4 +1,4 @@
-"""Arguments in, text out; exit codes."""
+"""The command line: commands, aliases, exit codes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import click
 from refdesk import __version__
 from refdesk.errors import RefdeskError
 
-# command: (module, what `refdesk --help` says of it); a module is imported when one of its commands runs
+# command: (module, line in `refdesk --help`); a module is imported when one of its commands runs
 COMMANDS = {
     "index": ("index", "Index a folder of code, docs or files."),
     "ingest": ("index", "Add a file, folder, web address or data: URI to a collection."),
@@ -48,7 +48,7 @@ EXIT_CODES = (
     " roots; 5 could not be loaded or read; 6 embedding failed; 7 the library's files failed; 8 another writer did not"
     " finish in time; 9 a language model failed; 130 interrupted."
 )
-_ATTRIBUTES = {"eval": "eval_suite"}  # where a command's name is taken in Python
+_ATTRIBUTES = {"eval": "eval_suite"}  # commands whose name is a Python builtin
 _MEANT = {
     "add": "ingest",
     "ask": "research",
@@ -83,7 +83,7 @@ class _Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As ever; a name that is no command is answered with the one that was meant."""
+        """Adds a suggestion to the error for an unknown command."""
         if args[0] in COMMANDS or args[0].startswith("-"):
             return super().resolve_command(ctx, args)
         if " " in args[0]:
@@ -134,11 +134,11 @@ def main() -> None:
 
 
 def program() -> None:
-    """`main` as a process of its own, which ends when all is done: to take the interpreter apart only takes time."""
+    """The entry point of the `refdesk` script: runs `main`, then skips interpreter teardown."""
     main()
     if threading.active_count() > 1:
         return
-    with contextlib.suppress(OSError):  # nobody reads any more: the usual end deals with it
+    with contextlib.suppress(OSError):  # the reader is gone: the normal exit handles it
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)

@@ -1,7 +1,7 @@
-"""What can go wrong?  One tree; each error says what happened and what to do next.
+"""The tree of all errors; each says what happened and what to do next.
 
 RefdeskError
-├── InvalidInput            a value that can't be used
+├── InvalidInput            an invalid value
 │   ├── InvalidUri
 │   ├── InvalidCursor
 │   ├── InvalidName
@@ -14,17 +14,19 @@ RefdeskError
 │   └── SkillNotFound       a ValueError too, as the skills contract has it
 ├── CollectionExists
 ├── Forbidden               a path or an address outside what is allowed
-├── LoadFailed              bytes that could not be had
-├── ParseFailed             bytes that could not be read as what they are
+├── LoadFailed              bytes that could not be loaded
+├── ParseFailed             bytes that could not be parsed
 ├── EmbeddingError
 │   └── EmbedderMismatch    the library was built with another model
 ├── StoreError              the library's files
 │   ├── LibraryBusy         another writer did not finish in time
+│   ├── VectorsMissing      a batch refers to vectors that the library does not hold
 │   ├── LibraryTooNew
 │   ├── LibraryDamaged
 │   └── StaleSkill          another update came first
 ├── LlmError                a language model that did not answer as it should
-├── AttemptFailed           one of several attempts; whoever retries reports the last one
+├── AttemptFailed           one of several attempts; the caller that retries reports the last one
+├── MemoryLimit             the process would use more memory than max_memory allows
 ├── SettingsError
 └── Cancelled               the caller asked to stop
 """
@@ -69,7 +71,7 @@ class TooLarge(InvalidInput):
 
 
 class InvalidPlaybook(InvalidInput):
-    """A text that is not a playbook, with everything that is wrong with it."""
+    """A text that is not a valid playbook, with all of its problems."""
 
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
@@ -142,7 +144,7 @@ class LibraryDamaged(StoreError):
 
 
 class StaleSkill(StoreError):
-    """Another update of the skill came first and left it at this version."""
+    """Raised when another update of the skill came first and left it at this version."""
 
     def __init__(self, skill_id: str, version: int) -> None:
         super().__init__(f"Skill {skill_id} is at version {version} now.", "Merge again.")

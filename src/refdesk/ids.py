@@ -1,4 +1,4 @@
-"""How is a new thing named?"""
+"""Ids of documents and names of collections."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _NAME = re.compile(r"[a-zA-Z0-9_-]+")
 
 
 def new_id() -> str:
-    """A ULID: 48 bits of milliseconds and 80 of chance, five a letter, so sortable by the time it was made."""
+    """A new ULID: 48 bits of milliseconds and 80 random bits, so that ids sort by time."""
     value = time.time_ns() // 1_000_000 << 80 | secrets.randbits(80)
     return "".join([_LETTERS[value >> shift & 31] for shift in range(125, -1, -5)])
 
 
 def checked_name(name: str) -> str:
-    """The name, if a collection may have it."""
+    """Returns the name if it is valid for a collection, else raises InvalidName."""
     if not _NAME.fullmatch(name):
         raise InvalidName(f"Collection name {name!r} is not allowed.", "Use letters, digits, hyphens and underscores.")
     return name

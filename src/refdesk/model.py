@@ -1,4 +1,4 @@
-"""What is a Collection, Document, Chunk, Symbol, Query, Hit?  Values only, no I/O."""
+"""The values that everything passes around: Collection, Document, Chunk, Symbol, Query, Hit. No I/O."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     Vector = NDArray[np.float32]
 else:
-    Vector = Any  # numpy is not imported for a type's sake
+    Vector = Any  # numpy is slow to import, and a type needs it only for checking
 
 CollectionKind = Literal["code", "docs", "files", "web"]
 ChunkType = Literal["prose", "code", "api", "config", "cmd"]
@@ -22,11 +22,11 @@ Metadata = Mapping[str, Any]  # JSON values; filters compare their text, see met
 
 
 def metadata_text(value: Any) -> str:
-    """How a metadata value is written in a filter: a string as it is, anything else as JSON."""
+    """The text of a metadata value as filters compare it: a string as is, anything else as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
-# --- what is kept -----------------------------------------------------------------------------
+# --- stored values ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Chunking:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchDefaults:
-    """How a collection is searched when a caller does not say."""
+    """The search settings of a collection, for callers that give none."""
 
     top_k: int = 10
     hybrid: bool = True
@@ -55,12 +55,12 @@ class Collection:
     name: str
     kind: CollectionKind
     description: str = ""
-    root: str = ""  # absolute folder or base URL its paths are relative to; "" when there is none
+    root: str = ""  # absolute folder or base URL that paths are relative to; "" for none
     chunking: Chunking = Chunking()
     search: SearchDefaults = SearchDefaults()
     properties: Mapping[str, str] = field(default_factory=dict)  # e.g. the ignore-rule fingerprint
     created_at: int = 0  # milliseconds since the epoch
-    updated_at: int = 0  # when a document of it was last written
+    updated_at: int = 0  # the last write of one of its documents
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class Document:
     content_hash: str
     size: int  # bytes as found at the source
     modified_ns: int  # the source's modification time, 0 when it has none
-    stamp: int = 0  # of its inode and the inode's last change, 0 when it has none
+    stamp: int = 0  # combines the inode and its change time, 0 for none
     metadata: Metadata = field(default_factory=dict)
     created_at: int = 0
     updated_at: int = 0
@@ -90,9 +90,9 @@ class Chunk:
     kind: str  # section, function, method, class, interface, outline, record, paragraph, page, …
     type: ChunkType
     language: str  # "python", "markdown", …; of the passage itself
-    start_line: int  # of the source file, 1-based, inclusive; 0 where it has no lines, or not these
+    start_line: int  # of the source file, 1-based, inclusive; 0 for a converted document
     end_line: int
-    tokens: int  # by the measure that texts are cut by, tokens.pieces
+    tokens: int  # as tokens.pieces counts, by which documents are cut
     key: str  # unique within the document and stable: the docs contract's fragment, "" for the whole file
     title: str = ""  # the immediate heading or the symbol's name
     breadcrumb: tuple[str, ...] = ()  # document title first, then headings or enclosing types
@@ -103,12 +103,12 @@ class Chunk:
 
     @property
     def lines(self) -> str:
-        """The lines of the source file, as people write them: "12-40", or "" where there are none."""
+        """The line range as text: "12-40", or "" for none."""
         return f"{self.start_line}-{self.end_line}" if self.start_line else ""
 
     @property
     def is_as_written(self) -> bool:
-        """Whether its text is the lines of the source file; an outline's or a converted page's is not."""
+        """Whether its text equals lines of the source file: not so for outlines and converted pages."""
         return self.start_line > 0 and self.text.count("\n") == self.end_line - self.start_line
 
     def place(self, path: str) -> str:
@@ -116,7 +116,7 @@ class Chunk:
         return f"{path}:{self.lines}" if self.start_line else path
 
 
-class Symbol(NamedTuple):  # as Reference: there are so many that making and sending them must be cheap
+class Symbol(NamedTuple):  # like Reference: there are many, and tuples are cheap to make and to send
     """A definition in a source file."""
 
     name: str
@@ -146,24 +146,24 @@ class Reference(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parsed:
-    """What a parser found in one content."""
+    """What a parser made of one content."""
 
     title: str
     content_type: str
-    text: str  # decoded, cleaned content: what is kept as the document's raw content
+    text: str  # decoded, cleaned content: stored as the document's raw content
     chunks: tuple[Chunk, ...]
     symbols: tuple[Symbol, ...] = ()
     references: tuple[Reference, ...] = ()
     metadata: Metadata = field(default_factory=dict)
-    notes: tuple[str, ...] = ()  # what was odd but survived: "decoded as latin-1", "3 syntax errors"
+    notes: tuple[str, ...] = ()  # problems that did not stop it: "decoded as latin-1", "3 syntax errors"
 
 
-# --- what comes in ----------------------------------------------------------------------------
+# --- input ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
-    """Bytes and what their source said of them."""
+    """Bytes and what their source declares about them."""
 
     uri: str
     path: str
@@ -173,12 +173,12 @@ class Content:
     modified_ns: int = 0
     stamp: int = 0
     metadata: Metadata = field(default_factory=dict)
-    attached: Metadata = field(default_factory=dict)  # given earlier; what the text says now goes before it
+    attached: Metadata = field(default_factory=dict)  # from an earlier ingest; the text's own wins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """A file that a walk found worth reading."""
+    """A file that a walk found and that is to be indexed."""
 
     path: str  # relative, "/"
     size: int
@@ -188,16 +188,16 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Skipped:
-    """Something that is not indexed, and why."""
+    """A file or folder that is not indexed, and why."""
 
     path: str
     reason: str
-    failed: bool = field(default=False, compare=False)  # it should have been
+    failed: bool = field(default=False, compare=False)  # an error, not a rule
 
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """What the record knows of an indexed file: enough to see whether it changed."""
+    """What the record stores of an indexed file to detect a change."""
 
     document_id: str
     size: int
@@ -206,18 +206,18 @@ class FileState:
     stamp: int = 0
 
 
-# --- what is written --------------------------------------------------------------------------
+# --- writes -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DocumentWrite:
-    """A document with everything derived from it; replaces what was kept under its id."""
+    """A document with everything derived from it; replaces the stored document of the same id."""
 
     document: Document
     raw: str
     chunks: tuple[Chunk, ...]
-    vector_keys: tuple[bytes, ...]  # one per chunk; b"" where the chunk has no vector
-    terms: tuple[str, ...] = ()  # of each chunk's text, with blanks between; none: the store asks the analyser
+    vector_keys: tuple[bytes, ...]  # one per chunk; b"" for a chunk without a vector
+    terms: tuple[str, ...] = ()  # of each chunk's text, separated by blanks; if empty, the store analyses the text
     symbols: tuple[Symbol, ...] = ()
     references: tuple[Reference, ...] = ()
 
@@ -231,19 +231,19 @@ class Batch:
     removes: tuple[str, ...] = ()  # document ids
     touches: tuple[Document, ...] = ()  # same content: new path, uri, size, time or metadata
     vectors: Mapping[bytes, Vector] = field(default_factory=dict)  # new ones by key, L2-normalised
-    pieces: Mapping[bytes, bytes] = field(default_factory=dict)  # of the texts' beginnings, if the embedder tells
+    pieces: Mapping[bytes, bytes] = field(default_factory=dict)  # of the texts' beginnings, if the embedder has pieces
 
 
 @dataclass(frozen=True, slots=True)
 class EmbedderIdentity:
-    """Which model made the vectors; vectors of two identities are never mixed."""
+    """The model that made the vectors; vectors of two identities are never mixed."""
 
     name: str
     version: str
     dimension: int
 
 
-# --- what is asked and answered -----------------------------------------------------------------
+# --- queries and answers ------------------------------------------------------------------------
 
 
 Filterable = Literal["kind", "language", "extension"]
@@ -278,12 +278,12 @@ class Query:
     limit: int = 10
     offset: int = 0
     alpha: float | None = None  # share of the semantic score: 0 keywords only, 1 vectors only; None: the engine decides
-    fusion: Literal["blend", "rank"] = "blend"  # of scores, or of places: weighted reciprocal rank
-    by: Literal["file", "passage"] = "passage"  # a hit for each file with its further passages inside, or for each
-    prefer: Literal["", "code"] = ""  # code before documentation and data that answer as well
-    exact: bool = False  # punctuation and all: a hit must contain the text literally
+    fusion: Literal["blend", "rank"] = "blend"  # a blend of scores, or weighted reciprocal rank
+    by: Literal["file", "passage"] = "passage"  # one hit a file with its further passages inside, or one a passage
+    prefer: Literal["", "code"] = ""  # rank code before equally good documentation and data
+    exact: bool = False  # a hit must contain the text literally, with its punctuation
     explain: bool = False
-    vector: Vector | None = field(default=None, compare=False)  # what the text means, where its embedding is known
+    vector: Vector | None = field(default=None, compare=False)  # the text's embedding, if known
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,19 +297,19 @@ class Ranking:
         return len(self.ids)
 
     def by_chunk(self) -> dict[int, float]:
-        """The score of each."""
+        """The score of each chunk."""
         return dict(zip(self.ids, self.scores, strict=True))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredChunk:
-    """A chunk as kept: with its address and its document."""
+    """A chunk with its id, its position and its document."""
 
     id: int
     index: int  # position in the document, 0-based
     document: Document
     chunk: Chunk
-    pieces: bytes = b""  # of the text's beginning and its heading, as the embedder spells them; empty where not known
+    pieces: bytes = b""  # word pieces of the text's beginning and its heading, if stored
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -317,7 +317,7 @@ class Hit:
     """A passage that answers a query."""
 
     stored: StoredChunk
-    score: float  # 0..1, how sure it is that this is what was asked for; never higher than that of the hit before
+    score: float  # the probability that this is the answer, 0..1; never higher than that of the hit before
     snippet: str
     snippet_line: int  # the line the snippet starts on
     more: tuple[StoredChunk, ...] = ()  # further good passages of the same file, best first
@@ -330,15 +330,15 @@ class Page:
 
     hits: tuple[Hit, ...]
     more: bool
-    state: int  # the record's sequence the page was computed at
+    state: int  # the record's sequence number that the page was computed at
     notes: tuple[str, ...] = ()  # fallbacks and omissions: "keywords only: no embedder"
-    confidence: float | None = None  # that something relevant was found, 0..1; None where it is not judged
-    weak: bool = False  # nothing answers for certain, and the hits are what comes nearest
+    confidence: float | None = None  # the probability that something relevant was found; None if not judged
+    weak: bool = False  # no certain answer: the hits are the nearest matches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
-    """How much there is."""
+    """Counts of what is stored."""
 
     collections: int
     documents: int

@@ -1,4 +1,4 @@
-"""What can be swapped?  Source, Parser, Embedder, Judge, Store, Llm."""
+"""The Protocols that can have other implementations: Source, Parser, Embedder, Judge, Store, Llm."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 class Source(Protocol):
-    """Where bytes come from."""
+    """A place that content comes from."""
 
     def walk(
         self, only: Iterable[str] | None = None, known: Mapping[str, FileState] | None = None
@@ -46,31 +46,31 @@ class Source(Protocol):
         """
 
     def read(self, found: Found) -> Content:
-        """The bytes of one of them."""
+        """The bytes of a found file."""
 
     def reject(self, found: Found, content: Content) -> None:
-        """Remembers that this content gives nothing, so that it is not read again until it or its reader changes."""
+        """Records that this content can't be indexed, so that it is not read again until it or its parser changes."""
 
     def fingerprint(self, *, only_rejected: bool = False) -> str:
-        """After a walk: what decided, to be given to the next walk; the rules as before where few files were read."""
+        """After a walk: the state of the ignore rules and rejected files, to be given to the next walk."""
 
 
 class Parser(Protocol):
-    """What is inside."""
+    """Turns bytes into a document."""
 
     def parse(self, content: Content, chunking: Chunking) -> Parsed:
         """The document's text, chunks and symbols; ParseFailed with the reason when there is nothing to read."""
 
 
 class Embedder(Protocol):
-    """What it means."""
+    """Turns texts into vectors."""
 
     @property
     def identity(self) -> EmbedderIdentity: ...
 
     @property
     def similarity_floor(self) -> float:
-        """The cosine under which a passage without a matching term is not relevant."""
+        """The cosine below which a passage without a matching term is not relevant."""
 
     @property
     def is_slow(self) -> bool:
@@ -83,97 +83,97 @@ class Embedder(Protocol):
 
 
 class Judge(Protocol):
-    """Which of the best hits answers, by a slower and closer look."""
+    """Scores the best hits by a slower model."""
 
     @property
     def name(self) -> str: ...
 
     def judge(self, query: str, passages: Sequence[StoredChunk]) -> Sequence[float]:
-        """A number for each passage, the higher the better; EmbeddingError when it can't be had."""
+        """A score for each passage, higher is better; raises EmbeddingError."""
 
 
 @runtime_checkable
 class WordMatching(Protocol):
-    """What an embedder may offer besides: single words compared by meaning."""
+    """An optional capability of embedders: comparison of single words by meaning."""
 
     @property
     def most_compared(self) -> int:
-        """How many bytes of a spelt text match_words looks at: so many are kept with its vector."""
+        """The number of bytes of a text's pieces that match_words reads, and that are stored with its vector."""
 
     def spell(self, text: str) -> bytes:
-        """The text as match_words and embed_spelt take it; of texts with a blank between them, one behind the other."""
+        """The text's word pieces, for match_words and embed_spelt; pieces of texts joined by a blank concatenate."""
 
     def spell_run(self, run: bytes) -> bytes:
-        """A run of a text, as runs.runs gives them; for who remembers what was made of each."""
+        """The pieces of one run of analyse.runs, uncached."""
 
     def spell_words(self, words: Sequence[str]) -> bytes:
-        """The same where its words are known, as runs.words gives them."""
+        """The pieces of words, as analyse.words returns them."""
 
     def embed_spelt(self, texts: Sequence[bytes]) -> Vector:
-        """As embed_passages, of spelt texts."""
+        """As embed_passages, from the pieces of the texts."""
 
     def knows_word(self, word: str) -> bool:
         """Whether a lower-case word is one of the model's own."""
 
     def words_like(self, word: str) -> Sequence[str]:
-        """Those of the model's own words that begin like a lower-case word and are up to two edits away from it."""
+        """The model's words with the same first letter and at most two edits from a lower-case word."""
 
     def match_words(self, query: str, texts: Sequence[str | bytes]) -> Sequence[float]:
-        """How well each text's words meet the query's, from about 0 to 1 where all of them stand there."""
+        """How well each text's words match the query's: from about 0 to 1, if all of them occur."""
 
 
 class View(Protocol):
-    """What is found within some filters: everything that was committed before the view was made, maybe more."""
+    """The index within some filters: everything committed before the view was made, and possibly later commits."""
 
     @property
     def sequence(self) -> int:
-        """The last commit that is in it for certain."""
+        """The last commit that it certainly contains."""
 
     @property
     def has_unembedded(self) -> bool:
-        """Whether passages in the collections that it is about have no vector."""
+        """Whether some passages of its collections have no vector."""
 
     @property
     def notices(self) -> tuple[str, ...]:
-        """What is to be said of how it was searched until now."""
+        """Notices about the searches so far, such as a fallback."""
 
     def lexical(self, terms: Sequence[str], limit: int, *, by_number: bool = True) -> Ranking:
-        """Chunks with any of the terms; those with more of them win, unless how many there are is not to count."""
+        """Chunks with any of the terms; with `by_number`, chunks with more of them rank higher."""
 
     def phrase(self, words: Sequence[str], limit: int) -> Ranking: ...
     def literal(self, text: str, limit: int) -> Ranking:
-        """Chunks that contain the text to the letter, found without any term."""
+        """Chunks that contain the exact text, found by a scan."""
 
     def nearest(self, vector: Vector, limit: int) -> Ranking:
         """Exact cosines, best first."""
 
     def cosines(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, float]:
-        """Those of the chunks that have a vector, within the filters or not."""
+        """The cosines of the chunks that have a vector, regardless of the filters."""
 
     def same_text(self, chunk_ids: Sequence[int]) -> dict[int, int]:
-        """For each chunk that exists a number that it shares with those of the same text only."""
+        """A number for each existing chunk that is equal only for chunks of the same text."""
 
     def document_frequency(self, terms: Sequence[str]) -> dict[str, int]:
-        """In how many chunks each term occurs: of its collections, where they are a small part of the library."""
+        """The number of chunks with each term: in its collections, if they are a small part of the library."""
 
     def most_telling(self, terms: Sequence[str], most: int) -> list[str]:
-        """Up to so many of the terms, in their order: the rarest in the library, unknown ones at most half of them."""
+        """The rarest terms, at most `most`, in their order; at most half of them unknown ones."""
 
     def passages(self) -> int:
-        """Among how many chunks terms are counted; it may be a few more."""
+        """The number of chunks, approximately, that document_frequency counts in."""
 
     def unknown(self, terms: Sequence[str]) -> set[str]:
-        """Those of the terms that nothing in the collections has."""
+        """The terms that do not occur in the collections."""
 
     def spelt_like(self, terms: Sequence[str], edits: int, limit: int) -> Ranking:
-        """Chunks within the filters that hold a term which is no more than two such edits away from one of these."""
+        """Chunks with a term within `edits` (at most two) of one of these."""
 
     def facet_values(self, key: str) -> dict[str, int]:
-        """How many chunks within the filters carry each value of a metadata key."""
+        """The number of chunks with each value of a metadata key."""
 
 
 class Store(Protocol):
-    """Where it is kept.  No SQL shows, ids are opaque, filters are data."""
+    """The library's storage and search: no SQL outside, ids are opaque, filters are data."""
 
     # collections
     def collections(self) -> list[Collection]: ...
@@ -183,7 +183,7 @@ class Store(Protocol):
 
     # writing
     def apply(self, batch: Batch) -> None:
-        """All of the batch or nothing; visible to the next query of every process once its stretch has ended."""
+        """Applies the whole batch or nothing; every process sees it once its stretch has ended."""
 
     def replace_skipped(self, collection: str, skipped: Iterable[Skipped]) -> None: ...
     def unembedded(self, collection: str = "", limit: int = 1) -> list[str]:
@@ -191,10 +191,10 @@ class Store(Protocol):
 
     def missing_vectors(self, keys: Iterable[bytes]) -> set[bytes]: ...
     def writing(self) -> AbstractContextManager[None]:
-        """Nobody else writes meanwhile: to compare and to write what was compared; each batch is one transaction."""
+        """Holds the write lock, to compare and write without a race; each batch is still its own transaction."""
 
     def stretch(self, wait: bool = True) -> AbstractContextManager[None]:
-        """Many batches, between which others may write; with `wait` off, LibraryBusy where another stretch goes on."""
+        """Groups many batches; others may write in between. Without `wait`, raises LibraryBusy if another is open."""
 
     def give_way(self) -> None:
         """Does, in a long stretch, what others wait for: to be called now and then."""
@@ -204,7 +204,7 @@ class Store(Protocol):
 
     # documents
     def file_states(self, collection: str, paths: Iterable[str] | None = None) -> dict[str, FileState]:
-        """What is known of each file by path; of those at or below some paths where these are given."""
+        """The state of each file by path; of those at or below the given paths only, if any."""
 
     def skipped(self, collection: str) -> list[Skipped]: ...
     def documents(self, collection: str, limit: int, offset: int) -> list[Document]: ...
@@ -218,16 +218,16 @@ class Store(Protocol):
     def chunks(self, chunk_ids: Sequence[int]) -> dict[int, StoredChunk]: ...
     # searching
     def sequence(self) -> int:
-        """Grows with every committed change; equal numbers mean equal answers."""
+        """The number of the last commit; equal numbers mean equal answers."""
 
     def view(self, filters: Filters = EVERYTHING) -> View:
-        """The library as a query sees it that comes now."""
+        """The current index within the filters."""
 
     def values(self, of: Filterable) -> dict[str, int]:
-        """How many chunks have each value of what filters can ask for."""
+        """The number of chunks with each value of a filterable field."""
 
     def facets(self, collection: str) -> dict[str, dict[str, int]]:
-        """The metadata that chunks of a collection carry themselves: how many have each value of each key."""
+        """The chunks' own metadata in a collection: the number of chunks with each value of each key."""
 
     # graph
     def symbols_named(self, name: str, collection: str = "") -> list[tuple[Document, Symbol]]: ...
@@ -237,7 +237,7 @@ class Store(Protocol):
     ) -> list[tuple[Document, Reference]]: ...
     def references_of(self, document_id: str, kinds: Sequence[RelationKind] = ()) -> list[Reference]: ...
 
-    # keeping
+    # maintenance
     def embedder_identity(self) -> EmbedderIdentity | None: ...
     def set_embedder_identity(self, identity: EmbedderIdentity) -> None:
         """Drops the vectors of any other model."""
@@ -245,16 +245,16 @@ class Store(Protocol):
     def stats(self, collection: str = "") -> Stats: ...
     def verify(self, repair: bool) -> list[Finding]: ...
     def backup(self, target: Path) -> Mapping[str, int]:
-        """Copies all of the library to a new folder or .tar.zst file; how many there are of what is in it."""
+        """Copies the whole library to a new folder or .tar.zst file; returns counts of its contents."""
 
     def close(self) -> None: ...
 
 
 class Llm(Protocol):
-    """Who thinks."""
+    """A language model."""
 
     @property
     def name(self) -> str: ...
 
     def answer(self, prompt: str, schema: Mapping[str, Any] | None, *, size: str = "small", system: str = "") -> Any:
-        """Text, or the object that satisfies the schema; LlmError when it can't be had."""
+        """The answer as text, or as an object that satisfies the schema; raises LlmError."""

@@ -1,4 +1,4 @@
-"""What can be set?  One frozen Settings: flags > environment > refdesk.toml > defaults; unknown keys fail."""
+"""All settings. Precedence: flags, environment, refdesk.toml, defaults; unknown keys are errors."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ class Settings:
     embedder: str = "static"  # static | wordllama | remote | onnx | none
     embedder_url: str = ""
     embedder_model: str = ""
-    embedder_path: str = ""  # of the onnx embedder: the model's folder or file
-    embedder_query_prefix: str = ""  # what the onnx model wants before a query, such as "query: "
+    embedder_path: str = ""  # the folder or file of the onnx embedder's model
+    embedder_query_prefix: str = ""  # prefix of the onnx model for queries, such as "query: "
     embedder_passage_prefix: str = ""
     embedder_key: str = field(default="", repr=False)
 
-    precise: bool = False  # reorder the best hits by a transformer, in tens of milliseconds; needs refdesk[precise]
+    precise: bool = False  # rerank the best hits by a transformer, tens of milliseconds; needs refdesk[precise]
 
     # limits
     max_file_bytes: int = 8_000_000  # a larger file is skipped with a reason
@@ -41,30 +41,30 @@ class Settings:
     fetch_timeout_s: float = 30.0
     max_answer_tokens: int = 4_000  # of a search or a research; 0: no limit
     lock_timeout_s: float = 30.0
-    durability: Durability = "normal"  # normal: a loss of power may take the last commits; full: none, each is synced
+    durability: Durability = "normal"  # normal: a power failure may lose the last commits; full: every commit is synced
     max_memory: int = 0  # bytes of this process; 0: a quarter of the machine's memory, at most 2 GB
     workers: int = 0  # parsing processes; 0: one per core
-    refresh_ms: int = 300  # how long a search may spend on re-indexing what changed
+    refresh_ms: int = 300  # time that a search may spend on indexing changed files
 
-    # what may be reached
+    # access
     allow_roots: tuple[str, ...] = ()
     allow_hosts: tuple[str, ...] = ()
-    allow_secrets: tuple[str, ...] = ()  # names or paths, as globs, of files with secrets that may be read
+    allow_secrets: tuple[str, ...] = ()  # globs on names or paths of files with secrets that may be read
 
     # serving
     toolsets: tuple[str, ...] = ("docs", "rag", "skills", "pages", "code")
     transport: str = "stdio"
     host: str = "127.0.0.1"
     port: int = 8750
-    processes: int = 1  # that serve over HTTP
-    max_sessions: int = 500  # over HTTP; beyond them the one that has been idle longest ends
+    processes: int = 1  # worker processes for HTTP
+    max_sessions: int = 500  # over HTTP; a new one then ends the longest idle one
     auth_token: str = field(default="", repr=False)
     oauth_issuer: str = ""
     oauth_audience: str = ""
     oauth_scopes: tuple[str, ...] = ()
-    http_hosts: tuple[str, ...] = ()  # further names under which HTTP answers
-    http_origins: tuple[str, ...] = ()  # web pages that may ask
-    public_url: str = ""  # the address clients see, behind a proxy
+    http_hosts: tuple[str, ...] = ()  # further host names accepted over HTTP
+    http_origins: tuple[str, ...] = ()  # origins of web pages that may call the server
+    public_url: str = ""  # the URL that clients see, behind a proxy
     log_level: str = "info"
 
     # language models; their keys are the vendors' own variables
@@ -80,7 +80,7 @@ class Settings:
     anthropic_base_url: str = ""
 
 
-# Read under the vendors' own names and from nowhere else: a key in a file or a flag is a key that leaks.
+# Read from the vendors' own variables only: keys in files and flags leak.
 _VENDOR_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "gemini_api_key": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
     "gemini_base_url": ("GEMINI_BASE_URL",),
@@ -91,7 +91,7 @@ _VENDOR_VARIABLES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-# A refdesk.toml that merely lies in the folder may have come with somebody else's repository: it can't open anything.
+# Not allowed in a refdesk.toml that is found in a folder: it may have come with somebody else's repository.
 _FOR_OPERATORS = frozenset(
     [
         "allow_roots",
@@ -125,7 +125,7 @@ def load(
     environ: Mapping[str, str] | None = None,
     cwd: Path | None = None,
 ) -> Settings:
-    """The settings in force, each key from the first of flags, environment, refdesk.toml and defaults that has it."""
+    """Loads the settings, each from the first of flags, environment, refdesk.toml and defaults that has it."""
     environ = os.environ if environ is None else environ
     cwd = Path.cwd() if cwd is None else cwd
     given = {key: value for key, value in (flags or {}).items() if value not in (None, ())}
@@ -147,7 +147,7 @@ def _default_library(cwd: Path) -> Path:
 
 
 def _from_file(environ: Mapping[str, str], cwd: Path) -> dict[str, Any]:
-    """What the file that REFDESK_CONFIG names sets, else the first one in this folder or a parent."""
+    """The values in the file that REFDESK_CONFIG names, else in the first refdesk.toml in this folder or a parent."""
     if named := environ.get(_PREFIX + "CONFIG"):
         if not Path(named).is_file():
             raise SettingsError(f"REFDESK_CONFIG names {named}, which is not a file.", "Correct or unset it.")

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from refdesk.commands.desk import told_on_stderr
+from refdesk.commands.desk import bar_on_stderr
 from tests.mcp_client.stdio import environment
 from tests.unit.parse.test_office import pdf
 
@@ -145,7 +145,7 @@ def test_a_file_name_is_not_taken_for_markup_of_the_bar(monkeypatch: pytest.Monk
             return True
 
     monkeypatch.setattr(sys, "stderr", Terminal())
-    with told_on_stderr("indexing") as tell:
+    with bar_on_stderr("indexing") as tell:
         tell(1, 2, "odd[/b].py")
 
 

@@ -65,11 +65,11 @@ def test_near_the_limit_caches_are_dropped_and_work_goes_on_in_smaller_groups(de
         memory.relieve()  # leaves what can't be dropped
         assert {one.cache_info().currsize for one in memory._remembering()} == {0}
         memory.allow(int(memory.used() * 1.15))
-        before = memory.told()
+        before = memory.usage()
         assert desk.index(root, "code", name="c").written == 30
     finally:
         memory.allow(0)
-    after = memory.told()
+    after = memory.usage()
     assert after["caches_dropped"] > before["caches_dropped"]
     assert after["groups_reduced"] > before["groups_reduced"]
     assert after["refused"] == before["refused"]
@@ -105,7 +105,7 @@ def test_a_server_keeps_to_the_limit_too(tmp_path: Path, monkeypatch: pytest.Mon
 
 ARENAS = """
 import ctypes, os, sys, threading
-from refdesk import memory
+from refdesk.system import memory
 memory.allow(0)
 done, many = threading.Event(), 6 * (os.cpu_count() or 1)
 threads = [threading.Thread(target=lambda: (bytearray(5000), done.wait())) for _ in range(many)]

@@ -7,21 +7,21 @@ import threading
 
 import pytest
 
-from refdesk.system.turns import MOST, without_collections
+from refdesk.system.memory import MOST, gc_paused
 
 
 def test_the_collector_rests_inside_and_goes_on_outside() -> None:
     assert gc.isenabled()
-    with without_collections():
+    with gc_paused():
         assert not gc.isenabled()
-        with without_collections():
+        with gc_paused():
             assert not gc.isenabled()
         assert not gc.isenabled()
     assert gc.isenabled()
 
 
 def test_an_error_lets_the_collector_go_on() -> None:
-    with pytest.raises(ValueError, match="broken"), without_collections():
+    with pytest.raises(ValueError, match="broken"), gc_paused():
         raise ValueError("broken")
     assert gc.isenabled()
 
@@ -29,7 +29,7 @@ def test_an_error_lets_the_collector_go_on() -> None:
 def test_a_collector_that_was_off_stays_off() -> None:
     gc.disable()
     try:
-        with without_collections():
+        with gc_paused():
             pass
         assert not gc.isenabled()
     finally:
@@ -40,7 +40,7 @@ def test_the_last_of_many_threads_switches_it_on() -> None:
     inside, leave = threading.Barrier(3), threading.Event()
 
     def stay() -> None:
-        with without_collections():
+        with gc_paused():
             inside.wait()
             leave.wait()
 
@@ -48,7 +48,7 @@ def test_the_last_of_many_threads_switches_it_on() -> None:
     for one in others:
         one.start()
     inside.wait()
-    with without_collections():
+    with gc_paused():
         pass
     assert not gc.isenabled()
     leave.set()
@@ -58,10 +58,10 @@ def test_the_last_of_many_threads_switches_it_on() -> None:
 
 
 def test_the_collector_has_its_turn_when_there_is_always_somebody_inside() -> None:
-    stack = [without_collections()]
+    stack = [gc_paused()]
     stack[0].__enter__()
     for _ in range(MOST + 5):  # the next one comes before the last one is out
-        following = without_collections()
+        following = gc_paused()
         following.__enter__()
         stack.pop().__exit__(None, None, None)
         stack.append(following)
@@ -70,5 +70,5 @@ def test_the_collector_has_its_turn_when_there_is_always_somebody_inside() -> No
     assert gc.isenabled()
     stack.pop().__exit__(None, None, None)
     assert gc.isenabled()
-    with without_collections():
+    with gc_paused():
         assert not gc.isenabled()

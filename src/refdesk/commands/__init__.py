@@ -1,1 +1,1 @@
-"""What can be typed?  One file a group of commands, loaded when it is used."""
+"""The commands, one module per group, imported when used."""

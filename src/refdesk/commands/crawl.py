@@ -1,4 +1,4 @@
-"""`crawl`: a web site into the library."""
+"""`crawl`: index a web site."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from refdesk.commands.desk import json_option, on_one_line, print_json, settings_from, told_on_stderr
+from refdesk.commands.desk import bar_on_stderr, json_option, on_one_line, print_json, settings_from
 
 if TYPE_CHECKING:
     from refdesk.crawl.report import CrawlReport
@@ -55,7 +55,7 @@ def crawl(
     )
     try:
         settings = settings_from(context, allow_hosts=allow_host)
-        with told_on_stderr("crawling") as tell, open_desk(settings) as desk:
+        with bar_on_stderr("crawling") as tell, open_desk(settings) as desk:
             report = crawler.crawl(desk, options, name=name, description=description, tell=tell)
     except KeyboardInterrupt:
         click.echo("Stopped. What was fetched is kept: run the same command to go on.", err=True)
@@ -83,7 +83,7 @@ def _show(report: CrawlReport) -> None:
 
 
 def _short(text: str) -> str:
-    """The text on one line, without the middle of what is very long."""
+    """The text on one line, with the middle cut out if it is very long."""
     line = on_one_line(text)
     return line if len(line) <= _LONG else f"{line[: _LONG // 2]} … {line[-_LONG // 4 :]}"
 

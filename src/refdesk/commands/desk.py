@@ -1,4 +1,4 @@
-"""What every command needs: the desk, JSON on stdout, progress on stderr."""
+"""Shared by all commands: opening the desk, JSON on stdout, progress on stderr."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _LINE_EVERY_S = 3.0
 _STEERING = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
-Tell = Callable[[int, int, str], None]  # how much is done, of how much, and what is looked at
+Tell = Callable[[int, int, str], None]  # done, total, current item
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print only JSON on stdout.")
 
@@ -44,7 +44,7 @@ def desk_from(context: click.Context, **more: Any) -> Iterator[Desk]:
 def collections_here(
     desk: Desk, named: tuple[str, ...], *, everywhere: bool = False, quietly: bool = False
 ) -> tuple[str, ...]:
-    """The collections that are named, else those that hold the current folder, which is said; none for all."""
+    """The named collections, else those that contain the current folder (with a message); () means all."""
     if named:
         return tuple(desk.collection(one).name for one in named)
     here = Path.cwd()
@@ -59,7 +59,7 @@ def collections_here(
 
 
 def print_json(value: Any) -> None:
-    """Prints JSON; what would steer a terminal is escaped as JSON does it, U+0080 to U+009F too."""
+    """Prints JSON with all control characters escaped, U+0080 to U+009F too."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
     click.echo(_STEERING.sub(lambda found: f"\\u{ord(found.group()):04x}", text))
 
@@ -72,13 +72,13 @@ def on_one_line(text: str) -> str:
 
 
 def shown(text: str) -> str:
-    """The text as it is, but with what would steer a terminal, or turn the direction of writing, escaped."""
+    """The text with terminal control and bidirectional characters escaped."""
     return _STEERING.sub(lambda found: found.group().encode("unicode_escape").decode("ascii"), text)
 
 
 @contextmanager
-def told_on_stderr(what: str) -> Iterator[Tell]:
-    """A bar where stderr is a terminal, a line every few seconds where it is not."""
+def bar_on_stderr(what: str) -> Iterator[Tell]:
+    """Shows progress: a bar if stderr is a terminal, else a line every few seconds."""
     if sys.stderr.isatty():
         from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
@@ -109,8 +109,8 @@ def told_on_stderr(what: str) -> Iterator[Tell]:
 
 @contextmanager
 def progress_on_stderr(what: str) -> Iterator[Progress]:
-    """The same for work that can be cancelled."""
+    """The same as a `Progress`, for indexing."""
     from refdesk.ingest.progress import Progress
 
-    with told_on_stderr(what) as tell:
+    with bar_on_stderr(what) as tell:
         yield Progress(report=tell)

@@ -1,4 +1,4 @@
-"""`docs check` and `eval`: is the corpus in order, and are its answers good?"""
+"""`docs check` and `eval`: validate a documentation corpus and score its answers."""
 
 from __future__ import annotations
 

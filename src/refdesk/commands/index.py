@@ -1,4 +1,4 @@
-"""`index` and `ingest`: what goes into the library."""
+"""`index` and `ingest`: add to the library."""
 
 from __future__ import annotations
 
@@ -119,9 +119,9 @@ def _watch(desk: Desk, root: Path, name: str, kind: CollectionKind) -> None:
     from refdesk.sources.watch import watch
 
     click.echo(f"Watching {root}; Ctrl-C ends it.", err=True)
-    with contextlib.suppress(KeyboardInterrupt):  # while it waits watchfiles takes it, while it indexes it comes here
+    with contextlib.suppress(KeyboardInterrupt):  # watchfiles catches it while waiting; during indexing it arrives here
         for _ in watch(root, threading.Event()):
-            # A changed rule or a moved folder changes more than itself: look at all.
+            # A changed ignore rule or a moved folder affects other files too, so all of it is walked.
             report = desk.index(root, kind, name=name)
             if kind == "docs":
                 write_metadata(desk)
@@ -130,7 +130,7 @@ def _watch(desk: Desk, root: Path, name: str, kind: CollectionKind) -> None:
 
 
 def report_json(report: Report) -> dict[str, Any]:
-    """The report as JSON: counts, and each file left out with its reason."""
+    """The report as JSON: counts, and each skipped file with its reason."""
     left_out = {
         name: [{"path": one.path, "reason": one.reason} for one in getattr(report, name)]
         for name in ("skipped", "errors")

@@ -1,4 +1,4 @@
-"""`collections`, `documents`, `stats`, `remove`, `status`, `doctor`, `backup`, `restore`, `reembed`: what is kept."""
+"""Commands on the library itself: list, count, configure, remove, check, back up, restore, re-embed."""
 
 from __future__ import annotations
 
@@ -84,12 +84,12 @@ def stats(context: click.Context, name: str, as_json: bool) -> None:
         identity = desk.embedder_identity()
     model = f"{identity.name} {identity.version}, {identity.dimension} dimensions" if identity else "none yet"
     if as_json:
-        print_json({**counted, "embedder": model, "memory": memory.told()})
+        print_json({**counted, "embedder": model, "memory": memory.usage()})
         return
     for key, value in counted.items():
         click.echo(f"{key.replace('_', ' '):14} {value:,}")
     click.echo(f"{'embedder':14} {model}")
-    now = memory.told()
+    now = memory.usage()
     click.echo(f"{'memory':14} {now['used_bytes'] >> 20} of {now['limit_bytes'] >> 20} MB")
 
 
@@ -186,7 +186,7 @@ def _why_left_out(desk: Desk, collection: Collection, path: Path) -> str:
 
 
 def _folder_status(desk: Desk, collection: Collection, path: Path) -> dict[str, object]:
-    """What is kept of the folder, which is the collection's or one within it, and what is not."""
+    """What is indexed of a collection's folder or a subfolder, and what is not."""
     inside = path.resolve().relative_to(Path(collection.root).resolve()).as_posix()
     below = "" if inside == "." else f"{inside}/"
     known = [one for one in desk.file_states(collection.name) if one.startswith(below)]

@@ -1,4 +1,4 @@
-"""`get`, `grep` and `research`: read what is indexed, look through it to the letter, follow it."""
+"""`get`, `grep` and `research`: read documents, find a regular expression, follow relations in code."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from refdesk.commands.desk import (
+    bar_on_stderr,
     collections_here,
     desk_from,
     json_option,
@@ -19,7 +20,6 @@ from refdesk.commands.desk import (
     print_json,
     settings_from,
     shown,
-    told_on_stderr,
 )
 from refdesk.commands.skills import show as show_playbook
 from refdesk.desk.desk import Desk
@@ -29,11 +29,11 @@ from refdesk.model import Document, StoredChunk
 from refdesk.text.globs import path_filter
 
 _LINES = re.compile(r"(.+?):(\d{1,9})(?:-(\d{1,9}))?", re.DOTALL)
-_PAGE = 500  # documents that are listed at a time
+_PAGE = 500  # documents per listing
 _LONGEST = 400  # characters of a line that `grep` prints
 _OF_A_TEXT = re.compile(
     rb"\\[Az]|\(\?[a-zA-Z]*-[a-zA-Z]*m"
-)  # of a pattern: what another text than a line begins or ends
+)  # anchors that match differently in a whole text than in a line
 _MEMORY = 64 << 20  # bytes for a compiled pattern and its automata
 
 
@@ -84,7 +84,7 @@ def get(context: click.Context, target: str, collection: str, as_json: bool) -> 
 
 
 def _named(desk: Desk, target: str, collection: str) -> tuple[Document | None, int, int]:
-    """The document and the lines that are asked for, 0 for all; none where the target may be a playbook."""
+    """The document and its line range (0, 0 for all); no document if the target may be a playbook's id."""
     if found := _document(desk, target, collection):
         return found, 0, 0
     if (lined := _LINES.fullmatch(target)) and (found := _document(desk, lined[1], collection)):
@@ -121,7 +121,7 @@ def _document(desk: Desk, name: str, collection: str) -> Document | None:
 def _cut(
     document: Document, raw: str, chunks: Sequence[StoredChunk], key: str, first: int, last: int
 ) -> tuple[str, int, int]:
-    """What is asked for of the text, with its lines."""
+    """The requested part of the text and its line range."""
     if key and not first:
         section = next((one.chunk for one in chunks if one.chunk.key == key), None)
         if section is None:
@@ -131,7 +131,7 @@ def _cut(
     if not first:
         return raw, 0, 0
     rows = raw.removesuffix("\n").split("\n")
-    if not has_own_lines(raw, chunks):  # converted: the lines are those of the source, which only passages know
+    if not has_own_lines(raw, chunks):  # converted: only the passages know the lines of the source
         met = [one.chunk for one in chunks if one.chunk.start_line and one.chunk.start_line <= last]
         met = [one for one in met if one.end_line >= first]
         if met:
@@ -143,7 +143,7 @@ def _cut(
 
 
 def has_own_lines(raw: str, chunks: Sequence[StoredChunk]) -> bool:
-    """Whether the lines of the text are those of its source; a converted page's are not."""
+    """Whether the text's lines are those of its source, which is not so for a converted page."""
     rows = raw.split("\n")
     placed = [one.chunk for one in chunks if one.chunk.start_line]
     written = [one for one in placed if one.is_as_written]
@@ -155,7 +155,7 @@ def has_own_lines(raw: str, chunks: Sequence[StoredChunk]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line that the pattern is found in; its number is 0 where the source has no such lines."""
+    """A matching line; its number is 0 in a converted document."""
 
     document: Document
     number: int
@@ -249,7 +249,7 @@ def _documents(desk: Desk, names: Sequence[str]) -> Iterator[Document]:
 def _lines(desk: Desk, document: Document, matches: Any, most: int) -> list[Line]:
     raw = desk.raw(document.id)
     data = raw.encode()
-    # The whole text first: one without a match, as nearly all are, is not cut into lines.
+    # Search the whole text first: most have no match and need not be split into lines.
     if not _OF_A_TEXT.search(matches.pattern) and not matches.search(data):
         return []
     numbered = ((number, row) for number, row in enumerate(data.split(b"\n"), 1) if matches.search(row))
@@ -281,7 +281,7 @@ def research(context: click.Context, question: str, path: str, depth: int, focus
     (toolset,) = make_toolsets(replace(settings_from(context), toolsets=("code",)))
     arguments = {"query": question, "path": path, "depth": depth, **({"focus": focus} if focus else {})}
     try:
-        with told_on_stderr("researching") as tell:
+        with bar_on_stderr("researching") as tell:
             call = DirectContext(lambda done, total, what: tell(int(done), int(total or 0), what or ""))
             (handler,) = (tool.handler for tool in toolset.tools if tool.name == "code_research")
             answer = handler(arguments, call)

@@ -1,4 +1,4 @@
-"""`search`: what the library knows."""
+"""`search`: search the library."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _LISTED = 40
 
 class _Search(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """As ever; one who looks for an option's name is told how."""
+        """Explains in the error for an unknown option how to search for one."""
         try:
             return super().parse_args(ctx, args)
         except click.NoSuchOption as error:
@@ -67,7 +67,7 @@ def search(context: click.Context, /, query: str, as_json: bool, **options: Any)
     )
     with desk_from(context, precise=options["precise"] or None) as desk:
         here = collections_here(desk, options["collection"], everywhere=options["everywhere"])
-        is_open = not asked.filters and not asked.exact and asked.alpha != 0.0  # playbooks have no paths and languages
+        is_open = not asked.filters and not asked.exact and asked.alpha != 0.0  # playbooks have no paths or languages
         asked = replace(asked, filters=replace(asked.filters, collections=here))
         page = desk.search_everything(asked) if is_open else desk.search(asked)
         known = {one.name: one for one in desk.collections()}
@@ -94,7 +94,7 @@ def search(context: click.Context, /, query: str, as_json: bool, **options: Any)
 
 
 def _unknown(desk: Desk, filters: Filters) -> Iterator[str]:
-    """For each filter that no passage passes, a note that lists what there is."""
+    """For each filter without a match, a note that lists the known values."""
     asked: tuple[tuple[Filterable, tuple[str, ...]], ...] = (
         ("kind", filters.kinds),
         ("language", filters.languages),
@@ -138,7 +138,7 @@ def _filters(options: dict[str, Any]) -> Filters:
 
 
 def hit_json(hit: Hit, stale: Container[int]) -> dict[str, Any]:
-    """A hit as JSON, with its lines and where it stands."""
+    """A hit as JSON."""
     chunk, document = hit.stored.chunk, hit.stored.document
     shown = {
         "score": round(hit.score, 4),

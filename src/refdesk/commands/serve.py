@@ -83,7 +83,7 @@ _WHICH_TOOL = {
 
 
 def _instructions(settings: Settings) -> str:
-    """Which tool for what, in what order, of the toolsets that are offered."""
+    """The server's instructions to agents: which tool to use when, for the offered toolsets."""
     offered = [text for name, text in _WHICH_TOOL.items() if name in settings.toolsets]
     return "\n".join(["Search this local library before guessing. Heed lines that begin with note:.", *offered])
 

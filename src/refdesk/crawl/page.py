@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from refdesk.crawl.options import AGENT, Scope
 from refdesk.crawl.urls import clean, clean_all
 from refdesk.model import Chunking, Content, Parsed, Skipped
-from refdesk.parse.decode import decode
 from refdesk.parse.html.content import is_too_deep
+from refdesk.parse.parser import decode
 from refdesk.system.retry import TRANSIENT, retry_after
 
 if TYPE_CHECKING:  # workers import this module, and need nothing of these

@@ -1,4 +1,4 @@
-"""Any sentence encoder in a local ONNX file, for those who have the time a transformer takes."""
+"""Any sentence encoder in a local ONNX file: slower than the static model by orders of magnitude."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.embed.rows import normalised
+from refdesk.embed import normalised
 from refdesk.errors import EmbeddingError
 from refdesk.model import EmbedderIdentity
 
@@ -24,9 +24,9 @@ _PLACES = ("model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_
 
 
 class OnnxEmbedder:
-    """Means of a transformer's token vectors, from an ONNX file, or a folder with one, and its tokenizer.json.
+    """Mean-pooled token vectors of a transformer, from an ONNX file, or a folder with one, and its tokenizer.json.
 
-    A model that gives one vector a text is taken at its word; one made to be read at its first token is read there.
+    A model that returns one vector a text is used as is; one with CLS pooling is read at its first token.
     """
 
     def __init__(self, path: Path, *, query_prefix: str = "", passage_prefix: str = "") -> None:
@@ -36,7 +36,7 @@ class OnnxEmbedder:
 
     @cached_property
     def identity(self) -> EmbedderIdentity:
-        """The model's name, a hash of the model file and the passages' prefix, and the dimension it is seen to give."""
+        """The model's name, a hash of the model file and the passages' prefix, and the dimension of its vectors."""
         with self._model_file.open("rb") as file:
             read = hashlib.file_digest(file, "sha256")
         read.update(self._passage_prefix.encode())
@@ -47,11 +47,11 @@ class OnnxEmbedder:
 
     @property
     def similarity_floor(self) -> float:
-        """Zero: a floor is calibrated for one model, and this one is not known."""
+        """Zero: a floor must be calibrated for each model, and this one is unknown."""
         return 0.0
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """One row per text of length one; a zero row for an empty text."""
+        """One unit vector per text; a zero row for an empty text."""
         return self._rows(texts, self._passage_prefix)
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
@@ -59,7 +59,7 @@ class OnnxEmbedder:
 
     def _rows(self, texts: Sequence[str], prefix: str) -> NDArray[np.float32]:
         rows = np.zeros((len(texts), self.identity.dimension), np.float32)
-        # Texts of about one length share a batch, so that little of it is padding.
+        # Texts of similar length share a batch, to save padding.
         filled = sorted((n for n, text in enumerate(texts) if text.strip()), key=lambda n: len(texts[n]))
         for start in range(0, len(filled), _BATCH):
             chosen = filled[start : start + _BATCH]
@@ -86,7 +86,7 @@ class OnnxEmbedder:
 
     @cached_property
     def _folder(self) -> Path:
-        """Where the tokenizer is: the folder, or for a file the nearest one that has a tokenizer."""
+        """The folder with the tokenizer: the given one, or for a file the nearest that has one."""
         if not self._path.is_file():
             return self._path
         near = (self._path.parent, self._path.parent.parent)
@@ -121,7 +121,7 @@ class OnnxEmbedder:
             return onnxruntime.InferenceSession(str(self._model_file), providers=["CPUExecutionProvider"])
         except EmbeddingError:
             raise
-        except Exception as error:  # onnxruntime has an own class, below none but Exception, for every failure
+        except Exception as error:  # onnxruntime's own errors derive from Exception only
             raise EmbeddingError(
                 f"{self._model_file} is not a model that onnxruntime can run.", "Export it again."
             ) from error

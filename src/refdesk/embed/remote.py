@@ -1,4 +1,4 @@
-"""Vectors from an endpoint that speaks the OpenAI embeddings protocol."""
+"""Vectors from an endpoint with an OpenAI-compatible embeddings API."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.embed.rows import normalised
+from refdesk.embed import normalised
 from refdesk.errors import AttemptFailed, EmbeddingError
 from refdesk.model import EmbedderIdentity
 from refdesk.system.retry import TRANSIENT, Retry, retry_after
@@ -23,7 +23,7 @@ _FIRST_WAIT_S, _LONGEST_WAIT_S = 1.0, 30.0
 
 
 class RemoteEmbedder:
-    """The vectors a remote model gives, asked for in batches and again when the endpoint is busy."""
+    """The vectors of a remote model, requested in batches, with retries while the endpoint is busy."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class RemoteEmbedder:
 
     @cached_property
     def identity(self) -> EmbedderIdentity:
-        """The model's name, and the dimension it was asked for or is seen to give."""
+        """The model's name, and the requested or observed dimension."""
         dimension = self._asked_dimension or len(self._ask(["dimension"])[0])
         return EmbedderIdentity(self._model, "remote", dimension)
 
@@ -54,11 +54,11 @@ class RemoteEmbedder:
 
     @property
     def similarity_floor(self) -> float:
-        """Zero: a floor is calibrated for one model, and this one is not known."""
+        """Zero: a floor must be calibrated for each model, and this one is unknown."""
         return 0.0
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """One row per text, brought to length one; a zero row for an empty text."""
+        """One unit vector per text; a zero row for an empty text."""
         rows = np.zeros((len(texts), self.identity.dimension), np.float32)
         filled = [number for number, text in enumerate(texts) if text.strip()]
         for start in range(0, len(filled), _BATCH):

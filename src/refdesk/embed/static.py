@@ -15,21 +15,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.embed.rows import normalised
+from refdesk.embed import normalised
 from refdesk.errors import EmbeddingError
 from refdesk.model import EmbedderIdentity
 from refdesk.text import analyse as runs
 from refdesk.text.analyse import Remembered
 
-# Which pieces is a text made of?  Words of prose and of identifiers, rare ones in parts.
+# ── word pieces: words of prose and of identifiers, rare ones in parts ──
 
 _CJK = "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
 _WIDE = re.compile(rf"{runs.WORD.pattern}|[{_CJK}]|(?:(?![{_CJK}])[^\W\d_A-Za-z])+")
 _LONGEST = 24
 _PART = "##"
 _ONE = (1,)
-_RUNS = 60_000  # spellings that are remembered, of runs
-_WORDS = 60_000  # and of words
+_RUNS = 60_000  # runs whose pieces are cached
+_WORDS = 60_000  # words whose pieces are cached
 
 
 def words(text: str) -> list[str]:
@@ -77,11 +77,11 @@ class Pieces:
         return found
 
     def ids(self, text: str) -> bytes:
-        """The numbers of a text's pieces in order, each in two bytes; what the vocabulary can't spell is left out."""
+        """The ids of a text's pieces in order, two bytes each; characters that no piece covers are left out."""
         return b"".join(map(self._runs.__getitem__, runs.runs(text)))
 
     def of_run(self, run: bytes) -> bytes:
-        """The same for a run, which is not remembered."""
+        """The same for one run, uncached."""
         if run.isascii():
             return self.of_words(runs.words(run.decode()))
         return self.of_words([word.lower() for word in words(runs.text_of(run))])
@@ -111,7 +111,7 @@ class Pieces:
 
 
 class _Table:
-    """Pieces by how they are written, and their lengths, longest first, by the two letters that they begin with."""
+    """The ids of pieces by their text, and the lengths of pieces, longest first, by their first two letters."""
 
     def __init__(self, numbers: Mapping[str, int]) -> None:
         self.numbers = numbers
@@ -122,19 +122,19 @@ class _Table:
         self.lengths = {begin: tuple(sorted(known, reverse=True)) for begin, known in lengths.items()}
 
 
-# How well do a text's words meet a query's?  The static model's pieces, compared one by one.
+# ── matching of single words ──
 
 _MOST_ASKED = 32  # of a query's pieces
 MOST_READ = 96  # of a text's pieces
-_AT_ONCE = 550  # characters that are spelt before it is seen whether more are needed
-_ALONE = 1 << 18  # multiplications at a time: for more BLAS wakes threads, which then keep the processor busy waiting
-_REMEMBERED = 5_000  # texts whose pieces are kept: 2 MB at most
+_AT_ONCE = 550  # characters split into pieces at a time: about MOST_READ pieces
+_ALONE = 1 << 18  # multiplications at a time: above this BLAS starts threads, which then spin
+_REMEMBERED = 5_000  # texts whose pieces are cached: 2 MB at most
 
 
 class WordMatcher:
-    """For each piece of a query the nearest piece of a text, averaged by how much the piece counts in a query.
+    """For each piece of a query the cosine of the nearest piece of a text, averaged by the pieces' query weights.
 
-    Products of int8 numbers are whole and add up to less than 2**24, so float32 adds them exactly in any order.
+    Products of int8 numbers add up to less than 2**24, so float32 sums are exact in any order.
     """
 
     def __init__(self, ids: Callable[[str], bytes], rows: NDArray[np.int8], weights: NDArray[np.float32]) -> None:
@@ -145,17 +145,17 @@ class WordMatcher:
         self._read = lru_cache(_REMEMBERED)(self._spelt)
 
     def _spelt(self, text: str) -> bytes:
-        """The text's first pieces; of a long text no more is spelt than they take."""
+        """The text's first pieces; the rest of a long text is not split."""
         found, start = b"", 0
         while len(found) < 2 * MOST_READ and start < len(text):
             end = text.rfind(" ", start + 1, start + _AT_ONCE) if len(text) - start > _AT_ONCE else len(text)
-            end = end if end > 0 else len(text)  # no piece goes over a blank, but over anything else it may
+            end = end if end > 0 else len(text)  # cut at a blank: no piece crosses one
             found += self._ids(text[start:end])
             start = end
         return found[: 2 * MOST_READ]
 
     def match(self, query: str, texts: Sequence[str | bytes]) -> list[float]:
-        """For each text, spelt or not: 1 where it has all of the query's pieces, about 0 where none is like them."""
+        """For each text, or its pieces: 1 if it has all of the query's pieces, about 0 if none is similar."""
         pieces = np.frombuffer(self._read(query), np.uint16)[:_MOST_ASKED]
         asked = np.array(sorted(set(pieces.tolist())), np.int64)
         read = [text if isinstance(text, bytes) else self._read(text) for text in texts]
@@ -174,7 +174,7 @@ class WordMatcher:
         return found
 
     def _cosines(self, asked: NDArray[np.int64], read: NDArray[np.int64]) -> NDArray[np.float32]:
-        """A row for each piece asked, a column for each read; each different piece is compared once."""
+        """The cosines of the query's pieces (rows) and the texts' pieces (columns); each distinct pair once."""
         there = np.zeros(len(self._rows), np.bool_)
         there[read] = True
         different = np.flatnonzero(there)
@@ -202,14 +202,14 @@ _QUERY, _PASSAGE = 0, 1
 _PAIR = 65_536
 _HASHES = 1 << 20
 _SHORT = 200  # bytes of a spelt text
-_BLOCK = 5_000  # pieces, or texts, summed at once: what they gather stays in the processor's cache
-_UNIT_BITS = 17  # of a piece's or a pair's number, which stands in 32 bits with that of its text in a block
+_BLOCK = 5_000  # pieces, or texts, summed at once: their vectors fit the processor's cache
+_UNIT_BITS = 17  # of a piece's or a pair's id, which shares 32 bits with the number of its text in a block
 _UNITS = (1 << _UNIT_BITS) - 1
 _ENDING = re.compile(r"(?<=\w{5})(?:(?<!s)s|es|ed|ing|er|ly)$")
 
 
 class StaticEmbedder:
-    """Weighted sums of unit vectors: no key, no download, no GPU, and the same bits everywhere."""
+    """Weighted sums of the vectors of pieces and pairs: no key, no download, no GPU, and the same bits everywhere."""
 
     def __init__(self, folder: Path = _DATA) -> None:
         self._folder = folder
@@ -219,7 +219,7 @@ class StaticEmbedder:
             raise EmbeddingError(f"The static model in {folder} can't be read.", "Reinstall refdesk.") from error
 
     def __reduce__(self) -> tuple[type[StaticEmbedder], tuple[Path]]:
-        return StaticEmbedder, (self._folder,)  # another process loads it for itself
+        return StaticEmbedder, (self._folder,)  # another process loads its own copy
 
     @property
     def identity(self) -> EmbedderIdentity:
@@ -233,16 +233,16 @@ class StaticEmbedder:
         return float(self._about["similarity_floor"])
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """One row per text of length one, or zero for a text without a known piece."""
+        """One unit vector per text; a zero row for a text without a known piece."""
         return self._embed(texts, _PASSAGE)
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """The same for queries, in which other pieces matter."""
+        """The same for queries, which have their own weights."""
         return self._embed(texts, _QUERY)
 
     @property
     def most_compared(self) -> int:
-        """How many bytes of a spelt text are looked at when words are compared."""
+        """The number of bytes of a text's pieces that `match_words` reads."""
         return 2 * MOST_READ
 
     def spell(self, text: str) -> bytes:
@@ -250,7 +250,7 @@ class StaticEmbedder:
         return self._pieces.ids(text)
 
     def spell_run(self, run: bytes) -> bytes:
-        """The pieces of a run of letters, worked out anew."""
+        """The pieces of a run of letters, uncached."""
         return self._pieces.of_run(run)
 
     def spell_words(self, words: Sequence[str]) -> bytes:
@@ -258,7 +258,7 @@ class StaticEmbedder:
         return self._pieces.of_words(words)
 
     def embed_spelt(self, texts: Sequence[bytes]) -> NDArray[np.float32]:
-        """One row per spelt text, as of a passage."""
+        """One row per text that was split into pieces, as for passages."""
         return self._embed_spelt(texts, _PASSAGE)
 
     def knows_word(self, word: str) -> bool:
@@ -270,7 +270,7 @@ class StaticEmbedder:
         return self._pieces.like(word)
 
     def match_words(self, query: str, texts: Sequence[str | bytes]) -> list[float]:
-        """How well each text's words meet the query's, from about 0 to 1 where all of them stand there."""
+        """How well each text's words match the query's: from about 0 to 1, if all of them occur."""
         return self._matcher.match(query, texts)
 
     def _embed(self, texts: Sequence[str], side: int) -> NDArray[np.float32]:
@@ -298,7 +298,7 @@ class StaticEmbedder:
             return
         owners = np.repeat(np.arange(len(block)), lengths)
         owners, units = self._with_pairs(owners, pieces)
-        # Sorted by text and unit, so that equal texts add the same numbers in the same order in any batch.
+        # Sorted by text and unit, so that equal texts give the same sums in any batch.
         keys = (owners << _UNIT_BITS | units).astype(np.uint32)
         keys.sort()
         firsts = np.flatnonzero(np.diff(keys, prepend=~keys[0]))
@@ -307,12 +307,12 @@ class StaticEmbedder:
         weights = self._scales[units, side] * self._repeats[np.minimum(counts, len(self._repeats) - 1)]
         vectors = self._rows.take(units, axis=0) * weights[:, None]
         starts = np.flatnonzero(np.diff(owners, prepend=-1)).tolist()
-        # Row upon row, which takes a seventh of reduceat's time.
+        # One reduce per text takes a seventh of reduceat's time.
         for start, end in zip(starts, [*starts[1:], len(owners)], strict=True):
             np.add.reduce(vectors[start:end], axis=0, out=sums[owners[start]])
 
     def _sum_short(self, ids: bytes, side: int, total: NDArray[np.float32]) -> None:
-        """The same sum for one short text, as a query is: fewer steps, since there is nothing to tell apart."""
+        """The same sum for one short text, such as a query, in fewer steps."""
         pieces = np.frombuffer(ids, np.uint16).astype(np.int64)
         if not pieces.size:
             return
@@ -331,7 +331,7 @@ class StaticEmbedder:
     def _with_pairs(
         self, owners: NDArray[np.int64], pieces: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The pieces and the known pairs of neighbours, each with the text it stands in."""
+        """The pieces and the known pairs of adjacent pieces, each with the number of its text."""
         likely = np.flatnonzero(self._likely[_hashed(pieces[:-1], pieces[1:])] & (owners[:-1] == owners[1:]))
         pairs = pieces[likely] * _PAIR + pieces[likely + 1]
         places = np.minimum(np.searchsorted(self._pairs, pairs), len(self._pairs) - 1)
@@ -350,13 +350,13 @@ class StaticEmbedder:
 
     @cached_property
     def _pairs(self) -> NDArray[np.int64]:
-        """The known pairs as one sorted number each; never empty, so that looking one up needs no special case."""
+        """The known pairs as sorted numbers; never empty, so that a lookup needs no special case."""
         both = np.fromfile(self._folder / "pairs.u2", np.dtype("<u2")).reshape(-1, 2).astype(np.int64)
         return both[:, 0] * _PAIR + both[:, 1] if both.size else np.array([-1], np.int64)
 
     @cached_property
     def _likely(self) -> NDArray[np.bool_]:
-        """Whether a known pair has a hash: one look, where most pairs are not known."""
+        """For each hash whether a known pair has it: a cheap test, since most pairs are unknown."""
         found = np.zeros(_HASHES, np.bool_)
         found[_hashed(self._pairs // _PAIR, self._pairs % _PAIR)] = True
         return found

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.embed.rows import normalised
+from refdesk.embed import normalised
 from refdesk.errors import EmbeddingError
 from refdesk.model import EmbedderIdentity
 
@@ -57,7 +57,7 @@ class WordllamaEmbedder:
         if filled.size:
             starts = (np.cumsum(lengths) - lengths)[filled]
             tokens = np.concatenate([np.array(row, np.int64) for row in ids if row])
-            # Along the outer axis reduceat adds row after row, so neither the batch nor the platform shows.
+            # Along the outer axis reduceat adds row by row, so the result depends on neither batch nor platform.
             sums[filled] = np.add.reduceat(self._weights[tokens].astype(np.float32), starts, axis=0)
         return normalised(sums)
 

@@ -39,7 +39,7 @@ from refdesk.model import (
 )
 from refdesk.ports import Embedder, Source, Store
 from refdesk.system import memory
-from refdesk.system.turns import without_collections
+from refdesk.system.memory import gc_paused
 
 _BATCH_CHUNKS = 4_000  # a transaction's size: large enough to be fast, small enough to lose little and hold little
 _BATCH_BYTES = 8_000_000
@@ -248,7 +248,7 @@ class Writer:
         chunks = held = 0
         made = Embedded()
         missing = self._store.missing_vectors
-        with without_collections():
+        with gc_paused():
             for content, found in self._pool.parse_all(
                 contents, collection.chunking, missing, size, self._progress.until
             ):

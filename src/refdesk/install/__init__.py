@@ -1,1 +1,1 @@
-"""Editors, and how RefDesk is entered into their settings."""
+"""Adds RefDesk to the settings of editors and other MCP clients."""

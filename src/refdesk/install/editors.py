@@ -1,4 +1,4 @@
-"""Where do MCP clients keep their servers, and how is RefDesk put there without disturbing the rest?"""
+"""The settings files of MCP clients, and how RefDesk is added to them without changing anything else."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NAME = "refdesk"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Places:
-    """The folders that matter, and whose conventions they follow."""
+    """The home and project folders, and the platform whose conventions they follow."""
 
     home: Path = field(default_factory=Path.home)
     project: Path = field(default_factory=Path.cwd)
@@ -107,16 +107,16 @@ CLIENTS: dict[str, Client] = {
 def own_command(
     name: str, library: Path | None = None, roots: Sequence[str] = (), *, project: bool = False
 ) -> ServerCommand:
-    """How to start this very RefDesk, with the folders it may read beside those that the client offers.
+    """The command that starts this RefDesk, with the folders it may read besides those that the client offers.
 
-    In a project's file, which others share, no path of this machine is named unless it is asked for.
+    A project's file is shared, so it names no path of this machine unless one is given.
     """
     if project:
         roots = roots or [one for one in [_client(name).folder] if one]
         return ServerCommand("refdesk", ("serve", *(f"--allow-root={root}" for root in roots)))
     serve = ("serve", *(f"--allow-root={Path(root).resolve()}" for root in roots))
     where = ("--library", str(library.absolute())) if library is not None else ()
-    # Desktop programs know little of a shell's PATH, so the full path is written.
+    # Desktop programs do not have the shell's PATH, so the full path is written.
     script = shutil.which("refdesk", path=str(Path(sys.executable).parent)) or shutil.which("refdesk")
     if script is not None:
         return ServerCommand(script, (*where, *serve))
@@ -124,10 +124,10 @@ def own_command(
 
 
 def install(name: str, command: ServerCommand, places: Places, *, project: bool = False) -> str:
-    """Puts RefDesk into the client's settings; returns what to tell the user."""
+    """Adds RefDesk to the client's settings; returns a message for the user."""
     client, file = _client(name), _file(name, places, project)
     text = render(name, command, places, project=project)
-    target = file.resolve()  # a link stays one
+    target = file.resolve()  # a link stays a link
     target.parent.mkdir(parents=True, exist_ok=True)
     replace_file(target, text, mode=target.stat().st_mode & 0o777 if target.exists() else 0o644)
     said = f"{client.title} now has RefDesk: {_short(file, places)}\n{client.then}"
@@ -137,7 +137,7 @@ def install(name: str, command: ServerCommand, places: Places, *, project: bool 
 
 
 def render(name: str, command: ServerCommand, places: Places, *, project: bool = False) -> str:
-    """The client's settings file with RefDesk in it; everything else as it was."""
+    """The text of the client's settings file with RefDesk added and everything else unchanged."""
     client, file = _client(name), _file(name, places, project)
     old = _read(file)
     try:
@@ -148,13 +148,13 @@ def render(name: str, command: ServerCommand, places: Places, *, project: bool =
         snippet = _with_toml("", client, command) if client.format == "toml" else _with_json("", client, command)
         raise ParseFailed(
             f"Could not read {_short(file, places)}: {error}.",
-            f"Nothing was changed. Mend it, or add by hand:\n{snippet}",
+            f"Nothing was changed. Correct it, or add by hand:\n{snippet}",
         ) from error
     return new
 
 
 def list_clients(places: Places) -> str:
-    """Which clients are on this machine, and which of them know RefDesk."""
+    """A line for each client: whether it is on this machine and has RefDesk."""
     lines = [_status(name, client, places) for name, client in CLIENTS.items()]
     return "\n".join(lines)
 
@@ -207,9 +207,9 @@ def _read(file: Path) -> str:
 def _with_json(text: str, client: Client, command: ServerCommand) -> str:
     entry: dict[str, Any] = {"type": "stdio"} if client.typed else {}
     entry |= {"command": command.command, "args": list(command.args)}
-    _others(text, client)  # raises where the settings are not what we take them for
+    _others(text, client)  # raises if the settings have an unexpected shape
     known = parse(text).get(client.key, {}).get(NAME)
-    if isinstance(known, dict):  # what else a person set there (env, timeouts) stays
+    if isinstance(known, dict):  # keeps what else a person set there (env, timeouts)
         entry = known | entry
     return set_member(text, (client.key, NAME), entry)
 
@@ -238,7 +238,7 @@ def _toml_lines(command: ServerCommand) -> list[str]:
 
 
 def _others(text: str, client: Client) -> Any:
-    """Everything in the settings but our own entry."""
+    """The settings without our own entry."""
     settings = tomllib.loads(text) if client.format == "toml" else parse(text)
     if not isinstance(settings, dict):
         raise ValueError("it holds no object")

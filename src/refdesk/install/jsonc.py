@@ -1,4 +1,4 @@
-"""How is one value set in a JSON file that a person keeps, with its comments and spacing left alone?"""
+"""Sets one value in a JSON file with comments, and leaves its comments and spacing as they are."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _SCALAR = re.compile(r"-?\d[\d.eE+-]*|true|false|null")
 
 
 class NotJson(ValueError):
-    """The text is no JSON, not even with comments; says at which line."""
+    """The text is not JSON, even with comments allowed; the message names the line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One `"key": value` of an object, and where its value stands."""
+    """One `"key": value` of an object and its position."""
 
     start: int
     value_start: int
@@ -28,7 +28,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A parsed value and where it stands; for an object, its members too."""
+    """A parsed value and its position; for an object, its members too."""
 
     start: int
     end: int
@@ -42,7 +42,7 @@ def parse(text: str) -> Any:
 
 
 def set_member(text: str, path: tuple[str, ...], value: Any) -> str:
-    """The text with the object member at `path` set to `value`; nothing else moves."""
+    """The text with the object member at `path` set to `value` and everything else unchanged."""
     newline = "\r\n" if "\r\n" in text else "\n"
     if not text[_skip(text, 0) :]:
         return json.dumps(_nested(path, value), indent=2, ensure_ascii=False).replace("\n", newline) + newline
@@ -69,7 +69,7 @@ def _insert(text: str, spot: Span, entry: str, newline: str, step: str, depth: i
         inside = text[spot.start + 1 : spot.end - 1].rstrip()
         return text[: spot.start + 1] + inside + inner + entry + outer + text[spot.end - 1 :]
     last = max(member.value_end for member in spot.members.values())
-    # A comma may follow already, and comments may stand before or after it: both stay where they are.
+    # A comma may follow already, with comments before or after it: both stay where they are.
     comma = _skip(text, last)
     if text[comma] == ",":
         tail = text[comma + 1 : spot.end - 1].rstrip()

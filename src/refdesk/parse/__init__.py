@@ -1,5 +1,5 @@
 """What is inside?  One parser per kind of content, behind one door."""
 
-from refdesk.parse.any import AnyParser
+from refdesk.parse.parser import AnyParser
 
 __all__ = ["AnyParser"]

@@ -15,7 +15,7 @@ from refdesk.model import Filters, Query
 from refdesk.research.answer import Answer, add_sections
 from refdesk.research.tell import INSTEAD
 from refdesk.search.engine import Engine
-from refdesk.system.turns import without_collections
+from refdesk.system.memory import gc_paused
 
 Focus = Literal["architecture", "dependencies", "patterns", "flow"]
 Intent = Literal["callers", "callees", "implementations", "users", "general"]
@@ -46,7 +46,7 @@ def research(
     asked = read_question(question)
     answer = Answer(question=question, intent=asked.intent, focus=focus or "", depth=depth)
     on_hop(0, depth, "finding where to start")
-    with without_collections():
+    with gc_paused():
         start = _seeds(asked, answer, graph, engine, filters, focus)
         if answer.meant:
             return answer

@@ -1,4 +1,4 @@
-"""Is there an answer, and how sure is each hit?  Weighed as was learned from known answers and foreign questions."""
+"""The probabilities that there is an answer and that each hit is right, by learned weights (training/confidence.py)."""
 
 from __future__ import annotations
 
@@ -14,48 +14,48 @@ from refdesk.search.understand import Understood
 from refdesk.text import analyse
 
 _FILE = Path(__file__).parent / "confidence.json"
-LOOKED_AT = 5  # of the best hits
-_MANY = 100_000  # terms count as if what is searched were this large, so that small collections are judged alike
-_DOUBT = 0.5  # share of a query's words that neither the model nor a passage knows, from which it is gibberish
+LOOKED_AT = 5  # best hits that count
+_MANY = 100_000  # passages to which frequencies are scaled, so that small collections are judged alike
+_DOUBT = 0.5  # share of unknown words from which a query is gibberish
 NAMES = ("similarity", "covered", "sense", "usual", "least usual", "words", "heading")
 OF_HITS = ("score", "behind", "rank", "sure")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What was learned by training/confidence.py."""
+    """The weights and limits that training/confidence.py learned."""
 
     version: int
     weights: Mapping[str, float]
     bias: float
-    hidden: float  # under it nothing relevant was found
-    weak: float  # and under this it is not certain that something was
-    hits: Mapping[str, Mapping[str, float]]  # what makes a hit the right one, by the kind of query
+    hidden: float  # below it, nothing relevant was found
+    weak: float  # below it, the match is weak
+    hits: Mapping[str, Mapping[str, float]]  # the weights of a hit's features, by the kind of query
 
 
 @cache
 def judgement() -> Judgement:
-    """The shipped one."""
+    """The shipped weights and limits."""
     return Judgement(**json.loads(_FILE.read_text(encoding="utf-8")))
 
 
 def is_judged(asked: Understood) -> bool:
-    """A phrase is there or it is not, and so is a path."""
+    """Whether confidence can be judged: a phrase or a path either occurs or does not."""
     return not asked.quoted and asked.kind != "path"
 
 
 def confidence(evidence: Mapping[str, float]) -> float:
-    """How sure it is that something relevant was found, from 0 to 1; one with all of the words is never hidden."""
+    """The probability that something relevant was found; a page with a hit that has all terms is never hidden."""
     learned = judgement()
     sure = _probability(learned.bias + sum(learned.weights[name] * value for name, value in evidence.items()))
     return max(sure, learned.hidden) if evidence["covered"] >= 1.0 else sure
 
 
 def of_words(asked: Understood, frequency: Mapping[str, int], knows: Callable[[str], bool]) -> float | None:
-    """How sure the query's words alone make it; None where that is for what was found to tell.
+    """The confidence that follows from the query's words alone; None if the hits must decide.
 
-    A single word or a name that a passage has is answered by it.  One that none has is at best answered by something
-    like it, and words that nobody knows by nothing.
+    A single word or name that occurs is answered. One that does not occur has at best something similar, and unknown
+    words have no answer.
     """
     if sense(asked, frequency, knows) <= 1 - _DOUBT and not any(frequency.values()):
         return 0.0
@@ -67,13 +67,13 @@ def of_words(asked: Understood, frequency: Mapping[str, int], knows: Callable[[s
 
 
 def sense(asked: Understood, frequency: Mapping[str, int], knows: Callable[[str], bool]) -> float:
-    """The share of the query's words that a passage has or the model knows."""
+    """The share of the query's words that occur in a passage or that the model knows."""
     made = [frequency.get(word, 0) or frequency.get(analyse.terms(word)[0], 0) or knows(word) for word in asked.words]
     return sum(map(bool, made)) / len(made) if made else 0.0
 
 
 def covered(best: Sequence[StoredChunk], terms: Sequence[str], frequency: Mapping[str, int], passages: int) -> float:
-    """How much of the query, by how telling its terms are, one of the best hits holds."""
+    """The largest share of the query's terms, weighted by rarity, that one of the best hits has."""
     share = _MANY / max(1, passages)
     telling = {term: math.log(1 + _MANY / (frequency.get(term, 0) * share + 0.5)) for term in terms}
     total = sum(telling.values()) or 1.0
@@ -88,17 +88,16 @@ def covered(best: Sequence[StoredChunk], terms: Sequence[str], frequency: Mappin
 
 
 def usual(terms: Sequence[str], frequency: Mapping[str, int], passages: int) -> dict[str, float]:
-    """How usual the query's terms are in what is searched, and the less usual half of them: is it what it is about?"""
+    """How frequent the query's terms are in what is searched: all of them, and the rarer half."""
     each = sorted(math.log1p(frequency.get(term, 0) * _MANY / max(1, passages)) / 10 for term in terms)
     least = each[: max(1, len(each) // 2)]
     return {"usual": _mean(each), "least usual": _mean(least)}
 
 
 def of_hits(scores: Sequence[float], way: str, sure: float | None) -> list[float]:
-    """How sure it is that each hit, best first, is the right one; never more than of the one before it.
+    """The probability that each hit, best first, is right; never higher than that of the one before.
 
-    The way is the kind of query, name where the first hit defines what is asked for, or keywords where nothing else was
-    compared.
+    `way` is the kind of query, "name" if the first hit defines the symbol asked for, or "keywords" without vectors.
     """
     learned = judgement().hits[hits_way(way, sure)]
     certain, found = 1.0, []
@@ -111,14 +110,14 @@ def of_hits(scores: Sequence[float], way: str, sure: float | None) -> list[float
 
 
 def hits_way(way: str, sure: float | None) -> str:
-    """Which of the learned ways a page is judged by: keywords, names, words, or words of unknown confidence."""
+    """The set of learned weights for a page: keywords, names, words, or text of unknown confidence."""
     if way in ("name", "path"):
         return "names"
     return way if way == "keywords" or (way == "words" and sure is not None) else "text"
 
 
 def hit_evidence(best: float, score: float, rank: int, sure: float | None) -> dict[str, float]:
-    """What makes a hit the right one: its score, how far behind the first it is, its rank, that there is an answer."""
+    """The features of a hit: its score, the distance to the first, its rank, and the page's confidence."""
     return {"score": score, "behind": best - score, "rank": math.log1p(rank), "sure": 0.0 if sure is None else sure}
 
 
@@ -131,6 +130,6 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _analysed(stored: StoredChunk) -> str:
-    """All terms of the passage, each between blanks."""
+    """All terms of the passage, separated and surrounded by blanks."""
     chunk = stored.chunk
     return f" {analyse.joined(' '.join((*chunk.breadcrumb, chunk.title, *chunk.symbols, chunk.text)))} "

@@ -1,4 +1,4 @@
-"""The read path, top to bottom: understand, look up, fuse, rerank, group by file, cut a page, show."""
+"""The read path in order: understand, look up, fuse, rerank, judge, group by file, cut a page, show."""
 
 from __future__ import annotations
 
@@ -12,21 +12,17 @@ from refdesk.model import Hit, Page, Query
 from refdesk.ports import Embedder, Judge, Store, View, WordMatching
 from refdesk.search import confidence, group, rerank
 from refdesk.search import lookup as fuse
-from refdesk.search.group import Ranked
+from refdesk.search.group import Ranked, snippet
 from refdesk.search.lookup import Candidates, LookUp, narrow
-from refdesk.search.snippets import snippet
-from refdesk.search.spelling import alike, spelt
-from refdesk.search.understand import QUOTED, Understood
-from refdesk.system.turns import without_collections
+from refdesk.search.understand import QUOTED, Understood, alike, spelt
+from refdesk.system.memory import gc_paused
 
-# In which order, once a slower reader has judged the best hits?
-
-DEPTH = 20  # hits that are judged; the same for every page, so that pages fit together
-_SHARE = 0.7  # of the judgement; chosen on the tuning halves of the quality sets, `docs/model.md`
+DEPTH = 20  # hits that the judge reads; the same for every page, so that pages fit together
+_SHARE = 0.7  # weight of the judge's score; tuned on the tuning halves of the quality sets, see docs/model.md
 
 
 def order(scores: Sequence[float], judged: Sequence[float]) -> list[int]:
-    """The places of the hits, best first, by both numbers, each on the scale of its own spread."""
+    """The positions of the hits, best first, by a weighted sum of both standardised scores."""
     both = [
         _SHARE * judgement + (1 - _SHARE) * score
         for score, judgement in zip(_level(scores), _level(judged), strict=True)
@@ -42,21 +38,21 @@ def _level(values: Sequence[float]) -> list[float]:
     return [(one - mean) / spread if spread > 1e-9 else 0.0 for one in values]
 
 
-_POOL = 120  # candidates from each index; the same for every page, so that pages fit together
+_POOL = 120  # candidates from each index, for every page alike
 _POOL_OF_COPIES = 8 * _POOL
-RERANKED = 48  # of the fused candidates, how many are looked at closely; 60 add .005 of NDCG@10 by file and .8 ms
-_PER_HIT = {"passage": 2, "file": 3}  # candidates for each hit asked for: copies, parts and further passages go
-_RERANKED_BY_PATH = 24  # for a path: its file is among the first of any index
+RERANKED = 48  # fused candidates that are reranked; measured: 60 add .005 of NDCG@10 by file and .8 ms
+_PER_HIT = {"passage": 2, "file": 3}  # candidates per requested hit: copies, parts and further passages are dropped
+_RERANKED_BY_PATH = 24  # for a path, whose file is among the first of either index
 _WEAK = "weak match: nothing here answers this for certain; read the hits as what comes nearest"
 _NO_WORD = "no passage holds a word of the query, and none is near it"
 _NOTHING = "nothing relevant was found; a search by keywords alone shows what shares a word with the query"
 _END = "Only the best {} passages are ranked, and these were the last of them: narrow the query or the filters."
-_PHRASE = 2.0  # more than all features can add: passages with the quoted phrases come first
-_READ = frozenset({"words", "error", "code"})  # a name or a path needs no reading: where it is defined is the answer
+_PHRASE = 2.0  # more than all features together: passages with the quoted phrases come first
+_READ = frozenset({"words", "error", "code"})  # kinds whose passages are compared word by word and judged
 
 
 class Engine:
-    """Searches one store with one embedder, or without any, and with a judge if there is one."""
+    """Searches one store, with an optional embedder and an optional judge."""
 
     def __init__(
         self, store: Store, embedder: Embedder | None, judge: Judge | None = None, notes: tuple[str, ...] = ()
@@ -65,15 +61,15 @@ class Engine:
         self._matcher = embedder if isinstance(embedder, WordMatching) else None
         self._look_up = LookUp(store, embedder)
         self._judge = judge
-        self._notes = notes  # what is to be said with every page
+        self._notes = notes  # notes on every page
 
     def search(self, query: Query) -> Page:
         """The page of hits that the query asks for."""
-        with without_collections():
+        with gc_paused():
             return self._search(query)
 
     def nearest_words(self, query: Query) -> list[str]:
-        """Words of what is searched that are spelt like the query's unknown ones, some of each."""
+        """Indexed words that are spelt like the query's unknown words, a few for each."""
         return alike(self._store.view(query.filters), self._store, self._matcher, query.text)
 
     def _search(self, query: Query) -> Page:
@@ -82,7 +78,7 @@ class Engine:
         meant = spelt(view, self._store, query, self._matcher)
         query = meant.query
         asked, narrowed = narrow(view, meant.asked)
-        narrowed = () if query.exact else (*meant.notes, *narrowed)  # the text as a whole is looked for
+        narrowed = () if query.exact else (*meant.notes, *narrowed)  # an exact search is not corrected
         close = closely(asked)
         wanted = max(close, _PER_HIT[query.by] * (query.offset + query.limit))
         found, fused, window = self._candidates(view, query, asked, wanted)
@@ -95,7 +91,7 @@ class Engine:
         ranked = group.grouped(best, rest, asked, query.by, query.prefer, rerank.weights().file)
         is_defined = any("definition" in one.signals for one in ranked[:1])
         way = "keywords" if not found.cosines else "name" if is_defined else asked.kind
-        # Who holds a phrase comes first, and answers for certain only where nothing else is asked for.
+        # A passage with the phrase comes first, but is a certain answer only if the query is nothing but the phrase.
         held = found.held if QUOTED.sub("", query.text).strip() else {}
         scores = [one.score - _PHRASE * held.get(one.stored.id, 0.0) for one in ranked]
         for one, score in zip(ranked, confidence.of_hits(scores, way, sure), strict=True):
@@ -106,7 +102,7 @@ class Engine:
             _count_copies(view, why, found.ids)
         more = len(ranked) > query.offset + query.limit
         ended = (_END.format(len(ranked)),) if found.cut and not more else ()
-        is_narrowed = bool(replace(query.filters, collections=()))  # then it is for those who chose the filters to say
+        is_narrowed = bool(replace(query.filters, collections=()))  # the toolsets explain filters that match nothing
         nothing = () if ranked or query.exact or is_narrowed or not asked.terms else (_NO_WORD,)
         is_weak = bool(page) and sure is not None and sure < confidence.judgement().weak
         return Page(
@@ -121,10 +117,10 @@ class Engine:
     def _candidates(
         self, view: View, query: Query, asked: Understood, wanted: int
     ) -> tuple[Candidates, list[float], list[int]]:
-        """What both indexes found, their scores together, and which are the best of each text, in order.
+        """The candidates, their fused scores, and the best of each distinct text in order.
 
-        Where most are copies of each other, as in worktrees of one repository, more are looked up; that is seen in
-        those that stand first, the same ones for every page.
+        If most of the first ones are copies of each other, as in worktrees of one repository, more are looked up. The
+        test uses the same candidates for every page.
         """
         for pool in (_POOL, _POOL_OF_COPIES):
             found = self._look_up.find(view, query, asked, pool)
@@ -146,10 +142,10 @@ class Engine:
         window: Sequence[int],
         closely: int,
     ) -> tuple[list[Ranked], list[Ranked]]:
-        """The candidates that were looked at closely, best first, and the others in their order."""
+        """The reranked candidates, best first, and the others in their order."""
         ids = found.ids
         stored = self._store.chunks([ids[at] for at in window])
-        there = [at for at in window if ids[at] in stored]  # not removed by another process since then
+        there = [at for at in window if ids[at] in stored]  # another process may have removed some since
         scores = _fuse(query, found, rerank.weights().blend[asked.kind], there[:closely])
         close = [Ranked(stored[ids[at]], score) for at, score in zip(there, scores, strict=False)]
         matcher = self._matcher if found.cosines and asked.kind in _READ else None
@@ -165,7 +161,7 @@ class Engine:
         return close, rest
 
     def _judged(self, query: Query, asked: Understood, ranked: list[Ranked]) -> tuple[list[Ranked], tuple[str, ...]]:
-        """The best hits in the order that the judge gives them, their scores dealt out anew; and what is to be said."""
+        """The best hits reordered by the judge, with the same scores in the new order; and notes."""
         if self._judge is None or query.exact or asked.kind not in _READ:
             return ranked, self._notes
         best, rest = ranked[:DEPTH], ranked[DEPTH:]
@@ -182,7 +178,7 @@ class Engine:
         return [*best, *rest], self._notes
 
     def _confidence(self, query: Query, asked: Understood, found: Candidates, ranked: Sequence[Ranked]) -> float | None:
-        """That something relevant was found; None where it can't be judged: by words or meaning alone, of code."""
+        """The probability that something relevant was found; None if it can't be judged."""
         matcher = self._matcher
         if query.exact or query.alpha == 1.0 or not found.cosines or matcher is None or not confidence.is_judged(asked):
             return None
@@ -196,7 +192,7 @@ class Engine:
     def _evidence(
         self, asked: Understood, found: Candidates, ranked: Sequence[Ranked], matcher: WordMatching
     ) -> dict[str, float]:
-        """What speaks for there being an answer."""
+        """The features by which confidence is judged."""
         best = ranked[: confidence.LOOKED_AT]
         stored = [one.stored for one in best]
         return {
@@ -210,17 +206,17 @@ class Engine:
 
 
 def closely(asked: Understood) -> int:
-    """How many candidates are looked at closely."""
+    """The number of candidates to rerank."""
     return _RERANKED_BY_PATH if asked.kind == "path" else RERANKED
 
 
 def first_of_each_text(view: View, ids: Sequence[int], ordered: Sequence[int]) -> list[int]:
-    """Of those in order, the first with each text."""
+    """The first of the ordered candidates with each distinct text."""
     texts = view.same_text([ids[at] for at in ordered])
     first: dict[int | None, int] = {}
     for at in ordered:
         first.setdefault(texts.get(ids[at]), at)
-    first.pop(None, None)  # removed by another process since the indexes were read
+    first.pop(None, None)  # removed by another process since the lookup
     return list(first.values())
 
 
@@ -233,7 +229,7 @@ def _count_copies(view: View, why: Mapping[int, dict[str, float | str]], ids: Se
 
 
 def _fuse(query: Query, found: Candidates, alpha: float, of: Sequence[int] | None = None) -> list[float]:
-    """Both rankings in one, with this share of meaning unless the query names its own; of those or of all."""
+    """The fused scores, with `alpha` as the share of meaning unless the query has its own; for `of` or for all."""
     alpha = alpha if query.alpha is None else query.alpha
     by_words, by_meaning = any(found.words), bool(found.cosines)
     if query.fusion == "rank" and by_words and by_meaning:
@@ -253,12 +249,12 @@ def _fuse(query: Query, found: Candidates, alpha: float, of: Sequence[int] | Non
 
 
 def _ranked(found: Candidates, scores: Sequence[float], none: float) -> list[int]:
-    """The candidates that one index has a score for, best first."""
+    """The candidates that an index has a score for, best first."""
     return [at for at in fuse.order(scores, found.ids) if scores[at] > none]
 
 
 def _explanations(page: Sequence[Ranked], asked: Understood, found: Candidates) -> dict[int, dict[str, float | str]]:
-    """For each hit: the kind of query, its place in both rankings, what they gave together and what was added."""
+    """For each hit: the kind of query, its rank in both indexes, the fused score and what each feature added."""
     bm25, cosine = _places(found, found.words, 0.0), _places(found, found.cosines, fuse.NONE)
     why: dict[int, dict[str, float | str]] = {}
     for one in page:
@@ -275,7 +271,7 @@ def _explanations(page: Sequence[Ranked], asked: Understood, found: Candidates) 
 
 
 def _places(found: Candidates, scores: Sequence[float], none: float) -> dict[int, str]:
-    """Of each chunk that one index has a score for: its rank there and the score."""
+    """The rank and score of each chunk in one index."""
     if not scores:
         return {}
     return {found.ids[at]: f"rank {rank}, {scores[at]:.3f}" for rank, at in enumerate(_ranked(found, scores, none), 1)}

@@ -1,4 +1,4 @@
-"""How good are the answers?  Queries with known answers in, NDCG, MRR and hit rates out."""
+"""Evaluation: queries with known answers in, NDCG, MRR and hit rates out."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Suite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What one case gave."""
+    """The result of one case."""
 
     case: Case
     found: tuple[str, ...]
@@ -54,7 +54,7 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """What a suite gave under one setting."""
+    """The result of a suite under one setting."""
 
     setting: str
     ndcg: float
@@ -134,7 +134,7 @@ def _outcome(case: Case, query: Query, search: Search, name_hit: NameHit) -> Out
 
 
 def _gains(found: Sequence[str], expect: Sequence[str]) -> list[int]:
-    """1 where a hit answers something not answered before it; a file's path is answered by any of its chunks."""
+    """1 for a hit that answers something no earlier hit did, else 0; any chunk of a file answers its path."""
     open_answers = list(expect)
     gains = []
     for name in found:

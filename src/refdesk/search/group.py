@@ -1,16 +1,19 @@
-"""Which files answer best?  Passages of one file count together, and each file has its turn."""
+"""Ranked passages become hits: grouped by file, without copies, each with the lines that match."""
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import accumulate
 from typing import Literal
 
 from refdesk.model import StoredChunk
 from refdesk.search.rerank import is_asked_for, places_in
 from refdesk.search.understand import Understood
+from refdesk.text import analyse
 
 _PROSE = frozenset(["md", "markdown", "mdx", "rst", "adoc", "org", "txt", "html", "htm", "ipynb"])
 _DATA = frozenset(["json", "jsonl", "yaml", "yml", "toml", "xml", "csv", "tsv", "lock", "cfg", "ini", "svg", "po"])
@@ -22,17 +25,17 @@ _KEPT_INSIDE = 5  # further passages that a hit names
 
 @dataclass(slots=True)
 class Ranked:
-    """A candidate on its way up."""
+    """A candidate and its scores."""
 
     stored: StoredChunk
-    fused: float  # both indexes' scores in one
+    fused: float  # the blend of both indexes' scores
     score: float = 0.0
     signals: dict[str, float] = field(default_factory=dict)
-    words: float = 0.0  # how well its words meet the query's
-    heading: float = 0.0  # and those of its heading
+    words: float = 0.0  # how well its words match the query's
+    heading: float = 0.0  # and how well its heading's do
     collapsed: int = 0  # parts of the same symbol that this one stands for
-    judged: str = ""  # its rank before and what the judge gave, where one was asked
-    more: tuple[StoredChunk, ...] = ()  # further passages of its file, where it stands for the file
+    judged: str = ""  # its rank before and the judge's score, if there is a judge
+    more: tuple[StoredChunk, ...] = ()  # further passages of its file, if hits are files
 
 
 def grouped(
@@ -43,10 +46,9 @@ def grouped(
     prefer: Literal["", "code"],
     weights: Mapping[str, float],
 ) -> list[Ranked]:
-    """One hit a file with its further passages inside; or all passages, those of one file after each file had a turn.
+    """One hit a file with its further passages inside; or all passages, the best of each file first.
 
-    Only the close ones, whose number is fixed, change places: so a longer list never differs from a shorter one
-    where both have a hit, and pages fit together.
+    Only the reranked ones (`close`), whose number is fixed, change places, so that pages of any size fit together.
     """
     seen: dict[str, Ranked] = {}
     pages: dict[str, dict[str, Ranked]] = {}
@@ -71,9 +73,9 @@ def grouped(
 def _distinct(
     ranked: Sequence[Ranked], seen: dict[str, Ranked], pages: dict[str, dict[str, Ranked]]
 ) -> Iterator[Ranked]:
-    """One of each symbol that was split, the best of its parts; and of a page and its source the one that is better.
+    """The best part of each split symbol, and the better one of a built page and its source.
 
-    `pages` has the first passage of a page and of its source under what the two have in common.
+    `pages` maps what the paths of a page and its source have in common to the first passage of each.
     """
     for one in ranked:
         document = one.stored.document
@@ -95,7 +97,7 @@ def _distinct(
 
 @lru_cache(maxsize=50_000)
 def page_of(path: str) -> str | None:
-    """What the paths of a page and of the text it was made from have in common; None for what is neither."""
+    """What the paths of a built page and its source have in common; None for other files."""
     head = _FORM.sub("", path)
     if head == path:
         return None
@@ -104,16 +106,16 @@ def page_of(path: str) -> str | None:
 
 
 def unsplit(key: str) -> str:
-    """The key of the whole that a part was cut from."""
+    """The key without the number of a part."""
     head, mark, number = key.rpartition("-part-")
     return head if mark and number.isdigit() else key
 
 
 def _worth(own: Sequence[Ranked], asked: Understood, prefer: str, weights: Mapping[str, float]) -> float:
-    """What a file is ranked by: its best passage, the next ones with it, and the kind of place it is."""
+    """A file's score: its best passage, a share of the next ones, and the kind of its path."""
     second, third, *others = (*(max(0.0, one.score) for one in own[1:8]), 0.0, 0.0)
     total = own[0].score + weights["second"] * second + weights["third"] * third + weights["further"] * sum(others)
-    if asked.kind in ("symbol", "path"):  # where it is defined is the answer, whatever the place
+    if asked.kind in ("symbol", "path"):  # a definition is the answer, wherever it is
         return total
     path = own[0].stored.document.path
     total += sum(weights[place] for place in places_in(path) if not is_asked_for(place, asked.terms))
@@ -122,9 +124,99 @@ def _worth(own: Sequence[Ranked], asked: Understood, prefer: str, weights: Mappi
 
 @lru_cache(maxsize=50_000)
 def _not_code(path: str) -> str:
-    """What a file is that is no code: prose, data, or the history of a project; "" for code."""
+    """The kind of a file that is not code: prose, data, or history such as a changelog; "" for code."""
     name = path.rpartition("/")[2]
     kind = name.rpartition(".")[2].lower()
     if kind in _PROSE:
         return "history" if _HISTORY.match(name) else "prose"
     return "data" if kind in _DATA else ""
+
+
+# ── snippets ──
+
+_AIM = 220  # characters, as the docs contract asks
+_OWN_STEM = 4  # letters up to which words are mostly their own stems
+
+
+def snippet(text: str, terms: tuple[str, ...], aim: int = _AIM) -> tuple[str, int]:
+    """About `aim` characters of whole lines around the best match, as written, and the index of their first line."""
+    lines = text.split("\n")
+    if len(text) <= aim * 1.5:
+        return text.strip("\n"), _leading_blank(lines)
+    wanted = set(terms)
+    first = _best_window(lines, _hits(text, wanted), aim)
+    if len(lines[first]) > 2 * aim:
+        return _cut(lines[first], wanted, aim), first
+    taken: list[str] = []
+    size = 0
+    for line in lines[first:]:
+        if taken and size + len(line) > aim * 1.2:
+            break
+        taken.append(line[: 2 * aim])
+        size += len(line) + 1
+    return "\n".join(taken).rstrip(), first
+
+
+def _leading_blank(lines: list[str]) -> int:
+    return next((index for index, line in enumerate(lines) if line), 0)
+
+
+def _hits(text: str, wanted: set[str]) -> list[tuple[int, str]]:
+    """Each line with each term that starts a word or a part of a name in it, in order."""
+    folded = analyse.fold(text)
+    lower = folded.lower()
+    written = folded if len(folded) == len(lower) else lower
+    found: list[tuple[int, str]] = []
+    for one in {_beginning(term) for term in wanted}:
+        row = seen = 0
+        at = lower.find(one)
+        while at >= 0:
+            if not written[at - 1 : at].isalpha() or _begins_inside(written, at):
+                row += lower.count("\n", seen, at)
+                found.append((row, one))
+                seen = lower.find("\n", at)
+                at = lower.find(one, seen) if seen >= 0 else -1
+            else:
+                at = lower.find(one, at + 1)
+    return sorted(found)
+
+
+def _beginning(term: str) -> str:
+    """The common prefix of a term's words: the stem without its last letter, as in `hope` and `hoping`."""
+    return term[:-1] if len(term) > _OWN_STEM else term
+
+
+def _begins_inside(text: str, at: int) -> bool:
+    """Whether a part of a name starts there, after a letter; outside ASCII it may start anywhere."""
+    if not text[at].isascii():
+        return True
+    return text[at].isupper() and (text[at - 1].islower() or text[at + 1 : at + 2].islower())
+
+
+def _best_window(lines: list[str], hits: list[tuple[int, str]], aim: int) -> int:
+    """The first line of the window with the most different terms, the earliest of equals."""
+    starts = list(accumulate([len(line) + 1 for line in lines], initial=0))
+    best = most = 0
+    last: dict[str, int] = {}  # line with each term, up to the hit
+    for row, term in hits:
+        last[term] = row
+        if len(last) > most:
+            # The first line of the window that ends at the hit.
+            first = min(row, bisect_left(starts, starts[row + 1] - aim * 1.2))
+            different = len([line for line in last.values() if line >= first])
+            if different > most:
+                best, most = first, different
+    while hits and not lines[best].strip():
+        best += 1
+    return best
+
+
+def _cut(line: str, wanted: set[str], aim: int) -> str:
+    """A window of one very long line around its first matched word."""
+    position = 0
+    for start in range(0, len(line), aim):
+        if wanted.intersection(analyse.terms(line[start : start + aim])):
+            position = start
+            break
+    begin, end = max(0, position - aim // 4), min(len(line), position + aim)
+    return ("…" if begin else "") + line[begin:end] + ("…" if end < len(line) else "")

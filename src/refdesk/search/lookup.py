@@ -1,4 +1,4 @@
-"""What do the two indexes find?  By words and by meaning at the same time."""
+"""Candidates from the full-text and the vector index, queried at the same time, and the fusion of their scores."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from refdesk.ports import Embedder, Store, View
 from refdesk.search import confidence
 from refdesk.search.understand import Understood
 
-# How are two rankings made one?  Columns of scores, an entry for each candidate.
-
-_RRF_K = 60
-NONE = -2.0  # below every cosine: of what has no vector
+_RRF_K = 60  # the usual constant of reciprocal rank fusion
+NONE = -2.0  # stands for the cosine of a passage without a vector: below all cosines
 
 
 def reciprocal_rank(count: int, rankings: Sequence[tuple[float, Sequence[int]]]) -> list[float]:
-    """Weighted reciprocal rank fusion of so many candidates, scaled so that first place everywhere is 1."""
+    """Weighted reciprocal rank fusion of `count` candidates, scaled so that first place in all rankings is 1."""
     total = sum(weight for weight, _ in rankings) or 1.0
     fused = [0.0] * count
     for weight, ranking in rankings:
@@ -30,7 +28,7 @@ def reciprocal_rank(count: int, rankings: Sequence[tuple[float, Sequence[int]]])
 def convex(
     alpha: float, words: Sequence[float], cosines: Sequence[float], of: Iterable[int] | None = None
 ) -> list[float]:
-    """alpha of the semantic score and the rest of the keyword score, each normalised to 0..1; of these or of all."""
+    """alpha of the semantic score plus 1 - alpha of the keyword score, each normalised to 0..1; for `of` or for all."""
     top = max(words, default=0.0) or 1.0
     rest = 1 - alpha
     both = zip(words, cosines, strict=True) if of is None else [(words[at], cosines[at]) for at in of]
@@ -38,14 +36,14 @@ def convex(
 
 
 def order(scores: Sequence[float], ids: Sequence[int]) -> list[int]:
-    """The candidates, best first; ties by id, so that the order is always the same."""
+    """The candidates, best first; ties are broken by id, so that the order is stable."""
     by_id = sorted(range(len(ids)), key=ids.__getitem__)
     return sorted(by_id, key=scores.__getitem__, reverse=True)
 
 
-_BESIDE = 4  # searches at once whose vectors are compared beside
-_MOST_TERMS = 128  # that are searched: each costs up to 0.4 ms in a large library, and a stack trace has about as many
-_MOST_QUOTED = 16  # each is a search of its own
+_BESIDE = 4  # vector searches in threads at the same time
+_MOST_TERMS = 128  # searched at most: each costs up to 0.4 ms in a large library; a stack trace has about as many
+_MOST_QUOTED = 16  # searched at most: each phrase is a search of its own
 _CUT = "only the {} most telling words of {} were searched; ask a shorter question, or several"
 _CUT_QUOTED = "only the first {} of {} quoted phrases were searched; ask for fewer at a time"
 _KEYWORDS = "keywords only: no embedder is set"
@@ -54,21 +52,21 @@ _PARTLY = "some passages have no vectors yet and are found by their words only; 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """What both indexes found, as columns with an entry for each chunk."""
+    """What both indexes found, as columns with one entry per chunk."""
 
     ids: Sequence[int] = ()
-    words: Sequence[float] = ()  # what the full-text index gave, 0 where it gave nothing
-    cosines: Sequence[float] = ()  # fuse.NONE where there is no vector; empty where vectors do not count
-    cut: bool = False  # an index may have found more
-    nearest: Sequence[float] = ()  # the highest cosine, where there is any
-    frequency: Mapping[str, int] = field(default_factory=dict)  # of the terms, where it is to be judged by
-    passages: int = 0  # that they were counted in
-    held: Mapping[int, float] = field(default_factory=dict)  # the share of the quoted phrases that a chunk holds
+    words: Sequence[float] = ()  # the full-text index's scores, 0 for no match
+    cosines: Sequence[float] = ()  # NONE for a chunk without a vector; empty for a keyword search
+    cut: bool = False  # an index may have more
+    nearest: Sequence[float] = ()  # the highest cosine, if any
+    frequency: Mapping[str, int] = field(default_factory=dict)  # document frequencies, if confidence needs them
+    passages: int = 0  # the number of passages they were counted in
+    held: Mapping[int, float] = field(default_factory=dict)  # the share of the quoted phrases in a chunk
     notes: tuple[str, ...] = ()
 
 
 def narrow(view: View, asked: Understood) -> tuple[Understood, tuple[str, ...]]:
-    """The query with no more terms and phrases than are searched, and what is to be said where it had more."""
+    """The query cut to the most terms and phrases that are searched, and notes on what was cut."""
     notes: list[str] = []
     if (given := len(asked.terms)) > _MOST_TERMS:
         asked = replace(asked, terms=tuple(view.most_telling(asked.terms, _MOST_TERMS)))
@@ -80,22 +78,22 @@ def narrow(view: View, asked: Understood) -> tuple[Understood, tuple[str, ...]]:
 
 
 class LookUp:
-    """Asks one store, with an embedder or without any."""
+    """Looks up candidates in one store, with or without an embedder."""
 
     def __init__(self, store: Store, embedder: Embedder | None) -> None:
         self._store = store
         self._embedder = embedder
-        self._beside = ThreadPoolExecutor(_BESIDE, "refdesk-nearest")  # starts a thread once it is needed
+        self._beside = ThreadPoolExecutor(_BESIDE, "refdesk-nearest")  # starts threads on demand
 
     def find(self, view: View, query: Query, asked: Understood, pool: int) -> Candidates:
-        """The best candidates, up to so many of each index."""
+        """The best candidates, up to `pool` from each index."""
         if query.exact:
             return _by_words(self._literal(view, query, asked, pool), pool)
         found = self._by_terms(view, query, asked, pool)
         return _with_phrases(view, asked, pool, found) if asked.quoted else found
 
     def _by_terms(self, view: View, query: Query, asked: Understood, pool: int) -> Candidates:
-        if query.vector is not None:  # whoever gave it judges what is near enough
+        if query.vector is not None:  # its caller applies its own floor
             return self._both(view, query, asked, pool, query.vector, NONE)
         note = (_KEYWORDS,) if self._embedder is None and query.alpha != 0.0 else ()
         if query.alpha == 0.0 or self._embedder is None:
@@ -106,11 +104,11 @@ class LookUp:
         return self._both(view, query, asked, pool, vector, self._embedder.similarity_floor)
 
     def _both(self, view: View, query: Query, asked: Understood, pool: int, vector: Vector, floor: float) -> Candidates:
-        """Both lists, and the cosines of what only words found; what is only near must be near enough."""
+        """The candidates of both indexes; one without a matching term must reach the similarity floor."""
         beside = self._beside.submit(view.nearest, vector, pool)
         try:
             lexical = Ranking()
-            if query.alpha != 1.0:  # meaning tells better than their number which of the terms matter
+            if query.alpha != 1.0:  # with vectors, counting the matched terms costs time and gains nothing
                 lexical = view.lexical(asked.terms, pool, by_number=False)
             is_judged = confidence.is_judged(asked)
             frequency = view.document_frequency(asked.terms) if is_judged else {}
@@ -133,7 +131,7 @@ class LookUp:
         )
 
     def _literal(self, view: View, query: Query, asked: Understood, pool: int) -> Ranking:
-        """Passages that contain the text to the letter: by its terms where it has any, else by reading."""
+        """Passages that contain the exact text: found by its terms, or by a scan if it has none."""
         wanted = _squeeze(query.text)
         if not asked.terms:
             return view.literal(query.text.strip(), pool)
@@ -152,7 +150,7 @@ def _words(view: View, query: Query, asked: Understood, pool: int) -> Ranking:
 
 
 def _with_phrases(view: View, asked: Understood, pool: int, found: Candidates) -> Candidates:
-    """The candidates and those that hold most of the quoted phrases, told apart; a note where none holds all."""
+    """The candidates with those that contain quoted phrases added, and a note if none contains all."""
     held: dict[int, int] = {}
     for phrase in asked.quoted:
         for chunk in view.phrase([phrase], pool).ids:

@@ -1,4 +1,4 @@
-"""Which of the good candidates is best?  What is known of them, weighed as was learned from known answers."""
+"""Reranking: features of each candidate, added up with weights that training/rerank.py learned."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from refdesk.ports import WordMatching
 from refdesk.search.understand import Understood
 from refdesk.text import analyse
 
-# What is known of a candidate besides its scores?  Values from 0 to 1, whatever they will weigh.
+# ── features, from 0 to 1 unless noted ──
 
 _TEST_PATH = re.compile(
     r"(?:^|/)(?:tests?|testing|__tests__|spec|specs|fixtures|testdata|mocks?)(?:/|$)|(?:^|/)(?:test_[^/]*|conftest\.py$)|[._-](?:test|spec)s?\.[^/]+$|Tests?\.\w+$"
@@ -25,7 +25,7 @@ _GENERATED_PATH = re.compile(
     r"(?:^|/)(?:generated|gen|dist|build|vendor|third_party)(?:/|$)|[._]pb2?\.|\.g\.\w+$|_generated\."
 )
 _EXAMPLE_PATH = re.compile(r"(?:^|/)(?:examples?|samples?|demos?|bench(?:marks?)?)(?:/|$)")
-_ASKED_FOR = {  # with these terms such a place is no worse than others
+_ASKED_FOR = {  # a query with one of these terms asks for such a path, so that it gets no penalty
     "test": frozenset({"test", "spec"}),
     "generated": frozenset(),
     "example": frozenset({"exampl", "sampl", "demo"}),
@@ -42,17 +42,17 @@ _KINDS = {
 _OF_KIND = {kind: feature for feature, kinds in _KINDS.items() for kind in kinds}
 _USUAL_TOKENS = 100
 _PART = re.compile(r"-part-(\d+)$")
-# What a definition counts for that
-_ANOTHER_SPELLING = 0.6  # is spelt otherwise than it was typed
-_IN_PASSING = 0.6  # stands among others in its passage
-_NOT_ITS_OWN = 0.8  # is not, or not known to be, the member of what was named before it
-_OTHERWISE = 0.8  # is no function, type or value, as a keyword says
-_CONTINUED = 0.9  # began in an earlier part
+# Factors for a definition that
+_ANOTHER_SPELLING = 0.6  # differs in case from what was typed
+_IN_PASSING = 0.6  # is one of several in its passage
+_NOT_ITS_OWN = 0.8  # is not known to be a member of the type named before it
+_OTHERWISE = 0.8  # is not the function, type or value that a keyword asks for
+_CONTINUED = 0.9  # started in an earlier part
 
 _PROSE = frozenset({"section", "preamble", "page", "paragraph", "file"})
 
 WORDS = ("words", "heading words", "path words")  # need an embedder that compares single words
-BY_TEXT = ("title", "path", "length", "neighbours", *WORDS)  # weigh in prose what they do not in code
+BY_TEXT = ("title", "path", "length", "neighbours", *WORDS)  # have weights of their own in prose
 NAMES = (
     "definition",
     "named",
@@ -79,9 +79,9 @@ _IN_PROSE = {name: f"prose {name}" for name in BY_TEXT}
 
 
 def passage(stored: StoredChunk, asked: Understood, wanted: Container[str] = NAMES) -> dict[str, float]:
-    """What the passage is, where it stands, and what of the query its names and headings hold.
+    """The features of a passage's kind, path, symbols and headings.
 
-    Zeros are left out, and so is what takes time and is not wanted.
+    Zeros are left out, and so are slow features that are not in `wanted`.
     """
     chunk, path, named = stored.chunk, stored.document.path, feature_names(stored)
     found = _definition(stored, asked) if chunk.symbols else {}
@@ -106,7 +106,7 @@ def passage(stored: StoredChunk, asked: Understood, wanted: Container[str] = NAM
 
 
 def texts(passages: Sequence[StoredChunk]) -> list[str | bytes]:
-    """What is compared word by word: all the texts, spelt already if they can be, then all the headings, the paths."""
+    """The texts to compare word by word: all passages (as pieces if stored), then all headings, then all paths."""
     spelt = [pieces_apart(one.pieces) for one in passages]
     own = [text or one.chunk.text for one, (text, _) in zip(passages, spelt, strict=True)]
     heads = [head or heading(one.chunk) for one, (_, head) in zip(passages, spelt, strict=True)]
@@ -114,12 +114,12 @@ def texts(passages: Sequence[StoredChunk]) -> list[str | bytes]:
 
 
 def feature_names(stored: StoredChunk) -> Mapping[str, str]:
-    """What the features that weigh in prose what they do not in code are called for this passage."""
+    """The names of the features in BY_TEXT for this passage: prose has its own."""
     return _IN_PROSE if stored.chunk.kind in _PROSE else _IN_CODE
 
 
 def neighbours(passages: Sequence[StoredChunk], scores: Sequence[float]) -> list[float]:
-    """For each passage the best score of another one of its document."""
+    """For each passage the best score of another passage of its document."""
     best: dict[str, list[float]] = {}
     for one, score in zip(passages, scores, strict=True):
         best.setdefault(one.document.id, []).append(score)
@@ -132,7 +132,7 @@ def neighbours(passages: Sequence[StoredChunk], scores: Sequence[float]) -> list
 
 
 def _definition(stored: StoredChunk, asked: Understood) -> dict[str, float]:
-    """Whether the passage defines the symbol that is asked for, one named on the way, or one that the words spell."""
+    """Whether the passage defines the symbol asked for, another one named in the query, or one that its words spell."""
     if asked.whole and (value := _whole(stored, asked)):
         return {"definition": value}
     defined = {_name_of(symbol) for symbol in stored.chunk.symbols}
@@ -146,7 +146,7 @@ def _definition(stored: StoredChunk, asked: Understood) -> dict[str, float]:
 
 
 def _whole(stored: StoredChunk, asked: Understood) -> float:
-    """How surely the passage defines what all of the query names: a member of a type, or what follows a keyword."""
+    """How surely the passage defines what the whole query names: a member of a type, or a name after a keyword."""
     chunk, many = stored.chunk, len(asked.whole)
     paths = [tuple(map(analyse.joined_name, symbol.split("."))) for symbol in chunk.symbols]
     if not any(path[-many:] == asked.whole for path in paths):
@@ -160,12 +160,12 @@ def _whole(stored: StoredChunk, asked: Understood) -> float:
 
 
 def _begun(stored: StoredChunk) -> float:
-    """Less than one where a definition was cut and does not begin here."""
+    """Less than one if the passage is a later part of a definition."""
     return 1.0 if not (part := _PART.search(stored.chunk.key)) or part[1] == "1" else _CONTINUED
 
 
 def _meant(stored: StoredChunk, asked: Understood, *, whole: bool) -> float:
-    """How surely a definition is the one asked for: all of the passage, within its type or module, spelt as typed."""
+    """How surely a definition is the one asked for: alone in its passage, in its type or module, spelt as typed."""
     symbols = stored.chunk.symbols
     as_typed = not asked.spelt or any(symbol.rpartition(".")[2] == asked.spelt for symbol in symbols)
     value = 1.0 if as_typed else _ANOTHER_SPELLING
@@ -179,7 +179,7 @@ def _meant(stored: StoredChunk, asked: Understood, *, whole: bool) -> float:
 
 @lru_cache(maxsize=64)
 def _spelt_names(words: tuple[str, ...]) -> frozenset[str]:
-    """What neighbouring words of a query may spell: two of them, or three."""
+    """The names that two or three adjacent words of a query may spell."""
     return frozenset(
         "".join(words[start : start + length]) for length in (3, 2) for start in range(len(words) - length + 1)
     )
@@ -203,7 +203,7 @@ def _name_of(symbol: str) -> str:
 
 @lru_cache(maxsize=50_000)
 def _modules(path: str) -> tuple[str, ...]:
-    """What a module of this path may be called: by its file and by its folder."""
+    """The names of the module at this path: by its file and by its folder."""
     folder, _, file = path.rpartition("/")
     return analyse.joined_name(file.partition(".")[0]), analyse.joined_name(folder.rpartition("/")[2])
 
@@ -228,13 +228,13 @@ def _length(tokens: int) -> float:
 
 
 def is_asked_for(place: str, terms: Sequence[str]) -> bool:
-    """Whether the query is about such a place."""
+    """Whether the query asks for such a path."""
     return not _ASKED_FOR[place].isdisjoint(terms)
 
 
 @lru_cache(maxsize=50_000)
 def places_in(path: str) -> tuple[str, ...]:
-    """Which kinds of place the path names."""
+    """The kinds of the path: test, generated, example."""
     patterns = {"test": _TEST_PATH, "generated": _GENERATED_PATH, "example": _EXAMPLE_PATH}
     return tuple(name for name, pattern in patterns.items() if pattern.search(path))
 
@@ -244,19 +244,19 @@ _FILE = Path(__file__).parent / "weights.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
-    """What was learned by training/rerank.py; shares of meaning are by the kind of query."""
+    """The weights that training/rerank.py learned; shares of meaning are by the kind of query."""
 
     version: int
-    window: Mapping[str, float]  # share of meaning in choosing the candidates that are looked at closely
-    blend: Mapping[str, float]  # and in ranking these
+    window: Mapping[str, float]  # share of meaning when the candidates to rerank are chosen
+    blend: Mapping[str, float]  # and when they are ranked
     with_words: Mapping[str, float]  # what a feature adds to a blend in 0..1
-    without_words: Mapping[str, float]  # the same where single words are not compared
-    file: Mapping[str, float]  # what counts for a file besides its best passage
+    without_words: Mapping[str, float]  # the same without the comparison of single words
+    file: Mapping[str, float]  # what adds to the score of a file's best passage
 
 
 @cache
 def weights() -> Weights:
-    """The shipped ones."""
+    """The shipped weights."""
     return Weights(**json.loads(_FILE.read_text(encoding="utf-8")))
 
 
@@ -268,7 +268,7 @@ def values(
     matcher: WordMatching | None,
     wanted: Container[str] = NAMES,
 ) -> list[dict[str, float]]:
-    """The features of each passage; single words are compared where there is somebody to do it."""
+    """The features of each passage; single words are compared if there is a matcher."""
     found = [passage(one, asked, wanted) for one in passages]
     named = [feature_names(one) for one in passages]
     for own, names, near in zip(found, named, neighbours(passages, scores), strict=True):
@@ -282,11 +282,11 @@ def values(
 
 
 def weighing(*, with_words: bool) -> Mapping[str, float]:
-    """What each feature that counts adds, with single words compared or without."""
+    """The non-zero weights, with or without the comparison of single words."""
     learned = weights().with_words if with_words else weights().without_words
     return {name: weight for name, weight in learned.items() if weight}
 
 
 def gains(found: Sequence[Mapping[str, float]], weighed: Mapping[str, float]) -> list[dict[str, float]]:
-    """What each feature adds for each passage; those that add nothing are left out."""
+    """What each feature adds to each passage's score, without zeros."""
     return [{name: weighed[name] * value for name, value in own.items() if value and name in weighed} for own in found]

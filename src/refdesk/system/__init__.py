@@ -1,1 +1,1 @@
-"""What is asked of the operating system: files opened safely, memory, turns of the processor."""
+"""The operating system: files opened and replaced safely, the memory limit, retries."""

@@ -1,6 +1,6 @@
-"""How is a path read that others may change meanwhile, and how is a file replaced that others may read meanwhile?
+"""Files that other programs change at the same time.
 
-Reading goes by descriptors, from the top down, following no link; replacing puts a finished draft in the file's place.
+They are opened by descriptors from the root down, following no link, and replaced in one step by a finished copy.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ _BY_DESCRIPTOR = os.open in os.supports_dir_fd and os.scandir in os.supports_fd 
 _FILE = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0)
 _FOLDER = _FILE | getattr(os, "O_DIRECTORY", 0)
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
-_MOST = 16_000_000  # bytes of a file of rules; the packed refs of large repositories have some millions
+_MOST = 16_000_000  # bytes of a small file; the packed refs of large repositories have some millions
 
 
 def open_real(path: str, *, at: int | None = None) -> int:
-    """A descriptor of the regular file at a path without links; OSError where a link or something else is there.
+    """Opens the regular file at a path without following links; raises OSError for anything else.
 
     The path is absolute, or relative to the folder whose descriptor is `at`.
     """
@@ -39,7 +39,7 @@ def open_real(path: str, *, at: int | None = None) -> int:
 
 @contextmanager
 def opened_folder(path: str) -> Iterator[int | None]:
-    """A descriptor of the folder at an absolute path without links; None where the system has no such thing."""
+    """A descriptor of the folder at an absolute path, opened without following links; None on Windows."""
     if not _BY_DESCRIPTOR:
         _refuse_links(path)
         yield None
@@ -53,7 +53,7 @@ def opened_folder(path: str) -> Iterator[int | None]:
 
 @contextmanager
 def listed_folder(path: str, *, at: int | None = None) -> Iterator[list[os.DirEntry[str]]]:
-    """The entries of the folder at a path without links; they can tell their state until the end."""
+    """The entries of a folder, opened without following links; `stat` works on them while the context is open."""
     if not _BY_DESCRIPTOR:
         _refuse_links(path)
         with os.scandir(path) as entries:
@@ -68,7 +68,7 @@ def listed_folder(path: str, *, at: int | None = None) -> Iterator[list[os.DirEn
 
 
 def read_most(descriptor: int, most: int) -> bytes:
-    """The bytes from here to the end of a file, at most so many."""
+    """Reads to the end of the file, at most `most` bytes."""
     parts: list[bytes] = []
     while most > 0 and (part := os.read(descriptor, most)):
         parts.append(part)
@@ -77,7 +77,7 @@ def read_most(descriptor: int, most: int) -> bytes:
 
 
 def read_rules(path: str | os.PathLike[str], *, follow: bool = False) -> bytes:
-    """The bytes of a small regular file, through links only where they are the user's own; OSError for any other."""
+    """Reads a small regular file, following links only if `follow` is set; raises OSError for anything else."""
     name = os.path.realpath(path) if follow else os.path.abspath(path)  # noqa: PTH100 - a Path would resolve the links
     descriptor = open_real(name)
     try:
@@ -103,14 +103,14 @@ def _open(path: str, flags: int, at: int | None) -> int:
             here = below
     except OSError as error:
         os.close(here)
-        if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):  # what systems say of a link here
+        if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):  # how systems report a link here
             raise OSError(error.errno, "a symbolic link or a file is on its way", path) from error
         raise
     return here
 
 
 def _open_and_compare(path: str, flags: int) -> int:
-    """For Windows, where a path is opened in one go: what was opened must be what stands at the path without links."""
+    """For Windows, which has no `dir_fd`: opens the path, then checks that it is the same file and no link."""
     _refuse_links(path)
     descriptor = os.open(path, flags)
     try:
@@ -132,10 +132,10 @@ def _refuse_links(path: str) -> None:
 def replacing(
     file: Path, *, mode: int = 0o600, is_synced: bool = True, is_only_writer: bool = False
 ) -> Iterator[IO[bytes]]:
-    """A draft that takes the place of whatever the file holds, in one step, once all of it is written.
+    """A temporary file that atomically replaces the file when the context exits.
 
-    It is on the disk before, unless it need not be synced.  The draft of an only writer always has the same name, so
-    that a killed one leaves no litter.
+    It is synced to disk first, unless `is_synced` is false. With `is_only_writer` its name is fixed, so that a killed
+    process leaves at most one.
     """
     if is_only_writer:
         draft = str(file.with_name(f"{file.name}.tmp"))
@@ -157,6 +157,6 @@ def replacing(
 
 
 def replace_file(file: Path, text: str, *, mode: int = 0o600) -> None:
-    """Puts the text in place of whatever the file holds, in one step that outlasts a loss of power."""
+    """Atomically replaces the file's contents with the text, synced to disk."""
     with replacing(file, mode=mode) as out:
         out.write(text.encode("utf-8"))

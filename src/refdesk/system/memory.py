@@ -1,4 +1,4 @@
-"""How much memory may the process use, and how does it keep to that?  What was freed goes back to the system."""
+"""The memory limit of the process, and what is paused while a query is answered."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import gc
 import os
 import sys
 import threading
+import time
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -15,37 +17,37 @@ from typing import Any
 
 from refdesk.errors import MemoryLimit
 
-_DEFAULT = 2 << 30  # bytes, at most
-_NEAR = 0.8  # of the limit, from which on something is done
-_SMALLER = 4  # times, that work is done in smaller groups
-_MANY = 1000  # results of a function
+_DEFAULT = 2 << 30  # bytes: the most that the default limit is
+_NEAR = 0.8  # share of the limit from which caches are dropped
+_SMALLER = 4  # how much smaller groups of work are when memory stays short
+_MANY = 1000  # cached results, from which a function's cache is worth dropping
 _ARENA_MAX = -8  # glibc's M_ARENA_MAX
 _STATUS = Path("/proc/self/status")
-_LOOSE = ("RssAnon:", "RssShmem:")  # pages of mapped files go back to the system by themselves
+_COUNTED = ("RssAnon:", "RssShmem:")  # not RssFile: the system reclaims pages of mapped files by itself
 
 
 @dataclass(slots=True)
-class Kept:
-    """What was done to keep to the limit, how many times."""
+class Counters:
+    """How often each measure was taken to stay below the limit."""
 
     dropped: int = 0  # caches
     reduced: int = 0  # groups of work
     refused: int = 0
 
 
-kept = Kept()
+counters = Counters()
 _limit = 0
 _drops: list[weakref.WeakMethod[Callable[[], object]]] = []
 _mutex = threading.Lock()
 
 
 def allow(most: int) -> None:
-    """Sets the limit of this process in bytes; 0 for a quarter of the machine's memory, at most 2 GB."""
+    """Sets the limit of this process in bytes; 0 means a quarter of the machine's memory, at most 2 GB."""
     global _limit  # of the process, as its memory is
     _limit = most or min(_DEFAULT, machine() // 4 or _DEFAULT)
-    # glibc gives a thread an arena of its own, up to eight for each processor; what calls free in one is of no use to
-    # the next call in another. Over 60,000 wrong calls a server came from 81 MB to
-    # 90-107; with fewer arenas to 88, and to 90 after 100,000.
+    # glibc gives each thread its own arena, up to eight per core; memory freed in one is not reused by another.
+    # Measured over 60,000 invalid calls: a server grew from 81 MB to 90-107, with one arena per core to 88 (90 after
+    # 100,000).
     if (mallopt := _libc("mallopt")) is not None:
         mallopt(_ARENA_MAX, os.cpu_count() or 1)
 
@@ -56,7 +58,7 @@ def limit() -> int:
 
 
 def machine() -> int:
-    """The machine's memory in bytes, 0 where it can't be told."""
+    """The machine's memory in bytes, or 0 if unknown."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):  # Windows
@@ -64,26 +66,26 @@ def machine() -> int:
 
 
 def used() -> int:
-    """Bytes of this process that are in memory and in no file, 0 where the system does not tell them."""
+    """The resident bytes of this process that no file backs, or 0 if the system does not report them."""
     try:
         lines = _STATUS.read_text().splitlines()
     except OSError:
         return 0
-    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(_LOOSE))
+    return sum(int(line.split()[1]) * 1024 for line in lines if line.startswith(_COUNTED))
 
 
 def drop_when_short(drop: Callable[[], object]) -> None:
-    """Has a cache emptied, by a method of it, when memory is short."""
+    """Registers a method that empties a cache, to be called when memory is short."""
     _drops[:] = [known for known in _drops if known() is not None]
     _drops.append(weakref.WeakMethod(drop))
 
 
 def relieve() -> bool:
-    """Whether there is room, after caches were dropped where there was little."""
+    """Drops caches if memory is short; returns whether there is room."""
     if not _limit or used() < _NEAR * _limit:
         return True
     with _mutex:
-        kept.dropped += 1
+        counters.dropped += 1
         for known in _drops:
             if (drop := known()) is not None:
                 drop()
@@ -95,39 +97,39 @@ def relieve() -> bool:
 
 
 def _remembering() -> list[Any]:
-    """The functions of the package that remember many results."""
+    """The package's functions with large `lru_cache`s."""
     loaded = [module for name, module in list(sys.modules.items()) if name.startswith("refdesk.")]
     found = [value for module in loaded for value in list(vars(module).values()) if hasattr(value, "cache_parameters")]
     return [one for one in found if (one.cache_parameters()["maxsize"] or 0) >= _MANY]
 
 
 def share() -> float:
-    """The share of a group of work that may be done at a time; MemoryLimit when even a small one is too much."""
+    """The share of a usual batch that may be processed at a time; raises MemoryLimit above the limit."""
     if relieve():
         return 1.0
     if (now := used()) <= _limit:
-        kept.reduced += 1
+        counters.reduced += 1
         return 1 / _SMALLER
-    kept.refused += 1
+    counters.refused += 1
     raise MemoryLimit(
         f"The process uses {now >> 20} MB of memory, more than the {_limit >> 20} MB that max_memory allows.",
-        "Raise max_memory, or index fewer files at a time; what was indexed so far is kept.",
+        "Raise max_memory, or index fewer files at a time; what was indexed so far is counters.",
     )
 
 
-def told() -> dict[str, int]:
-    """What is used and allowed, and what was done to keep to it since the process began."""
+def usage() -> dict[str, int]:
+    """The memory in use, the limit, and the measures taken since the process started."""
     return {
         "used_bytes": used(),
         "limit_bytes": _limit,
-        "caches_dropped": kept.dropped,
-        "groups_reduced": kept.reduced,
-        "refused": kept.refused,
+        "caches_dropped": counters.dropped,
+        "groups_reduced": counters.reduced,
+        "refused": counters.refused,
     }
 
 
 def give_back() -> None:
-    """Gives back what can be, where the C library knows how; a few milliseconds."""
+    """Returns freed memory to the system, where the C library can; takes a few milliseconds."""
     if (trim := _libc("malloc_trim")) is not None:
         trim(0)
 
@@ -141,3 +143,73 @@ def _libc(name: str) -> Callable[..., int] | None:
     except (OSError, AttributeError, TypeError):  # macOS, musl, Windows
         return None
     return found
+
+
+# Queries create no reference cycles, so the garbage collector finds nothing, and took a tenth of a query's time.
+
+MOST = 500  # entries without the count reaching zero, after which collection is allowed again
+_PAUSE_S = 0.02  # about the time of one query
+_gc_mutex = threading.Lock()
+_inside = _came = 0
+_was_on = False
+
+
+@contextmanager
+def gc_paused() -> Iterator[None]:
+    """Pauses automatic garbage collection until the last overlapping context exits.
+
+    After `MOST` overlapping entries new ones no longer extend the pause, so that collection runs now and then.
+    """
+    counts = _enter()
+    try:
+        yield
+    finally:
+        if counts:
+            _leave()
+
+
+def _enter() -> bool:
+    global _inside, _came, _was_on  # process-wide, as gc.disable is
+    with _gc_mutex:
+        if _inside == 0:
+            _was_on, _came = gc.isenabled(), 0
+            gc.disable()
+        elif _came >= MOST:
+            return False
+        _inside += 1
+        _came += 1
+        return True
+
+
+def _leave() -> None:
+    global _inside
+    with _gc_mutex:
+        _inside -= 1
+        if _inside == 0 and _was_on:
+            gc.enable()
+
+
+class RunningQueries:
+    """Counts the running queries, so that indexing in this process yields to them, up to half of its time."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._running = 0
+        self._next = 0.0
+
+    def __enter__(self) -> None:
+        with self._mutex:
+            self._running += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._mutex:
+            self._running -= 1
+
+    def wait_for_queries(self) -> None:
+        """Waits up to 20 ms for running queries, and not again for as long."""
+        if not self._running or (now := time.monotonic()) < self._next:
+            return
+        until = now + _PAUSE_S
+        while self._running and time.monotonic() < until:
+            time.sleep(_PAUSE_S / 10)
+        self._next = time.monotonic() + _PAUSE_S

@@ -1,4 +1,4 @@
-"""When is a failed request tried again?  After a busy or broken answer, later each time, within one budget."""
+"""Retries of failed requests, with exponential backoff within a time budget."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRANSIENT = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 507, 509, 520, 52
 
 @dataclass(frozen=True, slots=True)
 class Retry:
-    """How many attempts there are, and how long to wait between them."""
+    """The number of attempts and the waits between them."""
 
     attempts: int = 4
     first_wait_s: float = 0.5
@@ -29,7 +29,7 @@ class Retry:
     clock: Callable[[], float] = time.monotonic
 
     def call(self, attempt: Callable[[float], T], budget_s: float = math.inf) -> T:
-        """The result of an attempt; each is given the seconds that are left.  AttemptFailed when none succeeds."""
+        """The result of the first attempt that succeeds; each gets the seconds left. Raises the last AttemptFailed."""
         ends = self.clock() + budget_s
         number = 1
         while True:
@@ -45,12 +45,12 @@ class Retry:
 
 
 def backoff(failures: int, first_s: float) -> float:
-    """The seconds to wait after so many failures: doubled each time, and uneven so that callers spread."""
+    """The seconds to wait after so many failures: doubled each time, with jitter."""
     return float(first_s * 2 ** (failures - 1) * random.uniform(0.8, 1.2))
 
 
 def retry_after(headers: Mapping[str, str]) -> float:
-    """The seconds that the server asks to be left alone, 0 when it does not."""
+    """The seconds in the server's Retry-After header, or 0."""
     given = headers.get("retry-after", "").strip()
     if not given:
         return 0.0

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refdesk.errors import ParseFailed
-from refdesk.parse.decode import decode, is_binary
+from refdesk.parse.parser import decode, is_binary
 
 GERMAN = "Größere Bären fressen süße Äpfel, während die Mädchen über die Brücke gehen.\n" * 8
 

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refdesk.search.snippets import snippet
+from refdesk.search.group import snippet
 from refdesk.text import analyse
 
 LINES = "\n".join(f"line {number} says nothing of note here at all" for number in range(60))

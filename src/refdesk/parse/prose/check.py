@@ -15,7 +15,7 @@ from refdesk.errors import InvalidInput, ParseFailed
 from refdesk.ids import new_id
 from refdesk.ingest.prepare import Prepared
 from refdesk.model import Chunking, Content, Parsed
-from refdesk.parse.decode import decode
+from refdesk.parse.parser import decode
 from refdesk.parse.pool import Pool
 from refdesk.parse.prose.frontmatter import Strategy, read_front_matter
 from refdesk.parse.prose.manifest import FILE_NAME, ManifestSet, load_manifests, read_manifest

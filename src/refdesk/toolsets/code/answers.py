@@ -10,7 +10,7 @@ from pathlib import Path
 from refdesk import model
 from refdesk.desk.fresh import indexed_at
 from refdesk.model import Document, Hit, StoredChunk
-from refdesk.search.snippets import snippet
+from refdesk.search.group import snippet
 from refdesk.text import tokens
 from refdesk.text.untrusted import marks
 from refdesk.toolsets.contract import Annotations, CallContext, Json, ResourceLink, Text, ToolAnswer, note_lines, noted

@@ -317,7 +317,7 @@ class _Rag:
             "storage_bytes": counted.storage_bytes,
         }
         return ToolAnswer.of_json(
-            {**answer, "filter": name} if name else answer, meta={"refdesk/memory": memory.told()}
+            {**answer, "filter": name} if name else answer, meta={"refdesk/memory": memory.usage()}
         )
 
 
