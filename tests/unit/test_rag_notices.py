@@ -95,7 +95,7 @@ def test_what_a_call_told_itself_is_not_told_again(desks: Desks) -> None:
         desks.write("note.md", "All is new.\n")
         return ToolAnswer((), updated=(note,))
 
-    desks.notices.telling(ingest)({}, DirectContext())
+    desks.notices.for_writer(ingest)({}, DirectContext())
     assert desks.poll() == []
 
 

@@ -19,7 +19,7 @@ from refdesk.embed import normalised
 from refdesk.errors import EmbeddingError
 from refdesk.model import EmbedderIdentity
 from refdesk.text import analyse as runs
-from refdesk.text.analyse import Remembered
+from refdesk.text.analyse import Cache
 
 # ── word pieces: words of prose and of identifiers, rare ones in parts ──
 
@@ -49,8 +49,8 @@ class Pieces:
         self._ids = {piece: number for number, piece in enumerate(vocabulary)}
         inner = {piece[len(_PART) :]: number for piece, number in self._ids.items() if piece.startswith(_PART)}
         self._first, self._inner = _Table(self._ids), _Table(inner)
-        self._words = Remembered[str, bytes](self._spell, _WORDS)
-        self._runs = Remembered[bytes, bytes](self.of_run, _RUNS)
+        self._words = Cache[str, bytes](self._spell, _WORDS)
+        self._runs = Cache[bytes, bytes](self.of_run, _RUNS)
 
     def __len__(self) -> int:
         return len(self._ids)

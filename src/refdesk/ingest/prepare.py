@@ -15,7 +15,7 @@ from refdesk.ingest.progress import Progress
 from refdesk.model import Batch, Chunk, Content, Document, DocumentWrite, FileState, Found, Parsed, Skipped
 from refdesk.ports import Embedder, Store, WordMatching
 from refdesk.text import analyse as runs
-from refdesk.text.analyse import Remembered, joined, terms_of_run, terms_of_words
+from refdesk.text.analyse import Cache, joined, terms_of_run, terms_of_words
 
 if TYPE_CHECKING:
     from refdesk.model import Vector
@@ -136,7 +136,7 @@ class Readings:
 
     def __init__(self, spelling: WordMatching) -> None:
         self._spelling = spelling
-        self._runs = Remembered[bytes, tuple[str, bytes]](self._of_run, _RUNS)
+        self._runs = Cache[bytes, tuple[str, bytes]](self._of_run, _RUNS)
 
     def read(self, text: str) -> tuple[str, bytes]:
         """The text's terms, as analyse.joined gives them, and its pieces, as the embedder spells it."""

@@ -1,1 +1,1 @@
-"""Where do bytes come from?  Local files, git, the web, data: URIs."""
+"""Sources of content: folders, files, git metadata, the web, data: URIs."""

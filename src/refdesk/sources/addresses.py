@@ -1,6 +1,6 @@
-"""Which addresses may be reached?  Public ones, by the address a name really has, and what the operator allows.
+"""The address guard: only public addresses may be fetched, and hosts that the operator allows.
 
-A connection is made to exactly the address that was vetted.
+A connection goes to exactly the address that was checked, so that DNS can't change it in between.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from refdesk.errors import InvalidUri, LoadFailed
 Resolve = Callable[[str, int], Sequence[str]]
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-# The most specific name first; what is in none of these networks is public.
+# The most specific kind first; an address in none of these networks is public.
 _REFUSED: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("a cloud metadata", ("169.254.169.254/32", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32")),
     ("a cloud metadata", ("fd00:ec2::254/128", "fd20:ce::254/128")),
@@ -40,11 +40,11 @@ _REFUSED: tuple[tuple[str, tuple[str, ...]], ...] = (
 )  # fmt: skip
 _NETWORKS = tuple((kind, ipaddress.ip_network(block)) for kind, blocks in _REFUSED for block in blocks)
 _GLOBAL_V6 = ipaddress.ip_network("2000::/3")
-_FIRST_TRIES_S = 5.0  # how long an address may take to answer when the name has another one
+_FIRST_TRIES_S = 5.0  # timeout for an address if the name has another one
 
 
 def why_refused(address: str) -> str:
-    """The kind of an address that must not be reached, "" for a public one."""
+    """The kind of a forbidden address; "" for a public one."""
     try:
         found: _Address = ipaddress.ip_address(address)
     except ValueError:
@@ -64,14 +64,14 @@ def resolve_by_system(host: str, port: int) -> list[str]:
 
 
 class AddressGuard:
-    """Turns names into addresses that may be reached; hosts named by the operator may be anywhere."""
+    """Resolves host names and refuses forbidden addresses, except for hosts that the operator allows."""
 
     def __init__(self, allow_hosts: Iterable[str] = (), resolve: Resolve = resolve_by_system) -> None:
         self._allowed = frozenset(entry.strip().lower().rstrip(".") for entry in allow_hosts if entry.strip())
         self._resolve = resolve
 
     def is_allowed(self, host: str, port: int) -> bool:
-        """Whether the operator named the host: as host, host:port, or by *.suffix."""
+        """Whether the operator allowed the host: as host, host:port, or by *.suffix."""
         name = host.lower().rstrip(".")
         shown = f"[{name}]" if ":" in name else name
         parents = name.split(".")[1:] if ":" not in name else []
@@ -80,7 +80,7 @@ class AddressGuard:
         return not self._allowed.isdisjoint(wanted)
 
     def addresses(self, host: str, port: int) -> list[str]:
-        """Every address of the host, all of them vetted; InvalidUri when a single one must not be reached."""
+        """All addresses of the host; raises InvalidUri if any of them is forbidden."""
         try:
             found = [str(ipaddress.ip_address(host))]
         except ValueError:
@@ -101,7 +101,7 @@ class AddressGuard:
 
 
 class GuardedBackend(httpcore.AsyncNetworkBackend):
-    """Connects to vetted addresses only: a name is resolved once, and the connection goes to what was vetted."""
+    """A network backend that connects to checked addresses only: a name is resolved once."""
 
     def __init__(self, guard: AddressGuard) -> None:
         self._guard = guard
@@ -115,7 +115,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        """A connection to the first address of the host that answers."""
+        """Connects to the first address of the host that answers."""
         found = await anyio.to_thread.run_sync(self._guard.addresses, host, port, abandon_on_cancel=True)
         for address in found[:-1]:
             try:

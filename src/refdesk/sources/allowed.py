@@ -1,4 +1,4 @@
-"""What may be read?  The folders that were offered or named, without the files that hold secrets."""
+"""Which local paths may be read: those in allowed roots, except files that hold secrets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from refdesk.errors import Forbidden, InvalidUri, LoadFailed
 PRIVATE = "holds secrets"
 _NAME_IT = "--allow-secret names those that may be read"
 
-# Folders of the system: these alone, as projects are kept below some of them, or these with all that is in them.
+# System folders: these themselves, since projects may be below some of them; and these with everything below.
 _WIDE = frozenset(
     ("/", "/home", "/Users", "/usr", "/usr/local", "/usr/src", "/var", "/var/lib", "/var/www", "/opt", "/srv", "/root")
 )
@@ -49,9 +49,9 @@ _PRIVATE_KEY = re.compile(rb"\s*(?:-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY|PuTTY-U
 
 
 def allowed_roots(offered: Iterable[Path], named: Iterable[str]) -> list[Path]:
-    """The real folders that may be read: those the operator named, and of those offered the ones that are not too wide.
+    """The real paths of the allowed roots: those the operator named, and the offered ones that are not too wide.
 
-    A relative name means another folder in another working directory, so it counts as offered.
+    A relative name depends on the working directory, so it counts as offered.
     """
     given = [Path(one).expanduser() for one in named]
     narrow = [one for one in (*offered, *given) if not is_too_wide(Path(os.path.realpath(one)))]
@@ -60,11 +60,11 @@ def allowed_roots(offered: Iterable[Path], named: Iterable[str]) -> list[Path]:
 
 
 def is_too_wide(folder: Path) -> bool:
-    """Whether a real folder holds a system's or all of a user's files, so that it is a root only by its name."""
+    """Whether a real folder is a system folder or a whole home folder, which must be named explicitly."""
     here = str(folder)
     if here in _WIDE or _SYSTEM.match(here) or _WINDOWS.match(here) or str(folder.parent) in ("/home", "/Users"):
         return True
-    homes = [Path.home()]  # as the environment says, and as the system does
+    homes = [Path.home()]  # by the environment, and by the system's user database
     with contextlib.suppress(ImportError, KeyError):
         import pwd
 
@@ -73,7 +73,7 @@ def is_too_wide(folder: Path) -> bool:
 
 
 def confine(path: Path, roots: Sequence[Path], allow_secrets: Sequence[str] = ()) -> Path:
-    """The real path, links resolved, when it lies in one of the roots and holds no secrets; Forbidden when not."""
+    """The real path, if it is in one of the roots and holds no secrets; raises Forbidden otherwise."""
     try:
         real = Path(os.path.realpath(path))
     except (OSError, ValueError) as error:
@@ -82,7 +82,7 @@ def confine(path: Path, roots: Sequence[Path], allow_secrets: Sequence[str] = ()
     if not any(real == root or root in real.parents for root in roots):
         outside = f"outside the allowed roots ({', '.join(map(str, roots)) or 'none'})"
         folder = real if real.is_dir() else real.parent
-        # Whoever asks may be misled, and would pass advice on how to open these to the operator.
+        # No advice on how to allow these: a misled agent would pass it on to the operator.
         if reason:
             raise Forbidden(f"{path} is refused: by its name it {PRIVATE}, and it is {outside}.")
         if is_too_wide(folder):
@@ -102,7 +102,7 @@ def confine(path: Path, roots: Sequence[Path], allow_secrets: Sequence[str] = ()
 
 
 def why_secret(path: str, allowed: Sequence[str]) -> str | None:
-    """Why a file or folder, by its absolute path, is not read; "" for a secret that is named, None for what is none."""
+    """Why a secret at an absolute path is not read; "" for an allowed secret, None for no secret."""
     name = path.rpartition("/")[2]
     if not (_SECRET_NAME.fullmatch(name) or _SECRET_PLACE.search(path)):
         return None
@@ -110,7 +110,7 @@ def why_secret(path: str, allowed: Sequence[str]) -> str | None:
 
 
 def why_private(path: str, data: bytes, allowed: Sequence[str]) -> str:
-    """Why these bytes are not indexed: they are a private key that the operator did not name; "" otherwise."""
+    """Why these bytes are not indexed, if they are a private key that the operator did not allow; else ""."""
     if _PRIVATE_KEY.match(data) is None or _is_named(path, path.rpartition("/")[2], allowed):
         return ""
     return f"{PRIVATE}: a private key; {_NAME_IT}"

@@ -1,4 +1,4 @@
-"""Which local file does a file:// URI name, and may it be read?  Confined to allowed roots."""
+"""Local files named by file: URIs, confined to the allowed roots, and data: URIs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from refdesk.model import Content, Found
 from refdesk.sources.allowed import confine, why_private
 from refdesk.system.files import open_real, read_most
 
-# What do the first bytes tell?  Whether a file is text that somebody wrote.
+# ── binary and generated files ──
 
 HEAD = 8192
 _READABLE_BINARY = (b"%PDF-", b"PK\x03\x04")
@@ -30,12 +30,12 @@ _GENERATED = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _MINIFIABLE = (".js", ".mjs", ".cjs", ".css")
-_MINIFIED_LINE = 2_000  # bytes of an average line that nobody writes by hand
+_MINIFIED_LINE = 2_000  # average bytes per line from which a file is minified
 _GENERATED_HEAD = 1_024
 
 
 def why_binary(path: str, head: bytes) -> str:
-    """Why these first bytes are not text, "" when they may be or when their format has a parser."""
+    """Why these first bytes are not text; "" if they may be or if a parser reads their format."""
     if head.startswith(_READABLE_BINARY) and path.lower().endswith(_READABLE_BINARY_ENDS):
         return ""
     head = head[:HEAD]
@@ -45,13 +45,13 @@ def why_binary(path: str, head: bytes) -> str:
 
 
 def _is_utf16(head: bytes) -> bool:
-    """Whether the NUL bytes are those of mostly Latin text in UTF-16 without a mark: many, and all on one side."""
+    """Whether the bytes are mostly Latin UTF-16 text without a BOM: many NULs, all at odd or all at even offsets."""
     counts = head[::2].count(0), head[1::2].count(0)
     return len(head) >= 8 and min(counts) == 0 and max(counts) * 3 >= len(head)
 
 
 def why_not_written(path: str, data: bytes) -> str:
-    """Why nobody wrote this content by hand, "" when somebody may have."""
+    """Why this content was not written by hand; "" if it may have been."""
     if _GENERATED.search(data, 0, _GENERATED_HEAD) is not None and not path.lower().endswith((".md", ".rst", ".txt")):
         return "its head says that it is generated"
     if path.lower().endswith(_MINIFIABLE) and len(data) > _MINIFIED_LINE:
@@ -61,9 +61,9 @@ def why_not_written(path: str, data: bytes) -> str:
     return ""
 
 
-# What does a data: URI carry?  Plain or base64, as content with a stable name.
+# ── data: URIs ──
 
-_LONGEST_URI = 1_000  # a longer one is known by the hash of its content
+_LONGEST_URI = 1_000  # a longer URI is replaced by a hash of its content
 _ENDINGS = {
     "text/plain": ".txt",
     "text/markdown": ".md",
@@ -98,12 +98,12 @@ _DATA_EXAMPLE = "Write it as data:,text or data:text/markdown;base64,IyBUaXRsZQ=
 
 
 def read_data_uri(uri: str, max_bytes: int) -> Content:
-    """What the URI carries; the same URI, or the same long content, always has the same identity."""
+    """The content of the URI; the same URI, or the same long content, always gets the same uri and path."""
     if uri[:5].lower() != "data:" or "," not in uri:
         raise InvalidUri(f"{_start(uri)} is not a data: URI with a comma before its content.", _DATA_EXAMPLE)
     head, _, body = uri[5:].partition(",")
     media_type, charset, is_base64 = _head(head, uri)
-    if len(body) > 4 * max_bytes + 1024:  # even "%41" for every byte and line breaks take no more
+    if len(body) > 4 * max_bytes + 1024:  # percent-encoded bytes and line breaks take no more
         raise TooLarge(f"The data: URI has {len(body)} characters, more than {max_bytes} bytes can take.", _RAISE)
     data = _from_base64(body) if is_base64 else unquote_to_bytes(body)
     if len(data) > max_bytes:
@@ -119,7 +119,7 @@ def read_data_uri(uri: str, max_bytes: int) -> Content:
 
 
 def ending_of(media_type: str) -> str:
-    """The usual file ending, with its dot, of a media type; "" when there is none."""
+    """The usual file extension of a media type, with its dot; "" for none."""
     return _ENDINGS.get(media_type) or mimetypes.guess_extension(media_type, strict=False) or ""
 
 
@@ -153,14 +153,14 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
 def resolve_file_uri(uri: str, roots: Sequence[Path], allow_secrets: Sequence[str] = ()) -> Path:
-    """The real path, links resolved, of the file or folder that the URI names inside one of the roots."""
+    """The real path of the file or folder that the URI names, inside one of the roots."""
     return confine(_path_of(uri), roots, allow_secrets)
 
 
 def read_file(path: Path, *, max_bytes: int, allow_secrets: Sequence[str] = ()) -> Content:
-    """The content of one file that was named for itself; TooLarge over the limit, ParseFailed when it is binary.
+    """The content of one file that was named explicitly; raises TooLarge or ParseFailed (binary).
 
-    The path has no links, as confine gives it: one that came since is not followed.
+    The path has no links, as `confine` returns it; a link that appeared since is not followed.
     """
     try:
         descriptor = open_real(str(path))
@@ -185,7 +185,7 @@ def read_file(path: Path, *, max_bytes: int, allow_secrets: Sequence[str] = ()) 
 
 
 def read_inside(root: str, found: Found, max_bytes: int) -> Content:
-    """The bytes of a file that a walk of the root found; LoadFailed when it is not there as it was found."""
+    """The bytes of a file that a walk of the root found; raises LoadFailed if it changed since."""
     if found.size > max_bytes:
         raise TooLarge(too_large(found.path, found.size, max_bytes), "Raise max_file_bytes.")
     file = f"{root.rstrip('/')}/{found.path}"
@@ -206,12 +206,12 @@ def read_inside(root: str, found: Found, max_bytes: int) -> Content:
 
 
 def _uri_of(file: str) -> str:
-    """As Path.as_uri gives it, which takes five times as long."""
+    """The same as Path.as_uri, in a fifth of the time."""
     return Path(file).as_uri() if os.name == "nt" else f"file://{quote_from_bytes(os.fsencode(file))}"
 
 
 def too_large(path: str, size: int, limit: int) -> str:
-    """The sentence about a file over the limit."""
+    """The message about a file over the limit."""
     return f"{path} has {size} bytes, more than the {limit} allowed."
 
 

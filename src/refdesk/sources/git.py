@@ -1,4 +1,4 @@
-"""What does a .git folder say?  Read from its files, without running git."""
+"""Git's ignore patterns, configuration and repository state, read from its files without running git."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from refdesk.system.files import read_rules
 from refdesk.text.globs import ANY, FOLDERS, STAR, expression
 
-# What does a gitignore pattern match?  Git's own wildmatch, byte for byte.
+# ── gitignore patterns: git's own wildmatch, byte for byte ──
 
 _SPECIAL = frozenset(b"*?[\\")
 _STAR, _QUERY, _OPEN, _CLOSE, _ESCAPE, _SLASH, _DASH = b"*?[]\\/-"
@@ -39,17 +39,17 @@ _CLASSES: dict[bytes, frozenset[int]] = {
 
 
 class _NeverMatches(Exception):
-    """Git gives up on such a pattern: an open bracket, an unknown class, a lone backslash at the end."""
+    """Raised for a pattern that git rejects: an open bracket, an unknown class, a trailing backslash."""
 
 
 def compile_pattern(pattern: bytes, *, slashes: bool, ignore_case: bool = False) -> re.Pattern[bytes] | None:
-    """The expression that fully matches what git matches, None for a pattern that never does.
+    """The regular expression equivalent to git's pattern; None for a pattern that never matches.
 
     With `slashes`, "*", "?" and brackets stop at "/" and "**" crosses it, as for a pattern that names a path.
     """
     start = next((i for i, byte in enumerate(pattern) if byte in _SPECIAL), len(pattern))
     try:
-        # Git compares the literal head apart, so that "**" right behind it counts as standing at a boundary.
+        # Git compares the literal prefix separately, so a "**" right after it counts as being at a boundary.
         items = [re.escape(chr(byte)) for byte in pattern[:start]] + _items(pattern[start:], slashes)
     except _NeverMatches:
         return None
@@ -80,7 +80,7 @@ def _items(pattern: bytes, slashes: bool) -> list[str]:
 
 
 def _stars(pattern: bytes, at: int, slashes: bool) -> tuple[str, int]:
-    """What a run of stars matches, and where the pattern goes on."""
+    """The expression for a run of stars, and the position after it."""
     after = at
     while pattern[after : after + 1] == b"*":
         after += 1
@@ -96,7 +96,7 @@ def _stars(pattern: bytes, at: int, slashes: bool) -> tuple[str, int]:
 
 
 def _bracket(pattern: bytes, at: int, slashes: bool) -> tuple[str, int]:
-    """What a bracket expression matches, and where the pattern goes on behind it."""
+    """The expression for a bracket expression, and the position after it."""
     negated = pattern[at : at + 1] in (b"!", b"^")
     at += negated
     members: set[int] = set()
@@ -149,14 +149,14 @@ def _one_of(members: set[int], negated: bool, slashes: bool) -> str:
     return f"[^{inside}]" if negated else f"[{inside}]"
 
 
-# What does git's configuration say?  Its files, read without running git.
+# ── configuration ──
 
 _ESCAPES = {"n": "\n", "t": "\t", "b": "\b", '"': '"', "\\": "\\"}
 _MAX_INCLUDES = 10  # git's own limit on files that include each other
 
 
 def read_config(files: list[Path], git_dir: Path | None = None) -> dict[str, str]:
-    """Every setting by its lower-case "section.key", the last file and line winning, includes followed."""
+    """All settings by lower-case "section.key", with includes; the last file and line win."""
     settings: dict[str, str] = {}
     for file in files:
         _read_into(settings, file, git_dir, _MAX_INCLUDES)
@@ -164,12 +164,12 @@ def read_config(files: list[Path], git_dir: Path | None = None) -> dict[str, str
 
 
 def user_config_files() -> list[Path]:
-    """The machine's and the user's configuration files, weakest first."""
+    """The system's and the user's configuration files, lowest precedence first."""
     return [Path("/etc/gitconfig"), config_home() / "git" / "config", Path("~/.gitconfig").expanduser()]
 
 
 def config_home() -> Path:
-    """The folder that git takes for $XDG_CONFIG_HOME."""
+    """The folder that git uses as $XDG_CONFIG_HOME."""
     named = os.path.expandvars("$XDG_CONFIG_HOME")
     return Path(named) if named and not named.startswith("$") else Path("~/.config").expanduser()
 
@@ -187,7 +187,7 @@ def _read_into(settings: dict[str, str], file: Path, git_dir: Path | None, depth
 
 
 def expand(path: str) -> str:
-    """The path with a leading ~ replaced as git does; as it is where no such home exists."""
+    """The path with a leading ~ expanded as git does; unchanged if there is no such home."""
     try:
         return str(Path(path).expanduser())
     except RuntimeError:
@@ -361,12 +361,12 @@ def global_excludes(config: dict[str, str], work_tree: Path) -> Path:
 
 
 def is_true(value: str) -> bool:
-    """Whether git takes the setting's value for yes."""
+    """Whether git reads the setting's value as true."""
     return value.lower() in ("true", "yes", "on", "1")
 
 
 def _git_dir(link: Path) -> Path | None:
-    """Where .git leads: itself, or what the file in its place names."""
+    """The git directory: .git itself, or the folder that a .git file names."""
     if link.is_dir():
         return link
     text = _text(link)

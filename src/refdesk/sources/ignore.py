@@ -1,4 +1,4 @@
-"""Which rule decides about a path?  .gitignore files as git reads them, and .refdeskignore above them."""
+"""Ignore rules: .gitignore files as git reads them, and .refdeskignore files, which take precedence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from refdesk.text.globs import MOST_CHARACTERS
 
 GIT_FILE = ".gitignore"
 OWN_FILE = ".refdeskignore"
-CONTROL = frozenset((GIT_FILE, OWN_FILE, ".git"))  # names that change the rules of the folder they stand in
+CONTROL = frozenset((GIT_FILE, OWN_FILE, ".git"))  # files that change the rules of their folder
 _BOM = b"\xef\xbb\xbf"
 _MOST_RULES = 10_000  # each is tried on every path below
 
@@ -28,20 +28,20 @@ class Rule:
     text: str
     negated: bool
     folders_only: bool
-    by_name: bool  # compared with the last part of a path, at any depth
+    by_name: bool  # matches the last part of a path, at any depth
     matches: re.Pattern[bytes]
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What the deciding rule says of a path, and where it stands."""
+    """The decision of a rule about a path, and the rule's position."""
 
     ignored: bool
     rule: str  # ".gitignore:3 (*.log)"
 
 
 def parse_rules(data: bytes, *, ignore_case: bool = False) -> tuple[list[Rule], list[int]]:
-    """The rules of an ignore file, in its order, and lines too long or too many to be rules; some can never match."""
+    """The rules of an ignore file in order, and the lines that are too long or too many to be rules."""
     rules: list[Rule] = []
     unread: list[int] = []
     for number, line in enumerate(data.removeprefix(_BOM).split(b"\n"), 1):
@@ -70,7 +70,7 @@ def _parse_line(number: int, line: bytes, ignore_case: bool) -> Rule | None:
 
 
 def _without_trailing_spaces(line: bytes) -> bytes:
-    """The line without the spaces at its end that no backslash protects."""
+    """The line without trailing spaces, except those after a backslash."""
     stripped = line.rstrip(b" ")
     if stripped == line:
         return line
@@ -79,12 +79,12 @@ def _without_trailing_spaces(line: bytes) -> bytes:
 
 
 class RuleFile:
-    """An ignore file, read when it is first asked; one that can't be read has no rules."""
+    """An ignore file, read on first use; one that can't be read has no rules."""
 
     def __init__(self, file: Path, base: int, shown: str, *, ignore_case: bool = False, in_tree: bool = False) -> None:
         self._file = file
-        self._in_tree = in_tree  # anyone may have put it there: as git does, no link is followed
-        self._base = base  # how many leading bytes of a path lead to the folder the rules are relative to
+        self._in_tree = in_tree  # untrusted: as in git, links are not followed
+        self._base = base  # length of the path prefix that the rules are relative to
         self._shown = shown
         self._ignore_case = ignore_case
         self._rules: list[Rule] | None = None
@@ -93,7 +93,7 @@ class RuleFile:
 
     @property
     def unread(self) -> str:
-        """Which lines are not taken for rules, and why; "" when all are."""
+        """Which lines are not used as rules, and why; "" if all are."""
         if self._rules is None:
             self._load()
         if not self._unread:
@@ -103,7 +103,7 @@ class RuleFile:
         return f"line {self._unread[0]}{others} not taken for rules: {limits}"
 
     def verdict(self, path: bytes, name: bytes, is_folder: bool) -> Verdict | None:
-        """What the last matching rule says, None when none matches."""
+        """The decision of the last matching rule, or None."""
         if self._rules is None:
             self._load()
         below = path[self._base :]
@@ -119,18 +119,18 @@ class RuleFile:
             data = read_rules(self._file, follow=not self._in_tree)
         except (OSError, ValueError) as error:
             too_large = isinstance(error, OSError) and error.errno == errno.EFBIG
-            data = bytes(MOST_CHARACTERS + 1) if too_large else b""  # told as one line that is too long
+            data = bytes(MOST_CHARACTERS + 1) if too_large else b""  # reported as one line that is too long
         rules, self._unread = parse_rules(data, ignore_case=self._ignore_case)
         self._rules = rules[::-1]
         if self._rules:
-            # One expression over all rules says "no" for most paths in one step; it may say "yes" too often.
+            # One expression over all rules excludes most paths in one step; it may have false positives.
             either = b"|".join(b"(?:%b)" % rule.matches.pattern for rule in self._rules)
             self._any = re.compile(either, self._rules[0].matches.flags)
 
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """The ignore files in force in a folder, nearest first."""
+    """The ignore files that apply in a folder, nearest first."""
 
     top: str  # the absolute folder that matched paths are relative to, without a slash at its end
     own: tuple[RuleFile, ...] = ()
@@ -138,15 +138,15 @@ class Layer:
     ignore_case: bool = False
 
     def own_verdict(self, folder: str, name: str, is_folder: bool) -> Verdict | None:
-        """What .refdeskignore files say of an entry of an absolute folder."""
+        """The decision of .refdeskignore files about an entry of an absolute folder."""
         return self._ask(self.own, folder, name, is_folder)
 
     def git_verdict(self, folder: str, name: str, is_folder: bool) -> Verdict | None:
-        """What git's files say of an entry of an absolute folder."""
+        """The decision of git's files about an entry of an absolute folder."""
         return self._ask(self.git, folder, name, is_folder)
 
     def unread(self, name: str) -> str:
-        """What the nearest file of this name holds that is no rule, "" when all is well."""
+        """The lines of the nearest file of this name that are not used as rules, or ""."""
         nearest = {OWN_FILE: self.own, GIT_FILE: self.git}.get(name, ())[:1]
         return next((file.unread for file in nearest), "")
 
@@ -161,13 +161,13 @@ class Layer:
     def below(self, folder: str, shown: str, names: Collection[str]) -> tuple[Layer, list[Path]]:
         """The layer of a folder that has some of the control files, and the files it adds.
 
-        `shown` is how people name the folder, with a slash at its end.
+        `shown` is the folder's name in messages, with a trailing slash.
         """
         base = len(os.fsencode(folder)) - len(os.fsencode(self.top))
         own, git, ignore_case = self.own, self.git, self.ignore_case
         added: list[Path] = []
         if ".git" in names and (repository := Repository.at(Path(folder))) is not None:
-            # A repository inside another follows its own rules only; the outer one never looks into it.
+            # A repository inside another follows its own rules only, as in git.
             config = repository.config()
             ignore_case = is_true(config.get("core.ignorecase", ""))
             added += repository.exclude_files(config)
@@ -182,7 +182,7 @@ class Layer:
 
 
 def outer_layer(root: str) -> tuple[Layer, list[Path]]:
-    """The layer in force around a folder: of the repository it lies in, or the user's own rules; and its files."""
+    """The layer around a folder and its files: those of the enclosing repository, or the user's global rules."""
     repository = Repository.around(Path(root))
     if repository is None:
         excludes = global_excludes(read_config(user_config_files()), Path(root))

@@ -1,4 +1,4 @@
-"""Is an entry of a folder worth reading?  Rules first, then names, then what the file system says."""
+"""Why an entry of a folder is skipped: by the ignore rules, by its name, or by what the file system says."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from refdesk.sources.allowed import why_secret
 from refdesk.sources.ignore import CONTROL, Layer, outer_layer
 
-# What does a name tell?  Which files and folders nobody wrote by hand, or nobody can read as text.
+# ── names of files and folders that are generated or not text ──
 
 HIDDEN = "hidden"
 VENDORED = "vendored"
@@ -41,17 +41,17 @@ _LOCK_FILES = _words(
     "conan.lock"
 )
 _NOT_TEXT = _words(
-    # pictures, sound, film, type
+    # images, audio, video, fonts
     "png jpg jpeg gif bmp ico icns webp tif tiff svg psd ai eps heic avif xcf mp3 wav ogg flac m4a aac mid mp4 mov avi "
     "mkv webm wmv ttf otf woff woff2 eot "
     # archives and packages
     "zip gz tgz bz2 tbz xz txz zst lz4 7z rar tar jar war ear aar whl egg deb rpm dmg iso pkg apk ipa cab msi gem "
-    # machine code and what compilers leave
+    # machine code and compiler output
     "so dylib dll exe o a lib obj pyc pyo pyd class wasm bc elc beam swiftmodule pdb ilk pch gch node rlib rmeta "
-    # data that is not text
+    # binary data
     "bin dat db sqlite sqlite3 mdb parquet arrow feather orc avro npy npz pkl pickle joblib h5 hdf5 pt pth onnx "
     "safetensors gguf tflite pb mo ds_store keystore jks p12 pfx p7b p8 pem csr der crt "
-    # office files without a reader here
+    # office formats without a parser
     "doc xls xlsx ppt pptx odt ods odp pages numbers key epub mobi"
 )
 _MINIFIED = re.compile(r"[.-]min\.(?:js|mjs|cjs|css)$", re.IGNORECASE)
@@ -66,7 +66,7 @@ _GENERATED = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 
-# What stands beside a folder that a build made, and what stands in one that a person made.
+# Files beside a folder of build output, and files in a folder that a person made.
 _BUILD_FILES = _words(
     "package.json setup.py setup.cfg pyproject.toml CMakeLists.txt build.gradle build.gradle.kts pom.xml Cargo.toml "
     "build.sbt Makefile meson.build tsconfig.json gulpfile.js webpack.config.js Package.swift"
@@ -95,7 +95,7 @@ _OUTPUT_FILES = _words("CACHEDIR.TAG CMakeCache.txt build.ninja .ninja_log .rust
 
 
 def why_not_file_name(name: str) -> str:
-    """Why a file of this name is not indexed, "" when it is."""
+    """Why a file of this name is not indexed; "" if it is."""
     if name[0] == ".":
         return HIDDEN
     if name in _LOCK_FILES:
@@ -109,7 +109,7 @@ def why_not_file_name(name: str) -> str:
 
 
 def why_not_folder_name(name: str) -> str:
-    """Why a folder of this name is not entered, "" when it is."""
+    """Why a folder of this name is not entered; "" if it is."""
     if name[0] == ".":
         return HIDDEN
     if name in _VENDORED:
@@ -120,7 +120,7 @@ def why_not_folder_name(name: str) -> str:
 
 
 def why_not_contents(folder: str, name: str, siblings: Iterable[str]) -> str:
-    """Why a folder is not entered for what is in it: a virtual environment or what a build leaves."""
+    """Why a folder is not entered because of its contents: a virtual environment or build output."""
     if name not in _MAYBE_OUTPUT and "env" not in name:
         return ""
     try:
@@ -141,12 +141,12 @@ def why_not_contents(folder: str, name: str, siblings: Iterable[str]) -> str:
 
 IGNORED = "ignored by "
 _NEVER = {".git": "git's own", ".refdesk": "a RefDesk library"}
-# Reasons that hold as long as the rules do; any other is looked into again on every walk.
+# Reasons that stay valid while the rules are unchanged; others are checked again on every walk.
 LASTING = (IGNORED, HIDDEN, VENDORED, GENERATED, MINIFIED, LOCK, NOT_TEXT)
 
 
 def why_not_folder(folder: str, name: str, layer: Layer, siblings: Iterable[str]) -> str:
-    """Why a subfolder of an absolute folder is not entered, "" when it is."""
+    """Why a subfolder of an absolute folder is not entered; "" if it is."""
     if reason := _NEVER.get(name, "") or _why_not_name(name):
         return reason
     if (own := layer.own_verdict(folder, name, True)) is not None:
@@ -157,11 +157,11 @@ def why_not_folder(folder: str, name: str, layer: Layer, siblings: Iterable[str]
 
 
 def why_not_file(folder: str, name: str, layer: Layer, allow_secrets: Sequence[str] = ()) -> str:
-    """Why a file of an absolute folder is not read, as far as rules and its name tell; "" when it is."""
+    """Why a file of an absolute folder is not read, by the rules and its name; "" if it is."""
     if reason := _NEVER.get(name, "") or _why_not_name(name):
         return reason
     if (secret := why_secret(f"{folder}/{name}", allow_secrets)) is not None:
-        return secret  # whatever the rules say: a secret goes in by its name alone
+        return secret  # an allowed secret is read whatever the rules say
     if (own := layer.own_verdict(folder, name, False)) is not None:
         return IGNORED + own.rule if own.ignored else ""
     if (git := layer.git_verdict(folder, name, False)) is not None and git.ignored:
@@ -170,7 +170,7 @@ def why_not_file(folder: str, name: str, layer: Layer, allow_secrets: Sequence[s
 
 
 def why_not_stat(root: str, file: str, found: os.stat_result, max_bytes: int) -> str:
-    """Why a file is not read for what it is on the disk, "" when it is."""
+    """Why a file is not read because of its type or size on disk; "" if it is."""
     if stat.S_ISLNK(found.st_mode):
         return _why_not_link(root, file)
     if not stat.S_ISREG(found.st_mode):
@@ -179,12 +179,12 @@ def why_not_stat(root: str, file: str, found: os.stat_result, max_bytes: int) ->
 
 
 def too_large(size: int, limit: int) -> str:
-    """The reason about a file over the limit."""
+    """The reason for a file over the size limit."""
     return f"too large: {size} bytes, more than the {limit} that max_file_bytes allows"
 
 
 def _why_not_link(root: str, link: str) -> str:
-    """Links are never followed: their targets are inside the root and met there, or outside and not wanted."""
+    """Why a link is skipped: its target is inside the root and indexed there, or outside."""
     try:
         target = os.path.realpath(link, strict=True)
     except OSError as error:
@@ -203,7 +203,7 @@ def _why_not_name(name: str) -> str:
 
 
 class Layers:
-    """The rules that hold in each folder below a root at this moment, read when they are asked for."""
+    """The current rules of each folder below a root, read on demand."""
 
     def __init__(self, root: str) -> None:
         self.root = root.rstrip("/")
@@ -211,7 +211,7 @@ class Layers:
         self._found: dict[str, Layer | None] = {}
 
     def of(self, folder: str) -> Layer | None:
-        """The layer of a folder, which is relative to the root; None for one that the rules leave out."""
+        """The layer of a folder given relative to the root; None if the rules exclude it."""
         if folder not in self._found:
             self._found[folder] = self._read(folder)
         return self._found[folder]

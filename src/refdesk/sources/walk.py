@@ -1,4 +1,4 @@
-"""Which files of a folder are worth reading?  A walk that says of everything else why not."""
+"""Walks a folder: the files to index, and for everything else the reason why not."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from refdesk.sources.ignore import CONTROL, Layer, outer_layer
 from refdesk.sources.skips import LASTING, Layers, why_not_file, why_not_folder, why_not_stat
 from refdesk.system.files import listed_folder, opened_folder
 
-# Are the rules of a folder the same as last time?  The state of every ignore file, as one string.
+# ── the state of all ignore files as one string, to see whether the rules changed ──
 
-_FORMAT = 2  # goes up when names.py, sniff.py or the matching itself decide otherwise than before
+_FORMAT = 2  # increment it when the rules in skips.py, files.py or ignore.py change
 _TICK_NS = 100_000_000
 
 
 @dataclass(slots=True)
 class RuleState:
-    """What decided about a tree: settings, files outside it, ignore files by folder, rejected contents by path."""
+    """Everything that decides about a tree: settings, files outside it, ignore files, rejected contents by path."""
 
     settings: list[Any]
     folders: dict[str, list[Any]] = field(default_factory=dict)
@@ -38,7 +38,7 @@ class RuleState:
 
     @classmethod
     def parse(cls, fingerprint: str) -> RuleState:
-        """The state that a fingerprint stands for; an empty state for one that can't be read."""
+        """Parses a fingerprint; an unreadable one gives an empty state."""
         try:
             found = json.loads(fingerprint) if fingerprint else {}
             return cls(list(found["settings"]), dict(found["folders"]), dict(found["rejected"]), found["readers"])
@@ -53,12 +53,12 @@ class RuleState:
 def settings_of(
     max_file_bytes: int, allow_secrets: Iterable[str], outside: Iterable[Path], ignore_case: bool
 ) -> list[Any]:
-    """The part of the state that holds for the whole tree."""
+    """The part of the state that applies to the whole tree."""
     return [_FORMAT, max_file_bytes, sorted(allow_secrets), ignore_case, state_of(outside)]
 
 
 def state_of(files: Iterable[Path]) -> list[Any]:
-    """Each file with its time and size, zeros for one that is not there."""
+    """Each file with its time and size, zeros for a missing one."""
     return [[str(file), *_stat(file)] for file in files]
 
 
@@ -68,8 +68,8 @@ def _stat(file: Path) -> tuple[int, int]:
     except (OSError, ValueError):
         return 0, 0
     now = time.time_ns()
-    # A file written this very moment may be written again within one tick of its clock: its state is never taken for
-    # the same, so that the next walk looks again.
+    # A file written just now may be written again within the clock's resolution, so its state never counts as
+    # unchanged, and the next walk checks it again.
     return now if abs(now - found.st_mtime_ns) < _TICK_NS else found.st_mtime_ns, found.st_size
 
 
@@ -80,7 +80,7 @@ _Frame = tuple[str, str, Layer, bool]  # absolute folder, its path with "/" at t
 
 @dataclass(frozen=True, slots=True)
 class _Named:
-    """A file known by its name, where no listing was made."""
+    """A file given by its name, with the interface of DirEntry."""
 
     folder: str
     name: str
@@ -90,7 +90,7 @@ class _Named:
 
 
 class FolderSource:
-    """The files of a folder; knows what the last walk found, so that an unchanged tree costs little more than stats."""
+    """The files of a folder; given the last walk's results, an unchanged tree costs little more than its stats."""
 
     def __init__(
         self,
@@ -102,14 +102,14 @@ class FolderSource:
         allow_secrets: Sequence[str] = (),
         readers: str = "",
     ) -> None:
-        self.root = os.path.abspath(root)  # noqa: PTH100 - resolved when it was allowed: no link is followed now
+        self.root = os.path.abspath(root)  # noqa: PTH100 - already resolved; no link is followed now
         self._max = max_file_bytes
         self._allow_secrets = allow_secrets
         self._known: Mapping[str, FileState] = {}
         self._known_skipped = known_skipped or {}
         self._before = RuleState.parse(rules_fingerprint)
         self._readers = readers
-        if self._before.readers != readers:  # another version or another extra may read what these could not
+        if self._before.readers != readers:  # other parsers may read what these could not
             self._before.rejected.clear()
         self._now = RuleState([])
         self._looked: frozenset[str] = frozenset()
@@ -142,7 +142,7 @@ class FolderSource:
                 try:
                     entries = kept.enter_context(listed_folder(folder if top is None else prefix, at=top))
                 except FileNotFoundError:
-                    continue  # gone since its own folder was listed
+                    continue  # removed since its parent was listed
                 except OSError as error:
                     yield Skipped(path=prefix or "./", reason=f"can't be listed: {error.strerror}")
                     continue
@@ -153,7 +153,7 @@ class FolderSource:
             pending += reversed(below)
 
     def _look(self, paths: Sequence[str]) -> Iterator[Found | Skipped]:
-        """What a walk would say of these files, without one."""
+        """The same results for single files, without a walk."""
         layers = Layers(self.root)
         self._looked = frozenset(paths)
         self._now = RuleState([], readers=self._readers)
@@ -167,7 +167,7 @@ class FolderSource:
                     yield decided
 
     def read(self, found: Found) -> Content:
-        """The bytes of a found file; LoadFailed when it is gone or changed, ParseFailed when nobody can read it."""
+        """The bytes of a found file; raises LoadFailed if it changed, ParseFailed if it is not text."""
         content = read_inside(self.root, found, self._max)
         reason = why_private(f"{self.root}/{found.path}", content.data, self._allow_secrets)
         reason = reason or why_binary(found.path, content.data) or why_not_written(found.path, content.data)
@@ -180,13 +180,13 @@ class FolderSource:
         return content
 
     def reject(self, found: Found, content: Content) -> None:
-        """Remembers, in the fingerprint, that this content gives nothing, until it or what reads it changes."""
+        """Records in the fingerprint that this content can't be indexed, until it or its parser changes."""
         self._now.rejected[found.path] = [found.size, found.modified_ns, content_hash(content), found.stamp]
 
     def fingerprint(self, *, only_rejected: bool = False) -> str:
-        """What decided in the last walk and read, to be given to the next source of this folder.
+        """The state of rules and rejected files after a walk, to be given to the next source of this folder.
 
-        Where some files alone were looked at, the rules are those that decided about the others before.
+        With `only_rejected`, the rules are those of the last full walk.
         """
         if not only_rejected:
             return self._now.fingerprint()
@@ -196,7 +196,7 @@ class FolderSource:
     def _enter(
         self, folder: str, prefix: str, layer: Layer, unchanged: bool, entries: list[os.DirEntry[str]]
     ) -> tuple[Layer, bool]:
-        """The folder's own layer, and whether its rules and those above it are as they were."""
+        """The folder's layer, and whether its rules and those above it are unchanged."""
         present = [entry.name for entry in entries if entry.name in CONTROL]
         if not present:
             return layer, unchanged and prefix not in self._before.folders
@@ -208,7 +208,7 @@ class FolderSource:
     def _list(
         self, frame: _Frame, entries: list[os.DirEntry[str]], folders: frozenset[str], below: list[_Frame]
     ) -> Iterator[Found | Skipped]:
-        """One folder's files and left-out folders; the folders to go on with are put into `below`."""
+        """One folder's files and skipped folders; the folders to enter are appended to `below`."""
         folder, prefix, layer, unchanged = frame
         known = self._known if unchanged else {}
         for entry in entries:
@@ -217,7 +217,7 @@ class FolderSource:
                 try:
                     state = entry.stat(follow_symlinks=False)
                 except OSError:
-                    continue  # gone since the folder was listed
+                    continue  # removed since the folder was listed
                 if state.st_mode & _KIND == _REGULAR and state.st_size <= self._max:
                     yield Found(path=path, size=state.st_size, modified_ns=state.st_mtime_ns, stamp=stamp_of(state))
                     continue
@@ -241,7 +241,7 @@ class FolderSource:
         return why_not_folder(folder.rstrip("/"), entry.name, layer, (sibling.name for sibling in entries))
 
     def _decide(self, frame: _Frame, entry: os.DirEntry[str] | _Named, path: str) -> Found | Skipped | None:
-        """A file that is not known, or not as it was; None when it is gone."""
+        """The decision about a new or changed file; None if it is gone."""
         folder, _, layer, unchanged = frame
         before = self._known_skipped.get(path, "")
         if unchanged and before.startswith(LASTING):
@@ -258,7 +258,7 @@ class FolderSource:
             return Skipped(path=path, reason=f"can't be read: {error.strerror}")
         if reason := why_not_stat(self.root, f"{folder}/{entry.name}", state, self._max):
             return Skipped(path=path, reason=reason)
-        # Whatever the rules are now, what is in it was looked at before.
+        # Its content was read before, whatever the rules are now.
         kept = self._before.rejected.get(path, ())
         same = kept[:2] == [state.st_size, state.st_mtime_ns] and kept[3:] in ([], [stamp_of(state)])
         if same and (reason := self._why_rejected(path)):
@@ -267,12 +267,12 @@ class FolderSource:
         return Found(path=path, size=state.st_size, modified_ns=state.st_mtime_ns, stamp=stamp_of(state))
 
     def _why_rejected(self, path: str) -> str:
-        """Why a content that was rejected before is rejected again, "" if it may be read by now."""
+        """Why an unchanged rejected file is skipped again; "" if it must be read."""
         reason = self._known_skipped.get(path, "")
         return "" if reason.startswith(PRIVATE) and self._allow_secrets else reason
 
     def _known_folders(self) -> frozenset[str]:
-        """Every folder that has a known file below it: none of them is ignored while the rules are unchanged."""
+        """All folders with a known file below them: while the rules are unchanged, none of them is ignored."""
         found: set[str] = set()
         for path in self._known:
             end = path.rfind("/") + 1
@@ -288,7 +288,7 @@ def _printable(path: str) -> str:
 
 
 def why(root: Path, path: str, *, max_file_bytes: int, allow_secrets: Sequence[str] = ()) -> Found | Skipped:
-    """What a walk and a read of the root make of one path in it, with the rule that decides."""
+    """The result of a walk and a read for one path, with the rule that decides."""
     top = os.path.realpath(root)
     relative = os.path.relpath(Path(top, path), top)
     parts = Path(relative).parts

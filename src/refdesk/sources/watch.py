@@ -1,4 +1,4 @@
-"""What changed in a folder just now?  Paths that the rules do not leave out, as the operating system tells them."""
+"""Watches folders for changes of files that the ignore rules do not exclude."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import watchfiles
 from refdesk.sources.ignore import CONTROL
 from refdesk.sources.skips import Layers, why_not_file, why_not_folder
 
-_DEBOUNCE_MS = 400  # how long a burst of changes may grow before it is told
+_DEBOUNCE_MS = 400  # time to collect a burst of changes
 _RULES = CONTROL - {".git"}
-_MANY = 1_000  # changes at once, from which on a walk is no dearer; a queue that ran over is among these too
-# File systems whose files other machines change, of which the system tells nothing.
+_MANY = 1_000  # changes from which a walk is as cheap; an overflowed queue shows as many
+# Network and shared file systems: the system does not report changes by other machines.
 _FROM_ELSEWHERE = frozenset(
     ("nfs", "nfs4", "cifs", "smb3", "9p", "afs", "ceph", "fuse.sshfs", "fuse.glusterfs", "vboxsf", "drvfs", "virtiofs")
 )
@@ -25,7 +25,7 @@ _SHARE = 4  # one program takes a quarter of them at most
 
 
 def watch(root: Path, stop: Event) -> Iterator[set[str]]:
-    """Sets of changed paths, relative to the root with "/", until `stop` is set; a changed ignore file counts."""
+    """Yields sets of changed paths, relative to the root, until `stop` is set; changed ignore files count too."""
     top = os.path.realpath(root)
     batches = watchfiles.watch(
         top,
@@ -36,7 +36,7 @@ def watch(root: Path, stop: Event) -> Iterator[set[str]]:
         ignore_permission_denied=True,
     )
     for batch in batches:
-        # Rules are read afresh for every batch: it may be they that changed.
+        # The rules are read anew for every batch, since they may have changed.
         interesting = Interest(top)
         paths = {os.path.relpath(path, top).replace(os.sep, "/") for _, path in batch}
         if changed := {path for path in paths if interesting.has(path)}:
@@ -44,10 +44,10 @@ def watch(root: Path, stop: Event) -> Iterator[set[str]]:
 
 
 class Watch:
-    """A folder that is watched from now on; nothing runs between two questions but the system's own queue."""
+    """A watched folder; between two calls only the system's own queue is at work."""
 
     def __init__(self, root: Path) -> None:
-        """Raises OSError where the folder can't be watched: too many folders, or other machines write there."""
+        """Raises OSError if the folder can't be watched: too many folders, or a network file system."""
         self._top = os.path.realpath(root)
         if kind := _from_elsewhere(self._top):
             raise OSError(f"{self._top} is on {kind}, which does not tell of changes")
@@ -57,7 +57,7 @@ class Watch:
         self._batches = watchfiles.watch(
             self._top,
             watch_filter=None,
-            debounce=1,  # all three in ms: what is there already is taken, nothing is waited for
+            debounce=1,  # all three in ms: take what is queued, wait for nothing
             step=1,
             rust_timeout=1,
             yield_on_timeout=True,
@@ -67,11 +67,11 @@ class Watch:
         next(self._batches)
 
     def changed(self) -> set[str] | None:
-        """The paths that changed, came or went since the last question; None where all of the folder must be walked."""
+        """The paths that changed since the last call; None if the whole folder must be walked."""
         try:
             with self._mutex:
                 batch = next(self._batches)
-        except StopIteration:  # it ended with an error before
+        except StopIteration:  # an earlier call failed
             return None
         if not batch:
             return set()
@@ -86,7 +86,7 @@ class Watch:
                 return None
             if interesting.has(relative):
                 if change is watchfiles.Change.added and Path(path).is_dir() and not Path(path).is_symlink():
-                    return None  # what came with it was not told
+                    return None  # files in a new folder are not reported
                 found.add(relative)
         return found
 
@@ -101,7 +101,7 @@ def _is_too_large(folder: str) -> bool:
 
 
 def _from_elsewhere(folder: str) -> str:
-    """The kind of file system that a folder is on, if other machines write there too."""
+    """The type of a folder's file system if other machines can write to it, else ""."""
     try:
         mounts = [line.split() for line in _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()]
     except OSError:
@@ -112,13 +112,13 @@ def _from_elsewhere(folder: str) -> str:
 
 
 class Interest:
-    """Which paths of a folder the rules of this moment do not leave out, whether they exist or not."""
+    """Tells which paths of a folder the current rules include, whether they exist or not."""
 
     def __init__(self, root: str) -> None:
         self._layers = Layers(root)
 
     def has(self, path: str) -> bool:
-        """Whether a change of the path may change what is indexed."""
+        """Whether a change of the path can change what is indexed."""
         folder, _, name = path.rpartition("/")
         if path in ("", ".") or path.startswith("../"):
             return False

@@ -1,4 +1,4 @@
-"""What does a URL answer?  Public pages only, within limits of size and time, redirects checked one by one."""
+"""The web client: public addresses only, limits on size and time, every redirect checked."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from refdesk.errors import InvalidUri, LoadFailed, TooLarge
 from refdesk.sources.addresses import AddressGuard, GuardedBackend, Resolve, resolve_by_system
 from refdesk.sources.files import why_binary
 
-WantsType = Callable[[str], bool]  # whether the body of this media type is to be read
+WantsType = Callable[[str], bool]  # whether to read a body of this media type
 
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _MAX_REDIRECTS = 10
-_DRAINED_BYTES = 65_536  # read of a body that nobody wants, so that its connection can be used again
+_DRAINED_BYTES = 65_536  # bytes of an unwanted body that are read so that its connection can be reused
 _ACCEPT = "text/html, application/xhtml+xml, text/markdown, text/plain, application/json;q=0.9, */*;q=0.5"
 UNTYPED = ("", "application/octet-stream", "binary/octet-stream")
 _READABLE = frozenset(
@@ -39,13 +39,13 @@ _READABLE = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """What a URL answered, decompressed."""
+    """The response of a URL, decompressed."""
 
-    url: str  # where the last redirect that was followed led, without credentials
+    url: str  # after redirects, without credentials
     status: int
     data: bytes = b""
     content_type: str = ""  # the declared media type, lower case, without parameters
-    charset: str = ""  # the declared charset, "" when there is none or it is unknown
+    charset: str = ""  # the declared charset, "" if missing or unknown
     location: str = ""  # the absolute URL of a redirect that was not followed
     unread: str = ""  # why the body of a successful answer was not read
     is_too_large: bool = False  # it was not read because of its size
@@ -65,7 +65,7 @@ class Fetched:
 
     @property
     def is_html(self) -> bool:
-        """Whether it is declared as HTML or, where no type is declared, starts like HTML."""
+        """Whether it is declared as HTML or, without a type, starts like HTML."""
         if self.content_type in ("text/html", "application/xhtml+xml"):
             return True
         start = self.data[:200].lstrip().lower()
@@ -73,7 +73,7 @@ class Fetched:
 
 
 class WebClient:
-    """Fetches URLs by HTTP/1.1 or 2 over kept connections, from vetted addresses only; tasks may share it."""
+    """Fetches URLs by HTTP/1.1 or 2 over pooled connections to checked addresses; tasks may share it."""
 
     def __init__(
         self,
@@ -87,11 +87,11 @@ class WebClient:
         self.guard = AddressGuard(allow_hosts, resolve)
         self.max_bytes = max_bytes
         self._timeout_s = timeout_s
-        # httpcore rather than httpx, whose transports take no network backend: that is where addresses are vetted.
+        # httpcore, since httpx's transports take no network backend, which is where addresses are checked.
         self._pool = httpcore.AsyncConnectionPool(
             ssl_context=ssl_context or trusted_roots(),
             http2=True,
-            max_connections=None,  # whoever asks says how many requests there are at a time
+            max_connections=None,  # callers limit the number of concurrent requests
             keepalive_expiry=30.0,
             network_backend=GuardedBackend(self.guard),
         )
@@ -106,7 +106,7 @@ class WebClient:
         await self._pool.__aexit__(kind, error, trace)
 
     async def get(self, url: str, *, etag: str = "", last_modified: str = "") -> Fetched:
-        """The answer behind all redirects; an unchanged page, asked for by etag or date, comes without data."""
+        """The response after all redirects; an unchanged page, by etag or date, has no data."""
         target = self.checked(url)
         with self._explained(target):
             for _ in range(_MAX_REDIRECTS + 1):
@@ -119,13 +119,13 @@ class WebClient:
     async def ask(
         self, url: str, *, etag: str = "", last_modified: str = "", wants: WantsType | None = None
     ) -> Fetched:
-        """The answer of this URL alone, whatever its status; without `wants` a body of any type is read."""
+        """The response of this URL alone, whatever its status; without `wants` a body of any type is read."""
         target = self.checked(url)
         with self._explained(target):
             return await self._request(target, _conditions(etag, last_modified), wants)
 
     def checked(self, url: str, came_from: httpx.URL | None = None) -> httpx.URL:
-        """The URL, when its form is one that may be fetched; its address is vetted when a connection is made."""
+        """Returns the URL if its form is allowed; its address is checked when a connection is made."""
         try:
             target = httpx.URL(url) if came_from is None else came_from.join(url)
         except (httpx.InvalidURL, ValueError) as error:
@@ -144,7 +144,7 @@ class WebClient:
 
     @contextmanager
     def _explained(self, target: httpx.URL) -> Iterator[None]:
-        """Limits the time, and turns failures of the network into LoadFailed."""
+        """Applies the timeout and turns network errors into LoadFailed."""
         try:
             with anyio.fail_after(self._timeout_s):
                 yield
@@ -183,7 +183,7 @@ class WebClient:
             return await self._with_body(answer, response, wants)
 
     async def _with_body(self, answer: Fetched, response: httpcore.Response, wants: WantsType | None) -> Fetched:
-        """The answer with its body, or with why that was not read."""
+        """The response with its body, or with the reason why that was not read."""
         if wants is not None and not wants(answer.content_type):
             return replace(answer, unread=f"not a text: {answer.content_type}")
         too_large = replace(answer, unread=f"larger than {self.max_bytes} bytes", is_too_large=True)
@@ -203,7 +203,7 @@ class WebClient:
         return replace(answer, data=data)
 
     def _successful(self, target: httpx.URL, answer: Fetched) -> Fetched:
-        """The answer, when it is one that can be read."""
+        """Returns the response if it has a readable body, else raises."""
         if answer.status >= 300 and not answer.not_modified:
             raise LoadFailed(f"{redacted(target)} answered with status {answer.status}.", "Check the address.")
         if answer.is_too_large:
@@ -228,7 +228,7 @@ def fetch(
     resolve: Resolve = resolve_by_system,
     ssl_context: ssl.SSLContext | None = None,
 ) -> Fetched:
-    """The answer of one URL, for callers that are not in an event loop."""
+    """The response of one URL, for callers outside an event loop."""
 
     async def ask() -> Fetched:
         async with WebClient(
@@ -249,17 +249,17 @@ def trusted_roots() -> ssl.SSLContext:
 
 
 def without_credentials(url: httpx.URL) -> str:
-    """The URL as it may be kept."""
+    """The URL as it may be stored."""
     return str(url.copy_with(username=None, password=None)) if url.userinfo else str(url)
 
 
 def redacted(url: httpx.URL) -> str:
-    """The URL as a message may show it: without its query, which often holds keys."""
+    """The URL as messages show it: without its query, which often holds keys."""
     return without_credentials(url.copy_with(query=None)) + ("?…" if url.query else "")
 
 
 class Inflater:
-    """The bytes behind a Content-Encoding, inflated piece by piece: at most one more than `limit`."""
+    """Decompresses a Content-Encoding incrementally, to at most one byte more than `limit`."""
 
     def __init__(self, encoding: str, limit: int) -> None:
         self._plain = encoding in ("", "identity")
@@ -287,7 +287,7 @@ class Inflater:
             raise LoadFailed(f"The server's {self._encoding} answer is broken: {error}.") from error
 
     def finish(self) -> bytes:
-        """All that came; LoadFailed when the compressed stream stops before its end."""
+        """All decompressed bytes; raises LoadFailed if the compressed stream is truncated."""
         if not self._plain and self._begun and not self._stream.eof:
             raise LoadFailed(f"The server's {self._encoding} answer ends too early.")
         return bytes(self.data)
@@ -295,7 +295,7 @@ class Inflater:
     def _inflate(self, piece: bytes) -> None:
         if not self._begun and piece:
             self._begun = True
-            if self._encoding == "deflate" and piece[0] & 0x0F != 8:  # no zlib header: some servers send it bare
+            if self._encoding == "deflate" and piece[0] & 0x0F != 8:  # some servers send no zlib header
                 self._stream = zlib.decompressobj(-zlib.MAX_WBITS)
         while piece and not self.is_too_large:
             if self._stream.eof:  # a gzip file may have several members; what else follows is padding
@@ -315,7 +315,7 @@ async def _drain(response: httpcore.Response) -> None:
 
 
 def _conditions(etag: str, last_modified: str) -> dict[str, str]:
-    """The headers that ask for a page only if it has changed."""
+    """The headers of a conditional request."""
     given = {"If-None-Match": etag, "If-Modified-Since": last_modified}
     return {key: value for key, value in given.items() if value and value.isprintable()}
 
@@ -350,4 +350,4 @@ def _is_readable(media_type: str) -> bool:
 _LATER = "Try again later."
 _EXAMPLE = "Write it as https://host/path."
 _INFLATED_AT_ONCE = 65_536
-_GZIP_OR_ZLIB = zlib.MAX_WBITS | 32  # zlib finds out which header there is
+_GZIP_OR_ZLIB = zlib.MAX_WBITS | 32  # zlib detects the header

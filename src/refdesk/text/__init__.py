@@ -1,1 +1,1 @@
-"""Letters: terms, tokens, globs, and words that address the agent."""
+"""Text analysis: terms, token counts, globs, and the detection of text that addresses the agent."""

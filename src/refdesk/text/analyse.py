@@ -1,4 +1,4 @@
-"""Which terms does a text have?  One analyser for documents and queries, on every store."""
+"""The analyser: the terms of a text, the same for documents and queries and on every store."""
 
 from __future__ import annotations
 
@@ -9,10 +9,8 @@ from typing import Generic, TypeVar
 
 import Stemmer
 
-# Which runs of letters is a text made of, which words is a run, and what was made of each before?
-
-_SHORT = 64  # letters of what is worth remembering
-# Every ASCII character that is in no name becomes a blank; the rest stays, whatever its alphabet.
+_SHORT = 64  # letters up to which a run is worth caching
+# Every ASCII character that can't be part of a name becomes a blank; characters of other alphabets stay.
 _NAMES = bytes(code if code >= 128 or chr(code).isalnum() or chr(code) == "_" else 32 for code in range(256))
 WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")  # of ASCII
 
@@ -21,7 +19,7 @@ V = TypeVar("V")
 
 
 def runs(text: str) -> list[bytes]:
-    """What stands between blanks and ASCII punctuation, in order: no word and no term goes over them."""
+    """The text split at blanks and ASCII punctuation, which no word and no term crosses."""
     return text.encode("utf-8", "surrogatepass").translate(_NAMES).split()
 
 
@@ -38,10 +36,10 @@ def words(run: str) -> list[str]:
     return found if run.islower() else [word.lower() for word in found]
 
 
-class Remembered(dict[K, V], Generic[K, V]):
-    """What each of many runs or words gives, worked out when it is first asked for.
+class Cache(dict[K, V], Generic[K, V]):
+    """A cache of a function's results by run or word; a hit costs no more than a dict lookup.
 
-    Those of the last while are known: when there are too many, those asked for since are kept.
+    When it is full, the older half is dropped, except what was used since.
     """
 
     def __init__(self, work_out: Callable[[K], V], most: int) -> None:
@@ -62,13 +60,13 @@ class Remembered(dict[K, V], Generic[K, V]):
 
 
 _MAX_TERM = 64
-_RUNS = 60_000  # whose terms are remembered
-_STEMS = 30_000  # that are remembered: the stemmer's own memory takes longer to ask
+_RUNS = 60_000  # runs whose terms are cached
+_STEMS = 30_000  # words whose stems are cached: a lookup in the stemmer's own cache takes longer
 _CJK = "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
 _WORD = re.compile(rf"[{_CJK}]+|(?:(?![{_CJK}])\w)+")
 _CJK_RUN = re.compile(rf"[{_CJK}]")
 _PARTS = re.compile(rf"{WORD.pattern}|[^\W\d_A-Za-z]+")
-# Marks that may be left out in writing: Latin, Greek, Cyrillic, Hebrew and Arabic ones; not Japanese voicing.
+# Marks that are optional in writing: Latin, Greek, Cyrillic, Hebrew and Arabic ones; not Japanese voicing.
 _ACCENTS = re.compile(
     "[\u0300-\u036f\u0483-\u0487\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
     "\u06d6-\u06dc\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\ufe20-\ufe2f]+"
@@ -82,7 +80,7 @@ def terms(text: str) -> list[str]:
 
 
 def joined(text: str) -> str:
-    """The terms of a text with blanks between them, as a full-text index takes them."""
+    """The terms of a text, separated by blanks, for a full-text index."""
     return " ".join(filter(None, map(_of_runs.__getitem__, runs(text))))
 
 
@@ -93,7 +91,7 @@ def names(text: str) -> list[str]:
 
 
 def joined_name(name: str) -> str:
-    """The joined forms of a name's words, most names being one, as one."""
+    """The joined form of a whole name, even if it has several words."""
     if name.isascii() and name.isidentifier():
         return name.replace("_", "").lower()[:_MAX_TERM]
     return "".join(names(name))
@@ -112,14 +110,14 @@ def parts(word: str) -> list[str]:
 
 
 def terms_of_run(run: bytes) -> str:
-    """The terms of a run with blanks between them."""
+    """The terms of a run, separated by blanks."""
     if run.isascii():
         return terms_of_words(words(run.decode()))
     return " ".join(filter(None, map(_terms_of, _WORD.findall(fold(text_of(run))))))
 
 
 def terms_of_words(words: Sequence[str]) -> str:
-    """The same of the words that a run is made of: all of them joined, then each."""
+    """The terms of a run's words: all of them joined, then each."""
     if len(words) < 2:
         return _stem(words[0]) if words else ""
     joined = "".join(words)[:_MAX_TERM]
@@ -128,16 +126,16 @@ def terms_of_words(words: Sequence[str]) -> str:
 
 def _terms_of(word: str) -> str:
     if not word.isascii() and _CJK_RUN.match(word):
-        # Each character, then the pair it begins: so that a part of a run is a phrase of the run's terms.
+        # Each character, then the pair that it starts, so that any part of a run is a phrase of its terms.
         pairs = [word[i : i + 2] for i in range(len(word) - 1)]
         return " ".join([*(term for pair in pairs for term in (pair[0], pair)), word[-1]])
     return terms_of_words(parts(word))
 
 
-_stem = Remembered[str, str](lambda word: _stemmer.stemWord(word)[:_MAX_TERM], _STEMS).__getitem__
-_of_runs = Remembered[bytes, str](terms_of_run, _RUNS)
+_stem = Cache[str, str](lambda word: _stemmer.stemWord(word)[:_MAX_TERM], _STEMS).__getitem__
+_of_runs = Cache[bytes, str](terms_of_run, _RUNS)
 
-# Words that say nothing of what a text is about, in any kind of text.
+# Stop words: they do not count in queries.
 STOP_TERMS = frozenset(
     terms(
         "a an and are as at be but by can do does did for from had has have how i if in into is it its me my no not of"

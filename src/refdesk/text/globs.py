@@ -1,7 +1,7 @@
-"""Which paths does a glob mean?  One matcher for globs of every kind, in time that grows with the path.
+"""Globs for path filters and manifests, matched in time linear in the path.
 
-A glob is read into items: expressions of one character, and stars between them. Where the shortest match of a star can
-be the only one tried, the items become a regular expression that never backtracks over a star; else an automaton.
+A glob is parsed into items: expressions for one character, and stars. If it is enough to try the shortest match of
+each star, the items become a regular expression that never backtracks over a star; otherwise an automaton.
 """
 
 from __future__ import annotations
@@ -17,29 +17,29 @@ from refdesk.errors import InvalidInput
 
 STAR = "[^/]*"  # within a name
 ANY = ".*"
-FOLDERS = "(?:.*/)?"  # nothing, or whole folders
-_LAZY = {STAR: "[^/]*?", ANY: ".*?", FOLDERS: "(?:[^/]*+/)*?"}  # half the time of "(?:.*?/)??"
+FOLDERS = "(?:.*/)?"  # any number of whole folders
+_LAZY = {STAR: "[^/]*?", ANY: ".*?", FOLDERS: "(?:[^/]*+/)*?"}  # takes half the time of "(?:.*?/)??"
 _CROSSING = (ANY, FOLDERS)
 _MEMBER = re.compile(r"(.)(?:-(.))?", re.DOTALL)
 _RANGE = re.compile(r"(\d{1,4})\.\.(\d{1,4})")
 _SHORTER = "Write a shorter one, or several."
 MOST_CHARACTERS = 4_096  # as many as a path may have
-_MOST_CHOICES = 256  # that braces make of a glob: each is tried on each path
+_MOST_CHOICES = 256  # alternatives that braces make of a glob: each is tried on each path
 _MOST_DEPTH = 8
 _MOST_ITEMS = 10_000  # in all choices
-_MOST_IN_AUTOMATON = 500  # a step takes as long as there are items
+_MOST_IN_AUTOMATON = 500  # items: the time of a step grows with them
 _REMEMBERED = 10_000  # steps of an automaton
 
 
 class Matcher(Protocol):
-    """Tells whether a whole path is meant."""
+    """Matches whole paths."""
 
     def fullmatch(self, string: str, /) -> object: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Many:
-    """One of the choices, again and again."""
+    """A group that repeats: one of the choices each time."""
 
     choices: tuple[tuple[Item, ...], ...]
     may_be_none: bool
@@ -57,10 +57,10 @@ Item = str | Many | Not
 
 @lru_cache(maxsize=512)
 def path_filter(glob: str) -> Matcher:
-    """What a filter on paths means.
+    """The matcher of a path filter.
 
-    As in gitignore: without a slash it means that name at any depth, `*` stays within a name, `**` does not,
-    and what is below a matching folder matches too. Braces hold alternatives.
+    As in gitignore: a glob without a slash matches a name at any depth, `*` stays within a name, `**` crosses
+    slashes, and everything below a matching folder matches. Braces hold alternatives.
     """
     body = glob.strip().removeprefix("./")
     anchored = "/" in body.rstrip("/")
@@ -73,7 +73,7 @@ def path_filter(glob: str) -> Matcher:
 
 @lru_cache(maxsize=1024)
 def manifest_glob(glob: str) -> Matcher:
-    """What a manifest's pattern means: as picomatch reads it, with dot files matched."""
+    """The matcher of a manifest's pattern, with picomatch's syntax and its `dot` option."""
     negated = glob.startswith("!") and not glob.startswith("!(")
     wanted: list[tuple[Item, ...]] = []
     unwanted: list[tuple[Item, ...]] = []
@@ -94,7 +94,7 @@ def _with_stars(items: Iterable[Item]) -> tuple[Item, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Unless:
-    """What one glob means and another does not."""
+    """Matches what one glob matches and another does not."""
 
     wanted: Matcher
     unwanted: Matcher
@@ -125,13 +125,13 @@ def _start(glob: str) -> str:
 
 
 def expression(items: Sequence[Item]) -> str | None:
-    """An expression that fully matches what the items mean, in time that grows with the text; None if there is none.
+    """A regular expression that matches the items in linear time; None if there is none.
 
-    Between two stars that may cross the same things the first match is as good as any later one: what lies between
-    them, the second star takes as well. So it is tried alone, in an atomic group. That does not hold for groups that
-    repeat, nor for FOLDERS behind part of a name; and behind ANY a star within names would be tried at each character.
+    Between two stars that cross the same characters, the first match is as good as any later one, since the second star
+    can match what lies between them. So only the first is tried, in an atomic group. This does not hold for repeating
+    groups, nor for FOLDERS after part of a name; and after ANY a star within a name would be tried at each character.
     """
-    blocks: list[list[str]] = [[]]  # each but the first begins with a star that crosses slashes
+    blocks: list[list[str]] = [[]]  # each but the first starts with a star that crosses slashes
     for item in items:
         if not isinstance(item, str):
             return None
@@ -149,13 +149,13 @@ def expression(items: Sequence[Item]) -> str | None:
             block.append(item)
     if any(one[:1] == [ANY] and STAR in one and one[1] != "/" for one in blocks):
         return None
-    rest = ANY if blocks[1:] and blocks[-1] == [ANY] else ""  # it takes whatever is left: no other match is looked for
+    rest = ANY if blocks[1:] and blocks[-1] == [ANY] else ""  # it matches whatever is left
     *before, end = blocks[:-1] if rest else blocks
     return "".join([f"(?>{_block(one, is_last=False)})" for one in before if one] + [_block(end, is_last=True), rest])
 
 
 def _block(items: Sequence[str], *, is_last: bool) -> str:
-    """What begins with a star that crosses slashes, up to the next; in the last one, the last star goes to the end."""
+    """The expression of one block; in the last block the last star reaches the end."""
     starts = [0, *(at for at, item in enumerate(items) if item == STAR and at), len(items)]
     *first, final = (items[a:b] for a, b in pairwise(starts))
     each = [f"(?>{_lazy(part)})" if part[0] == STAR else ("".join if is_last else _lazy)(part) for part in first]
@@ -170,11 +170,11 @@ def _lazy(part: Sequence[str]) -> str:
 
 
 class _Automaton:
-    """All ways through the items at once: a set of states, as bits, goes from one character to the next."""
+    """A nondeterministic automaton: the set of states, as bits, advances with each character."""
 
     def __init__(self, choices: Iterable[Sequence[Item]]) -> None:
-        self._moves: list[list[tuple[str, int]]] = []  # of each state: what it takes and where that leads
-        self._free: list[list[int]] = []  # where it leads without taking anything
+        self._moves: list[list[tuple[str, int]]] = []  # by state: a character's expression, the next state
+        self._free: list[list[int]] = []  # next states without a character
         start, self._end = self._state(), self._state()
         for choice in choices:
             self._add(choice, start, self._end)
@@ -183,7 +183,7 @@ class _Automaton:
         self._steps: dict[tuple[int, str], int] = {}
 
     def fullmatch(self, path: str) -> bool:
-        """Whether the whole path is meant."""
+        """Whether the whole path matches."""
         states = self._first
         for character in path:
             if not states:
@@ -212,7 +212,7 @@ class _Automaton:
         return len(self._moves) - 1
 
     def _add(self, items: Sequence[Item], state: int, end: int) -> None:
-        """Ways from one state to the other."""
+        """Adds paths for the items from one state to the other."""
         for item in items:
             to = self._state()
             if isinstance(item, Many):
@@ -251,11 +251,11 @@ def _takes(one: str) -> Callable[[str], object]:
     return re.compile(one, re.DOTALL).fullmatch
 
 
-# --- reading --------------------------------------------------------------------------------------
+# --- parsing --------------------------------------------------------------------------------------
 
 
 class _Reader:
-    """Reads a glob into sequences of items, one for each way to choose among the alternatives in it."""
+    """Parses a glob into sequences of items, one for each choice of its alternatives."""
 
     def __init__(self, glob: str, *, as_picomatch: bool = False) -> None:
         if len(glob) > MOST_CHARACTERS:
@@ -265,11 +265,11 @@ class _Reader:
         self._closing = self._pairs()
 
     def read(self) -> list[tuple[Item, ...]]:
-        """What is to be matched, each sequence by itself; InvalidInput where there are too many."""
+        """The sequences of items; raises InvalidInput if there are too many."""
         return self._between(0, len(self._glob))
 
     def _pairs(self) -> dict[int, int]:
-        """Where each group that is closed ends; in picomatch's reading, one of parentheses ends with the glob."""
+        """The end of each group by its start; in picomatch's syntax an open parenthesis ends with the glob."""
         pairs: dict[int, int] = {}
         open_at: dict[str, list[int]] = {"{": [], "(": []}
         at = 0
@@ -310,7 +310,7 @@ class _Reader:
         return list(map(tuple, found))
 
     def _next(self, at: int, start: int, end: int) -> tuple[list[tuple[Item, ...]], int]:
-        """What stands at a place, as alternatives, and where it goes on."""
+        """The alternatives at a position, and the next position."""
         glob, character = self._glob, self._glob[at]
         if self._closing.get(at + 1, 0) and character in "?*+@!" and glob[at + 1] == "(":
             return self._extended(at)
@@ -359,7 +359,7 @@ class _Reader:
         return [*choices, ()] if kind == "?" else choices, close + 1
 
     def _split(self, start: int, end: int, mark: str) -> list[tuple[int, int]]:
-        """The parts between marks that stand in no inner group."""
+        """The parts between marks that are not in an inner group."""
         parts, at, first = [], start, start
         while at < end:
             if self._glob[at] == mark:
@@ -370,7 +370,7 @@ class _Reader:
 
 
 def _set(inside: str) -> str:
-    """A set of characters as an expression, which never takes a slash; "" if it is none."""
+    """The expression for a set of characters, which never matches a slash; "" if it is invalid."""
     negated = inside[:1] in ("!", "^")
     members = "".join("-".join(map(re.escape, filter(None, one))) for one in _MEMBER.findall(inside[negated:]))
     found = f"[^/{members}]" if negated else f"(?!/)[{members}]"

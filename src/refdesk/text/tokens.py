@@ -1,4 +1,4 @@
-"""How long is a text for a language model?  One definition, the same on every machine."""
+"""Token counts: an estimate of a language model's tokens, and the coarser measure by which documents are cut."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-# What cl100k cuts a text into before it looks for tokens: words with the sign before them, up to three digits, runs of
-# signs, blank space.
+# How cl100k splits a text before it looks for tokens: words with the character before them, up to three digits, runs of
+# punctuation, white space.
 _BLOCK = re.compile(
     r"\\[nrt]|'(?:[sdmt]|ll|ve|re)(?![a-z])|[^\r\n\w]?[^\W\d_]+|_[^\W\d_]+|\d{1,3}| ?(?:[^\s\w]|_)+[\r\n]*|\s*[\r\n]+"
     r"|\s+(?!\S)|\s+"
 )
-SURE = 0.9  # of a budget: an estimate may be a tenth too low
+SURE = 0.9  # share of a budget that is used: an estimate may be a tenth too low
 _HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-# Tokens of a character that is not ASCII, by the end of its block of Unicode; fitted to 30,000 words of 40 projects.
+# Tokens per non-ASCII character, by the end of its Unicode range; fitted to 30,000 words of 40 projects.
 _CHARACTER = ((0x80, 0.25), (0x250, 1.24), (0x400, 1.0), (0x530, 0.64), (0x1100, 1.5), (0x3000, 0.3), (0xFFF0, 1.05))
 _ASTRAL = 2.5
 
 
-@lru_cache(maxsize=2_000)  # the passages that are shown again and again; a twentieth of a served search each
+@lru_cache(maxsize=2_000)  # for passages that are shown often; a count takes a twentieth of a search
 def count(text: str) -> int:
-    """The number of tokens, within a tenth of what cl100k gives for code, prose and CJK."""
+    """The estimated number of tokens, within a tenth of cl100k's for code, prose and CJK."""
     return round(sum(map(_tokens, _BLOCK.findall(text))))
 
 
 def fitting(texts: Sequence[str], budget: int) -> int:
-    """How many of the texts fit the budget, in their order; one at least, and all where the budget is 0."""
+    """The number of leading texts that fit the budget: at least one, and all if the budget is 0."""
     used = 0
     for number, text in enumerate(texts):
         used += count(text)
@@ -42,7 +42,7 @@ def fitting(texts: Sequence[str], budget: int) -> int:
 
 @lru_cache(maxsize=20_000)
 def _tokens(block: str) -> float:
-    """How many tokens such a block has on average, from the same 40 projects."""
+    """The average number of tokens of such a block, fitted to the same 40 projects."""
     if not block.isascii():
         return max(1.0, sum(_of_character(ord(one)) for one in block))
     if block[-1].isalpha():
@@ -63,12 +63,12 @@ def _of_character(code: int) -> float:
     return next((weight for end, weight in _CHARACTER if code < end), _ASTRAL)
 
 
-# Texts are cut by a coarser measure that adds up over lines and is quick to take of many: some fifth above tokens.
+# Documents are cut by a coarser measure that is additive over lines and fast: about a fifth above the token count.
 
-# A piece is up to 7 letters, up to 3 digits, a run of line ends, a run of up to 4 like punctuation marks or one
-# other character; a blank goes with what follows it.  Runs of indentation count once for every 16 columns.
+# A piece is up to 7 letters, up to 3 digits, a run of line ends, up to 4 equal punctuation marks or one other
+# character; a single blank is free. Indentation counts once for every 16 columns.
 _PIECE = re.compile(r"[A-Za-z]{1,7}|[0-9]{1,3}|[\r\n]+|[ \t]{2,16}|([^\w\s])\1{0,3}|[^\W\d_A-Za-z]|_+|[^\s]")
-_FEW = 2_000  # characters, of which numpy makes no shorter work
+_FEW = 2_000  # characters up to which the regular expression is faster than numpy
 
 
 def pieces(text: str) -> int:
@@ -88,16 +88,16 @@ def pieces_of_rows(rows: Sequence[str]) -> list[int]:
     return _counted(_kinds(text), _TOP)
 
 
-# The same as arithmetic on runs of characters of one kind: a sixth of the time.
+# The same as arithmetic on runs of characters of one kind, which takes a sixth of the time.
 
-_TOP = 0x110000  # a character that is none of these is a kind of its own; these come after all characters,
-_NARROW = 128  # or after those of ASCII
+_TOP = 0x110000  # the kinds below are numbered after all characters; any other character is its own kind
+_NARROW = 128  # the same for ASCII texts
 _LETTER, _DIGIT, _BLANK, _WIDE, _UNDERSCORE, _RETURN, _NOTHING, _FEED = range(8)
-_SHORT = 63  # characters of a run whose pieces are looked up
+_SHORT = 63  # characters up to which the pieces of a run are in a table
 
 
 def _counted(kinds: NDArray[Any], first: int) -> list[int]:
-    """The pieces between line feeds; what is not a kind of its own is counted from `first`."""
+    """The number of pieces in each line; kinds are numbered from `first`."""
     import numpy as np
 
     starts = np.concatenate(([0], np.flatnonzero(kinds[1:] != kinds[:-1]) + 1))
@@ -115,7 +115,7 @@ def _counted(kinds: NDArray[Any], first: int) -> list[int]:
 
 @cache
 def _pieces() -> NDArray[np.int32]:
-    """How many pieces a run of a kind and a length is; the last kind is all those of one character."""
+    """The number of pieces by kind and length of a run; the last row is for single-character kinds."""
     import numpy as np
 
     kinds = (*range(8), -1)

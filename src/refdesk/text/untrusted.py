@@ -1,6 +1,6 @@
-"""Whose words are these, and do they address the agent?  Indexed text is data, whatever it says.
+"""Marks of untrusted text: its origin, and whether it addresses the agent. Indexed text is data, whatever it says.
 
-Rules, no model, on what is shown: `bench/injection.py` measures how much they find, how much wrongly, and the time.
+Rules, without a model, applied to what is shown; `bench/injection.py` measures recall, false positives and time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from refdesk.model import Collection, Document, StoredChunk
 from refdesk.text import untrusted_rules as rules
 
-# Patterns are compiled when they are first wanted: all of them at once would take 40 ms of every start.
+# Patterns are compiled on first use: compiling all at import would add 40 ms to every start.
 
 # ── Whose words ────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -29,7 +29,7 @@ _THIRD_PARTY = (
 
 
 def origin(document: Document, collection: Collection | None) -> str:
-    """Whose text it is, where it is not the user's own: a host, an ingested file, a third party's folder; else ""."""
+    """The source of text that is not the user's own: a host, an ingested file, a third-party folder; else ""."""
     scheme, _, rest = document.uri.partition(":")
     if scheme in ("http", "https"):
         return rest.lstrip("/").partition("/")[0].rpartition("@")[2]
@@ -43,7 +43,7 @@ def origin(document: Document, collection: Collection | None) -> str:
 
 
 def marks(stored: StoredChunk, collection: Collection | None) -> dict[str, str]:
-    """The `origin` of a passage and why it is `flagged`, each where there is something to say."""
+    """The `origin` of a passage and why it is `flagged`, if any."""
     chunk = stored.chunk
     comment = "" if chunk.doc_comment[:80] in chunk.text else chunk.doc_comment
     flagged = flag("\n".join((stored.document.title, comment, chunk.text)))
@@ -52,7 +52,7 @@ def marks(stored: StoredChunk, collection: Collection | None) -> dict[str, str]:
 
 
 def notices(shown: Sequence[StoredChunk], collections: Iterable[Collection], what: str = "hit") -> list[str]:
-    """The same for passages that have no room for it: by their numbers, each origin once."""
+    """The same as notices, for answers whose rows have no field for it: rows by number, each origin once."""
     known = {one.name: one for one in collections}
     marked = [marks(one, known.get(one.document.collection)) for one in shown]
     by_origin: dict[str, list[str]] = {}
@@ -70,7 +70,7 @@ def notices(shown: Sequence[StoredChunk], collections: Iterable[Collection], wha
 # ── Do they address the agent? ─────────────────────────────────────────────────────────────────────────────────
 
 _MARKS = " \t#*/>-|;%"  # of comments, quotations and lists, at the beginning of a line
-# Who reports what others write is no attacker, and a program's own prompts tell its own model what to do.
+# Not attacks: reports of what others write, and a program's prompts for its own model.
 _DISCUSSED = (
     r"\bprompt[- ]injection|\bjailbreak|\b(?:an|the) attacker\b|\battackers\b|\badversarial|\bred[- ]team"
     r"|\btrojan source|\bowasp|\binjected\b|\bphishing|\bresearchers\b"
@@ -84,15 +84,15 @@ _PROMPT = (
     r"|(?:prompt|instruction|template|message|system|judge|content)\w{0,20}[\x22']?(?: ?: ?\w{1,20})? ?(?:\+?=|:)"
     r" ?[\[({]{0,3}[frub]{0,2}[\x22'`]|[\x22']role[\x22']? ?[:=]|\brole=|\{% for"
 )
-_IN_TAG = r"<[a-z][\w-]{0,20} [^<>]*$"  # an attribute of an element is no program's prompt
+_IN_TAG = r"<[a-z][\w-]{0,20} [^<>]*$"  # an attribute of an HTML element is not a program's prompt
 _QUOTED = r"\x22{1,3}[^\x22]{1,3000}\x22{1,3}|“[^”]{1,300}”|`[^`]{1,3000}`|'[^']{3,300}'(?!\w)"
 _IN_PROMPTS = frozenset(
     [rules.OVERRIDE, rules.ROLE, rules.ADDRESS, rules.CONCEAL]
-)  # what prompts do to their own model
+)  # what a program's own prompts do too
 _PERMITTED = r"\b(?:can|may|could|to|safely|will|would|not|never|don't|cannot|might)$"
 _FORBIDDEN = r"\b(?:not|never|don't)$"
 _CONDITION = r"[^.!?]{0,20}\b(?:if|unless|in the|inside|in documents)\b"
-_LETTERS = frozenset([b"g", b"n", b"o", b"r"])  # of a word whose letters stand apart
+_LETTERS = frozenset([b"g", b"n", b"o", b"r"])  # as in "i g n o r e": letters of a spaced-out word
 _APART = r"(?<!\w)[a-z]([ .-])(?:[a-z]\1){2,30}[a-z](?!\w)"
 _UNSHOWN_BY = frozenset([b"style", b"hidden", b"font", b"comment"])
 _UNSHOWN = (
@@ -108,7 +108,7 @@ _TOLD = rf"\b(?:must|should|{rules.STRONG}|call|include|always|never|say|add|fol
 _BASE64 = r"[A-Za-z0-9+/]{32,}={0,2}"
 _ENCODED_LENGTH = 32  # characters in base64, of 24 letters
 _BYTES = bytes(code if code > 127 or chr(code).isalnum() else 32 for code in range(256))
-_BY_WORD: dict[bytes, set[int]] = {}  # the rules that want it, by their number
+_BY_WORD: dict[bytes, set[int]] = {}  # numbers of the rules that need the word
 for _number, _rule in enumerate(rules.EVERY_RULE):
     for _word in _rule.needles[0] if _rule.needles else ():
         _BY_WORD.setdefault(_word, set()).add(_number)
@@ -116,9 +116,9 @@ _WORDLESS = [number for number, rule in enumerate(rules.EVERY_RULE) if not rule.
 _OTHER_SCRIPTS = "[\u0400-\u06ff\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]"
 
 
-@lru_cache(maxsize=2_000)  # what is shown is shown again; 0.1 ms each
+@lru_cache(maxsize=2_000)  # the same passages are shown often; 0.1 ms each
 def flag(text: str) -> str:
-    """Why the text is to be taken as data alone: what in it addresses an agent; "" where nothing does."""
+    """How the text addresses an agent; "" if it does not."""
     if text.isascii():
         return _judged(text)
     if why := (re.search(_UNSEEN, text) and _unseen(text)) or _judged(text):
@@ -166,12 +166,12 @@ def _judged(text: str) -> str:
 
 
 def _words(low: str) -> frozenset[bytes]:
-    """The words of a text, as bytes: that takes a tenth of the time."""
+    """The words of a text, as bytes, which takes a tenth of the time."""
     return frozenset(low.encode(errors="replace").translate(_BYTES).split())
 
 
 def _scored(low: str, words: frozenset[bytes]) -> dict[str, float]:
-    """The points that a text has for each reason: those of its best rule."""
+    """The points of a text for each reason: those of the best matching rule."""
     found: dict[str, float] = {}
     tried = set() if low.isascii() or not re.search(_OTHER_SCRIPTS, low) else set(_WORDLESS)
     for word in words & _BY_WORD.keys():
@@ -188,7 +188,7 @@ def _scored(low: str, words: frozenset[bytes]) -> dict[str, float]:
 
 
 def _is_order(rule: rules.Rule, match: re.Match[str]) -> bool:
-    """Whether it is one: "you can ignore the instructions above if" and "never send it" are none."""
+    """Whether a match is an order: "you can ignore the instructions above if" and "never send it" are not."""
     if rule.reason not in (rules.OVERRIDE, rules.SEND):
         return True
     text, start, end = match.string, match.start(), match.end()
@@ -199,7 +199,7 @@ def _is_order(rule: rules.Rule, match: re.Match[str]) -> bool:
 
 
 def _is_encoded(text: str) -> bool:
-    """Whether something in base64 addresses an agent."""
+    """Whether text in base64 addresses an agent."""
     long = " ".join([one for one in text.split() if len(one) >= _ENCODED_LENGTH])
     for run in islice(re.finditer(_BASE64, long), 4):
         try:
@@ -225,7 +225,7 @@ _OPENED, _CLOSED = "[\u2066-\u2068]", "\u2069"
 
 
 def _unseen(text: str) -> str:
-    """Why invisible characters are not what writing needs: joiners, marks of direction and flags are."""
+    """Why the invisible characters are suspicious; joiners, direction marks and flags in normal use are not."""
     if (
         re.search(_TAGS, re.sub(_FLAG_OF_REGION, "", text))
         or re.search(_SELECTORS, text)
@@ -242,7 +242,7 @@ def _unseen(text: str) -> str:
     return ""
 
 
-# Letters of other scripts or styles that look like these, and what is not seen at all.
+# Look-alike letters of other scripts and styles, and invisible characters.
 _DISGUISES = (
     "[\u00ad\u0180-\u024f\u0261\u0334-\u0338\u0370-\u03ff\u0400-\u052f\u0578"
     "\u200b-\u200d\u2060\ufeff\uff21-\uff5a\U0001d400-\U0001d7ff]"

@@ -1,8 +1,8 @@
 # ruff: noqa: E501 - a pattern reads better in one line
-"""How does text address an agent?  Patterns, each with words that a text must have before it is tried.
+"""The patterns of text that addresses an agent, each with words that a text must have before it is tried.
 
-Gaps are bounded, so that the time grows with the text. They were tuned on the development half of `bench/injection.py`
-and on public lists of attacks.
+Gaps are bounded, so that the time is linear in the text. Tuned on the development half of `bench/injection.py` and on
+public lists of attacks.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ DISGUISED = ", disguised by look-alike or invisible characters"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a text says that addresses an agent, and how sure a sign it is."""
+    """A way to address an agent, and how strong the evidence is."""
 
     reason: str
     points: float  # a text with 1 is flagged
-    needles: tuple[frozenset[bytes], ...]  # a text that the pattern matches has a word of each
-    pattern: str  # compiled when a text has the words: all of them take a tenth of a second
+    needles: tuple[frozenset[bytes], ...]  # a text must have a word of each set
+    pattern: str  # compiled when a text has the words: compiling all takes a tenth of a second
 
 
 def _rules(*told: tuple[str, float, str, str]) -> tuple[Rule, ...]:
@@ -184,7 +184,7 @@ EVERY_RULE = RULES + _rules(
     (CONCEAL, 1.0, "", r"(?:不要|别|请勿)(?:告诉|通知|告訴)用[户戶]|(?:不要|别|请勿)向用[户戶](?:透露|提及|说)"),
 )  # fmt: skip
 
-# What counts beside others only.
+# These count only together with others.
 WEAK = (
     (0.4, r"\b(?:curl|wget)\b.{1,100}?\| ?(?:sudo )?(?:ba|z)?sh\b|\brm -rf|authorized_keys|/etc/(?:passwd|shadow)|\bchmod -r|--force\b"
                      r"|\bsudo\b|bashrc|os\.system|-auto-approve|\bid_rsa"),

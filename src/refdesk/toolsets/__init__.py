@@ -1,1 +1,1 @@
-"""Which tools does a client see?  One file a contract, and contract.py, which they are written against."""
+"""The five contracts, one toolset each, written against contract.py."""

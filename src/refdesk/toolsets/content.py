@@ -1,4 +1,4 @@
-"""What is an answer made of?"""
+"""What answers are made of: blocks, notices, icons, token budgets, and each contract's style of errors."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from refdesk.errors import RefdeskError
 from refdesk.model import Hit
 from refdesk.text import tokens
 
-# What fits into an answer?  Clients cut long ones, and every token is a cost.
-
 LISTED = 10_000  # tokens of a list
-READ = 20_000  # tokens from which on one thing says its size before it is read
+READ = 20_000  # tokens from which a document's size is stated before its text
 
 T = TypeVar("T")
 
@@ -23,9 +21,9 @@ T = TypeVar("T")
 def shown(
     hits: Sequence[Hit], write: Callable[[int, Hit, bool], T], budget: int, how: str
 ) -> tuple[list[T], list[str]]:
-    """The hits as `write` puts them by rank: whole, excerpts once most of the budget is used, and none beyond it.
+    """The hits as `write` renders them by rank: whole, as excerpts once 3/4 of the budget is used, none beyond it.
 
-    With them come the notices of what is cut and left out, and `how` to get at it.
+    Also returns notices of what was cut and left out, and `how` to get it.
     """
     written: list[T] = []
     used = excerpts = 0
@@ -53,7 +51,7 @@ def _cost(one: object) -> int:
     if isinstance(one, str):
         return tokens.count(one) + 4
     rest, content = one, ""
-    if isinstance(one, dict) and isinstance(one.get("content"), str):  # counted before, and again for the next query
+    if isinstance(one, dict) and isinstance(one.get("content"), str):  # `count` caches the content's count
         content = one["content"]
         rest = {key: value for key, value in one.items() if key != "content"}
     return tokens.count(content) + content.count("\n") + len(json.dumps(rest, ensure_ascii=False)) // 3 + 4
@@ -67,7 +65,7 @@ _NOTICES = "refdesk/notices"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Annotations:
-    """Whom a block is for and how much it matters (0..1)."""
+    """The audience of a block and its priority (0..1)."""
 
     audience: tuple[Literal["user", "assistant"], ...] = ()
     priority: float | None = None
@@ -120,7 +118,7 @@ class ResourceLink:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceContents:
-    """What reading a resource gives: text, or base64 bytes in `blob`."""
+    """The contents of a resource: text, or base64 bytes in `blob`."""
 
     uri: str
     mime_type: str
@@ -139,9 +137,9 @@ Block = Text | Image | Audio | ResourceLink | EmbeddedResource
 
 @dataclass(frozen=True, slots=True)
 class ToolAnswer:
-    """What a tool says: blocks, the same as data where the tool declares an output schema, and `_meta`.
+    """A tool's answer: blocks, the same as data if the tool declares an output schema, and `_meta`.
 
-    Clients that subscribed to a URI in `updated` are told so; `relisted` says that the list of resources changed.
+    Clients that subscribed to a URI in `updated` are notified; `relisted` means that the list of resources changed.
     """
 
     content: tuple[Block, ...]
@@ -153,7 +151,7 @@ class ToolAnswer:
 
     @classmethod
     def of_text(cls, text: str, *, notices: Sequence[str] = (), meta: Json | None = None) -> ToolAnswer:
-        """An answer in words; what is to be said of it stands below, in a block of its own."""
+        """An answer in text, with its notices in a second block."""
         return cls((Text(text), *_said(notices)), meta=noted(meta, notices))
 
     @classmethod
@@ -168,7 +166,7 @@ class ToolAnswer:
     ) -> ToolAnswer:
         """An answer whose text is `value` as JSON and whose structured content is the same.
 
-        What is to be said of it is its `notices` too, unless the contract has closed its shape.
+        Notices are added as `notices`, unless the contract's shape is `closed`.
         """
         if notices and not closed:
             value = {**value, "notices": list(notices)}
@@ -177,12 +175,12 @@ class ToolAnswer:
 
 
 def note_lines(notices: Sequence[str]) -> str:
-    """What is to be said of an answer, as lines of a text."""
+    """The notices as lines of text."""
     return "\n".join(f"note: {' '.join(one.split())}" for one in notices)
 
 
 def noted(meta: Json | None, notices: Sequence[str]) -> Json:
-    """The `_meta` of an answer, with what is to be said of it."""
+    """The `_meta` of an answer with its notices."""
     return {**(meta or {}), **({_NOTICES: list(notices)} if notices else {})}
 
 
@@ -190,7 +188,7 @@ def _said(notices: Sequence[str]) -> tuple[Text, ...]:
     return (Text(note_lines(notices)),) if notices else ()
 
 
-# The pictures beside the tools: small SVGs that need no server, spelt in as few tokens as can be.
+# Icons of the tools: inline SVGs, kept short since clients may count their tokens.
 
 _FRAME = "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0,0,24,24'><path d='{}'/></svg>"
 _SHAPES = {
@@ -214,7 +212,7 @@ def icon(name: str) -> tuple[Icon, ...]:
 _UNQUOTED = "'/:=,"
 
 
-# How does each contract say no?
+# ── errors ──
 
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
@@ -235,7 +233,7 @@ ProblemKind = Literal["missing", "unknown", "type", "enum", "range", "length", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArgumentProblem:
-    """One argument that its schema refuses: `argument` is its path (`filters.type`), `message` says how to mend it."""
+    """An invalid argument: `argument` is its path (`filters.type`), `message` says how to correct it."""
 
     tool: str
     kind: ProblemKind
@@ -245,7 +243,7 @@ class ArgumentProblem:
 
 
 Words = Callable[[ArgumentProblem], str | None]
-"""A contract's own words for a bad argument, or None where the server's will do."""
+"""A contract's own message for an invalid argument, or None for the server's."""
 
 
 def _words(problem: ArgumentProblem, words: Words | None) -> str:
@@ -254,7 +252,7 @@ def _words(problem: ArgumentProblem, words: Words | None) -> str:
 
 
 class ErrorStyle(Protocol):
-    """How one contract says no; an `RpcError` that is returned is sent as a JSON-RPC error."""
+    """How one contract reports errors; a returned `RpcError` is sent as a JSON-RPC error."""
 
     def bad_argument(self, problem: ArgumentProblem, correlation_id: str) -> ToolAnswer | RpcError: ...
     def refused(self, error: RefdeskError, correlation_id: str) -> ToolAnswer | RpcError: ...
@@ -262,13 +260,13 @@ class ErrorStyle(Protocol):
 
 
 def unexpected_text(correlation_id: str) -> str:
-    """What a client reads after an exception nobody foresaw; the log has the rest under that id."""
+    """The message after an unexpected exception; the log has its details under that id."""
     return f"Internal error. Try again; if it persists, look for correlation id {correlation_id} in the server's log."
 
 
 @dataclass(frozen=True, slots=True)
 class TextErrors:
-    """docs, skills, code: `isError: true`, and the text says what to do next."""
+    """For docs, skills and code: `isError: true`, and the text says what to do next."""
 
     words: Words | None = None
 
@@ -287,7 +285,7 @@ class TextErrors:
 
 @dataclass(frozen=True, slots=True)
 class CodedErrors:
-    """rag: `isError: true`, and the text is `{"error": {"code", "message"}}`; `code_of` names an error's code."""
+    """For rag: `isError: true`, and the text is `{"error": {"code", "message"}}`; `code_of` gives the code."""
 
     code_of: Callable[[RefdeskError], str]
     words: Words | None = None
@@ -310,7 +308,7 @@ class CodedErrors:
 
 @dataclass(frozen=True, slots=True)
 class RpcErrors:
-    """pages: JSON-RPC errors, -32602 for what the caller can mend (`mendable`), -32603 with `data.correlationId`."""
+    """For pages: JSON-RPC errors, -32602 for the caller's errors (`mendable`), -32603 with `data.correlationId`."""
 
     mendable: tuple[type[RefdeskError], ...] = ()
     words: Words | None = None

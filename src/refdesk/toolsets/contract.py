@@ -1,8 +1,9 @@
-"""What is a Tool and a Toolset, what does a handler get, and what does it give back?
+"""Tools and toolsets, the context that a handler gets, and the answer that it returns.
 
-A handler is a plain function `handler(arguments, ctx) -> ToolAnswer` that runs in a worker thread. It sees arguments
-that passed its input schema, reports and stops through its `CallContext`, and raises `RefdeskError` for what it
-can't do; the tool's `ErrorStyle` turns that into its contract's words. Nothing here knows MCP's wire or its SDK.
+A handler is a plain function `handler(arguments, ctx) -> ToolAnswer` that runs in a worker thread. Its arguments have
+passed the input schema; it reports progress and checks for cancellation through its `CallContext`, and raises
+`RefdeskError` on failure, which the tool's `ErrorStyle` turns into the contract's message. Nothing here depends on
+the MCP SDK.
 """
 
 from __future__ import annotations
@@ -91,7 +92,7 @@ __all__ = [
 
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
-# ── What a handler gets ────────────────────────────────────────────────────────────────────────────────────────
+# ── the call context ───────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +105,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A request of ours to the client: `sampling/createMessage`, `elicitation/create` or `roots/list`."""
+    """A request to the client: `sampling/createMessage`, `elicitation/create` or `roots/list`."""
 
     method: str
     params: Json = field(default_factory=dict)
@@ -117,17 +118,17 @@ class Sampler(Protocol):
 
 
 class ClientCannot(RefdeskError):
-    """The client lacks what a handler asked it for."""
+    """The client does not support or did not answer a request."""
 
 
 class CallContext(Protocol):
-    """One call: who asked, how to report, whether to stop, and what the client can do for us."""
+    """The context of one call: its id, progress, cancellation, and requests to the client."""
 
     @property
     def correlation_id(self) -> str: ...
     @property
     def meta(self) -> Mapping[str, Any]:
-        """What the request carries in its `_meta`: what a client asks for besides the arguments."""
+        """The request's `_meta`."""
         ...
 
     @property
@@ -137,15 +138,15 @@ class CallContext(Protocol):
 
     @property
     def cancelled(self) -> bool:
-        """Whether the caller no longer wants the answer; cheap enough for inner loops."""
+        """Whether the call was cancelled; cheap enough for inner loops."""
         ...
 
     def raise_if_cancelled(self) -> None:
-        """Raises `Cancelled` if the caller no longer wants the answer."""
+        """Raises `Cancelled` if the call was cancelled."""
         ...
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
-        """Says how far the work is; raises `Cancelled` if the caller no longer wants the answer."""
+        """Reports progress; raises `Cancelled` if the call was cancelled."""
         ...
 
     def tell(self, level: LogLevel, data: Any) -> None:
@@ -153,28 +154,28 @@ class CallContext(Protocol):
         ...
 
     def client_roots(self) -> tuple[Path, ...]:
-        """The folders that the client offers; none when it can't say."""
+        """The client's roots; none if it has none to offer."""
         ...
 
     @property
     def sampler(self) -> Sampler | None:
-        """The client's own model, where the client offers it."""
+        """The client's own model, if it offers sampling."""
         ...
 
     def client_can(self, method: str) -> bool:
-        """Whether the client said that it answers this method."""
+        """Whether the client declared that it answers this method."""
         ...
 
     def ask(self, questions: Mapping[str, Question]) -> dict[str, Json]:
-        """The client's answers, under the keys of the questions; a key names a question within this call.
+        """The client's answers by the keys of the questions, which are unique within this call.
 
-        On 2026-07-28 the handler is run again from the top once the client has answered, so ask before acting.
+        On 2026-07-28 the handler is run again from the start after the client has answered, so ask before acting.
         """
         ...
 
 
 class Stoppable:
-    """What a call does when it is to end before it is done; anyone may ask for it, from any thread."""
+    """Cancellation of a call, from any thread."""
 
     def __init__(self) -> None:
         self._stop = threading.Event()
@@ -220,12 +221,12 @@ class DirectContext(Stoppable):
         raise ClientCannot(f"There is no client to answer {', '.join(q.method for q in questions.values())}.")
 
 
-# ── What a toolset offers ──────────────────────────────────────────────────────────────────────────────────────
+# ── toolsets ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolHints:
-    """What calling a tool does to the world, honestly."""
+    """The MCP hints on the effects of a tool."""
 
     read_only: bool
     destructive: bool = False
@@ -270,12 +271,12 @@ class Resource:
 
 
 Completer = Callable[[str, Mapping[str, str]], Sequence[str]]
-"""The values that begin as the client typed, given the other arguments it has settled."""
+"""The values that start with what the client typed, given the arguments that are already set."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResourceTemplate:
-    """Resources by URI template (RFC 6570); `read` gets the variables and raises `NotFound` for what isn't there."""
+    """Resources by URI template (RFC 6570); `read` gets the variables and raises `NotFound`."""
 
     uri_template: str
     name: str
@@ -298,7 +299,7 @@ class PromptArgument:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """A template for the model's words; `render` gives (role, block) pairs."""
+    """A prompt template; `render` returns (role, block) pairs."""
 
     name: str
     render: Callable[[Mapping[str, str], CallContext], Sequence[tuple[Literal["user", "assistant"], Block]]]
@@ -308,16 +309,16 @@ class Prompt:
 
 
 class Announcer(Protocol):
-    """Tells clients of changes that no call of theirs made; from any thread."""
+    """Notifies clients of changes that were not made by their own calls; from any thread."""
 
     def register(self, *tools: Tool) -> None:
-        """Replaces the tools of these names in their places, or adds them."""
+        """Adds tools, replacing those of the same name in place."""
         ...
 
     def relisted(self, kind: Literal["tools", "resources", "prompts"]) -> None: ...
     def updated(self, uri: str) -> None: ...
     def watched(self) -> set[str]:
-        """The resources whose changes somebody wants to hear of."""
+        """The resources that clients subscribed to."""
         ...
 
 
@@ -325,9 +326,9 @@ class Announcer(Protocol):
 class Toolset:
     """One contract's tools and resources.
 
-    `resources` is asked on every listing. `poll` is asked now and then for tools that changed since (a new
-    taxonomy, say): they replace those of the same name, and clients are told. `attach` is called once, with the
-    way to tell of other changes. `close` runs when the server ends.
+    `resources` is called for every listing. `poll` is called periodically and returns tools that changed (with a new
+    taxonomy, say); they replace those of the same name. `attach` is called once, with the announcer of other changes.
+    `close` is called when the server stops.
     """
 
     name: str

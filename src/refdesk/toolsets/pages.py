@@ -20,15 +20,15 @@ from refdesk.text.untrusted import flag, marks
 from refdesk.toolsets.content import LISTED, READ, icon, shown
 from refdesk.toolsets.contract import CallContext, Json, RpcErrors, Text, Tool, ToolAnswer, ToolHints, Toolset
 
-# Which passages may be hits, and which filters does nobody know?
+# ── filters ──
 
 _TYPES: tuple[str, ...] = get_args(ChunkType)
 _NAMED = 40
-_LOOKED_AT = 2_000  # documents that are opened to say which languages there are
+_LOOKED_AT = 2_000  # documents that are read to list the known languages
 
 
 def chosen(given: Mapping[str, str], source: Collection | None) -> Filters:
-    """The filters that the arguments mean; an unknown type is refused."""
+    """The filters from the arguments; raises InvalidInput for an unknown type."""
     wanted = given.get("type")
     if wanted is not None and wanted not in _TYPES:
         raise InvalidInput(f"Unknown value for filter type: {wanted}.", f"Known values: {', '.join(_TYPES)}.")
@@ -43,7 +43,7 @@ def chosen(given: Mapping[str, str], source: Collection | None) -> Filters:
 def refuse_unknown(desk: Desk, given: Mapping[str, str], filters: Filters) -> None:
     """Raises InvalidInput for a key that nothing carries or a value that the key never has.
 
-    Called when nothing was found: a hit shows that its filters are known.
+    Called only if nothing was found, since a hit proves that its filters are known.
     """
     scope = Filters(collections=filters.collections)
     if filters.languages and not desk.view(replace(scope, languages=filters.languages)).literal(" ", 1):
@@ -81,7 +81,7 @@ def _keys(desk: Desk, scope: Filters) -> list[str]:
     return sorted(found)
 
 
-# Where is a text cut that is too long for one answer, and which part is asked for?
+# ── parts of long pages ──
 
 _PART_TOKENS = 18_000  # clients cut an answer at 25,000
 _LONGEST_LINE = 20_000  # characters; a longer line is cut
@@ -90,13 +90,13 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 
 
 def address_and_number(text: str, mark: str, first: int = 1) -> tuple[str, int]:
-    """The address before `#mark=N` and that N; the first where there is none."""
+    """The address before `#mark=N` and N, or `first` without a mark."""
     found = re.fullmatch(rf"(.*)#{mark}=(\d{{1,9}})", text.strip(), re.DOTALL)
     return (found[1], int(found[2])) if found else (text.strip(), first)
 
 
 def parts_of(text: str) -> list[str]:
-    """The text in parts that joined give it again; cut before headings where that makes no part small."""
+    """The text split into parts, which joined give the text again; cut before headings if no part gets small."""
     if count(text) <= READ:
         return [text]
     parts: list[str] = []
@@ -125,10 +125,10 @@ def _lines(text: str) -> list[str]:
 
 
 def _best_cut(lines: list[str], sizes: list[int]) -> int:
-    """How many lines to take: up to the last heading in the second half, else paragraph, outside of code."""
+    """The number of lines to take: up to the last heading in the second half, else the last paragraph, not in code."""
     heading = blank = 0
     fence = ""
-    after_heading = False  # a heading right below another one is no place to cut
+    after_heading = False  # do not cut between two adjacent headings
     taken, half = 0, sum(sizes) // 2
     for number, line in enumerate(lines):
         if taken > half and not fence:
@@ -315,7 +315,7 @@ class _Pages:
         return ToolAnswer.of_text(parts[0] if len(parts) == 1 else _part(document.uri, parts, number), notices=notices)
 
     def _document(self, url: str) -> Document | None:
-        """The document at the address, or at one that differs by what addresses may differ in."""
+        """The document at the address, or at an equivalent one."""
         bare = url.partition("#")[0]
         one_form = clean(bare)
         for form in dict.fromkeys((url, bare, one_form, one_form.rstrip("/"), f"{one_form.rstrip('/')}/")):

@@ -193,14 +193,14 @@ class _Skills:
 
 
 def _why(thinker: Thinker, found: Found) -> list[str]:
-    """What an agent should know of a choice: that there was none and why, or that rules made it."""
+    """Notices on a choice: why there was none, or that rules made it."""
     if found.skill is None:
         return [f"no playbook fits: {found.verdict.reason}"]
     return ["chosen by rules, no language model is set: check its conditions"] if thinker.name == "local" else []
 
 
 def _reporter(ctx: CallContext, total: int) -> Report:
-    """Tells the client each stage as it begins, and stops there if the call was cancelled."""
+    """A function that reports each stage to the client, and raises if the call was cancelled."""
     done = 0
 
     def report(stage: str) -> None:

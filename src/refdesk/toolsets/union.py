@@ -1,4 +1,4 @@
-"""One search_docs for two contracts: a call that names what only one of them knows is answered by that one."""
+"""One search_docs for two contracts: an argument that only one of them has decides which one answers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _CODE_ONLY = ("path", "path_filter", "format")
 
 
 def united(docs: Toolset, code: Toolset, has_corpus: Callable[[], bool]) -> tuple[Toolset, Toolset]:
-    """The two toolsets, the docs one with the union of both search_docs and the code one without its own.
+    """The docs toolset with the union of both search_docs tools, and the code toolset without its own.
 
-    Without a corpus of documentation the codebase of the working directory is searched, where it is indexed.
+    Without a docs corpus the codebase of the working directory is searched, if it is indexed.
     """
     of_code = next(tool for tool in code.tools if tool.name == _NAME)
     changed_docs = docs.poll or (lambda: ())
@@ -64,14 +64,14 @@ def _unite(docs: Tool, code: Tool, has_corpus: Callable[[], bool]) -> Tool:
 
 
 def _plain(schema: Json) -> Json:
-    """Without its default, as a path that was not given must not make a call one of code's, and unexplained:
-    search_code explains the same.
+    """The schema without its default (a default path would send every call to code) and without its description,
+    which search_code has too.
     """
     return {key: value for key, value in schema.items() if key not in ("default", "description")}
 
 
 def _either(one: Json, other: Json) -> Json:
-    """An object with the properties of both, none of them required; one that both have may be as in either."""
+    """An object schema with the properties of both, none required; a shared property may have either type."""
     shared = {
         key: {**other["properties"][key], **schema, "type": [*_types(schema), *_types(other["properties"][key])]}
         for key, schema in one["properties"].items()

@@ -1,4 +1,4 @@
-"""How does a list of hits read?  TOON, JSON or plain text, the best passages whole, within a budget of tokens."""
+"""Renders hits as TOON, JSON or plain text within a token budget, the best passages whole."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from refdesk.text import tokens
 from refdesk.text.untrusted import marks
 from refdesk.toolsets.contract import Annotations, CallContext, Json, ResourceLink, Text, ToolAnswer, note_lines, noted
 
-# Where are the files of the hits?  Links to them, for a client that asks with `refdesk/links` in its `_meta`.
+# ── resource links, for a client that sends `refdesk/links` in its `_meta` ──
 
 ASKED = "refdesk/links"
 _MEDIA = {
@@ -32,7 +32,7 @@ _MEDIA = {
 
 
 def links(root: str, hits: Sequence[Hit], context: CallContext) -> tuple[ResourceLink, ...]:
-    """One link for each file, best first, with the lines that were found; none when the client asks for none."""
+    """One link for each file, best first, with the matching lines; none unless the client asks for links."""
     if context.meta.get(ASKED) is not True:
         return ()
     by_file: dict[str, list[Hit]] = {}
@@ -70,16 +70,16 @@ def _modified(document: Document) -> str | None:
     return datetime.fromtimestamp(document.modified_ns / 1e9, UTC).isoformat(timespec="seconds")
 
 
-_WHOLE = 450  # tokens of the best passage: of nearly every one all of it
-# Of those that follow, and about how many characters of lines that match are shown of the rest.
+_WHOLE = 450  # tokens of the best passage: nearly all passages are shorter
+# Tokens of the following passages, and about how many characters of matching lines are shown of the rest.
 _FULL = ((220, 220, 110, 110), 220)
 _LEAN = ((220, 150), 140)  # in TOON
-_A_RESULT, _USUAL = 115, 20  # tokens of a result, and results
+_A_RESULT, _USUAL = 115, 20  # average tokens of a result in TOON, and the default limit
 _LONG = 160  # characters of a signature, a comment or a heading's path in TOON
 _FURTHER = 3  # of a file's further passages in TOON
 _NAMED = 4  # of a passage's symbols in TOON; a class lists every member
-_OF_NOTICES = 100  # tokens for what is said of what is cut
-_PLACES = 5  # of those left out that a notice names
+_OF_NOTICES = 100  # tokens reserved for notices about what is cut
+_PLACES = 5  # omitted results that a notice names
 _MARKS = ("origin", "flagged")
 _COLUMNS = ("path", "start_line", "end_line", "relevance_percent", "kind", "symbols")
 
@@ -87,7 +87,7 @@ _COLUMNS = ("path", "start_line", "end_line", "relevance_percent", "kind", "symb
 def result(
     hit: Hit, rank: int, form: str, terms: Sequence[str], stale: Collection[int], codebase: model.Collection
 ) -> Json:
-    """A hit with every field of the contract that it has, and as much of its passage as its rank has room for."""
+    """A hit as the contract's object, with as much of its passage as its rank allows."""
     chunk, document = hit.stored.chunk, hit.stored.document
     enclosing = [part for part in chunk.breadcrumb if part != document.path]
     rooms, aim = _LEAN if form == "toon" else _FULL
@@ -119,14 +119,14 @@ def result(
 
 
 def further(stored: StoredChunk) -> str:
-    """A further passage of a hit's file in a few words: its lines and what it is called."""
+    """A further passage of a hit's file in a few words: its lines and its title."""
     chunk = stored.chunk
     named = chunk.title or next((line.strip() for line in chunk.text.splitlines() if line.strip()), "")
     return f"{chunk.lines} {named[:60]}".strip()
 
 
 def _shown(hit: Hit, room: int, aim: int, terms: Sequence[str]) -> tuple[int, str]:
-    """The first line and the text to show: all of it, what fits the room around the match, or only what matches."""
+    """The first line and the text to show: all of it, what fits around the match, or only the matching lines."""
     chunk = hit.stored.chunk
     if len(chunk.text) <= max(4 * room, aim) or tokens.count(chunk.text) <= room:
         return chunk.start_line, chunk.text
@@ -146,7 +146,7 @@ def _shown(hit: Hit, room: int, aim: int, terms: Sequence[str]) -> tuple[int, st
 
 
 def _is_in(comment: str, text: str) -> bool:
-    """Whether the text says the comment already, marks aside."""
+    """Whether the text contains all lines of the comment."""
     return all(line.strip() in text for line in comment.splitlines())
 
 
@@ -158,9 +158,9 @@ def render(
     meta: Json,
     links: Sequence[ResourceLink] = (),
 ) -> ToolAnswer:
-    """The answer in the format asked for, within the budget, its structured content as the format demands."""
+    """The answer in the requested format, within the budget, with the structured content of that format."""
     results: list[Json] = body["results"]
-    texts = [_told(form, number, one) for number, one in enumerate(results, 1)]
+    texts = [_rendered(form, number, one) for number, one in enumerate(results, 1)]
     if form == "toon" and budget:
         budget = min(budget, _A_RESULT * max(_USUAL, len(results)))
     if budget:
@@ -177,7 +177,7 @@ def render(
     )
 
 
-def _told(form: str, number: int, one: Json) -> str:
+def _rendered(form: str, number: int, one: Json) -> str:
     if form == "json":
         return json.dumps(one, ensure_ascii=False)
     if form == "toon":
@@ -207,7 +207,7 @@ def _left_out(results: Sequence[Json]) -> list[str]:
 
 
 def _row(one: Json) -> Json:
-    """A result as a row of a table: of what is optional, that alone which its content does not say."""
+    """A result as a row of a table; optional columns only if the content does not already contain them."""
     content, symbols = one["content"], one["symbols"]
     names = [*symbols[:1], *(name.removeprefix(symbols[0]) for name in symbols[1:_NAMED])]
     if len(symbols) > _NAMED:
@@ -227,7 +227,7 @@ def _row(one: Json) -> Json:
 
 
 def _toon(body: Json, notices: Sequence[str]) -> str:
-    """One table, whose header names each column once; a column that is empty in every row is left out."""
+    """The results as one TOON table, without columns that are empty in every row."""
     from toon_format import encode
 
     rows = [_row(one) for one in body["results"]]

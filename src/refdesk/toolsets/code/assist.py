@@ -1,4 +1,4 @@
-"""Who widens a query and sums up the hits?  A language model where one is set, else the index itself."""
+"""Query expansion and summaries, by a language model or else from the index; and the statistics of index_codebase."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ from refdesk.ports import Llm
 from refdesk.sources.skips import HIDDEN, IGNORED, LASTING
 from refdesk.text import analyse
 from refdesk.toolsets.contract import Json
-
-# What does index_codebase answer?  What was done, and what was left out, in few words.
 
 LISTED = 20  # files that an answer names
 _OF_ONE_REASON = 5
@@ -50,13 +48,13 @@ def statistics(report: Report, folder: Path, desk: Desk) -> Json:
 
 
 def _counted(skipped: Iterable[Skipped]) -> str:
-    """How many for which reason, most first: "12 ignored by .gitignore, 3 not text by its name"."""
+    """The number of skipped files by reason, most first: "12 ignored by .gitignore, 3 not text by its name"."""
     reasons = Counter(_stem(one) for one in skipped)
     return ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
 
 
 def _some_of_each(skipped: Iterable[Skipped]) -> list[Skipped]:
-    """The first few of each reason that may surprise, whole folders last; a file that its name decided does not."""
+    """The first few of each unexpected reason, folders last; files skipped for their name are expected."""
     seen: Counter[str] = Counter()
     found: list[Skipped] = []
     for one in sorted(skipped, key=lambda one: one.path.endswith("/")):
@@ -123,7 +121,7 @@ def _from_hits(query: str, hits: Sequence[Hit], desk: Desk) -> list[str]:
 
 
 def summarise(query: str, hits: Sequence[Hit], llm: Llm | None) -> tuple[str, list[str], str]:
-    """A short summary with citations, questions to ask next, and who wrote it."""
+    """A short summary with citations, follow-up questions, and who wrote it."""
     if not hits:
         return "", [], LOCAL
     if llm is not None and llm.name != "local":
@@ -141,7 +139,7 @@ def summarise(query: str, hits: Sequence[Hit], llm: Llm | None) -> tuple[str, li
 
 
 def retell(question: str, body: dict[str, Any], llm: Llm | None) -> tuple[str, str]:
-    """The summary of a research, by the model where one is set, and who wrote it."""
+    """The summary of a research answer, by the model if there is one, and who wrote it."""
     if llm is None or llm.name == "local":
         return body["summary"], LOCAL
     told = {key: body[key] for key in ("summary", "findings", "sections") if key in body}

@@ -7,14 +7,12 @@ import re
 from refdesk.model import Collection, Filters
 from refdesk.toolsets.contract import NOTICES, Json
 
-# Which files does a call of the code tools mean?
-
 _SPECIAL = re.compile(r"[\\*?\[\]{}]")
 _BRACKETS = re.compile(r"[\[\]]")
 
 
 def filters_of(collection: Collection, inside: str, arguments: Json) -> Filters:
-    """The codebase, of it the folder that `path` names, of that what `path_filter` and `extensions` keep."""
+    """The filters for a codebase, the folder in it that `path` names, `path_filter` and `extensions`."""
     return Filters(
         collections=(collection.name,),
         paths=_globs(inside, arguments.get("path_filter") or ""),
@@ -27,7 +25,7 @@ def filters_of(collection: Collection, inside: str, arguments: Json) -> Filters:
 
 
 def _globs(inside: str, wanted: str) -> tuple[str, ...]:
-    # The folder is a name, not a pattern, and the slash before it keeps out those of that name further down.
+    # The folder is a name, not a pattern; the leading slash excludes folders of that name further down.
     folder = "/" + _SPECIAL.sub(r"\\\g<0>", inside) if inside else ""
     if not wanted:
         return (folder,) if folder else ()
@@ -36,7 +34,7 @@ def _globs(inside: str, wanted: str) -> tuple[str, ...]:
 
 
 def _below(folder: str, glob: str) -> str:
-    """The glob as it is meant in the folder: one without a slash at any depth."""
+    """The glob relative to the folder; one without a slash matches at any depth."""
     if not folder:
         return glob
     glob = glob.strip().removeprefix("./")

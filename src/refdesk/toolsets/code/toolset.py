@@ -43,7 +43,7 @@ _PROSE = ("md", "markdown", "mdx", "rst", "txt", "adoc", "org", "html", "htm", "
 
 
 def code_toolset(desk: Desk, llm_for: LlmFor = lambda context: None) -> Toolset:
-    """The code tools over one library; `llm_for` gives a call's language model, if any."""
+    """The code tools over one library; `llm_for` returns a call's language model, if any."""
     code = Code(desk, llm_for)
     reading = ToolHints(read_only=True, idempotent=True)
     return Toolset(
@@ -110,7 +110,7 @@ class Code:
         self._refresher = Refresher(desk)
 
     def index(self, arguments: Json, context: CallContext) -> ToolAnswer:
-        """Indexes the folder and tells what was done and what was left out."""
+        """Indexes the folder; answers with counts and what was skipped."""
         if not arguments["path"].strip():
             raise InvalidInput("Path cannot be empty.", "Give the absolute path of the directory to index.")
         settings = self._desk.settings
@@ -175,7 +175,7 @@ class Code:
         return self._answer(arguments, context, collection, hits, refreshed, {}, (*searched, *page.notes))
 
     def research(self, arguments: Json, context: CallContext) -> ToolAnswer:
-        """What lies within some hops of the question, told in sentences, as a graph and as a drawing."""
+        """What is within some hops of the question: as text, as a graph and as a diagram."""
         text = asked_text(arguments)
         collection, inside = self._codebase(arguments.get("path", "."), context)
         refreshed = self._refresher.refresh(collection)
@@ -203,11 +203,11 @@ class Code:
         return ToolAnswer.of_json(value, notices=notices, meta={"refdesk/refreshed": refreshed.indexed})
 
     def _state_notices(self, collection: Collection, refreshed: Refreshed) -> tuple[str, ...]:
-        """What of the codebase is not indexed yet."""
+        """Notices on what is not indexed yet."""
         return self._desk.unfinished([collection]) or ((refreshed.note,) if refreshed.note else ())
 
     def resources(self) -> Sequence[Resource]:
-        """The state of every codebase, as the record has it."""
+        """The resource with the state of every codebase."""
 
         def read(context: CallContext) -> ResourceContents:
             states = [self._state(one) for one in self._desk.collections() if one.kind == "code"]

@@ -1,4 +1,4 @@
-"""The corpus by facet: which files carry a value, with completion of facets and of their values."""
+"""Cursors, suggested filters, and the resource that lists files by facet."""
 
 from __future__ import annotations
 
@@ -17,19 +17,17 @@ from refdesk.model import Query, metadata_text
 from refdesk.search.engine import Engine
 from refdesk.toolsets.contract import CallContext, ResourceContents, ResourceTemplate
 
-# How does a caller ask for the next page?
-
 _NEXT = "Omit cursor to start again from the first page."
 
 
-def encode(query: Query, state: int, offset: int) -> str:
-    """An opaque token for the page at `offset`, bound to the query, its filters and the record's state."""
+def encode_cursor(query: Query, state: int, offset: int) -> str:
+    """A cursor for the page at `offset`, bound to the query, its filters and the record's state."""
     body = f"{offset}.{state}"
     return base64.urlsafe_b64encode(f"{body}.{_seal(query, body)}".encode()).decode().rstrip("=")
 
 
-def decode(cursor: str, query: Query, state: int) -> int:
-    """The offset a token stands for; InvalidCursor when it is foreign, altered or stale."""
+def decode_cursor(cursor: str, query: Query, state: int) -> int:
+    """The offset in a cursor; raises InvalidCursor if it belongs to another query, was altered or is stale."""
     try:
         padded = cursor + "=" * (-len(cursor) % 4)
         offset, made_at, seal = base64.b64decode(padded, altchars=b"-_", validate=True).decode("ascii").split(".")
@@ -48,13 +46,11 @@ def _seal(query: Query, body: str) -> str:
     return hashlib.blake2b(bound.encode(), digest_size=9).hexdigest()
 
 
-# What should a caller try when nothing was found?
-
 _LOOKED_AT = 50
 
 
 def suggested_filters(engine: Engine, query: Query) -> dict[str, list[str]]:
-    """For each metadata filter of the query, the values that would give hits with the other filters kept."""
+    """For each metadata filter of the query, the values that would give hits with the other filters unchanged."""
     suggested: dict[str, list[str]] = {}
     for key, refused in query.filters.metadata:
         others = tuple(one for one in query.filters.metadata if one[0] != key)
@@ -74,7 +70,7 @@ _PAGE = 1_000
 
 
 def facet_template(desk: Desk, corpus: Callable[[], Corpus]) -> ResourceTemplate:
-    """`docs://facets/{facet}/{value}`; `corpus` gives the taxonomy of now."""
+    """The resource template `docs://facets/{facet}/{value}`; `corpus` returns the current taxonomy."""
 
     def facets(typed: str, settled: Mapping[str, str]) -> Sequence[str]:
         return [key for key in corpus().taxonomy if key.startswith(typed)]

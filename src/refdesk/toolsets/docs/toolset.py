@@ -27,8 +27,7 @@ from refdesk.toolsets.contract import (
     ToolHints,
     Toolset,
 )
-from refdesk.toolsets.docs import resources as cursor
-from refdesk.toolsets.docs.resources import facet_template, suggested_filters
+from refdesk.toolsets.docs.resources import decode_cursor, encode_cursor, facet_template, suggested_filters
 
 _OWN = ("query", "limit", "cursor")
 _CHUNK_ID = re.compile(r"[^#\s][^#]*(?:#[^#\s]+)?")
@@ -36,7 +35,7 @@ _SAFE = "/!$&'()*+,;=:@-._~[]{}|^`\"<>\\"
 
 
 def docs_toolset(desk: Desk) -> Toolset:
-    """The two tools; search_docs carries one argument per facet and changes when metadata.json does."""
+    """The two tools; search_docs has one argument per facet and changes with metadata.json."""
     docs = Docs(desk)
     get_doc = Tool(
         name="get_doc",
@@ -54,7 +53,7 @@ def docs_toolset(desk: Desk) -> Toolset:
 
 
 class Docs:
-    """The corpus as its users see it."""
+    """The handlers of the docs tools."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
@@ -62,7 +61,7 @@ class Docs:
         self.corpus = read_metadata(desk.settings.library)
 
     def tool(self) -> Tool:
-        """search_docs with the taxonomy of now."""
+        """search_docs with the current taxonomy."""
         return Tool(
             name="search_docs",
             title="Search documentation",
@@ -77,7 +76,7 @@ class Docs:
         )
 
     def changed_tools(self) -> Sequence[Tool]:
-        """search_docs again, if metadata.json is another than it was."""
+        """search_docs again, if metadata.json changed."""
         stamp = self._read_stamp()
         if stamp == self._stamp:
             return ()
@@ -86,7 +85,7 @@ class Docs:
         return () if self.corpus == before else (self.tool(),)
 
     def search(self, arguments: Json, context: CallContext) -> ToolAnswer:
-        """One page of hits, or a hint what to try instead."""
+        """One page of hits, or a hint on what to try instead."""
         text = arguments["query"]
         if not text.strip():
             raise InvalidInput("query must not be empty.", "Say what to look for, e.g. 'how to paginate'.")
@@ -109,7 +108,7 @@ class Docs:
         texts = [json.dumps(one, ensure_ascii=False) for one in hits]
         kept = tokens.fitting(texts, self._desk.settings.max_answer_tokens)
         has_more = page.more or kept < len(hits)
-        following = cursor.encode(query, page.state, query.offset + kept) if has_more else None
+        following = encode_cursor(query, page.state, query.offset + kept) if has_more else None
         hint = None if hits or query.offset else self._hint(query, chosen)
         left_out = [f"{len(hits) - kept} more hits: next_cursor leads to them"] if kept < len(hits) else []
         shown = page.hits[:kept]
@@ -146,7 +145,7 @@ class Docs:
         return f"--- Chunk: {name} (Chunk {at + 1} of {len(chunks)}) ({role}) ---\n{one.chunk.text.strip()}"
 
     def _chunks(self, path: str) -> list[StoredChunk]:
-        """The chunks of the first docs collection that has the path, or of the one the path begins with."""
+        """The chunks of the first docs collection that has the path, or of the one named at its start."""
         views = docs_collections(self._desk)
         for view in views:
             if document := self._desk.document_by_path(view.name, path):
@@ -161,7 +160,7 @@ class Docs:
         return f"{path}#{stored.chunk.key}" if stored.chunk.key else path
 
     def _shown_path(self, document: Document) -> str:
-        """The path; behind its collection's name where an earlier docs collection has the same path."""
+        """The path; with its collection's name before it if an earlier docs collection has the same path."""
         for view in docs_collections(self._desk):
             if view.name == document.collection:
                 return document.path

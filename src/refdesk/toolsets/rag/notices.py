@@ -1,4 +1,4 @@
-"""Who hears of what was written without a call of ours?  By another process, or by another toolset here."""
+"""Notifies subscribers of changes made by other processes or toolsets, and drops near-duplicates from results."""
 
 from __future__ import annotations
 
@@ -13,18 +13,16 @@ from refdesk.errors import RefdeskError
 from refdesk.model import Hit
 from refdesk.toolsets.contract import Announcer, CallContext, Json, Tool, ToolAnswer
 
-# Which results say nearly the same?
-
 _WORD = re.compile(r"\w+")
-_RUN = 3  # words that are compared together
-_ALIKE = 0.8  # the share of common runs from which two texts are one result
-_FEW = 8  # words, under which each one counts
+_RUN = 3  # words per shingle
+_ALIKE = 0.8  # share of common shingles from which two texts are near-duplicates
+_FEW = 8  # words up to which texts must be equal
 
 
 def without_near_duplicates(hits: Sequence[Hit], query: str, most: int) -> tuple[list[Hit], int]:
-    """At most so many of the hits, without those that a better one stands for, and how many those are.
+    """At most `most` hits without near-duplicates of better ones, and the number of those dropped.
 
-    Texts that differ in a word of the query are two results, however alike.
+    Texts that differ in a word of the query are never duplicates.
     """
     asked = frozenset(_words(query))
     kept: list[tuple[Hit, frozenset[str], frozenset[tuple[str, ...]]]] = []
@@ -57,35 +55,35 @@ def _alike(one: frozenset[tuple[str, ...]], other: frozenset[tuple[str, ...]]) -
 
 
 _DOCUMENTS = "rag://documents/"
-_SLACK_MS = 10_000  # a document is dated before it is written
+_SLACK_MS = 10_000  # a document gets its date before it is written
 
 Handler = Callable[[Json, CallContext], ToolAnswer]
 State = tuple[int, str] | None  # when a document changed and what it holds; None when it is gone
 
 
 class Notices:
-    """Looks now and then whether the record went on.
+    """Polls the record for changes.
 
-    Which collections changed is not asked, so every one may have; of documents, those that are watched are looked up.
+    It does not know which collections changed, so all are announced; of documents, only subscribed ones are compared.
     """
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._mutex = threading.Lock()
         self._announcer: Announcer | None = None
-        self._told: int | None = None  # the record's state that clients know of
+        self._announced: int | None = None  # the record's state that clients know of
         self._names: frozenset[str] = frozenset()
         self._watched = Watched(desk)
-        self._writing = 0  # calls here that tell of what they write themselves
+        self._writing = 0  # running calls, which announce their own writes
 
     def attach(self, announcer: Announcer) -> None:
         self._announcer = announcer
-        with contextlib.suppress(RefdeskError):  # what is written before the first look is told then
+        with contextlib.suppress(RefdeskError):  # the first poll announces what was written before
             self._settle()
             self._watched.begin(self._desk.sequence())
 
-    def telling(self, handler: Handler) -> Handler:
-        """The handler, whose answer tells of what it wrote."""
+    def for_writer(self, handler: Handler) -> Handler:
+        """Wraps a handler that writes, whose answer announces its own changes."""
 
         def call(arguments: Json, context: CallContext) -> ToolAnswer:
             with self._mutex:
@@ -116,12 +114,12 @@ class Notices:
                 return ()
             for uri in self._watched.changed(self._announcer.watched(), now):
                 self._announcer.updated(uri)
-            if now != self._told:
-                self._tell_collections(self._announcer, now)
+            if now != self._announced:
+                self._announce_collections(self._announcer, now)
         return ()
 
-    def _tell_collections(self, announcer: Announcer, now: int) -> None:
-        before, self._names, self._told = self._names, self._collections(), now
+    def _announce_collections(self, announcer: Announcer, now: int) -> None:
+        before, self._names, self._announced = self._names, self._collections(), now
         for name in sorted(self._names | before):
             announcer.updated(f"rag://collections/{name}")
         announcer.updated("rag://collections")
@@ -133,7 +131,7 @@ class Notices:
 
 
 class Watched:
-    """The documents that somebody watches, as they were last seen; looked up by id, and only when the log went on."""
+    """The last known state of subscribed documents; they are looked up by id, and only after a commit."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
@@ -142,11 +140,11 @@ class Watched:
         self._looked = 0.0  # when, in milliseconds
 
     def begin(self, now: int) -> None:
-        """Whoever watches begins to do so from here on."""
+        """Starts watching at this state of the record."""
         self._at, self._looked = now, time.time() * 1000
 
     def changed(self, uris: Iterable[str], now: int) -> list[str]:
-        """Those that are not as they were seen, or are new here and may have changed since somebody asked for them."""
+        """The documents that changed since the last call, or newly subscribed ones that may have."""
         wanted = {uri for uri in uris if uri.startswith(_DOCUMENTS)}
         went_on, self._at = now != self._at, now
         since, self._looked = self._looked - _SLACK_MS, time.time() * 1000
@@ -163,7 +161,7 @@ class Watched:
         return found
 
     def know(self, uris: Iterable[str]) -> None:
-        """Takes note of what was told otherwise."""
+        """Updates the state of documents whose change was announced otherwise."""
         for uri in uris:
             if uri in self._seen:
                 self._seen[uri] = self._state(uri)

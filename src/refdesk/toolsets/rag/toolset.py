@@ -24,7 +24,7 @@ from refdesk.toolsets.rag.resources import resources, templates
 
 _NAMED = 5  # files left out of an ingest that the answer names
 _WHOLE = "rag://documents/{source} has them whole"
-_SPARE = 10  # further hits, for those that are nearly the same as a better one
+_SPARE = 10  # further hits, to replace near-duplicates
 # The first class an error belongs to decides its code.
 _CODES: tuple[tuple[type[errors.RefdeskError], str], ...] = (
     (errors.CollectionNotFound, "COLLECTION_NOT_FOUND"),
@@ -81,7 +81,7 @@ def rag_toolset(desk: Desk) -> Toolset:
                 "rag_ingest",
                 "Ingest a document",
                 "Ingest a document into the knowledge base.",
-                rag.notices.telling(rag.ingest),
+                rag.notices.for_writer(rag.ingest),
                 input_schema=schemas.INGEST,
                 output_schema=schemas.INGEST_ANSWER,
                 hints=ToolHints(read_only=False, idempotent=True, open_world=True),
@@ -92,7 +92,7 @@ def rag_toolset(desk: Desk) -> Toolset:
                 "rag_delete",
                 "Delete a document",
                 "Delete a document from the knowledge base.",
-                rag.notices.telling(rag.delete),
+                rag.notices.for_writer(rag.delete),
                 input_schema=schemas.DELETE,
                 output_schema=schemas.DELETE_ANSWER,
                 hints=ToolHints(read_only=False, destructive=True),
@@ -122,7 +122,7 @@ def rag_toolset(desk: Desk) -> Toolset:
                 "rag_create_collection",
                 "Create a collection",
                 "Create a new collection.",
-                rag.notices.telling(rag.create_collection),
+                rag.notices.for_writer(rag.create_collection),
                 input_schema=schemas.CREATE,
                 output_schema=schemas.CREATE_ANSWER,
                 hints=ToolHints(read_only=False),
@@ -187,7 +187,7 @@ class _Rag:
         return page.hits, page.notes
 
     def _keywords(self, query: Query) -> tuple[Sequence[Hit], Sequence[str]]:
-        """Passages that hold the query to the letter first, then the other keyword matches."""
+        """Passages that contain the exact query first, then other keyword matches."""
         literal = self._desk.search(replace(query, alpha=0.0, exact=True))
         exact = literal.hits
         if len(exact) >= query.limit:
