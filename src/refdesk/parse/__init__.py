@@ -1,4 +1,4 @@
-"""What is inside?  One parser per kind of content, behind one door."""
+"""Parsers: one per kind of content, behind `AnyParser`, run in worker processes."""
 
 from refdesk.parse.parser import AnyParser
 

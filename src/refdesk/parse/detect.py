@@ -1,4 +1,4 @@
-"""What kind of content is this?"""
+"""Detects the content type of a file by its declared type, its name or its text."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import PurePosixPath
 
-# Which language is a text without a name written in?  By signs of each: a grammar may take minutes over another's.
+# ── the language of a text without a name, by signs: parsing with a wrong grammar may take minutes ──
 
-_ENOUGH = 3  # different signs that leave little doubt
-_SHARE = 0.08  # of the lines that show signs, where there are fewer
-_CODE_SHARE = 0.75  # of the lines that look like code at all, then
+_ENOUGH = 3  # different signs that are enough
+_SHARE = 0.08  # share of lines with signs that is needed with fewer different ones
+_CODE_SHARE = 0.75  # and share of lines that look like code
 _CODE = re.compile(r"^[ \t]|[{}()\[\];:,=+\\]$|^(?://|/\*|\*|#|--|[{}\[\]()])|^[\w.]+\s*=\s|^(?:package|import|from)\s")
 _LINES = 2  # of YAML
 _SIGNS: Mapping[str, tuple[re.Pattern[str], ...]] = {
@@ -87,13 +87,13 @@ _SIGNS: Mapping[str, tuple[re.Pattern[str], ...]] = {
         ),
     }.items()
 }
-_RICHER = {"typescript": "javascript", "cpp": "c"}  # the first has all of the second and signs of its own
+_RICHER = {"typescript": "javascript", "cpp": "c"}  # the first is a superset of the second
 _ENTRY = re.compile(r"^[ \t]*(?:- )*(?:\"[^\"\n]+\"|'[^'\n]+'|[a-z_$][\w.$/-]*):(?:\s|$)|^[ \t]*- \S")
 _KEY = re.compile(r"^[ \t]*(?:- )*[a-z_$\"'][^\n:]*:(?:\s|$)", re.M)
 
 
 def language_of(text: str) -> str:
-    """The programming language that the text shows signs of, "" for none."""
+    """The programming language of a text, or ""."""
     signs = {name: sum(1 for sign in own if sign.search(text)) for name, own in _SIGNS.items()}
     for rich, plain in _RICHER.items():
         if signs[rich]:
@@ -101,7 +101,7 @@ def language_of(text: str) -> str:
     best = max(signs, key=lambda name: signs[name])
     if signs[best] >= _ENOUGH:
         return best
-    # A line or two of prose may show a sign, code does so all over.
+    # A line or two of prose may look like code; real code does so throughout.
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
     if not signs[best] or sum(1 for line in lines if _CODE.search(line)) < _CODE_SHARE * len(lines):
         return ""
@@ -116,7 +116,7 @@ def _lines_with_signs(lines: Sequence[str], language: str) -> int:
 
 
 def is_yaml(text: str) -> bool:
-    """Whether the text is lines of keys and entries: names that programs use, not those of people who speak."""
+    """Whether the text is YAML: lines of keys and entries, whose keys are no names of speakers."""
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
     entries = sum(1 for line in lines if _ENTRY.match(line) or line.startswith((" ", "---")))
     return len(lines) >= _LINES and entries == len(lines) and len(_KEY.findall(text)) >= _LINES and _loads(text)
@@ -126,12 +126,12 @@ def _loads(text: str) -> bool:
     import yaml
 
     try:
-        return isinstance(yaml.load(text, yaml.CBaseLoader), dict | list)  # noqa: S506 - makes nothing but strings
+        return isinstance(yaml.load(text, yaml.CBaseLoader), dict | list)  # noqa: S506 - creates strings only
     except (yaml.YAMLError, ValueError, RecursionError):
         return False
 
 
-# What is read by a parser of this folder; source code is known to parse.code.
+# Types with a parser in this package; parse.code knows those of source code.
 _BY_EXTENSION = {
     "md": "markdown", "markdown": "markdown", "mdown": "markdown", "mkd": "markdown", "mkdn": "markdown",
     "mdx": "markdown", "qmd": "markdown", "rmd": "markdown", "mdc": "markdown",
@@ -204,18 +204,18 @@ _RST_SIGNS = (
     re.compile(r"`[^`\n<]+<[^>\n]+>`__?"),
 )
 _LOOK = 8_000
-_LOOK_AT_HEADER = 60_000  # licence, includes and macros may come first
-_SURE = 2  # signs that leave little doubt
+_LOOK_AT_HEADER = 60_000  # characters: licence, includes and macros may come first
+_SURE = 2  # signs that are enough
 
 
 def detect(path: str, text: str, declared: str = "") -> str:
-    """The content type: as declared, else by name, else by what the text begins with."""
+    """The content type: as declared, else by name, else by the start of the text."""
     given = _declared(declared)
     if given:
         return given
     named = by_name(path)
     if named == "plain_text" and path.lower().endswith((".txt", ".text")) and _rst_signs(text) >= _SURE:
-        return "rst"  # documentation from before .rst was usual
+        return "rst"  # older documentation uses .txt
     extension = PurePosixPath(path).suffix
     if extension.lower() == ".h":
         return _of_header(path, text)
@@ -223,12 +223,12 @@ def detect(path: str, text: str, declared: str = "") -> str:
 
 
 def by_name(path: str) -> str:
-    """The content type a path's name tells, "" for none; looks at no content."""
+    """The content type by the path's name alone, or ""."""
     name = PurePosixPath(path).name
     lower = name.lower()
     if lower in _BY_NAME:
         return _BY_NAME[lower]
-    if lower.endswith((".rst.txt", ".md.txt")):  # as Sphinx lays sources beside its pages
+    if lower.endswith((".rst.txt", ".md.txt")):  # Sphinx copies sources under such names
         lower = lower.removesuffix(".txt")
     stem, _, extension = lower.rpartition(".")
     if stem and extension in _BY_EXTENSION:
@@ -240,7 +240,7 @@ def by_name(path: str) -> str:
 
 
 def by_content(text: str, signs_asked: int = 1) -> str:
-    """The content type of a text whose name says nothing; markdown has to show so many signs."""
+    """The content type by the text alone; Markdown needs `signs_asked` signs."""
     head = text[:_LOOK]
     shebang = _SHEBANG.match(head)
     if shebang:
@@ -266,7 +266,7 @@ def by_content(text: str, signs_asked: int = 1) -> str:
 
 
 def _of_header(path: str, text: str) -> str:
-    """C, C++ or Objective-C, which share an extension."""
+    """The language of a header file: C, C++ or Objective-C."""
     from refdesk.parse.code import language_of
 
     return language_of(path, text[:_LOOK_AT_HEADER])
@@ -278,17 +278,17 @@ def _rst_signs(text: str) -> int:
 
 
 def display_name(content_type: str) -> str:
-    """The name people read: "Rust", "C++", "Plain Text"."""
+    """The display name of a content type: "Rust", "C++", "Plain Text"."""
     return _DISPLAY.get(content_type) or content_type.replace("_", " ").title()
 
 
 def is_code(content_type: str) -> bool:
-    """Whether the syntax parsers know the type."""
+    """Whether parse.code has a grammar for the type."""
     return content_type in _languages()
 
 
 def _declared(declared: str) -> str:
-    """The type meant by a word of ours or a media type; "" for one that says too little to be believed."""
+    """The content type for a declared type or media type; "" for a generic one such as text/plain."""
     word = declared.split(";")[0].strip().lower()
     if not word or word in ("application/octet-stream", "text/plain", "binary/octet-stream"):
         return ""
@@ -309,7 +309,7 @@ def _is_json(text: str) -> bool:
 
 @cache
 def _code_names() -> tuple[dict[str, str], dict[str, str]]:
-    """Extensions without the dot, and file names, of the languages that are parsed by syntax."""
+    """The extensions (without the dot) and file names of the languages with a grammar."""
     from refdesk.parse.code import EXTENSIONS, FILENAMES
 
     return {key.lstrip(".").lower(): name for key, name in EXTENSIONS.items()}, dict(FILENAMES)

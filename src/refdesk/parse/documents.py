@@ -1,4 +1,4 @@
-"""PDF and Word files, by the libraries of the extra `refdesk[office]`."""
+"""Notebooks, PDF and Word files; the latter two need the extra `refdesk[office]`."""
 
 from __future__ import annotations
 
@@ -21,20 +21,18 @@ if TYPE_CHECKING:
     from docx.document import Document as WordDocument
 
 
-# Jupyter notebooks: their cells as one markdown text.
-
 _MAX_OUTPUT_LINES = 20
 _MAX_OUTPUT_CHARS = 2_000
 
 
 class NotebookParser:
-    """Reads a notebook through its markdown, whose lines are not those of the file."""
+    """Parses a Jupyter notebook as Markdown; chunks have no lines of the file."""
 
     def __init__(self, rules: Governing = NO_RULES) -> None:
         self._rules = rules
 
     def parse(self, text: str, path: str, chunking: Chunking) -> Parsed:
-        """Prose, code and the beginnings of textual output, in the order of the cells."""
+        """The prose, code and start of textual output of the cells, in order."""
         from refdesk.parse.prose.markdown import MarkdownParser
 
         parsed = MarkdownParser(self._rules).parse(to_markdown(text), path, chunking)
@@ -43,7 +41,7 @@ class NotebookParser:
 
 
 def to_markdown(text: str) -> str:
-    """The cells as markdown; ParseFailed where the text is no notebook."""
+    """The cells as Markdown; raises ParseFailed if the text is not a notebook."""
     try:
         given = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -90,7 +88,7 @@ def _is_heading(cell: Mapping[str, Any]) -> bool:
 
 
 def _output(output: Mapping[str, Any]) -> list[str]:
-    """What an output says in words; pictures and markup are left out."""
+    """The text of an output; images and markup are left out."""
     data = output.get("data")
     given = output.get("text") or (data.get("text/plain") if isinstance(data, dict) else None)
     if output.get("output_type") in ("error", "pyerr"):
@@ -121,10 +119,10 @@ _MAX_UNPACKED = 300_000_000
 
 
 class PdfParser:
-    """Reads the text of each page; pictures of text are not read."""
+    """Extracts the text of each page; scanned text is not recognised."""
 
     def parse(self, data: bytes, path: str, chunking: Chunking) -> Parsed:
-        """One chunk or more for each page; the file has no lines."""
+        """One or more chunks for each page, without lines."""
         pages, metadata, notes = _pdf_pages(data)
         title = metadata.get("title") or PurePosixPath(path).stem
         lines = [line for page in pages for line in [*split_lines(page), ""]]
@@ -148,7 +146,7 @@ class PdfParser:
 
 
 class WordParser:
-    """Reads a document through its markdown: headings by style, tables and lists as such."""
+    """Parses a Word document as Markdown: headings by style, tables and lists."""
 
     def __init__(self, rules: Governing = NO_RULES) -> None:
         self._rules = rules
@@ -190,7 +188,7 @@ def _pdf_pages(data: bytes) -> tuple[list[str], dict[str, str], list[str]]:
         import pypdf
     except ImportError as error:
         raise ParseFailed("pdf files need an extra that is not installed.", _INSTALL) from error
-    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it would tell of every font, with all its widths
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it logs every font with all its widths
     try:
         reader = pypdf.PdfReader(io.BytesIO(data), strict=False)
         if reader.is_encrypted and not reader.decrypt(""):
@@ -200,7 +198,7 @@ def _pdf_pages(data: bytes) -> tuple[list[str], dict[str, str], list[str]]:
         for page in reader.pages[:_MAX_PAGES]:
             try:
                 pages.append(page.extract_text().replace("\0", ""))
-            except Exception:  # a page's font or stream may break the library in any way
+            except Exception:  # a broken font or stream can raise anything
                 pages.append("")
                 bad += 1
         notes = [f"{bad} pages could not be read"] if bad else []

@@ -1,4 +1,4 @@
-"""Which characters do these bytes spell?"""
+"""AnyParser: decodes bytes, detects their type and calls the parser of that type."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _RECORDS = frozenset({"json", "jsonl", "yaml", "toml", "ini", "csv"})
 
 
 class AnyParser:
-    """The parser for everything; with manifests it cuts prose as a docs corpus does, else by token limits."""
+    """The parser for all types; with manifests it cuts prose as a docs corpus asks, else by token limits."""
 
     def __init__(self, manifests: ManifestSet | None = None) -> None:
         self._manifests = manifests
 
     def parse(self, content: Content, chunking: Chunking) -> Parsed:
-        """The document's text, chunks and symbols; ParseFailed with the reason when there is nothing to read."""
+        """The document's text, chunks and symbols; raises ParseFailed with the reason if it has no text."""
         office = _office_type(content)
         if office:
             return self._finished(self._office(content, office, chunking), content.path)
@@ -36,7 +36,7 @@ class AnyParser:
         return replace(parsed, notes=(*decoded.notes, *parsed.notes)) if decoded.notes else parsed
 
     def _read(self, text: str, content: Content, kind: str, chunking: Chunking) -> Parsed:
-        """Each parser is loaded when the first file of its kind comes."""
+        """Calls the parser of the type; parsers are imported on first use."""
         path = content.path
         if kind in _PROSE:
             return self._prose(text, content, kind, chunking)
@@ -81,7 +81,7 @@ class AnyParser:
         return self._manifests.for_path(path) if self._manifests is not None else NO_RULES
 
     def _finished(self, parsed: Parsed, path: str) -> Parsed:
-        """The document with its manifest's metadata, also where its format has no front matter of its own."""
+        """The document with its manifest's metadata added, for formats without front matter too."""
         if not parsed.chunks:
             raise ParseFailed("nothing to read: no text was found in it")
         given = self._rules(path).metadata
@@ -92,7 +92,7 @@ class AnyParser:
 
 
 def _office_type(content: Content) -> str:
-    """Whether the bytes are those of a pdf or, where name or source say so, of a Word document."""
+    """ "pdf" for PDF bytes, "docx" for a Word document that is declared as one, else ""."""
     for mark, kind in _OFFICE.items():
         if content.data.startswith(mark):
             said = by_name(content.path) == kind or "wordprocessingml" in content.content_type
@@ -113,7 +113,7 @@ def _refuse_giants(text: str) -> None:
             start = end + 1
 
 
-# UTF-32 comes first: its little-endian mark starts with that of UTF-16.
+# UTF-32 comes first: its little-endian BOM starts with that of UTF-16.
 _MARKS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -133,14 +133,14 @@ _SAMPLE = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Decoded:
-    """Text, and what was odd about its bytes."""
+    """Decoded text, and notes on how it was decoded."""
 
     text: str
     notes: tuple[str, ...] = ()
 
 
 def decode(data: bytes, charset: str = "") -> Decoded:
-    """The text with line ends as found; ParseFailed for what is empty or no text at all."""
+    """The text with its line ends unchanged; raises ParseFailed for empty or binary data."""
     if not data:
         raise ParseFailed("empty file")
     for mark, encoding in _MARKS:
@@ -158,7 +158,7 @@ def decode(data: bytes, charset: str = "") -> Decoded:
 
 
 def is_binary(data: bytes) -> bool:
-    """Whether the first bytes are those of no text; bytes in UTF-16 or UTF-32 are text."""
+    """Whether the first bytes are not text; UTF-16 and UTF-32 are text."""
     head = data[:_HEAD]
     if any(head.startswith(mark) for mark, _ in _MARKS):
         return False
@@ -177,7 +177,7 @@ def _by_mark(data: bytes, encoding: str) -> Decoded:
 
 
 def _wide_encoding(data: bytes) -> str:
-    """UTF-16 without a mark: every other byte of mostly Latin text is NUL."""
+    """The encoding of UTF-16 without a BOM: every other byte of mostly Latin text is NUL."""
     head = data[:_SAMPLE]
     if len(head) < 8 or len(data) % 2 or b"\0" not in head:
         return ""
@@ -212,7 +212,7 @@ def _by_declaration(data: bytes, charset: str) -> Decoded | None:
 
 
 def _browser_name(name: str) -> str:
-    """What the web means by a name: its Latin-1 is Windows-1252."""
+    """The encoding that browsers use for a name: Windows-1252 for Latin-1."""
     plain = name.strip().lower().replace("_", "-")
     return "cp1252" if plain in {"iso-8859-1", "latin-1", "latin1", "ascii", "us-ascii"} else plain
 
@@ -235,7 +235,7 @@ def _by_detection(data: bytes) -> Decoded:
 
 
 def _whole_lines(data: bytes) -> bytes:
-    """A sample that ends between lines, so that no character is cut."""
+    """The sample cut at a line end, so that no character is cut."""
     if len(data) <= _SAMPLE:
         return data
     end = data.rfind(b"\n", 0, _SAMPLE)
@@ -243,7 +243,7 @@ def _whole_lines(data: bytes) -> bytes:
 
 
 def _unmarked(decoded: Decoded) -> Decoded:
-    """The text without a mark, its line ends made of one kind where nothing else would be a line."""
+    """The text without its BOM; a text with bare carriage returns only gets line feeds."""
     text, notes = decoded.text.removeprefix("\ufeff"), decoded.notes
     if "\r" in text and "\n" not in text:
         text, notes = text.replace("\r", "\n"), (*notes, "old Mac line ends")

@@ -1,4 +1,4 @@
-"""Who parses?  Other processes, always: a file that kills or stalls one is skipped, and costs nobody else anything."""
+"""The pool of worker processes that parse; a file that crashes or stalls one is skipped and affects no other file."""
 
 from __future__ import annotations
 
@@ -26,22 +26,20 @@ from refdesk.model import Chunking, Content, Skipped
 from refdesk.parse.worker import NOT_UNDERSTOOD, Limits, limits_of, loaded, receive, send, too_much_memory, unpacked
 from refdesk.ports import Embedder, Parser
 
-# Who keeps the processes that parse?  They are started when needed, shared by all calls, and ended when idle.
-
-_IDLE_S = 600.0  # a worker that nobody needed for so long is ended
+_IDLE_S = 600.0  # after which an idle worker is ended
 _TICK_S, _IDLE_TICK_S = 0.5, 5.0
-_SLACK = 5.0  # by the clock a file may take this many times its processor time, and
-_SLACK_S = 20.0  # this much more: the machine may be busy with other things
+_SLACK = 5.0  # wall-clock limit as a multiple of the limit of processor time,
+_SLACK_S = 20.0  # plus this much, since the machine may be busy
 _EMBEDDING_S = 120.0
 _TRY_LATER = "Try again; if it stays so, what the log says before this tells why."
 _TIMED_OUT = -getattr(signal, "SIGPROF", 0)
 _HAS_PROC = Path("/proc/self/statm").exists()  # then the worker limits its own memory
-# -P: what lies in the current folder, which may be anybody's, is not imported.
+# -P: nothing is imported from the current folder, which may be untrusted.
 _START = "import sys; sys.path[:] = sys.argv[1:]; from refdesk.parse.worker import main; main()"
 
 
 class Worker:
-    """A process that parses; it ends with its pipe, or when a file takes more than it may."""
+    """A worker process; it ends with its pipe, or if a file exceeds its limits."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-P", "-c", _START, *filter(None, sys.path)]
@@ -53,12 +51,12 @@ class Worker:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._requests, self._answers = self._process.stdin, self._process.stdout
-        self._embedder: Embedder | None = None  # the one it was sent
+        self._embedder: Embedder | None = None  # that was sent to it
         self._is_ready = False
         self._limits = Limits(0, 0)
         self._why = ""
-        self.used = 0  # how often it was asked
-        self.deadline = math.inf  # by which it must have answered
+        self.used = 0  # number of requests
+        self.deadline = math.inf  # of the current request
         self.idle_since = math.inf
 
     @property
@@ -68,7 +66,7 @@ class Worker:
     def parse(
         self, parser: Parser, chunking: Chunking, group: Sequence[Content], embedder: Embedder | None, missing: Missing
     ) -> tuple[list[bytes], bytes]:
-        """The answers, packed, and the vectors; fewer answers than contents when the process died on the next one."""
+        """The answers, packed, and the vectors; fewer answers than contents if the process died on the next one."""
         answers: list[bytes] = []
         self._await_start()
         self.used += 1
@@ -92,7 +90,7 @@ class Worker:
                 raise ParseFailed("A process that reads files has other code than this one.", "Restart it.") from error
             return answers, b""
         except BaseException:
-            self.end()  # it waits for an answer that nobody will give
+            self.end()  # it would wait for ever for an answer
             raise
         finally:
             self.deadline = math.inf
@@ -110,11 +108,11 @@ class Worker:
             self._is_ready = True
 
     def kill(self) -> None:
-        """Ends the process at once; whoever waits for its answer sees it end."""
+        """Kills the process; a thread that waits for its answer sees the end of the pipe."""
         self._process.kill()
 
     def end(self) -> None:
-        """Ends the process, for which nobody waits, and gives back what it held."""
+        """Ends an idle process and frees its resources."""
         self._process.kill()
         self._process.wait()
         for pipe in (self._requests, self._answers):
@@ -123,19 +121,19 @@ class Worker:
 
     @property
     def took_too_long(self) -> bool:
-        """Whether it ended since its file took more time than it may."""
+        """Whether it ended because a file took too much time."""
         return self._process.returncode == _TIMED_OUT or self._why == "time"
 
     @property
     def why_ended(self) -> str:
-        """What is wrong with the file that it ended on."""
+        """The reason to skip the file that it ended on."""
         if self.took_too_long:
             return f"reading it took longer than {self._limits.seconds:.0f} s"
         memory = too_much_memory(self._limits)
         return memory if self._why == "memory" else f"the parser crashed on it, or {memory}"
 
     def watch(self, now: float) -> None:
-        """Ends the process where it is over its limits and the system did not see to it."""
+        """Kills the process if it exceeds its limits and the system did not."""
         if now > self.deadline:
             self._why = "time"
         elif not _HAS_PROC and self.deadline < math.inf and _resident(self._process.pid) > self._limits.memory:
@@ -145,7 +143,7 @@ class Worker:
 
 
 def _resident(pid: int) -> int:
-    """The bytes that a process holds in memory, as far as `ps` tells."""
+    """The resident memory of a process in bytes, by `ps`."""
     try:
         told = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, timeout=5, check=False)
         return int(told.stdout or 0) * 1024
@@ -154,18 +152,18 @@ def _resident(pid: int) -> int:
 
 
 class Crew:
-    """Workers of this process: each serves whoever waited longest, one group of files at a time."""
+    """The workers of this process; each takes one group of files at a time, from the caller that waited longest."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._all: set[Worker] = set()
         self._idle: list[Worker] = []
-        self._waiting: deque[queue.SimpleQueue[Worker | None]] = deque()  # None: the turn to start one
+        self._waiting: deque[queue.SimpleQueue[Worker | None]] = deque()  # None: start a new one
         self._watches = False
 
     @contextlib.contextmanager
     def one(self, most: int, *, unused: bool = False) -> Iterator[Worker]:
-        """A worker, for as long as it takes; it is a new one where there are fewer than `most`, or if it must be."""
+        """Lends a worker; starts a new one if there are fewer than `most`, or if it must be `unused`."""
         worker = self._take(most)
         try:
             if unused and worker.used:
@@ -216,7 +214,7 @@ class Crew:
         return worker
 
     def _watch(self) -> None:
-        """Until the last worker is gone."""
+        """Runs in a thread until the last worker has ended."""
         busy: set[Worker] = set()
         while True:
             time.sleep(_TICK_S if busy else _IDLE_TICK_S)
@@ -233,7 +231,7 @@ class Crew:
                 worker.watch(now)
 
     def end(self) -> None:
-        """Ends all workers; whoever uses one sees it end."""
+        """Ends all workers, including those in use."""
         with self._lock:
             while self._idle:
                 self._forget(self._idle.pop())
@@ -247,10 +245,10 @@ atexit.register(CREW.end)
 
 Answer = tuple[Content, Prepared | Skipped | None]
 
-_BYTES_A_WORKER = 1_500_000  # parsed sooner than another worker starts
+_BYTES_A_WORKER = 1_500_000  # are parsed in less time than another worker takes to start
 _GROUP_BYTES = 200_000
 _GROUP_FILES = 32
-_AHEAD = 10  # groups for each worker that may be under way: a batch, and what is owed, take a second to write
+_AHEAD = 10  # groups per worker in progress: writing a batch and flushing the full-text index take a second
 
 
 @dataclass(slots=True)
@@ -266,9 +264,9 @@ class _Run:
 
 
 class Pool:
-    """Parses contents with one parser, in order, in at most `workers` processes of a crew.
+    """Parses contents with one parser, in order, in at most `workers` worker processes.
 
-    Where there is much to do they also embed; vectors for little are made sooner by whoever has the model loaded.
+    For large runs the workers also embed; for small ones the caller, which has the model loaded, is faster.
     """
 
     def __init__(
@@ -278,15 +276,15 @@ class Pool:
         self._parser = parser
         self._embedder = embedder
         cores = os.cpu_count() or 1
-        # One is left to those who ask, but not of two: a single worker and whoever writes wait for each other.
+        # One core is left for queries, but not of two: a single worker and the writer would wait for each other.
         self._count = workers or min(8, cores - 1 if cores > 2 else cores)
 
     def parse_all(
         self, contents: Iterable[Content], chunking: Chunking, missing: Missing, size: int = 0, until: float = math.inf
     ) -> Iterator[Answer]:
-        """Each content with what was found in it, or with why it is left out, in the order given.
+        """Yields each content in order with what was found in it, or with why it is skipped.
 
-        With None where it had not begun `until` then.
+        With None if parsing had not started by `until`.
         """
         wanted = min(self._count, 1 + size // _BYTES_A_WORKER)
         embedder = self._embedder if wanted > 1 else None
@@ -314,7 +312,7 @@ class Pool:
             threads.shutdown(wait=True)
 
     def _parse(self, group: Sequence[Content], run: _Run) -> Callable[[], list[Answer]]:
-        """Has the group parsed, and returns how to unpack it: the worker need not wait for that."""
+        """Parses the group and returns a function that unpacks the answers, so that the worker is free before."""
         parts: list[Callable[[], list[Answer]]] = []
         rest, is_suspect = group, False
         while rest and not run.is_over:
@@ -322,7 +320,7 @@ class Pool:
                 parts.append(partial(list, [(content, None) for content in rest]))
                 break
             with self._crew.one(self._count, unused=is_suspect) as worker:
-                if run.is_over:  # while this waited for its turn
+                if run.is_over:  # it ended while this waited for a worker
                     break
                 run.busy.add(worker)
                 is_new = worker.used == 0
@@ -332,7 +330,7 @@ class Pool:
             rest = rest[len(answers) :]
             if not rest:
                 break
-            # It died on the first of the rest; of a crash the files before may be the cause, so it is tried alone.
+            # It died on the first of the rest; earlier files may have caused a crash, so that file is retried alone.
             is_suspect = not worker.took_too_long and not (is_new and not answers)
             if not is_suspect:
                 skipped = Skipped(path=rest[0].path, reason=worker.why_ended, failed=True)

@@ -12,7 +12,7 @@ from refdesk.model import Chunk, Chunking, Parsed
 from refdesk.parse.prose.passages import Limits, Unique, cut_line
 from refdesk.text import tokens
 
-# Where do the entries of a record begin?  By layout alone, so that no input is too clever.
+# ── the entries of a record, by layout alone, so that malformed input is no problem ──
 
 _JSON = re.compile(r'"(?:[^"\\\n]|\\.)*"|[{}\[\],:]|//[^\n]*|/\*.*?\*/|[^\s"{}\[\],:/]+|/', re.DOTALL)
 _YAML_KEY = re.compile(
@@ -31,7 +31,7 @@ _MAX_NAME = 60
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A key or an item, and where it begins."""
+    """A key or an item, and its start."""
 
     name: str
     start: int
@@ -72,7 +72,7 @@ def yaml_entries(text: str, start: int, end: int, depth: int) -> Sequence[Entry]
         if len(documents) > 1 or (documents and text[start : documents[0][1]].strip()):
             return _documents(text, start, documents, end)
     by_indent: dict[int, list[Entry]] = {}
-    block = -1  # the indentation of a key whose text block is being passed over
+    block = -1  # indentation of the key whose text block is being skipped
     comment = -1
     for line, at in lines:
         indent = len(line) - len(line.lstrip(" "))
@@ -105,7 +105,7 @@ def ini_entries(text: str, start: int, end: int, depth: int) -> Sequence[Entry]:
 
 
 def csv_rows(text: str, start: int, end: int, depth: int) -> Sequence[Entry]:
-    """The rows, a quoted one over several lines as one."""
+    """The rows; a quoted row over several lines is one."""
     if depth:
         return []
     rows: list[Entry] = []
@@ -157,7 +157,7 @@ def _yaml_name(text: str, line: str, at: int, end: int, number: int) -> str:
 
 
 def _item_name(text: str, at: int, end: int, number: int) -> str:
-    """An item of a list by its number and by what names it."""
+    """The name of a list item: its number and its name or id, if it has one."""
     named = _NAMING.match(text[at : min(end, at + 200)])
     return f"{number} {_short(named[1].strip())}" if named else str(number)
 
@@ -206,7 +206,7 @@ _SCANS: Mapping[str, Scan] = {
 }
 _MAX_DEPTH = 8
 _TITLE = 80
-_INDENT = 400  # as far as indentation is looked for
+_INDENT = 400  # characters of indentation at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +221,7 @@ class _Span:
 
 
 class RecordsParser:
-    """Reads structured data by its layout; nothing in it is executed, expanded or constructed."""
+    """Parses structured data by its layout; nothing in it is executed, expanded or constructed."""
 
     def parse(self, text: str, path: str, chunking: Chunking, content_type: str) -> Parsed:
         """The records in order; every character belongs to exactly one of them."""
@@ -238,8 +238,8 @@ class RecordsParser:
 def _spans(
     text: str, start: int, end: int, path: tuple[str, ...], depth: int, scan: Scan, limits: Limits
 ) -> list[_Span]:
-    """The range divided at its entries, and those too large at theirs."""
-    # What is far too long is not counted only to be divided.
+    """The range split at its entries, and recursively the entries that are too large."""
+    # A range that is far too long is split without counting.
     size = limits.measure(text[start:end]) if end - start < limits.maximum * 24 else end - start
     whole = [_Span(start, end, size, path[:-1], path[-1:])]
     if size <= limits.maximum or depth > _MAX_DEPTH:
@@ -258,7 +258,7 @@ def _spans(
 
 
 def _line_start(text: str, at: int, floor: int) -> int:
-    """Where the line begins, if nothing but indentation stands before on it."""
+    """The start of the line, if only indentation precedes the position."""
     near = max(floor, at - _INDENT)
     begin = text.rfind("\n", near, at) + 1
     if not begin:
@@ -267,7 +267,7 @@ def _line_start(text: str, at: int, floor: int) -> int:
 
 
 def _packed(spans: list[_Span], limits: Limits) -> list[_Span]:
-    """Neighbours of one parent put together while they fit; a small one also joins a cousin."""
+    """Adjacent spans of one parent merged while they fit; a small one also joins one of another parent."""
     packed: list[_Span] = []
     for span in spans:
         before = packed[-1] if packed else None
@@ -288,7 +288,7 @@ def _related(before: _Span, span: _Span, limits: Limits) -> bool:
 
 
 class _Writer:
-    """Turns spans into chunks with exact lines and keys given once."""
+    """Turns spans into chunks with exact lines and unique keys."""
 
     def __init__(self, text: str, name: str, language: str, header: str, limits: Limits) -> None:
         self._text = text
@@ -336,7 +336,7 @@ class _Writer:
 
 
 def _without_blank_lines(text: str) -> tuple[int, str]:
-    """How many characters of blank lines come first, and the text without those and the last ones."""
+    """The length of leading blank lines, and the text without leading and trailing ones."""
     body = text.rstrip()
     lead = text[: len(text) - len(text.lstrip())].rfind("\n") + 1 if body else 0
     tail = text[len(body) :].split("\n", 1)[0].rstrip("\r")
@@ -344,7 +344,7 @@ def _without_blank_lines(text: str) -> tuple[int, str]:
 
 
 def _title(names: tuple[str, ...]) -> str:
-    """The names, numbered ones from the first to the last, no more than fit a line."""
+    """The names joined, numbered ones as a range, cut to one line."""
     if len(names) > 1 and names[-1].rpartition(" ")[2].isdecimal() and all(name[-1:].isdecimal() for name in names[1:]):
         return f"{names[0]} – {names[-1]}"
     title = ", ".join(names)
@@ -352,7 +352,7 @@ def _title(names: tuple[str, ...]) -> str:
 
 
 def _parts(text: str, limits: Limits) -> list[tuple[int, str]]:
-    """A value too large for one chunk, by lines and where a line is too long within it, with their offsets."""
+    """A value too large for one chunk, split at lines, or within a line that is too long; with offsets."""
     parts: list[tuple[int, str]] = []
     begin = at = 0
     size = 0

@@ -1,4 +1,4 @@
-"""What does a process that parses do?  It reads what it is sent, file by file, within limits, until its pipe ends."""
+"""The worker process: parses the files that it is sent, within limits, until its pipe ends."""
 
 from __future__ import annotations
 
@@ -18,24 +18,25 @@ from refdesk.model import Chunk, Chunking, Content, Parsed, Reference, Skipped, 
 from refdesk.ports import Embedder, Parser, WordMatching
 from refdesk.system.memory import give_back
 
-_COLLECT_EVERY = 30  # groups; what parsing leaves behind holds no circles but in errors
-_NICENESS = 5  # whoever asks a question comes first
+_COLLECT_EVERY = 30  # groups between garbage collections: parsing creates cycles only in errors
+_NICENESS = 5  # queries come first
 _BINARY = (b"%PDF-", b"PK\x03\x04")
-NOT_UNDERSTOOD = 70  # a status to end with
-_HEADER = 8  # bytes that tell how long a message is
+NOT_UNDERSTOOD = 70  # exit status for a request that can't be read
+_HEADER = 8  # bytes for the length of a message
 
 
 class Limits(NamedTuple):
-    """What reading one file may take."""
+    """The limits for one file."""
 
-    seconds: float  # of processor time, so that a busy machine costs no file
-    memory: int  # bytes more than the process had before
+    seconds: float  # processor time, so that a busy machine fails no file
+    memory: int  # bytes in addition to what the process has
 
 
 def limits_of(content: Content) -> Limits:
-    """The limits for a content, by its size: several times what honest files take.
+    """The limits for a content, by its size: several times what real files take.
 
-    Files of 1 to 8 MB took 0.1 to 0.9 s a megabyte and 8 to 130 bytes a byte, a PDF that is not compressed 1.8 s.
+    Measured: files of 1 to 8 MB took 0.1 to 0.9 s a megabyte and 8 to 130 bytes of memory a byte, an uncompressed PDF
+    1.8 s.
     """
     megabytes = len(content.data) / 1_000_000
     if content.data.startswith(_BINARY):
@@ -46,32 +47,32 @@ def limits_of(content: Content) -> Limits:
 def prepare_one(
     parser: Parser, content: Content, chunking: Chunking, readings: Readings | None = None
 ) -> Prepared | Skipped:
-    """The content parsed, with its keys and terms, or why there is nothing of it."""
+    """The parsed content with its keys and terms, or why it is skipped."""
     try:
         return prepare(parser.parse(content, chunking), readings)
     except ParseFailed as error:
         return Skipped(path=content.path, reason=str(error))
     except MemoryError:
         return Skipped(path=content.path, reason=too_much_memory(limits_of(content)), failed=True)
-    except Exception as error:  # whatever it is, it costs this file alone
+    except Exception as error:  # a parser's bug must fail this file only
         reason = f"the parser failed: {type(error).__name__}: {error}"[:300]
         return Skipped(path=content.path, reason=reason, failed=True)
 
 
 def too_much_memory(limits: Limits) -> str:
-    """The reason about a file that needs more memory than it may have."""
+    """The reason for a file that exceeds the memory limit."""
     return f"reading it took more than {limits.memory // 1_000_000} MB of memory"
 
 
 def send(pipe: IO[bytes], message: bytes) -> None:
-    """Writes a message so that `receive` finds its end."""
+    """Writes a message with its length, for `receive`."""
     pipe.write(len(message).to_bytes(_HEADER, "big"))
     pipe.write(message)
     pipe.flush()
 
 
 def receive(pipe: IO[bytes]) -> bytes:
-    """The next message; EOFError when the other end is gone."""
+    """The next message; raises EOFError at the end of the pipe."""
     header = pipe.read(_HEADER)
     message = pipe.read(int.from_bytes(header, "big"))
     if len(header) < _HEADER or len(message) < int.from_bytes(header, "big"):
@@ -80,18 +81,18 @@ def receive(pipe: IO[bytes]) -> bytes:
 
 
 def loaded(message: bytes) -> Any:
-    """What a message says."""
-    return pickle.loads(message)  # noqa: S301 - both ends are our own
+    """Unpickles a message."""
+    return pickle.loads(message)  # noqa: S301 - both ends are ours
 
 
 def main() -> None:
     """Answers requests until there are no more."""
     if hasattr(os, "nice"):
         os.nice(_NICENESS)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is for the process that sends the requests
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent process
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(2, 1)  # what a library prints must not come between answers
+    os.dup2(2, 1)  # libraries must not print into the pipe
     limited = _Limited()
     gc.disable()
     with contextlib.suppress(EOFError, OSError):
@@ -106,7 +107,7 @@ def _serve(requests: IO[bytes], answers: IO[bytes], limited: _Limited) -> None:
         request = receive(requests)
         try:
             parser, chunking, group, embeds, new_embedder = loaded(request)
-        except Exception:  # the two ends do not have the same code: no file is to blame
+        except Exception:  # the two ends run different code: no fault of a file
             os._exit(NOT_UNDERSTOOD)
         if new_embedder is not None:
             embedder = new_embedder
@@ -127,9 +128,9 @@ def _serve(requests: IO[bytes], answers: IO[bytes], limited: _Limited) -> None:
 
 
 class _Limited:
-    """Ends this process when a file takes more than it may, without the help of Python, which may never come to it.
+    """Lets the system end this process if a file exceeds its limits, since Python code may never run again.
 
-    Where the system offers less (Windows has neither, macOS only the time), the other end watches.
+    Where the system can't (Windows has neither limit, macOS only time), the parent watches.
     """
 
     def __init__(self) -> None:
@@ -161,7 +162,7 @@ class _Limited:
                 signal.setitimer(signal.ITIMER_PROF, 0)
 
     def _set_memory(self, limit: int | None) -> None:
-        """Allows so many bytes of addresses in all, or as many as at first; never more than that."""
+        """Limits the address space to so many bytes, or to the initial limit, and never above that."""
         endless = self._resource.RLIM_INFINITY
         allowed = min((one for one in (self._soft, limit) if one is not None and one != endless), default=endless)
         self._resource.setrlimit(self._resource.RLIMIT_AS, (allowed, self._hard))
@@ -174,7 +175,7 @@ def _embedded(
     found: Iterable[Prepared | Skipped],
     readings: Readings | None,
 ) -> Embedded:
-    """New vectors, after asking at the other end which are new."""
+    """The new vectors, after asking the parent which are new."""
     prepared = [one for one in found if isinstance(one, Prepared)]
     chunks = (entry for one in prepared for entry in zip(one.vector_keys, one.parsed.chunks, strict=True))
     spelt = {key: own for one in prepared for key, own in zip(one.vector_keys, one.spelt, strict=False)}
@@ -186,18 +187,18 @@ def _embedded(
 
     try:
         return embed_missing(embedder, chunks, missing, readings, spelt)
-    except RefdeskError:  # the other end tries again, and can say what is wrong
+    except RefdeskError:  # the parent retries and reports the error
         return Embedded()
 
 
 def _matrix(vectors: Mapping[bytes, Any]) -> Any:
-    """The rows in one piece, as the record takes them: one by one they take longer to send than to make."""
+    """The vectors as one matrix: sent one by one they take longer than making them."""
     import numpy as np
 
     return np.stack(list(vectors.values())).astype(np.float16) if vectors else ()
 
 
-# Plain tuples cross the pipe in a quarter of the time that objects take.
+# Plain tuples are sent in a quarter of the time that objects take.
 
 _CHUNK_FIELDS = tuple(Chunk.__dataclass_fields__)
 _chunk_values = attrgetter(*_CHUNK_FIELDS)
@@ -218,7 +219,7 @@ def _packed(one: Prepared | Skipped) -> Any:
 
 
 def unpacked(answers: Sequence[bytes], embedded: bytes) -> list[Prepared | Skipped]:
-    """What a worker sent: an answer for each file, and the vectors, if it made any."""
+    """Unpacks a worker's answers, one for each file, and the vectors, if it made any."""
     keys, rows, pieces = loaded(embedded) if embedded else ((), (), {})
     made = Embedded(dict(zip(keys, rows, strict=True)), pieces)
     return [_unpacked(loaded(one), made) for one in answers]

@@ -1,4 +1,4 @@
-"""Which part of a page is its content?"""
+"""Finds the main content of a page, without navigation and other boilerplate."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 
-# Is a page nested so deeply, or has a tag so many attributes, that it must not be read as a tree?
+# ── limits: building the tree of a deeply nested page, or of a tag with many attributes, takes too long ──
 
-_FEW_TAGS = 12_000  # whatever they are, their tree is built in a moment
-_MAX_DEPTH = 3_000  # building the tree takes the square of it
+_FEW_TAGS = 12_000  # up to which no tree is too expensive
+_MAX_DEPTH = 3_000  # building the tree takes time quadratic in it
 _TAGS = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
 _NO_NESTING = frozenset({
     "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr", "p", "li",
     "dt", "dd", "tr", "td", "th", "option", "path",
 })  # fmt: skip
-# As browsers read a tag; nothing is tried twice (*+, ++), since pages are written by strangers.
+# A tag as browsers read it; possessive (*+, ++), so that no page can make it backtrack.
 _ATTRIBUTE = r"""[\s/]*+[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:"[^"]*+"?|'[^']*+'?|[^\s>"'][^\s>]*+)?+)?+"""
 _CROWDED = re.compile(rf"<[a-zA-Z][^\s/>]*+((?:{_ATTRIBUTE})*+)")
 _ATTRIBUTES = re.compile(_ATTRIBUTE)
@@ -30,7 +30,7 @@ _MOST_COMPARISONS = (
 
 
 def is_too_deep(html: str) -> bool:
-    """Whether more elements are open at once, or more attributes are in a tag, than a tree can well have."""
+    """Whether the nesting or the attributes of a tag exceed the limits."""
     return _is_nested_deep(html) or _is_crowded(html)
 
 
@@ -58,14 +58,14 @@ def _is_nested_deep(html: str) -> bool:
             depth += name.lower() not in _NO_NESTING
             if depth > _MAX_DEPTH:
                 return True
-        elif open_now:  # an end of what was never begun ends nothing
+        elif open_now:  # an end tag without a start is ignored
             opened[name] = open_now - 1
             depth -= name.lower() not in _NO_NESTING
     return False
 
 
-# Where generators of documentation put the content: Docusaurus, VitePress, Material, Read the Docs, Furo, Sphinx,
-# Starlight, GitBook, JavaDoc, GitHub.  The first that holds text is taken.
+# Where documentation generators put the content: Docusaurus, VitePress, Material, Read the Docs, Furo, Sphinx,
+# Starlight, GitBook, JavaDoc, GitHub. The first with text is used.
 _KNOWN = (
     ".theme-doc-markdown",
     ".vp-doc",
@@ -81,7 +81,7 @@ _KNOWN = (
     "div.rst-content",
 )
 _USUAL = ("main article", "main", "[role=main]", "article", "#main-content", "#content", "#main")
-_MAIN = ("main article", "main", "[role=main]")  # with a title of its own it is the content, however short
+_MAIN = ("main article", "main", "[role=main]")  # with a title of its own it is the content, even if short
 _NEVER = (
     "script, style, noscript, template, iframe, object, embed, canvas, svg, form, button, input, select, textarea, "
     "dialog, nav, footer, link, meta, audio, video, map, "
@@ -120,7 +120,7 @@ _NEVER_SURROUNDING = frozenset({
 
 
 def main_content(page: LexborHTMLParser) -> LexborNode | None:
-    """The element that holds the content, freed of what is not content; None for an empty page."""
+    """The element with the content, boilerplate removed; None for an empty page."""
     body = page.body
     if body is None:
         return None
@@ -134,7 +134,7 @@ def main_content(page: LexborHTMLParser) -> LexborNode | None:
         return None
     for selector in _USUAL:
         candidates = page.css(selector)
-        # Several articles are a list of posts: what holds them all is the content.
+        # Several articles are a list of posts: their parent is the content.
         if len(candidates) != 1:
             continue
         titled = selector in _MAIN and candidates[0].css_first("h1") is not None
@@ -167,7 +167,7 @@ def _drop_surroundings(page: LexborHTMLParser) -> None:
 
 
 def _is_content(node: LexborNode) -> bool:
-    """Whether the element is a part of a heading or of code."""
+    """Whether the element is part of a heading or of code."""
     above = node.parent
     while above is not None and above.tag not in _CONTENT:
         above = above.parent
@@ -176,18 +176,18 @@ def _is_content(node: LexborNode) -> bool:
 
 @lru_cache(maxsize=8192)
 def _surrounds(words: str) -> bool:
-    """Whether one of these classes names what surrounds content."""
+    """Whether one of these classes names boilerplate."""
     return any(_SURROUNDING.match(word) for word in words.split())
 
 
 def _densest(node: LexborNode) -> LexborNode:
-    """Down to the element whose children share the text between them."""
+    """The innermost element that holds most of the text."""
     for _ in range(50):
         whole = _prose(node)
         heavy = [child for child in node.iter() if _prose(child) * 5 > whole * 4]
         if len(heavy) != 1 or heavy[0].tag not in ("div", "section", "article", "main", "table", "tbody", "tr", "td"):
             return node
-        # Where others have headings too, the heavy one is a section of the page: DocBook lays out its pages so.
+        # If its siblings have headings too, it is only a section of the page, as in DocBook.
         if any(child.tag in ("h1", "h2") or child.css_first("h1, h2") for child in node.iter() if child != heavy[0]):
             return node
         node = heavy[0]
@@ -195,7 +195,7 @@ def _densest(node: LexborNode) -> LexborNode:
 
 
 def _prose(node: LexborNode) -> int:
-    """How much text there is outside of links."""
+    """The length of the text outside links."""
     return len(_text(node)) - sum(len(_text(link)) for link in node.css("a"))
 
 

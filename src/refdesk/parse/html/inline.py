@@ -1,4 +1,4 @@
-"""How does text within a line read as markdown?"""
+"""Inline elements as Markdown."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FORMULA = re.compile(r"katex|math", re.IGNORECASE)
 _TEXT, _TARGET, _END = "\ufdd0", "\ufdd1", "\ufdd2"  # noncharacters
 _LINK = re.compile("(\\\\?.)\ufdd0([^\ufdd0-\ufdd2]*)\ufdd1([^\ufdd0-\ufdd2]*)\ufdd2", re.DOTALL)
 _LEADS = re.compile(r"\s*(?!#|javascript:|mailto:|tel:|data:)\S", re.IGNORECASE)  # to another page
-MAX_DEPTH = 150  # of elements within elements; what is deeper is read as text
+MAX_DEPTH = 150  # of nesting; deeper elements are read as text
 
 
 def inline(node: LexborNode) -> str:
@@ -62,18 +62,18 @@ def inline_of(node: LexborNode, depth: int) -> str:
 
 
 def _linked(inner: str, core: str, href: str) -> str:
-    """A link, marked by signs that no text has; behind its first character, so that lines begin as they do without."""
+    """A link marked by noncharacters after its first character, so that lines start as they do without it."""
     start = inner[: len(inner) - len(inner.lstrip())]
     return f"{start}{core[0]}{_TEXT}{core[1:]}{_TARGET}{href.strip()}{_END}{inner[len(inner.rstrip()) :]}"
 
 
 def without_targets(text: str) -> str:
-    """The text with the words of its links alone."""
+    """The text with its links reduced to their words."""
     return _LINK.sub(r"\1\2", text) if _TEXT in text else text
 
 
 def with_targets(text: str, join: Callable[[str], str]) -> str:
-    """The text with its links as markdown; `join` makes an address whole, or gives none where it leads nowhere."""
+    """The text with its links as Markdown; `join` makes an address absolute, or returns "" for a dead one."""
 
     def link(found: re.Match[str]) -> str:
         address = join(found[3])
@@ -84,18 +84,18 @@ def with_targets(text: str, join: Callable[[str], str]) -> str:
 
 
 def _only_text(node: LexborNode) -> str | None:
-    """The text of an element that holds nothing else, as most do; None for any other."""
+    """The text of an element without child elements; None for any other."""
     child = node.first_child
     return child.text_content or "" if child is not None and child.tag == "-text" and child.next is None else None
 
 
 def _spaced(text: str) -> str:
-    """The text with one blank for any run of spaces."""
+    """The text with runs of white space replaced by one blank."""
     return _SPACE.sub(" ", text) if _ODD_SPACE.search(text) else text
 
 
 def _formula(node: LexborNode) -> LexborNode | None:
-    """The source of a formula, which stands beside how it is shown."""
+    """The source of a formula, which is beside its rendering."""
     if node.tag == "span" and not _FORMULA.search(node.attributes.get("class") or ""):
         return None
     return node.css_first("annotation[encoding='application/x-tex']")
@@ -138,7 +138,7 @@ def squeeze(text: str) -> str:
 
 
 def code_text(node: LexborNode) -> str:
-    """The characters of code as they stand, breaks as line ends."""
+    """The text of code unchanged, with <br> as line ends."""
     return _broken(node).replace("\r\n", "\n").replace("\u00a0", " ")
 
 
@@ -152,7 +152,7 @@ def _broken(node: LexborNode) -> str:
     if node.tag == "pre" and node.css_first("br, div, code") is None:
         return node.text(deep=True)
     parts: list[str] = []
-    # Some generators give each line a <code>; between other text it is code within a line, as DocBook has it.
+    # Some generators put each line in a <code>; with other text around it is inline code, as in DocBook.
     held = node.iter(include_text=True) if node.tag == "pre" else ()
     own_lines = ("div", "code") if all(one.tag == "code" or one.is_empty_text_node for one in held) else ("div",)
     for child in node.traverse(include_text=True):

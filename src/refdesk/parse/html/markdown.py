@@ -1,4 +1,4 @@
-"""How does content read as markdown?"""
+"""Converts the content of a page to Markdown."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
 
 
-# Is a table a table, and which cells does it have?
+# ── tables ──
 
 _MAX_SPAN = 20
 
 
 def table_rows(table: LexborNode) -> list[list[LexborNode | None]]:
-    """The cells row by row, None where one spans on."""
+    """The cells by row; None for a cell covered by a span."""
     rows: list[list[LexborNode | None]] = []
     for part in table.iter():
         holders = [part] if part.tag in ("thead", "tbody", "tfoot") else []
@@ -33,7 +33,7 @@ def table_rows(table: LexborNode) -> list[list[LexborNode | None]]:
 
 
 def is_layout(table: LexborNode) -> bool:
-    """Whether the table only places things: it has no head, and its cells hold blocks of their own."""
+    """Whether the table is for layout: without a header, and with blocks in its cells."""
     if (table.attributes.get("role") or "") == "presentation":
         return True
     if table.css_first("td table, th table, td h1, td h2, td h3") is not None:
@@ -82,20 +82,20 @@ _STARTS = re.compile(
     "^(?:#\ufdd0?#{0,5}\\s|>|`\ufdd0?``|~\ufdd0?~~|[-+*]\ufdd0?\\s|(\\d\ufdd0?\\d*)[.)]\\s|={3,}\\s*$|-{3,}\\s*$)"
 )
 _LAID_OUT = "h1, h2, h3, h4, section"
-_NEAR = 8  # how far up a code block's language may be written
+_NEAR = 8  # levels up in which a code block's language is looked for
 
 
 def to_markdown(node: LexborNode) -> tuple[str, str]:
-    """The element's content as markdown text, and its first heading of level 1."""
+    """The element's content as Markdown, and its first heading of level 1."""
     writer = _Writer(is_mixed=node.css_first(_MIXED) is not None)
     return "\n\n".join(writer.blocks(node, 0)).strip() + "\n", writer.title
 
 
 class _Writer:
-    """Keeps the level of the last heading, so that signatures become headings below it."""
+    """Writes Markdown; tracks the level of the last heading, so that signatures become headings below it."""
 
     def __init__(self, is_mixed: bool) -> None:
-        self._is_mixed = is_mixed  # somewhere a block stands within a line
+        self._is_mixed = is_mixed  # some inline element contains a block
         self._level = 1
         self.title = ""
         self._by_tag: dict[str, Callable[[LexborNode, int], list[str]]] = {
@@ -172,7 +172,7 @@ class _Writer:
 
     def _list(self, node: LexborNode, depth: int) -> list[str]:
         items = [child for child in node.iter() if child.tag == "li"]
-        # Lists that lay out sections are no lists: JavaDoc nests its whole page in them.
+        # Lists used for layout: JavaDoc nests its whole page in them.
         if node.css_first(_LAID_OUT) is not None and any(item.css_first(_LAID_OUT) is not None for item in items):
             return [block for item in items for block in self.blocks(item, depth)]
         number = _number(node.attributes.get("start")) if node.tag == "ol" else 0
@@ -192,9 +192,9 @@ class _Writer:
         title = _admonition_title(node) if named else ""
         blocks = self.blocks(node, depth)
         if not named and blocks and not _is_text(blocks[0]) and blocks[0][0] != ">":
-            return blocks  # what was only indented in its source
+            return blocks  # only indented in its source
         if named and blocks and all(block.startswith(">") for block in blocks):
-            return blocks  # a quote inside that says it already
+            return blocks  # the inner quote marks it already
         if title and blocks:
             blocks = [f"**{title}:** {blocks[0]}", *blocks[1:]] if _is_text(blocks[0]) else [f"**{title}:**", *blocks]
         text = "\n\n".join(blocks)
@@ -212,7 +212,7 @@ class _Writer:
         return found or self.blocks(node, depth)
 
     def _definitions(self, node: LexborNode, depth: int) -> list[str]:
-        """Signatures as headings below the current one, other terms in bold with what they mean beneath."""
+        """Signatures as headings below the current one, other terms in bold with their definitions below."""
         found: list[str] = []
         items: list[str] = []
         outer = self._level
@@ -256,7 +256,7 @@ def _paragraph(run: list[LexborNode]) -> list[str]:
 
 
 def _escaped(start: re.Match[str]) -> str:
-    """What would begin another block, made to read as text."""
+    """Escapes what would start another block."""
     at = start.end(1) if start[1] else 0
     return f"{start[0][:at]}\\{start[0][at:]}"
 
@@ -267,7 +267,7 @@ def _fence(code: str, language: str) -> str:
 
 
 def _language(node: LexborNode) -> str:
-    """What the classes of a code block, of what it holds or of what holds it call its language."""
+    """The language of a code block, by its classes or those of its parents and children."""
     near: list[LexborNode] = [inside for inside in [node.css_first("code")] if inside is not None]
     above: LexborNode | None = node
     while above is not None and len(near) < _NEAR:
@@ -313,7 +313,7 @@ def _admonition_title(node: LexborNode) -> str:
 
 
 def _terms(node: LexborNode) -> list[tuple[LexborNode | None, list[LexborNode]]]:
-    """Each term with its meanings; several terms in a row share the meaning of the last."""
+    """Each term with its definitions; adjacent terms share the definition of the last."""
     found: list[tuple[LexborNode | None, list[LexborNode]]] = []
     children = [inner for child in node.iter() for inner in (child.iter() if child.tag == "div" else [child])]
     for child in children:
@@ -327,7 +327,7 @@ def _terms(node: LexborNode) -> list[tuple[LexborNode | None, list[LexborNode]]]
 
 
 def _defined(term: LexborNode | None, blocks: list[str]) -> list[str]:
-    """A term with its meaning as an item of a list."""
+    """A term with its definition as a list item."""
     name = inline(term).strip("*: ") if term is not None else ""
     named = f"**{name}**" if name and not name.startswith("`") else name
     if not blocks:

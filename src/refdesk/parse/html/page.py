@@ -1,4 +1,4 @@
-"""HTML: the page's own content as markdown, without what surrounds it."""
+"""HTML pages: their main content as Markdown, with the lines of the page."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 _STRIPPED = re.compile(r"(?is)<(script|style|template|noscript)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)|<[^>]*>")
 _NOT_SHOWN = re.compile(r"(?:script|style|template|noscript|title)\b", re.IGNORECASE)
 _NO_LETTER = bytes(code for code in range(128) if not chr(code).isalnum() and code != 10)
-_MARKER = re.compile(r"^\s*(?:[-*>]\s+)*(?:\d+\.\s|(?:```|~~~).*)?")  # what markdown has and the page has not
-_KEY = 40  # letters of the beginning and the end of a line: it may be a whole paragraph, with a picture in its middle
-_TRIES = 5  # lines of a chunk
-_AHEAD = 100_000  # letters, of what surrounds the content; bounds what a page can cost
-_NEAR = 50  # letters for each that is looked up: a short word stands everywhere
+_MARKER = re.compile(r"^\s*(?:[-*>]\s+)*(?:\d+\.\s|(?:```|~~~).*)?")  # Markdown markers, which the page does not have
+_KEY = 40  # letters at the start and the end of a line that are looked up: its middle may have an image
+_TRIES = 5  # lines of a chunk that are tried
+_AHEAD = 100_000  # letters to search ahead; bounds the time for a page
+_NEAR = 50  # letters of distance allowed per letter looked up: a short word occurs everywhere
 _SITE_SUFFIX = re.compile(r"\s+(?:[|–—·»]|::|-)\s+[^|–—·»]+$")
 _OPENING = re.compile(r"#{2,6} (.+)")
 _REFRESH = re.compile(r"\s*[0-5](?:\.\d*)?\s*[;,]\s*url\s*=\s*[\"']?([^\"']+)", re.IGNORECASE)
@@ -50,25 +50,25 @@ _META = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extracted:
-    """What a page says, and what it calls itself."""
+    """The content of a page, its title and its metadata."""
 
     title: str
     markdown: str
-    linked: str = ""  # the same with the targets of its links, for who reads the page; they would only blur a search
+    linked: str = ""  # the same with link targets, for readers; in the index they would be noise
     metadata: Mapping[str, str] = field(default_factory=dict)
-    canonical: str = ""  # the address the page gives itself, absolute, "" for none
-    redirect: str = ""  # where the page sends its readers at once; it has no content then
+    canonical: str = ""  # the page's canonical URL, absolute, or ""
+    redirect: str = ""  # target of an immediate redirect; then there is no content
     notes: tuple[str, ...] = ()
 
 
 class HtmlParser:
-    """Reads a page through its markdown; the lines of a chunk are those of the page."""
+    """Parses a page as Markdown; the lines of a chunk are those of the page."""
 
     def __init__(self, rules: Governing = NO_RULES) -> None:
         self._rules = rules
 
     def parse(self, text: str, path: str, chunking: Chunking, url: str = "") -> Parsed:
-        """The page's content; ParseFailed where the page holds no text."""
+        """The page's content; raises ParseFailed if it has no text."""
         from refdesk.parse.prose.markdown import MarkdownParser
 
         page = extract(text, url)
@@ -88,10 +88,10 @@ class HtmlParser:
 
 
 def _placed(chunks: Sequence[Chunk], html: str) -> tuple[Chunk, ...]:
-    """The chunks with the lines of the page that their text came from, none where it is not found there.
+    """The chunks with the lines of the page that their text came from, or none if it is not found.
 
-    The parser tells no places, so letters and digits are looked up in those of the page: first a chunk's longest line,
-    then the lines before and behind it, nearby. Chunks come in the order of the page.
+    The HTML parser gives no positions, so letters and digits are searched in the page: first a chunk's longest line,
+    then the lines before and after it, nearby. Chunks are in the order of the page.
     """
     lines = _letters(unescape(_shown(html))).split(b"\n")
     letters = b"".join(lines)
@@ -119,15 +119,15 @@ def _placed(chunks: Sequence[Chunk], html: str) -> tuple[Chunk, ...]:
 
 
 def _letters(text: str) -> bytes:
-    """The text without blanks and ASCII punctuation; as bytes, since that takes a tenth of the time."""
+    """The text without white space and ASCII punctuation, as bytes, which takes a tenth of the time."""
     return text.replace("\u00a0", " ").encode("utf-8", "surrogatepass").translate(None, _NO_LETTER)
 
 
 def _shown(html: str) -> str:
-    """The text of a page without its tags, on the lines it has there; in one pass, whatever the page is."""
+    """The text of a page without its tags, on the same lines; in one pass."""
     before, *rest = html.split("<")
     kept = [before]
-    inside = ""  # of a comment, or of an element that is not shown
+    inside = ""  # a comment or a hidden element
     for part in rest:
         if inside == "!--" or (not inside and part.startswith("!--")):
             tag, mark, text = part.partition("-->")
@@ -145,7 +145,7 @@ def _shown(html: str) -> str:
 
 
 def extract(html: str, url: str = "") -> Extracted:
-    """The page's main content as markdown, its title and metadata."""
+    """The page's main content as Markdown, its title and metadata."""
     if is_too_deep(html):
         note = "nested too deeply, or a tag with too many attributes: read without its structure"
         return Extracted(title="", markdown=_stripped(html), notes=(note,))
@@ -173,7 +173,7 @@ def extract(html: str, url: str = "") -> Extracted:
 
 
 def _titled(markdown: str, heading: str, named: str) -> tuple[str, str]:
-    """The title and the text that holds it as a heading; where it has none, its first heading or the head's title."""
+    """The title and the text with it as a heading; without a heading, the title of the head is used."""
     if heading:
         return _plain(heading), markdown
     opening = _OPENING.match(markdown)
@@ -237,7 +237,7 @@ def _metadata(page: LexborHTMLParser) -> dict[str, str]:
 
 
 def _named(page: LexborHTMLParser) -> str:
-    """What the head calls the page."""
+    """The title in the page's head."""
     for selector in ("head title", "title"):
         found = page.css_first(selector)
         if found is not None and found.text(deep=True).strip():

@@ -1,4 +1,4 @@
-"""What is wrong with a docs corpus?"""
+"""Checks a docs corpus: front matter, manifests, duplicate ids, oversize sections, dead links."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from markdown_it.token import Token
 
 
-# Where does a markdown text lead, and what in it can be led to?
+# ── links and anchors ──
 
 _HTML_LINK = re.compile(r"<(?:a|img|source)\b[^>]*?\s(?:href|src)\s*=\s*[\"']([^\"']+)[\"']", re.IGNORECASE)
 _HTML_ID = re.compile(r"<[a-zA-Z][^>]*?\s(?:id|name)\s*=\s*[\"']?([^\s\"'>]+)")
@@ -45,7 +45,7 @@ class Link:
 
 
 class Anchors:
-    """The fragments that pages of a corpus answer to, each page read once."""
+    """The anchors of the pages of a corpus; each page is read once."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -65,7 +65,7 @@ class Anchors:
 
 
 def anchors_of(text: str) -> frozenset[str]:
-    """The fragments of a text: of its headings as GitHub and as we spell them, and those given by hand."""
+    """The anchors of a text: its headings as GitHub's and our slugs, and explicit ones."""
     lines = split_lines(text)
     outline = read_outline(lines, read_front_matter(lines).body)
     found: set[str] = {"", "top"}
@@ -80,7 +80,7 @@ def anchors_of(text: str) -> frozenset[str]:
 
 
 def links_of(lines: list[str], body: int = 0) -> list[Link]:
-    """The links and pictures of a markdown text, with the lines they are on; none of those in code."""
+    """The links and images of a Markdown text with their lines, without those in code."""
     source = "\n".join(line.rstrip("\r").replace("\r", " ") for line in lines[body:])
     found: list[Link] = []
     for token in _parser().parse(source):
@@ -104,7 +104,7 @@ def _targets(token: Token) -> list[str]:
 
 
 def _line(lines: list[str], first: int, last: int, target: str) -> int:
-    """The line of a block that the address stands on, else the block's first."""
+    """The line of a block with the address, else the block's first line."""
     from urllib.parse import unquote
 
     for at in range(first, min(last, len(lines))):
@@ -134,7 +134,7 @@ _NOT_ENTERED = frozenset({"node_modules", "__pycache__", "venv"})
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """One thing to correct, where it is."""
+    """A problem and its position."""
 
     path: str  # relative to the corpus
     line: int  # 1-based
@@ -150,7 +150,7 @@ class _File:
 
 
 def check(root: Path, paths: Iterable[str] | None = None) -> list[Problem]:
-    """Everything wrong under a folder, or in some relative paths of it, in order of path and line."""
+    """All problems under a folder, or in some relative paths of it, by path and line."""
     listed = sorted(paths) if paths is not None else sorted(_walk(root))
     problems: list[Problem] = []
     manifests = _manifests(root, listed, problems)
@@ -175,7 +175,7 @@ def _pages(root: Path, paths: Iterable[str], problems: list[Problem]) -> Iterato
 
 @dataclass(frozen=True, slots=True)
 class _Checker:
-    """A parser whose documents hold nothing but their problems: pages are checked where all files are parsed."""
+    """A parser whose documents contain their problems, so that pages are checked in the worker processes."""
 
     run: str
     root: Path
@@ -197,7 +197,7 @@ class _Checker:
 
 @lru_cache(maxsize=1)
 def _anchors(run: str, root: Path) -> Anchors:
-    """What a worker knows of the pages that are linked to, for as long as one run lasts."""
+    """A worker's cache of the linked pages' anchors, for one run."""
     return Anchors(root)
 
 
@@ -209,7 +209,7 @@ def _walk(root: Path) -> Iterator[str]:
 
 
 def _manifests(root: Path, listed: list[str], problems: list[Problem]) -> ManifestSet:
-    """The manifests that can be used; what is wrong with the others is a problem."""
+    """The valid manifests; errors in the others are added to the problems."""
     sound = True
     for path in listed:
         if PurePosixPath(path).name != FILE_NAME:
@@ -226,7 +226,7 @@ def _manifests(root: Path, listed: list[str], problems: list[Problem]) -> Manife
 
 
 def _duplicates(file: _File) -> Iterator[Problem]:
-    """Headings whose id had to be numbered: it changes when a section before them comes or goes."""
+    """Headings whose id had to be numbered, and so changes when an earlier section is added or removed."""
     headings = file.outline.headings
     for heading, place in places(headings, title_heading(headings)).items():
         if place.slugs[-1] != slug(heading.text):
@@ -235,7 +235,7 @@ def _duplicates(file: _File) -> Iterator[Problem]:
 
 
 def _oversize(file: _File, manifests: ManifestSet) -> Iterator[Problem]:
-    """Sections that had to be cut into parts, and passages too large that can't be cut."""
+    """Sections that had to be split, and passages that are too large but can't be split."""
     rules = manifests.for_path(file.path)
     limit = (rules.strategy or Strategy()).max_chunk_size
     chunks = MarkdownParser(rules).parse(file.text, file.path, Chunking()).chunks
@@ -256,7 +256,7 @@ def _oversize(file: _File, manifests: ManifestSet) -> Iterator[Problem]:
 
 
 def _dead_links(file: _File, root: Path, anchors: Anchors, labels: bool) -> Iterator[Problem]:
-    """Relative links to nothing; where Sphinx builds the corpus, a bare word is a label and no file."""
+    """Dead relative links; in a Sphinx corpus a bare word is a label, not a file."""
     for link in links_of(file.lines, file.outline.body):
         if labels and "/" not in link.target and not _FILE_LIKE.search(link.target):
             continue
@@ -266,7 +266,7 @@ def _dead_links(file: _File, root: Path, anchors: Anchors, labels: bool) -> Iter
 
 
 def _why_dead(link: Link, path: str, root: Path, anchors: Anchors) -> str:
-    """Why a relative link leads nowhere, "" when it leads somewhere or out of the corpus."""
+    """Why a relative link is dead; "" if it is not or leaves the corpus."""
     try:
         parts = urlsplit(link.target)
     except ValueError:
@@ -286,7 +286,7 @@ def _why_dead(link: Link, path: str, root: Path, anchors: Anchors) -> str:
 
 
 def _existing(root: Path, target: str) -> str:
-    """The file that a link means, also when it names the page that will be made of it."""
+    """The file that a link points to, also by the name of its built page."""
     plain = re.sub(r"\.html?$", "", target).removesuffix("/")
     for candidate in (target, *(f"{plain}{ending}" for ending in _OTHER_NAMES)):
         if (root / candidate).exists():

@@ -1,4 +1,4 @@
-"""What does a document say of itself before it begins?"""
+"""Front matter: the fields at the top of a document, and the chunking strategy that it may ask for."""
 
 from __future__ import annotations
 
@@ -10,17 +10,15 @@ from typing import Any, Literal, get_args
 
 from refdesk.errors import InvalidInput
 
-# How does a corpus want its documents cut?
-
 ChunkBy = Literal["auto", "h1", "h2", "h3", "file"]
 
-# About 6,700 tokens: what the tool that introduced the manifest takes when none is given.
+# About 6,700 tokens: the default of the tool that introduced the manifest.
 DEFAULT_MAX_CHUNK_SIZE = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Strategy:
-    """Where sections begin and how many characters they may have; auto is h2, or the next level in use."""
+    """The heading level that starts a section and the size limits in characters; auto is h2 or the next used level."""
 
     chunk_by: ChunkBy = "auto"
     max_chunk_size: int = DEFAULT_MAX_CHUNK_SIZE
@@ -28,12 +26,12 @@ class Strategy:
 
     @property
     def level(self) -> int:
-        """The deepest heading level that begins a section, 0 for none."""
+        """The deepest heading level that starts a section, 0 for none."""
         return {"file": 0, "h1": 1, "h2": 2, "h3": 3, "auto": 2}[self.chunk_by]
 
 
 def read_strategy(value: Any, where: str) -> Strategy:
-    """The strategy a manifest or a front matter writes down; InvalidInput names the field that is wrong."""
+    """The strategy in a manifest or a front matter; raises InvalidInput with the name of a wrong field."""
     if not isinstance(value, Mapping):
         raise InvalidInput(f"{where} must be an object.", 'Write for example {"chunk_by": "h2"}.')
     chunk_by = read_chunk_by(value.get("chunk_by", "h2"), f"{where}.chunk_by")
@@ -71,19 +69,19 @@ _HIDDEN = frozenset({"metadata", "mcp_metadata", "mcp_strategy", "mcp_chunking_h
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontMatter:
-    """The block's fields, and the line its document begins on (from 0)."""
+    """The block's fields, and the first line of the document (from 0)."""
 
     body: int = 0
     title: str = ""
-    fields: Mapping[str, str] = field(default_factory=dict)  # everything of one value
-    facets: Mapping[str, str] = field(default_factory=dict)  # what was written to be filtered by
+    fields: Mapping[str, str] = field(default_factory=dict)  # all scalar values
+    facets: Mapping[str, str] = field(default_factory=dict)  # values to filter by
     strategy: Strategy | None = None
     problem: str = ""
     problem_line: int = 1
 
 
 def read_front_matter(lines: list[str]) -> FrontMatter:
-    """What stands between the fences at the very top; a block that can't be read is told in `problem`."""
+    """The fields between the fences at the top; an unreadable block sets `problem`."""
     end, kind = _extent(lines)
     if not end:
         return FrontMatter()
@@ -97,7 +95,7 @@ def read_front_matter(lines: list[str]) -> FrontMatter:
 
 
 def chunking_hint(text: str) -> str:
-    """The level an HTML comment asks for, "" for none."""
+    """The level that an HTML comment asks for, or ""."""
     found = _HINT.search(text)
     if not found:
         return ""
@@ -114,7 +112,7 @@ class _Broken(ValueError):
 
 
 def _extent(lines: list[str]) -> tuple[int, str]:
-    """The line after the block and its language; 0 where there is none."""
+    """The line after the block, 0 for none, and its language."""
     fence = lines[0].rstrip() if lines else ""
     kind = {"---": "YAML", "---yaml": "YAML", "+++": "TOML"}.get(fence)
     if not kind:
@@ -122,7 +120,7 @@ def _extent(lines: list[str]) -> tuple[int, str]:
     closing = ("---", "...") if kind == "YAML" else ("+++",)
     for at in range(1, min(len(lines), _MAX_LINES)):
         if lines[at].rstrip() in closing:
-            # A rule at the top of a page is no fence: what follows it there is text, not fields.
+            # A horizontal rule at the top of a page is no fence: text follows it, not fields.
             return (at + 1, kind) if _looks_like_fields(lines[1:at], kind) else (0, "")
     return 0, ""
 
@@ -144,7 +142,7 @@ def _load(text: str, kind: str) -> Any:
 
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
-        # The base loader makes strings, lists and maps only: no objects, and 1.10 stays as it was written.
+        # The base loader creates strings, lists and maps only: no objects, and 1.10 stays "1.10".
         return yaml.load(text, Loader=loader)  # noqa: S506
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
@@ -190,7 +188,7 @@ def _fields(data: Any, end: int) -> FrontMatter:
 
 
 def _one(value: Any) -> str:
-    """A scalar as written, a list of scalars with commas, "" for what is neither."""
+    """A scalar as written, a list of scalars joined by commas, "" for anything else."""
     if isinstance(value, str):
         return value.strip()
     if isinstance(value, list) and all(isinstance(one, str) for one in value):

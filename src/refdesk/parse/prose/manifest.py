@@ -1,4 +1,4 @@
-"""What does a corpus ask for?  `.docs-mcp.json` files: how to cut, what to attach, what to filter by."""
+"""`.docs-mcp.json` manifests: a corpus's chunking, metadata and facets."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _OVERRIDE_KEYS = frozenset({"pattern", "strategy", "metadata"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facet:
-    """What a manifest says of a key that can be filtered by."""
+    """A manifest's description of a key to filter by."""
 
     description: str = ""
     values: tuple[str, ...] = ()
@@ -37,7 +37,7 @@ class Facet:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Override:
-    """An exception for the paths a pattern means, relative to the manifest's folder."""
+    """An exception for paths that match a pattern, relative to the manifest's folder."""
 
     pattern: str
     strategy: Strategy | None = None
@@ -54,19 +54,19 @@ class Manifest:
     taxonomy: Mapping[str, Facet] = field(default_factory=dict)
     instructions: str = ""
     overrides: tuple[Override, ...] = ()
-    unknown: tuple[str, ...] = ()  # keys that mean nothing, likely misspelt
+    unknown: tuple[str, ...] = ()  # unknown keys, probably misspelt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Governing:
-    """What holds for one file, before its own front matter."""
+    """What a manifest sets for one file; the file's front matter takes precedence."""
 
-    strategy: Strategy | None = None  # None: no corpus, the collection's token limits hold
+    strategy: Strategy | None = None  # None: no corpus, so the collection's token limits apply
     metadata: Mapping[str, str] = field(default_factory=dict)
     taxonomy: Mapping[str, Facet] = field(default_factory=dict)
 
     def facets(self, front: FrontMatter) -> dict[str, str]:
-        """The file's facets: its front matter beats the manifest."""
+        """The file's facets; its front matter takes precedence over the manifest."""
         declared = {key: front.fields[key] for key in self.taxonomy if key in front.fields}
         inherited = {key: front.fields[key] for key in self.metadata if key in front.fields}
         return {**self.metadata, **inherited, **declared, **front.facets}
@@ -77,12 +77,12 @@ NO_RULES = Governing()
 
 @dataclass(frozen=True, slots=True)
 class ManifestSet:
-    """The manifests of a corpus; an empty set is a corpus that takes the defaults."""
+    """The manifests of a corpus; an empty set means the defaults."""
 
     manifests: tuple[Manifest, ...] = ()
 
     def for_path(self, path: str) -> Governing:
-        """What the nearest manifest above a relative path says of it."""
+        """What the nearest manifest above a relative path sets for it."""
         governing = max(
             (one for one in self.manifests if not one.folder or path.startswith(f"{one.folder}/")),
             key=lambda one: len(one.folder),
@@ -100,7 +100,7 @@ class ManifestSet:
 
     @property
     def taxonomy(self) -> dict[str, Facet]:
-        """The facets of all manifests; the outermost one that says something is heard."""
+        """The facets of all manifests; outer ones take precedence."""
         merged: dict[str, Facet] = {}
         for manifest in sorted(self.manifests, key=lambda one: one.folder.count("/") + bool(one.folder)):
             for key, facet in manifest.taxonomy.items():
@@ -115,13 +115,13 @@ class ManifestSet:
 
     @property
     def instructions(self) -> str:
-        """What the outermost manifest tells the server's clients."""
+        """The outermost manifest's instructions to clients."""
         said = [one for one in self.manifests if one.instructions]
         return min(said, key=lambda one: len(one.folder)).instructions if said else ""
 
 
 def load_manifests(root: Path) -> ManifestSet:
-    """All manifests under a folder; InvalidInput names the file and field that can't be used."""
+    """All manifests under a folder; raises InvalidInput with the file and field that is wrong."""
     found: list[Manifest] = []
     for folder, folders, files in os.walk(root):
         folders[:] = sorted(one for one in folders if not one.startswith(".") and one not in _NOT_ENTERED)
@@ -137,7 +137,7 @@ def load_manifests(root: Path) -> ManifestSet:
 
 
 def read_manifest(data: bytes, folder: str = "") -> Manifest:
-    """One manifest from its bytes; InvalidInput where it can't be used, unknown keys only listed."""
+    """Parses a manifest; raises InvalidInput if it is invalid, and lists unknown keys."""
     where = f"{folder}/{FILE_NAME}" if folder else FILE_NAME
     try:
         given = json.loads(data.decode("utf-8-sig"))

@@ -32,7 +32,7 @@ _BLOCKS: dict[str, tuple[BlockKind, bool]] = {
     "list_item_open": ("item", True),
     "hr": ("prose", True),
 }
-# Only what HTML knows is a tag: the T of Vec<T> is not.
+# Only HTML's own elements are tags: the T of Vec<T> is not.
 _TAG = re.compile(
     r"</?(?:a|b|br|i|em|strong|code|span|img|sup|sub|kbd|small|big|font|del|ins|mark|u|s|tt|abbr|picture|source|div|p"
     r"|center|badge|details|summary|svg|path|button|wbr)\b|<!--",
@@ -40,19 +40,19 @@ _TAG = re.compile(
 )
 _HTML_H1 = re.compile(r"<h1\b[^>]*>(.{0,500}?)</h1>", re.IGNORECASE | re.DOTALL)
 _ANY_TAG = re.compile(r"<[^>]*>")
-_MAX_STEPS = 300_000  # a text of 10 MB that somebody wrote takes fewer
+_MAX_STEPS = 300_000  # a real text of 10 MB takes fewer
 _Part = TypeVar("_Part", Heading, Block, Fence)
 _ATTRIBUTES = re.compile(r"\s*(?:\{[#.:][^{}]*\}|\s#+)\s*$")
 
 
 class MarkdownParser:
-    """Cuts markdown as its corpus asks, or by tokens where no corpus rules."""
+    """Cuts Markdown as its corpus asks, or by tokens without a corpus."""
 
     def __init__(self, rules: Governing = NO_RULES) -> None:
         self._rules = rules
 
     def parse(self, text: str, path: str, chunking: Chunking, title: str = "") -> Parsed:
-        """The document with its front matter as metadata and one chunk or more for each section."""
+        """The document with its front matter as metadata and one or more chunks for each section."""
         lines = split_lines(text)
         front = read_front_matter(lines)
         outline = read_outline(lines, front.body)
@@ -71,7 +71,7 @@ class MarkdownParser:
         )
 
     def _strategy(self, front: FrontMatter, text: str) -> Strategy | None:
-        """The front matter's own, else the manifest's; None where no corpus rules and none was asked for."""
+        """The front matter's strategy, else the manifest's; None without either."""
         if front.strategy:
             return front.strategy
         hint = chunking_hint(text)
@@ -104,7 +104,7 @@ def _moved(parts: list[_Part], by: int) -> list[_Part]:
 
 
 def _parts(lines: list[str]) -> _Parts:
-    """What the lines are made of: what is plain to see is seen, the rest is left to a parser, which takes longer."""
+    """The headings, blocks and fences of the lines: by a fast scan where possible, else by the CommonMark parser."""
     seen = scan(lines)
     if seen is None:
         return _parsed(lines)
@@ -129,7 +129,7 @@ def _start(part: Heading | Block | Fence) -> int:
 
 
 def _parsed_apart(lines: list[str], regions: Sequence[tuple[int, int]]) -> _Parts:
-    """What regions of the lines are made of, parsed in one go with a line of text between them, which ends each."""
+    """The same for regions of the lines, parsed at once with a line of text between them to end each."""
     if not regions:
         return _Parts([], [], [])
     put: list[str] = []
@@ -142,7 +142,7 @@ def _parsed_apart(lines: list[str], regions: Sequence[tuple[int, int]]) -> _Part
 
 
 def _back(parts: list[_Part], origin: list[int]) -> list[_Part]:
-    """The parts with the lines that they come from."""
+    """The parts with their original line numbers."""
     found = []
     for one in parts:
         end = one.end
@@ -154,7 +154,7 @@ def _back(parts: list[_Part], origin: list[int]) -> list[_Part]:
 
 
 def _parsed(lines: list[str]) -> _Parts:
-    """What a parser makes of the lines."""
+    """The same by the CommonMark parser."""
     found = _Parts([], [], [])
     headings, blocks, fences = found
     tokens = _block_parser().parse("\n".join(lines), {"steps": 0})
@@ -171,7 +171,7 @@ def _parsed(lines: list[str]) -> _Parts:
         elif token.type == "html_block" and token.content.lstrip()[:6].lower() == "<table":
             fences.append(Fence(start, end, "table", token.content[:300]))
         if token.level and blocks and token.type in ("fence", "code_block", "table_open", "html_block"):
-            blocks[-1] = replace(blocks[-1], whole=True)  # a quote that holds one is not cut either
+            blocks[-1] = replace(blocks[-1], whole=True)  # a quote that contains one is not cut either
         kind = _BLOCKS.get(token.type)
         if kind and (token.level == 0 or (token.level == 1 and token.type == "list_item_open")):
             blocks.append(Block(start, end, *kind))
@@ -179,7 +179,7 @@ def _parsed(lines: list[str]) -> _Parts:
 
 
 def _with_gaps(lines: list[str], body: int, blocks: list[Block]) -> Iterator[Block]:
-    """The blocks, and between them the lines that are no block: definitions of links."""
+    """The blocks, and the lines between them: link definitions."""
     at = body
     for block in [*blocks, Block(len(lines), len(lines), "prose")]:
         start, end = trim(lines, at, block.start)
@@ -205,7 +205,7 @@ def plain_text(markup: str) -> str:
 
 
 class _TooIntricateError(Exception):
-    """A text that was made to take long, or that takes long all the same."""
+    """A text that takes too many steps to parse, by intent or not."""
 
 
 @cache
@@ -220,7 +220,7 @@ def _block_parser() -> MarkdownIt:
 
 
 def _count_step(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """A rule that matches nothing but stops a text of too many steps; by count, so on every machine alike."""
+    """A parser rule that only counts steps and stops at too many: the same limit on every machine."""
     state.env["steps"] += 1
     if state.env["steps"] > _MAX_STEPS:
         raise _TooIntricateError
@@ -246,6 +246,6 @@ def _first_title(outline: Outline) -> str:
 
 
 def _html_title(text: str) -> str:
-    """The heading of a page that begins with HTML, as readme files with a logo do."""
+    """The heading of a page that starts with HTML, such as a readme with a logo."""
     found = _HTML_H1.search(text[:5_000])
     return " ".join(_ANY_TAG.sub(" ", found[1]).split()) if found else ""

@@ -1,11 +1,11 @@
-"""Which blocks of markdown are plain to see?  Headings, code, text and simple lists, told apart without a parser."""
+"""A fast scan for the simple blocks of Markdown: headings, fenced code, text and simple lists."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
 
-# A line that can only be text: it begins no other block, ends none, and is no rule, table or definition of a link.
+# A line that can only be text: it starts and ends no other block, and is no rule, table or link definition.
 _TEXT = re.compile(
     r"(?:[^\W\d_]|[(\"'“‘]|`(?!``)|\*\*(?![*\s])|\[(?!.*\]:)|\d(?!\d{0,8}[.)](?:[ \t]|$)))",
 )
@@ -21,18 +21,18 @@ _SPANS_BLANK_LINES = re.compile(r"<(?:script|pre|style|textarea|!|\?)", re.IGNOR
 
 @dataclass(slots=True)
 class Scan:
-    """The lines of a text by what they are; all ranges are without their last line."""
+    """The lines of a text by kind; the ends of ranges are exclusive."""
 
     headings: list[tuple[int, int, str]] = field(default_factory=list)  # line, level, text
-    fences: list[tuple[int, int, str]] = field(default_factory=list)  # with what stands behind the opening
-    texts: list[tuple[int, int]] = field(default_factory=list)  # and quotes of no more than text
+    fences: list[tuple[int, int, str]] = field(default_factory=list)  # with the info string
+    texts: list[tuple[int, int]] = field(default_factory=list)  # and quotes that contain only text
     items: list[tuple[int, int]] = field(default_factory=list)
     inner: list[tuple[int, int, str]] = field(default_factory=list)  # fences within items
-    others: list[tuple[int, int]] = field(default_factory=list)  # for a parser; whatever is next ends them
+    others: list[tuple[int, int]] = field(default_factory=list)  # left to the parser
 
 
 def scan(lines: list[str]) -> Scan | None:
-    """What is plain to see in lines that hold no carriage return; None where only a parser can tell."""
+    """Scans lines without carriage returns; None if only the parser can tell."""
     found = Scan()
     at, count = 0, len(lines)
     while at < count:
@@ -51,7 +51,7 @@ def scan(lines: list[str]) -> Scan | None:
 
 
 def _known(lines: list[str], at: int, found: Scan) -> int | None:
-    """The line after the block that begins here, taken down; None when it is not plain which it is."""
+    """Records the block that starts here and returns the line after it; None if its kind is unclear."""
     line = lines[at]
     if line[0] == "#":
         heading = _HEADING.fullmatch(line)
@@ -77,7 +77,7 @@ def _known(lines: list[str], at: int, found: Scan) -> int | None:
 
 
 def _quote(lines: list[str], at: int, found: Scan) -> int | None:
-    """The line after a quote of text and lists; None when it holds more, or goes on without its mark."""
+    """The line after a quote of text and lists; None if it contains more or continues lazily."""
     end = at
     while end < len(lines) and lines[end].strip(_BLANKS):
         if not _QUOTED.fullmatch(lines[end]):
@@ -88,11 +88,11 @@ def _quote(lines: list[str], at: int, found: Scan) -> int | None:
 
 
 def _list(lines: list[str], at: int, found: Scan) -> int | None:
-    """The line after a list whose items hold text, lists and fenced code; None when they hold more."""
+    """The line after a list whose items contain text, lists and fenced code; None if they contain more."""
     starts: list[int] = []
     inner: list[tuple[int, int, str]] = []
-    inside = 0  # where the text of the last item begins, outer or inner
-    end = at  # behind the last line that is not blank
+    inside = 0  # column of the last item's text
+    end = at  # after the last line that is not blank
     while at < len(lines):
         line = lines[at]
         text = line.lstrip(" ")
@@ -129,18 +129,18 @@ def _list(lines: list[str], at: int, found: Scan) -> int | None:
 
 
 def _goes_on(lines: list[str], at: int, end: int, item: re.Match[str]) -> bool:
-    """Whether what looks like an inner item may be text that goes on: only a first item ends a paragraph."""
+    """Whether an apparent inner item may be continued text: only a first item interrupts a paragraph."""
     return end == at and item[0][0].isdecimal() and not _ITEM.match(lines[at - 1].lstrip(" "))
 
 
 def _least(line: str) -> int:
-    """How far the lines of an item are indented at least."""
+    """The least indentation of an item's lines."""
     item = _ITEM.match(line)
     return item.end() if item else 0
 
 
 def _inner_fence_end(lines: list[str], at: int, marks: str, indent: int) -> int | None:
-    """The line after the end of code that is indented like this; None when it does not end as it should."""
+    """The line after fenced code with this indentation; None if it is not closed properly."""
     for end in range(at, len(lines)):
         line = lines[end]
         bare = line.strip(_BLANKS)
@@ -162,7 +162,7 @@ def _fence_end(lines: list[str], at: int, marks: str) -> int:
 
 
 def _region_end(lines: list[str], at: int) -> int:
-    """The next line that begins a block of the text itself: it stands behind a blank one, at the margin."""
+    """The next line that starts a top-level block: unindented, after a blank line."""
     was_blank = False
     for end in range(at + 1, len(lines)):
         line = lines[end]
@@ -176,5 +176,5 @@ def _region_end(lines: list[str], at: int) -> int:
 
 
 def _ends_for_sure(region: str) -> bool:
-    """Whether no code and no HTML that began in the region can go on behind it."""
+    """Whether no code and no HTML of the region can continue after it."""
     return not _SPANS_BLANK_LINES.search(region) and not _INDENTED_FENCE.search(region)

@@ -1,4 +1,4 @@
-"""How do blocks become pieces of a bearable size?"""
+"""Outlines of documents, the keys of their sections, and how blocks are packed into passages."""
 
 from __future__ import annotations
 
@@ -11,14 +11,12 @@ from typing import Literal
 
 from refdesk.text import tokens
 
-# What is a text made of?  Headings, blocks and the code and tables within them, by lines.
-
 BlockKind = Literal["heading", "prose", "code", "table", "list", "html", "item"]
 
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """A heading of the text itself, never one inside a quote, a list or a code block."""
+    """A top-level heading: not one inside a quote, a list or a code block."""
 
     start: int  # its first line, counted from 0
     end: int  # the line after it
@@ -28,7 +26,7 @@ class Heading:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Lines that belong together; only a block that is not whole may be cut."""
+    """Lines that belong together; a `whole` block is never cut."""
 
     start: int
     end: int
@@ -38,7 +36,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """A code block or a table, wherever it stands."""
+    """A code block or a table at any level."""
 
     start: int
     end: int
@@ -48,21 +46,21 @@ class Fence:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outline:
-    """A text as its syntax divides it; the blocks cover every line from body on that is not blank."""
+    """The structure of a text; the blocks cover all lines from `body` on that are not blank."""
 
     lines: list[str]
     body: int = 0  # the first line after the front matter
     headings: tuple[Heading, ...] = ()
     blocks: tuple[Block, ...] = ()
     fences: tuple[Fence, ...] = ()
-    title: str = ""  # where something other than a heading names the document
+    title: str = ""  # a title from elsewhere than a heading
     language: str = "markdown"
-    facets: Mapping[str, str] = field(default_factory=dict)  # what every chunk carries
-    note: str = ""  # what was odd
+    facets: Mapping[str, str] = field(default_factory=dict)  # metadata of every chunk
+    note: str = ""  # a problem that was found
 
 
 def split_lines(text: str) -> list[str]:
-    """The lines without their ends' \\n, numbered as editors and grep number them; a last empty one is none."""
+    """The lines without \\n, numbered as in editors; an empty last line does not count."""
     lines = text.split("\n")
     if not lines[-1]:
         lines.pop()
@@ -70,7 +68,7 @@ def split_lines(text: str) -> list[str]:
 
 
 def trim(lines: list[str], start: int, end: int) -> tuple[int, int]:
-    """The range without blank lines at either side."""
+    """The range without leading and trailing blank lines."""
     while start < end and not lines[start].strip():
         start += 1
     while end > start and not lines[end - 1].strip():
@@ -84,7 +82,7 @@ def text_of(lines: list[str], start: int, end: int) -> str:
 
 
 def paragraphs(lines: list[str]) -> list[Block]:
-    """What stands between blank lines."""
+    """The paragraphs: blocks between blank lines."""
     blocks: list[Block] = []
     start = 0
     for at, line in enumerate(lines):
@@ -98,7 +96,7 @@ def paragraphs(lines: list[str]) -> list[Block]:
     return blocks
 
 
-# Under which key is a section found?  The fragment of the docs contract's chunk ids.
+# ── keys: the fragments of the docs contract's chunk ids ──
 
 PREAMBLE = "_preamble"
 _DROPPED = re.compile(r"[^\w\s-]|_")
@@ -106,19 +104,19 @@ _BLANKS = re.compile(r"[\s-]+")
 
 
 def slug(text: str) -> str:
-    """Lower-case letters, digits and hyphens; those of any script."""
+    """The slug of a text: lower-case letters and digits of any script, and hyphens."""
     normal = unicodedata.normalize("NFC", text).lower()
     if normal.isascii():
         kept = _DROPPED.sub("", normal)
     else:
-        # Marks carry vowels in many scripts, though \\w leaves them out.
+        # Combining marks are vowels in many scripts, but \\w does not match them.
         kept = "".join(c for c in normal if c in "- " or c.isspace() or unicodedata.category(c)[0] in "LNM")
     return _BLANKS.sub("-", kept).strip("-") or "section"
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a heading stands: its texts and slugs from the top down to its own."""
+    """The position of a heading: texts and slugs of its ancestors and itself."""
 
     texts: tuple[str, ...]
     slugs: tuple[str, ...]
@@ -147,7 +145,7 @@ def places(headings: Iterable[Heading], title: Heading | None) -> dict[Heading, 
 
 
 class Unique:
-    """Names given so far; one that is wanted again gets the next free number."""
+    """Makes names unique by numbering repeated ones."""
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         self._taken = set(taken)
@@ -164,7 +162,7 @@ class Unique:
 
 
 class Keys:
-    """The keys of sections and of their parts, none given twice."""
+    """Unique keys of sections and of their parts."""
 
     def __init__(self, sections: Iterable[str]) -> None:
         self._given = Unique(sections)
@@ -182,7 +180,7 @@ _WORD_END = re.compile(r"\s+|(?<=[,，、)\]}>])")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """How large a piece may be, in what `measure` counts."""
+    """The size limits of a piece, in units of `measure`."""
 
     maximum: int
     minimum: int = 0
@@ -192,7 +190,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A passage: lines counted from 0, the end not included; the text is that of the lines unless it was cut."""
+    """A passage: lines from 0, the end exclusive; its text is that of the lines unless it was cut."""
 
     start: int
     end: int
@@ -201,24 +199,24 @@ class Piece:
 
 
 class Sizes:
-    """How large any range of lines is, each line measured once."""
+    """The sizes of line ranges; each line is measured once."""
 
     def __init__(self, lines: list[str], limits: Limits) -> None:
         counted = limits.measure is tokens.pieces
         bare = [line.rstrip("\r") for line in lines]
-        self.counted = counted and not any("\r" in line for line in bare)  # in tokens, and to the last one
+        self.counted = counted and not any("\r" in line for line in bare)  # exact, in tokens
         self._weights = [0, *accumulate(tokens.pieces_of_rows(bare) if counted else map(limits.measure, bare))]
-        # Line ends in a row are one token, but as many characters as they are.
+        # Consecutive line ends are one token, but several characters.
         self._ends = [0, *accumulate(1 if line or not counted else 0 for line in bare)]
 
     def of(self, start: int, end: int) -> int:
-        """The size of lines of which the first and the last are not blank."""
+        """The size of a range whose first and last lines are not blank."""
         ends = self._ends[end] - self._ends[start] - 1
         return self._weights[end] - self._weights[start] + max(0, ends)
 
 
 def pack(lines: list[str], blocks: Sequence[Block], limits: Limits, sizes: Sizes) -> list[Piece]:
-    """Whole blocks put together while they fit; what may not be cut stays whole however large it is."""
+    """Packs blocks into pieces while they fit; a whole block is never cut, however large."""
     pieces: list[Piece] = []
     pending: list[tuple[int, int]] = []
     for start, end, is_long in _atoms(lines, blocks, limits, sizes):
@@ -236,7 +234,7 @@ def pack(lines: list[str], blocks: Sequence[Block], limits: Limits, sizes: Sizes
 
 
 def cut_line(text: str, limits: Limits, taken: int = 0) -> list[str]:
-    """A text too long for a piece, cut after sentences, else after words, else anywhere; the first has less room."""
+    """Cuts a long text after sentences, else after words, else anywhere; the first part is shorter by `taken`."""
     cuts: list[str] = []
     maximum = limits.maximum - taken
     begin, window = 0, maximum * 8
@@ -256,8 +254,7 @@ def cut_line(text: str, limits: Limits, taken: int = 0) -> list[str]:
 
 
 def _cut(lines: list[str], at: int, before: list[tuple[int, int]], limits: Limits, sizes: Sizes) -> Iterator[Piece]:
-    """A line too long for a piece, in parts; what is too small to stand alone before it, as a heading, goes with the
-    first of them."""
+    """Cuts a line that is too long; a small block before it, such as a heading, goes with the first part."""
     lead = _piece(lines, before) if before else None
     taken = sizes.of(lead.start, lead.end) + 1 if lead else 0
     if lead and taken > min(limits.minimum, limits.maximum // 2):
@@ -273,7 +270,7 @@ def _cut(lines: list[str], at: int, before: list[tuple[int, int]], limits: Limit
 
 
 def _atoms(lines: list[str], blocks: Sequence[Block], limits: Limits, sizes: Sizes) -> Iterator[tuple[int, int, bool]]:
-    """Ranges in order; and whether one is a line that must be cut."""
+    """Line ranges in order, and whether each is a line that must be cut."""
     for block in blocks:
         start, end = trim(lines, block.start, block.end)
         if start == end:
@@ -292,7 +289,7 @@ def _piece(lines: list[str], spans: list[tuple[int, int]]) -> Piece:
 
 
 def _overlap(spans: list[tuple[int, int]], coming: int, limits: Limits, sizes: Sizes) -> list[tuple[int, int]]:
-    """The last spans that the next piece repeats, as many as leave room for what is coming."""
+    """The last spans that the next piece repeats, as many as leave room for the coming one."""
     if not limits.overlap:
         return []
     last = spans[-1][1]
@@ -306,7 +303,7 @@ def _overlap(spans: list[tuple[int, int]], coming: int, limits: Limits, sizes: S
 
 
 def _merge_small(lines: list[str], pieces: list[Piece], limits: Limits, sizes: Sizes) -> list[Piece]:
-    """A piece under the minimum joins the one before it, unless it is part of a line."""
+    """Merges a piece below the minimum with the one before, unless it is part of a line."""
     merged: list[Piece] = []
     for piece in pieces:
         before = merged[-1] if merged else None

@@ -1,4 +1,4 @@
-"""Plain text: paragraphs put together while they fit."""
+"""Plain text, AsciiDoc and Org: paragraphs packed into passages."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _HEADINGS = {".adoc": _ASCIIDOC, ".asciidoc": _ASCIIDOC, ".org": _ORG}
 
 
 class PlainParser:
-    """Reads anything as lines of text."""
+    """Parses any text by its lines and paragraphs."""
 
     def parse(
         self, text: str, path: str, chunking: Chunking, content_type: str = "plain_text", rules: Governing = NO_RULES
     ) -> Parsed:
-        """The text in pieces of whole paragraphs; lines are cut only where one alone is too long."""
+        """The text as chunks of whole paragraphs; only a line that is too long is cut."""
         lines = split_lines(text)
         name = PurePosixPath(path).name
         outline = _outline(lines, content_type, PurePosixPath(path).suffix.lower())
@@ -50,7 +50,7 @@ class PlainParser:
 
 
 def _outline(lines: list[str], content_type: str, suffix: str) -> Outline | None:
-    """The sections of formats whose headings are lines of their own: AsciiDoc and Org."""
+    """The outline of AsciiDoc and Org, whose headings are single lines; None for other formats."""
     heading = _HEADINGS.get(suffix)
     if heading is None or content_type != "plain_text":
         return None
@@ -77,7 +77,7 @@ def _outline(lines: list[str], content_type: str, suffix: str) -> Outline | None
 
 
 def _around(lines: list[str], headings: list[Heading], fences: list[Fence]) -> list[Block]:
-    """Paragraphs, with code whole and headings apart."""
+    """Paragraphs, with code blocks whole and headings separate."""
     special = {heading.start: Block(heading.start, heading.end, "heading") for heading in headings}
     special |= {fence.start: Block(fence.start, fence.end, "code") for fence in fences}
     blocks: list[Block] = []
@@ -94,7 +94,7 @@ def _around(lines: list[str], headings: list[Heading], fences: list[Fence]) -> l
 def plain_chunks(
     lines: list[str], title: str, limits: Limits, language: str, facets: Mapping[str, str] | None = None
 ) -> tuple[Chunk, ...]:
-    """The chunks of lines that have no other structure than blank lines between paragraphs."""
+    """The chunks of text without structure other than paragraphs."""
     sizes = Sizes(lines, limits)
     pieces = pack(lines, paragraphs(lines), limits, sizes)
     keys = Keys([""])

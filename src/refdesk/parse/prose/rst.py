@@ -30,7 +30,7 @@ _OBJECTS = re.compile(
 )
 _EXAMPLE = re.compile(r"^[\w-]+:(?:example|run|code)$")
 _MAX_DEPTH = 12
-_OBJECT_LEVEL = 8  # below every section, so that it divides only what is too large
+_OBJECT_LEVEL = 8  # below every section, so that it splits only oversize ones
 
 
 class RstParser:
@@ -40,7 +40,7 @@ class RstParser:
         self._rules = rules
 
     def parse(self, text: str, path: str, chunking: Chunking) -> Parsed:
-        """The document with the fields at its top as metadata."""
+        """The document with its field list as metadata."""
         lines = split_lines(text)
         fields = _fields(lines)
         facets = self._rules.facets(FrontMatter(fields=fields))
@@ -70,7 +70,7 @@ def read_outline(lines: list[str]) -> Outline:
 
 
 def plain_text(markup: str) -> str:
-    """Inline markup as it reads."""
+    """The text without inline markup."""
     text = _ROLE.sub(lambda found: found[1].lstrip("~!").rpartition(".")[2] or found[1], markup)
     text = _LINK.sub(r"\1", text.replace("``", "\0"))
     return " ".join(
@@ -86,11 +86,11 @@ class _Extent:
 
 
 class _Reader:
-    """Goes through the lines once; what is indented belongs to what it stands under."""
+    """Reads the lines once; indented lines belong to the block above them."""
 
     def __init__(self, lines: list[str], depth: int = 0) -> None:
         self._lines = lines
-        self._depth = depth  # how many directives it is inside of
+        self._depth = depth  # nesting of directives
         self._styles: list[tuple[str, bool]] = []
         self.headings: list[Heading] = []
         self.blocks: list[Block] = []
@@ -113,7 +113,7 @@ class _Reader:
             at = end
 
     def _heading(self, at: int) -> int:
-        """The line after a heading that begins here, 0 for none."""
+        """The line after a heading that starts here, 0 for none."""
         lines = self._lines
         first, second, third = (lines[at + n] if at + n < len(lines) else "" for n in range(3))
         overlined = _ADORNMENT.match(first) and second.strip() and first == third and _adorns(third, second.strip())
@@ -171,7 +171,7 @@ class _Reader:
         return _Extent(end, "prose", len(self.fences) > known)
 
     def _object(self, at: int, end: int, signature: str) -> None:
-        """A described function or class: its signature is a heading, what is under it has blocks of its own."""
+        """Reads a described function or class: its signature is a heading, its body has its own blocks."""
         self.headings.append(Heading(at, at + 1, _OBJECT_LEVEL + self._depth, signature))
         self.blocks.append(Block(at, at + 1, "heading"))
         inner = [line for line in self._lines[at + 1 : end] if line]
@@ -186,7 +186,7 @@ class _Reader:
             self.blocks.append(Block(self.blocks[-1].end, end, "prose"))
 
     def _literals(self, start: int, end: int) -> None:
-        """Notes the code inside a range that is itself a block."""
+        """Records the code inside a range that is itself a block."""
         at = start
         while at < end:
             line = self._lines[at].strip()
@@ -212,14 +212,14 @@ class _Reader:
         return end
 
     def _item(self, at: int) -> int:
-        """The line after the first paragraph of an item; the next item begins another."""
+        """The line after the first paragraph of a list item."""
         end = at + 1
         while end < len(self._lines) and self._lines[end] and not _ITEM.match(self._lines[end]):
             end += 1
         return end
 
     def _indented(self, at: int) -> int:
-        """The line after the indented lines from here on, blank lines between them included."""
+        """The line after the indented lines from here on, including blank lines between them."""
         end = at
         for here in range(at, len(self._lines)):
             line = self._lines[here]
@@ -230,7 +230,7 @@ class _Reader:
         return max(end, at)
 
     def _is_term(self, at: int, end: int) -> bool:
-        """Whether a paragraph is a quote, or a term with what it means beneath it."""
+        """Whether a paragraph is a quote, or a term with its definition below."""
         return self._lines[at][0].isspace() or (end - at > 1 and self._lines[at + 1][0].isspace())
 
     def _table(self, at: int) -> _Extent:

@@ -1,4 +1,4 @@
-"""Where does one passage end and the next begin?  An outline becomes chunks."""
+"""Turns the outline of a document into chunks, and classifies them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from refdesk.parse.prose.passages import (
 )
 from refdesk.text import tokens
 
-# What is a passage mostly: prose, code, an api's reference, configuration or commands?
+# ── the type of a passage: prose, code, api, config or cmd ──
 
 _COMMANDS = frozenset({
     "bash", "sh", "shell", "zsh", "fish", "console", "shell-session", "shellsession", "sh-session", "terminal", "cmd",
@@ -76,7 +76,7 @@ _SETTING = re.compile(r"^[^\S\n]*+[\"'\w.-]++\s*+[:=]\s*\S*", re.MULTILINE)
 
 
 def language_name(info: str) -> str:
-    """The language a fence names, under the name the parsers use; "" for none."""
+    """The language that a fence names, as the parsers call it; "" for none."""
     word = re.split(r"[\s,{:]", info.strip().lstrip("{.").lower(), maxsplit=1)[0].strip(".}")
     return "" if word in _NO_CODE else _ALIASES.get(word, word)
 
@@ -91,7 +91,7 @@ class Kinds:
         self._language = outline.language
 
     def of(self, start: int, end: int, heading: str) -> tuple[ChunkType, str]:
-        """By what most of its characters are in."""
+        """The type and language of most of the range's characters."""
         inside = self._fences[bisect_left(self._starts, start) : bisect_left(self._starts, end)]
         sizes: Counter[tuple[ChunkType, str]] = Counter()
         tables = 0
@@ -175,7 +175,7 @@ def cut(outline: Outline, title: str, chunking: Chunking, strategy: Strategy | N
 
 
 def title_heading(headings: Iterable[Heading]) -> Heading | None:
-    """The heading that is the document's title: the first, where it is the only one of level 1."""
+    """The title of the document: the first heading, if it is the only one of level 1."""
     listed = list(headings)
     if not listed or listed[0].level != 1 or sum(heading.level == 1 for heading in listed) > 1:
         return None
@@ -183,19 +183,19 @@ def title_heading(headings: Iterable[Heading]) -> Heading | None:
 
 
 def limits_of(chunking: Chunking, strategy: Strategy | None) -> Limits:
-    """Characters where a corpus has a strategy, else tokens."""
+    """The limits in characters if the corpus has a strategy, else in tokens."""
     if strategy:
         return Limits(maximum=strategy.max_chunk_size, minimum=strategy.min_chunk_size, measure=len)
     return Limits(maximum=chunking.max_tokens, minimum=chunking.min_tokens, overlap=chunking.overlap_tokens)
 
 
 def _sections(outline: Outline, strategy: Strategy) -> tuple[list[Section], list[Section]]:
-    """The sections, and every heading's own for the case that one of them is too large."""
+    """The sections, and those of all headings, to split a section that is too large."""
     headings, lines = outline.headings, outline.lines
     title = title_heading(headings)
     found = places(headings, title)
     level = _level(strategy, [heading for heading in headings if heading is not title])
-    # With several headings of level 1 the first opens the document, and its own text is the preamble.
+    # With several headings of level 1, the first is the document's, and its own text is the preamble.
     opening = headings[0] if headings and headings[0].level == 1 and level > 1 else title
     bounds = [heading for heading in headings if heading.level <= level and heading is not opening and heading in found]
     ends = [*(heading.start for heading in bounds), len(lines)]
@@ -209,14 +209,14 @@ def _sections(outline: Outline, strategy: Strategy) -> tuple[list[Section], list
 
 
 def _level(strategy: Strategy, headings: list[Heading]) -> int:
-    """The deepest level that begins a section; a document that skips level 2 is cut at what it uses instead."""
+    """The deepest level that starts a section; for a document without level 2, the next level that it uses."""
     if strategy.chunk_by != "auto" or not headings or any(heading.level <= 2 for heading in headings):
         return strategy.level
     return min(heading.level for heading in headings)
 
 
 def _refine(outline: Outline, section: Section, below: list[Section], limits: Limits, sizes: Sizes) -> list[Section]:
-    """An oversize section divided at the highest level of headings within it, as often as needed."""
+    """Splits an oversize section at the highest heading level within it, repeatedly."""
     if sizes.of(section.start, section.end) <= limits.maximum:
         return [section]
     inner = below[bisect_right(below, section.start, key=_start) : bisect_left(below, section.end, key=_start)]
@@ -241,7 +241,7 @@ def _trimmed(lines: list[str], section: Section) -> Section:
 
 
 def _merge(sections: list[Section], limits: Limits, sizes: Sizes) -> list[Section]:
-    """Sections too small to stand alone joined with a neighbour, while the two fit together."""
+    """Merges sections that are too small with a neighbour, if the two fit together."""
 
     def small(section: Section) -> bool:
         return sizes.of(section.start, section.end) < limits.minimum
@@ -264,7 +264,7 @@ def _merge(sections: list[Section], limits: Limits, sizes: Sizes) -> list[Sectio
         if before is None or not joined:
             gathered.append(section)
         else:
-            # A heading with little under it introduces what follows; else the first of the two gives its name.
+            # A heading with little text introduces the next section; otherwise the first one gives the name.
             gathered[-1] = replace(section if nested else before, start=before.start, end=section.end)
     merged: list[Section] = []
     for section in gathered:
@@ -281,7 +281,7 @@ def _merge(sections: list[Section], limits: Limits, sizes: Sizes) -> list[Sectio
 
 
 def _related(before: Section, section: Section) -> bool:
-    """Whether one is below the other, or both below the same."""
+    """Whether one is below the other, or both are below the same heading."""
     return section.path[:-1] in (before.path, before.path[:-1])
 
 
@@ -292,7 +292,7 @@ def _pieces(outline: Outline, section: Section, limits: Limits, sizes: Sizes) ->
 
 
 def _within(blocks: Sequence[Block], section: Section) -> list[Block]:
-    """The section's blocks, each reaching to the next so that no line is between them."""
+    """The section's blocks, each extended to the next, so that no line is left out."""
     inside = blocks[bisect_left(blocks, section.start, key=_start) : bisect_left(blocks, section.end, key=_start)]
     if not inside:
         return [Block(section.start, section.end, "prose", whole=False)]
@@ -301,7 +301,7 @@ def _within(blocks: Sequence[Block], section: Section) -> list[Block]:
 
 
 def _with_heading(blocks: list[Block]) -> list[Block]:
-    """The blocks, a heading, or several of them, glued to the block they introduce."""
+    """The blocks, with headings merged into the block that they introduce."""
     glued: list[Block] = []
     for block in blocks:
         if glued and glued[-1].kind == "heading":
