@@ -102,7 +102,7 @@ def ingest(
                 )
         finally:
             if is_new and not desk.count_documents(collection):
-                desk.remove_collection(collection)  # nothing came of it
+                desk.remove_collection(collection)  # nothing was added
         _show(report, as_json)
         if not report.document_ids:
             sys.exit(LoadFailed.exit_code)

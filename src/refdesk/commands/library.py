@@ -126,7 +126,7 @@ def remove(context: click.Context, name_or_id: str, yes: bool) -> None:
 
 
 def _ask_before_removing(desk: Desk, name_or_id: str) -> None:
-    """Ends the command unless a person agrees; an unknown name is left to the removal, which says so."""
+    """Exits unless the user agrees; an unknown name is left to the removal, which reports it."""
     if desk.find_collection(name_or_id) is not None:
         what = f"collection {name_or_id} with {desk.count_documents(name_or_id)} documents"
     elif (document := desk.document(name_or_id)) is not None:
@@ -176,7 +176,7 @@ def status(context: click.Context, path: Path, as_json: bool) -> None:
 
 
 def _why_left_out(desk: Desk, collection: Collection, path: Path) -> str:
-    """Why a file that a walk would take has no document."""
+    """Why a file that a walk finds has no document."""
     kept = {one.path: one.reason for one in desk.skipped(collection.name)}
     relative = path.absolute().relative_to(collection.root).as_posix()
     if relative not in kept:

@@ -259,7 +259,7 @@ class Desk(Reader):
         pool = self._parts.pool(parser, self.embedder, self.settings.workers)
         if self.embedder is not None:
             self._store.set_embedder_identity(self.embedder.identity)  # checked before: it is this or none yet
-        return Writer(self._store, pool, self.embedder, progress or Progress(), self._queries.let_go_first)
+        return Writer(self._store, pool, self.embedder, progress or Progress(), self._queries.wait_for_queries)
 
     def _name_for(self, folder: Path, kind: CollectionKind) -> str:
         """The name the folder's collection has, else one made from the folder's own, made unique."""

@@ -30,7 +30,7 @@ from refdesk.ports import Embedder, Source, Store, View
 from refdesk.search.engine import Engine
 from refdesk.settings import Settings
 from refdesk.system import memory
-from refdesk.system.turns import Queries
+from refdesk.system.memory import RunningQueries
 
 if TYPE_CHECKING:
     from refdesk.graph.graph import Graph
@@ -45,7 +45,7 @@ class Reader:
     def __init__(self, settings: Settings, parts: Parts) -> None:
         self.settings = settings
         self._parts = parts
-        self._queries = Queries()
+        self._queries = RunningQueries()
 
     @cached_property
     def _store(self) -> Store:

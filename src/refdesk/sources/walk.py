@@ -117,7 +117,7 @@ class FolderSource:
     def walk(
         self, only: Iterable[str] | None = None, known: Mapping[str, FileState] | None = None
     ) -> Iterator[Found | Skipped]:
-        """What there is, a folder's files by name before its folders, and what is left out; or of some files alone."""
+        """Yields the files, by name and before subfolders, and what is skipped; of the given files only, if any."""
         self._known = known or {}
         if only is not None:
             yield from self._look(sorted(only))

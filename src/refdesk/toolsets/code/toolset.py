@@ -283,7 +283,7 @@ class Code:
         return f"{searched}: nothing matched. Try a symbol's name, other words, or expand_query: true."
 
     def _codebase(self, path: str, context: CallContext) -> tuple[Collection, str]:
-        """The collection that holds the path or has it for its name, and the path's folder inside it."""
+        """The collection that contains the path or has it as its name, and the folder inside it."""
         local = [one for one in self._desk.collections() if one.root and "://" not in one.root]
         every = sorted(local, key=lambda one: (-len(one.root), one.kind != "code"))
         tried: list[Path] = []

@@ -102,7 +102,7 @@ class Docs:
         if not views:
             return _answer([], None, {"message": _EMPTY, "suggested_filters": {}})
         if given := arguments.get("cursor"):
-            query = replace(query, offset=cursor.decode(given, query, self._desk.sequence()))
+            query = replace(query, offset=decode_cursor(given, query, self._desk.sequence()))
         page = self._desk.search(query)
         hits = [self._hit(hit) for hit in page.hits]
         texts = [json.dumps(one, ensure_ascii=False) for one in hits]

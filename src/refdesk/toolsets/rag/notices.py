@@ -102,13 +102,13 @@ class Notices:
         return call
 
     def _settle(self) -> None:
-        self._told, self._names = self._desk.sequence(), self._collections()
+        self._announced, self._names = self._desk.sequence(), self._collections()
 
     def poll(self) -> Sequence[Tool]:
-        """Tells of changes since; tools never change."""
-        with self._mutex, contextlib.suppress(RefdeskError):  # calls say what is wrong with a library
+        """Announces changes since the last call; returns no tools, since they never change."""
+        with self._mutex, contextlib.suppress(RefdeskError):  # calls report what is wrong with the library
             now = self._desk.sequence()
-            if self._told is None:
+            if self._announced is None:
                 self._settle()
             if self._announcer is None or self._writing:
                 return ()

@@ -223,7 +223,7 @@ class _Rag:
             reasons = [f"{one.path}: {one.reason}" for one in (*report.errors, *report.skipped)]
             where = uri.partition("?")[0][:200]
             raise errors.LoadFailed(f"Nothing to ingest in {where}: {'; '.join(reasons[:5]) or 'it is empty'}.")
-        # Of a folder, the first by path: the same in every run, whatever changed.
+        # For a folder, the first by path, which is the same in every run.
         found = [one for one in map(self._desk.document, report.document_ids) if one]
         document = min(found, key=lambda one: one.path, default=None)
         chunks = sum(len(self._desk.chunks_of(one)) for one in report.document_ids)
