@@ -258,9 +258,14 @@ class Filters:
     kinds: tuple[str, ...] = ()
     types: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
-    extensions: tuple[str, ...] = ()  # without the dot
+    extensions: tuple[str, ...] = ()  # normalised here: "*.PY" and ".py" become "py"
     paths: tuple[str, ...] = ()  # globs on the relative path
     metadata: tuple[tuple[str, tuple[str, ...]], ...] = ()  # (key, accepted values); all keys must hold
+
+    def __post_init__(self) -> None:
+        if self.extensions:
+            plain = tuple(one.strip().lstrip("*").lstrip(".").lower() for one in self.extensions)
+            object.__setattr__(self, "extensions", plain)
 
     def __bool__(self) -> bool:
         return any(getattr(self, name) for name in self.__dataclass_fields__)

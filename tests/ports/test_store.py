@@ -444,6 +444,7 @@ def test_a_library_without_vectors_answers_none(store: Store) -> None:
         (Filters(types=("prose",)), "c"),
         (Filters(languages=("markdown", "swift")), "bc"),
         (Filters(extensions=("PY",)), "ad"),
+        (Filters(extensions=("*.Py",)), "ad"),
         (Filters(extensions=(".md",)), "ce"),
         (Filters(paths=("src",)), "ab"),
         (Filters(paths=("src/**/*.py",)), "a"),

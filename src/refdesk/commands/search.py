@@ -98,7 +98,7 @@ def _unknown(desk: Desk, filters: Filters) -> Iterator[str]:
     asked: tuple[tuple[Filterable, tuple[str, ...]], ...] = (
         ("kind", filters.kinds),
         ("language", filters.languages),
-        ("extension", tuple(one.lower() for one in filters.extensions)),
+        ("extension", filters.extensions),
     )
     for what, wanted in asked:
         known = [one for one in desk.values(what) if one] if wanted else []
@@ -130,7 +130,7 @@ def _filters(options: dict[str, Any]) -> Filters:
         collections=options["collection"],
         paths=options["path"],
         languages=options["language"],
-        extensions=tuple(one.lstrip(".") for one in options["ext"]),
+        extensions=options["ext"],
         types=options["types"],
         kinds=options["kinds"],
         metadata=tuple(metadata.items()),

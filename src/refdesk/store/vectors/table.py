@@ -134,12 +134,11 @@ class Attributes:
         ):
             if wanted is not None:
                 allowed &= np.isin(self._columns[name][: self._count], np.array(wanted, np.int64))
-        extensions = tuple(extension.lower().removeprefix(".") for extension in filters.extensions)
         for name, accepted in (
             ("kind", filters.kinds),
             ("type", filters.types),
             ("language", filters.languages),
-            ("extension", extensions),
+            ("extension", filters.extensions),
         ):
             if accepted:
                 allowed &= self._having(name, [value in accepted for value in self._values[name]])

@@ -144,7 +144,7 @@ def _conditions(ask: Ask, documents: bool) -> list[tantivy.Query]:
         ("kind", filters.kinds),
         ("type", filters.types),
         ("language", filters.languages),
-        ("extension", [extension.lower().removeprefix(".") for extension in filters.extensions]),
+        ("extension", filters.extensions),
     ]
     found = [_any_of(ask.schema, field, values) for field, values in wanted if values]
     if ask.scope.collections is not None:

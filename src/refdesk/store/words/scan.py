@@ -68,14 +68,13 @@ def within(scope: Scope, candidates: Sequence[int] | None = None) -> tuple[str, 
 
 def _conditions(scope: Scope) -> list[tuple[str, Sequence[int] | Sequence[str]]]:
     filters = scope.filters
-    extensions = [extension.lower().removeprefix(".") for extension in filters.extensions]
     rows_of = (("d.collection", scope.collections), ("d.id", scope.documents), ("d.id", scope.below))
     names_of = (("c.kind", filters.kinds), ("c.type", filters.types), ("c.language", filters.languages))
     found: list[tuple[str, Sequence[int] | Sequence[str]]] = [
         (c, wanted) for c, wanted in rows_of if wanted is not None
     ]
     found += [(column, accepted) for column, accepted in names_of if accepted]
-    return [*found, ("d.extension", extensions)] if extensions else found
+    return [*found, ("d.extension", filters.extensions)] if filters.extensions else found
 
 
 # A block of passages at a time, in one step each: SQLite lets go of Python's lock at every step, and whoever rebuilds

@@ -16,11 +16,7 @@ def filters_of(collection: Collection, inside: str, arguments: Json) -> Filters:
     return Filters(
         collections=(collection.name,),
         paths=_globs(inside, arguments.get("path_filter") or ""),
-        extensions=tuple(
-            one.strip().lstrip("*").lstrip(".").lower()
-            for one in arguments.get("extensions", "").split(",")
-            if one.strip()
-        ),
+        extensions=tuple(one for one in arguments.get("extensions", "").split(",") if one.strip()),
     )
 
 
