@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 
 from refdesk.model import Batch, DocumentWrite, Symbol
-from refdesk.store import followers
 from refdesk.store.local import LocalStore
 from refdesk.store.vectors import follower as vector_follower
 from refdesk.store.vectors import index as vectors
+from refdesk.store.words import follower
 from tests.ports.library import IDENTITY, batch, collection, vector, write
 
 KILLS = 36
@@ -42,8 +42,8 @@ def _operations(seed: int) -> Iterator[Operation]:
 
 def _tight() -> None:
     """Snapshots, trimmed logs, quantised vectors and full-text commits from the first few documents on."""
-    vector_follower.FEW = 6
-    followers._LITTLE, followers._AT_ONCE = 2, 4
+    vector_follower._FEW = 6
+    follower._LITTLE, follower._AT_ONCE = 2, 4
     vectors.EXACT_UP_TO = 10
 
 
@@ -164,7 +164,7 @@ def killed_writers(folder: Path, processes: ForkServerContext, seeds: Iterable[i
 def test_a_killed_writer_loses_nothing(
     folder: Path, processes: ForkServerContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vector_follower, "FEW", 6)
+    monkeypatch.setattr(vector_follower, "_FEW", 6)
     monkeypatch.setattr(vectors, "EXACT_UP_TO", 10)
     finished, unfinished = map(sum, zip(*killed_writers(folder, processes, range(1, KILLS + 1)), strict=True))
     assert finished > KILLS and unfinished > KILLS // 4

@@ -27,7 +27,7 @@ def _texts(number: int) -> list[str]:
 
 
 def _write(folder: str, written: Synchronized[int]) -> None:
-    vector_follower.FEW, vectors.EXACT_UP_TO = 20, 30
+    vector_follower._FEW, vectors.EXACT_UP_TO = 20, 30
     store = LocalStore(Path(folder), lock_timeout_s=60)
     for start in range(0, DOCUMENTS, 4):
         with store.writing():
@@ -38,7 +38,7 @@ def _write(folder: str, written: Synchronized[int]) -> None:
 
 
 def _read(folder: str, written: Synchronized[int]) -> None:
-    vector_follower.FEW, vectors.EXACT_UP_TO = 20, 30
+    vector_follower._FEW, vectors.EXACT_UP_TO = 20, 30
     store = LocalStore(Path(folder), lock_timeout_s=60)
     seen = -1
     while seen < DOCUMENTS * PARTS:

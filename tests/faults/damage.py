@@ -16,11 +16,11 @@ from refdesk.crawl.state import Body, CrawlState, Entry, digest_of
 from refdesk.errors import RefdeskError
 from refdesk.settings import Settings
 from refdesk.skills.model import Skill
-from refdesk.store import followers
 from refdesk.store.folder import CRAWL_FILE, LEXICAL_FOLDER, VECTORS_FILE
 from refdesk.store.local import LocalStore
 from refdesk.store.playbooks import RecordPlaybooks
 from refdesk.store.vectors import index as vectors
+from refdesk.store.words import follower
 from tests.ports.library import IDENTITY, batch, collection, vector, write
 
 FLIPS = 64
@@ -49,9 +49,9 @@ def make_library(folder: Path) -> None:
     for first in range(0, DOCUMENTS, 30):
         store.apply(batch(*(write(f"d{i}", texts_of(i)) for i in range(first, first + 30))))
         with store.writing():
-            store._followers.write_lexical()
+            store._lexical.flush()
     with store.writing():
-        store._followers.save_vectors()
+        store._vectors.save()
     RecordPlaybooks(store).create_skill(
         Skill(
             skill_id=str(uuid.UUID(int=1)), title="Refund", version=1, problem="no refund", resolution_md="# Refund\n",
@@ -166,7 +166,7 @@ def _search_damaged(folder: Path, draw: random.Random, seed: int) -> tuple[int, 
     if seed % 5:  # in a small index the lists of its files are a large part, and no JSON any more
         files = [file for file in files if file.suffix != ".json"]
     is_open = seed % 2 == 1
-    followers._SOON_BUILT = 2000 if seed % 3 else 0  # in the background too, beside searches in the record
+    follower._SOON_BUILT = 2000 if seed % 3 else 0  # in the background too, beside searches in the record
     store = LocalStore(folder)
     wrong: list[str] = []
     try:

@@ -12,12 +12,13 @@ from pathlib import Path
 
 from refdesk.model import Filters, Finding
 from refdesk.store.folder import CRAWL_FILE
-from refdesk.store.followers import Followers
 from refdesk.store.gate import Gate
 from refdesk.store.record import contents, rows
 from refdesk.store.record.database import Record, sequence
 from refdesk.store.record.filters import Scope
+from refdesk.store.vectors.follower import VectorFollower
 from refdesk.store.words.checksums import IndexDamaged, seam
+from refdesk.store.words.follower import LexicalFollower
 from refdesk.text.analyse import terms
 
 _EVERYTHING = Scope(Filters(), None, None, None)
@@ -28,30 +29,32 @@ _UNREADABLE = (sqlite3.Error, OSError, ValueError, TypeError, LookupError, Arith
 _SELF = 0.99  # the least cosine of a vector with the nearest one to it, which is itself or its equal
 
 
-def verify(record: Record, gate: Gate, followers: Followers, *, repair: bool) -> list[Finding]:
+def verify(
+    record: Record, gate: Gate, lexical: LexicalFollower, vectors: VectorFollower, *, repair: bool
+) -> list[Finding]:
     """What was checked in the record and both indexes, and what was repaired."""
+
+    def check_indexes(*, repair: bool) -> list[Finding]:
+        return [_check_lexical(record, lexical, repair=repair), _check_vectors(record, vectors, repair=repair)]
+
     found = [_check_record(record), *check_beside(record.file.parent, repair=repair and not record.read_only)]
     if not found[0].ok:
         return found
     if record.read_only:
         if repair:
             record.refuse_read_only()
-        return found + _check_followers(record, followers, repair=False)
+        return found + check_indexes(repair=False)
     if repair:
         with gate.held():
-            found += _check_followers(record, followers, repair=True)
+            found += check_indexes(repair=True)
             with record.transaction(logged=False) as db:
                 contents.drop_loose_vectors(db)
         return found
     with gate.held_if_free() as free:
         if free:
-            return found + _check_followers(record, followers, repair=False)
+            return found + check_indexes(repair=False)
     message = "Not checked: a writer is at work. Try again when it has finished."
     return found + [Finding(part=part, ok=True, message=message) for part in ("lexical", "vectors")]
-
-
-def _check_followers(record: Record, followers: Followers, *, repair: bool) -> list[Finding]:
-    return [_check_lexical(record, followers, repair=repair), _check_vectors(record, followers, repair=repair)]
 
 
 # --- the record ---------------------------------------------------------------------------------
@@ -169,22 +172,24 @@ def _set_aside(file: Path) -> None:
 # --- full text ----------------------------------------------------------------------------------
 
 
-def _check_lexical(record: Record, followers: Followers, *, repair: bool) -> Finding:
+def _check_lexical(record: Record, lexical: LexicalFollower, *, repair: bool) -> Finding:
     wanted = _ids(record, "SELECT id FROM chunks")
     try:
         with seam():
-            problem = followers.lexical_problem() or _lexical_difference(record, followers, wanted)
+            problem = lexical.problem() or _lexical_difference(record, lexical, wanted)
     except IndexDamaged as error:
         problem = f"can't be read: {error}"
     if problem is None:
         return Finding(part="lexical", ok=True, message=f"The full-text index holds all {len(wanted)} chunks.")
     if repair:
-        followers.rebuild_lexical()
+        lexical.rebuild()
     return _finding("lexical", "full-text index", problem, repair)
 
 
-def _lexical_difference(record: Record, followers: Followers, wanted: set[int]) -> str | None:
-    index = followers.lexical(followers.sequence())
+def _lexical_difference(record: Record, lexical: LexicalFollower, wanted: set[int]) -> str | None:
+    with record.reading() as db:
+        seq = sequence(db)
+    index = lexical.at(seq)
     if index is None:
         return "is missing or can't be read"
     problem = _difference(index.ids(), wanted)
@@ -201,10 +206,10 @@ def _lexical_difference(record: Record, followers: Followers, wanted: set[int]) 
 # --- vectors ------------------------------------------------------------------------------------
 
 
-def _check_vectors(record: Record, followers: Followers, *, repair: bool) -> Finding:
+def _check_vectors(record: Record, vectors: VectorFollower, *, repair: bool) -> Finding:
     wanted = _ids(record, "SELECT id FROM chunks WHERE vector IS NOT NULL")
     try:
-        problem = followers.snapshot_problem() or _vector_difference(record, followers, wanted)
+        problem = vectors.problem() or _vector_difference(record, vectors, wanted)
     except _UNREADABLE as error:
         problem = f"can't be read: {error}"
     if problem is None:
@@ -212,14 +217,16 @@ def _check_vectors(record: Record, followers: Followers, *, repair: bool) -> Fin
         more = f" {bare} chunks have none: `refdesk reembed` embeds them." if bare else ""
         return Finding(part="vectors", ok=True, message=f"The vector index holds all {len(wanted)} vectors.{more}")
     if repair:
-        followers.rebuild_vectors()
+        vectors.rebuild()
     return _finding("vectors", "vector index", problem, repair)
 
 
-def _vector_difference(record: Record, followers: Followers, wanted: set[int]) -> str | None:
+def _vector_difference(record: Record, vectors: VectorFollower, wanted: set[int]) -> str | None:
     from refdesk.store.vectors.index import cosines, vector_of
 
-    index = followers.vectors(followers.sequence())
+    with record.reading() as db:
+        seq = sequence(db)
+    index = vectors.at(seq)
     with index.lock.reading(), record.reading() as db:
         problem = _difference(index.ids(), wanted)
         for chunk_id in [] if problem else _drawn(wanted):

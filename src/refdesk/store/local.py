@@ -30,14 +30,15 @@ from refdesk.model import (
 from refdesk.settings import Durability
 from refdesk.store import doctor
 from refdesk.store.folder import SKILLS_FILE
-from refdesk.store.followers import Followers
 from refdesk.store.gate import Gate
 from refdesk.store.record import batches, contents, reads
 from refdesk.store.record import contents as catalogue
 from refdesk.store.record.database import Record, sequence
 from refdesk.store.record.filters import Scopes
 from refdesk.store.record.reads import Owners
+from refdesk.store.vectors.follower import VectorFollower
 from refdesk.store.view import LocalView
+from refdesk.store.words.follower import LexicalFollower
 
 _MANY_REMOVED = 500  # chunks in one stretch, after which unused vectors are looked for
 
@@ -51,7 +52,8 @@ class LocalStore:
         self.folder = folder
         self._record = Record(folder, lock_timeout_s, durability)
         self._gate = Gate(folder, lock_timeout_s, self._before_leaving, self._after_leaving)
-        self._followers = Followers(folder, self._record, self._gate)
+        self._vectors = VectorFollower(folder, self._record, self._gate, lambda: self._lexical.applied)
+        self._lexical = LexicalFollower(folder, self._record, self._gate, self._vectors.catching_up)
         self._scopes = Scopes()
         self._owners = Owners()
         self._known: tuple[int, tuple[Collection, ...]] = (-1, ())  # the collections, and the commit they are as of
@@ -94,8 +96,8 @@ class LocalStore:
             with self._record.transaction() as db:
                 removed = batches.remove_collection(db, name)
             self._removed += _MANY_REMOVED
-            if not self._followers.write_lexical():
-                self._followers.owe_lexical(1, {})
+            if not self._lexical.flush():
+                self._lexical.queue(1, {})
             return removed
 
     # writing
@@ -106,10 +108,10 @@ class LocalStore:
     def change(self, make: Callable[[sqlite3.Connection], Batch], chunks: int, *, for_good: bool = False) -> None:
         """Applies a batch of about so many chunks that is made, with what else is written, in its transaction."""
         with self.writing():
-            with self._record.transaction(mark=self._followers.mark(chunks), for_good=for_good) as db:
+            with self._record.transaction(mark=self._lexical.mark(chunks), for_good=for_good) as db:
                 change = batches.apply(db, make(db))
             self._removed += change.removed_chunks
-            self._followers.owe_lexical(change.lexical_chunks, change.terms)
+            self._lexical.queue(change.lexical_chunks, change.terms)
 
     def has_playbooks(self) -> bool:
         """Whether there is any playbook, or a file of them that could not be taken over."""
@@ -143,7 +145,7 @@ class LocalStore:
             yield
 
     def is_being_written(self) -> bool:
-        if self._followers.is_long or self._followers.is_written_elsewhere():
+        if self._lexical.is_long or self._lexical.is_written_elsewhere():
             return True
         with contextlib.suppress(StoreError), self._gate.held_if_free() as free:
             return not free
@@ -157,28 +159,29 @@ class LocalStore:
                 if not free:
                     raise LibraryBusy("Another writer is at work.", "Try again when it has finished.")
         try:
-            with self._followers.stretch(wait):
+            with self._lexical.stretch(wait):
                 yield
         finally:
-            if self._is_due and not self._followers.is_long:
+            if self._is_due and not self._lexical.is_long:
                 self._is_due = False
                 with contextlib.suppress(LibraryBusy), self._gate.held():
                     pass  # leaving it does what is due after writing
 
     def give_way(self) -> None:
-        self._followers.give_way()
+        self._lexical.give_way()
 
     def _before_leaving(self) -> None:
-        if self._followers.is_long:
+        if self._lexical.is_long:
             return
         if self._removed >= _MANY_REMOVED:
             with self._record.transaction(logged=False) as db:
                 contents.drop_loose_vectors(db)
         self._removed = 0
-        self._followers.before_leaving()
+        self._lexical.finish()  # a little is left for later
+        self._vectors.save_if_late()
 
     def _after_leaving(self) -> None:
-        self._followers.after_leaving()
+        self._lexical.after_leaving()
 
     # documents
 
@@ -225,7 +228,7 @@ class LocalStore:
     def view(self, filters: Filters = EVERYTHING) -> LocalView:
         with self._record.reading() as db:
             seq = sequence(db)
-            return LocalView(self._record, self._followers, seq, self._scopes.resolve(db, seq, filters))
+            return LocalView(self._record, self._lexical, self._vectors, seq, self._scopes.resolve(db, seq, filters))
 
     def values(self, of: Filterable) -> dict[str, int]:
         return self.read(lambda db: reads.values(db, of))
@@ -271,7 +274,7 @@ class LocalStore:
         return total
 
     def verify(self, repair: bool) -> list[Finding]:
-        found = doctor.verify(self._record, self._gate, self._followers, repair=repair)
+        found = doctor.verify(self._record, self._gate, self._lexical, self._vectors, repair=repair)
         return [*found, Finding(part="playbooks", ok=False, message=self.left_over)] if self.left_over else found
 
     def backup(self, target: Path) -> Mapping[str, int]:
@@ -282,5 +285,6 @@ class LocalStore:
         return back_up(self.folder, self._record, self._gate, target)
 
     def close(self) -> None:
-        self._followers.close()
+        self._lexical.close()
+        self._vectors.close()
         self._record.close()

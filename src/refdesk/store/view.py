@@ -7,13 +7,14 @@ from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
 from refdesk.model import Ranking
-from refdesk.store.followers import Followers
 from refdesk.store.record import reads
 from refdesk.store.record.database import Record
 from refdesk.store.record.filters import Scope
+from refdesk.store.vectors.follower import VectorFollower
 from refdesk.store.words import query as lexical_query
 from refdesk.store.words import scan as literal
 from refdesk.store.words.checksums import IndexDamaged, seam
+from refdesk.store.words.follower import LexicalFollower
 from refdesk.store.words.scan import Scan
 
 if TYPE_CHECKING:
@@ -30,16 +31,19 @@ T = TypeVar("T")
 class LocalView:
     """Implements ports.View: the state of the record is looked at once, each index is brought up to it once."""
 
-    def __init__(self, record: Record, followers: Followers, seq: int, scope: Scope) -> None:
+    def __init__(
+        self, record: Record, lexical: LexicalFollower, vectors: VectorFollower, seq: int, scope: Scope
+    ) -> None:
         self._record = record
-        self._followers = followers
+        self._lexical = lexical
+        self._vectors = vectors
         self._scope = scope
         self.sequence = seq
         self.has_unembedded = scope.has_unembedded
 
     @cached_property
     def _ask(self) -> lexical_query.Ask | None:
-        index = self._followers.lexical(self.sequence)
+        index = self._lexical.at(self.sequence)
         found = index.current() if index is not None else None
         return lexical_query.Ask(*found, self._scope) if found else None
 
@@ -60,7 +64,7 @@ class LocalView:
                 with seam():
                     return ask(self._ask)
             except IndexDamaged as error:
-                self._followers.doubt_lexical(str(error))
+                self._lexical.doubt(str(error))
                 self._ask = None
         return scan(self._scan)
 
@@ -83,17 +87,17 @@ class LocalView:
             return literal.find(db, text, self._scope, limit, candidates)
 
     def nearest(self, vector: Vector, limit: int) -> Ranking:
-        index = self._followers.vectors(self.sequence)
+        index = self._vectors.at(self.sequence)
         with index.lock.reading():
             return index.nearest(vector, self._scope, limit)
 
     def cosines(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, float]:
-        index = self._followers.vectors(self.sequence)
+        index = self._vectors.at(self.sequence)
         with index.lock.reading():
             return index.cosines(vector, chunk_ids)
 
     def same_text(self, chunk_ids: Sequence[int]) -> dict[int, int]:
-        known = self._followers.texts(chunk_ids)
+        known = self._vectors.texts(chunk_ids)
         rest = [chunk_id for chunk_id in chunk_ids if chunk_id not in known] if len(known) < len(chunk_ids) else ()
         if rest:
             with self._record.reading() as db:

@@ -17,12 +17,12 @@ import pytest
 
 from refdesk.errors import LibraryBusy, LibraryDamaged, LibraryTooNew, StoreError
 from refdesk.model import Batch
-from refdesk.store import followers
 from refdesk.store.local import LocalStore
 from refdesk.store.record import batches, schema
 from refdesk.store.vectors import follower as vector_follower
 from refdesk.store.vectors import index as vectors
 from refdesk.store.vectors import snapshot
+from refdesk.store.words import follower
 from tests.ports.library import IDENTITY, batch, collection, key, vector, write
 
 NAMES = [f"alpha text{i}" for i in range(20)]
@@ -38,7 +38,7 @@ def _filled(folder: Path) -> None:
     store.set_embedder_identity(IDENTITY)
     store.apply(batch(*(write(f"d{i}", [name]) for i, name in enumerate(NAMES))))
     with store.writing():
-        store._followers.save_vectors()
+        store._vectors.save()
     store.close()
 
 
@@ -67,20 +67,20 @@ def store(folder: Path) -> Iterator[LocalStore]:
 
 
 def _lose_lexical(folder: Path) -> None:
-    shutil.rmtree(folder / followers.LEXICAL_FOLDER)
+    shutil.rmtree(folder / follower.LEXICAL_FOLDER)
 
 
 def _empty_lexical(folder: Path) -> None:
-    for file in (folder / followers.LEXICAL_FOLDER).iterdir():
+    for file in (folder / follower.LEXICAL_FOLDER).iterdir():
         file.write_bytes(b"")
 
 
 def _garble_lexical(folder: Path) -> None:
-    (folder / followers.LEXICAL_FOLDER / "meta.json").write_text("{}", encoding="utf-8")
+    (folder / follower.LEXICAL_FOLDER / "meta.json").write_text("{}", encoding="utf-8")
 
 
 def _lose_segment(folder: Path) -> None:
-    next((folder / followers.LEXICAL_FOLDER).glob("*.term")).unlink()
+    next((folder / follower.LEXICAL_FOLDER).glob("*.term")).unlink()
 
 
 def _lose_snapshot(folder: Path) -> None:
@@ -161,7 +161,7 @@ def test_doctor_finds_and_repairs_a_damaged_follower(folder: Path, damage) -> No
 def test_doctor_finds_a_follower_that_lies(folder: Path) -> None:
     store = _opened(folder)
     with store.writing():
-        index = store._followers._lexical
+        index = store._lexical._index
         index.reload()
         writer, _ = index._open_writer()
         writer.delete_documents_by_term("id", 3)
@@ -179,8 +179,8 @@ def test_doctor_finds_a_follower_that_lies(folder: Path) -> None:
 def test_a_follower_of_another_library_is_not_believed(folder: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     _filled(other)
-    shutil.rmtree(folder / followers.LEXICAL_FOLDER)
-    shutil.copytree(other / followers.LEXICAL_FOLDER, folder / followers.LEXICAL_FOLDER)
+    shutil.rmtree(folder / follower.LEXICAL_FOLDER)
+    shutil.copytree(other / follower.LEXICAL_FOLDER, folder / follower.LEXICAL_FOLDER)
     shutil.copy(other / vector_follower.VECTORS_FILE, folder / vector_follower.VECTORS_FILE)
     store = _opened(folder)
     assert [f.part for f in store.verify(repair=False) if not f.ok] == ["lexical"]
@@ -195,7 +195,7 @@ def test_followers_ahead_of_the_record_are_rebuilt(folder: Path, tmp_path: Path)
     store = _opened(folder)
     store.apply(batch(write("lost", ["alpha lost"]), removes=("d0",)))
     with store.writing():
-        store._followers.save_vectors()
+        store._vectors.save()
     store.close()
     shutil.copy(before, folder / "record.db")
     store = _opened(folder)
@@ -237,7 +237,7 @@ def test_a_reader_in_another_thread_does_not_wait_for_a_writer(store: LocalStore
 def test_a_long_lived_reader_catches_up_behind_a_trimmed_log(
     folder: Path, store: LocalStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(vector_follower, "FEW", 3)
+    monkeypatch.setattr(vector_follower, "_FEW", 3)
     monkeypatch.setattr(vectors, "EXACT_UP_TO", 10)
     assert _counts(store) == (20, 20)
     writer = _opened(folder)
@@ -263,7 +263,7 @@ def test_without_turbovec_numpy_answers(folder: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(vectors, "EXACT_UP_TO", 10)
     store = _opened(folder)
     with store.writing():
-        store._followers.rebuild_vectors()
+        store._vectors.rebuild()
     expected = store.view().nearest(vector("q"), 5)
     store.close()
     monkeypatch.setitem(sys.modules, "turbovec", None)
@@ -289,7 +289,7 @@ def test_a_reader_keeps_its_answers_while_the_snapshot_is_replaced(folder: Path,
     before = store.view().nearest(vector("q"), 5)
     writer = _opened(folder)
     with writer.writing():
-        writer._followers.rebuild_vectors()
+        writer._vectors.rebuild()
     writer.close()
     assert store.view().nearest(vector("q"), 5) == before
     store.apply(batch(write("new", ["alpha new"])))

@@ -33,7 +33,7 @@ def _fill(folder: Path) -> None:
     store.set_embedder_identity(IDENTITY)
     store.apply(batch(*(write(f"d{i}", [f"alpha text{i}"]) for i in range(20))))
     with store.writing():
-        store._followers.save_vectors()
+        store._vectors.save()
     store.close()
 
 

@@ -10,8 +10,8 @@ from threading import Event
 
 import pytest
 
-from refdesk.store import followers
 from refdesk.store.local import LocalStore
+from refdesk.store.words import follower
 from refdesk.store.words.index import LexicalIndex
 from tests.ports.library import IDENTITY, batch, collection, write
 
@@ -27,7 +27,7 @@ def store(tmp_path: Path) -> LocalStore:
 
 def _on_disk(store: LocalStore) -> int:
     """The last commit that the full-text index holds, as another process that can't write would see it."""
-    index = LexicalIndex(store.folder / followers.LEXICAL_FOLDER)
+    index = LexicalIndex(store.folder / follower.LEXICAL_FOLDER)
     index.reload()
     applied = index.applied
     index.close()
@@ -75,7 +75,7 @@ def test_a_long_stretch_first_does_what_is_left(store: LocalStore) -> None:
 
 
 def test_much_is_written_at_the_end_of_its_stretch(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(followers, "_LITTLE", 3)
+    monkeypatch.setattr(follower, "_LITTLE", 3)
     with store.writing():
         for number in range(5):
             store.apply(batch(write(f"d{number}", ["alpha"])))
@@ -87,7 +87,7 @@ def test_what_a_stretch_brings_and_takes_away_again_is_not_found(
     store: LocalStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The index has taken it by then, and not committed it."""
-    monkeypatch.setattr(followers, "_LITTLE", 1)
+    monkeypatch.setattr(follower, "_LITTLE", 1)
     with store.writing():
         for number in range(210):  # committed once they are over 200, soon in a stretch
             store.apply(batch(write(f"d{number}", ["alpha"])))
@@ -102,14 +102,14 @@ def test_what_a_stretch_brings_and_takes_away_again_is_not_found(
 
 
 def test_a_little_is_written_when_nobody_asks(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(followers, "_IDLE_S", 0.01)
+    monkeypatch.setattr(follower, "_IDLE_S", 0.01)
     store.apply(batch(write("a", ["alpha more"])))
     _wait_until_written(store)
     store.close()
 
 
 def test_a_little_is_written_once_the_gate_is_free(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(followers, "_IDLE_S", 0.2)
+    monkeypatch.setattr(follower, "_IDLE_S", 0.2)
     tried = Event()
     look = store._gate.held_if_free
 

@@ -12,8 +12,8 @@ import pytest
 from refdesk.app import open_desk
 from refdesk.model import Batch, Filters, Query
 from refdesk.settings import Settings
-from refdesk.store import followers
 from refdesk.store.local import LocalStore
+from refdesk.store.words import follower
 from refdesk.store.words.checksums import IndexDamaged, seam
 from refdesk.store.words.index import LexicalIndex
 from refdesk.text.analyse import terms
@@ -69,13 +69,13 @@ def test_the_record_gives_what_the_index_gives(store: LocalStore, filters: Filte
 
 
 def _damage(folder: Path) -> None:
-    flip(files_of(folder / followers.LEXICAL_FOLDER), 400, random.Random(1), keep_time=False)
+    flip(files_of(folder / follower.LEXICAL_FOLDER), 400, random.Random(1), keep_time=False)
 
 
 def test_a_damaged_index_of_a_large_library_is_rebuilt_beside_searches(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(followers, "_SOON_BUILT", 0)
+    monkeypatch.setattr(follower, "_SOON_BUILT", 0)
     settings = Settings(library=tmp_path / "library", embedder="none")
     (tmp_path / "docs").mkdir()
     for number, text in enumerate(TEXTS):
@@ -86,7 +86,7 @@ def test_a_damaged_index_of_a_large_library_is_rebuilt_beside_searches(
     _damage(settings.library)
     with (
         open_desk(settings) as desk,
-        cast(LocalStore, desk._store)._followers._writing,
+        cast(LocalStore, desk._store)._lexical._writing,
     ):  # nobody can rebuild it meanwhile
         page = desk.search(Query(text="operators"))
         assert [hit.stored.document.path for hit in page.hits] == ["5.md"]
@@ -101,11 +101,11 @@ def test_a_damaged_index_of_a_large_library_is_rebuilt_beside_searches(
 def test_a_small_write_does_not_wait_for_a_rebuild(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store.close()
     _damage(store.folder)
-    monkeypatch.setattr(followers, "_SOON_BUILT", 0)
+    monkeypatch.setattr(follower, "_SOON_BUILT", 0)
     again = LocalStore(store.folder)
-    with again._followers._writing, again.writing():
+    with again._lexical._writing, again.writing():
         again.apply(Batch(collection="code", removes=("d0",)))
-        assert again._followers._in_doubt and not again._followers._lexical.readable
+        assert again._lexical._in_doubt and not again._lexical._index.readable
         assert len(again.view().lexical(["handlelogin"], 10)) == 1
     again.close()
     last = LocalStore(store.folder)
@@ -116,13 +116,13 @@ def test_a_small_write_does_not_wait_for_a_rebuild(store: LocalStore, monkeypatc
 
 def test_damage_under_an_open_index_is_found_by_the_check(store: LocalStore) -> None:
     before = len(store.view().lexical(["handlelogin"], 10))
-    flip(files_of(store.folder / followers.LEXICAL_FOLDER), 64, random.Random(5), keep_time=True)
-    store._followers.doubt_lexical("as every few minutes")
-    store._followers.close()
+    flip(files_of(store.folder / follower.LEXICAL_FOLDER), 64, random.Random(5), keep_time=True)
+    store._lexical.doubt("as every few minutes")
+    store._lexical.close()
     store._record.close()
     again = LocalStore(store.folder)
-    assert again._followers._look_at_lexical() == []
-    assert again._followers._lexical.problem() is None
+    assert again._lexical._look() == []
+    assert again._lexical._index.problem() is None
     assert len(again.view().lexical(["handlelogin"], 10)) == before
     again.close()
 
@@ -142,7 +142,7 @@ def test_a_search_that_fails_on_a_sound_index_is_answered_and_rebuilds_nothing(
 ) -> None:
     view = store.view()
     assert view.lexical(["handlelogin"], 10)
-    meta = (store.folder / followers.LEXICAL_FOLDER / "meta.json").read_bytes()
+    meta = (store.folder / follower.LEXICAL_FOLDER / "meta.json").read_bytes()
 
     def fail(*_: object, **__: object) -> None:
         raise ValueError("no such query")
@@ -150,12 +150,12 @@ def test_a_search_that_fails_on_a_sound_index_is_answered_and_rebuilds_nothing(
     monkeypatch.setattr("refdesk.store.words.query.lexical", fail)
     assert len(view.lexical(["handlelogin"], 10)) == 2
     store.close()
-    assert (store.folder / followers.LEXICAL_FOLDER / "meta.json").read_bytes() == meta
+    assert (store.folder / follower.LEXICAL_FOLDER / "meta.json").read_bytes() == meta
 
 
 def test_every_bit_of_the_index_counts(store: LocalStore) -> None:
     store.close()
-    folder = store.folder / followers.LEXICAL_FOLDER
+    folder = store.folder / follower.LEXICAL_FOLDER
     draw = random.Random(7)
     index = LexicalIndex(folder)
     index.reload()

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from refdesk.model import Batch, DocumentWrite, Filters, Ranking
-from refdesk.store import followers
 from refdesk.store.local import LocalStore
 from refdesk.store.vectors import follower as vector_follower
 from refdesk.store.vectors import index as vectors
 from refdesk.store.vectors import table
+from refdesk.store.words import follower
 from tests.ports.library import IDENTITY, batch, collection, vector, write
 
 _MEMORY = Path("/dev/shm")  # tantivy syncs each commit to disk, which takes most of the time here
@@ -91,14 +91,14 @@ class StoreMachine(RuleBasedStateMachine):
     def lose_the_followers(self) -> None:
         for store in self.stores:
             store.close()
-        shutil.rmtree(self.folder / followers.LEXICAL_FOLDER, ignore_errors=True)
+        shutil.rmtree(self.folder / follower.LEXICAL_FOLDER, ignore_errors=True)
         (self.folder / vector_follower.VECTORS_FILE).unlink(missing_ok=True)
         self.stores = [self.opened(), self.opened()]
 
     @rule()
     def keep_a_snapshot(self) -> None:
         with self.stores[0].writing():
-            self.stores[0]._followers.save_vectors()
+            self.stores[0]._vectors.save()
 
     @invariant()
     def stores_agree_with_the_model(self) -> None:
@@ -145,7 +145,7 @@ class StoreMachine(RuleBasedStateMachine):
 
 @pytest.mark.parametrize("engine", ["exact", "turbovec"])
 def test_any_sequence_of_operations_agrees_with_the_model(engine: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vector_follower, "FEW", 8)  # so that snapshots are renewed and the log is trimmed
+    monkeypatch.setattr(vector_follower, "_FEW", 8)  # so that snapshots are renewed and the log is trimmed
     monkeypatch.setattr(vectors, "EXACT_UP_TO", 3 if engine == "turbovec" else 1000)
     monkeypatch.setattr(vectors, "_ASIDE", 4)
     monkeypatch.setattr(table, "_FEW_GONE", 1)

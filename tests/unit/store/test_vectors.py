@@ -96,14 +96,14 @@ def test_quantised_vectors_find_what_exact_ones_do(store: LocalStore, filters: F
         right += len(set(found) & set(expected))
         total += len(expected)
     assert right >= 0.97 * total
-    base = store._followers.vectors(store.sequence())._base
+    base = store._vectors.at(store.sequence())._base
     assert base is not None and base.engine.codes is not None
-    assert store._followers.vectors(store.sequence()).file.exists()
+    assert store._vectors.at(store.sequence()).file.exists()
 
 
 def test_changes_beside_the_quantised_vectors_are_found(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     _found(store, ROWS[0], Filters(), 1)
-    index = store._followers.vectors(store.sequence())
+    index = store._vectors.at(store.sequence())
     monkeypatch.setattr(vectors, "_ASIDE", 60)
     monkeypatch.setattr(vectors, "_ASIDE_SHARE", 0)
     target = ROWS[0]
@@ -127,13 +127,13 @@ def test_changes_beside_the_quantised_vectors_are_found(store: LocalStore, monke
 def test_what_was_set_aside_is_settled_once_codes_are_laid_out(folder: Path, tmp_path: Path, monkeypatch) -> None:
     shutil.copytree(folder, tmp_path / "library")
     store = LocalStore(tmp_path / "library", lock_timeout_s=5)
-    store._followers.vectors(store.sequence())  # takes the snapshot, whose codes are packed
+    store._vectors.at(store.sequence())  # takes the snapshot, whose codes are packed
     monkeypatch.setattr(vectors, "_ASIDE", 60)
     monkeypatch.setattr(vectors, "_ASIDE_SHARE", 0.5)
     names = [f"changed {n}" for n in range(PER_DOCUMENT)]
     given = {_key(10_000 + n): ROWS[n] for n in range(PER_DOCUMENT)}
     store.apply(Batch(collection="code", writes=(_write(1, names, 10_000),), vectors=given))
-    index = store._followers.vectors(store.sequence())
+    index = store._vectors.at(store.sequence())
     beside = store.view().nearest(ROWS[0], 20)
     assert index._fresh and len(index._gone) == PER_DOCUMENT
     assert index._base is not None and index._base.engine.codes is not None
@@ -197,7 +197,7 @@ def test_rows_answer_until_the_codes_are_laid_out(folder: Path, monkeypatch: pyt
     answers = []
     for _ in range(8):
         answers.append(_found(store, ROWS[5], Filters(), 10))
-        base = store._followers.vectors(store.sequence())._base
+        base = store._vectors.at(store.sequence())._base
         assert base is not None and base.engine.codes is not None
         if len(answers) <= 2:
             assert base.engine.codes._index is None

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import sqlite3
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,9 @@ from refdesk.system.memory import drop_when_short
 if TYPE_CHECKING:
     from refdesk.store.vectors.index import VectorIndex
 
-FEW = 2000  # changes that a snapshot may be behind
+_log = logging.getLogger(__name__)
+
+_FEW = 2000  # changes that a snapshot may be behind
 _SHARE = 0.05  # or this share of it, if that is more
 
 
@@ -42,7 +45,7 @@ class VectorFollower:
         if index.applied is None or index.applied.seq < seq:
             with index.lock.changing():
                 behind = self._refresh(index)
-            if behind > max(FEW, int(_SHARE * len(index))) and not self._record.read_only:
+            if behind > max(_FEW, int(_SHARE * len(index))) and not self._record.read_only:
                 with self._gate.held_if_free() as free:
                     if free:
                         self.save()
@@ -124,15 +127,32 @@ class VectorFollower:
             behind = db.execute("SELECT count(*) FROM changes WHERE seq > ? AND parts & ?", (seq, VECTORS)).fetchone()[
                 0
             ]
-            return bool(behind > max(FEW, int(_SHARE * count)))
+            return bool(behind > max(_FEW, int(_SHARE * count)))
 
-    def bring_up(self) -> None:
-        """Brings the index up for a snapshot that is about to be written."""
+    def save_if_late(self) -> None:
+        """Writes a snapshot if the last one is far behind; the gate is held."""
+        try:
+            if self.is_late():
+                self.save()
+        except Exception as error:
+            _log.warning("the vectors could not be saved after writing: %s", error)
+
+    @contextlib.contextmanager
+    def catching_up(self, changes: int) -> Iterator[None]:
+        """Brings the index up for a snapshot while the full-text index, which mostly waits, is written."""
+        beside = None
+        if changes > _FEW and self.is_late():
+            beside = threading.Thread(target=self._catch_up, name="vectors")
+            beside.start()
+        try:
+            yield
+        finally:
+            if beside is not None:
+                beside.join()
+
+    def _catch_up(self) -> None:
         index = self._index()
-        with (
-            contextlib.suppress(Exception),
-            index.lock.changing(),
-        ):  # whoever saves it says what is wrong
+        with contextlib.suppress(Exception), index.lock.changing():  # whoever saves it says what is wrong
             self._refresh(index)
 
     def close(self) -> None:
