@@ -34,10 +34,9 @@ from refdesk.store.gate import Gate
 from refdesk.store.record import batches, contents, reads
 from refdesk.store.record import contents as catalogue
 from refdesk.store.record.database import Record, sequence
-from refdesk.store.record.filters import Scopes
 from refdesk.store.record.reads import Owners
 from refdesk.store.vectors.follower import VectorFollower
-from refdesk.store.view import LocalView
+from refdesk.store.view import LocalView, Scopes
 from refdesk.store.words.follower import LexicalFollower
 
 _MANY_REMOVED = 500  # chunks in one stretch, after which unused vectors are looked for

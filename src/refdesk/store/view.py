@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sqlite3
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from functools import cached_property
+from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
-from refdesk.model import Ranking
+from refdesk.model import Filters, Ranking
 from refdesk.store.record import reads
 from refdesk.store.record.database import Record
-from refdesk.store.record.filters import Scope
+from refdesk.store.record.filters import Scope, resolve
 from refdesk.store.vectors.follower import VectorFollower
 from refdesk.store.words import query as lexical_query
 from refdesk.store.words import scan as literal
@@ -25,7 +28,35 @@ _UNBUILT = (
     "the full-text index is missing or damaged and the library can't be written to; words were searched in the record"
 )
 
+_CACHED = 64  # scopes
+
 T = TypeVar("T")
+
+
+class Scopes:
+    """Caches the scopes of filters until the record changes."""
+
+    def __init__(self) -> None:
+        self._mutex = Lock()
+        self._seq = -1
+        self._cached: OrderedDict[Filters, Scope] = OrderedDict()
+
+    def resolve(self, db: sqlite3.Connection, seq: int, filters: Filters) -> Scope:
+        """The scope of the filters."""
+        with self._mutex:
+            if seq != self._seq:
+                self._cached.clear()
+                self._seq = seq
+            if (found := self._cached.get(filters)) is not None:
+                self._cached.move_to_end(filters)
+                return found
+        scope = resolve(db, filters)
+        with self._mutex:
+            if seq == self._seq:
+                self._cached[filters] = scope
+                while len(self._cached) > _CACHED:
+                    self._cached.popitem(last=False)
+        return scope
 
 
 class LocalView:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
-from refdesk.store.vectors.snapshot import Shared
+from refdesk.store.vectors.index import Shared
 
 _PATIENCE_S = 10.0
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections import OrderedDict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from threading import Lock
 from typing import Any
 
 from refdesk.model import Filters, metadata_text
 from refdesk.store.record.schema import PLAYBOOKS
 from refdesk.text.globs import path_filter
-
-_CACHED = 64
 
 
 @dataclass(frozen=True)
@@ -34,33 +30,8 @@ class Scope:
         return frozenset.intersection(*named) if named else None
 
 
-class Scopes:
-    """Scopes of the current state of the record."""
-
-    def __init__(self) -> None:
-        self._mutex = Lock()
-        self._seq = -1
-        self._cached: OrderedDict[Filters, Scope] = OrderedDict()
-
-    def resolve(self, db: sqlite3.Connection, seq: int, filters: Filters) -> Scope:
-        """The scope of the filters."""
-        with self._mutex:
-            if seq != self._seq:
-                self._cached.clear()
-                self._seq = seq
-            if (found := self._cached.get(filters)) is not None:
-                self._cached.move_to_end(filters)
-                return found
-        scope = _resolve(db, filters)
-        with self._mutex:
-            if seq == self._seq:
-                self._cached[filters] = scope
-                while len(self._cached) > _CACHED:
-                    self._cached.popitem(last=False)
-        return scope
-
-
-def _resolve(db: sqlite3.Connection, filters: Filters) -> Scope:
+def resolve(db: sqlite3.Connection, filters: Filters) -> Scope:
+    """The scope of the filters in the record as it is now."""
     collections = documents = below = None
     if filters.collections:
         collections = _rows(db, "SELECT id FROM collections WHERE name = ?", filters.collections)

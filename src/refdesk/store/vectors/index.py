@@ -8,7 +8,9 @@ import json
 import logging
 import random
 import sqlite3
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,6 @@ from refdesk.store.record.database import Applied
 from refdesk.store.record.filters import Scope
 from refdesk.store.vectors import snapshot
 from refdesk.store.vectors.engines import SAMPLE, Codes, Engine, Matrix, Rows, turbovec_takes
-from refdesk.store.vectors.snapshot import Shared
 from refdesk.store.vectors.table import Attributes, Table
 
 _log = logging.getLogger(__name__)
@@ -33,6 +34,47 @@ _SELECT = """
 SELECT c.id, c.document, c.text, d.collection, c.kind, c.type, c.language, d.extension, d.metadata, c.metadata, v.data
 FROM chunks c JOIN documents d ON d.id = c.document JOIN vectors v ON v.id = c.vector
 """
+
+
+class Shared:
+    """A lock with two doors, not to be entered twice by one thread; readers do not keep out who waits to change."""
+
+    def __init__(self) -> None:
+        self._turn = threading.Condition()
+        self._readers = 0
+        self._closed = False  # to readers
+        self._changer = threading.Lock()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """While inside, nobody changes anything."""
+        with self._turn:
+            while self._closed:
+                self._turn.wait()
+            self._readers += 1
+        try:
+            yield
+        finally:
+            with self._turn:
+                self._readers -= 1
+                if self._closed and not self._readers:
+                    self._turn.notify_all()
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """While inside, nobody else is."""
+        with self._changer:
+            with self._turn:
+                self._closed = True
+            try:
+                with self._turn:
+                    while self._readers:
+                        self._turn.wait()
+                yield
+            finally:
+                with self._turn:
+                    self._closed = False
+                    self._turn.notify_all()
 
 
 class VectorIndex:

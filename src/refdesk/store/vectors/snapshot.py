@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 import mmap
 import os
-import threading
 import zlib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,50 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from refdesk.system.files import replacing
-
-# Who may touch what many read?  All readers at once, or one who changes it.
-
-
-class Shared:
-    """A lock with two doors, not to be entered twice by one thread; readers do not keep out who waits to change."""
-
-    def __init__(self) -> None:
-        self._turn = threading.Condition()
-        self._readers = 0
-        self._closed = False  # to readers
-        self._changer = threading.Lock()
-
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """While inside, nobody changes anything."""
-        with self._turn:
-            while self._closed:
-                self._turn.wait()
-            self._readers += 1
-        try:
-            yield
-        finally:
-            with self._turn:
-                self._readers -= 1
-                if self._closed and not self._readers:
-                    self._turn.notify_all()
-
-    @contextmanager
-    def changing(self) -> Iterator[None]:
-        """While inside, nobody else is."""
-        with self._changer:
-            with self._turn:
-                self._closed = True
-            try:
-                with self._turn:
-                    while self._readers:
-                        self._turn.wait()
-                yield
-            finally:
-                with self._turn:
-                    self._closed = False
-                    self._turn.notify_all()
-
 
 Arrays = Mapping[str, NDArray[Any]]
 
