@@ -12,6 +12,7 @@ from refdesk.desk.desk import Desk
 from refdesk.desk.parts import Parts, Watching
 from refdesk.errors import InvalidUri, LibraryDamaged, LoadFailed, ParseFailed, RefdeskError, SettingsError
 from refdesk.ingest.writer import ParsePool
+from refdesk.library import METADATA_FILE, Library
 from refdesk.model import Collection, CollectionKind, Content, Finding, Found, Skipped
 from refdesk.ports import Embedder, Judge, Parser, Source, Store
 from refdesk.settings import Settings
@@ -216,12 +217,11 @@ def _files(uri: str, roots: Sequence[Path], settings: Settings) -> Iterator[Cont
             yield Skipped(path=one.path, reason=error.message)
 
 
-def _pages_to_come(settings: Settings, collection: Collection) -> int:
+def _pages_to_come(library: Library, collection: Collection) -> int:
     from refdesk.crawl.state import pages_to_come
-    from refdesk.store.folder import CRAWL_FILE
 
     try:
-        return pages_to_come(settings.library / CRAWL_FILE, collection.id)
+        return pages_to_come(library.crawls, collection.id)
     except RefdeskError:  # a crawl says so itself, and so does doctor; what is indexed can be searched all the same
         return 0
 
@@ -339,7 +339,6 @@ def make_toolsets(settings: Settings) -> list[Toolset]:
 
 def check_library(settings: Settings, *, repair: bool) -> list[Finding]:
     """What doctor finds in the library the settings name, also in one whose record can't be opened."""
-    from refdesk.desk.corpus import FILE_NAME as METADATA_FILE
     from refdesk.desk.corpus import metadata_problem, write_metadata
     from refdesk.store.doctor import check_beside
     from refdesk.store.local import LocalStore
@@ -347,7 +346,7 @@ def check_library(settings: Settings, *, repair: bool) -> list[Finding]:
     try:
         store = LocalStore(settings.library, lock_timeout_s=settings.lock_timeout_s)
     except LibraryDamaged as error:
-        beside = check_beside(settings.library, repair=repair)
+        beside = check_beside(Library(settings.library), repair=repair)
         return [Finding(part="record", ok=False, message=str(error)), *beside]
     try:
         findings = store.verify(repair=repair)
@@ -355,7 +354,7 @@ def check_library(settings: Settings, *, repair: bool) -> list[Finding]:
         findings = [Finding(part="record", ok=False, message=str(error))]
     finally:
         store.close()
-    problem = metadata_problem(settings.library)
+    problem = metadata_problem(Library(settings.library))
     if problem is None or not findings[0].ok:
         return findings
     if repair:
@@ -380,7 +379,7 @@ def restore(settings: Settings, source: Path, *, replace: bool) -> tuple[Mapping
         if wrong:
             raise LibraryDamaged(f"The backup {source} is damaged: {wrong[0]}", "Take another one.")
 
-    manifest, aside = backup.restore(source, settings.library, replace=replace, finish=finish)
+    manifest, aside = backup.restore(source, Library(settings.library), replace=replace, finish=finish)
     return manifest.counts, aside
 
 

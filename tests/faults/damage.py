@@ -14,9 +14,9 @@ from pathlib import Path
 from refdesk.app import check_library
 from refdesk.crawl.state import Body, CrawlState, Entry, digest_of
 from refdesk.errors import RefdeskError
+from refdesk.library import CRAWL_FILE, LEXICAL_FOLDER, VECTORS_FILE
 from refdesk.settings import Settings
 from refdesk.skills.model import Skill
-from refdesk.store.folder import CRAWL_FILE, LEXICAL_FOLDER, VECTORS_FILE
 from refdesk.store.local import LocalStore
 from refdesk.store.playbooks import RecordPlaybooks
 from refdesk.store.vectors import index as vectors

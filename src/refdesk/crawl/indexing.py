@@ -16,7 +16,6 @@ from refdesk.errors import InvalidInput, LibraryBusy, RefdeskError
 from refdesk.ids import name_from
 from refdesk.ingest.progress import Progress
 from refdesk.model import Collection, Content
-from refdesk.store.folder import CRAWL_FILE
 
 _BATCH_PAGES, _BATCH_BYTES = 500, 8_000_000
 _REMOVED_AT_ONCE = 500
@@ -37,14 +36,13 @@ def open_collection(
 
     known = {one.id for one in desk.collections()}
     collection = _collection(desk, options, name, description)
-    library = desk.settings.library
     with ExitStack() as stack:
-        lock = FileLock(library / f"crawl-{collection.name}.lock", timeout=0, thread_local=False, mode=0o600)
+        lock = FileLock(desk.library.crawl_lock(collection.name), timeout=0, thread_local=False, mode=0o600)
         try:
             stack.enter_context(lock)
         except Timeout as error:
             raise LibraryBusy(f"Another crawl of {collection.name} is running.", "Wait for it, or stop it.") from error
-        state = CrawlState(library / CRAWL_FILE, collection.id, desk.settings.durability)
+        state = CrawlState(desk.library.crawls, collection.id, desk.settings.durability)
         stack.callback(state.close)
         state.forget_all_but(one.id for one in desk.collections())
         try:

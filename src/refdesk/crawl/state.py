@@ -16,10 +16,11 @@ from typing import Any, Literal
 
 from refdesk.crawl.urls import without_keys
 from refdesk.errors import LibraryTooNew
+from refdesk.library import Library
 from refdesk.model import Skipped
 from refdesk.settings import Durability
-from refdesk.store import folder
 from refdesk.store.record.database import explained
+from refdesk.system.files import make_private
 
 PageState = Literal[
     "queued",  # to be asked for
@@ -136,8 +137,8 @@ class CrawlState:
     """The pages of one collection's crawl; usable from several threads."""
 
     def __init__(self, file: Path, collection: str, durability: Durability = "normal") -> None:
-        folder.prepare(file.parent)
-        folder.make_private(file)
+        Library(file.parent).prepare()
+        make_private(file)
         self._collection = collection
         self._round = 0
         self._mutex = threading.Lock()

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from refdesk.desk.desk import Desk
+from refdesk.library import Library
 from refdesk.model import Collection
 from refdesk.system.files import replace_file
 
 _log = logging.getLogger(__name__)
 
-FILE_NAME = "metadata.json"
 VERSION = "1"
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 _NO_CORPUS = "documentation in this library"
@@ -69,26 +69,26 @@ def write_metadata(desk: Desk) -> Path:
         if identity
         else None,
     }
-    file = desk.settings.library / FILE_NAME
+    file = desk.library.metadata
     replace_file(file, json.dumps(body, ensure_ascii=False, indent=2) + "\n")
     return file
 
 
-def read_metadata(library: Path) -> Corpus:
+def read_metadata(library: Library) -> Corpus:
     """The corpus as metadata.json describes it; an empty one where there is no such file or it can't be read."""
     try:
-        return _read(library / FILE_NAME)
+        return _read(library.metadata)
     except FileNotFoundError:
         return Corpus()
     except _UNREADABLE as error:
-        _log.warning("%s can't be read, `refdesk doctor` writes it anew: %s", library / FILE_NAME, error)
+        _log.warning("%s can't be read, `refdesk doctor` writes it anew: %s", library.metadata, error)
         return Corpus()
 
 
-def metadata_problem(library: Path) -> str | None:
+def metadata_problem(library: Library) -> str | None:
     """What is wrong with metadata.json, if it is there."""
     try:
-        _read(library / FILE_NAME)
+        _read(library.metadata)
     except FileNotFoundError:
         return None
     except _UNREADABLE as error:

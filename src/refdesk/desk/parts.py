@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from refdesk.ingest.writer import ParsePool
+from refdesk.library import Library
 from refdesk.model import Collection, CollectionKind, Content, Found, Skipped
 from refdesk.ports import Embedder, Judge, Parser, Source, Store
 from refdesk.settings import Settings
@@ -52,5 +53,5 @@ class Parts:
     watch: Callable[[Path], Watching]  # OSError where the folder can't be watched
     load: Callable[[str, Sequence[Path], Settings], Iterator[Content | Skipped]]
     why: Callable[[Path, str, Settings], Found | Skipped]
-    pages_to_come: Callable[[Settings, Collection], int]  # of a site whose crawl has not finished
+    pages_to_come: Callable[[Library, Collection], int]  # of a site whose crawl has not finished
     facts: Callable[[Path, CollectionKind], Mapping[str, str]]  # what is kept with a folder's collection

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from refdesk.desk.parts import Parts, Watching
 from refdesk.errors import CollectionNotFound, EmbedderMismatch
 from refdesk.ingest.prepare import is_new
+from refdesk.library import Library
 from refdesk.model import (
     EVERYTHING,
     Collection,
@@ -44,6 +45,7 @@ class Reader:
 
     def __init__(self, settings: Settings, parts: Parts) -> None:
         self.settings = settings
+        self.library = Library(settings.library)
         self._parts = parts
         self._queries = RunningQueries()
 
@@ -100,7 +102,7 @@ class Reader:
         """A note for each collection that is being indexed, or whose indexing or crawl broke off."""
         notes = []
         for one in collections:
-            if one.kind == "web" and (waiting := self._parts.pages_to_come(self.settings, one)):
+            if one.kind == "web" and (waiting := self._parts.pages_to_come(self.library, one)):
                 again = f"unless it is running, `refdesk crawl {one.root} --name {one.name}` goes on with it"
                 notes.append(f"the crawl of {one.name} has not finished, {waiting} known pages wait: {again}")
         begun = [one for one in collections if INDEXING in one.properties]

@@ -22,14 +22,13 @@ from pathlib import Path
 from typing import IO, Any, cast
 
 from refdesk import __version__
-from refdesk.desk.corpus import FILE_NAME as METADATA_FILE
 from refdesk.errors import InvalidInput, LibraryBusy, LibraryDamaged, NotFound, RefdeskError, StoreError
-from refdesk.store.folder import CRAWL_FILE, LEXICAL_FOLDER, MARK_FILE, RECORD_FILE, SKILLS_FILE, private
+from refdesk.library import CRAWL_FILE, MARK_FILE, METADATA_FILE, RECORD_FILE, SKILLS_FILE, Library
 from refdesk.store.gate import Gate
 from refdesk.store.record.database import Record, explained
 from refdesk.store.record.schema import PLAYBOOKS
 from refdesk.store.words.index import LexicalIndex
-from refdesk.system.files import replace_file
+from refdesk.system.files import private, replace_file
 
 ARCHIVE = ".tar.zst"
 _MANIFEST = "backup.json"
@@ -73,7 +72,7 @@ class Manifest:
 # --- making one -----------------------------------------------------------------------------------
 
 
-def back_up(folder: Path, record: Record, gate: Gate, target: Path) -> Mapping[str, int]:
+def back_up(library: Library, record: Record, gate: Gate, target: Path) -> Mapping[str, int]:
     """Copies the library as it is at one moment to a new folder, or to one file if its name ends in .tar.zst.
 
     The target appears in one step when all of it is on the disk and verified; a killed run leaves none.
@@ -83,7 +82,7 @@ def back_up(folder: Path, record: Record, gate: Gate, target: Path) -> Mapping[s
     with _explained(target), _draft(target) as draft:
         copy = draft / "library"
         copy.mkdir(mode=0o700)
-        manifest = _copy(folder, record, gate, copy)
+        manifest = _copy(library.folder, record, gate, copy)
         replace_file(copy / _MANIFEST, json.dumps(asdict(manifest), indent=1) + "\n")
         _verify(copy, manifest)
         whole = copy
@@ -179,12 +178,13 @@ def _verify(folder: Path, manifest: Manifest) -> None:
 
 
 def restore(
-    source: Path, folder: Path, *, replace: bool, finish: Callable[[Path], None]
+    source: Path, library: Library, *, replace: bool, finish: Callable[[Path], None]
 ) -> tuple[Manifest, Path | None]:
     """Makes a library of a backup in one step; what it replaces is moved aside, to the path that is returned.
 
     `finish` opens the library before it is put in its place, builds its indexes and raises when it is not sound.
     """
+    folder = library.folder
     if not source.exists():
         raise NotFound(f"There is no backup at {source}.", "Name the folder or the file that `refdesk backup` made.")
     occupied = folder.exists() and (not folder.is_dir() or any(folder.iterdir()))
@@ -202,7 +202,7 @@ def restore(
         if aside is None:
             _put(copy, folder)
             return manifest, None
-        with _nobody_writing(folder) if folder.is_dir() else contextlib.nullcontext():
+        with _nobody_writing(library) if folder.is_dir() else contextlib.nullcontext():
             folder.rename(aside)
             try:
                 _put(copy, folder)
@@ -213,12 +213,12 @@ def restore(
 
 
 @contextmanager
-def _nobody_writing(folder: Path) -> Iterator[None]:
+def _nobody_writing(library: Library) -> Iterator[None]:
     """No writer is at work, nor between two batches of a long stretch."""
-    lexical = LexicalIndex(folder / LEXICAL_FOLDER)
-    with Gate(folder, 30.0).held():
+    lexical = LexicalIndex(library.lexical)
+    with Gate(library, 30.0).held():
         if not lexical.claim():
-            raise LibraryBusy(f"The library {folder} is being written to.", "Try again when that has finished.")
+            raise LibraryBusy(f"The library {library.folder} is being written to.", "Try again when that has finished.")
         try:
             yield
         finally:

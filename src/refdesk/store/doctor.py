@@ -10,8 +10,8 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+from refdesk.library import CRAWL_FILE, Library
 from refdesk.model import Filters, Finding
-from refdesk.store.folder import CRAWL_FILE
 from refdesk.store.gate import Gate
 from refdesk.store.record import contents, rows
 from refdesk.store.record.database import Record, sequence
@@ -37,7 +37,7 @@ def verify(
     def check_indexes(*, repair: bool) -> list[Finding]:
         return [_check_lexical(record, lexical, repair=repair), _check_vectors(record, vectors, repair=repair)]
 
-    found = [_check_record(record), *check_beside(record.file.parent, repair=repair and not record.read_only)]
+    found = [_check_record(record), *check_beside(record.library, repair=repair and not record.read_only)]
     if not found[0].ok:
         return found
     if record.read_only:
@@ -125,14 +125,14 @@ def _is_packed(key: bytes, data: bytes) -> bool:
 # --- what is kept beside it ---------------------------------------------------------------------
 
 
-def check_beside(folder: Path, *, repair: bool) -> list[Finding]:
+def check_beside(library: Library, *, repair: bool) -> list[Finding]:
     """What was found in what crawls know, where there is any."""
     found = []
-    if (folder / CRAWL_FILE).exists():
-        problem, counted = _examined(folder / CRAWL_FILE, _look_at_crawls)
+    if library.crawls.exists():
+        problem, counted = _examined(library.crawls, _look_at_crawls)
         message = f"What crawls know is sound: {counted}."
         if problem and repair:
-            _set_aside(folder / CRAWL_FILE)
+            _set_aside(library.crawls)
             message = f"{CRAWL_FILE} {problem}. It was set aside: the next crawl of a site asks for every page again."
         elif problem:
             message = (

@@ -9,19 +9,16 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refdesk.errors import Cancelled, LibraryBusy, StoreError
 from refdesk.ingest.progress import is_wanted
-from refdesk.store.folder import private
+from refdesk.library import Library
+from refdesk.system.files import private
 
 if TYPE_CHECKING:
     from filelock import FileLock
 
-_LOCK = "writer.lock"
-_HOLDER = "writer.json"
-_QUEUE = "waiting"  # a folder with a file for each who waits; its owner has it locked as long as it lives
 _LAST = "~"  # comes after every name in the queue
 _LOOK_S = 0.01
 _STUCK_S = 1.0  # after which a gate that is free is taken although somebody, stopped or stuck, came before
@@ -32,16 +29,14 @@ class Gate:
 
     def __init__(
         self,
-        folder: Path,
+        library: Library,
         timeout_s: float,
         before_leaving: Callable[[], None] = lambda: None,
         after_leaving: Callable[[], None] = lambda: None,
     ) -> None:
         self._before_leaving = before_leaving
         self._after_leaving = after_leaving
-        self._lock_file = folder / _LOCK
-        self._holder_file = folder / _HOLDER
-        self._queue = folder / _QUEUE
+        self._lock_file, self._holder_file, self._queue = library.writer_lock, library.writer, library.waiting
         self._timeout_s = timeout_s
         self._thread = threading.Lock()
         self._owner = 0  # the thread that holds it

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from refdesk.errors import LibraryBusy, StoreError
+from refdesk.library import Library
 from refdesk.model import (
     EVERYTHING,
     Batch,
@@ -29,7 +30,6 @@ from refdesk.model import (
 )
 from refdesk.settings import Durability
 from refdesk.store import doctor
-from refdesk.store.folder import SKILLS_FILE
 from refdesk.store.gate import Gate
 from refdesk.store.record import batches, contents, reads
 from refdesk.store.record import contents as catalogue
@@ -49,20 +49,21 @@ class LocalStore:
 
     def __init__(self, folder: Path, *, lock_timeout_s: float = 30.0, durability: Durability = "normal") -> None:
         self.folder = folder
-        self._record = Record(folder, lock_timeout_s, durability)
-        self._gate = Gate(folder, lock_timeout_s, self._before_leaving, self._after_leaving)
-        self._vectors = VectorFollower(folder, self._record, self._gate, lambda: self._lexical.applied)
-        self._lexical = LexicalFollower(folder, self._record, self._gate, self._vectors.catching_up)
+        library = self._library = Library(folder)
+        self._record = Record(library, lock_timeout_s, durability)
+        self._gate = Gate(library, lock_timeout_s, self._before_leaving, self._after_leaving)
+        self._vectors = VectorFollower(library, self._record, self._gate, lambda: self._lexical.applied)
+        self._lexical = LexicalFollower(library, self._record, self._gate, self._vectors.catching_up)
         self._scopes = Scopes()
         self._owners = Owners()
         self._known: tuple[int, tuple[Collection, ...]] = (-1, ())  # the collections, and the commit they are as of
         self._removed = 0
         self._is_due = False  # something may be, after writing
         self.left_over = ""  # what is wrong with playbooks that an older RefDesk kept beside the record
-        if (folder / SKILLS_FILE).exists():
+        if library.old_playbooks.exists():
             from refdesk.store.playbooks import take_over
 
-            self.left_over = take_over(self, folder)
+            self.left_over = take_over(self, library.old_playbooks)
 
     def read(self, ask: Callable[[sqlite3.Connection], T]) -> T:
         """What a function finds in the record."""
@@ -263,14 +264,7 @@ class LocalStore:
             catalogue.set_embedder_identity(db, identity)
 
     def stats(self, collection: str = "") -> Stats:
-        return self.read(lambda db: reads.stats(db, collection, self._folder_bytes()))
-
-    def _folder_bytes(self) -> int:
-        total = 0
-        for file in self.folder.rglob("*"):
-            with contextlib.suppress(OSError):  # merged away meanwhile
-                total += file.stat().st_size if file.is_file() else 0
-        return total
+        return self.read(lambda db: reads.stats(db, collection, self._library.size()))
 
     def verify(self, repair: bool) -> list[Finding]:
         found = doctor.verify(self._record, self._gate, self._lexical, self._vectors, repair=repair)
@@ -281,7 +275,7 @@ class LocalStore:
 
         if self.left_over:
             raise StoreError(self.left_over)
-        return back_up(self.folder, self._record, self._gate, target)
+        return back_up(self._library, self._record, self._gate, target)
 
     def close(self) -> None:
         self._lexical.close()

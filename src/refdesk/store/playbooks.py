@@ -19,7 +19,6 @@ from refdesk.errors import SkillNotFound, StaleSkill, StoreError
 from refdesk.model import Batch, DocumentWrite, EmbedderIdentity, Filters, Query, Vector
 from refdesk.search.engine import Engine
 from refdesk.skills.model import DUPLICATE, TOP_K, Outcome, Revision, Skill, SkillUpdate, after, now, passage
-from refdesk.store.folder import SKILLS_FILE
 from refdesk.store.record import rows
 from refdesk.store.record.schema import PLAYBOOKS
 
@@ -218,12 +217,11 @@ def _batch(skills: Sequence[tuple[Skill, Vector | bytes | None]]) -> Batch:
 # --- playbooks of libraries up to version 4 -----------------------------------------------------------
 
 
-def take_over(store: LocalStore, folder: Path) -> str:
+def take_over(store: LocalStore, file: Path) -> str:
     """Brings the playbooks of an older library's own file into the record; what is wrong where that can't be done.
 
     The file is set aside once they are in the record for good, so a kill at any moment leaves them in one or both.
     """
-    file = folder / SKILLS_FILE
     try:
         with store.writing():
             if not file.exists():

@@ -5,6 +5,7 @@ They are opened by descriptors from the root down, following no link, and replac
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import stat
@@ -126,6 +127,26 @@ def _open_and_compare(path: str, flags: int) -> int:
 def _refuse_links(path: str) -> None:
     if os.path.normcase(os.path.realpath(path)) != os.path.normcase(os.path.abspath(path)):  # noqa: PTH100
         raise OSError(errno.ELOOP, "a symbolic link is on its way", path)
+
+
+def private(path: str, flags: int) -> int:
+    """Opens a file that only its owner may read once it is made: an opener for open()."""
+    return os.open(path, flags, 0o600)
+
+
+def make_private(file: Path) -> None:
+    """Makes the file, empty, if it is not there; what SQLite puts beside it takes its mode."""
+    with contextlib.suppress(OSError):  # it is there, or whoever opens it says what is wrong
+        os.close(private(str(file), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+
+
+def make_all_private(folder: Path) -> None:
+    """Takes the files of a folder from all but their owner, where another library made them."""
+    with contextlib.suppress(OSError), os.scandir(folder) as files:
+        for file in files:
+            with contextlib.suppress(OSError):  # merged away meanwhile
+                if file.stat().st_mode & 0o077:
+                    os.chmod(file.path, 0o600)  # noqa: PTH101 - what scandir gives
 
 
 @contextmanager

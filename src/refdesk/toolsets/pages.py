@@ -14,7 +14,6 @@ from refdesk.desk.desk import Desk
 from refdesk.desk.fresh import indexed_at, stale_hits, stale_notes
 from refdesk.errors import InvalidInput
 from refdesk.model import ChunkType, Collection, Document, Filters, Hit, Query, metadata_text
-from refdesk.store.folder import CRAWL_FILE
 from refdesk.text.tokens import count, fitting
 from refdesk.text.untrusted import flag, marks
 from refdesk.toolsets.content import LISTED, READ, icon, shown
@@ -321,7 +320,7 @@ class _Pages:
         for form in dict.fromkeys((url, bare, one_form, one_form.rstrip("/"), f"{one_form.rstrip('/')}/")):
             if form and (found := self._desk.document_by_uri(form)) is not None:
                 return found
-        elsewhere = target_of(self._desk.settings.library / CRAWL_FILE, one_form)
+        elsewhere = target_of(self._desk.library.crawls, one_form)
         return self._desk.document_by_uri(elsewhere) if elsewhere else self._desk.document(url)
 
     def _source(self, wanted: str) -> Collection | None:

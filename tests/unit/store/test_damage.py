@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 
 from refdesk.errors import LibraryBusy, LibraryDamaged, LibraryTooNew, StoreError
+from refdesk.library import LEXICAL_FOLDER, VECTORS_FILE
 from refdesk.model import Batch
 from refdesk.store.local import LocalStore
 from refdesk.store.record import batches, schema
 from refdesk.store.vectors import follower as vector_follower
 from refdesk.store.vectors import index as vectors
 from refdesk.store.vectors import snapshot
-from refdesk.store.words import follower
 from tests.ports.library import IDENTITY, batch, collection, key, vector, write
 
 NAMES = [f"alpha text{i}" for i in range(20)]
@@ -67,40 +67,40 @@ def store(folder: Path) -> Iterator[LocalStore]:
 
 
 def _lose_lexical(folder: Path) -> None:
-    shutil.rmtree(folder / follower.LEXICAL_FOLDER)
+    shutil.rmtree(folder / LEXICAL_FOLDER)
 
 
 def _empty_lexical(folder: Path) -> None:
-    for file in (folder / follower.LEXICAL_FOLDER).iterdir():
+    for file in (folder / LEXICAL_FOLDER).iterdir():
         file.write_bytes(b"")
 
 
 def _garble_lexical(folder: Path) -> None:
-    (folder / follower.LEXICAL_FOLDER / "meta.json").write_text("{}", encoding="utf-8")
+    (folder / LEXICAL_FOLDER / "meta.json").write_text("{}", encoding="utf-8")
 
 
 def _lose_segment(folder: Path) -> None:
-    next((folder / follower.LEXICAL_FOLDER).glob("*.term")).unlink()
+    next((folder / LEXICAL_FOLDER).glob("*.term")).unlink()
 
 
 def _lose_snapshot(folder: Path) -> None:
-    (folder / vector_follower.VECTORS_FILE).unlink()
+    (folder / VECTORS_FILE).unlink()
 
 
 def _cut_snapshot(folder: Path) -> None:
-    file = folder / vector_follower.VECTORS_FILE
+    file = folder / VECTORS_FILE
     file.write_bytes(file.read_bytes()[:-100])
 
 
 def _garble_snapshot(folder: Path) -> None:
-    file = folder / vector_follower.VECTORS_FILE
+    file = folder / VECTORS_FILE
     data = bytearray(file.read_bytes())
     data[len(data) // 2] ^= 0xFF
     file.write_bytes(data)
 
 
 def _age_snapshot(folder: Path) -> None:
-    file = folder / vector_follower.VECTORS_FILE
+    file = folder / VECTORS_FILE
     data = file.read_bytes()
     now = f'"version": {vectors.VERSION}'.encode()
     assert data.count(now) == 1
@@ -108,7 +108,7 @@ def _age_snapshot(folder: Path) -> None:
 
 
 def _lengthen_snapshot(folder: Path) -> None:
-    with (folder / vector_follower.VECTORS_FILE).open("ab") as file:
+    with (folder / VECTORS_FILE).open("ab") as file:
         file.write(b"more")
 
 
@@ -179,9 +179,9 @@ def test_doctor_finds_a_follower_that_lies(folder: Path) -> None:
 def test_a_follower_of_another_library_is_not_believed(folder: Path, tmp_path: Path) -> None:
     other = tmp_path / "other"
     _filled(other)
-    shutil.rmtree(folder / follower.LEXICAL_FOLDER)
-    shutil.copytree(other / follower.LEXICAL_FOLDER, folder / follower.LEXICAL_FOLDER)
-    shutil.copy(other / vector_follower.VECTORS_FILE, folder / vector_follower.VECTORS_FILE)
+    shutil.rmtree(folder / LEXICAL_FOLDER)
+    shutil.copytree(other / LEXICAL_FOLDER, folder / LEXICAL_FOLDER)
+    shutil.copy(other / VECTORS_FILE, folder / VECTORS_FILE)
     store = _opened(folder)
     assert [f.part for f in store.verify(repair=False) if not f.ok] == ["lexical"]
     assert _counts(store) == (20, 20)
@@ -273,7 +273,7 @@ def test_without_turbovec_numpy_answers(folder: Path, monkeypatch: pytest.Monkey
 
 
 def test_every_byte_of_the_snapshot_counts(folder: Path) -> None:
-    file = folder / vector_follower.VECTORS_FILE
+    file = folder / VECTORS_FILE
     whole = file.read_bytes()
     start = whole.index(b"\n") + 1
     for place in range(start, len(whole), 97):

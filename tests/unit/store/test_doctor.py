@@ -11,9 +11,9 @@ from refdesk.app import check_library
 from refdesk.crawl.state import CrawlState, target_of
 from refdesk.desk.corpus import read_metadata
 from refdesk.errors import LibraryDamaged, StoreError
+from refdesk.library import CRAWL_FILE, RECORD_FILE, SKILLS_FILE, Library
 from refdesk.model import Finding
 from refdesk.settings import Settings
-from refdesk.store.folder import CRAWL_FILE, RECORD_FILE, SKILLS_FILE
 from refdesk.store.local import LocalStore
 from refdesk.store.playbooks import RecordPlaybooks
 from tests.faults.damage import make_library
@@ -100,7 +100,7 @@ def test_damaged_metadata_is_written_anew(library: Path) -> None:
     assert not _checked(library)["metadata"].ok
     assert _checked(library, repair=True)["metadata"].repaired
     assert "metadata" not in _checked(library)
-    assert read_metadata(library).taxonomy == {}
+    assert read_metadata(Library(library)).taxonomy == {}
 
 
 def test_what_is_beside_a_damaged_record_is_checked_too(library: Path) -> None:

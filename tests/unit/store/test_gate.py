@@ -13,14 +13,16 @@ import pytest
 
 from refdesk.errors import Cancelled, LibraryBusy
 from refdesk.ingest.progress import is_wanted
+from refdesk.library import Library
 from refdesk.store.gate import Gate
 from tests.mcp_client.stdio import environment
 
 WAIT = """
 import sys
 from pathlib import Path
+from refdesk.library import Library
 from refdesk.store.gate import Gate
-with Gate(Path(sys.argv[1]), 60).held():
+with Gate(Library(Path(sys.argv[1])), 60).held():
     print("entered", flush=True)
     sys.stdin.read()
 """
@@ -46,7 +48,7 @@ def _process(folder: Path) -> subprocess.Popen[str]:
 
 
 def test_waiting_writers_are_served_in_order(tmp_path: Path) -> None:
-    gates = [Gate(tmp_path, 60), Gate(tmp_path, 60)]  # as of two processes
+    gates = [Gate(Library(tmp_path), 60), Gate(Library(tmp_path), 60)]  # as of two processes
     order: list[int] = []
 
     def enter(number: int) -> None:
@@ -67,7 +69,7 @@ def test_waiting_writers_are_served_in_order(tmp_path: Path) -> None:
 
 
 def test_a_killed_waiter_is_not_waited_for(tmp_path: Path) -> None:
-    gate = Gate(tmp_path, 60)
+    gate = Gate(Library(tmp_path), 60)
     with gate.held(), _process(tmp_path) as waiter:
         _until(lambda: len(_waiting(tmp_path)) == 1)
         waiter.kill()
@@ -80,7 +82,7 @@ def test_a_killed_holder_lets_the_next_in(tmp_path: Path) -> None:
     entered = threading.Event()
 
     def enter() -> None:
-        with Gate(tmp_path, 60).held():
+        with Gate(Library(tmp_path), 60).held():
             entered.set()
 
     with _process(tmp_path) as holder:
@@ -96,7 +98,7 @@ def test_a_killed_holder_lets_the_next_in(tmp_path: Path) -> None:
 
 
 def test_one_who_is_not_wanted_any_more_leaves_the_queue(tmp_path: Path) -> None:
-    gate, wanted = Gate(tmp_path, 60), threading.Event()
+    gate, wanted = Gate(Library(tmp_path), 60), threading.Event()
     wanted.set()
     raised: list[BaseException] = []
 
@@ -120,7 +122,7 @@ def test_one_who_is_not_wanted_any_more_leaves_the_queue(tmp_path: Path) -> None
 
 def test_only_one_who_holds_on_makes_others_give_up(tmp_path: Path) -> None:
     """Five who hold it for 0.6 s each are no reason to refuse one who waits at most 2 s for any of them."""
-    gate = Gate(tmp_path, 2.0)
+    gate = Gate(Library(tmp_path), 2.0)
     failures: list[BaseException] = []
 
     def enter() -> None:

@@ -14,8 +14,8 @@ import pytest
 
 from refdesk.crawl.state import Body, CrawlState
 from refdesk.errors import LibraryDamaged, SettingsError
+from refdesk.library import CRAWL_FILE, MARK_FILE, RECORD_FILE
 from refdesk.settings import load
-from refdesk.store.folder import CRAWL_FILE, MARK_FILE, RECORD_FILE
 from refdesk.store.local import LocalStore
 from tests.ports.library import IDENTITY, batch, collection, write
 

@@ -15,11 +15,11 @@ import pytest
 import zstandard
 
 from refdesk.app import open_desk, restore
+from refdesk.library import SKILLS_FILE
 from refdesk.llm.thinkers import LocalThinker
 from refdesk.model import EmbedderIdentity, Query
 from refdesk.settings import Settings
 from refdesk.skills.model import Skill, SkillUpdate
-from refdesk.store.folder import SKILLS_FILE
 from refdesk.store.local import LocalStore
 from refdesk.store.playbooks import RecordPlaybooks
 from refdesk.store.record import batches

@@ -10,6 +10,7 @@ from threading import Event
 
 import pytest
 
+from refdesk.library import LEXICAL_FOLDER
 from refdesk.store.local import LocalStore
 from refdesk.store.words import follower
 from refdesk.store.words.index import LexicalIndex
@@ -27,7 +28,7 @@ def store(tmp_path: Path) -> LocalStore:
 
 def _on_disk(store: LocalStore) -> int:
     """The last commit that the full-text index holds, as another process that can't write would see it."""
-    index = LexicalIndex(store.folder / follower.LEXICAL_FOLDER)
+    index = LexicalIndex(store.folder / LEXICAL_FOLDER)
     index.reload()
     applied = index.applied
     index.close()

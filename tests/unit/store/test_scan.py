@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 
 from refdesk.app import open_desk
+from refdesk.library import LEXICAL_FOLDER
 from refdesk.model import Batch, Filters, Query
 from refdesk.settings import Settings
 from refdesk.store.local import LocalStore
@@ -69,7 +70,7 @@ def test_the_record_gives_what_the_index_gives(store: LocalStore, filters: Filte
 
 
 def _damage(folder: Path) -> None:
-    flip(files_of(folder / follower.LEXICAL_FOLDER), 400, random.Random(1), keep_time=False)
+    flip(files_of(folder / LEXICAL_FOLDER), 400, random.Random(1), keep_time=False)
 
 
 def test_a_damaged_index_of_a_large_library_is_rebuilt_beside_searches(
@@ -116,7 +117,7 @@ def test_a_small_write_does_not_wait_for_a_rebuild(store: LocalStore, monkeypatc
 
 def test_damage_under_an_open_index_is_found_by_the_check(store: LocalStore) -> None:
     before = len(store.view().lexical(["handlelogin"], 10))
-    flip(files_of(store.folder / follower.LEXICAL_FOLDER), 64, random.Random(5), keep_time=True)
+    flip(files_of(store.folder / LEXICAL_FOLDER), 64, random.Random(5), keep_time=True)
     store._lexical.doubt("as every few minutes")
     store._lexical.close()
     store._record.close()
@@ -142,7 +143,7 @@ def test_a_search_that_fails_on_a_sound_index_is_answered_and_rebuilds_nothing(
 ) -> None:
     view = store.view()
     assert view.lexical(["handlelogin"], 10)
-    meta = (store.folder / follower.LEXICAL_FOLDER / "meta.json").read_bytes()
+    meta = (store.folder / LEXICAL_FOLDER / "meta.json").read_bytes()
 
     def fail(*_: object, **__: object) -> None:
         raise ValueError("no such query")
@@ -150,12 +151,12 @@ def test_a_search_that_fails_on_a_sound_index_is_answered_and_rebuilds_nothing(
     monkeypatch.setattr("refdesk.store.words.query.lexical", fail)
     assert len(view.lexical(["handlelogin"], 10)) == 2
     store.close()
-    assert (store.folder / follower.LEXICAL_FOLDER / "meta.json").read_bytes() == meta
+    assert (store.folder / LEXICAL_FOLDER / "meta.json").read_bytes() == meta
 
 
 def test_every_bit_of_the_index_counts(store: LocalStore) -> None:
     store.close()
-    folder = store.folder / follower.LEXICAL_FOLDER
+    folder = store.folder / LEXICAL_FOLDER
     draw = random.Random(7)
     index = LexicalIndex(folder)
     index.reload()

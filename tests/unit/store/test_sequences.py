@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
+from refdesk.library import LEXICAL_FOLDER, VECTORS_FILE
 from refdesk.model import Batch, DocumentWrite, Filters, Ranking
 from refdesk.store.local import LocalStore
 from refdesk.store.vectors import follower as vector_follower
 from refdesk.store.vectors import index as vectors
 from refdesk.store.vectors import table
-from refdesk.store.words import follower
 from tests.ports.library import IDENTITY, batch, collection, vector, write
 
 _MEMORY = Path("/dev/shm")  # tantivy syncs each commit to disk, which takes most of the time here
@@ -91,8 +91,8 @@ class StoreMachine(RuleBasedStateMachine):
     def lose_the_followers(self) -> None:
         for store in self.stores:
             store.close()
-        shutil.rmtree(self.folder / follower.LEXICAL_FOLDER, ignore_errors=True)
-        (self.folder / vector_follower.VECTORS_FILE).unlink(missing_ok=True)
+        shutil.rmtree(self.folder / LEXICAL_FOLDER, ignore_errors=True)
+        (self.folder / VECTORS_FILE).unlink(missing_ok=True)
         self.stores = [self.opened(), self.opened()]
 
     @rule()

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from refdesk.errors import LibraryBusy, LibraryDamaged, StoreError
+from refdesk.library import MARK_FILE, Library
 from refdesk.settings import Durability
-from refdesk.store import folder as folders
 from refdesk.store.record import schema
+from refdesk.system.files import make_private
 
 # How far has a follower come, and what is left for it?
 
@@ -93,8 +94,9 @@ Mapping = tuple[str, ...]
 class Record:
     """The library's SQLite file."""
 
-    def __init__(self, folder: Path, timeout_s: float, durability: Durability = "normal") -> None:
-        self.file = folder / folders.RECORD_FILE
+    def __init__(self, library: Library, timeout_s: float, durability: Durability = "normal") -> None:
+        self.library = library
+        self.file = library.record
         self.read_only = False
         self._timeout_s = timeout_s
         # With "normal" a loss of power may take the last commits, never the file; followers check tokens.
@@ -107,68 +109,68 @@ class Record:
         self._mutex = threading.Lock()
         self._closed = False
         with explained(self.file):
-            self._prepare(folder)
+            self._prepare()
 
-    def _prepare(self, folder: Path) -> None:
-        folders.prepare(folder)
+    def _prepare(self) -> None:
+        self.library.prepare()
         if not self.file.exists():
-            folders.refuse_lost(folder, "is missing", lambda: not self.file.exists())
-            folders.make_private(self.file)
+            self.library.refuse_lost("is missing", lambda: not self.file.exists())
+            make_private(self.file)
         elif not self.file.is_file():
-            raise folders.lost(folder, "is not a file")
+            raise self.library.lost("is not a file")
         try:
-            self._migrate(folder)
+            self._migrate()
         except sqlite3.OperationalError as error:
             if not self.file.exists() or not _is_refusal(error):
                 raise
             self.read_only = True
             with self.reading() as db:
-                found = self._version(db, folder)
+                found = self._version(db)
                 if found < len(schema.MIGRATIONS):
                     raise StoreError(
-                        f"The library {folder} is of an older version and can't be written to.",
+                        f"The library {self.library.folder} is of an older version and can't be written to.",
                         "Make the folder writable once, so that it can be brought up to date.",
                     ) from error
-                self._check_id(db, folder)
+                self._check_id(db)
 
-    def _migrate(self, folder: Path) -> None:
+    def _migrate(self) -> None:
         db = self._connect(_MAPPED)
         try:
-            if self._version(db, folder) != len(schema.MIGRATIONS):
+            if self._version(db) != len(schema.MIGRATIONS):
                 _switch_to_wal(db)
                 self._change_for_good(db, schema.migrate)
-            if not self._check_id(db, folder):
-                known = folders.marked(folder) or secrets.token_hex(16)
+            if not self._check_id(db):
+                known = self.library.marked() or secrets.token_hex(16)
                 self._change_for_good(db, lambda db: db.execute(_PUT_ID, (known,)))
-                self._check_id(db, folder)
+                self._check_id(db)
         except BaseException:
             self._discard(db)
             raise
         self._idle[_MAPPED].put(db)
 
-    def _version(self, db: sqlite3.Connection, folder: Path) -> int:
+    def _version(self, db: sqlite3.Connection) -> int:
         """The record's version; raises when it is no record of ours, or one that was lost and is empty now."""
         if not schema.has_tables(db):
-            folders.refuse_lost(folder, "is empty", lambda: not schema.has_tables(db))
+            self.library.refuse_lost("is empty", lambda: not schema.has_tables(db))
         found = schema.version(db)
         if (found > 0 or schema.has_tables(db)) and not schema.is_ours(db):
-            raise folders.lost(folder, "belongs to another program")
+            raise self.library.lost("belongs to another program")
         schema.refuse_newer(found)
         return found
 
-    def _check_id(self, db: sqlite3.Connection, folder: Path) -> bool:
+    def _check_id(self, db: sqlite3.Connection) -> bool:
         """Whether the record has an id; raises when it is not the one that the folder was marked with."""
         # It also finds out now whether the write-ahead log can be used, which a bare open does not.
         found = db.execute("SELECT value FROM meta WHERE key = 'library'").fetchone()
         if found is None:
             return False
-        known = folders.marked(folder)
+        known = self.library.marked()
         if not known:
-            folders.mark(folder, found[0])
+            self.library.mark(found[0])
         elif known != found[0]:
             raise LibraryDamaged(
                 f"{self.file} is the record of another library than the one that this folder held.",
-                f"Put the right one back, or `refdesk restore BACKUP`; delete {folders.MARK_FILE} to keep this one.",
+                f"Put the right one back, or `refdesk restore BACKUP`; delete {MARK_FILE} to keep this one.",
             )
         return True
 
@@ -185,7 +187,7 @@ class Record:
         uri = f"{self.file.absolute().as_uri()}"
         if self.read_only:
             # Without a log next to it the file is complete, and SQLite needs no shared memory to read it.
-            logged = self.file.with_name(folders.RECORD_FILE + "-wal").exists()
+            logged = self.file.with_name(f"{self.file.name}-wal").exists()
             uri += "?mode=ro" if logged else "?immutable=1"
         db = sqlite3.connect(
             uri, uri=True, timeout=self._timeout_s, isolation_level=None, check_same_thread=False, cached_statements=256

@@ -7,10 +7,9 @@ import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from refdesk.store.folder import VECTORS_FILE
+from refdesk.library import Library
 from refdesk.store.gate import Gate
 from refdesk.store.record import contents as catalogue
 from refdesk.store.record.database import VECTORS, Applied, Record, last_commit, pending
@@ -28,8 +27,10 @@ _SHARE = 0.05  # or this share of it, if that is more
 class VectorFollower:
     """The vector index of one library, brought up to the record when it is asked for, and its snapshot on disk."""
 
-    def __init__(self, folder: Path, record: Record, gate: Gate, other_applied: Callable[[], Applied | None]) -> None:
-        self._folder = folder
+    def __init__(
+        self, library: Library, record: Record, gate: Gate, other_applied: Callable[[], Applied | None]
+    ) -> None:
+        self._file = library.vectors
         self._record = record
         self._gate = gate
         self._other_applied = other_applied  # how far the other follower has come, which needs the log too
@@ -67,7 +68,7 @@ class VectorFollower:
             if self._loaded is None:
                 from refdesk.store.vectors.index import VectorIndex
 
-                self._loaded = VectorIndex(self._folder / VECTORS_FILE)
+                self._loaded = VectorIndex(self._file)
             return self._loaded
 
     def _refresh(self, index: VectorIndex) -> int:

@@ -9,10 +9,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
-from pathlib import Path
 
 from refdesk.errors import LibraryBusy, RefdeskError, StoreError
-from refdesk.store.folder import LEXICAL_FOLDER
+from refdesk.library import Library
 from refdesk.store.gate import Gate
 from refdesk.store.record.database import LEXICAL, LONG, Applied, Record, is_waited_for, last_commit, pending
 from refdesk.store.words.checksums import IndexDamaged, seam
@@ -37,15 +36,15 @@ class LexicalFollower:
     """The full-text index of one library, brought up to the record when it is asked for; changes are gathered."""
 
     def __init__(
-        self, folder: Path, record: Record, gate: Gate, beside: Callable[[int], AbstractContextManager[None]]
+        self, library: Library, record: Record, gate: Gate, beside: Callable[[int], AbstractContextManager[None]]
     ) -> None:
-        self._folder = folder
+        self._folder = library.folder
         self._record = record
         self._gate = gate
         self._beside = beside  # what is done while so many changes are written
         self._mutex = threading.RLock()
         self._writing = threading.RLock()  # of the full-text index; the gate, where both are needed, is entered before
-        self._index = LexicalIndex(folder / LEXICAL_FOLDER)
+        self._index = LexicalIndex(library.lexical)
         self._complete_to = -1  # the commit up to which the searcher is known to be complete
         self._queued = 0  # changes that this process has not committed to the full-text index
         self._most_queued = _LITTLE

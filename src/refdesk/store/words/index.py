@@ -15,11 +15,11 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from refdesk.model import metadata_text
-from refdesk.store.folder import make_all_private
 from refdesk.store.record import rows
 from refdesk.store.record.database import Applied
 from refdesk.store.words import checksums
 from refdesk.store.words.checksums import IndexDamaged, seam
+from refdesk.system.files import make_all_private
 from refdesk.text.analyse import joined, names
 
 if TYPE_CHECKING:

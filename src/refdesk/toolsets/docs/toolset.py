@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from urllib.parse import quote, unquote
 
-from refdesk.desk.corpus import FILE_NAME, Corpus, docs_collections, read_metadata
+from refdesk.desk.corpus import Corpus, docs_collections, read_metadata
 from refdesk.desk.desk import Desk
 from refdesk.desk.fresh import stale_hits, stale_notes
 from refdesk.errors import ChunkNotFound, InvalidInput
@@ -58,7 +58,7 @@ class Docs:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._stamp = self._read_stamp()
-        self.corpus = read_metadata(desk.settings.library)
+        self.corpus = read_metadata(desk.library)
 
     def tool(self) -> Tool:
         """search_docs with the current taxonomy."""
@@ -81,7 +81,7 @@ class Docs:
         if stamp == self._stamp:
             return ()
         self._stamp = stamp
-        before, self.corpus = self.corpus, read_metadata(self._desk.settings.library)
+        before, self.corpus = self.corpus, read_metadata(self._desk.library)
         return () if self.corpus == before else (self.tool(),)
 
     def search(self, arguments: Json, context: CallContext) -> ToolAnswer:
@@ -194,7 +194,7 @@ class Docs:
 
     def _read_stamp(self) -> tuple[int, int]:
         try:
-            stat = (self._desk.settings.library / FILE_NAME).stat()
+            stat = self._desk.library.metadata.stat()
         except OSError:
             return (0, 0)
         return (stat.st_mtime_ns, stat.st_size)

@@ -1,0 +1,125 @@
+"""What lies in a library's folder, whose is it, and who may read it?"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from refdesk.errors import LibraryDamaged, StoreError
+from refdesk.system.files import private, replace_file
+
+RECORD_FILE = "record.db"
+SKILLS_FILE = "skills.db"  # of libraries up to version 4: playbooks are in the record since
+CRAWL_FILE = "crawl.db"
+VECTORS_FILE = "vectors.bin"
+LEXICAL_FOLDER = "lexical"
+METADATA_FILE = "metadata.json"  # what the documentation is about; the server reads it when it starts
+MARK_FILE = "library.json"  # says that there is a record and which, so that a lost one is not taken for a new library
+_FOLDER_MODE = 0o700
+_LOST = (
+    "`refdesk restore BACKUP` brings a backup back; to start over, move the folder away or name another with --library."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Library:
+    """The folder of one library: where each of its files is, and which library it is."""
+
+    folder: Path
+
+    @property
+    def record(self) -> Path:
+        """The SQLite file that holds everything that can't be made again."""
+        return self.folder / RECORD_FILE
+
+    @property
+    def old_playbooks(self) -> Path:
+        return self.folder / SKILLS_FILE
+
+    @property
+    def crawls(self) -> Path:
+        """The SQLite file with what crawls know of the pages of sites."""
+        return self.folder / CRAWL_FILE
+
+    @property
+    def vectors(self) -> Path:
+        return self.folder / VECTORS_FILE
+
+    @property
+    def lexical(self) -> Path:
+        return self.folder / LEXICAL_FOLDER
+
+    @property
+    def metadata(self) -> Path:
+        return self.folder / METADATA_FILE
+
+    @property
+    def writer_lock(self) -> Path:
+        """Locked by whoever writes the record."""
+        return self.folder / "writer.lock"
+
+    @property
+    def writer(self) -> Path:
+        """Says who that is."""
+        return self.folder / "writer.json"
+
+    @property
+    def waiting(self) -> Path:
+        """A folder with a file for each who waits to write; its owner has it locked as long as it lives."""
+        return self.folder / "waiting"
+
+    def crawl_lock(self, collection: str) -> Path:
+        """Locked by whoever crawls the site of that collection."""
+        return self.folder / f"crawl-{collection}.lock"
+
+    def size(self) -> int:
+        """How many bytes all of its files have."""
+        total = 0
+        for file in self.folder.rglob("*"):
+            with contextlib.suppress(OSError):  # merged away meanwhile
+                total += file.stat().st_size if file.is_file() else 0
+        return total
+
+    def prepare(self) -> None:
+        """Makes the folder, for its owner alone, and keeps it out of a repository or folder that it lies in."""
+        try:
+            is_new = not self.folder.exists() or not any(self.folder.iterdir())
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreError(
+                f"The library folder {self.folder} can't be made: {error.strerror}.", "Choose another folder."
+            ) from error
+        with contextlib.suppress(OSError):  # a library on a read-only disk needs neither
+            if is_new:
+                self.folder.chmod(_FOLDER_MODE)
+            ignored = self.folder / ".gitignore"
+            if not ignored.exists():
+                with open(ignored, "w", encoding="utf-8", opener=private) as file:
+                    file.write("*\n")
+
+    def mark(self, library: str) -> None:
+        """Notes which library the folder holds; the record is there for good before this is."""
+        about = f"The library in this folder; {RECORD_FILE} carries the same id."
+        with contextlib.suppress(OSError):  # read-only
+            replace_file(self.folder / MARK_FILE, json.dumps({"library": library, "about": about}) + "\n")
+
+    def marked(self) -> str:
+        """The id that was noted, "" for none."""
+        try:
+            return str(json.loads((self.folder / MARK_FILE).read_text(encoding="utf-8"))["library"])
+        except (OSError, ValueError, LookupError, TypeError):
+            return ""
+
+    def refuse_lost(self, what: str, is_lost: Callable[[], bool]) -> None:
+        """Raises when the folder held a record before, of which nothing is there any more."""
+        signs = (self.folder / MARK_FILE, self.vectors, self.lexical / "meta.json")
+        # The record comes before its signs: where another process is making a library, it is there by now.
+        if any(sign.exists() for sign in signs) and is_lost():
+            raise self.lost(what)
+
+    def lost(self, what: str) -> LibraryDamaged:
+        """The error for a library whose record is not its record."""
+        return LibraryDamaged(f"The library {self.folder} has lost its record: {RECORD_FILE} {what}.", _LOST)
