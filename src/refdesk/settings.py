@@ -137,6 +137,11 @@ def load(
     return Settings(**coerced)
 
 
+def set_for_native(variable: str, value: str) -> None:
+    """Sets what a native library reads from the environment when it is loaded, unless the user did."""
+    os.environ.setdefault(variable, value)
+
+
 def _default_library(cwd: Path) -> Path:
     for folder in (cwd, *cwd.parents):
         if (folder / _FOLDER).is_dir():

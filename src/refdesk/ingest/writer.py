@@ -101,7 +101,7 @@ class Writer:
         with self._store.stretch():
             self._seen = self._store.sequence()
             states = self._store.file_states(collection.name, only)
-            found, report.skipped = _split(self._walk(source, only, states))
+            found, report.skipped = self._walk(source, only, states)
             not_entered = len(report.skipped)
             changed = [one for one in found if force or verify or is_new(one, states.get(one.path))]
             report.unchanged = len(found) - len(changed)
@@ -169,11 +169,17 @@ class Writer:
 
     def _walk(
         self, source: Source, only: set[str] | None, states: Mapping[str, FileState]
-    ) -> Iterator[Found | Skipped]:
+    ) -> tuple[list[Found], list[Skipped]]:
+        found: list[Found] = []
+        skipped: list[Skipped] = []
         for number, one in enumerate(source.walk(only, states)):
             if number % 500 == 0:
                 self._progress.step(number, 0, "looking")
-            yield one
+            if isinstance(one, Found):
+                found.append(one)
+            else:
+                skipped.append(one)
+        return found, skipped
 
     def _write_changed(
         self,
@@ -360,17 +366,6 @@ class Writer:
         if (now := self._store.document(document.id)) is not None and (seen is None or now.uri != seen.uri):
             return replace(write, document=replace(document, id=new_id()))
         return write
-
-
-def _split(walked: Iterable[Found | Skipped]) -> tuple[list[Found], list[Skipped]]:
-    found: list[Found] = []
-    skipped: list[Skipped] = []
-    for one in walked:
-        if isinstance(one, Found):
-            found.append(one)
-        else:
-            skipped.append(one)
-    return found, skipped
 
 
 def _document_write(

@@ -26,7 +26,6 @@ logger = logging.getLogger(__name__)
 
 VERSION = "2025-11-25"
 HAS_TASKS = "refdesk/has_tasks"
-BEGIN_AFTER_S = 0.005  # lets the answer with the task go out before notifications about it
 
 Status = Literal["working", "input_required", "completed", "failed", "cancelled"]
 NewCall = Callable[..., ServerCall]
@@ -107,7 +106,12 @@ class Tasks:
         await fetch_roots(ctx, connection, self._dispatcher.options.roots_timeout_s)
         record = self._create(connection, ttl)
         record.call = self._new_call(ctx, task_id=record.task_id)
-        running = asyncio.get_running_loop().create_task(self._run(record, tool, asked.arguments or {}, record.call))
+        # The request's own asyncio task ends when its answer has been written: no notification may overtake that.
+        answered, request = asyncio.Event(), asyncio.current_task()
+        assert request is not None
+        request.add_done_callback(lambda _: answered.set())
+        work = self._run(record, tool, asked.arguments or {}, record.call, answered)
+        running = asyncio.get_running_loop().create_task(work)
         self._running.add(running)
         running.add_done_callback(self._running.discard)
         return {"task": record.to_json()}
@@ -148,10 +152,12 @@ class Tasks:
             record.expiry = asyncio.get_running_loop().call_later(ttl / 1000, self._forget, record)
         return record
 
-    async def _run(self, record: Record, tool: Tool, arguments: Mapping[str, Any], call: ServerCall) -> None:
+    async def _run(
+        self, record: Record, tool: Tool, arguments: Mapping[str, Any], call: ServerCall, answered: asyncio.Event
+    ) -> None:
         release = self._dispatcher.hold_session(record.connection.session_id)
         try:
-            await asyncio.sleep(BEGIN_AFTER_S)
+            await answered.wait()
             await self._work(record, tool, arguments, call)
         finally:
             release()

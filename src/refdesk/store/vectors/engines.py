@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from refdesk.settings import set_for_native
+
 Matrix = NDArray[np.float32]
 Mask = NDArray[np.bool_]
 Slots = NDArray[np.int64]
@@ -212,5 +214,5 @@ def turbovec_takes(dimension: int) -> bool:
 
 def _turbovec() -> Any:
     # Its threads are rayon's, one for each processor if nothing is said: words are searched at the same time.
-    os.environ.setdefault("RAYON_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // 2)))
+    set_for_native("RAYON_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // 2)))
     return importlib.import_module("turbovec")
