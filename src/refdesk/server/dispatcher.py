@@ -27,7 +27,7 @@ from mcp.shared.exceptions import MCPError
 from refdesk.errors import Cancelled, RefdeskError
 from refdesk.ingest.progress import is_wanted
 from refdesk.server.call import ServerCall
-from refdesk.server.process import ServerOptions, T, ThreadPool, correlation
+from refdesk.server.process import ServerOptions, Stderr, T, ThreadPool, correlation
 from refdesk.server.registry import Change, Loading, Registry
 from refdesk.toolsets.contract import INTERNAL_ERROR, RpcError, Tool, ToolAnswer, Toolset, unexpected_text
 
@@ -202,7 +202,7 @@ class Dispatcher:
             for child in multiprocessing.active_children():
                 child.terminate()
             for handler in logging.getLogger().handlers:
-                getattr(handler, "drain", handler.flush)()
+                handler.drain() if isinstance(handler, Stderr) else handler.flush()
             os._exit(0)
 
     async def poll(self) -> None:

@@ -32,6 +32,12 @@ _SOON_BUILT = 2000  # chunks, which are indexed in well under a second; more are
 _CHECK_EVERY_S = 300.0  # how often a process that lives long looks at all of the full-text index
 
 
+class _Own(threading.local):
+    """What each thread has of its own."""
+
+    stretches = 0  # long ones that it is in
+
+
 class LexicalFollower:
     """The full-text index of one library, brought up to the record when it is asked for; changes are gathered."""
 
@@ -52,7 +58,7 @@ class LexicalFollower:
         self._terms: dict[int, str] = {}  # of some of them
         self._counting = threading.Lock()  # of these four
         self._stretches = 0  # long ones that this process is in
-        self._own = threading.local()  # how many of them are this thread's
+        self._own = _Own()
         self._looked_at = 0.0
         self._idle: threading.Thread | None = None  # waits to write what is queued
         self._idle_mutex = threading.Lock()
@@ -179,7 +185,7 @@ class LexicalFollower:
 
     @property
     def _is_in_stretch(self) -> bool:
-        return bool(getattr(self._own, "stretches", 0))
+        return self._own.stretches > 0
 
     def queue(self, changes: int, terms: Mapping[int, str]) -> None:
         """Queues changes of the record, and writes them once there are many; the gate is held."""
@@ -209,7 +215,7 @@ class LexicalFollower:
             if not wait and not self._is_in_stretch and (self._stretches or not is_ours):
                 raise LibraryBusy("Another writer is at work.", "Try again when it has finished.")
             self._stretches += 1
-            self._own.stretches = getattr(self._own, "stretches", 0) + 1
+            self._own.stretches += 1
         try:
             if is_ours and not self._index.is_writing and self._look():
                 self.flush()  # what was left to the next query, which can't do it now
