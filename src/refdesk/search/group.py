@@ -16,7 +16,19 @@ from refdesk.search.understand import Understood
 from refdesk.text import analyse
 
 _PROSE = frozenset(["md", "markdown", "mdx", "rst", "adoc", "org", "txt", "html", "htm", "ipynb"])
-_DATA = frozenset(["json", "jsonl", "yaml", "yml", "toml", "xml", "csv", "tsv", "lock", "cfg", "ini", "svg", "po"])
+_CODE = frozenset(
+    re.findall(
+        r"\w+",
+        "asm bash bat c cc cjs clj cljs cmake cmd cpp cs css cu cxx d dart el erb erl ex exs f90 fs go gradle graphql"
+        " groovy h hh hpp hs hxx inl ipp j2 java jinja jl jq js jsx kt kts l less lua m mjs mk ml mli mm mts nim pas"
+        " php pl pm proto ps1 py pyi pyx r rb rkt rs s scala scss sh sql svelte swift tmpl ts tsx vim vue y zig zsh",
+    )
+)
+_MANUAL = re.compile(r"\.(?:pdf|[1-9](?:\.\w+)?)$", re.IGNORECASE)
+_OF_DOCS = re.compile(r"(?:^|/)(?:docs?|man)/", re.IGNORECASE)
+_VENDORED = re.compile(
+    r"(?:^|/)(?:bundled|vendor(?:ed)?|third[_-]?party|3rdparty|external|node_modules)/", re.IGNORECASE
+)
 _HISTORY = re.compile(r"(?:change|history|news|releases?\b|whatsnew|licen[cs]e|authors|copying)", re.IGNORECASE)
 _FORM = re.compile(r"\.(?:html?|(?:md|mdx|markdown|rst|adoc|txt)(?:\.txt)?)$", re.IGNORECASE)
 _BUILT = frozenset(["_sources", "_build", "build", "site", "html", "dist", "public", "docs", "doc", "source", "src"])
@@ -61,12 +73,14 @@ def grouped(
     if by == "passage":
         longest = max(map(len, ordered), default=0)
         return [*(own[turn] for turn in range(longest) for own in ordered if turn < len(own)), *later]
-    for first, *others in ordered:
-        first.more = tuple(one.stored for one in others[:_KEPT_INSIDE])
     further: dict[str, Ranked] = {}
     for one in later:
-        if one.stored.document.id not in files:
+        if (own := files.get(one.stored.document.id)) is not None:
+            own.append(one)
+        else:
             further.setdefault(one.stored.document.id, one)
+    for first, *others in ordered:
+        first.more = tuple(one.stored for one in others[:_KEPT_INSIDE])
     return [*(own[0] for own in ordered), *further.values()]
 
 
@@ -119,17 +133,19 @@ def _worth(own: Sequence[Ranked], asked: Understood, prefer: str, weights: Mappi
         return total
     path = own[0].stored.document.path
     total += sum(weights[place] for place in places_in(path) if not is_asked_for(place, asked.terms))
-    return total + (weights.get(_not_code(path), 0.0) if prefer == "code" else 0.0)
+    return total + (weights.get(not_code(path), 0.0) if prefer == "code" else 0.0)
 
 
 @lru_cache(maxsize=50_000)
-def _not_code(path: str) -> str:
-    """The kind of a file that is not code: prose, data, or history such as a changelog; "" for code."""
+def not_code(path: str) -> str:
+    """The kind of a file that is not the project's code: prose, data, history, vendored code; "" for its code."""
     name = path.rpartition("/")[2]
     kind = name.rpartition(".")[2].lower()
-    if kind in _PROSE:
+    if kind in _PROSE or _MANUAL.search(name):
         return "history" if _HISTORY.match(name) else "prose"
-    return "data" if kind in _DATA else ""
+    if kind not in _CODE:
+        return "prose" if _OF_DOCS.search(path) else "data"
+    return "vendored" if _VENDORED.search(path) else ""
 
 
 # ── snippets ──

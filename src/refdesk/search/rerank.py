@@ -19,7 +19,8 @@ from refdesk.text import analyse
 # ── features, from 0 to 1 unless noted ──
 
 _TEST_PATH = re.compile(
-    r"(?:^|/)(?:tests?|testing|__tests__|spec|specs|fixtures|testdata|mocks?)(?:/|$)|(?:^|/)(?:test_[^/]*|conftest\.py$)|[._-](?:test|spec)s?\.[^/]+$|Tests?\.\w+$"
+    r"(?:^|/)(?:(?:\w+[_-])?tests?|tests?[_-]\w+|testing|__tests__|spec|specs|fixtures|testdata|mocks?|e2e)/"
+    r"|^(?:features|t)/|(?:^|/)(?:test_[^/]*|conftest\.py$)|[._-](?:test|spec)s?\.[^/]+$|Tests?\.\w+$|\.feature$"
 )
 _GENERATED_PATH = re.compile(
     r"(?:^|/)(?:generated|gen|dist|build|vendor|third_party)(?:/|$)|[._]pb2?\.|\.g\.\w+$|_generated\."

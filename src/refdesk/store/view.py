@@ -71,6 +71,7 @@ class LocalView:
         self._scope = scope
         self.sequence = seq
         self.has_unembedded = scope.has_unembedded
+        self._frequency: dict[str, int] = {}  # of the terms asked for so far: spelling and confidence ask for the same
 
     @cached_property
     def _ask(self) -> lexical_query.Ask | None:
@@ -136,9 +137,11 @@ class LocalView:
         return known
 
     def document_frequency(self, terms: Sequence[str]) -> dict[str, int]:
-        return self._by_words(
-            lambda ask: lexical_query.document_frequency(ask, terms), lambda scan: scan.document_frequency(terms)
-        )
+        if new := [term for term in terms if term not in self._frequency]:
+            self._frequency |= self._by_words(
+                lambda ask: lexical_query.document_frequency(ask, new), lambda scan: scan.document_frequency(new)
+            )
+        return {term: self._frequency[term] for term in terms}
 
     def most_telling(self, terms: Sequence[str], most: int) -> list[str]:
         return self._by_words(

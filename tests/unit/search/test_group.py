@@ -6,6 +6,8 @@ import pytest
 
 from refdesk.desk.desk import Desk
 from refdesk.model import Query
+from refdesk.search.group import not_code
+from refdesk.search.rerank import places_in
 from tests.conftest import Tree
 
 _STEP = '''def {name}(order):
@@ -109,3 +111,37 @@ def test_a_page_and_the_text_it_was_made_from_are_one_hit(desk: Desk, tree: Tree
     assert len(found & {"guide/keys.html", "_sources/guide/keys.rst.txt"}) == 1
     assert len(found & {"docs/wire.md", "site/wire/index.html"}) == 1
     assert {"other/keys.md", "guide/harp.html", "guide/harp.md"} <= found
+
+
+def test_a_file_full_of_the_words_leaves_room_for_others(desk: Desk, tree: Tree) -> None:
+    about = "How is an order refunded to the customer?  The customer is refunded, order {}."
+    crowd = "\n\n".join(_STEP.format(name=f"refund_order_{n}", about=about.format(n)) for n in range(60))
+    parts = {f"part{n}": _STEP.format(name=f"part{n}", about=f"Counts an order of shelf {n}.") for n in range(5)}
+    others = {f"shop/{name}.py": text for name, text in parts.items()}
+    desk.index(tree({"shop/refunds.py": crowd, **others}), "code", name="shop")
+    found = desk.search(Query(text="how is an order refunded to the customer", by="file", prefer="code")).hits
+    assert {hit.stored.document.path for hit in found} == {"shop/refunds.py", *others}
+    assert len(found[0].more) == 5, "those that made room are named still"
+
+
+@pytest.mark.parametrize("path", ["features/refund.feature", "t/smoke/refund.py", "shop_tests/a.py", "tests/unit/a.py"])
+def test_tests_are_known_by_their_place(path: str) -> None:
+    assert places_in(path) == ("test",)
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("shop/refund.py", ""),
+        ("shop/t.go", ""),
+        ("man/refund.1", "prose"),
+        ("jq.1.prebuilt", "prose"),
+        ("docs/manual/refund.yml", "prose"),
+        ("deploy/refund.yml", "data"),
+        ("refund.rockspec", "data"),
+        ("CHANGES.md", "history"),
+        ("include/fmt/bundled/core.h", "vendored"),
+    ],
+)
+def test_what_is_not_the_projects_own_code_is_known_by_its_path(path: str, kind: str) -> None:
+    assert not_code(path) == kind
