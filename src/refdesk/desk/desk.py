@@ -1,4 +1,4 @@
-"""One library with everything that reads and writes it, made of parts it does not name."""
+"""The desk: the facade over one library, made of the parts that app.py provides."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Desk(Reader):
 
     @cached_property
     def learner(self) -> Learner:
-        """What finds, learns and refines playbooks."""
+        """Finds, learns and refines playbooks."""
         return self._learner(lambda: self.embedder)
 
     def _learner(self, embedder: Callable[[], Embedder | None]) -> Learner:
@@ -58,7 +58,7 @@ class Desk(Reader):
             self._store.close()
 
     def search_everything(self, query: Query) -> Page:
-        """The same with playbooks among the hits."""
+        """The same as `search`, with playbooks among the hits."""
         if not self._parts.has_playbooks(self.settings, self._store):
             return self.search(query)
         return self.learner.join(query, self.search)
@@ -68,7 +68,7 @@ class Desk(Reader):
     def ensure_collection(
         self, name: str, kind: CollectionKind, *, root: str = "", description: str = ""
     ) -> Collection:
-        """The collection of that name, made now if there is none."""
+        """The collection of that name, created if there is none."""
         now = time.time_ns() // 1_000_000
         known = self._store.collection(checked_name(name))
         if known is None:
@@ -91,15 +91,15 @@ class Desk(Reader):
         return wanted
 
     def create_collection(self, name: str, kind: CollectionKind = "files", *, description: str = "") -> Collection:
-        """A new, empty collection; CollectionExists when the name is taken."""
+        """Creates an empty collection; raises CollectionExists if the name is taken."""
         checked_name(name)
-        with self._store.writing():  # two who ask at once must not both be told that it is theirs
+        with self._store.writing():  # of two concurrent callers one must fail
             if self._store.collection(name) is not None:
                 raise CollectionExists(f"Collection already exists: {name}.", "Use it, or choose another name.")
             return self.ensure_collection(name, kind, description=description)
 
     def configure(self, name: str, *, description: str | None = None, **options: Any) -> Collection:
-        """The collection with some of its chunking and search settings changed."""
+        """Changes some chunking and search settings of the collection."""
         known = self.collection(name)
         chunking = {key: value for key, value in options.items() if key in Chunking.__dataclass_fields__}
         search = {key: value for key, value in options.items() if key in SearchDefaults.__dataclass_fields__}
@@ -131,9 +131,9 @@ class Desk(Reader):
         wait: bool = True,
         progress: Progress | None = None,
     ) -> Report:
-        """Makes the library hold what the folder has; with `wait` off, LibraryBusy at once where another does so.
+        """Indexes a folder; without `wait`, raises LibraryBusy if another run is in progress.
 
-        The root's links were resolved when it was allowed: one that came since is not followed.
+        Links in the root were resolved when it was allowed; a link that appeared since is not followed.
         """
         folder = root.absolute()
         if not folder.is_dir():
@@ -141,7 +141,7 @@ class Desk(Reader):
         with self._store.stretch(wait=wait):
             name = name or self._name_for(folder, kind)
             is_new_one = self._store.collection(name) is None
-            # Two who index a new folder at once make one collection of it.
+            # Two concurrent runs on a new folder share one collection.
             with self._store.writing() if is_new_one else nullcontext():
                 collection = self.ensure_collection(name, kind, root=str(folder), description=description)
             facts = self._parts.facts(folder, kind)
@@ -169,7 +169,7 @@ class Desk(Reader):
             return report
 
     def _note(self, collection: Collection, properties: Mapping[str, str], dropped: Sequence[str] = ()) -> None:
-        """Changes properties of the collection as it is now; others may have changed it, or removed it."""
+        """Changes properties of the collection's current state, since others may have changed or removed it."""
         now = self._store.collection(collection.name)
         if (
             now == collection
@@ -196,7 +196,7 @@ class Desk(Reader):
         roots: Sequence[Path] = (),
         progress: Progress | None = None,
     ) -> Report:
-        """Adds what a file:, https: or data: URI names; a folder's files with it."""
+        """Adds the file, folder or page that a file:, https: or data: URI names."""
         collection = self.collection(collection_name)
         report = Report(collection=collection.name)
         told = progress or Progress()
@@ -215,12 +215,12 @@ class Desk(Reader):
         return self._writer(self._parts.parser(None, collection.kind), progress).add(collection, contents)
 
     def text_in(self, collection: Collection, content: Content) -> str:
-        """The text that would be kept of a content, "" where there is none."""
+        """The text that would be stored for a content, or ""."""
         parsed = self._writer(self._parts.parser(None, collection.kind), None).parse(collection, content)
         return parsed.text if parsed is not None else ""
 
     def reembed(self, progress: Progress | None = None) -> int:
-        """Replaces all vectors by those of the embedder that is set."""
+        """Replaces all vectors by those of the configured embedder."""
         embedder = self._parts.embedder(self.settings)
         if embedder is None:
             raise SettingsError("No embedder is set.", "Set embedder to static.")
@@ -230,7 +230,7 @@ class Desk(Reader):
         return count
 
     def remove(self, name_or_id: str) -> tuple[str, int]:
-        """Removes a collection by name or a document by id; says which and how many documents."""
+        """Removes a collection by name or a document by id; returns which, and the number of documents."""
         if self._store.collection(name_or_id) is not None:
             return "collection", self.remove_collection(name_or_id)
         document = self._store.document(name_or_id)
@@ -240,19 +240,19 @@ class Desk(Reader):
         return "document", 1
 
     def remove_collection(self, name: str) -> int:
-        """Removes a collection with all of its documents; how many there were."""
+        """Removes a collection with its documents; returns their number."""
         return self._store.remove_collection(name)
 
     def remove_documents(self, collection: str, ids: Sequence[str]) -> None:
-        """Removes documents of one collection, all of them in one step."""
+        """Removes documents of one collection in one transaction."""
         self._store.apply(Batch(collection=collection, removes=tuple(ids)))
 
     def replace_skipped(self, collection: str, skipped: Sequence[Skipped]) -> None:
-        """Notes what was left out of a collection, in place of what was noted before."""
+        """Replaces the list of skipped files of a collection."""
         self._store.replace_skipped(collection, skipped)
 
     def backup(self, target: Path) -> Mapping[str, int]:
-        """Copies all of the library to a new folder or .tar.zst file; how many there are of what is in it."""
+        """Copies the whole library to a new folder or .tar.zst file; returns counts of its contents."""
         return self._store.backup(target)
 
     def _writer(self, parser: Parser, progress: Progress | None) -> Writer:
@@ -262,7 +262,7 @@ class Desk(Reader):
         return Writer(self._store, pool, self.embedder, progress or Progress(), self._queries.wait_for_queries)
 
     def _name_for(self, folder: Path, kind: CollectionKind) -> str:
-        """The name the folder's collection has, else one made from the folder's own, made unique."""
+        """The name of the folder's collection, else a unique one made from the folder's name."""
         known = {one.name: one for one in self._store.collections()}
         for one in known.values():
             if one.root == str(folder) and one.kind == kind:

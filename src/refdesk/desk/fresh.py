@@ -1,4 +1,4 @@
-"""Are the lines still there?  Small changes are indexed before an answer; what could not be is marked stale."""
+"""Freshness: indexes small changes before an answer, and marks hits in changed files as stale."""
 
 from __future__ import annotations
 
@@ -23,39 +23,39 @@ from refdesk.system.files import open_real, read_most
 
 _log = logging.getLogger(__name__)
 
-# What indexing takes, guessed high.
+# Estimated times of indexing, on the high side.
 _SECONDS_A_WRITE = 0.05  # a transaction with its indexes
 _SECONDS_A_FILE = 0.003
 _SECONDS_A_BYTE = 1e-6
-_PATIENCE_S = 2.0  # after which no further file is begun, if they take longer than guessed
+_PATIENCE_S = 2.0  # after which no further file is started, if they take longer than estimated
 _NAMED = 5  # files that a note names
-_MOST_FILES = 1_000  # that are weighed for one answer
-_SMALL = 3_000  # files, which are looked through in .1 s: a first answer waits for that
+_MOST_FILES = 1_000  # changed files considered for one answer
+_SMALL = 3_000  # files that are walked in .1 s, which a first answer waits for
 _WATCHED = 16  # folders at a time; a user has 128 queues for changes on most Linux systems
-_TRUST_S = 60.0  # how long a watched folder needs no walk beside it, which finds what a full queue lost
-_UNWATCHED_S = 2.0  # how old the last walk of a folder may be that can't be watched
+_TRUST_S = 60.0  # after which a watched folder is walked too, since a full queue loses events
+_UNWATCHED_S = 2.0  # age of the last walk after which a folder that can't be watched is walked again
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refreshed:
-    """What was done before an answer."""
+    """The result of a refresh before an answer."""
 
     indexed: int = 0  # files brought up to date
     pending: tuple[str, ...] = ()  # files that changed and are not indexed yet
     note: str = ""
-    how: str = ""  # the answer knows what changed
+    how: str = ""  # how changes were detected
 
 
 class Refresher:
-    """Keeps codebases fresh within a budget of time for each answer, which pays for what changed alone."""
+    """Keeps codebases fresh within a time budget per answer, by watching them instead of walking."""
 
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
-        self._codebases: dict[str, _Codebase] = {}  # those asked about last at the end
+        self._codebases: dict[str, _Codebase] = {}  # the most recently used last
         self._mutex = Lock()
 
     def refresh(self, collection: Collection) -> Refreshed:
-        """Indexes what changed if that fits the budget; says what is pending if not."""
+        """Indexes what changed if that fits the budget, else reports it as pending."""
         budget = self._desk.settings.refresh_ms / 1000
         if budget <= 0 or not Path(collection.root).is_dir():
             return Refreshed()
@@ -94,7 +94,7 @@ class Refresher:
         return Refreshed(indexed=indexed, pending=pending, note=note, how=how)
 
     def _changed(self, collection: Collection, known: _Codebase) -> list[str]:
-        """Of the files that may have changed, and those known below folders that may have, those that did."""
+        """The files that changed, among those that may have and known files below folders that may have."""
         if not (maybe := known.maybe_changed()):
             return []
         weighed = sorted(maybe)[:_MOST_FILES]
@@ -109,7 +109,7 @@ class Refresher:
 
 
 class _Codebase:
-    """What is known of changes in one folder: what it told, and what the last walk through it found."""
+    """The known changes in one folder, from its watch and its last walk."""
 
     def __init__(self, desk: Desk, collection: Collection) -> None:
         self.note = ""
@@ -118,12 +118,12 @@ class _Codebase:
         self._is_watchable = True
         self._maybe_changed: set[str] = set()
         self.walked: set[str] = set()  # of these, what a walk said: maybe the rules leave out a file that is the same
-        self._checked_at = -math.inf  # when the last walk began, on time.monotonic()
+        self._checked_at = -math.inf  # start of the last walk, on time.monotonic()
         self._check: Thread | None = None
         self._mutex = Lock()
 
     def look(self, budget: float) -> str:
-        """Takes what changed since the last time; says how it is known."""
+        """Collects the changes since the last call; returns how they were detected."""
         told = self._watch.changed() if self._watch is not None else set[str]()
         self.note_changed(told or ())
         is_first = self._checked_at == -math.inf
@@ -150,13 +150,13 @@ class _Codebase:
             self._maybe_changed.update(paths)
 
     def forget(self, paths: Iterable[str]) -> None:
-        """These are as they were indexed."""
+        """Forgets changes of paths that are indexed now."""
         with self._mutex:
             self._maybe_changed.difference_update(paths)
             self.walked &= self._maybe_changed
 
     def _start_check(self, *, anew: bool) -> Thread:
-        """The thread that walks through the folder; `anew` when one that has begun would be too early."""
+        """Starts a thread that walks the folder; with `anew`, even if another walk is running."""
         with self._mutex:
             running = self._check
             if running is None or not running.is_alive() or anew:
@@ -171,7 +171,7 @@ class _Codebase:
         try:
             if self._watch is None and self._is_watchable:
                 try:
-                    self._watch = self._desk.watch(self._collection)  # first, so that nothing changes unseen
+                    self._watch = self._desk.watch(self._collection)  # before the walk, so that no change is missed
                 except OSError as error:
                     self._is_watchable = False
                     _log.info("%s is not watched: %s", self._collection.root, error)
@@ -187,7 +187,7 @@ class _Codebase:
 
 
 def _differs(file: Path, state: FileState | None) -> bool:
-    """Whether a file is not there as it was indexed, or is one that was not."""
+    """Whether a file differs from its indexed state, or was not indexed."""
     try:
         found = file.lstat()
     except (OSError, ValueError):
@@ -198,7 +198,7 @@ def _differs(file: Path, state: FileState | None) -> bool:
 
 
 def _fitting(root: Path, changed: Sequence[str], seconds: float) -> set[str]:
-    """The changed files that can be indexed in the time: those that are gone, then the newest."""
+    """The changed files that can be indexed in the time: removed ones first, then the newest."""
     sizes: dict[str, int] = {}
     ages: dict[str, int] = {}
     for path in changed[:_MOST_FILES]:
@@ -224,17 +224,17 @@ def _waiting(pending: Sequence[str]) -> str:
 
 
 def stale_hits(hits: Iterable[Hit]) -> set[int]:
-    """The chunk ids of hits whose file no longer has their lines; what came from elsewhere can't be compared."""
+    """The chunk ids of hits whose file no longer has their lines; hits without a local file are never stale."""
     return {hit.stored.id for hit in hits if _is_stale(hit.stored.document, hit.stored.chunk)}
 
 
 def indexed_at(document: Document) -> str:
-    """When the document was indexed, in the form of ISO 8601."""
+    """The time when the document was indexed, in ISO 8601."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(document.updated_at / 1000))
 
 
 def stale_notes(hits: Iterable[Hit], stale: Container[int]) -> tuple[str, ...]:
-    """What is to be said of hits whose files changed; nothing where none did."""
+    """Notices on hits whose files changed."""
     files = {hit.stored.document.path: indexed_at(hit.stored.document) for hit in hits if hit.stored.id in stale}
     if not files:
         return ()
@@ -252,13 +252,13 @@ def _is_stale(document: Document, chunk: Chunk) -> bool:
 
 
 def changed_content(document: Document) -> bytes | None:
-    """What is in a file that changed since it was indexed, empty where it is gone; None where it is the same."""
+    """The content of a file that changed since it was indexed, b"" if it is gone; None if it is unchanged."""
     if not document.uri.startswith("file://"):
         return None
     file = os.fsdecode(unquote_to_bytes(document.uri.removeprefix("file://")))
     file = file.lstrip("/") if os.name == "nt" else file
     try:
-        # Nothing is read of what it says, so links on its way do no harm; by descriptors it takes four times as long.
+        # Only its state is read, so links in the path do no harm; opening by descriptors takes four times as long.
         if _is_as_indexed(os.lstat(file), document):
             return None
         descriptor = open_real(file)

@@ -1,4 +1,4 @@
-"""What is derived from a parsed document before it is written?  Keys, terms and vectors: work for any process."""
+"""Comparison of contents with stored documents, and what is derived before a write: keys, terms, vectors."""
 
 from __future__ import annotations
 
@@ -21,40 +21,40 @@ if TYPE_CHECKING:
     from refdesk.model import Vector
 
 
-# Is it what is kept already?  Contents compared with documents.
+# ── comparison ──
 
 
 def content_hash(content: Content) -> str:
-    """The identity of the bytes."""
+    """The hash of the bytes."""
     return hashlib.blake2b(content.data, digest_size=16).hexdigest()
 
 
 def stamp_of(state: os.stat_result) -> int:
-    """A number that changes when a file is written to, replaced, linked or given rights, whatever its time says."""
-    return (state.st_ctime_ns ^ state.st_ino << 32) & 0x7FFF_FFFF_FFFF_FFFF  # as SQLite keeps it
+    """A number that changes with the file's inode or its change time, even if the modification time was reset."""
+    return (state.st_ctime_ns ^ state.st_ino << 32) & 0x7FFF_FFFF_FFFF_FFFF  # SQLite has signed 64-bit integers
 
 
 def is_new(found: Found, state: FileState | Document | None) -> bool:
-    """Whether a file is not there as it was indexed, by size, time and stamp; then its content tells."""
+    """Whether a file's size, time or stamp differ from the indexed ones, so that its content must be compared."""
     if state is None or (found.size, found.modified_ns) != (state.size, state.modified_ns):
         return True
-    return found.stamp != state.stamp and state.stamp != 0  # an earlier RefDesk noted none
+    return found.stamp != state.stamp and state.stamp != 0  # 0: indexed by an older version
 
 
 def same_facts(content: Content, known: Document) -> bool:
-    """Whether type and metadata, where the caller gives them, are what they were."""
+    """Whether the type and metadata that the caller gives, if any, are unchanged."""
     is_override = content.content_type and "/" not in content.content_type  # a media type is only declared
     same_type = not is_override or content.content_type == known.content_type
     return same_type and all(known.metadata.get(key) == value for key, value in content.metadata.items())
 
 
 def is_same_file(document: Document, content: Content) -> bool:
-    """Whether only the file's time changed; a moved one is read again, for its place decides how it is cut."""
+    """Whether only the file's time changed; a moved file is parsed again, since its path decides how it is cut."""
     return document.path == content.path and document.content_hash == content_hash(content)
 
 
 def touched(document: Document, content: Content) -> Document:
-    """The document with the place, size and time of the same content."""
+    """The document with the path, size and time of the same content."""
     return replace(
         document,
         uri=content.uri,
@@ -65,28 +65,25 @@ def touched(document: Document, content: Content) -> Document:
     )
 
 
-# How much of what was loaded is taken in at a time?
+# ── groups of loaded contents ──
 
 _GROUP_BYTES = 8_000_000
 
 
 def marked(content: Content, content_type: str, metadata: Mapping[str, Any]) -> Content:
-    """The content with what its caller says of it."""
+    """The content with the type and metadata that the caller gives."""
     return replace(
         content, content_type=content_type or content.content_type, metadata={**content.metadata, **metadata}
     )
 
 
 def following(progress: Progress, before: int, is_last: bool) -> Callable[[int, int, str], None]:
-    """Reports a group of contents after others; how many there are in all is known when the last group comes."""
+    """A progress function for a group after others; the total is known with the last group only."""
     return lambda done, total, what: progress.report(before + done, before + total if is_last else 0, what)
 
 
 def groups(loaded: Iterable[Content | Skipped]) -> Iterator[tuple[list[Content | Skipped], bool]]:
-    """Lists of a few million bytes, or of one content that is larger: what is held in memory at a time.
-
-    With each comes whether it is the last.
-    """
+    """Groups of a few million bytes, or of one larger content, to bound memory; each with whether it is the last."""
     group: list[Content | Skipped] = []
     size = 0
     for one in loaded:
@@ -102,44 +99,44 @@ def groups(loaded: Iterable[Content | Skipped]) -> Iterator[tuple[list[Content |
 
 _NAMES = 8  # of a chunk's symbols that are part of its heading
 _SPELT = itemgetter(1)
-_RUNS = 100_000  # whose terms and pieces are remembered
+_RUNS = 100_000  # runs whose terms and pieces are cached
 
-Missing = Callable[[Iterable[bytes]], set[bytes]]  # those of the keys that no vector is kept under
+Missing = Callable[[Iterable[bytes]], set[bytes]]  # returns the keys without a stored vector
 
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """What an embedder made of texts, by their keys."""
+    """The vectors and pieces of texts, by key."""
 
     vectors: dict[bytes, Vector] = field(default_factory=dict)
     pieces: dict[bytes, bytes] = field(default_factory=dict)  # of the texts' beginnings, if it compares single words
 
     def update(self, other: Embedded) -> None:
-        """Takes what the other has."""
+        """Adds the other's vectors and pieces."""
         self.vectors.update(other.vectors)
         self.pieces.update(other.pieces)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A parsed document with what was derived from its chunks, one entry for each."""
+    """A parsed document with the data derived from its chunks, one entry for each."""
 
     parsed: Parsed
     vector_keys: tuple[bytes, ...]
-    terms: tuple[str, ...]  # of the text, with blanks between them
-    spelt: tuple[bytes, ...] = ()  # the pieces of the texts, if they were worked out with the terms
+    terms: tuple[str, ...]  # of the text, separated by blanks
+    spelt: tuple[bytes, ...] = ()  # the pieces of the texts, if computed with the terms
     embedded: Embedded = field(default_factory=Embedded)  # what was made already
 
 
 class Readings:
-    """The terms and the pieces of texts, worked out together: both come of the same runs, and of their words."""
+    """Computes the terms and pieces of texts together, since both come from the same runs; one cache serves both."""
 
     def __init__(self, spelling: WordMatching) -> None:
         self._spelling = spelling
         self._runs = Cache[bytes, tuple[str, bytes]](self._of_run, _RUNS)
 
     def read(self, text: str) -> tuple[str, bytes]:
-        """The text's terms, as analyse.joined gives them, and its pieces, as the embedder spells it."""
+        """The text's terms, as analyse.joined returns them, and its pieces."""
         found = list(map(self._runs.__getitem__, runs.runs(text)))
         terms, spelt = zip(*found, strict=True) if found else ((), ())
         return " ".join(filter(None, terms)), b"".join(spelt)
@@ -166,12 +163,12 @@ def prepare(parsed: Parsed, readings: Readings | None = None) -> Prepared:
 
 
 def vector_keys(chunks: Sequence[Chunk]) -> tuple[bytes, ...]:
-    """The addresses of the chunks' vectors."""
+    """The keys of the chunks' vectors."""
     return tuple(vector_key(embedding_text(chunk)) for chunk in chunks)
 
 
 def embedding_text(chunk: Chunk) -> str:
-    """What is embedded: where the chunk stands and what it says; no path, so that a moved file keeps its vectors."""
+    """The text to embed: headings and text, without the path, so that a moved file keeps its vectors."""
     head = _head(chunk)
     return f"{head}\n{chunk.text}" if head else chunk.text
 
@@ -182,30 +179,30 @@ def _head(chunk: Chunk) -> str:
 
 
 def _where(chunk: Chunk) -> tuple[str, ...]:
-    """The headings or the types around the chunk; of code not the file, whose path is known besides."""
+    """The headings or types around the chunk; for code without the file name."""
     return chunk.breadcrumb[1:] if chunk.type == "code" and chunk.kind != "section" else chunk.breadcrumb
 
 
 def heading(chunk: Chunk) -> str:
-    """What stands above the chunk and what it is called."""
+    """The chunk's headings and title."""
     return " ".join((*_where(chunk)[-2:], chunk.title, *chunk.symbols[:_NAMES], chunk.signature))
 
 
 def pieces(text: bytes, heading: bytes) -> bytes:
-    """A text's and its heading's pieces in one; its last byte tells how many of them are the heading's."""
+    """The pieces of a text and its heading in one; the last byte is the number of the heading's pieces."""
     return text + heading + bytes([len(heading) // 2])
 
 
 def pieces_apart(kept: bytes) -> tuple[bytes, bytes]:
-    """The text's and the heading's pieces, of which either may be empty where they were never kept."""
-    if len(kept) % 2 == 0:  # kept without a heading
+    """The pieces of the text and of the heading; either may be empty if not stored."""
+    if len(kept) % 2 == 0:  # stored without a heading
         return kept, b""
     end = len(kept) - 1 - 2 * kept[-1]
     return kept[:end], kept[end:-1]
 
 
 def vector_key(text: str) -> bytes:
-    """The address of a text's vector."""
+    """The key of a text's vector."""
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
@@ -216,10 +213,7 @@ def embed_missing(
     readings: Readings | None = None,
     spelt: Mapping[bytes, bytes] = MappingProxyType({}),
 ) -> Embedded:
-    """Vectors for the chunks, given with their keys, whose text was never embedded before.
-
-    Of some texts the pieces are known by then.
-    """
+    """Vectors for those chunks, given with their keys, that have none; `spelt` has the pieces of some texts."""
     by_key = dict(chunks)
     wanted = sorted(missing(by_key))
     if not wanted:
@@ -239,20 +233,20 @@ def embed_missing(
 def embed_writes(
     store: Store, embedder: Embedder, writes: Sequence[DocumentWrite], made: AbstractSet[bytes] = frozenset()
 ) -> Embedded:
-    """Vectors for the chunks of the writes that the store has none for, but for those made already."""
+    """Vectors for the chunks of the writes that neither the store nor `made` has."""
     chunks = (one for write in writes for one in zip(write.vector_keys, write.chunks, strict=True))
     return embed_missing(embedder, chunks, lambda keys: store.missing_vectors(key for key in keys if key not in made))
 
 
-# How do chunks come by vectors of the embedder that is set, when they have none or another's?
+# ── re-embedding ──
 
 _DOCUMENTS = 200  # embedded at a time
 
 
 def reembed(store: Store, embedder: Embedder, progress: Progress) -> int:
-    """Gives every chunk a vector of this embedder; returns how many texts were embedded.
+    """Replaces all vectors by this embedder's; returns the number of embedded texts.
 
-    A run that is killed leaves chunks without vectors, which the next one, or the next index run, embeds.
+    A killed run leaves chunks without vectors, which the next run, or the next index run, embeds.
     """
     with store.stretch():
         store.set_embedder_identity(embedder.identity)
@@ -260,7 +254,7 @@ def reembed(store: Store, embedder: Embedder, progress: Progress) -> int:
 
 
 def embed_rest(store: Store, embedder: Embedder, collection: str, progress: Progress) -> int:
-    """Embeds the chunks of a collection that have no vector; returns how many texts were embedded."""
+    """Embeds the chunks of a collection that have no vector; returns the number of embedded texts."""
     embedded = done = 0
     with store.stretch():
         before: list[str] = []
@@ -269,7 +263,7 @@ def embed_rest(store: Store, embedder: Embedder, collection: str, progress: Prog
             documents = [document for one in ids if (document := store.document(one)) is not None]
             writes = [_rewrite(store, document) for document in documents]
             made = embed_writes(store, embedder, writes)
-            with store.writing():  # what changed since it was read is left to the next round
+            with store.writing():  # documents that changed since are left to the next round
                 same = tuple(write for write in writes if store.document(write.document.id) == write.document)
                 if same:
                     store.apply(Batch(collection=collection, writes=same, vectors=made.vectors, pieces=made.pieces))

@@ -1,4 +1,4 @@
-"""What does a batch change in the record?  Functions over an open write transaction."""
+"""Applies a batch to the record, within an open write transaction."""
 
 from __future__ import annotations
 
@@ -16,19 +16,17 @@ from refdesk.store.record import contents, rows
 from refdesk.store.record.contents import collection_row
 from refdesk.store.record.database import LEXICAL, VECTORS, sequence
 
-# What does one transaction touch?
-
 BOTH = LEXICAL | VECTORS
 
 
 class Change:
-    """What one transaction touches: logged and swept when it is done."""
+    """What one transaction touches: logged, and unused content dropped, when it is done."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self.db = db
         self.seq = sequence(db)
         self.removed_chunks = 0
-        self.terms: dict[int, str] = {}  # of new chunks, where the batch brings them
+        self.terms: dict[int, str] = {}  # of new chunks, if the batch has them
         self._parts: dict[int, int] = defaultdict(int)
         self._texts: set[int] = set()
         self._blobs: set[int] = set()
@@ -41,7 +39,7 @@ class Change:
 
     @property
     def lexical_chunks(self) -> int:
-        """How many chunks the full-text index has to take again."""
+        """The number of chunks that the full-text index must update."""
         return sum(1 for parts in self._parts.values() if parts & LEXICAL)
 
     def touched(self, chunk_id: int, parts: int) -> None:
@@ -62,7 +60,7 @@ class Change:
             self.touched(chunk, BOTH)
 
     def finish(self) -> None:
-        """Writes the log and drops content that nothing refers to any more."""
+        """Writes the log and drops content that is no longer referenced."""
         logged = [(self.seq, chunk, parts) for chunk, parts in sorted(self._parts.items())]
         self.db.executemany("INSERT INTO changes (seq, chunk, parts) VALUES (?, ?, ?)", logged)
         contents.drop_loose(self.db, self._texts, self._blobs)
@@ -95,7 +93,7 @@ _NONE: Mapping[bytes, list[Row]] = MappingProxyType({})
 
 
 def apply(db: sqlite3.Connection, batch: Batch) -> Change:
-    """Makes the batch's changes and returns what they touched."""
+    """Applies the batch and returns what it touched."""
     collection = collection_row(db, batch.collection)
     change = Change(db)
     vectors = contents.put_vectors(db, batch)
@@ -113,7 +111,7 @@ def apply(db: sqlite3.Connection, batch: Batch) -> Change:
 
 
 def _once_each(writes: Sequence[DocumentWrite]) -> Iterator[Sequence[DocumentWrite]]:
-    """The writes in order, in groups that hold no document twice."""
+    """The writes in order, in groups without a repeated document."""
     group: dict[str, DocumentWrite] = {}
     for write in writes:
         if write.document.id in group:
@@ -150,7 +148,7 @@ def _write_documents(
 
 
 def _documents_before(db: sqlite3.Connection, ids: Sequence[str]) -> dict[str, Row]:
-    """What was kept under the documents' ids: collection, path, metadata, raw."""
+    """The stored rows of the documents: collection, path, metadata, raw."""
     asked = "SELECT ulid, collection, path, metadata, raw FROM documents WHERE ulid IN (SELECT value FROM json_each(?))"
     return {ulid: tuple(rest) for ulid, *rest in db.execute(asked, (json.dumps(ids),))}
 
@@ -168,7 +166,7 @@ def _chunks_by_digest(db: sqlite3.Connection, document: int) -> dict[bytes, list
 
 
 class _Taken:
-    """The rows of many documents, gathered to be written together."""
+    """Collects the rows of many documents, to write them together."""
 
     def __init__(self, change: Change, vectors: Mapping[bytes, int], texts: Mapping[bytes, int]) -> None:
         self._change = change
@@ -184,10 +182,10 @@ class _Taken:
         document: int,
         write: DocumentWrite,
         text_keys: Sequence[bytes],
-        kept: Mapping[bytes, list[Row]],  # the chunks there were, by digest
+        kept: Mapping[bytes, list[Row]],  # the previous chunks, by digest
         relabelled: bool,
     ) -> None:
-        """Takes new chunks, leaves alone what is as it was, removes the rest."""
+        """Adds new chunks, keeps unchanged ones and removes the rest."""
         if len(write.vector_keys) != len(write.chunks):
             raise InvalidInput(f"{len(write.chunks)} chunks came with {len(write.vector_keys)} vector keys.")
         change = self._change
@@ -217,7 +215,7 @@ class _Taken:
             self._moved.append((*place, vector, chunk_id))
 
     def graph(self, document: int, write: DocumentWrite) -> None:
-        """Takes the definitions and uses."""
+        """Adds the symbols and references."""
         self._symbols += rows.symbol_rows(document, write.symbols)
         self._references += rows.reference_rows(document, write.references)
 
@@ -251,7 +249,7 @@ def _touch_document(change: Change, collection: int, document: Document) -> None
 
 
 def remove_collection(db: sqlite3.Connection, name: str) -> int:
-    """Removes the collection with all it holds and returns how many documents that were."""
+    """Removes the collection with all its documents; returns their number."""
     collection = collection_row(db, name)
     change = Change(db)
     documents = db.execute("SELECT id, raw FROM documents WHERE collection = ?", (collection,)).fetchall()

@@ -1,4 +1,4 @@
-"""What is kept under the address of its content?  Texts, raw documents and vectors, each once."""
+"""Collections, and contents that are stored once under their hash: texts, raw documents, vectors."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from refdesk.errors import CollectionExists, CollectionNotFound, InvalidInput, V
 from refdesk.model import Batch, Collection, EmbedderIdentity, Skipped, Vector
 from refdesk.store.record import rows
 from refdesk.store.record.database import sequence
-
-# Which collections are there, what did they leave out, and whose vectors are kept?
 
 
 def collection_row(db: sqlite3.Connection, name: str) -> int:
@@ -48,7 +46,7 @@ def put_collection(db: sqlite3.Connection, collection: Collection) -> None:
 
 
 def replace_skipped(db: sqlite3.Connection, name: str, skipped: Iterable[Skipped]) -> None:
-    """Keeps these as what the collection left out."""
+    """Replaces the list of skipped files of the collection."""
     collection = collection_row(db, name)
     db.execute("DELETE FROM skipped WHERE collection = ?", (collection,))
     db.executemany(
@@ -58,7 +56,7 @@ def replace_skipped(db: sqlite3.Connection, name: str, skipped: Iterable[Skipped
 
 
 def set_embedder_identity(db: sqlite3.Connection, identity: EmbedderIdentity) -> None:
-    """Keeps the identity and drops the vectors of any other."""
+    """Stores the identity and drops the vectors of any other."""
     db.execute("UPDATE chunks SET vector = NULL WHERE vector IS NOT NULL")
     db.execute("DELETE FROM vectors")
     value = json.dumps([identity.name, identity.version, identity.dimension])
@@ -67,7 +65,7 @@ def set_embedder_identity(db: sqlite3.Connection, identity: EmbedderIdentity) ->
 
 
 def trim_log(db: sqlite3.Connection, seq: int) -> None:
-    """Forgets what every follower has applied: all before the commit seq, which itself stays known."""
+    """Deletes the log before the commit seq, which every follower has applied; seq itself stays."""
     db.execute("DELETE FROM changes WHERE seq <= ?", (seq,))
     db.execute("DELETE FROM commits WHERE seq < ?", (seq,))
 
@@ -82,7 +80,7 @@ _COLUMNS: Mapping[Table, tuple[str, ...]] = {
     "blobs": ("hash", "data"),
     "vectors": ("key", "data", "pieces"),
 }
-_ASKED = 500  # of the values that a statement may bind
+_ASKED = 500  # values bound per statement
 _DROP_LOOSE_TEXTS = """
 DELETE FROM texts WHERE id IN (SELECT value FROM json_each(?))
     AND NOT EXISTS (SELECT 1 FROM chunks WHERE chunks.text = texts.id)
@@ -95,12 +93,12 @@ _DROP_LOOSE_VECTORS = "DELETE FROM vectors WHERE NOT EXISTS (SELECT 1 FROM chunk
 
 
 def put(db: sqlite3.Connection, table: Table, given: Mapping[bytes, Any]) -> dict[bytes, int]:
-    """Keeps the contents under their keys and returns their rows."""
+    """Stores the contents under their keys and returns their rows."""
     return _put(db, table, given.keys(), lambda new: [(given[key],) for key in new])
 
 
 def put_vectors(db: sqlite3.Connection, batch: Batch) -> dict[bytes, int]:
-    """Keeps the batch's vectors and returns the rows of all that its writes name."""
+    """Stores the batch's vectors and returns the rows of all that its writes refer to."""
     named = {key: None for write in batch.writes for key in write.vector_keys if key}
     if batch.vectors:
         _refuse_other_dimensions(db, batch.vectors.values())
@@ -132,7 +130,7 @@ def _put(
 
 
 def _ids(db: sqlite3.Connection, table: Table, keys: Sequence[bytes]) -> dict[bytes, int]:
-    """The rows of those of the keys that the table holds."""
+    """The rows of the keys that are in the table."""
     column = _COLUMNS[table][0]
     found: dict[bytes, int] = {}
     for start in range(0, len(keys), _ASKED):  # together: each statement may have to wait for its turn to run
@@ -175,24 +173,24 @@ def _dimension(db: sqlite3.Connection) -> int:
 
 
 def embedder_identity(db: sqlite3.Connection) -> EmbedderIdentity | None:
-    """Which model made the vectors that are kept."""
+    """The model that made the stored vectors."""
     found = db.execute("SELECT value FROM meta WHERE key = 'embedder'").fetchone()
     return EmbedderIdentity(*json.loads(found[0])) if found else None
 
 
 def missing_vectors(db: sqlite3.Connection, keys: Iterable[bytes]) -> set[bytes]:
-    """Those of the keys that no vector is kept under."""
+    """The keys without a stored vector."""
     wanted = {key for key in keys if key}
     return wanted - _ids(db, "vectors", list(wanted)).keys()
 
 
 def drop_loose(db: sqlite3.Connection, texts: Iterable[int], blobs: Iterable[int]) -> None:
-    """Drops those of the texts and raw documents that nothing refers to any more."""
+    """Drops those of the texts and raw documents that are no longer referenced."""
     for statement, ids in ((_DROP_LOOSE_TEXTS, list(texts)), (_DROP_LOOSE_BLOBS, list(blobs))):
         if ids:
             db.execute(statement, (json.dumps(ids),))
 
 
 def drop_loose_vectors(db: sqlite3.Connection) -> int:
-    """Drops vectors that no chunk uses and returns how many."""
+    """Drops vectors that no chunk uses; returns their number."""
     return db.execute(_DROP_LOOSE_VECTORS).rowcount

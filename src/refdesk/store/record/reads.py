@@ -1,4 +1,4 @@
-"""What does the record hold?  Functions over an open connection."""
+"""Reads of the record: functions over an open connection."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from refdesk.store.record.schema import PLAYBOOKS
 # ruff: noqa: S608 - statements are put together from constants; values are bound
 
 
-_LARGEST = 2**63 - 1  # that the record can count to
+_LARGEST = 2**63 - 1  # largest integer of SQLite
 _FROM_DOCUMENTS = f" FROM documents d JOIN collections n ON n.id = d.collection AND n.kind != '{PLAYBOOKS}' "
 _OF_ANYONE = " FROM documents d JOIN collections n ON n.id = d.collection "  # playbooks too
 _SELECT_DOCUMENT = "SELECT " + rows.DOCUMENT + _FROM_DOCUMENTS
 _SELECT_CHUNK = (
     "SELECT " + rows.CHUNK + " FROM chunks c JOIN texts t ON t.id = c.text LEFT JOIN vectors v ON v.id = c.vector "
 )
-_FEW = 64  # chunks whose ids are put into the statement, which is prepared once for each number of them
+_FEW = 64  # chunks whose ids are bound in the statement, which is prepared once for each number
 _DOCUMENT_COLUMNS = rows.DOCUMENT.count(",") + 1
 _SYMBOL = "s.name, s.qualified, s.kind, s.start_line, s.end_line, s.signature, s.facts"
 Owning = Callable[[sqlite3.Connection, set[int]], Mapping[int, Document]]  # the documents of some rows
@@ -59,7 +59,7 @@ def collection(db: sqlite3.Connection, name: str) -> Collection | None:
 
 
 def skipped(db: sqlite3.Connection, name: str) -> list[Skipped]:
-    """What the collection left out, by path."""
+    """The skipped files of the collection, by path."""
     found = db.execute(
         "SELECT s.path, s.reason FROM skipped s JOIN collections n ON n.id = s.collection"
         " WHERE n.name = ? ORDER BY s.path",
@@ -78,7 +78,7 @@ _FILE_STATES = """
 
 
 def file_states(db: sqlite3.Connection, name: str, paths: Iterable[str] | None = None) -> dict[str, FileState]:
-    """What is known of each of the collection's files by path; of those at or below some paths if these are given."""
+    """The states of the collection's files by path; of those at or below the given paths only, if any."""
     if paths is None:
         found = db.execute(_FILE_STATES, (name,)).fetchall()
     else:
@@ -91,7 +91,7 @@ def file_states(db: sqlite3.Connection, name: str, paths: Iterable[str] | None =
 
 
 def documents(db: sqlite3.Connection, name: str, limit: int, offset: int) -> list[Document]:
-    """A page of the collection's documents by path, or of all when no name is given."""
+    """A page of the collection's documents by path, or of all without a name."""
     within = "WHERE d.collection = (SELECT id FROM collections WHERE name = ?) ORDER BY d.path, d.id "
     order = within if name else "ORDER BY n.name, d.path, d.id "
     offset = min(offset, _LARGEST)
@@ -100,13 +100,13 @@ def documents(db: sqlite3.Connection, name: str, limit: int, offset: int) -> lis
 
 
 def count_documents(db: sqlite3.Connection, name: str) -> int:
-    """How many documents the collection has, or all when no name is given."""
+    """The number of documents of the collection, or of all without a name."""
     found = db.execute("SELECT count(*)" + _FROM_DOCUMENTS + "WHERE ? IN ('', n.name)", (name,))
     return int(found.fetchone()[0])
 
 
 def document_ids(db: sqlite3.Connection, prefix: str) -> list[str]:
-    """The ids of all documents that begin so, oldest first."""
+    """The ids of documents that start with the prefix, oldest first."""
     start = rows.storable(prefix)
     within = "SELECT d.ulid" + _FROM_DOCUMENTS + "WHERE d.ulid >= ? AND d.ulid < ? || '~' ORDER BY d.ulid"
     return [ulid for (ulid,) in db.execute(within, (start, start))]
@@ -155,7 +155,7 @@ def chunks_of(db: sqlite3.Connection, document_id: str) -> list[StoredChunk]:
 
 
 def chunks(db: sqlite3.Connection, chunk_ids: Sequence[int], owning: Owning) -> dict[int, StoredChunk]:
-    """Those of the chunks that exist, by id."""
+    """The chunks that exist, by id."""
     if len(chunk_ids) <= _FEW:
         marks = ", ".join("?" * len(chunk_ids))
         found = db.execute(f"{_SELECT_CHUNK}WHERE c.id IN ({marks})", chunk_ids).fetchall()
@@ -167,7 +167,7 @@ def chunks(db: sqlite3.Connection, chunk_ids: Sequence[int], owning: Owning) -> 
 
 
 def same_text(db: sqlite3.Connection, chunk_ids: Sequence[int]) -> dict[int, int]:
-    """The texts of those of the chunks that exist, by chunk."""
+    """The text ids of the chunks that exist, by chunk."""
     wanted = json.dumps([int(chunk_id) for chunk_id in chunk_ids])
     return dict(db.execute("SELECT id, text FROM chunks WHERE id IN (SELECT value FROM json_each(?))", (wanted,)))
 
@@ -184,14 +184,14 @@ def unembedded(db: sqlite3.Connection, collection_name: str, limit: int) -> list
 
 
 def values(db: sqlite3.Connection, of: Filterable) -> dict[str, int]:
-    """How many chunks have each value."""
+    """The number of chunks with each value."""
     column = {"kind": "c.kind", "language": "c.language", "extension": "d.extension"}[of]
     counted = f"SELECT {column}, count(*){_FROM_DOCUMENTS}JOIN chunks c ON c.document = d.id GROUP BY 1 ORDER BY 1"
     return dict(db.execute(counted).fetchall())
 
 
 def facets(db: sqlite3.Connection, collection_name: str) -> dict[str, dict[str, int]]:
-    """How many chunks of the collection carry each value of each metadata key of their own."""
+    """The number of chunks of the collection with each value of each of their own metadata keys."""
     found: dict[str, dict[str, int]] = {}
     for metadata, count in db.execute(
         "SELECT c.metadata, count(*) FROM chunks c JOIN documents d ON d.id = c.document"
@@ -205,7 +205,7 @@ def facets(db: sqlite3.Connection, collection_name: str) -> dict[str, dict[str, 
 
 
 def documents_by_row(db: sqlite3.Connection, wanted: Iterable[int]) -> dict[int, Document]:
-    """Those of the documents that exist, by row."""
+    """The documents that exist, by row."""
     found = db.execute(
         "SELECT d.id, " + rows.DOCUMENT + _OF_ANYONE + "WHERE d.id IN (SELECT value FROM json_each(?))",
         (json.dumps(list(wanted)),),
@@ -217,7 +217,7 @@ def documents_by_row(db: sqlite3.Connection, wanted: Iterable[int]) -> dict[int,
 
 
 def symbols_named(db: sqlite3.Connection, name: str, collection_name: str) -> list[tuple[Document, Symbol]]:
-    """Definitions of that name; a dotted name means the end of a qualified one."""
+    """Definitions of that name; a dotted name matches the end of a qualified one."""
     found = _symbols_where(db, name, collection_name)
     if not found and "." in name:
         found = [
@@ -251,7 +251,7 @@ def symbols_of(db: sqlite3.Connection, document_id: str) -> list[Symbol]:
 def references_to(
     db: sqlite3.Connection, name: str, collection_name: str, kinds: Sequence[RelationKind] = ()
 ) -> list[tuple[Document, Reference]]:
-    """Uses of that name, of those kinds where some are given."""
+    """Uses of that name; of the given kinds only, if any."""
     found = db.execute(
         "SELECT " + rows.DOCUMENT + ", " + _REFERENCE + " FROM refs r JOIN documents d ON d.id = r.document"
         " JOIN collections n ON n.id = d.collection WHERE r.target = ? AND ? IN ('', n.name)"
@@ -263,7 +263,7 @@ def references_to(
 
 
 def references_of(db: sqlite3.Connection, document_id: str, kinds: Sequence[RelationKind] = ()) -> list[Reference]:
-    """The names that the document uses, in order, of those kinds where some are given."""
+    """The names that the document uses, in order; of the given kinds only, if any."""
     found = db.execute(
         "SELECT "
         + _REFERENCE
@@ -280,7 +280,7 @@ def _of_kinds(kinds: Sequence[RelationKind]) -> str:
 
 
 def _with_owners(found: Iterable[Sequence[Any]]) -> Iterator[tuple[Document, Sequence[Any]]]:
-    """Each row's document, made once however many rows it has, and the rest of the row."""
+    """Each row's document, created once per document, and the rest of the row."""
     owners: dict[str, Document] = {}
     for row in found:
         owner = owners.get(row[0])
@@ -297,11 +297,11 @@ def _reference(row: Sequence[Any]) -> Reference:
     return Reference(*row)
 
 
-# --- how much -----------------------------------------------------------------------------------
+# --- statistics ---------------------------------------------------------------------------------
 
 
 def stats(db: sqlite3.Connection, name: str, folder_bytes: int) -> Stats:
-    """The counts of the collection, or of the library when no name is given."""
+    """The counts of the collection, or of the library without a name."""
     if name and collection(db, name) is None:
         raise CollectionNotFound(f"There is no collection {name}.", "List them with `refdesk collections`.")
     within = "WHERE document IN (SELECT d.id" + _FROM_DOCUMENTS + "WHERE ? IN ('', n.name))"
@@ -320,7 +320,7 @@ def stats(db: sqlite3.Connection, name: str, folder_bytes: int) -> Stats:
 
 
 def _content_bytes(db: sqlite3.Connection, name: str) -> int:
-    """The bytes of what the collection's documents refer to, shared or not."""
+    """The bytes of the contents that the collection's documents refer to, shared or not."""
     row = db.execute(
         "SELECT (SELECT coalesce(sum(length(b.data)), 0) FROM blobs b WHERE b.id IN"
         "        (SELECT raw FROM documents WHERE collection = n.id)),"
@@ -334,13 +334,13 @@ def _content_bytes(db: sqlite3.Connection, name: str) -> int:
     return int(sum(row))
 
 
-# Which documents do chunks belong to?  Remembered while nothing changes, since hits come from the same ones again.
+# --- a cache of documents, valid until the next commit, since hits often come from the same ones ---
 
 _MOST = 4000  # documents
 
 
 class Owners:
-    """Documents of the current state of the record, by row."""
+    """Caches the documents of the current state of the record, by row."""
 
     def __init__(self) -> None:
         self._mutex = Lock()
@@ -348,7 +348,7 @@ class Owners:
         self._known: dict[int, Document] = {}
 
     def find(self, db: sqlite3.Connection, seq: int, rows: Iterable[int]) -> Mapping[int, Document]:
-        """Those of the documents that exist, and maybe others; seq was read before, so none is older than it."""
+        """The documents that exist, and possibly others; `seq` was read before, so none is older than it."""
         with self._mutex:
             if seq != self._seq or len(self._known) > _MOST:
                 self._seq, self._known = seq, {}

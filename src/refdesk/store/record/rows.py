@@ -1,4 +1,4 @@
-"""How does a value become a row, and a row a value?"""
+"""Conversion between values and rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CHUNK = (
     " c.title, c.breadcrumb, c.symbols, c.signature, c.doc_comment, c.metadata, v.pieces"
 )
 
-_decode = json.JSONDecoder().raw_decode  # what dump() wrote has no blanks around it, which json.loads looks for
+_decode = json.JSONDecoder().raw_decode  # json.loads also looks for white space around, which dump() never writes
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", ":")).encode
@@ -56,12 +56,12 @@ def storable(text: str) -> str:
 
 
 def content_key(data: bytes) -> bytes:
-    """The address of some content."""
+    """The hash under which a content is stored."""
     return hashlib.blake2b(data, digest_size=16).digest()
 
 
 def pack(raw: str) -> tuple[bytes, bytes]:
-    """The address of a document's raw content and its packed bytes."""
+    """The hash of a document's raw content and its compressed bytes."""
     data = raw.encode("utf-8", "replace")
     return content_key(data), zlib.compress(data, 1)
 
@@ -79,7 +79,7 @@ def extension(path: str) -> str:
 
 
 def digest(chunk: Chunk, text_key: bytes) -> bytes:
-    """What a chunk is, apart from where it stands and how it is embedded."""
+    """The hash of a chunk without its position and its vector."""
     fields = (
         chunk.key, chunk.kind, chunk.type, chunk.language, chunk.title, chunk.breadcrumb, chunk.symbols,
         chunk.signature, chunk.doc_comment, dump(chunk.metadata),

@@ -1,4 +1,4 @@
-"""Which vectors, within a filter, are nearest?  An engine's slots with the attributes of each."""
+"""Vectors with the attributes that filters test, and the search within a filter."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from refdesk.store.record import rows
 from refdesk.store.record.filters import Scope, satisfies
 from refdesk.store.vectors.engines import Engine, Matrix
 
-# What do filters ask about each vector?  Columns of codes, one entry per slot.
+# ── attributes: columns of codes, one entry per slot ──
 
 _CODED = ("kind", "type", "language", "extension", "metadata")
 _WIDE = ("id", "document", "text")
@@ -47,11 +47,11 @@ class Attributes:
         return ids
 
     def slots(self, chunk_ids: Sequence[int]) -> NDArray[np.int64]:
-        """Where those of the chunks are that are here."""
+        """The slots of the chunks that are here."""
         if not self._count:
             return np.empty(0, np.int64)
         wanted = np.array(chunk_ids, np.int64)
-        # Where nothing was removed, ids follow upon each other: no need to search for them.
+        # If nothing was removed, ids are consecutive and need no search.
         counted: NDArray[np.int64] = np.clip(wanted - self.ids[0], 0, self._count - 1)
         if (self.ids[counted] == wanted).all():
             return counted
@@ -67,7 +67,7 @@ class Attributes:
         return here
 
     def texts(self, chunk_ids: Sequence[int]) -> dict[int, int]:
-        """The texts of those of the chunks that are here."""
+        """The text ids of the chunks that are here."""
         slots = self.slots(chunk_ids)
         return dict(zip(self.ids[slots].tolist(), self._columns["text"][slots].tolist(), strict=True))
 
@@ -85,7 +85,7 @@ class Attributes:
         self._count = end
 
     def remove(self, chunk_ids: Sequence[int]) -> Iterator[int]:
-        """Removes those of the chunks that are here, giving each slot as it is freed."""
+        """Removes the chunks that are here; yields each freed slot."""
         found = np.flatnonzero(np.isin(self.ids, np.array(chunk_ids, np.int64)))
         slots = dict(zip(self.ids[found].tolist(), found.tolist(), strict=True))
         self._by_id = None
@@ -124,7 +124,7 @@ class Attributes:
     # asking
 
     def mask(self, scope: Scope) -> Mask:
-        """Which slots the scope allows."""
+        """The mask of the slots within the scope."""
         filters = scope.filters
         allowed = np.ones(self._count, np.bool_)
         for name, wanted in (
@@ -179,12 +179,12 @@ def _merged(document: str, chunk: str) -> str:
 
 
 _MASKS = 32
-_WAITING = 8  # slices that are read ahead of what is done with their vectors
-_FEW_GONE = 256  # chunks that are fetched and left out; more are masked
+_WAITING = 8  # slices read ahead
+_FEW_GONE = 256  # removed chunks up to which more hits are fetched instead of masking
 
 
 class Table:
-    """Vectors by chunk id, with what filters ask about them."""
+    """Vectors by chunk id, with their attributes."""
 
     def __init__(self, engine: Engine, attributes: Attributes | None = None) -> None:
         self.engine = engine
@@ -208,7 +208,7 @@ class Table:
     def fill(
         self, slices: Iterable[Sequence[tuple[Any, ...]]], add: Callable[[Sequence[tuple[Any, ...]]], None]
     ) -> None:
-        """Takes many rows; while their vectors are added, which needs little Python, the next rows are read."""
+        """Adds many rows; the next rows are read while vectors are added in a thread, mostly outside Python."""
         waiting: deque[Future[None]] = deque()
         with ThreadPoolExecutor(1) as beside:
             for found in slices:
@@ -220,14 +220,14 @@ class Table:
                 one.result()
 
     def remove(self, chunk_ids: Collection[int]) -> None:
-        """Lets go of those of the chunks that are here."""
+        """Removes the chunks that are here."""
         for slot in self.attributes.remove(list(chunk_ids)):
             self.engine.remove(slot)
 
     def search(
         self, vector: Matrix, scope: Scope, k: int, gone: Collection[int] = ()
     ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The k nearest chunks within the scope, and some more, without those that are gone; and their cosines."""
+        """The k nearest chunks within the scope, and some more, without `gone` ones; and their cosines."""
         mask = self._mask(scope) if scope.filters or scope.collections is not None else None
         extra = len(gone)
         if len(gone) > _FEW_GONE:
@@ -239,7 +239,7 @@ class Table:
         return self.ids[slots], self.engine.rows.cosines(vector, slots)
 
     def cosines(self, vector: Matrix, chunk_ids: Sequence[int]) -> dict[int, float]:
-        """The cosines of those of the chunks that are here."""
+        """The cosines of the chunks that are here."""
         slots = self.attributes.slots(chunk_ids)
         scores = self.engine.rows.cosines(vector, slots)
         return dict(zip(self.ids[slots].tolist(), scores.tolist(), strict=True))
@@ -253,5 +253,5 @@ class Table:
         return mask
 
     def forget_masks(self) -> None:
-        """Lets go of what filters meant so far."""
+        """Drops the cached masks."""
         self._masks.clear()
