@@ -1,4 +1,4 @@
-"""What lies in a library's folder, whose is it, and who may read it?"""
+"""The folder of a library: the names of its files, its permissions, and its identity."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from refdesk.errors import LibraryDamaged, StoreError
 from refdesk.system.files import private, replace_file
 
 RECORD_FILE = "record.db"
-SKILLS_FILE = "skills.db"  # of libraries up to version 4: playbooks are in the record since
+SKILLS_FILE = "skills.db"  # of libraries up to version 4; playbooks are in the record since
 CRAWL_FILE = "crawl.db"
 VECTORS_FILE = "vectors.bin"
 LEXICAL_FOLDER = "lexical"
-METADATA_FILE = "metadata.json"  # what the documentation is about; the server reads it when it starts
-MARK_FILE = "library.json"  # says that there is a record and which, so that a lost one is not taken for a new library
+METADATA_FILE = "metadata.json"  # the description of the docs corpus; read when the server starts
+MARK_FILE = "library.json"  # names the record that belongs here, so that a lost one is not mistaken for a new library
 _FOLDER_MODE = 0o700
 _LOST = (
     "`refdesk restore BACKUP` brings a backup back; to start over, move the folder away or name another with --library."
@@ -26,13 +26,13 @@ _LOST = (
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """The folder of one library: where each of its files is, and which library it is."""
+    """The folder of one library: the paths of its files, and its identity."""
 
     folder: Path
 
     @property
     def record(self) -> Path:
-        """The SQLite file that holds everything that can't be made again."""
+        """The SQLite file with everything that can't be rebuilt."""
         return self.folder / RECORD_FILE
 
     @property
@@ -41,7 +41,7 @@ class Library:
 
     @property
     def crawls(self) -> Path:
-        """The SQLite file with what crawls know of the pages of sites."""
+        """The SQLite file with the state of crawls."""
         return self.folder / CRAWL_FILE
 
     @property
@@ -58,33 +58,33 @@ class Library:
 
     @property
     def writer_lock(self) -> Path:
-        """Locked by whoever writes the record."""
+        """The lock file of the record's writer."""
         return self.folder / "writer.lock"
 
     @property
     def writer(self) -> Path:
-        """Says who that is."""
+        """Names the writer that holds the lock."""
         return self.folder / "writer.json"
 
     @property
     def waiting(self) -> Path:
-        """A folder with a file for each who waits to write; its owner has it locked as long as it lives."""
+        """A folder with a file for each waiting writer, which keeps it locked while it lives."""
         return self.folder / "waiting"
 
     def crawl_lock(self, collection: str) -> Path:
-        """Locked by whoever crawls the site of that collection."""
+        """The lock file of a crawl of that collection."""
         return self.folder / f"crawl-{collection}.lock"
 
     def size(self) -> int:
-        """How many bytes all of its files have."""
+        """The total size of its files in bytes."""
         total = 0
         for file in self.folder.rglob("*"):
-            with contextlib.suppress(OSError):  # merged away meanwhile
+            with contextlib.suppress(OSError):  # removed by a merge
                 total += file.stat().st_size if file.is_file() else 0
         return total
 
     def prepare(self) -> None:
-        """Makes the folder, for its owner alone, and keeps it out of a repository or folder that it lies in."""
+        """Creates the folder, private to its owner, and excludes it from a repository or index around it."""
         try:
             is_new = not self.folder.exists() or not any(self.folder.iterdir())
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -101,25 +101,25 @@ class Library:
                     file.write("*\n")
 
     def mark(self, library: str) -> None:
-        """Notes which library the folder holds; the record is there for good before this is."""
+        """Writes the id of the library; the record is on disk before."""
         about = f"The library in this folder; {RECORD_FILE} carries the same id."
         with contextlib.suppress(OSError):  # read-only
             replace_file(self.folder / MARK_FILE, json.dumps({"library": library, "about": about}) + "\n")
 
     def marked(self) -> str:
-        """The id that was noted, "" for none."""
+        """The id written by `mark`, or ""."""
         try:
             return str(json.loads((self.folder / MARK_FILE).read_text(encoding="utf-8"))["library"])
         except (OSError, ValueError, LookupError, TypeError):
             return ""
 
     def refuse_lost(self, what: str, is_lost: Callable[[], bool]) -> None:
-        """Raises when the folder held a record before, of which nothing is there any more."""
+        """Raises if the folder had a record before that is gone."""
         signs = (self.folder / MARK_FILE, self.vectors, self.lexical / "meta.json")
-        # The record comes before its signs: where another process is making a library, it is there by now.
+        # The record is written before its mark: if another process is creating the library, it is there by now.
         if any(sign.exists() for sign in signs) and is_lost():
             raise self.lost(what)
 
     def lost(self, what: str) -> LibraryDamaged:
-        """The error for a library whose record is not its record."""
+        """The error for a library whose record is lost or another one."""
         return LibraryDamaged(f"The library {self.folder} has lost its record: {RECORD_FILE} {what}.", _LOST)

@@ -196,8 +196,8 @@ class Store(Protocol):
     def stretch(self, wait: bool = True) -> AbstractContextManager[None]:
         """Groups many batches; others may write in between. Without `wait`, raises LibraryBusy if another is open."""
 
-    def give_way(self) -> None:
-        """Does, in a long stretch, what others wait for: to be called now and then."""
+    def flush_for_others(self) -> None:
+        """Commits, in a long stretch, what others wrote; to be called periodically."""
 
     def is_being_written(self) -> bool:
         """Whether another thread or process is writing now."""

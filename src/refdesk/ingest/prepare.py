@@ -267,7 +267,7 @@ def embed_rest(store: Store, embedder: Embedder, collection: str, progress: Prog
                 same = tuple(write for write in writes if store.document(write.document.id) == write.document)
                 if same:
                     store.apply(Batch(collection=collection, writes=same, vectors=made.vectors, pieces=made.pieces))
-            store.give_way()
+            store.flush_for_others()
             embedded += len(made.vectors)
             done += len(documents)
             progress.step(done, 0, f"embedding {collection}")

@@ -1,4 +1,4 @@
-"""The write path, top to bottom: walk, compare, read, parse, embed, apply."""
+"""The write path in order: walk, compare, read, parse, embed, apply."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ from refdesk.ports import Embedder, Source, Store
 from refdesk.system import memory
 from refdesk.system.memory import gc_paused
 
-_BATCH_CHUNKS = 4_000  # a transaction's size: large enough to be fast, small enough to lose little and hold little
+_BATCH_CHUNKS = 4_000  # per transaction: large enough to be fast, small enough to lose little and to use little memory
 _BATCH_BYTES = 8_000_000
 _FEW_CHUNKS = 100
-_HELD_S = 0.25  # that a batch may keep other writers waiting: where it takes longer, the next ones are smaller
-_LONG_BYTES = 200_000  # parsed and embedded in less than a second
+_HELD_S = 0.25  # time that a batch may block other writers: if it takes longer, the next batches are smaller
+_LONG_BYTES = 200_000  # are parsed and embedded in less than a second
 
 
 class ParsePool(Protocol):
@@ -54,14 +54,14 @@ class ParsePool(Protocol):
     def parse_all(
         self, contents: Iterable[Content], chunking: Chunking, missing: Missing, size: int = 0, until: float = math.inf
     ) -> Iterator[tuple[Content, Prepared | Skipped | None]]:
-        """Each content as found; `missing` tells which vectors have to be made, and is asked from any thread.
+        """Yields each content with its result; `missing` tells which vectors are needed, from any thread.
 
-        `size` says how many bytes will come, as far as that is known.  What has not begun `until` then is None.
+        `size` is the expected number of bytes. The result is None for what was not started by `until`.
         """
 
 
 class Writer:
-    """Brings contents into one collection of a store."""
+    """Writes contents to collections of a store."""
 
     def __init__(
         self,
@@ -69,17 +69,17 @@ class Writer:
         pool: ParsePool,
         embedder: Embedder | None,
         progress: Progress,
-        pause: Callable[[], None] = lambda: None,  # called between contents: others may have to go first
+        pause: Callable[[], None] = lambda: None,  # called between contents, to yield to queries
     ) -> None:
         self._store = store
         self._pool = pool
         self._embedder = embedder
         self._progress = progress
         self._pause = pause
-        self._most_chunks = _BATCH_CHUNKS  # in the next batch
-        self._share = 1.0  # of a batch, that memory allows
+        self._most_chunks = _BATCH_CHUNKS  # for the next batch
+        self._share = 1.0  # of a full batch that memory allows
         self._others_wrote = False
-        self._seen = -1  # the last commit of which is known that nobody else made one since files were compared
+        self._seen = -1  # the last commit up to which only this writer wrote since files were compared
 
     def index(
         self,
@@ -91,10 +91,10 @@ class Writer:
         only: set[str] | None = None,
         begin: Callable[[int], None] = lambda files: None,
     ) -> Report:
-        """Makes the collection hold what the source has; only what changed is read, parsed and embedded.
+        """Brings the collection up to date with the source; only what changed is read, parsed and embedded.
 
-        With `verify` all is read, and contents tell what changed.  With `only`, the paths in it are looked at and no
-        others.  `begin` is told how many files there are before the first change is written, if there is any.
+        With `verify` all files are read and their contents compared. With `only`, just these paths are considered.
+        `begin` is called with the number of files before the first change is written, if there is any.
         """
         started = time.perf_counter()
         report = Report(collection=collection.name)
@@ -118,7 +118,7 @@ class Writer:
         return report
 
     def add(self, collection: Collection, contents: Sequence[Content]) -> Report:
-        """Adds or updates single contents; one that is kept already, unchanged, is left alone."""
+        """Adds or updates single contents; unchanged ones are skipped."""
         started = time.perf_counter()
         report = Report(collection=collection.name, files=len(contents))
         size = sum(len(one.data) for one in contents)
@@ -137,13 +137,13 @@ class Writer:
         return report
 
     def parse(self, collection: Collection, content: Content) -> Parsed | None:
-        """What is in a content, without keeping it; None where nothing can be read."""
+        """Parses a content without storing it; None if it can't be parsed."""
         for _, found in self._pool.parse_all([content], collection.chunking, lambda keys: set()):
             return found.parsed if isinstance(found, Prepared) else None
         return None
 
     def attached_before(self, collection: Collection, content: Content) -> Metadata:
-        """The metadata that was given with the document, when it is about to change: what its own text did not say."""
+        """The metadata that an earlier call gave with a document that is about to change: all but its text's own."""
         known = self._store.document_by_uri(content.uri, collection.name)
         if known is None or not known.metadata:
             return {}
@@ -191,7 +191,7 @@ class Writer:
         force: bool,
         report: Report,
     ) -> None:
-        """Reads what changed; what only moved or was only touched is noted, the rest is parsed and written."""
+        """Reads what changed; files that only moved or were touched are updated, the rest is parsed and written."""
         by_hash = {state.content_hash: path for path, state in gone.items()}
         by_path = {one.path: one for one in changed}
         touches: list[Document] = []
@@ -266,7 +266,7 @@ class Writer:
                     reject(content)
                     self._drop_unreadable(collection, known.get(content.uri), report)
                     continue
-                self._store.give_way()
+                self._store.flush_for_others()
                 self._pause()
                 write = _document_write(collection, content, found, known.get(content.uri))
                 writes.append(write if self._embedder else replace(write, vector_keys=(b"",) * len(write.chunks)))
@@ -281,7 +281,7 @@ class Writer:
                 self._apply(collection, writes, made, known, report)
 
     def _drop_unreadable(self, collection: Collection, document: Document | None, report: Report) -> None:
-        """A file that can't be read any more must not be found with lines it no longer has."""
+        """Removes the document of a file that can't be read any more, so that stale lines are not found."""
         if document is not None:
             with self._writing(collection):
                 if self._is_as_seen(document):
@@ -292,7 +292,7 @@ class Writer:
         self,
         collection: Collection,
         writes: Sequence[DocumentWrite],
-        made: Embedded,  # already; two documents that were parsed at once may both bring one
+        made: Embedded,  # so far; two documents parsed in parallel may have the same one
         known: Mapping[str, Document],
         report: Report,
     ) -> None:
@@ -310,7 +310,7 @@ class Writer:
                     took = time.perf_counter() - began
                 break
             except VectorsMissing:
-                continue  # another writer removed the last chunks that had them since they were asked for
+                continue  # another writer removed the last chunks with these vectors since the check
         report.written += len(writes)
         report.embedded += len(made.vectors)
         chunks = sum(len(write.chunks) for write in writes)
@@ -337,7 +337,7 @@ class Writer:
 
     @contextmanager
     def _writing(self, collection: Collection) -> Iterator[None]:
-        """Nobody else writes meanwhile, and the collection and the embedder are still those that are written for."""
+        """Holds the write lock; raises if the collection or the embedder changed since."""
         with self._store.writing():
             now = self._store.collection(collection.name)
             if now is None or now.id != collection.id:
@@ -359,7 +359,7 @@ class Writer:
         return now is not None and (now.path, now.content_hash) == (document.path, document.content_hash)
 
     def _placed(self, write: DocumentWrite, known: Mapping[str, Document]) -> DocumentWrite:
-        """The write under the id that its place has by now, or a new one where another writer moved its document."""
+        """The write with the id that its path has now, or a new id if another writer moved its document."""
         document, seen = write.document, known.get(write.document.uri)
         if (now := self._store.document_by_uri(document.uri, document.collection)) is not None:
             return replace(write, document=replace(document, id=now.id, created_at=now.created_at))

@@ -1,4 +1,4 @@
-"""Who may write now?  One writer at a time, across threads and processes; who has waited longest is next."""
+"""The write lock: one writer at a time, across threads and processes, in the order of waiting."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 _LAST = "~"  # comes after every name in the queue
 _LOOK_S = 0.01
-_STUCK_S = 1.0  # after which a gate that is free is taken although somebody, stopped or stuck, came before
+_STUCK_S = 1.0  # after which a free gate is taken although an earlier waiter, which may be stuck, has not taken it
 
 
 class Gate:
-    """A lock of the operating system: it ends with the process that holds it, however that ends."""
+    """A lock of the operating system, which releases it when the holder's process ends in any way."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Gate:
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """The gate, waited for; LibraryBusy when one holder keeps it for longer than may be waited."""
+        """Waits for the gate and holds it; raises LibraryBusy if one holder keeps it longer than the timeout."""
         if not self._enter(self._timeout_s):
             raise self._busy()
         try:
@@ -55,7 +55,7 @@ class Gate:
 
     @contextmanager
     def held_if_free(self) -> Iterator[bool]:
-        """Whether the gate was free; if so it is held."""
+        """Holds the gate if it is free; yields whether it is held."""
         entered = self._enter(0.0)
         try:
             yield entered
@@ -93,7 +93,7 @@ class Gate:
                 self._after_leaving()
 
     def _take(self) -> bool:
-        """Whether nobody holds the gate, which is then ours."""
+        """Takes the gate if it is free; returns whether it was."""
         from filelock import FileLock, Timeout  # costs 40 ms, which a reader need not pay
 
         if not self._thread.acquire(blocking=False):
@@ -118,7 +118,7 @@ class Gate:
         return True
 
     def _wait(self, timeout_s: float) -> bool:
-        """Whether our turn came before one holder had kept the gate for that long."""
+        """Waits for our turn; returns whether it came before one holder kept the gate for the timeout."""
         with self._queued() as ticket:
             holder, since = b"", time.monotonic()
             while True:
@@ -136,7 +136,7 @@ class Gate:
 
     @contextmanager
     def _queued(self) -> Iterator[str]:
-        """A place in the queue, which is given up by leaving and by dying."""
+        """A place in the queue, released on exit and on the death of the process."""
         from filelock import FileLock, Timeout
 
         ticket = f"{time.time_ns():020}-{os.getpid()}-{threading.get_ident()}"
@@ -154,7 +154,7 @@ class Gate:
                 (self._queue / ticket).unlink()
 
     def _is_anyone_before(self, ticket: str) -> bool:
-        """Whether somebody who came before still waits; places of the dead are cleared."""
+        """Whether an earlier waiter is still alive; places of dead processes are removed."""
         try:
             queue = sorted(file.name for file in self._queue.iterdir())
         except OSError:

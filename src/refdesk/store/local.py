@@ -39,7 +39,7 @@ from refdesk.store.vectors.follower import VectorFollower
 from refdesk.store.view import LocalView, Scopes
 from refdesk.store.words.follower import LexicalFollower
 
-_MANY_REMOVED = 500  # chunks in one stretch, after which unused vectors are looked for
+_MANY_REMOVED = 500  # chunks removed in one stretch, after which unused vectors are dropped
 
 T = TypeVar("T")
 
@@ -56,17 +56,17 @@ class LocalStore:
         self._lexical = LexicalFollower(library, self._record, self._gate, self._vectors.catching_up)
         self._scopes = Scopes()
         self._owners = Owners()
-        self._known: tuple[int, tuple[Collection, ...]] = (-1, ())  # the collections, and the commit they are as of
+        self._known: tuple[int, tuple[Collection, ...]] = (-1, ())  # the cached collections and their commit
         self._removed = 0
         self._is_due = False  # something may be, after writing
-        self.left_over = ""  # what is wrong with playbooks that an older RefDesk kept beside the record
+        self.left_over = ""  # the problem with an older version's playbooks file, if any
         if library.old_playbooks.exists():
             from refdesk.store.playbooks import take_over
 
             self.left_over = take_over(self, library.old_playbooks)
 
     def read(self, ask: Callable[[sqlite3.Connection], T]) -> T:
-        """What a function finds in the record."""
+        """Runs a function on a connection to the record."""
         with self._record.reading() as db:
             return ask(db)
 
@@ -77,7 +77,7 @@ class LocalStore:
             seq = sequence(db)
             known, found = self._known
             if seq != known:
-                # Read after the number: what is newer than it is read again.
+                # Read after the commit's number, so that a newer state is read again.
                 found = tuple(reads.collections(db))
                 self._known = seq, found
         return list(found)
@@ -106,7 +106,7 @@ class LocalStore:
         self.change(lambda db: batch, sum(len(write.chunks) for write in batch.writes))
 
     def change(self, make: Callable[[sqlite3.Connection], Batch], chunks: int, *, for_good: bool = False) -> None:
-        """Applies a batch of about so many chunks that is made, with what else is written, in its transaction."""
+        """Applies a batch of about so many chunks that `make` creates within the transaction."""
         with self.writing():
             with self._record.transaction(mark=self._lexical.mark(chunks), for_good=for_good) as db:
                 change = batches.apply(db, make(db))
@@ -114,12 +114,12 @@ class LocalStore:
             self._lexical.queue(change.lexical_chunks, change.terms)
 
     def has_playbooks(self) -> bool:
-        """Whether there is any playbook, or a file of them that could not be taken over."""
+        """Whether there are playbooks, or an older playbooks file that could not be migrated."""
         there = self.read(lambda db: db.execute("SELECT 1 FROM playbooks LIMIT 1").fetchone())
         return bool(self.left_over) or there is not None
 
     def note(self, write: Callable[[sqlite3.Connection], T]) -> T:
-        """Writes what no index follows and no search sees."""
+        """Writes what no follower needs and no search sees."""
         with self.writing(), self._record.transaction(logged=False) as db:
             return write(db)
 
@@ -167,8 +167,8 @@ class LocalStore:
                 with contextlib.suppress(LibraryBusy), self._gate.held():
                     pass  # leaving it does what is due after writing
 
-    def give_way(self) -> None:
-        self._lexical.give_way()
+    def flush_for_others(self) -> None:
+        self._lexical.flush_for_others()
 
     def _before_leaving(self) -> None:
         if self._lexical.is_long:

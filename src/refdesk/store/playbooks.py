@@ -54,7 +54,7 @@ class RecordPlaybooks:
         return [{"skill": skill, "score": found[skill.skill_id]} for skill in skills if skill is not None]
 
     def create_skill(self, skill: Skill) -> Skill:
-        """The skill as kept, at version 1 unless it brings a version of its own."""
+        """Stores a new skill, at version 1 unless it has a version of its own."""
         kept = replace(skill, created_at=skill.created_at or now(), updated_at=skill.updated_at or now())
 
         def create(db: sqlite3.Connection) -> Batch:
@@ -72,7 +72,7 @@ class RecordPlaybooks:
         return self._store.read(lambda db: _find(db, skill_id))
 
     def update_skill(self, skill_id: str, updates: SkillUpdate) -> Skill:
-        """The skill at its next version; the versions of one skill are consecutive whoever updates it."""
+        """Stores the skill's next version; versions are consecutive even with concurrent updates."""
         changed: Skill | None = None
 
         def update(db: sqlite3.Connection) -> Batch:
@@ -147,7 +147,7 @@ class RecordPlaybooks:
             self._write(put, len(vectors))
 
     def close(self) -> None:
-        """Nothing: the record is closed by who opened it."""
+        """Does nothing: the record is closed by its owner."""
 
     def _write(self, make: Callable[[sqlite3.Connection], Batch], size: int = 1) -> None:
         self._refuse_left_over()
@@ -193,19 +193,19 @@ def _from_json(text: str) -> Skill:
 
 
 def _unit(vector: Sequence[float]) -> Vector | None:
-    """The vector with length 1, None where it says nothing."""
+    """The vector scaled to unit length, None for a zero vector."""
     given = np.asarray(vector, np.float32)
     length = float(np.linalg.norm(given)) if given.size else 0.0
     return given / length if length else None
 
 
 def _batch(skills: Sequence[tuple[Skill, Vector | bytes | None]]) -> Batch:
-    """The skills as documents of one passage each; a vector that is kept already is named by its key."""
+    """The skills as documents of one passage each; a stored vector is referred to by its key."""
     writes, vectors = [], {}
     for skill, vector in skills:
         key = vector if isinstance(vector, bytes) else b""
         if isinstance(vector, np.ndarray):
-            # Addressed by itself: the store does not know what it was made of.
+            # Keyed by its own bytes: the store does not know its text.
             key = rows.content_key(vector.astype("<f2").tobytes())
             vectors[key] = vector
         text = "\n\n".join((skill.title, skill.problem, skill.resolution_md, " ".join(skill.keywords)))
@@ -218,9 +218,9 @@ def _batch(skills: Sequence[tuple[Skill, Vector | bytes | None]]) -> Batch:
 
 
 def take_over(store: LocalStore, file: Path) -> str:
-    """Brings the playbooks of an older library's own file into the record; what is wrong where that can't be done.
+    """Migrates the playbooks file of an older library into the record; returns the problem, or "".
 
-    The file is set aside once they are in the record for good, so a kill at any moment leaves them in one or both.
+    The file is moved aside once they are in the record, so a kill at any moment leaves them in one or both.
     """
     try:
         with store.writing():

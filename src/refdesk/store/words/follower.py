@@ -1,4 +1,4 @@
-"""How does the full-text index keep up with the record?"""
+"""Keeps the full-text index up to date with the record: queues changes, flushes, checks and rebuilds it."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ from refdesk.system.memory import give_back
 _log = logging.getLogger(__name__)
 
 _LITTLE_BYTES = 16_000_000  # of free disk space
-# A commit of the full-text index takes as long for one chunk as for hundreds, so changes are gathered for it.
-_LITTLE = 200  # changes that are left to whoever searches next
-_AT_ONCE = 16_000  # changes in a long stretch of writing, which are taken as they come and committed together
-_IDLE_S = 2.0  # after which a little is written too, for readers who can't write
-_PATIENCE_S = 2.0  # how long a reader waits for what others than the long stretch at work wrote
+# A commit of the full-text index takes as long for one chunk as for hundreds, so changes are queued.
+_LITTLE = 200  # queued changes that are left to the next search
+_AT_ONCE = 16_000  # changes committed at a time in a long stretch
+_IDLE_S = 2.0  # after which a short queue is flushed too, for readers that can't write
+_PATIENCE_S = 2.0  # how long a reader waits for writes other than those of a running stretch
 _LOOK_S = 0.02
-_GIVE_WAY_S = 0.25  # how often a long stretch looks whether others wrote
-_SOON_BUILT = 2000  # chunks, which are indexed in well under a second; more are indexed in the background
-_CHECK_EVERY_S = 300.0  # how often a process that lives long looks at all of the full-text index
+_FLUSH_FOR_OTHERS_S = 0.25  # interval in which a long stretch checks for writes of others
+_SOON_BUILT = 2000  # chunks that are indexed in well under a second; more are indexed in the background
+_CHECK_EVERY_S = 300.0  # interval of full checks in a long-lived process
 
 
 class _Own(threading.local):
-    """What each thread has of its own."""
+    """State per thread."""
 
     stretches = 0  # long ones that it is in
 
 
 class LexicalFollower:
-    """The full-text index of one library, brought up to the record when it is asked for; changes are gathered."""
+    """The full-text index of one library, updated from the record on demand; changes are queued."""
 
     def __init__(
         self, library: Library, record: Record, gate: Gate, beside: Callable[[int], AbstractContextManager[None]]
@@ -70,13 +70,13 @@ class LexicalFollower:
 
     @property
     def applied(self) -> Applied | None:
-        """How far the searcher in use has come."""
+        """The last commit that the current searcher has."""
         return self._index.applied
 
     def at(self, seq: int) -> LexicalIndex | None:
-        """The full-text index with every commit up to seq, or as far as a writer has come with it.
+        """The full-text index with every commit up to seq, or as far as a running writer has come.
 
-        None where it is missing or damaged: it is rebuilt in the background, unless that is done at once.
+        None if it is missing or damaged; then it is rebuilt in the background, or at once if it is small.
         """
         if seq != self._complete_to:
             todo = self._look()
@@ -91,7 +91,7 @@ class LexicalFollower:
         return self._index
 
     def _look(self) -> list[int] | None:
-        """The chunks that the index lacks as it is on disk; None when it must be built."""
+        """The chunks that the index on disk lacks; None if it must be rebuilt."""
         with self._mutex:
             self._index.reload()
             if not self._index.readable:
@@ -104,7 +104,7 @@ class LexicalFollower:
             return db.execute("SELECT 1 FROM chunks LIMIT 1 OFFSET ?", (_SOON_BUILT,)).fetchone() is not None
 
     def doubt(self, why: str) -> None:
-        """Has the full-text index looked at now, in the background, and rebuilt if it is damaged."""
+        """Checks the full-text index now, in the background, and rebuilds it if it is damaged."""
         if not self._record.read_only:
             if not self._in_doubt:
                 _log.warning("the full-text index of %s is checked: %s", self._folder, why)
@@ -119,14 +119,14 @@ class LexicalFollower:
                 self._keeper.start()
 
     def _keep(self) -> None:
-        """Checks all of the full-text index now and then, or when it is doubted, which is done to its end."""
+        """Checks the full-text index periodically, or when it is in doubt."""
         while not self._closing.is_set() or self._in_doubt:
             self._wake.wait(_CHECK_EVERY_S)
             self._wake.clear()
             if self._in_doubt or not self._closing.is_set():
                 if self._in_doubt:
                     self._in_doubt = False
-                    self._index.reopen()  # also what is in memory may be to blame
+                    self._index.reopen()  # the copy in memory may be damaged too
                 try:
                     self._rebuild_if_damaged()
                 except Exception as error:
@@ -136,7 +136,7 @@ class LexicalFollower:
         if self._look() is not None and self._index.problem() is None:
             return
         with self._writing:
-            # It may have been rebuilt meanwhile, or a merge may have removed what was being looked at.
+            # It may have been rebuilt since, or a merge may have removed files during the check.
             if self._look() is None or self._index.problem() is not None:
                 _log.warning("the full-text index of %s is rebuilt", self._folder)
                 self._is_rebuilding = True
@@ -146,7 +146,7 @@ class LexicalFollower:
                     self._is_rebuilding = False
 
     def _catch_up(self) -> bool:
-        """Does what a writer left undone, unless one is at work."""
+        """Applies what a writer left undone, unless one is running."""
         if self._record.read_only:
             return False
         deadline = time.monotonic() + _PATIENCE_S
@@ -160,18 +160,18 @@ class LexicalFollower:
             time.sleep(_LOOK_S)
 
     def _is_waited_for(self) -> bool:
-        """Whether changes are missing that no long stretch made: whoever is at it commits those soon."""
+        """Whether changes are missing that were not made by a long stretch, which commits those of others soon."""
         applied = self._index.applied
         with self._record.reading() as db:
             return applied is None or is_waited_for(db, applied, LEXICAL)
 
     def mark(self, chunks: int) -> str:
-        """What marks a commit of so many chunks: whether it is one of many in a long stretch of this thread."""
+        """The mark of a commit of so many chunks: whether it belongs to a long stretch of this thread."""
         return LONG if self._is_in_stretch and self._queued + chunks > _LITTLE else ""
 
     @property
     def is_long(self) -> bool:
-        """Whether this process is in a long stretch, at the end of which is done what is due after writing."""
+        """Whether this process is in a long stretch, which does its maintenance at its end."""
         return self._stretches > 0
 
     def is_written_elsewhere(self) -> bool:
@@ -203,13 +203,13 @@ class LexicalFollower:
             self.doubt("it can't be read")
         elif self._queued > self._most_queued or is_unread:
             self.flush()
-            self._most_queued = _AT_ONCE  # the first time soon: it brings what earlier stretches left
+            self._most_queued = _AT_ONCE  # the first flush is early: it includes what earlier stretches left
         elif self._untaken > _LITTLE:
             self._write(self._take)
 
     @contextlib.contextmanager
     def stretch(self, wait: bool) -> Iterator[None]:
-        """A long stretch of this thread: changes are gathered in the index, which no other process writes meanwhile."""
+        """A long stretch of this thread: changes are queued in the index, which no other process writes."""
         with self._writing:
             is_ours = self._index.claim()
             if not wait and not self._is_in_stretch and (self._stretches or not is_ours):
@@ -218,7 +218,7 @@ class LexicalFollower:
             self._own.stretches += 1
         try:
             if is_ours and not self._index.is_writing and self._look():
-                self.flush()  # what was left to the next query, which can't do it now
+                self.flush()  # changes that were left to the next query, which can't write now
             yield
         finally:
             self._own.stretches -= 1
@@ -227,9 +227,9 @@ class LexicalFollower:
                     self.finish()
                 self._stretches -= 1
 
-    def give_way(self) -> None:
-        """Commits, in a long stretch, what others wrote and wait to find."""
-        if time.monotonic() > self._looked_at + _GIVE_WAY_S:
+    def flush_for_others(self) -> None:
+        """Commits, in a long stretch, what others wrote, so that they find it."""
+        if time.monotonic() > self._looked_at + _FLUSH_FOR_OTHERS_S:
             self._looked_at = time.monotonic()
             if self._is_in_stretch and self._is_waited_for():
                 self.flush()
@@ -254,15 +254,15 @@ class LexicalFollower:
                     return
 
     def flush(self) -> bool:
-        """Brings the full-text index up to the record; false when another process is writing it."""
+        """Brings the full-text index up to the record; returns False if another process is writing it."""
         return self._write(self._commit)
 
     def _write(self, write: Callable[[], object]) -> bool:
-        """Writes to the full-text index if it is free, or makes it anew where it can't be written to."""
+        """Writes to the full-text index if it is free, or rebuilds it if it can't be written."""
         with self._writing:
             if not self._index.claim():
                 with self._counting:
-                    self._untaken, self._terms = 0, {}  # whoever writes it takes them from the record
+                    self._untaken, self._terms = 0, {}  # the other writer reads them from the record
                 return False
             try:
                 self._write_or_rebuild(write)
@@ -304,8 +304,8 @@ class LexicalFollower:
             self._queued = self._untaken
 
     def _take(self) -> Applied:
-        """Gives the writer what neither it nor the index has, and returns how far that goes."""
-        if not self._index.is_writing:  # another process may have come further before this one got the gate
+        """Passes to the writer what it and the index lack; returns the last commit included."""
+        if not self._index.is_writing:  # another process may have written before this one got the gate
             self._index.reload()
         with self._counting:
             terms, self._terms, self._untaken = self._terms, {}, 0
@@ -322,11 +322,11 @@ class LexicalFollower:
         return last
 
     def _start_over(self) -> None:
-        self._complete_to = -1  # until it is whole, whoever searches must see that it is not
+        self._complete_to = -1  # until it is complete, searches must know that it is not
         self._index.start_over()
 
     def rebuild(self) -> None:
-        """Builds the full-text index from nothing."""
+        """Rebuilds the full-text index."""
         with self._writing:
             if not self._index.claim():
                 raise LibraryBusy("Another process is writing the full-text index.", "Try again when it has finished.")
@@ -342,7 +342,7 @@ class LexicalFollower:
                 self._tidy()
 
     def problem(self) -> str | None:
-        """What keeps the full-text index from being complete as it is on disk."""
+        """What is wrong with the full-text index on disk, or None."""
         todo = self._look()
         if todo is None:
             return "belongs to another state of the record" if self._index.readable else "is missing or can't be read"
@@ -353,12 +353,12 @@ class LexicalFollower:
         return f"is {len(todo)} changed chunks behind"
 
     def after_leaving(self) -> None:
-        """What a long stretch does while others may write."""
+        """The maintenance of a long stretch while others may write."""
         if self._is_in_stretch:
             self.flush_many()
 
     def finish(self) -> None:
-        """Ends a run of writes: writes the queue unless it is short, and lets others write."""
+        """Ends a run of writes: flushes the queue unless it is short, and lets others write."""
         if self._is_rebuilding:
             self._flush_later()
             return
@@ -382,7 +382,7 @@ class LexicalFollower:
             self._index.release()
 
     def close(self) -> None:
-        """Lets go of every file."""
+        """Closes all files."""
         self._closing.set()
         self._wake.set()
         if self._keeper is not None:
