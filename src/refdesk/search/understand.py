@@ -273,12 +273,19 @@ class _Speller:
         return sorted(there, key=lambda one: (_EDIT * costs[one] - math.log1p(count[one.term]), one.text))
 
     def _best(self, word: str) -> _Word | None:
-        near = self.near(word)
         if is_english(word):  # rather absent from the library than misspelt
-            near = [one for one in near if _one_spelling(one.plain) == _one_spelling(word)]
-        elif self._is_word(word):  # the model knows misspellings too, such as `lenght`: correct those that sound alike
+            return self._spelt_otherwise(word)
+        near = self.near(word)
+        if self._is_word(word):  # the model knows misspellings too, such as `lenght`: correct those that sound alike
             near = [one for one in near if len(word) >= _LONG and _sound(one.plain) == _sound(word)]
         return near[0] if near else None
+
+    def _spelt_otherwise(self, word: str) -> _Word | None:
+        """The American form of a British word, or the other way round, that the library has; passages are not read."""
+        known = self._matcher.words_like(word) if self._matcher is not None else ()
+        same = [_Word(one, one, analyse.terms(one)[0]) for one in known if _one_spelling(one) == _one_spelling(word)]
+        count = self._view.document_frequency([one.term for one in same]) if same else {}
+        return max((one for one in same if count[one.term]), key=lambda one: count[one.term], default=None)
 
     def _is_word(self, word: str) -> bool:
         return is_english(word) or (self._matcher is not None and self._matcher.knows_word(word))
