@@ -105,7 +105,7 @@ def test_a_word_that_stands_there_is_no_worse_for_not_being_a_definition(desk: D
 
 
 def test_nothing_is_judged_without_meaning(library: Desk) -> None:
-    assert Engine(library.store, None).search(Query(text="make candles at home")).confidence is None
+    assert Engine(library._store, None).search(Query(text="make candles at home")).confidence is None
     assert library.search(Query(text="make candles at home", alpha=0.0)).hits
 
 

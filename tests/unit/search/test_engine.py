@@ -179,7 +179,7 @@ def test_tests_stand_behind_what_they_test(library: Desk) -> None:
 def test_without_an_embedder_keywords_answer_and_say_so(library: Desk) -> None:
     from refdesk.search.engine import Engine
 
-    page = Engine(library.store, None).search(Query(text="session"))
+    page = Engine(library._store, None).search(Query(text="session"))
     assert page.hits
     assert page.notes == ("keywords only: no embedder is set",)
 

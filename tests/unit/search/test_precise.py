@@ -61,7 +61,7 @@ def test_only_the_best_change_places(library: Desk) -> None:
     judge = Reversing()
     query = Query(text="river bank", limit=30)
     plain = library.search(query)
-    judged = Engine(library.store, library.embedder, judge).search(query)
+    judged = Engine(library._store, library.embedder, judge).search(query)
     assert judge.asked == [DEPTH]
     assert ids(judged)[:DEPTH] != ids(plain)[:DEPTH]
     assert sorted(ids(judged)[:DEPTH]) == sorted(ids(plain)[:DEPTH])
@@ -71,14 +71,14 @@ def test_only_the_best_change_places(library: Desk) -> None:
 
 
 def test_pages_fit_together(library: Desk) -> None:
-    engine = Engine(library.store, library.embedder, Reversing())
+    engine = Engine(library._store, library.embedder, Reversing())
     whole = ids(engine.search(Query(text="river bank", limit=30)))
     parts = [ids(engine.search(Query(text="river bank", limit=10, offset=at))) for at in (0, 10, 20)]
     assert [one for part in parts for one in part] == whole
 
 
 def test_an_explanation_says_where_a_hit_came_from(library: Desk) -> None:
-    engine = Engine(library.store, library.embedder, Reversing())
+    engine = Engine(library._store, library.embedder, Reversing())
     first = engine.search(Query(text="river bank", explain=True)).hits[0]
     assert first.explanation["precise"] == f"from rank {DEPTH}, {(DEPTH - 1) ** 2}.000"
 
@@ -88,12 +88,12 @@ def test_an_explanation_says_where_a_hit_came_from(library: Desk) -> None:
 )
 def test_names_paths_and_exact_texts_are_not_judged(library: Desk, query: Query) -> None:
     judge = Reversing()
-    assert ids(Engine(library.store, library.embedder, judge).search(query)) == ids(library.search(query))
+    assert ids(Engine(library._store, library.embedder, judge).search(query)) == ids(library.search(query))
     assert judge.asked == []
 
 
 def test_a_judge_that_fails_changes_nothing_and_is_named(library: Desk) -> None:
-    judged = Engine(library.store, library.embedder, Broken()).search(Query(text="river bank"))
+    judged = Engine(library._store, library.embedder, Broken()).search(Query(text="river bank"))
     assert ids(judged) == ids(library.search(Query(text="river bank")))
     assert judged.notes == ("ranked without the precise mode: The model is torn. Mend it.",)
 

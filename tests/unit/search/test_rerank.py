@@ -84,8 +84,8 @@ def test_what_is_explained_adds_up(library: Desk, alpha: float | None) -> None:
 
 def test_words_are_met_alike_whether_they_were_spelt_before_or_not(library: Desk) -> None:
     model = StaticEmbedder()
-    documents = library.store.documents("code", 100, 0)
-    kept = [one for document in documents for one in library.store.chunks_of(document.id)]
+    documents = library._store.documents("code", 100, 0)
+    kept = [one for document in documents for one in library._store.chunks_of(document.id)]
     unkept = [dataclasses.replace(one, pieces=b"") for one in kept]
     # As an earlier RefDesk kept them:
     before = [dataclasses.replace(one, pieces=pieces_apart(one.pieces)[0]) for one in kept]
@@ -111,7 +111,7 @@ def test_single_words_need_an_embedder_that_compares_them(library: Desk) -> None
             assert library.embedder is not None
             return library.embedder.embed_queries(texts)
 
-    hit = Engine(library.store, Plain()).search(Query(text="write the pages", explain=True)).hits[0]  # type: ignore[arg-type]
+    hit = Engine(library._store, Plain()).search(Query(text="write the pages", explain=True)).hits[0]  # type: ignore[arg-type]
     assert not set(features.WORDS) & set(hit.explanation)
     assert "meaning" in hit.explanation
 
