@@ -147,7 +147,7 @@ def test_what_can_not_be_read_is_not_touched(places: Places, name: str, file: st
     path = places.home / file
     path.parent.mkdir()
     path.write_text(text)
-    with pytest.raises(ParseFailed, match=r"Nothing was changed. Mend it, or add by hand:\n[\s\S]*refdesk"):
+    with pytest.raises(ParseFailed, match=r"Nothing was changed. Correct it, or add by hand:\n[\s\S]*refdesk"):
         install(name, COMMAND, places)
     assert path.read_text() == text
 
