@@ -1,4 +1,4 @@
-"""What is the documentation corpus about, and what can it be filtered by?  `metadata.json` in the library folder."""
+"""The description of the docs corpus and its facets: `metadata.json` in the library folder."""
 
 from __future__ import annotations
 

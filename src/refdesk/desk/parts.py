@@ -1,4 +1,4 @@
-"""What is a desk made of?"""
+"""The parts that a desk is made of."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is in a library?  Searches, lists and looks, none of which changes it."""
+"""The reading half of the desk: searches, lists and lookups."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Where is it kept?  A record (SQLite) and two followers of it: full text (tantivy) and vectors (turbovec)."""
+"""The store: a record (SQLite) and two followers, full text (tantivy) and vectors (turbovec)."""

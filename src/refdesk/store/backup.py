@@ -1,4 +1,4 @@
-"""How is a whole library copied while it is in use, and brought back?"""
+"""Backup of a whole library while it is in use, and restore."""
 
 # ruff: noqa: S608 - tables are named by constants
 

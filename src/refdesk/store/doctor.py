@@ -1,4 +1,4 @@
-"""Is the library whole?"""
+"""Checks of the record, the state of crawls and both indexes, and their repair."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What does a query find?  The record and both indexes as they are when it comes, within its filters."""
+"""The view of one query: the record and both indexes at one commit, within its filters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is the record opened, read and written?  One SQLite file in WAL mode."""
+"""The record: one SQLite file in WAL mode, its connections, transactions and change log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What do the names in filters stand for in this library?"""
+"""Resolves the names in filters to rows of the record."""
 
 from __future__ import annotations
 

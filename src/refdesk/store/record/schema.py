@@ -1,4 +1,4 @@
-"""Which tables does the record have, and how does an older one become the current one?"""
+"""The tables of the record, and the migration of older ones."""
 
 from __future__ import annotations
 

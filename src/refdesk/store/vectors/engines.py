@@ -1,4 +1,4 @@
-"""How are the nearest of many vectors found?  Exactly in 16-bit rows; of many, those that 4-bit codes offer."""
+"""Nearest vectors: exact search in 16-bit rows, and candidates by 4-bit codes among many."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does the vector index keep up with the record?"""
+"""Keeps the vector index up to date with the record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which passages mean nearly this?  The vector follower: in memory, with a snapshot on disk."""
+"""The vector index: in memory, with a snapshot on disk."""
 
 # ruff: noqa: S608 - statements are put together from constants; values are bound
 

@@ -1,4 +1,4 @@
-"""How are arrays kept in one file?  A line that describes them, then their bytes; mapped to memory, and checked."""
+"""A file of arrays: a line that describes them, then their bytes; mapped to memory and checked."""
 
 from __future__ import annotations
 

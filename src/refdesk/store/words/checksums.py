@@ -1,4 +1,4 @@
-"""Is the full-text index as it was written?  tantivy ends each of its files with a checksum of the rest."""
+"""Checks the checksums that tantivy writes at the end of each file."""
 
 from __future__ import annotations
 

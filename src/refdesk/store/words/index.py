@@ -1,4 +1,4 @@
-"""Which passages contain these words?  The full-text follower, on tantivy."""
+"""The full-text index, on tantivy."""
 
 from __future__ import annotations
 

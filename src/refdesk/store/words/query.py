@@ -1,4 +1,4 @@
-"""How is a question put to tantivy?"""
+"""Builds tantivy queries."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which passages contain these words, while there is no full-text index?  The record itself is read through."""
+"""Searches words in the record itself while there is no full-text index."""
 
 from __future__ import annotations
 
