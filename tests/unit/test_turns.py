@@ -63,7 +63,7 @@ def test_a_small_write_lands_and_is_found_while_a_folder_is_indexed(desk: Desk, 
 
     def write() -> None:
         other.ingest("data:text/plain,a%20marimba%20and%20a%20xylophone", "notes")
-        indexed_by_then.append(other.store.count_documents("c"))
+        indexed_by_then.append(other._store.count_documents("c"))
         landed.set()
         found[:] = _found(other, "marimba")  # waits for the index run to commit it
 
