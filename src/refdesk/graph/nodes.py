@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
 from refdesk.graph import modules
 from refdesk.graph.languages import CALLABLES, EXTENSIONS, TYPES, VALUES, home
 from refdesk.model import Document, Reference, Symbol
 from refdesk.ports import Store
+from refdesk.system.lazy import lazy
 
 # How sure it is that a name means a definition.  By bench.graph's judges, of the callers found in lark and kombu 143 of
 # 143, 37 of 39, 8 of 17 and 8 of 10 are right, and none of the 17 whose confidence is below SURE, which are left out.
@@ -102,27 +103,27 @@ class File:
         self.document = document
         self.language = document.content_type
 
-    @cached_property
+    @lazy
     def symbols(self) -> list[Symbol]:
         return self._store.symbols_of(self.document.id)
 
-    @cached_property
+    @lazy
     def references(self) -> list[Reference]:
         return self._store.references_of(self.document.id)
 
-    @cached_property
+    @lazy
     def declared(self) -> list[Reference]:
         """What the file imports and what its types are declared to be: a small part of its references."""
         return self._store.references_of(self.document.id, ("imports", "inherits", "conforms", "package", "fact"))
 
-    @cached_property
+    @lazy
     def by_qualified(self) -> dict[str, Symbol]:
         found: dict[str, Symbol] = {}
         for symbol in self.symbols:
             found.setdefault(symbol.qualified, symbol)
         return found
 
-    @cached_property
+    @lazy
     def imports(self) -> dict[str, list[tuple[str, str]]]:
         """Local name → the modules and names it may mean; "" as a name is the module itself."""
         found: dict[str, list[tuple[str, str]]] = {}
@@ -141,11 +142,11 @@ class File:
                 found.setdefault(ref.receiver.partition(".")[0], []).append((ref.receiver.partition(".")[0], ""))
         return found
 
-    @cached_property
+    @lazy
     def starred(self) -> list[str]:
         return [ref.receiver or ref.target for ref in self.declared if ref.kind == "imports" and ref.target == "*"]
 
-    @cached_property
+    @lazy
     def base_references(self) -> dict[str, list[Reference]]:
         """What each type of the file is declared to be, as it is named there."""
         found: dict[str, list[Reference]] = {}
@@ -154,13 +155,13 @@ class File:
                 found.setdefault(ref.source, []).append(ref)
         return found
 
-    @cached_property
+    @lazy
     def package(self) -> str:
         """What sees each other without an import: the package that is declared, in any folder; else the folder."""
         declared = next((ref.target for ref in self.declared if ref.kind == "package"), None)
         return self.document.path.rpartition("/")[0] if declared is None else declared
 
-    @cached_property
+    @lazy
     def _facts(self) -> dict[str, list[Fact]]:
         """Name → the facts about it."""
         found: dict[str, list[Fact]] = {}
@@ -225,21 +226,21 @@ class Candidates:
     def __init__(self, found: Sequence[Candidate]) -> None:
         self.every = found
 
-    @cached_property
+    @lazy
     def outer(self) -> Candidates:
         """Those outside of any type or function, alone."""
         return Candidates(self.top)
 
-    @cached_property
+    @lazy
     def top(self) -> list[Candidate]:
         """Those outside of any type or function."""
         return [one for one in self.every if "." not in one[1].qualified]
 
-    @cached_property
+    @lazy
     def members(self) -> list[Candidate]:
         return [one for one in self.every if container(one[1])]
 
-    @cached_property
+    @lazy
     def by_container(self) -> dict[str, list[Candidate]]:
         """The name of a type → what is defined in types of that name."""
         found: dict[str, list[Candidate]] = {}
@@ -247,7 +248,7 @@ class Candidates:
             found.setdefault(container(one[1]), []).append(one)
         return found
 
-    @cached_property
+    @lazy
     def by_place(self) -> dict[tuple[str, str], list[Candidate]]:
         """The home and qualified name of a type → what is defined in it."""
         found: dict[tuple[str, str], list[Candidate]] = {}

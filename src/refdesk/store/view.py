@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
@@ -19,6 +18,7 @@ from refdesk.store.words import scan as literal
 from refdesk.store.words.checksums import IndexDamaged, seam
 from refdesk.store.words.follower import LexicalFollower
 from refdesk.store.words.scan import Scan
+from refdesk.system.lazy import lazy
 
 if TYPE_CHECKING:
     from refdesk.model import Vector
@@ -73,13 +73,13 @@ class LocalView:
         self.has_unembedded = scope.has_unembedded
         self._frequency: dict[str, int] = {}  # of the terms asked for so far: spelling and confidence ask for the same
 
-    @cached_property
+    @lazy
     def _ask(self) -> lexical_query.Ask | None:
         index = self._lexical.at(self.sequence)
         found = index.current() if index is not None else None
         return lexical_query.Ask(*found, self._scope) if found else None
 
-    @cached_property
+    @lazy
     def _scan(self) -> Scan:
         return Scan(self._record, self._scope)
 

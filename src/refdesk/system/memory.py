@@ -189,19 +189,27 @@ def _leave() -> None:
             gc.enable()
 
 
+# Threads that compete for Python's lock take longer for the same work: of 16 clients a process answers 63 a second with
+# 19 ms of processor time each without a limit, 80 with three at once, 93 (12 ms) with two, 96 with one.
+_AT_ONCE = 2
+
+
 class RunningQueries:
-    """Counts the running queries, so that indexing in this process yields to them, up to half of its time."""
+    """Lets two queries run at once and counts those that want to, so that indexing in this process yields to them."""
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._running = 0
         self._next = 0.0
+        self._slots = threading.BoundedSemaphore(_AT_ONCE)
 
     def __enter__(self) -> None:
         with self._mutex:
             self._running += 1
+        self._slots.acquire()
 
     def __exit__(self, *_: object) -> None:
+        self._slots.release()
         with self._mutex:
             self._running -= 1
 

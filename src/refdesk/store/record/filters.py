@@ -5,11 +5,11 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from refdesk.model import Filters, metadata_text
 from refdesk.store.record.schema import PLAYBOOKS
+from refdesk.system.lazy import lazy
 from refdesk.text.globs import path_filter
 
 
@@ -23,7 +23,7 @@ class Scope:
     below: tuple[int, ...] | None  # documents whose path matches
     has_unembedded: bool = False  # passages without a vector in those collections
 
-    @cached_property
+    @lazy
     def within(self) -> frozenset[int] | None:
         """The documents that are allowed, where documents or paths are named."""
         named = [frozenset(rows) for rows in (self.documents, self.below) if rows is not None]
