@@ -6,7 +6,7 @@ three hops deep against one search, in the same process on the same index.
 `python -m bench.research [--clones DIR] [--corpus large] [--json FILE]`
 
 DIR holds the codebases as folders, `tornado` or `tornadoweb+tornado`, each at the commit that the questions name:
-`git clone https://github.com/tornadoweb/tornado DIR/tornado && git -C DIR/tornado checkout e5300314`.
+`git clone https://github.com/tornadoweb/tornado DIR/tornado && git -C DIR/tornado checkout a86d3c7746`.
 """
 
 from __future__ import annotations
