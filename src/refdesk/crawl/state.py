@@ -336,7 +336,7 @@ class CrawlState:
     def bodies(self, state: PageState, limit: int, most_bytes: int = _ALL) -> list[Body]:
         """The first pages of a state with their bodies: at least one, and no more than so large together."""
         query = (
-            f"SELECT {_BODY} FROM pages JOIN bodies USING (collection, url) WHERE collection = ? AND state = ?"  # noqa: S608
+            f"SELECT {_BODY} FROM pages JOIN bodies USING (collection, url) WHERE collection = ? AND state = ?"  # noqa: S608 - _BODY
             " ORDER BY asked_at, pages.rowid LIMIT ?"
         )
         found: list[Body] = []

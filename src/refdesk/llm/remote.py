@@ -85,7 +85,7 @@ class RemoteModel(ABC):
     small: str
     large: str
 
-    def __init__(self, access: Access, retry: Retry = Retry()) -> None:  # noqa: B008
+    def __init__(self, access: Access, retry: Retry = Retry()) -> None:  # noqa: B008 - immutable
         self._access = access
         self._retry = retry
         self._lock = threading.Lock()
