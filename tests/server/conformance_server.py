@@ -10,26 +10,28 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from refdesk.server import ServerOptions, serve
-from refdesk.toolsets.contract import (
-    Announcer,
+from refdesk.toolsets.content import (
     Audio,
     Block,
-    CallContext,
     EmbeddedResource,
-    Handler,
     Image,
     Json,
+    ResourceContents,
+    RpcError,
+    Text,
+    TextErrors,
+    ToolAnswer,
+)
+from refdesk.toolsets.contract import (
+    Announcer,
+    CallContext,
+    Handler,
     Prompt,
     PromptArgument,
     Question,
     Resource,
-    ResourceContents,
     ResourceTemplate,
-    RpcError,
-    Text,
-    TextErrors,
     Tool,
-    ToolAnswer,
     ToolHints,
     Toolset,
 )

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from refdesk.server.validate import Arguments
-from refdesk.toolsets.contract import ArgumentProblem, TextErrors, Tool, ToolAnswer, ToolHints
+from refdesk.toolsets.content import ArgumentProblem, TextErrors, ToolAnswer
+from refdesk.toolsets.contract import Tool, ToolHints
 
 
 def tool(schema: dict[str, Any], **more: Any) -> Tool:

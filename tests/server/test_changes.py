@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from refdesk.server.registry import Change, Registry
-from refdesk.toolsets.contract import Announcer, TextErrors, Tool, ToolAnswer, ToolHints, Toolset
+from refdesk.toolsets.content import TextErrors, ToolAnswer
+from refdesk.toolsets.contract import Announcer, Tool, ToolHints, Toolset
 from tests.mcp_client.stdio import StdioClient
 from tests.server.conftest import Start
 from tests.server.test_handshake import MODERN

@@ -16,24 +16,26 @@ from typing import Any
 
 from refdesk.errors import DocumentNotFound, InvalidInput, LibraryBusy
 from refdesk.server import OAuth, ServerOptions, serve
-from refdesk.toolsets.contract import (
+from refdesk.toolsets.content import (
     Annotations,
     Audio,
-    CallContext,
     CodedErrors,
     ErrorStyle,
-    Handler,
     Icon,
-    Question,
-    Resource,
     ResourceContents,
     ResourceLink,
-    ResourceTemplate,
     RpcErrors,
     Text,
     TextErrors,
-    Tool,
     ToolAnswer,
+)
+from refdesk.toolsets.contract import (
+    CallContext,
+    Handler,
+    Question,
+    Resource,
+    ResourceTemplate,
+    Tool,
     ToolHints,
     Toolset,
 )

@@ -10,7 +10,8 @@ import pytest
 from refdesk.app import open_desk
 from refdesk.desk.desk import Desk
 from refdesk.settings import Settings
-from refdesk.toolsets.contract import DirectContext, ToolAnswer
+from refdesk.toolsets.content import ToolAnswer
+from refdesk.toolsets.contract import DirectContext
 from refdesk.toolsets.rag.notices import Notices
 
 TEXT = "# {}\n\nFirst words.\n\n## More\n\nOther words.\n"

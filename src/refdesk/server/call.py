@@ -18,7 +18,8 @@ from mcp.shared.exceptions import MCPError
 from refdesk.errors import Cancelled
 from refdesk.server.messages import RELATED_TASK, clean
 from refdesk.server.sdk import Context, Outbound, channel_of, is_modern
-from refdesk.toolsets.contract import ClientCannot, Json, LogLevel, Question, Sample, Sampler, Stoppable
+from refdesk.toolsets.content import Json
+from refdesk.toolsets.contract import ClientCannot, LogLevel, Question, Sample, Sampler, Stoppable
 
 T = TypeVar("T")
 

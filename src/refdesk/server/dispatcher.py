@@ -29,7 +29,8 @@ from refdesk.ingest.progress import is_wanted
 from refdesk.server.call import ServerCall
 from refdesk.server.process import ServerOptions, Stderr, T, ThreadPool, correlation
 from refdesk.server.registry import Change, Loading, Registry
-from refdesk.toolsets.contract import INTERNAL_ERROR, RpcError, Tool, ToolAnswer, Toolset, unexpected_text
+from refdesk.toolsets.content import INTERNAL_ERROR, RpcError, ToolAnswer, unexpected_text
+from refdesk.toolsets.contract import Tool, Toolset
 
 SUBSCRIPTIONS = "refdesk/subscriptions"
 

@@ -3,37 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import mcp_types as types
 import pydantic_core
 
-from refdesk.toolsets.contract import (
-    Annotations,
+from refdesk.toolsets.content import (
     Audio,
     Block,
     EmbeddedResource,
-    Icon,
     Image,
     Json,
-    Prompt,
-    Resource,
-    ResourceContents,
     ResourceLink,
-    ResourceTemplate,
     Text,
-    Tool,
     ToolAnswer,
 )
+from refdesk.toolsets.contract import Tool
 
 RELATED_TASK = "io.modelcontextprotocol/related-task"
-
-
-def _given(**fields: Any) -> Json:
-    """The fields without those that are None or an empty list."""
-    return {name: value for name, value in fields.items() if value is not None and value != []}
 
 
 def clean(value: Any) -> Any:
@@ -54,52 +42,33 @@ def clean(value: Any) -> Any:
     return value
 
 
-def annotations_json(annotations: Annotations | None) -> Json | None:
-    if annotations is None:
-        return None
-    return _given(
-        audience=list(annotations.audience),
-        priority=annotations.priority,
-        lastModified=annotations.last_modified,
-    )
+_BLOCKS = {Text: "text", Image: "image", Audio: "audio", ResourceLink: "resource_link", EmbeddedResource: "resource"}
+_FUNCTIONS = frozenset({"read", "render", "complete"})  # fields for the server alone
 
 
-def icons_json(icons: Iterable[Icon]) -> list[Json]:
-    return [_given(src=icon.src, mimeType=icon.mime_type, sizes=list(icon.sizes), theme=icon.theme) for icon in icons]
-
-
-def contents_json(contents: ResourceContents) -> Json:
-    return _given(uri=contents.uri, mimeType=contents.mime_type, text=clean(contents.text), blob=contents.blob)
+def to_json(value: Any) -> Any:
+    """A dataclass as MCP's JSON: names in camel case, without functions and without what is None or empty."""
+    if isinstance(value, tuple):
+        return [to_json(each) for each in value]
+    if not is_dataclass(value):
+        return value
+    found: Json = {"type": kind} if (kind := _BLOCKS.get(type(value))) else {}
+    for one in fields(value):
+        each = getattr(value, one.name)
+        if one.name not in _FUNCTIONS and each is not None and each != ():
+            first, *more = one.name.split("_")
+            found[first + "".join(map(str.capitalize, more))] = to_json(each)
+    return found
 
 
 def block_json(block: Block, version: str) -> Json:
     """The block as JSON; a line of text instead if the protocol version lacks that kind of block."""
-    notes = annotations_json(block.annotations)
-    match block:
-        case Text():
-            return _given(type="text", text=block.text, annotations=notes)
-        case Image():
-            return _given(type="image", data=block.data, mimeType=block.mime_type, annotations=notes)
-        case Audio():
-            if version < "2025-03-26":
-                return _given(type="text", text=f"[{block.mime_type} audio, which this protocol version can't carry]")
-            return _given(type="audio", data=block.data, mimeType=block.mime_type, annotations=notes)
-        case ResourceLink():
-            if version < "2025-06-18":
-                return _given(type="text", text=f"[{block.name}]({block.uri})", annotations=notes)
-            return _given(
-                type="resource_link",
-                uri=block.uri,
-                name=block.name,
-                title=block.title,
-                description=block.description,
-                mimeType=block.mime_type,
-                size=block.size,
-                annotations=notes,
-                icons=icons_json(block.icons),
-            )
-        case EmbeddedResource():
-            return _given(type="resource", resource=contents_json(block.contents), annotations=notes)
+    if isinstance(block, Audio) and version < "2025-03-26":
+        block = Text(f"[{block.mime_type} audio, which this protocol version can't carry]")
+    if isinstance(block, ResourceLink) and version < "2025-06-18":
+        block = Text(f"[{block.name}]({block.uri})", block.annotations)
+    found: Json = to_json(block)
+    return found
 
 
 def answer_json(answer: ToolAnswer, version: str) -> Json:
@@ -114,60 +83,16 @@ def answer_json(answer: ToolAnswer, version: str) -> Json:
 
 
 def tool_json(tool: Tool, version: str) -> Json:
-    listed = _given(
-        name=tool.name,
-        title=tool.title,
-        description=tool.description,
-        inputSchema=tool.input_schema,
-        outputSchema=tool.output_schema,
-        annotations={
-            "title": tool.title,
-            "readOnlyHint": tool.hints.read_only,
-            "destructiveHint": tool.hints.destructive,
-            "idempotentHint": tool.hints.idempotent,
-            "openWorldHint": tool.hints.open_world,
-        },
-        icons=icons_json(tool.icons),
-    )
+    hints = {f"{name}Hint": value for name, value in to_json(tool.hints).items()}
+    listed: Json = {"name": tool.name, "title": tool.title, "description": tool.description}
+    listed |= {"inputSchema": tool.input_schema, "annotations": {"title": tool.title, **hints}}
+    if tool.output_schema is not None:
+        listed["outputSchema"] = tool.output_schema
+    if tool.icons:
+        listed["icons"] = to_json(tool.icons)
     if version == "2025-11-25":
         listed["execution"] = {"taskSupport": tool.task_support}
     return listed
-
-
-def resource_json(resource: Resource) -> Json:
-    return _given(
-        uri=resource.uri,
-        name=resource.name,
-        title=resource.title,
-        description=resource.description,
-        mimeType=resource.mime_type,
-        size=resource.size,
-        annotations=annotations_json(resource.annotations),
-        icons=icons_json(resource.icons),
-    )
-
-
-def template_json(template: ResourceTemplate) -> Json:
-    return _given(
-        uriTemplate=template.uri_template,
-        name=template.name,
-        title=template.title,
-        description=template.description,
-        mimeType=template.mime_type,
-        annotations=annotations_json(template.annotations),
-        icons=icons_json(template.icons),
-    )
-
-
-def prompt_json(prompt: Prompt) -> Json:
-    return _given(
-        name=prompt.name,
-        title=prompt.title,
-        description=prompt.description,
-        arguments=[
-            _given(name=each.name, description=each.description, required=each.required) for each in prompt.arguments
-        ],
-    )
 
 
 # JSON-RPC batches exist in this revision only: the next one removed them.

@@ -20,31 +20,13 @@ from pydantic import ValidationError
 from refdesk.errors import Cancelled, InvalidInput, NotFound, RefdeskError
 from refdesk.server.call import LOG_LEVELS, ROOTS, InputNeeded, ServerCall, answerable_by, ask_function, input_required
 from refdesk.server.dispatcher import SUBSCRIPTIONS, Dispatcher
-from refdesk.server.messages import (
-    answer_json,
-    block_json,
-    clean,
-    contents_json,
-    prompt_json,
-    resource_json,
-    template_json,
-    tool_json,
-)
+from refdesk.server.messages import answer_json, block_json, clean, to_json, tool_json
 from refdesk.server.process import T
 from refdesk.server.registry import Registry
 from refdesk.server.sdk import Context, channel_of, connection_of, is_modern, page
 from refdesk.server.tasks import Tasks
-from refdesk.toolsets.contract import (
-    INTERNAL_ERROR,
-    INVALID_PARAMS,
-    Completer,
-    Json,
-    LogLevel,
-    Prompt,
-    ResourceContents,
-    RpcError,
-    Tool,
-)
+from refdesk.toolsets.content import INTERNAL_ERROR, INVALID_PARAMS, Json, ResourceContents, RpcError
+from refdesk.toolsets.contract import Completer, LogLevel, Prompt, Tool
 
 RESOURCE_NOT_FOUND = -32002
 MAX_COMPLETIONS = 100
@@ -63,11 +45,11 @@ class ReadHandlers:
     async def list_resources(self, ctx: Context, params: types.PaginatedRequestParams | None) -> HandlerResult:
         registry = await self._dispatcher.registry()
         found = await self._run(ctx, lambda _: registry.resources())
-        return page("resources", [resource_json(each) for each in found], params, self._dispatcher.options.page_size)
+        return page("resources", [to_json(each) for each in found], params, self._dispatcher.options.page_size)
 
     async def list_templates(self, ctx: Context, params: types.PaginatedRequestParams | None) -> HandlerResult:
         registry = await self._dispatcher.registry()
-        found = [template_json(each) for each in registry.templates()]
+        found = [to_json(each) for each in registry.templates()]
         return page("resourceTemplates", found, params, self._dispatcher.options.page_size)
 
     async def read(self, ctx: Context, params: types.ReadResourceRequestParams) -> HandlerResult:
@@ -80,7 +62,7 @@ class ReadHandlers:
             raise _not_found(ctx, uri, str(error)) from error
         if contents is None:
             raise _not_found(ctx, uri, f"Resource not found: {uri}")
-        return {"contents": [contents_json(contents)]}
+        return {"contents": [clean(to_json(contents))]}
 
     async def subscribe(self, ctx: Context, params: types.SubscribeRequestParams) -> types.EmptyResult:
         wanted: set[str] = connection_of(ctx).state.setdefault(SUBSCRIPTIONS, set())
@@ -95,7 +77,7 @@ class ReadHandlers:
 
     async def list_prompts(self, ctx: Context, params: types.PaginatedRequestParams | None) -> HandlerResult:
         registry = await self._dispatcher.registry()
-        found = [prompt_json(each) for each in registry.prompts()]
+        found = [to_json(each) for each in registry.prompts()]
         return page("prompts", found, params, self._dispatcher.options.page_size)
 
     async def get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> HandlerResult:

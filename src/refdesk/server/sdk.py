@@ -34,7 +34,7 @@ from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from refdesk.server.process import ServerOptions
-from refdesk.toolsets.contract import INVALID_PARAMS, Json
+from refdesk.toolsets.content import INVALID_PARAMS, Json
 
 
 def page(name: str, items: list[Json], params: types.PaginatedRequestParams | None, size: int) -> Json:

@@ -24,7 +24,7 @@ from refdesk.server.dispatcher import Dispatcher
 from refdesk.server.messages import BATCH_VERSION, Complaint, Found, read
 from refdesk.server.process import ThreadPool, first_answer_sent
 from refdesk.server.protocol import build_server
-from refdesk.toolsets.contract import Json
+from refdesk.toolsets.content import Json
 
 logger = logging.getLogger(__name__)
 

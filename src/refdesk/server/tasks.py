@@ -20,7 +20,8 @@ from refdesk.server.call import Ask, ServerCall, ask_over, fetch_roots
 from refdesk.server.dispatcher import Dispatcher
 from refdesk.server.messages import RELATED_TASK, answer_json, clean
 from refdesk.server.sdk import Context, bad_cursor, channel_of, connection_of, make_cursor, read_cursor, requestor_of
-from refdesk.toolsets.contract import INTERNAL_ERROR, INVALID_PARAMS, Json, Question, RpcError, Text, Tool
+from refdesk.toolsets.content import INTERNAL_ERROR, INVALID_PARAMS, Json, RpcError, Text
+from refdesk.toolsets.contract import Question, Tool
 
 logger = logging.getLogger(__name__)
 

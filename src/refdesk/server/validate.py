@@ -9,8 +9,9 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from refdesk.toolsets.contract import ArgumentProblem, Json, Tool, ToolAnswer
-from refdesk.toolsets.contract import ProblemKind as Kind
+from refdesk.toolsets.content import ArgumentProblem, Json, ToolAnswer
+from refdesk.toolsets.content import ProblemKind as Kind
+from refdesk.toolsets.contract import Tool
 
 _KINDS: dict[str, Kind] = {
     "required": "missing",

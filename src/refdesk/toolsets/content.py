@@ -128,7 +128,7 @@ class ResourceContents:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedResource:
-    contents: ResourceContents
+    resource: ResourceContents
     annotations: Annotations | None = None
 
 

@@ -16,8 +16,8 @@ from refdesk.errors import InvalidInput
 from refdesk.model import ChunkType, Collection, Document, Filters, Hit, Query, metadata_text
 from refdesk.text.tokens import count, fitting
 from refdesk.text.untrusted import flag, marks
-from refdesk.toolsets.content import LISTED, READ, icon, shown
-from refdesk.toolsets.contract import CallContext, Json, RpcErrors, Text, Tool, ToolAnswer, ToolHints, Toolset
+from refdesk.toolsets.content import LISTED, READ, Json, RpcErrors, Text, ToolAnswer, icon, shown
+from refdesk.toolsets.contract import CallContext, Tool, ToolHints, Toolset
 
 # ── filters ──
 

@@ -7,19 +7,8 @@ from typing import Any
 
 from refdesk.skills.judge import Thinker
 from refdesk.skills.learn import Found, Learner, Report
-from refdesk.toolsets.content import icon
-from refdesk.toolsets.contract import (
-    ArgumentProblem,
-    CallContext,
-    Handler,
-    Json,
-    Sampler,
-    TextErrors,
-    Tool,
-    ToolAnswer,
-    ToolHints,
-    Toolset,
-)
+from refdesk.toolsets.content import ArgumentProblem, Json, TextErrors, ToolAnswer, icon
+from refdesk.toolsets.contract import CallContext, Handler, Sampler, Tool, ToolHints, Toolset
 
 ThinkerFor = Callable[[Sampler | None], Thinker]
 

@@ -6,7 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from refdesk.errors import InvalidInput, NotFound
-from refdesk.toolsets.contract import ArgumentProblem, CallContext, Json, TextErrors, Tool, ToolAnswer, Toolset
+from refdesk.toolsets.content import ArgumentProblem, Json, TextErrors, ToolAnswer
+from refdesk.toolsets.contract import CallContext, Tool, Toolset
 
 _NAME = "search_docs"
 _CODE_ONLY = ("path", "path_filter", "format")

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from refdesk.server.messages import BATCH_VERSION, Complaint, Found, read
 from refdesk.server.sdk import MESSAGE
-from refdesk.toolsets.contract import Json
+from refdesk.toolsets.content import Json
 
 
 class JsonRpcMiddleware:

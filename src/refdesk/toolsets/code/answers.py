@@ -13,7 +13,8 @@ from refdesk.model import Document, Hit, StoredChunk
 from refdesk.search.group import snippet
 from refdesk.text import tokens
 from refdesk.text.untrusted import marks
-from refdesk.toolsets.contract import Annotations, CallContext, Json, ResourceLink, Text, ToolAnswer, note_lines, noted
+from refdesk.toolsets.content import Annotations, Json, ResourceLink, Text, ToolAnswer, note_lines, noted
+from refdesk.toolsets.contract import CallContext
 
 # ── resource links, for a client that sends `refdesk/links` in its `_meta` ──
 

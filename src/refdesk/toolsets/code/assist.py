@@ -16,7 +16,7 @@ from refdesk.model import Hit, Skipped
 from refdesk.ports import Llm
 from refdesk.sources.skips import HIDDEN, IGNORED, LASTING
 from refdesk.text import analyse
-from refdesk.toolsets.contract import Json
+from refdesk.toolsets.content import Json
 
 LISTED = 20  # files that an answer names
 _OF_ONE_REASON = 5

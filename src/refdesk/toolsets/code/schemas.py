@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from refdesk.model import Collection, Filters
-from refdesk.toolsets.contract import NOTICES, Json
+from refdesk.toolsets.content import NOTICES, Json
 
 _SPECIAL = re.compile(r"[\\*?\[\]{}]")
 _BRACKETS = re.compile(r"[\[\]]")

@@ -22,19 +22,8 @@ from refdesk.toolsets.code import assist, schemas
 from refdesk.toolsets.code.answers import links, render, result
 from refdesk.toolsets.code.assist import LISTED, statistics
 from refdesk.toolsets.code.schemas import filters_of
-from refdesk.toolsets.content import icon
-from refdesk.toolsets.contract import (
-    ArgumentProblem,
-    CallContext,
-    Json,
-    Resource,
-    ResourceContents,
-    TextErrors,
-    Tool,
-    ToolAnswer,
-    ToolHints,
-    Toolset,
-)
+from refdesk.toolsets.content import ArgumentProblem, Json, ResourceContents, TextErrors, ToolAnswer, icon
+from refdesk.toolsets.contract import CallContext, Resource, Tool, ToolHints, Toolset
 
 LlmFor = Callable[[CallContext], Llm | None]
 

@@ -15,7 +15,8 @@ from refdesk.desk.desk import Desk
 from refdesk.errors import InvalidCursor, NotFound
 from refdesk.model import Query, metadata_text
 from refdesk.search.engine import Engine
-from refdesk.toolsets.contract import CallContext, ResourceContents, ResourceTemplate
+from refdesk.toolsets.content import ResourceContents
+from refdesk.toolsets.contract import CallContext, ResourceTemplate
 
 _NEXT = "Omit cursor to start again from the first page."
 

@@ -15,18 +15,8 @@ from refdesk.errors import ChunkNotFound, InvalidInput
 from refdesk.model import Document, Filters, Hit, Query, StoredChunk, metadata_text
 from refdesk.text import tokens
 from refdesk.text.untrusted import notices
-from refdesk.toolsets.content import READ, icon
-from refdesk.toolsets.contract import (
-    ArgumentProblem,
-    CallContext,
-    Json,
-    Text,
-    TextErrors,
-    Tool,
-    ToolAnswer,
-    ToolHints,
-    Toolset,
-)
+from refdesk.toolsets.content import READ, ArgumentProblem, Json, Text, TextErrors, ToolAnswer, icon
+from refdesk.toolsets.contract import CallContext, Tool, ToolHints, Toolset
 from refdesk.toolsets.docs.resources import decode_cursor, encode_cursor, facet_template, suggested_filters
 
 _OWN = ("query", "limit", "cursor")

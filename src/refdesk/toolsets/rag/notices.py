@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 from refdesk.desk.desk import Desk
 from refdesk.errors import RefdeskError
 from refdesk.model import Hit
-from refdesk.toolsets.contract import Announcer, CallContext, Json, Tool, ToolAnswer
+from refdesk.toolsets.content import Json, ToolAnswer
+from refdesk.toolsets.contract import Announcer, CallContext, Tool
 
 _WORD = re.compile(r"\w+")
 _RUN = 3  # words per shingle

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from refdesk.toolsets.contract import NOTICES, Json
+from refdesk.toolsets.content import NOTICES, Json
 
 CONTENT_TYPES = (
     "rust", "python", "typescript", "javascript", "go", "java", "cpp", "markdown", "html", "json", "yaml", "plain_text",

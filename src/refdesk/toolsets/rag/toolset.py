@@ -16,8 +16,8 @@ from refdesk.model import Filters, Hit, Query
 from refdesk.system import memory
 from refdesk.text import tokens
 from refdesk.text.untrusted import marks
-from refdesk.toolsets.content import LISTED, icon, shown
-from refdesk.toolsets.contract import CallContext, CodedErrors, Json, Tool, ToolAnswer, ToolHints, Toolset
+from refdesk.toolsets.content import LISTED, CodedErrors, Json, ToolAnswer, icon, shown
+from refdesk.toolsets.contract import CallContext, Tool, ToolHints, Toolset
 from refdesk.toolsets.rag import schemas
 from refdesk.toolsets.rag.notices import Notices, without_near_duplicates
 from refdesk.toolsets.rag.resources import resources, templates
