@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
 
 from refdesk.graph import modules
 from refdesk.graph.languages import CALLABLES, EXTENSIONS, TYPES, VALUES, home
 from refdesk.model import Document, Reference, Symbol
 from refdesk.ports import Store
-from refdesk.system.lazy import lazy
 
 # How sure it is that a name means a definition.  By bench.graph's judges, of the callers found in lark and kombu 143 of
 # 143, 37 of 39, 8 of 17 and 8 of 10 are right, and none of the 17 whose confidence is below SURE, which are left out.
@@ -19,6 +18,28 @@ CERTAIN, LIKELY, FAIR, GUESS = 0.95, 0.85, 0.7, 0.6
 SURE = 0.5
 
 Candidate = tuple[Document, Symbol]
+T = TypeVar("T")
+
+
+class lazy(Generic[T]):  # noqa: N801 - used as a decorator, like property
+    """Like functools.cached_property, which on Python 3.11 holds one lock for all instances while it computes one.
+
+    Searches in 16 threads waited for each other there. Two threads that share an instance may both compute the value.
+    """
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> T: ...
+    def __get__(self, instance: object | None, owner: type) -> Self | T:
+        if instance is None:
+            return self
+        value = instance.__dict__[self._compute.__name__] = self._compute(instance)
+        return value
 
 
 @dataclass(frozen=True, slots=True)

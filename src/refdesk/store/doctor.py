@@ -6,7 +6,7 @@ import json
 import random
 import sqlite3
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -17,11 +17,12 @@ from refdesk.store.record import contents, rows
 from refdesk.store.record.database import Record, sequence
 from refdesk.store.record.filters import Scope
 from refdesk.store.vectors.follower import VectorFollower
-from refdesk.store.words.checksums import IndexDamaged, seam
+from refdesk.store.words import query
 from refdesk.store.words.follower import LexicalFollower
+from refdesk.store.words.index import IndexDamaged, seam
 from refdesk.text.analyse import terms
 
-_EVERYTHING = Scope(Filters(), None, None, None)
+_EVERYTHING = Scope(Filters(), None, None)
 _SHOWN = 5
 _SAMPLE = 200
 # What a damaged database gives: also values that are none of those that were written.
@@ -190,15 +191,17 @@ def _lexical_difference(record: Record, lexical: LexicalFollower, wanted: set[in
     with record.reading() as db:
         seq = sequence(db)
     index = lexical.at(seq)
-    if index is None:
+    found = index.current() if index is not None else None
+    if found is None:
         return "is missing or can't be read"
-    problem = _difference(index.ids(), wanted)
+    ask = query.Ask(*found, _EVERYTHING)
+    problem = _difference(query.ids(ask.searcher), wanted)
     if problem:
         return problem
     with record.reading() as db:
         for chunk_id in _drawn(wanted):
             row = db.execute("SELECT t.text FROM chunks c JOIN texts t ON t.id = c.text WHERE c.id = ?", (chunk_id,))
-            if not index.has(chunk_id, terms(row.fetchone()[0])[:_SHOWN]):
+            if not query.has(ask, chunk_id, terms(row.fetchone()[0])[:_SHOWN]):
                 return f"has other words for chunk {chunk_id} than the record"
     return None
 
@@ -250,9 +253,7 @@ def _drawn(ids: set[int]) -> list[int]:
     return random.Random(len(ids)).sample(sorted(ids), min(_SAMPLE, len(ids)))
 
 
-def _difference(held: list[int] | None, wanted: set[int]) -> str | None:
-    if held is None:
-        return "can't be read"
+def _difference(held: Sequence[int], wanted: set[int]) -> str | None:
     missing = len(wanted.difference(held))
     extra = len(held) - (len(wanted) - missing)
     return f"lacks {missing} chunks and has {extra} too many" if missing or extra else None

@@ -15,10 +15,9 @@ from refdesk.store.record.filters import Scope, resolve
 from refdesk.store.vectors.follower import VectorFollower
 from refdesk.store.words import query as lexical_query
 from refdesk.store.words import scan as literal
-from refdesk.store.words.checksums import IndexDamaged, seam
 from refdesk.store.words.follower import LexicalFollower
+from refdesk.store.words.index import IndexDamaged, seam
 from refdesk.store.words.scan import Scan
-from refdesk.system.lazy import lazy
 
 if TYPE_CHECKING:
     from refdesk.model import Vector
@@ -73,24 +72,23 @@ class LocalView:
         self.has_unembedded = scope.has_unembedded
         self._frequency: dict[str, int] = {}  # of the terms asked for so far: spelling and confidence ask for the same
 
-    @lazy
-    def _ask(self) -> lexical_query.Ask | None:
-        index = self._lexical.at(self.sequence)
-        found = index.current() if index is not None else None
-        return lexical_query.Ask(*found, self._scope) if found else None
-
-    @lazy
-    def _scan(self) -> Scan:
-        return Scan(self._record, self._scope)
+        self._is_looked_up = False
+        self._ask: lexical_query.Ask | None = None  # of the full-text index, once it is looked up
+        self._scan: Scan | None = None  # of the record, once the index can't answer
 
     @property
     def notices(self) -> tuple[str, ...]:
-        if "_scan" not in self.__dict__:
+        if self._scan is None:
             return ()
         return (_UNBUILT if self._record.read_only else _REBUILT,)
 
     def _by_words(self, ask: Callable[[lexical_query.Ask], T], scan: Callable[[Scan], T]) -> T:
         """What the full-text index answers, or the record where there is no index that can."""
+        if not self._is_looked_up:
+            index = self._lexical.at(self.sequence)
+            found = index.current() if index is not None else None
+            self._ask = lexical_query.Ask(*found, self._scope) if found else None
+            self._is_looked_up = True
         if self._ask is not None:
             try:
                 with seam():
@@ -98,6 +96,8 @@ class LocalView:
             except IndexDamaged as error:
                 self._lexical.doubt(str(error))
                 self._ask = None
+        if self._scan is None:
+            self._scan = Scan(self._record, self._scope)
         return scan(self._scan)
 
     def lexical(self, terms: Sequence[str], limit: int, *, by_number: bool = True) -> Ranking:

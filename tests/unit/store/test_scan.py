@@ -15,8 +15,8 @@ from refdesk.model import Batch, Filters, Query
 from refdesk.settings import Settings
 from refdesk.store.local import LocalStore
 from refdesk.store.words import follower
-from refdesk.store.words.checksums import IndexDamaged, seam
-from refdesk.store.words.index import LexicalIndex
+from refdesk.store.words.index import IndexDamaged, LexicalIndex, seam
+from refdesk.store.words.scan import Scan
 from refdesk.text.analyse import terms
 from tests.faults.damage import files_of, flip
 from tests.ports.library import IDENTITY, batch, chunk, collection, write
@@ -55,17 +55,18 @@ SCOPES = [
 @pytest.mark.parametrize("filters", SCOPES)
 def test_the_record_gives_what_the_index_gives(store: LocalStore, filters: Filters) -> None:
     view = store.view(filters)
+    scan = Scan(view._record, view._scope)
     words = {term for text in [*TEXTS, "Café menus drawMenu guides/cafés.md plain body"] for term in terms(text)}
     assert len(words) > 80
     for word in sorted(words):
-        assert sorted(view._scan.lexical([word], 100).ids) == sorted(view.lexical([word], 100).ids), word
+        assert sorted(scan.lexical([word], 100).ids) == sorted(view.lexical([word], 100).ids), word
     for text in TEXTS:
         for phrase in (text.split()[:2], text.split()[-2:]):
             if phrase:
-                assert sorted(view._scan.phrase(phrase, 50).ids) == sorted(view.phrase(phrase, 50).ids), phrase
-    assert view._scan.facet_values("team") == view.facet_values("team")
-    assert view._scan.unknown(["handl", "zzzz"]) >= {"zzzz"}
-    ranked = view._scan.lexical(terms("generator operators"), 10)
+                assert sorted(scan.phrase(phrase, 50).ids) == sorted(view.phrase(phrase, 50).ids), phrase
+    assert scan.facet_values("team") == view.facet_values("team")
+    assert scan.unknown(["handl", "zzzz"]) >= {"zzzz"}
+    ranked = scan.lexical(terms("generator operators"), 10)
     assert ranked.scores == sorted(ranked.scores, reverse=True)
 
 

@@ -9,39 +9,33 @@ from typing import Any
 
 from refdesk.model import Filters, metadata_text
 from refdesk.store.record.schema import PLAYBOOKS
-from refdesk.system.lazy import lazy
 from refdesk.text.globs import path_filter
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Scope:
-    """Filters, with the rows that their collections, documents and paths mean; None does not restrict."""
+    """Filters, with the rows of the record that they mean; None does not restrict."""
 
     filters: Filters
     collections: tuple[int, ...] | None
-    documents: tuple[int, ...] | None
-    below: tuple[int, ...] | None  # documents whose path matches
+    within: frozenset[int] | None  # documents that are named and whose path matches
     has_unembedded: bool = False  # passages without a vector in those collections
-
-    @lazy
-    def within(self) -> frozenset[int] | None:
-        """The documents that are allowed, where documents or paths are named."""
-        named = [frozenset(rows) for rows in (self.documents, self.below) if rows is not None]
-        return frozenset.intersection(*named) if named else None
 
 
 def resolve(db: sqlite3.Connection, filters: Filters) -> Scope:
     """The scope of the filters in the record as it is now."""
-    collections = documents = below = None
+    collections = None
+    allowed: list[frozenset[int]] = []
     if filters.collections:
         collections = _rows(db, "SELECT id FROM collections WHERE name = ?", filters.collections)
     elif db.execute("SELECT 1 FROM playbooks LIMIT 1").fetchone():  # they are found by those who name them
         collections = tuple(row for (row,) in db.execute("SELECT id FROM collections WHERE kind != ?", (PLAYBOOKS,)))
     if filters.documents:
-        documents = _rows(db, "SELECT id FROM documents WHERE ulid = ?", filters.documents)
+        allowed.append(frozenset(_rows(db, "SELECT id FROM documents WHERE ulid = ?", filters.documents)))
     if filters.paths:
-        below = _below(db, filters.paths, collections)
-    return Scope(filters, collections, documents, below, _has_unembedded(db, collections))
+        allowed.append(_below(db, filters.paths, collections))
+    within = frozenset.intersection(*allowed) if allowed else None
+    return Scope(filters, collections, within, _has_unembedded(db, collections))
 
 
 def _has_unembedded(db: sqlite3.Connection, collections: tuple[int, ...] | None) -> bool:
@@ -58,14 +52,14 @@ def _rows(db: sqlite3.Connection, query: str, names: Iterable[str]) -> tuple[int
     return tuple(row[0] for name in dict.fromkeys(names) for row in db.execute(query, (name,)))
 
 
-def _below(db: sqlite3.Connection, paths: tuple[str, ...], collections: tuple[int, ...] | None) -> tuple[int, ...]:
+def _below(db: sqlite3.Connection, paths: tuple[str, ...], collections: tuple[int, ...] | None) -> frozenset[int]:
     if collections is None:
         found = db.execute("SELECT id, path FROM documents").fetchall()
     else:
         within = "SELECT id, path FROM documents WHERE collection = ?"
         found = [row for collection in collections for row in db.execute(within, (collection,))]
     patterns = [path_filter(glob).fullmatch for glob in paths]
-    return tuple(row for row, path in found if any(matches(path) for matches in patterns))
+    return frozenset(row for row, path in found if any(matches(path) for matches in patterns))
 
 
 def satisfies(metadata: Mapping[str, Any], wanted: Collection[tuple[str, tuple[str, ...]]]) -> bool:

@@ -127,13 +127,9 @@ class Attributes:
         """The mask of the slots within the scope."""
         filters = scope.filters
         allowed = np.ones(self._count, np.bool_)
-        for name, wanted in (
-            ("collection", scope.collections),
-            ("document", scope.documents),
-            ("document", scope.below),
-        ):
+        for name, wanted in (("collection", scope.collections), ("document", scope.within)):
             if wanted is not None:
-                allowed &= np.isin(self._columns[name][: self._count], np.array(wanted, np.int64))
+                allowed &= np.isin(self._columns[name][: self._count], np.array(list(wanted), np.int64))
         for name, accepted in (
             ("kind", filters.kinds),
             ("type", filters.types),

@@ -14,8 +14,7 @@ from refdesk.errors import LibraryBusy, RefdeskError, StoreError
 from refdesk.library import Library
 from refdesk.store.gate import Gate
 from refdesk.store.record.database import LEXICAL, LONG, Applied, Record, is_waited_for, last_commit, pending
-from refdesk.store.words.checksums import IndexDamaged, seam
-from refdesk.store.words.index import LexicalIndex
+from refdesk.store.words.index import IndexDamaged, LexicalIndex, seam
 from refdesk.system.memory import give_back
 
 _log = logging.getLogger(__name__)

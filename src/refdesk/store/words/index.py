@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import json
 import logging
+import mmap
+import os
 import shutil
 import sqlite3
+import struct
 import tempfile
 import threading
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from refdesk.errors import RefdeskError
 from refdesk.model import metadata_text
 from refdesk.store.record import rows
 from refdesk.store.record.database import Applied
-from refdesk.store.words import checksums
-from refdesk.store.words.checksums import IndexDamaged, seam
+from refdesk.store.words import query
 from refdesk.system.files import make_all_private
 from refdesk.text.analyse import joined, names
 
@@ -29,12 +34,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 VERSION = 2  # of the fields below and of the analyser; another version is rebuilt
-SEPARATOR = "\x1f"  # between a metadata key and its value
-_TEXT_FIELDS = ("content", "title", "symbol", "path")
-_TERM_FIELDS = ("collection", "kind", "type", "language", "extension", "meta")
 _HEAP_BYTES = 64_000_000
 _SLICE = 1000
-_MARK = "applied"
 _LOCK = "lexical.lock"  # beside the folder, which is removed when it is made anew
 META_FILE = "meta.json"
 
@@ -46,6 +47,28 @@ _WITHOUT_TEXT = f"{_COLUMNS}, '' FROM chunks c JOIN documents d ON d.id = c.docu
 _THESE = "WHERE c.id IN (SELECT value FROM json_each(?)) ORDER BY c.id"
 BY_ID = f"{_WITH_TEXT} {_THESE}"  # what the fields of some chunks are made of
 WIDTH = 14  # columns of it
+_Checked = dict[str, tuple[int, int]]  # sizes and times of the files that were found sound, by name
+_FOOTER = struct.Struct("<II")  # at the end of each file: the length of its description in JSON, and a mark
+_FOOTER_MARK = 1337
+_TRIES = 5  # to list the files of a commit while other processes commit and merge
+
+
+class IndexDamaged(Exception):
+    """The full-text index could not be read or written as it should."""
+
+
+@contextmanager
+def seam() -> Iterator[None]:
+    """Where tantivy is called: what it says in any of many types, a panic of Rust among them, is one error."""
+    try:
+        yield
+    except RefdeskError:
+        raise
+    except BaseException as error:
+        # A panic is no Exception, so that nobody goes on after it by accident; its type can't be imported.
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        raise IndexDamaged(str(error) or type(error).__name__) from error
 
 
 class LexicalIndex:
@@ -61,7 +84,7 @@ class LexicalIndex:
         self._index: tantivy.Index | None = None
         self._searcher: tantivy.Searcher | None = None
         self._writer: tantivy.IndexWriter | None = None
-        self._checked: checksums.Checked = {}
+        self._checked: _Checked = {}
         self._linked: tempfile.TemporaryDirectory[str] | None = None
         self._lock: FileLock | None = None
 
@@ -101,44 +124,18 @@ class LexicalIndex:
             self.reload()
 
     def problem(self) -> str | None:
-        """What is wrong with the index that was loaded, every byte of it looked at."""
+        """What is wrong with the index that was loaded; every byte of it is checked."""
         found = self.current()
         if found is None:
             return "is missing or can't be read"
         try:
             with seam():
-                checksums.check(self.folder, {})
-                searcher, schema = found
-                if searcher.num_docs != len(self.ids() or ()) + _count_marks(searcher, schema):
+                _check_folder(self.folder, {})
+                if query.holds_another_number(*found):
                     return "holds another number of passages than it says"
         except IndexDamaged as error:
             return f"is damaged: {error}"
         return None
-
-    def ids(self) -> list[int] | None:
-        """Every chunk that is here, as often as it is; None when nothing can be read."""
-        found = self.current()
-        if found is None:
-            return None
-        import tantivy
-
-        searcher = found[0]
-        # Beyond what it says it holds, which may be wrong.
-        hits = searcher.search(tantivy.Query.all_query(), searcher.num_docs + _SLICE).hits
-        values = searcher.fast_field_values("id", [address for _, address in hits])
-        return [int(value) for value in values if value is not None]
-
-    def has(self, chunk_id: int, words: Sequence[str]) -> bool:
-        """Whether the chunk is here with all of these terms in its content."""
-        from tantivy import Occur, Query
-
-        found = self.current()
-        if found is None:
-            return False
-        searcher, schema = found
-        wanted = [Query.term_query(schema, "id", chunk_id)]
-        wanted += [Query.term_query(schema, "content", word) for word in words]
-        return bool(searcher.search(Query.boolean_query([(Occur.Must, query) for query in wanted]), 1).hits)
 
     def _load(self) -> None:
         import tantivy
@@ -146,13 +143,13 @@ class LexicalIndex:
         # Damage is looked for before tantivy maps a file: what it makes of a wrong byte may be anything, also an end of
         # the process. All of it takes 27 ms for 100,000 passages (29 MB), once; later only what is new is read.
         if self.exists:
-            checksums.check(self.folder, self._checked)
+            _check_folder(self.folder, self._checked)
         if self._index is None:
             self._index = tantivy.Index.open(str(self._readable_folder()))
             self._index.config_reader("Manual")
         self._index.reload()
         searcher = self._index.searcher()
-        self.applied, self._last_id = _read_mark(searcher, self._index.schema, checksums.of_schema(self.folder))
+        self.applied, self._last_id = _read_mark(searcher, self._index.schema, _schema_checksum(self.folder))
         self._searcher = searcher
 
     def _readable_folder(self) -> Path:
@@ -211,7 +208,7 @@ class LexicalIndex:
             self._last_id = 0
             shutil.rmtree(self.folder, ignore_errors=True)
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._index = tantivy.Index(_schema(), str(self.folder))
+            self._index = tantivy.Index(query.schema(), str(self.folder))
             self._index.config_reader("Manual")
 
     def take(
@@ -242,9 +239,9 @@ class LexicalIndex:
 
         writer, schema = self._open_writer()
         assert self.taken is not None
-        of_schema = checksums.of_schema(self.folder)
+        of_schema = _schema_checksum(self.folder)
         state = f"{VERSION}:{self.taken.seq}:{self.taken.token}:{self._last_taken_id}:{of_schema}"
-        mark = {"mark": _MARK, "seq": self.taken.seq, "state": state}
+        mark = {"mark": query.MARK, "seq": self.taken.seq, "state": state}
         writer.add_document(tantivy.Document.from_dict(mark, schema))
         writer.commit()
         make_all_private(self.folder)
@@ -257,7 +254,7 @@ class LexicalIndex:
         for chunk_id in known:
             writer.delete_documents_by_term("id", chunk_id)
         if known:
-            writer.delete_documents_by_term("mark", _MARK)
+            writer.delete_documents_by_term("mark", query.MARK)
 
     def _open_writer(self) -> tuple[tantivy.IndexWriter, tantivy.Schema]:
         with self._mutex:
@@ -287,34 +284,11 @@ class LexicalIndex:
             self._forget()
 
 
-def _schema() -> tantivy.Schema:
-    import tantivy
-
-    builder = tantivy.SchemaBuilder()
-    builder.add_integer_field("id", indexed=True, fast=True)  # by an unsigned one tantivy-py deletes nothing
-    builder.add_integer_field("document", indexed=True, fast=True)
-    for name in _TEXT_FIELDS:
-        builder.add_text_field(name, tokenizer_name="whitespace", index_option="position")
-    for name in _TERM_FIELDS:
-        builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
-    # A document of its own says which commit is applied, since that must be written with the rest.
-    builder.add_integer_field("seq", fast=True)
-    builder.add_text_field("mark", tokenizer_name="raw", index_option="basic")
-    builder.add_text_field("state", stored=True, tokenizer_name="raw", index_option="basic")
-    return builder.build()
-
-
-def _count_marks(searcher: tantivy.Searcher, schema: tantivy.Schema) -> int:
-    import tantivy
-
-    return len(searcher.search(tantivy.Query.term_query(schema, "mark", _MARK), max(1, searcher.num_docs)).hits)
-
-
 def _read_mark(searcher: tantivy.Searcher, schema: tantivy.Schema, of_schema: int) -> tuple[Applied | None, int]:
     """The last commit that the index holds, and the last chunk id of the record at that time."""
     import tantivy
 
-    marks = tantivy.Query.term_query(schema, "mark", _MARK)
+    marks = tantivy.Query.term_query(schema, "mark", query.MARK)
     found = searcher.search(marks, 1, order_by_field="seq").hits
     if not found:
         return None, 0
@@ -357,14 +331,11 @@ def fields_of(row: Sequence[Any], terms: Mapping[int, str]) -> dict[str, Any]:
         "type": type_,
         "language": language,
         "extension": extension,
-        "meta": [f"{key}{SEPARATOR}{metadata_text(value)}" for key, value in metadata.items()],
+        "meta": [f"{key}{query.SEPARATOR}{metadata_text(value)}" for key, value in metadata.items()],
     }
 
 
-@lru_cache(maxsize=20_000)
-def _analysed(name: str) -> str:
-    """The terms of a heading, a path or a symbol, which come again and again."""
-    return joined(name)
+_analysed = lru_cache(maxsize=20_000)(joined)  # headings, paths and symbols come again and again
 
 
 @lru_cache(maxsize=2_000)
@@ -382,3 +353,48 @@ def _symbol_terms(symbols: Iterable[tuple[str, str]]) -> dict[str, None]:
         if analysed:
             found[analysed.partition(" ")[0]] = None
     return found
+
+
+# --- the checksums that tantivy writes at the end of each file ---------------------------------------
+
+
+def _check_folder(folder: Path, checked: _Checked) -> None:
+    """Reads every file of the last commit that was not found sound before; ValueError when one is not.
+
+    Another process may commit meanwhile and remove what was merged: then the next commit is looked at.
+    """
+    for last in range(_TRIES - 1, -1, -1):
+        segments = json.loads((folder / META_FILE).read_bytes())["segments"]
+        names = {one["segment_id"].replace("-", "") for one in segments}
+        try:
+            with os.scandir(folder) as found:
+                files = [(file, file.stat()) for file in found if file.name.partition(".")[0] in names]
+            for file, about in files:
+                state = (about.st_size, about.st_mtime_ns)
+                if checked.get(file.name) != state:
+                    _check_file(Path(file.path))
+                    checked[file.name] = state
+            return
+        except FileNotFoundError:
+            if not last:
+                raise
+
+
+def _schema_checksum(folder: Path) -> int:
+    """A checksum of what meta.json says of fields and settings, which never change."""
+    said = json.loads((folder / META_FILE).read_bytes())
+    return zlib.crc32(json.dumps([said["schema"], said["index_settings"]], sort_keys=True).encode())
+
+
+def _check_file(file: Path) -> None:
+    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        if len(data) < _FOOTER.size:
+            raise ValueError(f"{file.name} is cut off")
+        length, mark = _FOOTER.unpack(data[-_FOOTER.size :])
+        end = len(data) - _FOOTER.size - length
+        if mark != _FOOTER_MARK or end < 0:
+            raise ValueError(f"{file.name} is cut off")
+        said = json.loads(data[end : -_FOOTER.size])["crc"]
+        with memoryview(data) as view, view[:end] as body:
+            if zlib.crc32(body) != said:
+                raise ValueError(f"the checksum of {file.name} is wrong")

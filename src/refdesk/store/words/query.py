@@ -1,4 +1,4 @@
-"""Builds tantivy queries."""
+"""The fields of the full-text index and the queries on them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 from refdesk.model import Ranking
 from refdesk.store.record.filters import Scope
 from refdesk.store.record.rows import storable
-from refdesk.store.words.index import SEPARATOR
 from refdesk.text.analyse import terms as terms_of
 
 if TYPE_CHECKING:
     import tantivy
 
+SEPARATOR = "\x1f"  # between a metadata key and its value
+MARK = "applied"  # of the documents that say which commit is applied
+_TERM_FIELDS = ("collection", "kind", "type", "language", "extension", "meta")
 BOOSTS = {"content": 1.0, "title": 1.6, "symbol": 0.7, "path": 0.7}
 PRESENT = 1.5  # what a term adds by being there at all, however often: passages with more of the query's terms win
 _COUNTED = ("content", "title")  # fields that words are counted in one by one
@@ -25,6 +27,24 @@ _MOST_TIED = 2000
 _MANY = 2000  # documents, as terms of a filter
 _AHEAD = 4  # times what is needed, fetched when so many are left to be sorted out
 _SPELT = ("content", "title")  # fields in which words spelt alike are looked for
+
+
+def schema() -> tantivy.Schema:
+    """The fields of a passage."""
+    import tantivy
+
+    builder = tantivy.SchemaBuilder()
+    builder.add_integer_field("id", indexed=True, fast=True)  # by an unsigned one tantivy-py deletes nothing
+    builder.add_integer_field("document", indexed=True, fast=True)
+    for name in BOOSTS:
+        builder.add_text_field(name, tokenizer_name="whitespace", index_option="position")
+    for name in _TERM_FIELDS:
+        builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
+    # A document of its own says which commit is applied, since that must be written with the rest.
+    builder.add_integer_field("seq", fast=True)
+    builder.add_text_field("mark", tokenizer_name="raw", index_option="basic")
+    builder.add_text_field("state", stored=True, tokenizer_name="raw", index_option="basic")
+    return builder.build()
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,3 +280,33 @@ def facet_values(ask: Ask, key: str) -> dict[str, int]:
     prefix = f"{key}{SEPARATOR}"
     found = ask.searcher.terms_with_prefix("meta", prefix, restrict(ask, None))
     return {term.removeprefix(prefix): count for term, count in found if count}
+
+
+# --- for doctor ---------------------------------------------------------------------------------
+
+
+def ids(searcher: tantivy.Searcher) -> list[int]:
+    """Every chunk of the index, as often as it is there."""
+    import tantivy
+
+    # Beyond what it says it holds, which may be wrong.
+    hits = searcher.search(tantivy.Query.all_query(), searcher.num_docs + _MOST_TIED).hits
+    values = searcher.fast_field_values("id", [address for _, address in hits])
+    return [int(value) for value in values if value is not None]
+
+
+def has(ask: Ask, chunk_id: int, words: Sequence[str]) -> bool:
+    """Whether the chunk is there with all of these terms in its content."""
+    from tantivy import Occur, Query
+
+    wanted = [Query.term_query(ask.schema, "id", chunk_id)]
+    wanted += [Query.term_query(ask.schema, "content", word) for word in words]
+    return bool(ask.searcher.search(Query.boolean_query([(Occur.Must, query) for query in wanted]), 1).hits)
+
+
+def holds_another_number(searcher: tantivy.Searcher, schema: tantivy.Schema) -> bool:
+    """Whether the index does not hold as many documents as it says."""
+    import tantivy
+
+    marks = searcher.search(tantivy.Query.term_query(schema, "mark", MARK), max(1, searcher.num_docs)).hits
+    return bool(searcher.num_docs != len(ids(searcher)) + len(marks))

@@ -8,7 +8,7 @@ import math
 import re
 import sqlite3
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from refdesk.model import Ranking, metadata_text
 from refdesk.store.record import rows
@@ -60,17 +60,17 @@ def find(
 
 def within(scope: Scope, candidates: Sequence[int] | None = None) -> tuple[str, list[str]]:
     """The conditions of a scope on chunks c of documents d, all but metadata, and what is bound in them."""
-    given: list[tuple[str, Sequence[int] | Sequence[str]]] = [] if candidates is None else [("c.id", candidates)]
+    given: list[tuple[str, Iterable[int] | Iterable[str]]] = [] if candidates is None else [("c.id", candidates)]
     given += _conditions(scope)
     condition = "".join(f" AND {column} IN (SELECT value FROM json_each(?))" for column, _ in given)
     return condition, [json.dumps(list(accepted)) for _, accepted in given]
 
 
-def _conditions(scope: Scope) -> list[tuple[str, Sequence[int] | Sequence[str]]]:
+def _conditions(scope: Scope) -> list[tuple[str, Iterable[int] | Iterable[str]]]:
     filters = scope.filters
-    rows_of = (("d.collection", scope.collections), ("d.id", scope.documents), ("d.id", scope.below))
+    rows_of = (("d.collection", scope.collections), ("d.id", scope.within))
     names_of = (("c.kind", filters.kinds), ("c.type", filters.types), ("c.language", filters.languages))
-    found: list[tuple[str, Sequence[int] | Sequence[str]]] = [
+    found: list[tuple[str, Iterable[int] | Iterable[str]]] = [
         (c, wanted) for c, wanted in rows_of if wanted is not None
     ]
     found += [(column, accepted) for column, accepted in names_of if accepted]
