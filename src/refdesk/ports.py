@@ -1,4 +1,4 @@
-"""The Protocols that can have other implementations: Source, Parser, Embedder, Judge, Store, Llm."""
+"""The Protocols that can have other implementations: Source, Parser, Embedder, Judge, Record, Index, Llm."""
 
 from __future__ import annotations
 
@@ -172,8 +172,8 @@ class View(Protocol):
         """The number of chunks with each value of a metadata key."""
 
 
-class Store(Protocol):
-    """The library's storage and search: no SQL outside, ids are opaque, filters are data."""
+class Record(Protocol):
+    """Everything that can't be rebuilt, with a log of its changes: no SQL outside, ids are opaque."""
 
     # collections
     def collections(self) -> list[Collection]: ...
@@ -216,12 +216,8 @@ class Store(Protocol):
     def raw(self, document_id: str) -> str: ...
     def chunks_of(self, document_id: str) -> list[StoredChunk]: ...
     def chunks(self, chunk_ids: Sequence[int]) -> dict[int, StoredChunk]: ...
-    # searching
     def sequence(self) -> int:
-        """The number of the last commit; equal numbers mean equal answers."""
-
-    def view(self, filters: Filters = EVERYTHING) -> View:
-        """The current index within the filters."""
+        """The version of the last commit: equal ones mean equal answers, and nothing else can be read from them."""
 
     def values(self, of: Filterable) -> dict[str, int]:
         """The number of chunks with each value of a filterable field."""
@@ -243,6 +239,18 @@ class Store(Protocol):
         """Drops the vectors of any other model."""
 
     def stats(self, collection: str = "") -> Stats: ...
+
+
+class Index(Protocol):
+    """Finds passages of a record by words and meaning; it follows the record's log, and can be built from it anew."""
+
+    def view(self, filters: Filters = EVERYTHING) -> View:
+        """The current index within the filters."""
+
+
+class Store(Record, Index, Protocol):
+    """One library: a record and its index."""
+
     def verify(self, repair: bool) -> list[Finding]: ...
     def backup(self, target: Path) -> Mapping[str, int]:
         """Copies the whole library to a new folder or .tar.zst file; returns counts of its contents."""

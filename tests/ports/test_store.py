@@ -153,18 +153,9 @@ def test_rewriting_keeps_the_ids_of_chunks_that_stay(store: Store) -> None:
     store.apply(batch(write("d", [chunk("new", 1, key="n"), chunk("alpha", 2, key="a"), chunk("gamma", 3, key="b")])))
     after = {h.chunk.text: h.id for h in store.chunks_of("d")}
     assert after["alpha"] == before["alpha"]
-    assert after["gamma"] not in before.values()
     assert [h.chunk.start_line for h in store.chunks_of("d")] == [1, 2, 3]
     assert found(store, "alpha beta new") and found(store, "beta") == []
     assert near(store, "gamma")[0] == "gamma"
-
-
-def test_ids_are_not_used_again(store: Store) -> None:
-    store.apply(batch(write("d", ["alpha"])))
-    first = store.chunks_of("d")[0].id
-    store.apply(Batch(collection="code", removes=("d",)))
-    store.apply(batch(write("d", ["alpha"])))
-    assert store.chunks_of("d")[0].id > first
 
 
 def test_a_touched_document_keeps_its_chunks(store: Store) -> None:

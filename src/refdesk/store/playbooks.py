@@ -20,7 +20,7 @@ from refdesk.model import Batch, DocumentWrite, EmbedderIdentity, Filters, Query
 from refdesk.search.engine import Engine
 from refdesk.skills.model import DUPLICATE, TOP_K, Outcome, Revision, Skill, SkillUpdate, after, now, passage
 from refdesk.store.record import rows
-from refdesk.store.record.schema import PLAYBOOKS
+from refdesk.store.record.schema import PLAYBOOKS, Connection
 
 if TYPE_CHECKING:
     from refdesk.store.local import LocalStore
@@ -57,7 +57,7 @@ class RecordPlaybooks:
         """Stores a new skill, at version 1 unless it has a version of its own."""
         kept = replace(skill, created_at=skill.created_at or now(), updated_at=skill.updated_at or now())
 
-        def create(db: sqlite3.Connection) -> Batch:
+        def create(db: Connection) -> Batch:
             if _find(db, kept.skill_id) is not None:
                 raise StoreError(f"Skill {kept.skill_id} exists already.", "Update it instead.")
             _put(db, kept)
@@ -75,7 +75,7 @@ class RecordPlaybooks:
         """Stores the skill's next version; versions are consecutive even with concurrent updates."""
         changed: Skill | None = None
 
-        def update(db: sqlite3.Connection) -> Batch:
+        def update(db: Connection) -> Batch:
             nonlocal changed
             current = _fetch(db, skill_id)
             if updates.expected_version not in (None, current.version):
@@ -102,7 +102,7 @@ class RecordPlaybooks:
     def record_outcome(self, skill_id: str, outcome: Outcome) -> Skill:
         self._refuse_left_over()
 
-        def record(db: sqlite3.Connection) -> Skill:
+        def record(db: Connection) -> Skill:
             skill = after(_fetch(db, skill_id), outcome)
             _put(db, skill)
             return skill
@@ -112,7 +112,7 @@ class RecordPlaybooks:
     def list_skills(self, limit: int = 100, offset: int = 0) -> list[Skill]:
         self._refuse_left_over()
 
-        def listed(db: sqlite3.Connection) -> list[Skill]:
+        def listed(db: Connection) -> list[Skill]:
             ids = "SELECT skill_id FROM playbooks ORDER BY created_at, skill_id LIMIT ? OFFSET ?"
             return [_fetch(db, skill_id) for (skill_id,) in db.execute(ids, (limit, offset)).fetchall()]
 
@@ -121,7 +121,7 @@ class RecordPlaybooks:
     def history(self, skill_id: str) -> list[Revision]:
         self._refuse_left_over()
 
-        def history(db: sqlite3.Connection) -> list[Revision]:
+        def history(db: Connection) -> list[Revision]:
             _fetch(db, skill_id)
             found = db.execute(
                 "SELECT skill, made_at FROM playbook_versions WHERE skill_id = ? ORDER BY version", (skill_id,)
@@ -138,7 +138,7 @@ class RecordPlaybooks:
     def replace_embeddings(self, embedder: EmbedderIdentity, vectors: Mapping[str, Sequence[float]]) -> None:
         self._store.set_embedder_identity(embedder)
 
-        def put(db: sqlite3.Connection) -> Batch:
+        def put(db: Connection) -> Batch:
             found = ((_find(db, skill_id), _unit(vector)) for skill_id, vector in vectors.items())
             # One that has a vector by now was updated meanwhile; those of another model were dropped.
             return _batch([(skill, vector) for skill, vector in found if skill is not None and not skill.embedding])
@@ -149,7 +149,7 @@ class RecordPlaybooks:
     def close(self) -> None:
         """Does nothing: the record is closed by its owner."""
 
-    def _write(self, make: Callable[[sqlite3.Connection], Batch], size: int = 1) -> None:
+    def _write(self, make: Callable[[Connection], Batch], size: int = 1) -> None:
         self._refuse_left_over()
         self._store.change(make, size)
 
@@ -161,7 +161,7 @@ class RecordPlaybooks:
 # --- rows ---------------------------------------------------------------------------------------------
 
 
-def _find(db: sqlite3.Connection, skill_id: str) -> Skill | None:
+def _find(db: Connection, skill_id: str) -> Skill | None:
     row = db.execute(_SELECT, (skill_id,)).fetchone()
     if row is None:
         return None
@@ -170,21 +170,23 @@ def _find(db: sqlite3.Connection, skill_id: str) -> Skill | None:
     return replace(_from_json(row[0]), embedding=embedding)
 
 
-def _fetch(db: sqlite3.Connection, skill_id: str) -> Skill:
+def _fetch(db: Connection, skill_id: str) -> Skill:
     if (skill := _find(db, skill_id)) is None:
         raise SkillNotFound(skill_id)
     return skill
 
 
-def _put(db: sqlite3.Connection, skill: Skill) -> None:
+def _put(db: Connection, skill: Skill) -> None:
     values = (skill.skill_id, skill.created_at, rows.storable(json.dumps(skill.document(), ensure_ascii=False)))
-    db.execute("INSERT INTO playbooks VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET skill = excluded.skill", values)
+    db.execute(
+        "INSERT INTO playbooks VALUES (?, ?, ?) ON CONFLICT (skill_id) DO UPDATE SET skill = excluded.skill", values
+    )
 
 
-def _put_version(db: sqlite3.Connection, skill: Skill, made_at: str) -> None:
+def _put_version(db: Connection, skill: Skill, made_at: str) -> None:
     document = rows.storable(json.dumps(skill.document(), ensure_ascii=False))
     values = (skill.skill_id, skill.version, made_at, document)
-    db.execute("INSERT OR IGNORE INTO playbook_versions VALUES (?, ?, ?, ?)", values)
+    db.execute("INSERT INTO playbook_versions VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", values)
 
 
 def _from_json(text: str) -> Skill:
@@ -233,7 +235,7 @@ def take_over(store: LocalStore, file: Path) -> str:
                 versions = old.execute("SELECT skill, made_at FROM versions").fetchall() if was_begun else []
                 old.execute("ROLLBACK")
 
-            def put(db: sqlite3.Connection) -> Batch:
+            def put(db: Connection) -> Batch:
                 fresh = []
                 for skill in skills:
                     known = _find(db, skill.skill_id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from threading import Lock
@@ -12,6 +11,7 @@ from refdesk.model import Filters, Ranking
 from refdesk.store.record import reads
 from refdesk.store.record.database import Record
 from refdesk.store.record.filters import Scope, resolve
+from refdesk.store.record.schema import Connection
 from refdesk.store.vectors.follower import VectorFollower
 from refdesk.store.words import query as lexical_query
 from refdesk.store.words import scan as literal
@@ -40,7 +40,7 @@ class Scopes:
         self._seq = -1
         self._cached: OrderedDict[Filters, Scope] = OrderedDict()
 
-    def resolve(self, db: sqlite3.Connection, seq: int, filters: Filters) -> Scope:
+    def resolve(self, db: Connection, seq: int, filters: Filters) -> Scope:
         """The scope of the filters."""
         with self._mutex:
             if seq != self._seq:

@@ -209,7 +209,7 @@ def test_a_reader_finishes_what_a_dead_writer_left(folder: Path, store: LocalSto
     assert _counts(store) == (20, 20)
     dead = _opened(folder)
     with dead._record.transaction() as db:  # and no word to the followers
-        batches.apply(db, batch(write("late", ["alpha late"]), removes=("d0", "d1")))
+        batches.apply(db, batch(write("late", ["alpha late"]), removes=("d0", "d1")), batches.counted_ids(db))
     with dead.writing():
         assert len(store.view().lexical(["alpha"], 100)) == 19  # a writer at work is in nobody's way
     assert _counts(store) == (19, 19)
@@ -225,7 +225,7 @@ def test_a_reader_in_another_thread_does_not_wait_for_a_writer(store: LocalStore
     with store.writing():
         store.apply(batch(write("new", ["alpha new"])))
         with store._record.transaction() as db:
-            batches.apply(db, batch(write("half", ["alpha half"])))
+            batches.apply(db, batch(write("half", ["alpha half"])), batches.counted_ids(db))
         reader = threading.Thread(target=lambda: found.append(_counts(store)))
         reader.start()
         reader.join(timeout=30)
@@ -479,3 +479,15 @@ def test_a_backup_is_taken_while_a_writer_runs(store: LocalStore, tmp_path: Path
         assert words == near >= 20 and words % 2 == 0
         assert all(f.ok for f in copy.verify(repair=False))
         copy.close()
+
+
+def test_ids_are_not_used_again(folder: Path) -> None:
+    store = _opened(folder.with_name("other"))
+    store.put_collection(collection())
+    store.set_embedder_identity(IDENTITY)
+    store.apply(batch(write("d", ["alpha"])))
+    first = store.chunks_of("d")[0].id
+    store.apply(Batch(collection="code", removes=("d",)))
+    store.apply(batch(write("d", ["alpha"])))
+    assert store.chunks_of("d")[0].id > first
+    store.close()

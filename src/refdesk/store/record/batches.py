@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-import sqlite3
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, count
 from types import MappingProxyType
 from typing import Any
 
@@ -15,14 +15,34 @@ from refdesk.model import Batch, Document, DocumentWrite
 from refdesk.store.record import contents, rows
 from refdesk.store.record.contents import collection_row
 from refdesk.store.record.database import LEXICAL, VECTORS, sequence
+from refdesk.store.record.schema import Connection
 
 BOTH = LEXICAL | VECTORS
+
+ChunkIds = Callable[[str, str, int], int]  # gives a new chunk its id: of its document's id, its key, and the attempt
+
+
+def counted_ids(db: Connection) -> ChunkIds:
+    """Ids that grow and are never used again: SQLite appends such rows, and tantivy need not look for older ones."""
+    last = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'").fetchone()
+    following = count(last[0] + 1 if last else 1)
+    return lambda document, key, attempt: next(following)
+
+
+def hashed_ids(db: Connection) -> ChunkIds:
+    """Ids that follow from the document and the key alone, so that whoever writes a passage again writes the same."""
+
+    def hashed(document: str, key: str, attempt: int) -> int:
+        named = "\0".join((document, key, *[str(attempt)] * bool(attempt))).encode("utf-8", "replace")
+        return int.from_bytes(hashlib.blake2b(named, digest_size=8).digest(), "big") >> 1
+
+    return hashed
 
 
 class Change:
     """What one transaction touches: logged, and unused content dropped, when it is done."""
 
-    def __init__(self, db: sqlite3.Connection) -> None:
+    def __init__(self, db: Connection) -> None:
         self.db = db
         self.seq = sequence(db)
         self.removed_chunks = 0
@@ -30,12 +50,6 @@ class Change:
         self._parts: dict[int, int] = defaultdict(int)
         self._texts: set[int] = set()
         self._blobs: set[int] = set()
-        last = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'").fetchone()
-        self._last_id: int = last[0] if last else 0
-
-    def next_id(self) -> int:
-        self._last_id += 1
-        return self._last_id
 
     @property
     def lexical_chunks(self) -> int:
@@ -92,8 +106,8 @@ Row = tuple[Any, ...]
 _NONE: Mapping[bytes, list[Row]] = MappingProxyType({})
 
 
-def apply(db: sqlite3.Connection, batch: Batch) -> Change:
-    """Applies the batch and returns what it touched."""
+def apply(db: Connection, batch: Batch, ids: ChunkIds) -> Change:
+    """Applies the batch, gives new chunks ids, and returns what it touched."""
     collection = collection_row(db, batch.collection)
     change = Change(db)
     vectors = contents.put_vectors(db, batch)
@@ -102,10 +116,12 @@ def apply(db: sqlite3.Connection, batch: Batch) -> Change:
     for document in batch.touches:
         _touch_document(change, collection, document)
     for writes in _once_each(batch.writes):
-        _write_documents(change, collection, writes, vectors)
+        _write_documents(change, collection, writes, vectors, ids)
     if batch.writes:
         newest = max(write.document.updated_at for write in batch.writes)
-        db.execute("UPDATE collections SET updated_at = max(updated_at, ?) WHERE id = ?", (newest, collection))
+        db.execute(
+            "UPDATE collections SET updated_at = ? WHERE id = ? AND updated_at < ?", (newest, collection, newest)
+        )
     change.finish()
     return change
 
@@ -123,7 +139,7 @@ def _once_each(writes: Sequence[DocumentWrite]) -> Iterator[Sequence[DocumentWri
 
 
 def _write_documents(
-    change: Change, collection: int, writes: Sequence[DocumentWrite], vectors: Mapping[bytes, int]
+    change: Change, collection: int, writes: Sequence[DocumentWrite], vectors: Mapping[bytes, int], ids: ChunkIds
 ) -> None:
     db = change.db
     before = _documents_before(db, [write.document.id for write in writes])
@@ -132,7 +148,7 @@ def _write_documents(
     texts = [[rows.storable(chunk.text) for chunk in write.chunks] for write in writes]
     keys = [[rows.content_key(text.encode()) for text in own] for own in texts]
     text_ids = contents.put(db, "texts", dict(zip(chain(*keys), chain(*texts), strict=True)))
-    taken = _Taken(change, vectors, text_ids)
+    taken = _Taken(change, vectors, text_ids, ids)
     for write, (raw, _), own_keys in zip(writes, raws, keys, strict=True):
         values = _document_values(collection, write.document)
         document = int(db.execute(_PUT_DOCUMENT, (*values, blobs[raw])).fetchone()[0])
@@ -147,13 +163,13 @@ def _write_documents(
     taken.put()
 
 
-def _documents_before(db: sqlite3.Connection, ids: Sequence[str]) -> dict[str, Row]:
+def _documents_before(db: Connection, ids: Sequence[str]) -> dict[str, Row]:
     """The stored rows of the documents: collection, path, metadata, raw."""
     asked = "SELECT ulid, collection, path, metadata, raw FROM documents WHERE ulid IN (SELECT value FROM json_each(?))"
     return {ulid: tuple(rest) for ulid, *rest in db.execute(asked, (json.dumps(ids),))}
 
 
-def _chunks_by_digest(db: sqlite3.Connection, document: int) -> dict[bytes, list[Row]]:
+def _chunks_by_digest(db: Connection, document: int) -> dict[bytes, list[Row]]:
     found: dict[bytes, list[Row]] = defaultdict(list)
     rows_of = db.execute(
         "SELECT digest, id, text, position, start_line, end_line, tokens, vector"
@@ -168,8 +184,9 @@ def _chunks_by_digest(db: sqlite3.Connection, document: int) -> dict[bytes, list
 class _Taken:
     """Collects the rows of many documents, to write them together."""
 
-    def __init__(self, change: Change, vectors: Mapping[bytes, int], texts: Mapping[bytes, int]) -> None:
+    def __init__(self, change: Change, vectors: Mapping[bytes, int], texts: Mapping[bytes, int], ids: ChunkIds) -> None:
         self._change = change
+        self._ids = ids
         self._vectors = vectors
         self._texts = texts
         self._added: list[Row] = []
@@ -189,15 +206,20 @@ class _Taken:
         if len(write.vector_keys) != len(write.chunks):
             raise InvalidInput(f"{len(write.chunks)} chunks came with {len(write.vector_keys)} vector keys.")
         change = self._change
-        chunks = zip(write.chunks, write.vector_keys, text_keys, strict=True)
-        for position, (chunk, vector_key, text_key) in enumerate(chunks):
-            digest = rows.digest(chunk, text_key)
+        digests = [rows.digest(chunk, text_key) for chunk, text_key in zip(write.chunks, text_keys, strict=True)]
+        staying = [kept[digest].pop() if kept.get(digest) else None for digest in digests]
+        used = {same[0] for same in staying if same is not None}
+        chunks = zip(write.chunks, write.vector_keys, text_keys, digests, staying, strict=True)
+        for position, (chunk, vector_key, text_key, digest, same) in enumerate(chunks):
             place = (position, chunk.start_line, chunk.end_line, chunk.tokens)
             vector = self._vectors[vector_key] if vector_key else None
-            if same := kept.get(digest):
-                self._keep(same.pop(), place, vector, relabelled)
+            if same is not None:
+                self._keep(same, place, vector, relabelled)
                 continue
-            chunk_id = change.next_id()
+            chunk_id = next(
+                one for one in (self._ids(write.document.id, chunk.key, n) for n in count()) if one not in used
+            )
+            used.add(chunk_id)
             change.touched(chunk_id, BOTH)
             if write.terms:
                 change.terms[chunk_id] = write.terms[position]
@@ -248,7 +270,7 @@ def _touch_document(change: Change, collection: int, document: Document) -> None
             change.touched(chunk_id, BOTH)
 
 
-def remove_collection(db: sqlite3.Connection, name: str) -> int:
+def remove_collection(db: Connection, name: str) -> int:
     """Removes the collection with all its documents; returns their number."""
     collection = collection_row(db, name)
     change = Change(db)
@@ -276,6 +298,6 @@ def _remove_rows(change: Change, documents: Iterable[tuple[int, int]]) -> None:
         change.loosened_blob(raw)
 
 
-def _remove_graph(db: sqlite3.Connection, document: int) -> None:
+def _remove_graph(db: Connection, document: int) -> None:
     db.execute("DELETE FROM symbols WHERE document = ?", (document,))
     db.execute("DELETE FROM refs WHERE document = ?", (document,))

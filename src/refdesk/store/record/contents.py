@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from itertools import count
@@ -13,9 +12,10 @@ from refdesk.errors import CollectionExists, CollectionNotFound, InvalidInput, V
 from refdesk.model import Batch, Collection, EmbedderIdentity, Skipped, Vector
 from refdesk.store.record import rows
 from refdesk.store.record.database import sequence
+from refdesk.store.record.schema import Connection
 
 
-def collection_row(db: sqlite3.Connection, name: str) -> int:
+def collection_row(db: Connection, name: str) -> int:
     """The row of the collection of that name."""
     found = db.execute("SELECT id FROM collections WHERE name = ?", (name,)).fetchone()
     if found is None:
@@ -23,15 +23,20 @@ def collection_row(db: sqlite3.Connection, name: str) -> int:
     return int(found[0])
 
 
-def put_collection(db: sqlite3.Connection, collection: Collection) -> None:
+def put_collection(db: Connection, collection: Collection) -> None:
     """Adds the collection or replaces the one with its id."""
-    try:
-        db.execute(
+    other = "SELECT 1 FROM collections WHERE name = ? AND ulid != ?"
+    if db.execute(other, (rows.storable(collection.name), collection.id)).fetchone():
+        raise CollectionExists(
+            f"There is another collection named {collection.name}.", "Choose another name, or remove it first."
+        )
+    db.execute(
             "INSERT INTO collections (ulid, name, kind, description, root, chunking, search, properties, created_at,"
             " updated_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (ulid) DO UPDATE SET (name, kind,"
             " description, root, chunking, search, properties, created_at, updated_at) = (excluded.name,"
             " excluded.kind, excluded.description, excluded.root, excluded.chunking, excluded.search,"
-            " excluded.properties, excluded.created_at, max(collections.updated_at, excluded.updated_at))",
+            " excluded.properties, excluded.created_at, CASE WHEN collections.updated_at > excluded.updated_at"
+            " THEN collections.updated_at ELSE excluded.updated_at END)",
             (
                 collection.id, rows.storable(collection.name), collection.kind, rows.storable(collection.description),
                 rows.storable(collection.root), rows.dump(asdict(collection.chunking)),
@@ -39,32 +44,39 @@ def put_collection(db: sqlite3.Connection, collection: Collection) -> None:
                 collection.created_at, collection.updated_at,
             ),
         )  # fmt: skip
-    except sqlite3.IntegrityError as error:
-        raise CollectionExists(
-            f"There is another collection named {collection.name}.", "Choose another name, or remove it first."
-        ) from error
 
 
-def replace_skipped(db: sqlite3.Connection, name: str, skipped: Iterable[Skipped]) -> None:
+def replace_skipped(db: Connection, name: str, skipped: Iterable[Skipped]) -> None:
     """Replaces the list of skipped files of the collection."""
     collection = collection_row(db, name)
     db.execute("DELETE FROM skipped WHERE collection = ?", (collection,))
     db.executemany(
-        "INSERT OR REPLACE INTO skipped VALUES (?, ?, ?)",
+        "INSERT INTO skipped VALUES (?, ?, ?) ON CONFLICT (collection, path) DO UPDATE SET reason = excluded.reason",
         [(collection, rows.storable(s.path), rows.storable(s.reason)) for s in skipped],
     )
 
 
-def set_embedder_identity(db: sqlite3.Connection, identity: EmbedderIdentity) -> None:
+def set_embedder_identity(db: Connection, identity: EmbedderIdentity) -> None:
     """Stores the identity and drops the vectors of any other."""
     db.execute("UPDATE chunks SET vector = NULL WHERE vector IS NOT NULL")
     db.execute("DELETE FROM vectors")
     value = json.dumps([identity.name, identity.version, identity.dimension])
-    db.execute("INSERT OR REPLACE INTO meta VALUES ('embedder', ?)", (value,))
-    db.execute("INSERT OR REPLACE INTO meta VALUES ('vectors_since', ?)", (str(sequence(db)),))
+    put_meta(db, "embedder", value)
+    put_meta(db, "vectors_since", str(sequence(db)))
 
 
-def trim_log(db: sqlite3.Connection, seq: int) -> None:
+def meta(db: Connection, key: str) -> str | None:
+    """A value that is kept beside the tables, if it was ever put."""
+    found = db.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    return str(found[0]) if found else None
+
+
+def put_meta(db: Connection, key: str, value: str) -> None:
+    """Keeps a value beside the tables."""
+    db.execute("INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", (key, value))
+
+
+def trim_log(db: Connection, seq: int) -> None:
     """Deletes the log before the commit seq, which every follower has applied; seq itself stays."""
     db.execute("DELETE FROM changes WHERE seq <= ?", (seq,))
     db.execute("DELETE FROM commits WHERE seq < ?", (seq,))
@@ -92,12 +104,12 @@ DELETE FROM blobs WHERE id IN (SELECT value FROM json_each(?))
 _DROP_LOOSE_VECTORS = "DELETE FROM vectors WHERE NOT EXISTS (SELECT 1 FROM chunks WHERE chunks.vector = vectors.id)"
 
 
-def put(db: sqlite3.Connection, table: Table, given: Mapping[bytes, Any]) -> dict[bytes, int]:
+def put(db: Connection, table: Table, given: Mapping[bytes, Any]) -> dict[bytes, int]:
     """Stores the contents under their keys and returns their rows."""
     return _put(db, table, given.keys(), lambda new: [(given[key],) for key in new])
 
 
-def put_vectors(db: sqlite3.Connection, batch: Batch) -> dict[bytes, int]:
+def put_vectors(db: Connection, batch: Batch) -> dict[bytes, int]:
     """Stores the batch's vectors and returns the rows of all that its writes refer to."""
     named = {key: None for write in batch.writes for key in write.vector_keys if key}
     if batch.vectors:
@@ -111,7 +123,7 @@ def put_vectors(db: sqlite3.Connection, batch: Batch) -> dict[bytes, int]:
 
 
 def _put(
-    db: sqlite3.Connection,
+    db: Connection,
     table: Table,
     keys: Iterable[bytes],
     values: Callable[[Sequence[bytes]], Iterable[tuple[Any, ...]]],
@@ -129,7 +141,7 @@ def _put(
     return found
 
 
-def _ids(db: sqlite3.Connection, table: Table, keys: Sequence[bytes]) -> dict[bytes, int]:
+def _ids(db: Connection, table: Table, keys: Sequence[bytes]) -> dict[bytes, int]:
     """The rows of the keys that are in the table."""
     column = _COLUMNS[table][0]
     found: dict[bytes, int] = {}
@@ -153,7 +165,7 @@ def _packed_vectors(keys: Sequence[bytes], vectors: Mapping[bytes, Vector]) -> l
     return [data[start : start + size] for start in range(0, len(data), size)]
 
 
-def _refuse_other_dimensions(db: sqlite3.Connection, vectors: Iterable[Vector]) -> None:
+def _refuse_other_dimensions(db: Connection, vectors: Iterable[Vector]) -> None:
     dimension = _dimension(db)
     for vector in vectors:
         dimension = dimension or len(vector)
@@ -164,7 +176,7 @@ def _refuse_other_dimensions(db: sqlite3.Connection, vectors: Iterable[Vector]) 
             )
 
 
-def _dimension(db: sqlite3.Connection) -> int:
+def _dimension(db: Connection) -> int:
     identity = embedder_identity(db)
     if identity:
         return identity.dimension
@@ -172,25 +184,25 @@ def _dimension(db: sqlite3.Connection) -> int:
     return int(found[0]) if found else 0
 
 
-def embedder_identity(db: sqlite3.Connection) -> EmbedderIdentity | None:
+def embedder_identity(db: Connection) -> EmbedderIdentity | None:
     """The model that made the stored vectors."""
-    found = db.execute("SELECT value FROM meta WHERE key = 'embedder'").fetchone()
-    return EmbedderIdentity(*json.loads(found[0])) if found else None
+    found = meta(db, "embedder")
+    return EmbedderIdentity(*json.loads(found)) if found else None
 
 
-def missing_vectors(db: sqlite3.Connection, keys: Iterable[bytes]) -> set[bytes]:
+def missing_vectors(db: Connection, keys: Iterable[bytes]) -> set[bytes]:
     """The keys without a stored vector."""
     wanted = {key for key in keys if key}
     return wanted - _ids(db, "vectors", list(wanted)).keys()
 
 
-def drop_loose(db: sqlite3.Connection, texts: Iterable[int], blobs: Iterable[int]) -> None:
+def drop_loose(db: Connection, texts: Iterable[int], blobs: Iterable[int]) -> None:
     """Drops those of the texts and raw documents that are no longer referenced."""
     for statement, ids in ((_DROP_LOOSE_TEXTS, list(texts)), (_DROP_LOOSE_BLOBS, list(blobs))):
         if ids:
             db.execute(statement, (json.dumps(ids),))
 
 
-def drop_loose_vectors(db: sqlite3.Connection) -> int:
+def drop_loose_vectors(db: Connection) -> int:
     """Drops vectors that no chunk uses; returns their number."""
     return db.execute(_DROP_LOOSE_VECTORS).rowcount

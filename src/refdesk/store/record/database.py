@@ -17,6 +17,7 @@ from refdesk.errors import LibraryBusy, LibraryDamaged, StoreError
 from refdesk.library import MARK_FILE, Library
 from refdesk.settings import Durability
 from refdesk.store.record import schema
+from refdesk.store.record.schema import Connection
 from refdesk.system.files import make_private
 
 # How far has a follower come, and what is left for it?
@@ -36,13 +37,18 @@ class Applied:
     token: str
 
 
-def last_commit(db: sqlite3.Connection) -> Applied:
+def sequence(db: Connection) -> int:
+    """The number of the last commit."""
+    return int(db.execute("SELECT coalesce(max(seq), 0) FROM commits").fetchone()[0])
+
+
+def last_commit(db: Connection) -> Applied:
     """The record's last commit."""
     found = db.execute("SELECT seq, token FROM commits ORDER BY seq DESC LIMIT 1").fetchone()
     return Applied(*found) if found else Applied(0, "")
 
 
-def pending(db: sqlite3.Connection, applied: Applied | None, part: int) -> list[int] | None:
+def pending(db: Connection, applied: Applied | None, part: int) -> list[int] | None:
     """The chunks that changed since; None when the log can't tell and all must be taken again."""
     if applied is None or not _is_known(db, applied) or (part == VECTORS and applied.seq < _vectors_since(db)):
         return None
@@ -52,16 +58,16 @@ def pending(db: sqlite3.Connection, applied: Applied | None, part: int) -> list[
     return [chunk for (chunk,) in found]
 
 
-def is_waited_for(db: sqlite3.Connection, applied: Applied, part: int) -> bool:
+def is_waited_for(db: Connection, applied: Applied, part: int) -> bool:
     """Whether a chunk changed since, but for what a long stretch brings: that is seen as it comes."""
     within = (
-        "SELECT 1 FROM commits WHERE seq > ? AND token NOT GLOB ?"
+        "SELECT 1 FROM commits WHERE seq > ? AND token NOT LIKE ?"
         " AND EXISTS (SELECT 1 FROM changes WHERE changes.seq = commits.seq AND parts & ?) LIMIT 1"
     )
-    return db.execute(within, (applied.seq, f"{LONG}*", part)).fetchone() is not None
+    return db.execute(within, (applied.seq, f"{LONG}%", part)).fetchone() is not None
 
 
-def _is_known(db: sqlite3.Connection, applied: Applied) -> bool:
+def _is_known(db: Connection, applied: Applied) -> bool:
     if applied.seq == 0:
         floor = db.execute("SELECT min(seq) FROM commits").fetchone()[0]
         return floor in (None, 1)
@@ -69,7 +75,7 @@ def _is_known(db: sqlite3.Connection, applied: Applied) -> bool:
     return db.execute(known, (applied.seq, applied.token)).fetchone() is not None
 
 
-def _vectors_since(db: sqlite3.Connection) -> int:
+def _vectors_since(db: Connection) -> int:
     found = db.execute("SELECT value FROM meta WHERE key = 'vectors_since'").fetchone()
     return int(found[0]) if found else 0
 
@@ -86,7 +92,7 @@ _MAPPED = ("mmap_size = 1073741824", "cache_size = -8192")
 _UNMAPPED = ("mmap_size = 0", "cache_size = -16384")  # what a batch changes of all indexes
 _SWITCH_S = 10.0
 _RESTORE = "Restore it with `refdesk restore BACKUP`, or move the folder away and index again."
-_PUT_ID = "INSERT OR IGNORE INTO meta VALUES ('library', ?)"
+_PUT_ID = "INSERT INTO meta VALUES ('library', ?) ON CONFLICT DO NOTHING"
 
 Mapping = tuple[str, ...]
 
@@ -275,11 +281,6 @@ class Record:
             with contextlib.suppress(queue.Empty):
                 while True:
                     self._discard(idle.get_nowait())
-
-
-def sequence(db: sqlite3.Connection) -> int:
-    """The number of the last commit."""
-    return int(db.execute("SELECT coalesce(max(seq), 0) FROM commits").fetchone()[0])
 
 
 def _is_refusal(error: sqlite3.Error) -> bool:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from refdesk.model import Filters, metadata_text
-from refdesk.store.record.schema import PLAYBOOKS
+from refdesk.store.record.schema import PLAYBOOKS, Connection
 from refdesk.text.globs import path_filter
 
 
@@ -22,7 +21,7 @@ class Scope:
     has_unembedded: bool = False  # passages without a vector in those collections
 
 
-def resolve(db: sqlite3.Connection, filters: Filters) -> Scope:
+def resolve(db: Connection, filters: Filters) -> Scope:
     """The scope of the filters in the record as it is now."""
     collections = None
     allowed: list[frozenset[int]] = []
@@ -38,7 +37,7 @@ def resolve(db: sqlite3.Connection, filters: Filters) -> Scope:
     return Scope(filters, collections, within, _has_unembedded(db, collections))
 
 
-def _has_unembedded(db: sqlite3.Connection, collections: tuple[int, ...] | None) -> bool:
+def _has_unembedded(db: Connection, collections: tuple[int, ...] | None) -> bool:
     if db.execute("SELECT 1 FROM chunks WHERE vector IS NULL LIMIT 1").fetchone() is None:
         return False
     within = (
@@ -48,11 +47,11 @@ def _has_unembedded(db: sqlite3.Connection, collections: tuple[int, ...] | None)
     return collections is None or any(db.execute(within, (row,)).fetchone() is not None for row in collections)
 
 
-def _rows(db: sqlite3.Connection, query: str, names: Iterable[str]) -> tuple[int, ...]:
+def _rows(db: Connection, query: str, names: Iterable[str]) -> tuple[int, ...]:
     return tuple(row[0] for name in dict.fromkeys(names) for row in db.execute(query, (name,)))
 
 
-def _below(db: sqlite3.Connection, paths: tuple[str, ...], collections: tuple[int, ...] | None) -> frozenset[int]:
+def _below(db: Connection, paths: tuple[str, ...], collections: tuple[int, ...] | None) -> frozenset[int]:
     if collections is None:
         found = db.execute("SELECT id, path FROM documents").fetchall()
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from threading import Lock
 from typing import Any
@@ -23,7 +22,7 @@ from refdesk.model import (
     metadata_text,
 )
 from refdesk.store.record import rows
-from refdesk.store.record.schema import PLAYBOOKS
+from refdesk.store.record.schema import PLAYBOOKS, Connection
 
 # ruff: noqa: S608 - statements are put together from constants; values are bound
 
@@ -38,27 +37,27 @@ _SELECT_CHUNK = (
 _FEW = 64  # chunks whose ids are bound in the statement, which is prepared once for each number
 _DOCUMENT_COLUMNS = rows.DOCUMENT.count(",") + 1
 _SYMBOL = "s.name, s.qualified, s.kind, s.start_line, s.end_line, s.signature, s.facts"
-Owning = Callable[[sqlite3.Connection, set[int]], Mapping[int, Document]]  # the documents of some rows
+Owning = Callable[[Connection, set[int]], Mapping[int, Document]]  # the documents of some rows
 _REFERENCE = "r.kind, r.source, r.target, r.line, r.receiver, r.alias"
 
 
 # --- collections --------------------------------------------------------------------------------
 
 
-def collections(db: sqlite3.Connection) -> list[Collection]:
+def collections(db: Connection) -> list[Collection]:
     """All collections by name."""
     found = db.execute("SELECT " + rows.COLLECTION + " FROM collections WHERE kind != ? ORDER BY name", (PLAYBOOKS,))
     return [rows.collection_from(row) for row in found]
 
 
-def collection(db: sqlite3.Connection, name: str) -> Collection | None:
+def collection(db: Connection, name: str) -> Collection | None:
     """The collection of that name."""
     named = "SELECT " + rows.COLLECTION + " FROM collections WHERE name = ? AND kind != ?"
     row = db.execute(named, (name, PLAYBOOKS)).fetchone()
     return rows.collection_from(row) if row else None
 
 
-def skipped(db: sqlite3.Connection, name: str) -> list[Skipped]:
+def skipped(db: Connection, name: str) -> list[Skipped]:
     """The skipped files of the collection, by path."""
     found = db.execute(
         "SELECT s.path, s.reason FROM skipped s JOIN collections n ON n.id = s.collection"
@@ -77,7 +76,7 @@ _FILE_STATES = """
 """
 
 
-def file_states(db: sqlite3.Connection, name: str, paths: Iterable[str] | None = None) -> dict[str, FileState]:
+def file_states(db: Connection, name: str, paths: Iterable[str] | None = None) -> dict[str, FileState]:
     """The states of the collection's files by path; of those at or below the given paths only, if any."""
     if paths is None:
         found = db.execute(_FILE_STATES, (name,)).fetchall()
@@ -90,7 +89,7 @@ def file_states(db: sqlite3.Connection, name: str, paths: Iterable[str] | None =
     return {row[0]: FileState(*row[1:]) for row in found}
 
 
-def documents(db: sqlite3.Connection, name: str, limit: int, offset: int) -> list[Document]:
+def documents(db: Connection, name: str, limit: int, offset: int) -> list[Document]:
     """A page of the collection's documents by path, or of all without a name."""
     within = "WHERE d.collection = (SELECT id FROM collections WHERE name = ?) ORDER BY d.path, d.id "
     order = within if name else "ORDER BY n.name, d.path, d.id "
@@ -99,40 +98,40 @@ def documents(db: sqlite3.Connection, name: str, limit: int, offset: int) -> lis
     return [rows.document_from(row) for row in db.execute(_SELECT_DOCUMENT + order + "LIMIT ? OFFSET ?", bound)]
 
 
-def count_documents(db: sqlite3.Connection, name: str) -> int:
+def count_documents(db: Connection, name: str) -> int:
     """The number of documents of the collection, or of all without a name."""
     found = db.execute("SELECT count(*)" + _FROM_DOCUMENTS + "WHERE ? IN ('', n.name)", (name,))
     return int(found.fetchone()[0])
 
 
-def document_ids(db: sqlite3.Connection, prefix: str) -> list[str]:
+def document_ids(db: Connection, prefix: str) -> list[str]:
     """The ids of documents that start with the prefix, oldest first."""
     start = rows.storable(prefix)
     within = "SELECT d.ulid" + _FROM_DOCUMENTS + "WHERE d.ulid >= ? AND d.ulid < ? || '~' ORDER BY d.ulid"
     return [ulid for (ulid,) in db.execute(within, (start, start))]
 
 
-def document(db: sqlite3.Connection, document_id: str) -> Document | None:
+def document(db: Connection, document_id: str) -> Document | None:
     """The document with that id."""
     row = db.execute(_SELECT_DOCUMENT + "WHERE d.ulid = ?", (document_id,)).fetchone()
     return rows.document_from(row) if row else None
 
 
-def document_by_uri(db: sqlite3.Connection, uri: str, name: str) -> Document | None:
+def document_by_uri(db: Connection, uri: str, name: str) -> Document | None:
     """The first document with that address, in the collection when one is named."""
     where = "WHERE d.uri = ? AND ? IN ('', n.name) ORDER BY d.id LIMIT 1"
     row = db.execute(_SELECT_DOCUMENT + where, (rows.storable(uri), name)).fetchone()
     return rows.document_from(row) if row else None
 
 
-def document_by_path(db: sqlite3.Connection, name: str, path: str) -> Document | None:
+def document_by_path(db: Connection, name: str, path: str) -> Document | None:
     """The first document of the collection at that path."""
     where = "WHERE n.name = ? AND d.path = ? ORDER BY d.id LIMIT 1"
     row = db.execute(_SELECT_DOCUMENT + where, (name, rows.storable(path))).fetchone()
     return rows.document_from(row) if row else None
 
 
-def raw(db: sqlite3.Connection, document_id: str) -> str:
+def raw(db: Connection, document_id: str) -> str:
     """The document's content as it was written."""
     row = db.execute(
         "SELECT b.data FROM documents d JOIN blobs b ON b.id = d.raw WHERE d.ulid = ?", (document_id,)
@@ -145,7 +144,7 @@ def raw(db: sqlite3.Connection, document_id: str) -> str:
 # --- chunks -------------------------------------------------------------------------------------
 
 
-def chunks_of(db: sqlite3.Connection, document_id: str) -> list[StoredChunk]:
+def chunks_of(db: Connection, document_id: str) -> list[StoredChunk]:
     """The document's chunks in order."""
     owner = document(db, document_id)
     if owner is None:
@@ -154,7 +153,7 @@ def chunks_of(db: sqlite3.Connection, document_id: str) -> list[StoredChunk]:
     return [rows.chunk_from(row, owner) for row in db.execute(_SELECT_CHUNK + where, (document_id,))]
 
 
-def chunks(db: sqlite3.Connection, chunk_ids: Sequence[int], owning: Owning) -> dict[int, StoredChunk]:
+def chunks(db: Connection, chunk_ids: Sequence[int], owning: Owning) -> dict[int, StoredChunk]:
     """The chunks that exist, by id."""
     if len(chunk_ids) <= _FEW:
         marks = ", ".join("?" * len(chunk_ids))
@@ -166,13 +165,13 @@ def chunks(db: sqlite3.Connection, chunk_ids: Sequence[int], owning: Owning) -> 
     return {row[0]: rows.chunk_from(row, owners[row[2]]) for row in found if row[2] in owners}
 
 
-def same_text(db: sqlite3.Connection, chunk_ids: Sequence[int]) -> dict[int, int]:
+def same_text(db: Connection, chunk_ids: Sequence[int]) -> dict[int, int]:
     """The text ids of the chunks that exist, by chunk."""
     wanted = json.dumps([int(chunk_id) for chunk_id in chunk_ids])
     return dict(db.execute("SELECT id, text FROM chunks WHERE id IN (SELECT value FROM json_each(?))", (wanted,)))
 
 
-def unembedded(db: sqlite3.Connection, collection_name: str, limit: int) -> list[str]:
+def unembedded(db: Connection, collection_name: str, limit: int) -> list[str]:
     """Ids of documents with chunks that have no vector."""
     found = db.execute(
         "SELECT DISTINCT d.ulid FROM chunks c JOIN documents d ON d.id = c.document"
@@ -183,14 +182,14 @@ def unembedded(db: sqlite3.Connection, collection_name: str, limit: int) -> list
     return [row[0] for row in found]
 
 
-def values(db: sqlite3.Connection, of: Filterable) -> dict[str, int]:
+def values(db: Connection, of: Filterable) -> dict[str, int]:
     """The number of chunks with each value."""
     column = {"kind": "c.kind", "language": "c.language", "extension": "d.extension"}[of]
     counted = f"SELECT {column}, count(*){_FROM_DOCUMENTS}JOIN chunks c ON c.document = d.id GROUP BY 1 ORDER BY 1"
     return dict(db.execute(counted).fetchall())
 
 
-def facets(db: sqlite3.Connection, collection_name: str) -> dict[str, dict[str, int]]:
+def facets(db: Connection, collection_name: str) -> dict[str, dict[str, int]]:
     """The number of chunks of the collection with each value of each of their own metadata keys."""
     found: dict[str, dict[str, int]] = {}
     for metadata, count in db.execute(
@@ -204,7 +203,7 @@ def facets(db: sqlite3.Connection, collection_name: str) -> dict[str, dict[str, 
     return found
 
 
-def documents_by_row(db: sqlite3.Connection, wanted: Iterable[int]) -> dict[int, Document]:
+def documents_by_row(db: Connection, wanted: Iterable[int]) -> dict[int, Document]:
     """The documents that exist, by row."""
     found = db.execute(
         "SELECT d.id, " + rows.DOCUMENT + _OF_ANYONE + "WHERE d.id IN (SELECT value FROM json_each(?))",
@@ -216,7 +215,7 @@ def documents_by_row(db: sqlite3.Connection, wanted: Iterable[int]) -> dict[int,
 # --- graph --------------------------------------------------------------------------------------
 
 
-def symbols_named(db: sqlite3.Connection, name: str, collection_name: str) -> list[tuple[Document, Symbol]]:
+def symbols_named(db: Connection, name: str, collection_name: str) -> list[tuple[Document, Symbol]]:
     """Definitions of that name; a dotted name matches the end of a qualified one."""
     found = _symbols_where(db, name, collection_name)
     if not found and "." in name:
@@ -228,7 +227,7 @@ def symbols_named(db: sqlite3.Connection, name: str, collection_name: str) -> li
     return found
 
 
-def _symbols_where(db: sqlite3.Connection, name: str, collection_name: str) -> list[tuple[Document, Symbol]]:
+def _symbols_where(db: Connection, name: str, collection_name: str) -> list[tuple[Document, Symbol]]:
     found = db.execute(
         "SELECT " + rows.DOCUMENT + ", " + _SYMBOL + " FROM symbols s JOIN documents d ON d.id = s.document"
         " JOIN collections n ON n.id = d.collection WHERE s.name = ? AND ? IN ('', n.name)"
@@ -238,7 +237,7 @@ def _symbols_where(db: sqlite3.Connection, name: str, collection_name: str) -> l
     return [(owner, _symbol(row)) for owner, row in _with_owners(found)]
 
 
-def symbols_of(db: sqlite3.Connection, document_id: str) -> list[Symbol]:
+def symbols_of(db: Connection, document_id: str) -> list[Symbol]:
     """The document's definitions in order."""
     found = db.execute(
         "SELECT " + _SYMBOL + " FROM symbols s WHERE document = (SELECT id FROM documents WHERE ulid = ?)"
@@ -249,7 +248,7 @@ def symbols_of(db: sqlite3.Connection, document_id: str) -> list[Symbol]:
 
 
 def references_to(
-    db: sqlite3.Connection, name: str, collection_name: str, kinds: Sequence[RelationKind] = ()
+    db: Connection, name: str, collection_name: str, kinds: Sequence[RelationKind] = ()
 ) -> list[tuple[Document, Reference]]:
     """Uses of that name; of the given kinds only, if any."""
     found = db.execute(
@@ -262,7 +261,7 @@ def references_to(
     return [(owner, _reference(row)) for owner, row in _with_owners(found)]
 
 
-def references_of(db: sqlite3.Connection, document_id: str, kinds: Sequence[RelationKind] = ()) -> list[Reference]:
+def references_of(db: Connection, document_id: str, kinds: Sequence[RelationKind] = ()) -> list[Reference]:
     """The names that the document uses, in order; of the given kinds only, if any."""
     found = db.execute(
         "SELECT "
@@ -300,7 +299,7 @@ def _reference(row: Sequence[Any]) -> Reference:
 # --- statistics ---------------------------------------------------------------------------------
 
 
-def stats(db: sqlite3.Connection, name: str, folder_bytes: int) -> Stats:
+def stats(db: Connection, name: str, folder_bytes: int) -> Stats:
     """The counts of the collection, or of the library without a name."""
     if name and collection(db, name) is None:
         raise CollectionNotFound(f"There is no collection {name}.", "List them with `refdesk collections`.")
@@ -319,7 +318,7 @@ def stats(db: sqlite3.Connection, name: str, folder_bytes: int) -> Stats:
     )
 
 
-def _content_bytes(db: sqlite3.Connection, name: str) -> int:
+def _content_bytes(db: Connection, name: str) -> int:
     """The bytes of the contents that the collection's documents refer to, shared or not."""
     row = db.execute(
         "SELECT (SELECT coalesce(sum(length(b.data)), 0) FROM blobs b WHERE b.id IN"
@@ -347,7 +346,7 @@ class Owners:
         self._seq = -1
         self._known: dict[int, Document] = {}
 
-    def find(self, db: sqlite3.Connection, seq: int, rows: Iterable[int]) -> Mapping[int, Document]:
+    def find(self, db: Connection, seq: int, rows: Iterable[int]) -> Mapping[int, Document]:
         """The documents that exist, and possibly others; `seq` was read before, so none is older than it."""
         with self._mutex:
             if seq != self._seq or len(self._known) > _MOST:

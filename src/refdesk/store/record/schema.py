@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Protocol
 
 from refdesk.errors import LibraryTooNew
+
+
+class Cursor(Protocol):
+    """The rows of a statement."""
+
+    @property
+    def rowcount(self) -> int: ...
+    def fetchone(self) -> Any: ...
+    def fetchall(self) -> list[Any]: ...
+    def __iter__(self) -> Iterator[Any]: ...
+
+
+class Connection(Protocol):
+    """A connection to the record's database: SQLite's own, or one that translates statements from its dialect."""
+
+    def execute(self, sql: str, parameters: Any = ..., /) -> Cursor: ...
+    def executemany(self, sql: str, parameters: Iterable[Any], /) -> Cursor: ...
+
 
 PLAYBOOKS = ":playbooks"  # ulid, name and kind of their collection, which no user can give one
 
@@ -78,27 +96,27 @@ CREATE TABLE changes (
 """
 
 
-def _create(db: sqlite3.Connection) -> None:
+def _create(db: Connection) -> None:
     for statement in _FIRST.split(";"):
         if statement.strip():
             db.execute(statement)
 
 
-def _add_pieces(db: sqlite3.Connection) -> None:
+def _add_pieces(db: Connection) -> None:
     """Beside each vector the pieces that its text begins with, as its embedder spells them, where it compares words."""
     db.execute("ALTER TABLE vectors ADD COLUMN pieces BLOB NOT NULL DEFAULT x''")
 
 
-def _add_headings(db: sqlite3.Connection) -> None:
+def _add_headings(db: Connection) -> None:
     """Pieces may be those of a heading too, which an earlier RefDesk can't take apart; those that are there stay."""
 
 
-def _add_stamps(db: sqlite3.Connection) -> None:
+def _add_stamps(db: Connection) -> None:
     """A number of each file's inode and its last change; files that an earlier RefDesk indexed have none."""
     db.execute("ALTER TABLE documents ADD COLUMN stamp INTEGER NOT NULL DEFAULT 0")
 
 
-def _add_playbooks(db: sqlite3.Connection) -> None:
+def _add_playbooks(db: Connection) -> None:
     """Playbooks with all their versions; the newest one of each is a document of a collection that nobody lists."""
     db.execute(
         "CREATE TABLE playbooks (skill_id TEXT PRIMARY KEY, created_at TEXT NOT NULL, skill TEXT NOT NULL)"
@@ -116,14 +134,14 @@ def _add_playbooks(db: sqlite3.Connection) -> None:
     )
 
 
-def _add_facts(db: sqlite3.Connection) -> None:
+def _add_facts(db: Connection) -> None:
     """What grammars say of each symbol; files that an earlier RefDesk indexed are parsed again by the next run."""
     db.execute("ALTER TABLE symbols ADD COLUMN facts TEXT NOT NULL DEFAULT ''")
     db.execute("UPDATE documents SET content_hash = '', stamp = 1 WHERE id IN (SELECT document FROM symbols)")
 
 
 # The record's version is the number of steps that made it; a step is never changed once released.
-MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
+MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _create,
     _add_pieces,
     _add_headings,
@@ -133,17 +151,17 @@ MIGRATIONS: tuple[Callable[[sqlite3.Connection], None], ...] = (
 )
 
 
-def version(db: sqlite3.Connection) -> int:
+def version(db: Connection) -> int:
     """How many steps the record has taken."""
     return int(db.execute("PRAGMA user_version").fetchone()[0])
 
 
-def has_tables(db: sqlite3.Connection) -> bool:
+def has_tables(db: Connection) -> bool:
     """Whether anything was ever made in the file."""
     return db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone() is not None
 
 
-def is_ours(db: sqlite3.Connection) -> bool:
+def is_ours(db: Connection) -> bool:
     """Whether the tables are those of a record."""
     named = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('meta', 'commits', 'chunks', 'texts')"
     return bool(db.execute(named).fetchone()[0] == 4)
@@ -158,7 +176,7 @@ def refuse_newer(found: int) -> None:
         )
 
 
-def migrate(db: sqlite3.Connection) -> None:
+def migrate(db: Connection) -> None:
     """Brings the record to the current version; call it inside a write transaction."""
     found = version(db)
     refuse_newer(found)

@@ -1,0 +1,182 @@
+"""What every record does with its database: the reads and small writes of ports.Record."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from typing import TypeVar
+
+from refdesk.model import (
+    Batch,
+    Collection,
+    Document,
+    EmbedderIdentity,
+    FileState,
+    Filterable,
+    Reference,
+    RelationKind,
+    Skipped,
+    StoredChunk,
+    Symbol,
+)
+from refdesk.store.record import contents, reads
+from refdesk.store.record.database import sequence
+from refdesk.store.record.reads import Owners
+from refdesk.store.record.schema import Connection
+
+T = TypeVar("T")
+
+
+class RecordAccess(ABC):
+    """Reads and writes a record over the connections that a subclass provides."""
+
+    left_over = ""  # the problem with an older version's playbooks file, if any
+
+    def __init__(self) -> None:
+        self._owners = Owners()
+        self._known: tuple[int, tuple[Collection, ...]] = (-1, ())  # the cached collections and their commit
+
+    @abstractmethod
+    def reading(self) -> AbstractContextManager[Connection]:
+        """A connection for this thread's use."""
+
+    @abstractmethod
+    def transaction(self, *, logged: bool = True) -> AbstractContextManager[Connection]:
+        """A write transaction: one commit of the log, unless it changes nothing that readers see."""
+
+    @abstractmethod
+    def writing(self) -> AbstractContextManager[None]:
+        """Holds the write lock."""
+
+    @abstractmethod
+    def change(self, make: Callable[[Connection], Batch], chunks: int, *, for_good: bool = False) -> None:
+        """Applies a batch of about so many chunks that `make` creates within the transaction."""
+
+    def read(self, ask: Callable[[Connection], T]) -> T:
+        """Runs a function on a connection to the record."""
+        with self.reading() as db:
+            return ask(db)
+
+    # collections
+
+    def collections(self) -> list[Collection]:
+        with self.reading() as db:
+            seq = sequence(db)
+            known, found = self._known
+            if seq != known:
+                # Read after the commit's number, so that a newer state is read again.
+                found = tuple(reads.collections(db))
+                self._known = seq, found
+        return list(found)
+
+    def collection(self, name: str) -> Collection | None:
+        return self.read(lambda db: reads.collection(db, name))
+
+    def put_collection(self, collection: Collection) -> None:
+        if self.collection(collection.name) == collection:
+            return
+        with self.writing(), self.transaction() as db:
+            contents.put_collection(db, collection)
+
+    # writing
+
+    def apply(self, batch: Batch) -> None:
+        self.change(lambda db: batch, sum(len(write.chunks) for write in batch.writes))
+
+    def note(self, write: Callable[[Connection], T]) -> T:
+        """Writes what no follower needs and no search sees."""
+        with self.writing(), self.transaction(logged=False) as db:
+            return write(db)
+
+    def has_playbooks(self) -> bool:
+        """Whether there are playbooks, or an older playbooks file that could not be migrated."""
+        there = self.read(lambda db: db.execute("SELECT 1 FROM playbooks LIMIT 1").fetchone())
+        return bool(self.left_over) or there is not None
+
+    def replace_skipped(self, collection: str, skipped: Iterable[Skipped]) -> None:
+        given = list(skipped)
+        same = {s.path: s for s in given} == {s.path: s for s in self.skipped(collection)}
+        if same and self.collection(collection) is not None:
+            return
+        with self.writing(), self.transaction() as db:
+            contents.replace_skipped(db, collection, given)
+
+    def unembedded(self, collection: str = "", limit: int = 1) -> list[str]:
+        return self.read(lambda db: reads.unembedded(db, collection, limit))
+
+    def missing_vectors(self, keys: Iterable[bytes]) -> set[bytes]:
+        return self.read(lambda db: contents.missing_vectors(db, keys))
+
+    # documents
+
+    def file_states(self, collection: str, paths: Iterable[str] | None = None) -> dict[str, FileState]:
+        return self.read(lambda db: reads.file_states(db, collection, paths))
+
+    def skipped(self, collection: str) -> list[Skipped]:
+        return self.read(lambda db: reads.skipped(db, collection))
+
+    def documents(self, collection: str, limit: int, offset: int) -> list[Document]:
+        return self.read(lambda db: reads.documents(db, collection, limit, offset))
+
+    def count_documents(self, collection: str) -> int:
+        return self.read(lambda db: reads.count_documents(db, collection))
+
+    def document_ids(self, prefix: str) -> list[str]:
+        return self.read(lambda db: reads.document_ids(db, prefix))
+
+    def document(self, document_id: str) -> Document | None:
+        return self.read(lambda db: reads.document(db, document_id))
+
+    def document_by_uri(self, uri: str, collection: str = "") -> Document | None:
+        return self.read(lambda db: reads.document_by_uri(db, uri, collection))
+
+    def document_by_path(self, collection: str, path: str) -> Document | None:
+        return self.read(lambda db: reads.document_by_path(db, collection, path))
+
+    def raw(self, document_id: str) -> str:
+        return self.read(lambda db: reads.raw(db, document_id))
+
+    def chunks_of(self, document_id: str) -> list[StoredChunk]:
+        return self.read(lambda db: reads.chunks_of(db, document_id))
+
+    def chunks(self, chunk_ids: Sequence[int]) -> dict[int, StoredChunk]:
+        with self.reading() as db:
+            seq = sequence(db)
+            return reads.chunks(db, chunk_ids, lambda db, rows: self._owners.find(db, seq, rows))
+
+    def sequence(self) -> int:
+        return self.read(sequence)
+
+    def values(self, of: Filterable) -> dict[str, int]:
+        return self.read(lambda db: reads.values(db, of))
+
+    def facets(self, collection: str) -> dict[str, dict[str, int]]:
+        return self.read(lambda db: reads.facets(db, collection))
+
+    # graph
+
+    def symbols_named(self, name: str, collection: str = "") -> list[tuple[Document, Symbol]]:
+        return self.read(lambda db: reads.symbols_named(db, name, collection))
+
+    def symbols_of(self, document_id: str) -> list[Symbol]:
+        return self.read(lambda db: reads.symbols_of(db, document_id))
+
+    def references_to(
+        self, name: str, collection: str = "", kinds: Sequence[RelationKind] = ()
+    ) -> list[tuple[Document, Reference]]:
+        return self.read(lambda db: reads.references_to(db, name, collection, kinds))
+
+    def references_of(self, document_id: str, kinds: Sequence[RelationKind] = ()) -> list[Reference]:
+        return self.read(lambda db: reads.references_of(db, document_id, kinds))
+
+    # keeping
+
+    def embedder_identity(self) -> EmbedderIdentity | None:
+        return self.read(contents.embedder_identity)
+
+    def set_embedder_identity(self, identity: EmbedderIdentity) -> None:
+        if self.embedder_identity() == identity:
+            return
+        with self.writing(), self.transaction() as db:
+            contents.set_embedder_identity(db, identity)
