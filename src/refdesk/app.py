@@ -272,7 +272,7 @@ class _Shared:
 
 
 def _docs(shared: _Shared) -> Toolset:
-    from refdesk.toolsets.docs.toolset import docs_toolset
+    from refdesk.toolsets.docs import docs_toolset
 
     return docs_toolset(shared.desk)
 

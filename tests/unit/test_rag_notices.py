@@ -12,7 +12,7 @@ from refdesk.desk.desk import Desk
 from refdesk.settings import Settings
 from refdesk.toolsets.content import ToolAnswer
 from refdesk.toolsets.contract import DirectContext
-from refdesk.toolsets.rag.notices import Notices
+from refdesk.toolsets.rag.resources import Notices
 
 TEXT = "# {}\n\nFirst words.\n\n## More\n\nOther words.\n"
 

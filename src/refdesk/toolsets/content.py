@@ -59,8 +59,15 @@ def _cost(one: object) -> int:
 
 Json = dict[str, Any]
 
-NOTICES: Json = {"type": "array", "items": {"type": "string"}}  # in an output schema
+STRING: Json = {"type": "string"}
+STRINGS: Json = {"type": "array", "items": STRING}
 _NOTICES = "refdesk/notices"
+
+
+def object_schema(properties: Json, *required: str, **more: Any) -> Json:
+    """The JSON schema of an object."""
+    schema: Json = {"type": "object", "properties": properties, **more}
+    return {**schema, "required": list(required)} if required else schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

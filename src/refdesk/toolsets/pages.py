@@ -16,7 +16,7 @@ from refdesk.errors import InvalidInput
 from refdesk.model import ChunkType, Collection, Document, Filters, Hit, Query, metadata_text
 from refdesk.text.tokens import count, fitting
 from refdesk.text.untrusted import flag, marks
-from refdesk.toolsets.content import LISTED, READ, Json, RpcErrors, Text, ToolAnswer, icon, shown
+from refdesk.toolsets.content import LISTED, READ, STRING, Json, RpcErrors, Text, ToolAnswer, icon, object_schema, shown
 from refdesk.toolsets.contract import CallContext, Tool, ToolHints, Toolset
 
 # ── filters ──
@@ -149,43 +149,19 @@ def _best_cut(lines: list[str], sizes: list[int]) -> int:
 _PAGES_LISTED = 500  # in one answer, if they fit
 _READ_ON = 'Use qurio_read_page(url="...") to read the full content of any result.'
 
-_SEARCH: Json = {
-    "type": "object",
-    "properties": {
-        "query": {"type": "string"},
-        "alpha": {
-            "type": "number",
-            "minimum": 0,
-            "maximum": 1,
-            "default": 0.5,
-            "description": "0 keyword, 1 vector",
-        },
+_SEARCH = object_schema(
+    {
+        "query": STRING,
+        "alpha": {"type": "number", "minimum": 0, "maximum": 1, "default": 0.5, "description": "0 keyword, 1 vector"},
         "limit": {"type": "integer", "minimum": 1, "maximum": 50, "default": 10},
         "source_id": {"type": "string", "description": "Filter results by source ID."},
-        "filters": {
-            "type": "object",
-            "additionalProperties": {"type": "string"},
-            "description": "type='code', language='go'",
-        },
+        "filters": {"type": "object", "additionalProperties": STRING, "description": "type='code', language='go'"},
     },
-    "required": ["query"],
-    "additionalProperties": False,
-}
-_NOTHING: Json = {"type": "object", "properties": {}, "additionalProperties": False}
-_LIST: Json = {
-    "type": "object",
-    "properties": {"source_id": {"type": "string", "description": "The ID of the source."}},
-    "required": ["source_id"],
-    "additionalProperties": False,
-}
-_READ: Json = {
-    "type": "object",
-    "properties": {"url": {"type": "string", "description": "The URL to fetch content for."}},
-    "required": ["url"],
-    "additionalProperties": False,
-}
-
-
+    "query",
+    additionalProperties=False,
+)
+_SOURCE: Json = {"source_id": {"type": "string", "description": "The ID of the source."}}
+_URL: Json = {"url": {"type": "string", "description": "The URL to fetch content for."}}
 _TOLD = {
     "qurio_search": (
         "Search pages",
@@ -197,19 +173,19 @@ _TOLD = {
     "qurio_list_sources": (
         "List sources",
         "list",
-        _NOTHING,
+        object_schema({}, additionalProperties=False),
         "Discovery tool. Lists all available documentation sets (sources) currently indexed.",
     ),
     "qurio_list_pages": (
         "List pages",
         "list",
-        _LIST,
+        object_schema(_SOURCE, "source_id", additionalProperties=False),
         "Navigation tool. Lists all individual pages/documents within a specific source.",
     ),
     "qurio_read_page": (
         "Read a page",
         "read",
-        _READ,
+        object_schema(_URL, "url", additionalProperties=False),
         "Deep Reading / Full Context tool. Retrieves the entire content of a specific page or document by its URL.",
     ),
 }  # name: title, icon, input, description

@@ -3,124 +3,93 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from refdesk.skills.judge import Thinker
 from refdesk.skills.learn import Found, Learner, Report
-from refdesk.toolsets.content import ArgumentProblem, Json, TextErrors, ToolAnswer, icon
-from refdesk.toolsets.contract import CallContext, Handler, Sampler, Tool, ToolHints, Toolset
+from refdesk.toolsets.content import STRING, STRINGS, ArgumentProblem, Json, TextErrors, ToolAnswer, icon, object_schema
+from refdesk.toolsets.contract import CallContext, Sampler, Tool, ToolHints, Toolset
 
 ThinkerFor = Callable[[Sampler | None], Thinker]
 
-_TEXT: Json = {"type": "string"}
-_TEXTS: Json = {"type": "array", "items": _TEXT}
 _SHARE: Json = {"type": "number", "minimum": 0, "maximum": 1}
-
-
-def _object(properties: Json, **more: object) -> Json:
-    return {"type": "object", "properties": properties, "required": list(properties), **more}
-
-
-_SEARCH_OUTPUT = _object(
+_SKILL: Json = {
+    **dict.fromkeys(("skill_id", "title", "resolution_md"), STRING),
+    "confidence": _SHARE,
+    "conditions": STRINGS,
+}
+_FOUND: Json = {
+    "skill": {**object_schema(_SKILL, *_SKILL), "type": ["object", "null"]},
+    "query": STRING,
+    "search_time_ms": {"type": "number", "minimum": 0},
+}
+_CREATED: Json = {"skill_id": STRING, "title": STRING, "skill": {"type": "object"}, "created": {"type": "boolean"}}
+_UPDATED: Json = {
+    "skill_id": STRING,
+    "title": STRING,
+    "changes": STRINGS,
+    "version": {"type": "integer", "minimum": 1},
+}
+_SEARCH = object_schema({"query": STRING}, "query", additionalProperties=False)
+_CREATE = object_schema(
     {
-        "skill": {
-            **_object(
-                {
-                    "skill_id": _TEXT,
-                    "title": _TEXT,
-                    "confidence": _SHARE,
-                    "resolution_md": _TEXT,
-                    "conditions": _TEXTS,
-                }
-            ),
-            "type": ["object", "null"],
-        },
-        "query": _TEXT,
-        "search_time_ms": {"type": "number", "minimum": 0},
-    }
-)
-_CREATE_OUTPUT = _object(
-    {"skill_id": _TEXT, "title": _TEXT, "skill": {"type": "object"}, "created": {"type": "boolean"}}
-)
-_UPDATE_OUTPUT = _object(
-    {"skill_id": _TEXT, "title": _TEXT, "changes": _TEXTS, "version": {"type": "integer", "minimum": 1}}
-)
-
-
-def _input(properties: Json, *required: str) -> Json:
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(required),
-        "additionalProperties": False,
-    }
-
-
-_SEARCH_INPUT = _input({"query": _TEXT}, "query")
-_CREATE_INPUT = _input(
-    {
-        "conversation": _TEXT,
+        "conversation": STRING,
         "resolution_confirmed": {"type": "boolean", "default": False},
         "metadata": {"type": "object", "default": {}},
     },
     "conversation",
+    additionalProperties=False,
 )
-_UPDATE_INPUT = _input(
-    {
-        "skill_id": _TEXT,
-        "conversation": _TEXT,
-        "feedback": {**_TEXT, "default": ""},
-    },
+_UPDATE = object_schema(
+    {"skill_id": STRING, "conversation": STRING, "feedback": {**STRING, "default": ""}},
     "skill_id",
     "conversation",
+    additionalProperties=False,
 )
+_TOLD = {  # name: title, icon, description, input, answer
+    "search_skills": (
+        "Find a playbook",
+        "search",
+        "Find the proven playbook for a support problem, or nothing.",
+        _SEARCH,
+        _FOUND,
+    ),
+    "create_skill": (
+        "Learn a playbook",
+        "learn",
+        "Learn a playbook from the transcript of a solved problem.",
+        _CREATE,
+        _CREATED,
+    ),
+    "update_skill": (
+        "Refine a playbook",
+        "add",
+        "Merge a conversation's changes into the playbook it used.",
+        _UPDATE,
+        _UPDATED,
+    ),
+}
 
 
 def skills_toolset(learner: Callable[[], Learner], thinker_for: ThinkerFor) -> Toolset:
     """search_skills, create_skill and update_skill over one learning loop."""
-    tools = _Skills(learner, thinker_for)
-
-    def tool(name: str, title: str, description: str, handler: Handler, picture: str, **more: Any) -> Tool:
-        return Tool(
+    skills = _Skills(learner, thinker_for)
+    handlers = (skills.search, skills.create, skills.update)
+    tools = [
+        Tool(
             name=name,
             title=title,
             description=description,
+            input_schema=schema,
+            output_schema=object_schema(answer, *answer),
             handler=handler,
             hints=ToolHints(read_only=False),
             error_style=TextErrors(words=_words),
             icons=icon(picture),
-            **more,
+            task_support="optional" if name == "create_skill" else "forbidden",
         )
-
-    search = tool(
-        "search_skills",
-        "Find a playbook",
-        "Find the proven playbook for a support problem, or nothing.",
-        tools.search,
-        "search",
-        input_schema=_SEARCH_INPUT,
-        output_schema=_SEARCH_OUTPUT,
-    )
-    create = tool(
-        "create_skill",
-        "Learn a playbook",
-        "Learn a playbook from the transcript of a solved problem.",
-        tools.create,
-        "learn",
-        input_schema=_CREATE_INPUT,
-        output_schema=_CREATE_OUTPUT,
-        task_support="optional",
-    )
-    update = tool(
-        "update_skill",
-        "Refine a playbook",
-        "Merge a conversation's changes into the playbook it used.",
-        tools.update,
-        "add",
-        input_schema=_UPDATE_INPUT,
-        output_schema=_UPDATE_OUTPUT,
-    )
-    return Toolset(name="skills", tools=(search, create, update))
+        for (name, (title, picture, description, schema, answer)), handler in zip(_TOLD.items(), handlers, strict=True)
+    ]
+    return Toolset(name="skills", tools=tuple(tools))
 
 
 class _Skills:
@@ -133,9 +102,8 @@ class _Skills:
         found = self._learner().search(arguments["query"], thinker, _reporter(ctx, 1))
         match: Json | None = None
         if found.skill is not None:
-            names = ("skill_id", "title", "confidence", "resolution_md", "conditions")
             document = found.skill.document()
-            match = {name: document[name] for name in names}
+            match = {name: document[name] for name in _SKILL}
         value = {"skill": match, "query": arguments["query"], "search_time_ms": found.took_ms}
         meta = {
             "refdesk/judge": thinker.name if found.judged else "none",
@@ -154,12 +122,8 @@ class _Skills:
             report=_reporter(ctx, 2),
         )
         skill = created.skill
-        value = {
-            "skill_id": skill.skill_id,
-            "title": skill.title,
-            "skill": skill.document(),
-            "created": created.created,
-        }
+        value: Json = {"skill_id": skill.skill_id, "title": skill.title, "skill": skill.document()}
+        value["created"] = created.created
         return ToolAnswer.of_json(value, meta={"refdesk/extractor": thinker.name, "refdesk/repaired": created.repaired})
 
     def update(self, arguments: Json, ctx: CallContext) -> ToolAnswer:
@@ -172,12 +136,8 @@ class _Skills:
             report=_reporter(ctx, 2),
         )
         skill = updated.skill
-        value = {
-            "skill_id": skill.skill_id,
-            "title": skill.title,
-            "changes": list(updated.changes),
-            "version": skill.version,
-        }
+        value: Json = {"skill_id": skill.skill_id, "title": skill.title, "version": skill.version}
+        value["changes"] = list(updated.changes)
         return ToolAnswer.of_json(value, meta={"refdesk/refiner": thinker.name})
 
 

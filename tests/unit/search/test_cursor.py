@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from refdesk.errors import InvalidCursor
 from refdesk.model import Filters, Query
-from refdesk.toolsets.docs.resources import decode_cursor, encode_cursor
+from refdesk.toolsets.docs import decode_cursor, encode_cursor
 
 QUERY = Query(text="retries", filters=Filters(metadata=(("language", ("go",)),)))
 

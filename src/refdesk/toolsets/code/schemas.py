@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from refdesk.model import Collection, Filters
-from refdesk.toolsets.content import NOTICES, Json
+from refdesk.toolsets.content import STRING, STRINGS, Json, object_schema
 
 _SPECIAL = re.compile(r"[\\*?\[\]{}]")
 _BRACKETS = re.compile(r"[\[\]]")
@@ -41,17 +41,12 @@ def _below(folder: str, glob: str) -> str:
 FORMATS = ("toon", "json", "human")
 
 
-def _object(properties: Json, required: tuple[str, ...] = ()) -> Json:
-    return {"type": "object", "properties": properties, **({"required": list(required)} if required else {})}
-
-
 _PATH: Json = {"type": "string", "default": ".", "description": "Path to indexed codebase"}
 _PATH_FILTER: Json = {"type": "string", "description": "Filter by path pattern (glob syntax)"}
 _FORMAT: Json = {"type": "string", "enum": list(FORMATS), "description": "Output format"}
-_STRING: Json = {"type": "string"}
 _INTEGER: Json = {"type": "integer"}
 
-INDEX = _object(
+INDEX = object_schema(
     {
         "path": {"type": "string", "description": "Absolute path to the directory to index"},
         "force": {
@@ -60,23 +55,25 @@ INDEX = _object(
             "description": "Force re-indexing even if files haven't changed",
         },
     },
-    ("path",),
+    "path",
 )
-INDEX_ANSWER = _object(
+INDEX_ANSWER = object_schema(
     {
-        "collection": _STRING,
+        "collection": STRING,
         "files": _INTEGER,
         "chunks": _INTEGER,
         "written": _INTEGER,
         "unchanged": _INTEGER,
         "removed": _INTEGER,
         "skipped": _INTEGER,
-        "errors": {"type": "array", "items": _object({"path": _STRING, "reason": _STRING})},
-        "notices": NOTICES,
+        "errors": {"type": "array", "items": object_schema({"path": STRING, "reason": STRING})},
+        "notices": STRINGS,
     },
-    ("files", "chunks", "errors"),
+    "files",
+    "chunks",
+    "errors",
 )
-SEARCH_CODE = _object(
+SEARCH_CODE = object_schema(
     {
         "query": {"type": "string", "description": "Natural language search query or code pattern"},
         "path": _PATH,
@@ -92,9 +89,9 @@ SEARCH_CODE = _object(
         "expand_query": {"type": "boolean", "default": False, "description": "Use LLM to expand query"},
         "synthesize": {"type": "boolean", "default": False, "description": "Generate LLM summary"},
     },
-    ("query",),
+    "query",
 )
-SEARCH_DOCS = _object(
+SEARCH_DOCS = object_schema(
     {
         "query": {"type": "string", "description": "Natural language search query"},
         "path": _PATH,
@@ -102,9 +99,9 @@ SEARCH_DOCS = _object(
         "path_filter": _PATH_FILTER,
         "format": _FORMAT,
     },
-    ("query",),
+    "query",
 )
-RESEARCH = _object(
+RESEARCH = object_schema(
     {
         "query": {"type": "string", "description": "Research question about codebase"},
         "path": _PATH,
@@ -115,51 +112,57 @@ RESEARCH = _object(
             "description": "Optional focus area",
         },
     },
-    ("query",),
+    "query",
 )
-RESEARCH_ANSWER = _object(
+RESEARCH_ANSWER = object_schema(
     {
-        "query": _STRING,
-        "intent": _STRING,
-        "focus": _STRING,
+        "query": STRING,
+        "intent": STRING,
+        "focus": STRING,
         "depth": _INTEGER,
-        "summary": _STRING,
-        "answered_by": _STRING,
+        "summary": STRING,
+        "answered_by": STRING,
         "findings": {"type": "array", "items": {"type": "object"}},
         "sections": {"type": "object"},
         "graph": {"type": "object"},
-        "notices": NOTICES,
+        "notices": STRINGS,
     },
-    ("query", "summary", "findings"),
+    "query",
+    "summary",
+    "findings",
 )
-SEARCH_ANSWER = _object(
+SEARCH_ANSWER = object_schema(
     {
         "format": {"type": "string", "enum": list(FORMATS)},
-        "output": _STRING,
-        "query": _STRING,
-        "path": _STRING,
+        "output": STRING,
+        "query": STRING,
+        "path": STRING,
         "total": _INTEGER,
         "results": {
             "type": "array",
-            "items": _object(
+            "items": object_schema(
                 {
-                    "path": _STRING,
+                    "path": STRING,
                     "start_line": _INTEGER,
                     "end_line": _INTEGER,
                     "relevance_percent": {"type": "integer", "minimum": 0, "maximum": 100},
-                    "kind": _STRING,
-                    "symbols": {"type": "array", "items": _STRING},
-                    "content": _STRING,
+                    "kind": STRING,
+                    "symbols": STRINGS,
+                    "content": STRING,
                 },
-                ("path", "relevance_percent", "kind", "symbols", "content"),
+                "path",
+                "relevance_percent",
+                "kind",
+                "symbols",
+                "content",
             ),
         },
-        "notices": NOTICES,
-        "hint": _STRING,
-        "expanded_with": {"type": "array", "items": _STRING},
-        "summary": _STRING,
-        "follow_ups": {"type": "array", "items": _STRING},
-        "answered_by": _STRING,
+        "notices": STRINGS,
+        "hint": STRING,
+        "expanded_with": STRINGS,
+        "summary": STRING,
+        "follow_ups": STRINGS,
+        "answered_by": STRING,
     },
-    ("format",),
+    "format",
 )

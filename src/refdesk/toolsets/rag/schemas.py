@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from refdesk.toolsets.content import NOTICES, Json
+from refdesk.toolsets.content import STRING, STRINGS, Json, object_schema
 
 CONTENT_TYPES = (
     "rust", "python", "typescript", "javascript", "go", "java", "cpp", "markdown", "html", "json", "yaml", "plain_text",
@@ -10,68 +10,59 @@ CONTENT_TYPES = (
 _NAME = "^[a-zA-Z0-9_-]+$"
 
 
-def _object(properties: Json, required: tuple[str, ...] = ()) -> Json:
-    schema: Json = {"type": "object", "properties": properties}
-    return {**schema, "required": list(required)} if required else schema
-
-
 def _text(description: str) -> Json:
     return {"type": "string", "description": description}
 
 
-def _number(description: str = "") -> Json:
-    return {"type": "integer", "description": description} if description else {"type": "integer"}
+def _number(description: str) -> Json:
+    return {"type": "integer", "description": description}
 
 
-_STRING: Json = {"type": "string"}
-NOTHING = _object({})
-SEARCH = _object(
+_BOOLEAN: Json = {"type": "boolean"}
+_INTEGER: Json = {"type": "integer"}
+SEARCH = object_schema(
     {
         "query": _text("The search query"),
         "collection": _text("Optional collection to search within. If omitted, searches all collections."),
         "top_k": {**_number("Number of results to return"), "default": 10, "minimum": 1, "maximum": 100},
-        "hybrid": {
-            "type": "boolean",
-            "description": "Use hybrid search combining vector and keyword",
-            "default": True,
-        },
+        "hybrid": {"type": "boolean", "description": "Use hybrid search combining vector and keyword", "default": True},
     },
-    ("query",),
+    "query",
 )
-SEARCH_ANSWER = _object(
+SEARCH_ANSWER = object_schema(
     {
         "query": _text("The original query"),
         "total_results": _number("Number of results returned"),
         "results": {
             "type": "array",
-            "items": _object(
+            "items": object_schema(
                 {
                     "rank": _number("Result rank (1-indexed)"),
                     "score": {"type": "number", "description": "Relevance score (higher is better)"},
                     "source": _text("Document ID"),
-                    "uri": _STRING,
-                    "title": _STRING,
+                    "uri": STRING,
+                    "title": STRING,
                     "collection": _text("Collection name"),
-                    "origin": _STRING,
-                    "flagged": _STRING,
+                    "origin": STRING,
+                    "flagged": STRING,
                     "content": _text("Chunk content"),
-                    "metadata": _object(
+                    "metadata": object_schema(
                         {
                             "lines": _text("Line range in source file"),
                             "page": _text("Page, of a file without lines"),
                             "tokens": _number("Token count"),
                             "chunk_index": _number("Position in document"),
-                            "indexed_at": _STRING,
+                            "indexed_at": STRING,
                             "stale": {"type": "boolean", "description": "The file changed since"},
                         }
                     ),
                 }
             ),
         },
-        "notices": NOTICES,
+        "notices": STRINGS,
     }
 )
-INGEST = _object(
+INGEST = object_schema(
     {
         "uri": _text("URI of the document. Supports: file://, https://, data: (for raw content)"),
         "collection": _text("Target collection name"),
@@ -82,84 +73,85 @@ INGEST = _object(
         },
         "metadata": {"type": "object", "description": "Optional metadata to attach to the document"},
     },
-    ("uri", "collection"),
+    "uri",
+    "collection",
 )
-INGEST_ANSWER = _object(
+INGEST_ANSWER = object_schema(
     {
-        "success": {"type": "boolean"},
+        "success": _BOOLEAN,
         "doc_id": _text("Generated document ID"),
-        "collection": _STRING,
-        "source_uri": _STRING,
-        "content_type": _STRING,
-        "chunks_created": {"type": "integer"},
-        "notices": NOTICES,
+        "collection": STRING,
+        "source_uri": STRING,
+        "content_type": STRING,
+        "chunks_created": _INTEGER,
+        "notices": STRINGS,
     }
 )
-DELETE = _object({"doc_id": _text("The document ID to delete (ULID format)")}, ("doc_id",))
-DELETE_ANSWER = _object(
+DELETE = object_schema({"doc_id": _text("The document ID to delete (ULID format)")}, "doc_id")
+DELETE_ANSWER = object_schema(
     {
-        "success": {"type": "boolean"},
-        "deleted_doc_id": _STRING,
-        "source_uri": _STRING,
-        "collection": _STRING,
+        "success": _BOOLEAN,
+        "deleted_doc_id": STRING,
+        "source_uri": STRING,
+        "collection": STRING,
     }
 )
-COLLECTIONS_ANSWER = _object(
+COLLECTIONS_ANSWER = object_schema(
     {
         "collections": {
             "type": "array",
-            "items": _object(
+            "items": object_schema(
                 {
-                    "name": _STRING,
-                    "description": _STRING,
+                    "name": STRING,
+                    "description": STRING,
                     "created_at": _number("Unix timestamp (milliseconds)"),
                 }
             ),
         },
-        "total": {"type": "integer"},
-        "notices": NOTICES,
+        "total": _INTEGER,
+        "notices": STRINGS,
     }
 )
-LIST = _object(
+LIST = object_schema(
     {
         "collection": _text("Collection name"),
         "limit": {**_number("Maximum documents to return"), "default": 100, "maximum": 1000},
         "offset": {**_number("Pagination offset"), "default": 0},
     },
-    ("collection",),
+    "collection",
 )
-DOCUMENTS_ANSWER = _object(
+DOCUMENTS_ANSWER = object_schema(
     {
-        "collection": _STRING,
+        "collection": STRING,
         "documents": {
             "type": "array",
-            "items": _object(
+            "items": object_schema(
                 {
-                    "id": _STRING,
-                    "source_uri": _STRING,
-                    "content_type": _STRING,
-                    "created_at": _number(),
-                    "updated_at": _number(),
+                    "id": STRING,
+                    "source_uri": STRING,
+                    "content_type": STRING,
+                    "created_at": _INTEGER,
+                    "updated_at": _INTEGER,
                 }
             ),
         },
-        "count": _number(),
-        "offset": _number(),
-        "limit": _number(),
-        "total": _number(),
-        "notices": NOTICES,
+        "count": _INTEGER,
+        "offset": _INTEGER,
+        "limit": _INTEGER,
+        "total": _INTEGER,
+        "notices": STRINGS,
     }
 )
-CREATE = _object(
+CREATE = object_schema(
     {
         "name": {**_text("Collection name (alphanumeric, hyphens, underscores)"), "pattern": _NAME},
         "description": _text("Optional description"),
     },
-    ("name",),
+    "name",
 )
-CREATE_ANSWER = _object({"success": {"type": "boolean"}, "name": _STRING, "description": _STRING})
-STATS = _object({"collection": _text("Optional collection to filter stats")})
-STATS_ANSWER = _object(
+CREATE_ANSWER = object_schema({"success": _BOOLEAN, "name": STRING, "description": STRING})
+STATS = object_schema({"collection": _text("Optional collection to filter stats")})
+STATS_ANSWER = object_schema(
     {
         "collections": _number("Total number of collections"),
         "documents": _number("Total documents (or in specified collection)"),
@@ -169,3 +161,12 @@ STATS_ANSWER = _object(
         "filter": _text("Collection filter applied (if any)"),
     }
 )
+BY_TOOL = {  # the input and the answer
+    "rag_search": (SEARCH, SEARCH_ANSWER),
+    "rag_ingest": (INGEST, INGEST_ANSWER),
+    "rag_delete": (DELETE, DELETE_ANSWER),
+    "rag_list_collections": (object_schema({}), COLLECTIONS_ANSWER),
+    "rag_list_documents": (LIST, DOCUMENTS_ANSWER),
+    "rag_create_collection": (CREATE, CREATE_ANSWER),
+    "rag_stats": (STATS, STATS_ANSWER),
+}

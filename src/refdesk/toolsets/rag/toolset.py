@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Container, Mapping, Sequence
+import re
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,9 @@ from refdesk.system import memory
 from refdesk.text import tokens
 from refdesk.text.untrusted import marks
 from refdesk.toolsets.content import LISTED, CodedErrors, Json, ToolAnswer, icon, shown
-from refdesk.toolsets.contract import CallContext, Tool, ToolHints, Toolset
+from refdesk.toolsets.contract import CallContext, Handler, Tool, ToolHints, Toolset
 from refdesk.toolsets.rag import schemas
-from refdesk.toolsets.rag.notices import Notices, without_near_duplicates
-from refdesk.toolsets.rag.resources import resources, templates
+from refdesk.toolsets.rag.resources import Notices, resources, templates
 
 _NAMED = 5  # files left out of an ingest that the answer names
 _WHOLE = "rag://documents/{source} has them whole"
@@ -41,6 +41,21 @@ _CODES: tuple[tuple[type[errors.RefdeskError], str], ...] = (
 )
 
 
+_TOLD = {  # name: title, icon, description
+    "rag_search": (
+        "Search the knowledge base",
+        "search",
+        "Search the knowledge base using hybrid semantic and keyword search.",
+    ),
+    "rag_ingest": ("Ingest a document", "add", "Ingest a document into the knowledge base."),
+    "rag_delete": ("Delete a document", "remove", "Delete a document from the knowledge base."),
+    "rag_list_collections": ("List collections", "list", "List all collections in the knowledge base."),
+    "rag_list_documents": ("List documents", "list", "List documents in a collection."),
+    "rag_create_collection": ("Create a collection", "add", "Create a new collection."),
+    "rag_stats": ("Knowledge base statistics", "count", "Get statistics about the knowledge base."),
+}
+
+
 def code_of(error: errors.RefdeskError) -> str:
     """The contract's code for an error."""
     return next((code for kind, code in _CODES if isinstance(error, kind)), "DATABASE_ERROR")
@@ -49,96 +64,38 @@ def code_of(error: errors.RefdeskError) -> str:
 def rag_toolset(desk: Desk) -> Toolset:
     """The seven rag_* tools and the rag:// resources over one library."""
     rag = _Rag(desk)
-    style = CodedErrors(code_of=code_of)
+    reads, writes = ToolHints(read_only=True, idempotent=True), rag.notices.for_writer
 
-    def tool(
-        name: str, title: str, description: str, handler: Callable[[Json, CallContext], ToolAnswer], **more: Any
-    ) -> Tool:
+    def tool(name: str, handler: Handler, hints: ToolHints, **more: Any) -> Tool:
+        title, picture, description = _TOLD[name]
+        schema, answer = schemas.BY_TOOL[name]
         return Tool(
             name=name,
             title=title,
             description=description,
+            icons=icon(picture),
+            input_schema=schema,
+            output_schema=answer,
             handler=handler,
-            error_style=style,
+            hints=hints,
+            error_style=CodedErrors(code_of=code_of),
             fill_defaults=False,
             **more,
         )
 
+    ingests = ToolHints(read_only=False, idempotent=True, open_world=True)
+    tools = (
+        tool("rag_search", rag.search, reads),
+        tool("rag_ingest", writes(rag.ingest), ingests, task_support="optional"),
+        tool("rag_delete", writes(rag.delete), ToolHints(read_only=False, destructive=True)),
+        tool("rag_list_collections", rag.list_collections, reads),
+        tool("rag_list_documents", rag.list_documents, reads),
+        tool("rag_create_collection", writes(rag.create_collection), ToolHints(read_only=False)),
+        tool("rag_stats", rag.stats, reads),
+    )
     return Toolset(
         name="rag",
-        tools=(
-            tool(
-                "rag_search",
-                "Search the knowledge base",
-                "Search the knowledge base using hybrid semantic and keyword search.",
-                rag.search,
-                input_schema=schemas.SEARCH,
-                output_schema=schemas.SEARCH_ANSWER,
-                hints=ToolHints(read_only=True, idempotent=True),
-                icons=icon("search"),
-            ),
-            tool(
-                "rag_ingest",
-                "Ingest a document",
-                "Ingest a document into the knowledge base.",
-                rag.notices.for_writer(rag.ingest),
-                input_schema=schemas.INGEST,
-                output_schema=schemas.INGEST_ANSWER,
-                hints=ToolHints(read_only=False, idempotent=True, open_world=True),
-                icons=icon("add"),
-                task_support="optional",
-            ),
-            tool(
-                "rag_delete",
-                "Delete a document",
-                "Delete a document from the knowledge base.",
-                rag.notices.for_writer(rag.delete),
-                input_schema=schemas.DELETE,
-                output_schema=schemas.DELETE_ANSWER,
-                hints=ToolHints(read_only=False, destructive=True),
-                icons=icon("remove"),
-            ),
-            tool(
-                "rag_list_collections",
-                "List collections",
-                "List all collections in the knowledge base.",
-                rag.list_collections,
-                input_schema=schemas.NOTHING,
-                output_schema=schemas.COLLECTIONS_ANSWER,
-                hints=ToolHints(read_only=True, idempotent=True),
-                icons=icon("list"),
-            ),
-            tool(
-                "rag_list_documents",
-                "List documents",
-                "List documents in a collection.",
-                rag.list_documents,
-                input_schema=schemas.LIST,
-                output_schema=schemas.DOCUMENTS_ANSWER,
-                hints=ToolHints(read_only=True, idempotent=True),
-                icons=icon("list"),
-            ),
-            tool(
-                "rag_create_collection",
-                "Create a collection",
-                "Create a new collection.",
-                rag.notices.for_writer(rag.create_collection),
-                input_schema=schemas.CREATE,
-                output_schema=schemas.CREATE_ANSWER,
-                hints=ToolHints(read_only=False),
-                icons=icon("add"),
-            ),
-            tool(
-                "rag_stats",
-                "Knowledge base statistics",
-                "Get statistics about the knowledge base.",
-                rag.stats,
-                input_schema=schemas.STATS,
-                output_schema=schemas.STATS_ANSWER,
-                hints=ToolHints(read_only=True, idempotent=True),
-                icons=icon("count"),
-            ),
-        ),
+        tools=tools,
         resources=lambda: resources(desk),
         templates=templates(desk),
         attach=rag.notices.attach,
@@ -244,7 +201,7 @@ class _Rag:
             notices = [f"{files} left out: {'; '.join(skipped[:_NAMED])}{more}"]
         documents = (f"rag://documents/{one}" for one in report.written_ids)
         changed = (f"rag://collections/{name}", "rag://collections", *documents) if report.written else ()
-        return _and_tell(ToolAnswer.of_json(answer, notices=notices, meta=meta), changed)
+        return replace(ToolAnswer.of_json(answer, notices=notices, meta=meta), updated=changed)
 
     def delete(self, arguments: Json, context: CallContext) -> ToolAnswer:
         document = self._desk.document(arguments["doc_id"])
@@ -260,7 +217,7 @@ class _Rag:
             "collection": document.collection,
         }
         changed = (f"rag://collections/{document.collection}", "rag://collections", f"rag://documents/{document.id}")
-        return _and_tell(ToolAnswer.of_json(answer), changed)
+        return replace(ToolAnswer.of_json(answer), updated=changed)
 
     def list_collections(self, arguments: Json, context: CallContext) -> ToolAnswer:
         listed = [
@@ -302,7 +259,7 @@ class _Rag:
     def create_collection(self, arguments: Json, context: CallContext) -> ToolAnswer:
         created = self._desk.create_collection(arguments["name"], description=arguments.get("description", ""))
         answer = {"success": True, "name": created.name, "description": created.description}
-        return _and_tell(ToolAnswer.of_json(answer), ("rag://collections",), relisted=True)
+        return replace(ToolAnswer.of_json(answer), updated=("rag://collections",), relisted=True)
 
     def stats(self, arguments: Json, context: CallContext) -> ToolAnswer:
         name = arguments.get("collection", "")
@@ -323,10 +280,6 @@ class _Rag:
 
 def _fitting(listed: Sequence[Json]) -> int:
     return tokens.fitting([json.dumps(one, ensure_ascii=False) for one in listed], LISTED)
-
-
-def _and_tell(answer: ToolAnswer, updated: tuple[str, ...], relisted: bool = False) -> ToolAnswer:
-    return replace(answer, updated=updated, relisted=relisted)
 
 
 def _result(rank: int, hit: Hit, stale: Container[int], is_whole: bool, marked: Mapping[str, str]) -> Json:
@@ -351,3 +304,46 @@ def _result(rank: int, hit: Hit, stale: Container[int], is_whole: bool, marked: 
             **({} if is_whole else {"excerpt": True}),
         },
     }
+
+
+# ── near-duplicates ──
+
+_WORD = re.compile(r"\w+")
+_RUN = 3  # words per shingle
+_ALIKE = 0.8  # share of common shingles from which two texts are near-duplicates
+_FEW = 8  # words up to which texts must be equal
+
+
+def without_near_duplicates(hits: Sequence[Hit], query: str, most: int) -> tuple[list[Hit], int]:
+    """At most `most` hits without near-duplicates of better ones, and the number of those dropped.
+
+    Texts that differ in a word of the query are never duplicates.
+    """
+    asked = frozenset(_words(query))
+    kept: list[tuple[Hit, frozenset[str], frozenset[tuple[str, ...]]]] = []
+    passed = 0
+    for hit in hits:
+        if len(kept) == most:
+            break
+        passed += 1
+        words = _words(hit.stored.chunk.text)
+        met, runs = asked.intersection(words), _runs(words)
+        if not any(met == other and _alike(runs, known) for _, other, known in kept):
+            kept.append((hit, met, runs))
+    return [hit for hit, _, _ in kept], passed - len(kept)
+
+
+def _words(text: str) -> list[str]:
+    return _WORD.findall(text.lower())
+
+
+def _runs(words: Sequence[str]) -> frozenset[tuple[str, ...]]:
+    if len(words) < _FEW:
+        return frozenset([tuple(words)])
+    return frozenset(zip(*(words[start:] for start in range(_RUN)), strict=False))
+
+
+def _alike(one: frozenset[tuple[str, ...]], other: frozenset[tuple[str, ...]]) -> bool:
+    if min(len(one), len(other)) < _ALIKE * max(len(one), len(other)):
+        return False
+    return len(one & other) >= _ALIKE * len(one | other)

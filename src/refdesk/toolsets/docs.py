@@ -1,23 +1,38 @@
-"""The docs contract: search_docs and get_doc over a documentation corpus with facets."""
+"""The docs contract: search_docs and get_doc over a documentation corpus with facets, and the files by facet."""
 
 from __future__ import annotations
 
+import base64
+import binascii
+import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from urllib.parse import quote, unquote
 
 from refdesk.desk.corpus import Corpus, docs_collections, read_metadata
 from refdesk.desk.desk import Desk
 from refdesk.desk.fresh import stale_hits, stale_notes
-from refdesk.errors import ChunkNotFound, InvalidInput
+from refdesk.errors import ChunkNotFound, InvalidCursor, InvalidInput, NotFound
 from refdesk.model import Document, Filters, Hit, Query, StoredChunk, metadata_text
 from refdesk.text import tokens
 from refdesk.text.untrusted import notices
-from refdesk.toolsets.content import READ, ArgumentProblem, Json, Text, TextErrors, ToolAnswer, icon
-from refdesk.toolsets.contract import CallContext, Tool, ToolHints, Toolset
-from refdesk.toolsets.docs.resources import decode_cursor, encode_cursor, facet_template, suggested_filters
+from refdesk.toolsets.content import (
+    READ,
+    STRING,
+    STRINGS,
+    ArgumentProblem,
+    Json,
+    ResourceContents,
+    Text,
+    TextErrors,
+    ToolAnswer,
+    icon,
+    object_schema,
+)
+from refdesk.toolsets.contract import CallContext, ResourceTemplate, Tool, ToolHints, Toolset
 
 _OWN = ("query", "limit", "cursor")
 _CHUNK_ID = re.compile(r"[^#\s][^#]*(?:#[^#\s]+)?")
@@ -174,7 +189,7 @@ class Docs:
     def _hint(self, query: Query, chosen: Json) -> Json:
         if chosen:
             named = ", ".join(f"{key} '{value}'" for key, value in chosen.items())
-            suggested = suggested_filters(self._desk.engine, query)
+            suggested = suggested_filters(self._desk, query)
             useful = {key: values for key, values in suggested.items() if values}
             then = "Try one of suggested_filters." if useful else "Try other words or fewer filters."
             return {"message": f"0 results found for {named}. {then}", "suggested_filters": useful}
@@ -208,6 +223,106 @@ def _answer(hits: list[Json], following: str | None, hint: Json | None, notes: S
     return ToolAnswer.of_json({"hits": hits, "next_cursor": following, "hint": hint}, notices=notes, closed=True)
 
 
+# ── cursors ──
+
+_NEXT = "Omit cursor to start again from the first page."
+
+
+def encode_cursor(query: Query, state: int, offset: int) -> str:
+    """A cursor for the page at `offset`, bound to the query, its filters and the record's state."""
+    body = f"{offset}.{state}"
+    return base64.urlsafe_b64encode(f"{body}.{_seal(query, body)}".encode()).decode().rstrip("=")
+
+
+def decode_cursor(cursor: str, query: Query, state: int) -> int:
+    """The offset in a cursor; raises InvalidCursor if it belongs to another query, was altered or is stale."""
+    try:
+        padded = cursor + "=" * (-len(cursor) % 4)
+        offset, made_at, seal = base64.b64decode(padded, altchars=b"-_", validate=True).decode("ascii").split(".")
+        position, made = int(offset), int(made_at)
+    except (binascii.Error, ValueError) as error:
+        raise InvalidCursor("The cursor is malformed.", _NEXT) from error
+    if seal != _seal(query, f"{offset}.{made_at}"):
+        raise InvalidCursor("The cursor belongs to another query or other filters, or was altered.", _NEXT)
+    if made != state:
+        raise InvalidCursor("The cursor is stale: the index changed since that page.", _NEXT)
+    return position
+
+
+def _seal(query: Query, body: str) -> str:
+    bound = json.dumps([body, query.text, query.alpha, query.fusion, query.exact, repr(query.filters)])
+    return hashlib.blake2b(bound.encode(), digest_size=9).hexdigest()
+
+
+# ── facets ──
+
+_LOOKED_AT = 50
+
+
+def suggested_filters(desk: Desk, query: Query) -> dict[str, list[str]]:
+    """For each metadata filter of the query, the values that would give hits with the other filters unchanged."""
+    suggested: dict[str, list[str]] = {}
+    for key, refused in query.filters.metadata:
+        others = tuple(one for one in query.filters.metadata if one[0] != key)
+        wider = replace(query, filters=replace(query.filters, metadata=others), limit=_LOOKED_AT, offset=0)
+        values: Counter[str] = Counter()
+        for hit in desk.engine.search(wider).hits:
+            stored = hit.stored
+            value = stored.chunk.metadata.get(key, stored.document.metadata.get(key))
+            if value is not None and metadata_text(value) not in refused:
+                values[metadata_text(value)] += 1
+        suggested[key] = [value for value, _ in sorted(values.items(), key=lambda one: (-one[1], one[0]))]
+    return suggested
+
+
+_LISTED = 500
+_PAGE = 1_000
+
+
+def facet_template(desk: Desk, corpus: Callable[[], Corpus]) -> ResourceTemplate:
+    """The resource template `docs://facets/{facet}/{value}`; `corpus` returns the current taxonomy."""
+
+    def facets(typed: str, settled: Mapping[str, str]) -> Sequence[str]:
+        return [key for key in corpus().taxonomy if key.startswith(typed)]
+
+    def values(typed: str, settled: Mapping[str, str]) -> Sequence[str]:
+        chosen = corpus().taxonomy.get(settled.get("facet", ""))
+        return [one for one in chosen.values if one.lower().startswith(typed.lower())] if chosen else []
+
+    def read(variables: Mapping[str, str], context: CallContext) -> ResourceContents:
+        facet, value = variables["facet"], variables["value"]
+        known = corpus().taxonomy.get(facet)
+        if known is None or value not in known.values:
+            raise NotFound(f"No documentation has {facet} '{value}'.", "Complete the template to see what there is.")
+        files = _files(desk, facet, value)
+        body = {"facet": facet, "value": value, "total": len(files), "files": files[:_LISTED]}
+        uri = f"docs://facets/{facet}/{value}"
+        return ResourceContents(uri=uri, mime_type="application/json", text=json.dumps(body, ensure_ascii=False))
+
+    return ResourceTemplate(
+        uri_template="docs://facets/{facet}/{value}",
+        name="facet",
+        title="Documentation by facet",
+        description="The files that carry a value of a facet",
+        mime_type="application/json",
+        read=read,
+        complete={"facet": facets, "value": values},
+    )
+
+
+def _files(desk: Desk, facet: str, value: str) -> list[str]:
+    found: list[str] = []
+    for collection in docs_collections(desk):
+        offset = 0
+        while listed := desk.documents(collection.name, _PAGE, offset):
+            found += [one.path for one in listed if metadata_text(one.metadata.get(facet, "")) == value]
+            offset += len(listed)
+    return found
+
+
+# ── words and schemas ──
+
+
 def _non_ascii(path: str) -> str:
     return "".join(character for character in path if not character.isascii())
 
@@ -220,14 +335,9 @@ def _words(problem: ArgumentProblem) -> str | None:
 
 _EMPTY = "The library has no documentation yet. Run `refdesk index DOCS --kind docs`."
 _ERRORS = TextErrors(words=_words)
-_SEARCH: Json = {
-    "type": "object",
-    "additionalProperties": False,
-    "properties": {
-        "query": {
-            "type": "string",
-            "description": "The search query (e.g., 'how to paginate', 'RateLimitError').",
-        },
+_SEARCH = object_schema(
+    {
+        "query": {"type": "string", "description": "The search query (e.g., 'how to paginate', 'RateLimitError')."},
         "limit": {
             "type": "integer",
             "description": "Maximum number of results to return. Default is 10.",
@@ -241,12 +351,11 @@ _SEARCH: Json = {
             " Returns an error if invalid or malformed.",
         },
     },
-    "required": ["query"],
-}
-_GET_DOC: Json = {
-    "type": "object",
-    "additionalProperties": False,
-    "properties": {
+    "query",
+    additionalProperties=False,
+)
+_GET_DOC = object_schema(
+    {
         "chunk_id": {
             "type": "string",
             "description": "The exact ID of the chunk to retrieve, as returned by search_docs (e.g.,"
@@ -261,39 +370,19 @@ _GET_DOC: Json = {
             "default": 0,
         },
     },
-    "required": ["chunk_id"],
+    "chunk_id",
+    additionalProperties=False,
+)
+_TEXTS_OF_A_HIT = ("chunk_id", "heading", "breadcrumb", "snippet", "filepath")
+_HIT: Json = {
+    **dict.fromkeys(_TEXTS_OF_A_HIT, STRING),
+    "score": {"type": "number"},
+    "metadata": {"type": "object", "additionalProperties": STRING},
 }
-_SEARCH_ANSWER: Json = {
-    "type": "object",
-    "properties": {
-        "hits": {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "properties": {
-                    "chunk_id": {"type": "string"},
-                    "score": {"type": "number"},
-                    "heading": {"type": "string"},
-                    "breadcrumb": {"type": "string"},
-                    "snippet": {"type": "string"},
-                    "filepath": {"type": "string"},
-                    "metadata": {"type": "object", "additionalProperties": {"type": "string"}},
-                },
-                "required": ["chunk_id", "score", "heading", "breadcrumb", "snippet", "filepath", "metadata"],
-            },
-        },
-        "next_cursor": {"type": ["string", "null"]},
-        "hint": {
-            "type": ["object", "null"],
-            "properties": {
-                "message": {"type": "string"},
-                "suggested_filters": {
-                    "type": "object",
-                    "additionalProperties": {"type": "array", "items": {"type": "string"}},
-                },
-            },
-            "required": ["message", "suggested_filters"],
-        },
-    },
-    "required": ["hits", "next_cursor", "hint"],
+_HINT: Json = {"message": STRING, "suggested_filters": {"type": "object", "additionalProperties": STRINGS}}
+_ANSWER: Json = {
+    "hits": {"type": "array", "items": object_schema(_HIT, *_HIT)},
+    "next_cursor": {"type": ["string", "null"]},
+    "hint": {**object_schema(_HINT, *_HINT), "type": ["object", "null"]},
 }
+_SEARCH_ANSWER = object_schema(_ANSWER, *_ANSWER)
