@@ -19,7 +19,7 @@ from refdesk.settings import Settings
 from refdesk.system import memory
 
 if TYPE_CHECKING:
-    from refdesk.llm.choose import Models
+    from refdesk.llm.thinkers import Models
     from refdesk.skills.model import PlaybookStore
     from refdesk.toolsets.contract import Toolset
 
@@ -284,7 +284,7 @@ def _rag(shared: _Shared) -> Toolset:
 
 
 def _skills(shared: _Shared) -> Toolset:
-    from refdesk.llm.choose import Thinkers
+    from refdesk.llm.thinkers import Thinkers
     from refdesk.toolsets.skills import skills_toolset
 
     desk = shared.desk
@@ -314,7 +314,7 @@ TOOLSETS: Mapping[str, Callable[[_Shared], Toolset]] = {
 
 def make_toolsets(settings: Settings) -> list[Toolset]:
     """The toolsets that the settings name, over one desk that closes with the last of them."""
-    from refdesk.llm.choose import Models
+    from refdesk.llm.thinkers import Models
 
     if unknown := [name for name in settings.toolsets if name not in TOOLSETS]:
         raise SettingsError(f"There is no toolset {', '.join(unknown)}.", f"Take some of {', '.join(TOOLSETS)}.")

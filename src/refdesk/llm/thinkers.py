@@ -1,20 +1,119 @@
-"""Who judges, extracts and refines playbooks?  A model that is asked by prompts, or rules that need none."""
+"""Who judges, extracts and refines playbooks?  A model that is asked by prompts, or rules that need none.
+
+The model is the one that is set; with `auto` one that has a key, else the client's own, else none.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
+from functools import cache
+from importlib import resources
+from importlib.util import find_spec
 from typing import Any
 
-from refdesk.llm.prompts import instructions, quoted
+from refdesk.errors import SettingsError
+from refdesk.llm import models
 from refdesk.ports import Embedder, Llm
+from refdesk.settings import Settings
 from refdesk.skills import redact
 from refdesk.skills.conversation import Transcript, shortened
 from refdesk.skills.extract import extract, refine
 from refdesk.skills.format import MAX_TITLE
-from refdesk.skills.judge import EvidenceJudge, Verdict
+from refdesk.skills.judge import EvidenceJudge, Thinker, Verdict
 from refdesk.skills.model import LABELS, Draft, Playbook, Skill, Step
+
+CHOICES = ("gemini", "openai", "anthropic", "sampling", "local", "auto")
+
+
+# Each vendor's class and where its SDK is, in the order in which auto looks.
+_VENDORS: Mapping[str, tuple[type[models.RemoteModel], str]] = {
+    "gemini": (models.Gemini, "google.genai"),
+    "openai": (models.OpenAi, "openai"),
+    "anthropic": (models.Anthropic, "anthropic"),
+}
+
+
+class Models:
+    """The models that the settings name, each made once."""
+
+    def __init__(self, settings: Settings) -> None:
+        if settings.llm not in CHOICES:
+            raise SettingsError(f"There is no language model {settings.llm!r}.", f"Take one of {', '.join(CHOICES)}.")
+        self._settings = settings
+        self._lock = threading.Lock()
+        self._made: dict[str, models.RemoteModel] = {}
+
+    def choose(self, sampler: models.Sampler | None = None) -> Llm | None:
+        """The model for a call whose client may offer its own; None is `local`, which has no model."""
+        wanted = self._settings.llm
+        if wanted == "auto":
+            wanted = next(filter(self._is_ready, _VENDORS), "sampling" if sampler is not None else "local")
+        if wanted == "local":
+            return None
+        if wanted == "sampling":
+            if sampler is None:
+                raise SettingsError(
+                    "The client offers no sampling.", "Set REFDESK_LLM to local, or to a vendor whose key is set."
+                )
+            return models.Sampling(sampler)
+        if not self._has_key(wanted):
+            raise SettingsError(
+                f"REFDESK_LLM is {wanted}, but {wanted.upper()}_API_KEY is not set.",
+                "Set it, or set REFDESK_LLM to local.",
+            )
+        with self._lock:
+            if wanted not in self._made:
+                settings = self._settings
+                access = models.Access(
+                    key=getattr(settings, f"{wanted}_api_key"),
+                    base_url=getattr(settings, f"{wanted}_base_url"),
+                    small=settings.llm_small_model,
+                    large=settings.llm_large_model,
+                    timeout_s=settings.llm_timeout_s,
+                )
+                self._made[wanted] = _VENDORS[wanted][0](access)
+            return self._made[wanted]
+
+    def close(self) -> None:
+        """Closes the vendors' connections."""
+        with self._lock:
+            made, self._made = self._made, {}
+        for model in made.values():
+            model.close()
+
+    def _has_key(self, vendor: str) -> bool:
+        # An OpenAI-compatible endpoint on one's own machine has no key, so its address will do.
+        address = self._settings.openai_base_url if vendor == "openai" else ""
+        return bool(getattr(self._settings, f"{vendor}_api_key") or address)
+
+    def _is_ready(self, vendor: str) -> bool:
+        # A key that lies around for other programs must not break a RefDesk without that vendor's SDK.
+        try:
+            return self._has_key(vendor) and find_spec(_VENDORS[vendor][1]) is not None
+        except (ImportError, ValueError):
+            return False
+
+
+class Thinkers:
+    """Who judges, extracts and refines playbooks, for each call."""
+
+    def __init__(self, models: Models, embedder: Callable[[], Embedder | None]) -> None:
+        self._models = models
+        self._embedder = embedder
+        self._local: LocalThinker | None = None
+
+    def choose(self, sampler: models.Sampler | None = None) -> Thinker:
+        """A thinker with the model that the call gets, or the one that needs none."""
+        if (model := self._models.choose(sampler)) is not None:
+            return PromptedThinker(model)
+        if self._local is None:
+            self._local = LocalThinker(self._embedder())
+        return self._local
+
 
 # --- a model, asked by prompts ---------------------------------------------------------------------------
 
@@ -92,7 +191,19 @@ class PromptedThinker:
 
     def _ask(self, task: str, schema: Mapping[str, Any], size: str, /, **data: str) -> Any:
         prompt = "\n\n".join(quoted(label, text) for label, text in data.items())
-        return self._llm.answer(prompt, schema, size=size, system=instructions(task).text)
+        return self._llm.answer(prompt, schema, size=size, system=instructions(task))
+
+
+@cache
+def instructions(task: str) -> str:
+    """What a model is told to do."""
+    return resources.files("refdesk.llm").joinpath("prompts", f"{task}.v1.md").read_text(encoding="utf-8").strip()
+
+
+def quoted(label: str, text: str) -> str:
+    """Text as data: between marks that carry its own digest, so that nothing in it can end it early."""
+    mark = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return f'<data name="{label}" mark="{mark}">\n{text}\n</data mark="{mark}">'
 
 
 def _json(value: Any) -> str:

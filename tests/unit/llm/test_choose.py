@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from refdesk.errors import SettingsError
-from refdesk.llm import choose
-from refdesk.llm.choose import Models, Thinkers
-from refdesk.llm.remote import Sampling
-from refdesk.llm.thinkers import LocalThinker
+from refdesk.llm import thinkers as module
+from refdesk.llm.models import Sampling
+from refdesk.llm.thinkers import LocalThinker, Models, Thinkers
 from refdesk.settings import Settings, load
 from tests.unit.llm.test_sampling import Client
 
@@ -35,7 +34,7 @@ def test_auto_takes_what_has_a_key_then_the_client_then_none(tmp_path: Path) -> 
 
 
 def test_auto_passes_over_a_vendor_whose_sdk_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(choose, "_is_installed", lambda module: module == "anthropic")
+    monkeypatch.setattr(module, "find_spec", lambda name: name if name == "anthropic" else None)
     assert chosen(settings(tmp_path, OPENAI_API_KEY="o")) == "local"
     assert chosen(settings(tmp_path, OPENAI_API_KEY="o", ANTHROPIC_API_KEY="a")) == "anthropic"
 

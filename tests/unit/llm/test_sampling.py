@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from refdesk.errors import Cancelled, LlmError
-from refdesk.llm.remote import Sampling
+from refdesk.llm.models import Sampling
 from refdesk.toolsets.contract import ClientCannot, Sample
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}

@@ -12,8 +12,7 @@ from dataclasses import replace
 import pytest
 
 from refdesk.errors import LlmError, SettingsError
-from refdesk.llm.remote import Access, RemoteModel
-from refdesk.llm.vendors import Anthropic, Gemini, OpenAi
+from refdesk.llm.models import Access, Anthropic, Gemini, OpenAi, RemoteModel
 from refdesk.system.retry import Retry
 from tests.unit.llm.endpoints import Endpoint, Reply, endpoint
 
