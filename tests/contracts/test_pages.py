@@ -14,7 +14,7 @@ import pytest
 
 from refdesk.app import open_desk
 from refdesk.crawl.crawler import crawl
-from refdesk.crawl.options import crawl_options
+from refdesk.crawl.model import crawl_options
 from refdesk.model import Content, EmbedderIdentity
 from refdesk.settings import Settings
 from refdesk.text.tokens import count

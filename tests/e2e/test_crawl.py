@@ -18,8 +18,7 @@ import pytest
 
 from refdesk.app import open_desk
 from refdesk.crawl.crawler import crawl
-from refdesk.crawl.options import crawl_options
-from refdesk.crawl.report import CrawlReport
+from refdesk.crawl.model import CrawlReport, crawl_options
 from refdesk.desk.desk import Desk
 from refdesk.errors import Forbidden, InvalidUri, LoadFailed, SettingsError
 from refdesk.model import Document

@@ -11,7 +11,7 @@ import click
 from refdesk.commands.desk import bar_on_stderr, json_option, on_one_line, print_json, settings_from
 
 if TYPE_CHECKING:
-    from refdesk.crawl.report import CrawlReport
+    from refdesk.crawl.model import CrawlReport
     from refdesk.model import Skipped
 
 _SHOWN = 20
@@ -48,7 +48,7 @@ def crawl(
     """Crawl the site at URL; again, to fetch only what changed, or to go on after a stop."""
     from refdesk.app import open_desk
     from refdesk.crawl import crawler
-    from refdesk.crawl.options import crawl_options
+    from refdesk.crawl.model import crawl_options
 
     options = crawl_options(
         url, excludes=exclude, depth=depth, max_pages=max_pages, delay_s=delay, concurrency=concurrency, browser=browser

@@ -8,19 +8,18 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass
 
 import anyio
 import anyio.to_thread
 
-from refdesk.crawl.fetch import MOST_PAUSE_S, Pace, SiteFetcher
 from refdesk.crawl.frontier import Frontier
 from refdesk.crawl.indexing import Indexer, open_collection, reconcile
-from refdesk.crawl.options import CrawlOptions, Scope
+from refdesk.crawl.model import CrawlOptions, CrawlReport, Scope
 from refdesk.crawl.page import Outcome, PageReader, outcome_of_answer, outcome_of_page
 from refdesk.crawl.render import Browser, why_no_browser
-from refdesk.crawl.report import CrawlReport
-from refdesk.crawl.robots import Robots, list_pages, read_robots
-from refdesk.crawl.state import Body, CrawlState, Entry, PageState, digest_of
+from refdesk.crawl.site import MOST_PAUSE_S, Pace, Robots, SiteFetcher, list_pages, read_robots
+from refdesk.crawl.state import Body, CrawlState, Entry, digest_of
 from refdesk.crawl.urls import site_of, twins, without_keys
 from refdesk.desk.desk import Desk
 from refdesk.errors import Cancelled, Forbidden, InvalidInput, InvalidUri, LoadFailed
@@ -134,38 +133,29 @@ async def _frontier(
     return frontier
 
 
+@dataclass(eq=False)
 class Crawler:
     """The loop over the pages of one site: several tasks fetch and read, a thread indexes."""
 
-    def __init__(
-        self,
-        scope: Scope,
-        fetcher: SiteFetcher,
-        reader: PageReader,
-        state: CrawlState,
-        frontier: Frontier,
-        indexer: Indexer,
-        report: CrawlReport,
-        progress: Progress,
-        render: Render | None = None,
-    ) -> None:
-        self._scope = scope
-        self._options = scope.options
-        self._fetcher = fetcher
-        self._reader = reader
-        self._state = state
-        self._frontier = frontier
-        self._indexer = indexer
-        self._report = report
-        self._progress = progress
-        self._render = render
-        self._hash_before = state.hash_by_url()
-        self._hashes = state.hashes()  # which page has these bytes
-        counts = state.counts()
+    scope: Scope
+    fetcher: SiteFetcher
+    reader: PageReader
+    state: CrawlState
+    frontier: Frontier
+    indexer: Indexer
+    report: CrawlReport
+    progress: Progress
+    render: Render | None
+
+    def __post_init__(self) -> None:
+        self._options = self.scope.options
+        self._hash_before = self.state.hash_by_url()
+        self._hashes = self.state.hashes()  # which page has these bytes
+        counts = self.state.counts()
         self._good = counts.get("fetched", 0) + counts.get("stored", 0)
         self._in_vain = counts.get("gone", 0) + counts.get("scripts", 0)  # asked for, and no page came of it
         self._repeats = sum(counts.get(one, 0) for one in ("moved", "alias", "duplicate"))
-        self._done = sum(counts.values()) - len(frontier)
+        self._done = sum(counts.values()) - len(self.frontier)
         self._active = self._active_early = 0
         self._changed = anyio.Event()
         self._waiting_pages = self._waiting_bytes = 0
@@ -178,8 +168,16 @@ class Crawler:
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._index_pages)
             try:
-                for entry, body, headers in self._state.answered():
-                    await self._read(entry, _answer(body, headers), body)
+                for entry, body, headers in self.state.answered():
+                    answer = Fetched(
+                        url=body.url,
+                        status=200,
+                        data=body.data,
+                        content_type=body.content_type,
+                        charset=body.charset,
+                        headers=headers,
+                    )
+                    await self._read(entry, answer, body)
                 async with anyio.create_task_group() as fetching:
                     for _ in range(self._options.concurrency):
                         fetching.start_soon(self._fetch_pages)
@@ -187,14 +185,14 @@ class Crawler:
                 self._is_stopped = True  # indexing ends with the page that it is at
                 raise
             self._is_fetching = False
-            self._report.fetch_seconds = time.perf_counter() - started
+            self.report.fetch_seconds = time.perf_counter() - started
             self._notify()
-        if self._room <= 0 and len(self._frontier):
-            self._frontier.leave_rest()
+        if self._room <= 0 and len(self.frontier):
+            self.frontier.leave_rest()
             if self._in_vain:
-                self._report.notes.append(f"{self._in_vain} addresses that gave no page count towards --max-pages.")
+                self.report.notes.append(f"{self._in_vain} addresses that gave no page count towards --max-pages.")
             if self._good + self._in_vain < self._options.max_pages:
-                self._report.notes.append(f"{self._repeats} redirects and repeated pages are as many as may be.")
+                self.report.notes.append(f"{self._repeats} redirects and repeated pages are as many as may be.")
 
     async def _fetch_pages(self) -> None:
         while (entry := await self._next()) is not None:
@@ -205,10 +203,10 @@ class Crawler:
 
     async def _fetch(self, entry: Entry) -> None:
         """Asks for a page, keeps the answer, and reads it."""
-        self._report.asked += 1
-        is_indexed = entry.url in self._indexer.indexed
+        self.report.asked += 1
+        is_indexed = entry.url in self.indexer.indexed
         try:
-            answer = await self._fetcher.page(
+            answer = await self.fetcher.page(
                 entry.url,
                 etag=entry.etag if is_indexed else "",
                 last_modified=entry.last_modified if is_indexed else "",
@@ -219,7 +217,7 @@ class Crawler:
         except LoadFailed as error:
             self._conclude(entry, Outcome(state="failed", reason=str(error), is_transient=True))
             return
-        outcome = outcome_of_answer(entry.url, answer, self._scope, entry.hops)
+        outcome = outcome_of_answer(entry.url, answer, self.scope, entry.hops)
         if outcome is not None:
             self._conclude(entry, outcome)
             return
@@ -230,25 +228,25 @@ class Crawler:
             entry.url, "", digest_of(answer.data), answer.data, answer.content_type, answer.charset,
             answer.last_modified,
         )  # fmt: skip
-        self._state.hold(body, "answered", answer.headers)
+        self.state.hold(body, "answered", answer.headers)
         return body
 
     async def _read(self, entry: Entry, answer: Fetched, body: Body) -> None:
         """Reads a page that is kept, in a browser where that is needed, and decides what becomes of it."""
         arrived = body.hash
         self._hashes.setdefault(arrived, entry.url)  # the first that arrives stands for all with the same bytes
-        outcome = outcome_of_page(entry.url, await self._reader.read(answer), self._scope, entry.hops)
-        if outcome.state == "scripts" and self._render is not None:
+        outcome = outcome_of_page(entry.url, await self.reader.read(answer), self.scope, entry.hops)
+        if outcome.state == "scripts" and self.render is not None:
             try:
-                html = await self._render(entry.url)
+                html = await self.render(entry.url)
             except LoadFailed as error:
                 outcome = Outcome(state="failed", status=200, reason=str(error), links=outcome.links)
             else:
-                self._report.rendered += 1
+                self.report.rendered += 1
                 answer = Fetched(
                     url=answer.url, status=200, data=html.encode(), content_type="text/html", charset="utf-8"
                 )
-                outcome = outcome_of_page(entry.url, await self._reader.read(answer), self._scope, entry.hops)
+                outcome = outcome_of_page(entry.url, await self.reader.read(answer), self.scope, entry.hops)
                 body = self._hold(entry, answer)
         if self._hashes.get(arrived) == entry.url:
             del self._hashes[arrived]
@@ -263,49 +261,40 @@ class Crawler:
                 "Run the same command then: it goes on from here.",
             )
         if outcome.pause_s:
-            self._fetcher.pace.pause(outcome.pause_s)
+            self.fetcher.pace.pause(outcome.pause_s)
         entry.tries += 1
         if outcome.is_transient and entry.tries < self._options.tries:
-            self._frontier.again(entry, max(outcome.pause_s, backoff(entry.tries, self._options.backoff_s)))
+            self.frontier.again(entry, max(outcome.pause_s, backoff(entry.tries, self._options.backoff_s)))
             return
         if outcome.target:
-            self._frontier.found([outcome.target], entry.depth, hops=entry.hops + 1)
-        self._frontier.found(outcome.links, entry.depth + 1)
-        if body is not None and outcome.state in ("fetched", "alias"):
-            self._keep(body, outcome)
+            self.frontier.found([outcome.target], entry.depth, hops=entry.hops + 1)
+        self.frontier.found(outcome.links, entry.depth + 1)
+        state, target = outcome.state, outcome.target
+        if body is not None and state in ("fetched", "alias"):  # its body is kept
+            if state == "fetched" and (twin := self._hashes.get(body.hash, body.url)) != body.url:
+                state, target = "duplicate", twin
+            self.state.decide(body.url, state, target)
         else:
-            if outcome.state == "stored":
-                self._good += 1
-                self._report.unchanged += 1
-                self._hashes.setdefault(self._hash_before.get(entry.url, ""), entry.url)
-            elif outcome.state == "moved":
-                self._repeats += 1
-            else:
-                self._in_vain += 1
-            self._state.note(
-                entry.url, outcome.state, status=outcome.status, reason=outcome.reason, target=outcome.target
-            )
-        self._finished(entry)
-
-    def _keep(self, body: Body, outcome: Outcome) -> None:
-        """Keeps the body: to be indexed, or until it is known whether another page stands for it."""
-        state: PageState = outcome.state
-        target = outcome.target
-        if state == "fetched" and (twin := self._hashes.get(body.hash, body.url)) != body.url:
-            state, target = "duplicate", twin
-        self._state.decide(body.url, state, target)
-        if state == "fetched":
-            self._hashes[body.hash] = body.url
+            self.state.note(entry.url, state, status=outcome.status, reason=outcome.reason, target=target)
+        if body is not None and state == "fetched":
             self._good += 1
+            self._hashes[body.hash] = body.url
             self._waiting_pages += 1
             self._waiting_bytes += len(body.data)
-        else:
+        elif state == "stored":
+            self._good += 1
+            self.report.unchanged += 1
+            self._hashes.setdefault(self._hash_before.get(entry.url, ""), entry.url)
+        elif state in ("moved", "alias", "duplicate"):
             self._repeats += 1
+        else:
+            self._in_vain += 1
+        self._finished(entry)
 
     def _finished(self, entry: Entry) -> None:
         self._done += 1
-        total = self._done + len(self._frontier) + max(0, self._active - 1)
-        self._progress.step(self._done, total, without_keys(entry.url))
+        total = self._done + len(self.frontier) + max(0, self._active - 1)
+        self.progress.step(self._done, total, without_keys(entry.url))
 
     # --- whose turn it is ------------------------------------------------------------------------------
 
@@ -321,30 +310,27 @@ class Crawler:
             if (entry := self._take()) is not None:
                 return entry
             room = self._room
-            if not self._active and (room <= 0 or not len(self._frontier)):
+            if not self._active and (room <= 0 or not len(self.frontier)):
                 return None
-            with anyio.move_on_after(self._frontier.wait_s() if room > 0 else None):
+            with anyio.move_on_after(self.frontier.wait_s() if room > 0 else None):
                 await self._changed.wait()
 
     def _take(self) -> Entry | None:
         """A page to be asked for, if there is room; a text of llms.txt whose page is there already is not."""
         while self._active < self._room:
-            entry = self._frontier.next(early_under_way=self._active_early > 0)
+            entry = self.frontier.next(early_under_way=self._active_early > 0)
             if entry is None:
                 return None
             self._active += 1
             self._active_early += not entry.late
-            twin = self._kept_twin(entry) if entry.late else ""
+            twins_of = twins(entry.url) if entry.late else ()
+            twin = next((one for one in twins_of if self.state.state_of(one) in ("fetched", "stored")), "")
             if not twin:
                 return entry
-            self._state.note(entry.url, "duplicate", target=twin)
+            self.state.note(entry.url, "duplicate", target=twin)
             self._finished(entry)
             self._leave(entry)
         return None
-
-    def _kept_twin(self, entry: Entry) -> str:
-        states = ((one, self._state.state_of(one)) for one in twins(entry.url))
-        return next((one for one, state in states if state in ("fetched", "stored")), "")
 
     def _leave(self, entry: Entry) -> None:
         self._active -= 1
@@ -367,14 +353,6 @@ class Crawler:
                     await self._changed.wait()
                     continue
                 self._waiting_pages = self._waiting_bytes = 0
-                indexed = await anyio.to_thread.run_sync(self._indexer.index_some, progress)
+                indexed = await anyio.to_thread.run_sync(self.indexer.index_some, progress)
                 if not indexed and not self._is_fetching:
                     return
-
-
-def _answer(body: Body, headers: dict[str, str]) -> Fetched:
-    """The answer that a kept body came with."""
-    return Fetched(
-        url=body.url, status=200, data=body.data, content_type=body.content_type, charset=body.charset,
-        headers=headers,
-    )  # fmt: skip

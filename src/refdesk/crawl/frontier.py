@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Iterable
 from itertools import count
 
-from refdesk.crawl.options import Scope
-from refdesk.crawl.robots import Robots
+from refdesk.crawl.model import Scope
+from refdesk.crawl.site import Robots
 from refdesk.crawl.state import CrawlState, Entry, PageState
 
 _TOO_DEEP = "deeper than the limit"

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from email.utils import parsedate_to_datetime
 
-from refdesk.crawl.options import CrawlOptions
-from refdesk.crawl.report import CrawlReport
+from refdesk.crawl.model import CrawlOptions, CrawlReport
 from refdesk.crawl.state import Body, CrawlState, Entry, PageState
 from refdesk.crawl.urls import path_of, site_of
 from refdesk.desk.desk import Desk

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from refdesk.crawl.options import AGENT, Scope
+from refdesk.crawl.model import AGENT, Scope
 from refdesk.crawl.urls import clean, clean_all
 from refdesk.model import Chunking, Content, Parsed, Skipped
 from refdesk.parse.html.content import is_too_deep

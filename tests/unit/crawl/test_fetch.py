@@ -7,7 +7,7 @@ from email.utils import format_datetime
 
 import anyio
 
-from refdesk.crawl.fetch import Pace
+from refdesk.crawl.site import Pace
 from refdesk.system.retry import backoff, retry_after
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import anyio
 import pytest
 
-from refdesk.crawl.options import Scope, crawl_options
+from refdesk.crawl.model import Scope, crawl_options
 from refdesk.crawl.page import Outcome, PageReader, facts_in, outcome_of_answer, outcome_of_page
 from refdesk.sources.web import Fetched
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refdesk.crawl.page import links_in_markdown
-from refdesk.crawl.robots import Robots, read_sitemap
+from refdesk.crawl.site import Robots, read_sitemap
 
 ROOT = "https://e.org/"
 

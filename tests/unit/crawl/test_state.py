@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from refdesk.crawl.frontier import Frontier
-from refdesk.crawl.options import Scope, crawl_options
-from refdesk.crawl.robots import Robots
+from refdesk.crawl.model import Scope, crawl_options
+from refdesk.crawl.site import Robots
 from refdesk.crawl.state import Body, CrawlState, Entry, digest_of
 
 ROOT = "https://e.org/"

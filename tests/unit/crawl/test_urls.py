@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from refdesk.crawl.options import Scope, crawl_options
+from refdesk.crawl.model import Scope, crawl_options
 from refdesk.crawl.urls import clean, folder_of, is_text, path_of, twins, without_keys
 from refdesk.errors import InvalidInput, InvalidUri
 

@@ -16,7 +16,7 @@ import h2.connection
 import h2.events
 import pytest
 
-from refdesk.crawl.fetch import is_page_type
+from refdesk.crawl.site import is_page_type
 from refdesk.errors import InvalidUri, LoadFailed
 from refdesk.sources.web import Fetched, WebClient
 from tests.e2e.docsite.server import Reply, Site, page
