@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Generic, NamedTuple, Self, TypeVar, overload
 
-from refdesk.graph import modules
-from refdesk.graph.languages import CALLABLES, EXTENSIONS, TYPES, VALUES, home
+from refdesk.graph.languages import CALLABLES, EXTENSIONS, TYPES, VALUES, go_name, home
 from refdesk.model import Document, Reference, Symbol
 from refdesk.ports import Store
 
@@ -154,7 +153,7 @@ class File:
             is_alike = ref.receiver in ("", ref.target) or ref.receiver.endswith(f".{ref.target}")
             if self.language == "go":
                 module = ref.receiver or ref.target
-                found.setdefault(ref.alias or modules.go_name(module), []).append((module, ""))
+                found.setdefault(ref.alias or go_name(module), []).append((module, ""))
             elif not is_alike or (self.language == "python" and ref.alias == ref.target):
                 found.setdefault(ref.alias or ref.target, []).append((ref.receiver, ref.target))
             elif ref.alias or self.language != "python":

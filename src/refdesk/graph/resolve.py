@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from refdesk.graph import languages, modules
+from refdesk.graph import languages
 from refdesk.graph.members import Members
 from refdesk.graph.nodes import CERTAIN, FAIR, LIKELY, Candidate, Candidates, File, Resolved, all_of, shared
 from refdesk.graph.relations import without_actuals
@@ -24,7 +24,7 @@ class Resolver:
         root: str = "",
     ) -> None:
         self._root = root
-        self._packages = modules.GoPackages(text_at)
+        self._packages = languages.GoPackages(text_at)
         self._imported = imported
         self.named = named
         self.file = file
@@ -139,7 +139,7 @@ class Resolver:
         importer = file.document.path
         names = tuple(module for module, _ in bound)
         folder, _, name = importer.rpartition("/")
-        place = importer if modules.is_index(name) else folder  # files beside each other import alike
+        place = importer if languages.is_index(name) else folder  # files beside each other import alike
         key = (place, names, candidates, hops)
         if key not in self._found_by_import:
             self._found_by_import[key] = self._find_import(importer, names, candidates, hops)
@@ -153,13 +153,15 @@ class Resolver:
         if top and hops and (handed_on := self._handed_on(importer, names, candidates, hops)):
             return handed_on
         inside = [
-            one for one in top if any(modules.is_inside(one[0].path, module, importer, self._root) for module in names)
+            one
+            for one in top
+            if any(languages.is_inside(one[0].path, module, importer, self._root) for module in names)
         ]
         return shared(inside, LIKELY)
 
     def _handed_on(self, importer: str, names: tuple[str, ...], candidates: Candidates, hops: int) -> list[Resolved]:
         """What a module that is imported from has imported itself, by name or all of another module."""
-        parts = [modules.last_part(name, importer) for name in names]
+        parts = [languages.last_part(name, importer) for name in names]
         for document, ref in (*self._imported(candidates.every[0][1].name), *self._imported("*")):
             path = document.path
             if ref.alias not in ("", ref.target) or path == importer or not any(part in path for part in parts):
@@ -178,7 +180,7 @@ class Resolver:
             package = self.file(document).package
             return module == package or (module.startswith(f"{package}.") and module[len(package) + 1].isupper())
         told = self._packages.holds(module, importer, document.path) if importer.endswith(".go") else None
-        return modules.is_meant(document.path, module, importer, self._root) if told is None else told
+        return languages.is_meant(document.path, module, importer, self._root) if told is None else told
 
 
 def _last_before(found: list[Candidate], line: int) -> list[Candidate]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from refdesk.graph import Graph, modules
+from refdesk.graph import Graph, languages
 from refdesk.graph.relations import overridden, overriders
 from refdesk.model import Chunking
 from refdesk.parse.code import CodeParser
@@ -221,7 +221,7 @@ def test_what_a_function_takes_and_gives_is_recorded_without_names_and_packages(
     [("github.com/labstack/echo/v5", "echo"), ("gopkg.in/yaml.v3", "yaml"), ("net/http", "http"), ("log", "log")],
 )
 def test_an_import_is_called_by_its_last_part_that_is_no_version(module: str, name: str) -> None:
-    assert modules.go_name(module) == name
+    assert languages.go_name(module) == name
 
 
 def test_values_of_values_are_each_looked_at_once(tmp_path: Path) -> None:
