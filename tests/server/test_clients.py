@@ -10,9 +10,18 @@ from typing import Any
 
 import pytest
 
+from refdesk.commands.install import (
+    CLIENTS,
+    Places,
+    ServerCommand,
+    add_to_settings,
+    list_clients,
+    own_command,
+    parse,
+    render,
+    set_member,
+)
 from refdesk.errors import InvalidInput, ParseFailed
-from refdesk.install.editors import CLIENTS, Places, ServerCommand, install, list_clients, own_command, render
-from refdesk.install.jsonc import NotJson, parse, set_member
 
 COMMAND = ServerCommand("/opt/refdesk", ("--library", "/my lib", "serve"))
 
@@ -41,21 +50,21 @@ def entry(places: Places, name: str, file: str) -> Any:
     ],
 )
 def test_a_new_file_is_made(places: Places, name: str, file: str, project_file: str) -> None:
-    told = install(name, COMMAND, places)
+    told = add_to_settings(name, COMMAND, places)
     assert CLIENTS[name].title in told
     typed = {"type": "stdio"} if name in ("claude-code", "vscode") else {}
     assert entry(places, name, file) == typed | {"command": "/opt/refdesk", "args": ["--library", "/my lib", "serve"]}
-    install(name, own_command(name, project=True), places, project=True)
+    add_to_settings(name, own_command(name, project=True), places, project=True)
     root = ["--allow-root=${workspaceFolder}"] if name in ("cursor", "vscode") else []  # the others start it there
     assert entry(places, name, project_file) == typed | {"command": "refdesk", "args": ["serve", *root]}
-    install(name, own_command(name, roots=["docs"], project=True), places, project=True)
+    add_to_settings(name, own_command(name, roots=["docs"], project=True), places, project=True)
     assert entry(places, name, project_file)["args"] == ["serve", "--allow-root=docs"]
 
 
 def test_a_client_without_projects_is_told_to_name_what_may_be_read(places: Places) -> None:
-    assert "--allow-root FOLDER" in install("claude-desktop", own_command("claude-desktop"), places)
+    assert "--allow-root FOLDER" in add_to_settings("claude-desktop", own_command("claude-desktop"), places)
     named = own_command("claude-desktop", roots=[str(places.project)])
-    assert "--allow-root FOLDER" not in install("claude-desktop", named, places)
+    assert "--allow-root FOLDER" not in add_to_settings("claude-desktop", named, places)
     assert named.args[-1] == f"--allow-root={places.project.resolve()}"
 
 
@@ -69,7 +78,7 @@ def test_a_client_without_projects_is_told_to_name_what_may_be_read(places: Plac
 )
 def test_each_system_has_its_own_place(places: Places, platform: str, folder: str) -> None:
     there = Places(home=places.home, project=places.project, platform=platform)
-    install("claude-desktop", COMMAND, there)
+    add_to_settings("claude-desktop", COMMAND, there)
     assert (places.home / folder / "claude_desktop_config.json").exists()
 
 
@@ -87,7 +96,7 @@ def test_what_is_there_stays_to_the_byte(places: Places) -> None:
     file = places.project / ".vscode" / "mcp.json"
     file.parent.mkdir()
     file.write_text(before)
-    install("vscode", COMMAND, places, project=True)
+    add_to_settings("vscode", COMMAND, places, project=True)
     after = file.read_text()
     added = """
         "refdesk": {
@@ -100,7 +109,7 @@ def test_what_is_there_stays_to_the_byte(places: Places) -> None:
             ]
         }"""
     assert after == before.replace("// keep", "// keep" + added)
-    install("vscode", COMMAND, places, project=True)
+    add_to_settings("vscode", COMMAND, places, project=True)
     assert file.read_text() == after
 
 
@@ -108,7 +117,7 @@ def test_an_older_entry_is_brought_up_to_date_and_keeps_its_extras(places: Place
     file = places.home / ".cursor" / "mcp.json"
     file.parent.mkdir()
     file.write_text('{"mcpServers":{"refdesk":{"command":"old","env":{"A":"b"}},"z":{"command":"y"}}}')
-    install("cursor", COMMAND, places)
+    add_to_settings("cursor", COMMAND, places)
     assert json.loads(file.read_text())["mcpServers"] == {
         "refdesk": {"command": "/opt/refdesk", "env": {"A": "b"}, "args": ["--library", "/my lib", "serve"]},
         "z": {"command": "y"},
@@ -120,11 +129,11 @@ def test_toml_keeps_comments_and_other_tables(places: Places) -> None:
     file.parent.mkdir()
     before = '# mine\nmodel = "o"\n\n[mcp_servers.other]\ncommand = "x" # keep\n'
     file.write_text(before)
-    install("codex", COMMAND, places)
+    add_to_settings("codex", COMMAND, places)
     added = '\n[mcp_servers.refdesk]\ncommand = "/opt/refdesk"\nargs = ["--library", "/my lib", "serve"]\n'
     assert file.read_text() == before + added
     file.write_text(before + added + 'startup_timeout_sec = 20\n\n[tui]\ntheme = "dark"\n')
-    install("codex", ServerCommand("new", ("serve",)), places)
+    add_to_settings("codex", ServerCommand("new", ("serve",)), places)
     assert tomllib.loads(file.read_text())["mcp_servers"]["refdesk"] == {
         "command": "new",
         "args": ["serve"],
@@ -148,7 +157,7 @@ def test_what_can_not_be_read_is_not_touched(places: Places, name: str, file: st
     path.parent.mkdir()
     path.write_text(text)
     with pytest.raises(ParseFailed, match=r"Nothing was changed. Correct it, or add by hand:\n[\s\S]*refdesk"):
-        install(name, COMMAND, places)
+        add_to_settings(name, COMMAND, places)
     assert path.read_text() == text
 
 
@@ -162,7 +171,7 @@ def test_links_and_rights_are_kept(places: Places) -> None:
     real.write_text("{}\n")
     real.chmod(0o600)
     (places.home / ".claude.json").symlink_to(real)
-    install("claude-code", COMMAND, places)
+    add_to_settings("claude-code", COMMAND, places)
     assert (places.home / ".claude.json").is_symlink()
     assert stat.S_IMODE(real.stat().st_mode) == 0o600
     assert "refdesk" in real.read_text()
@@ -172,7 +181,7 @@ def test_the_list_says_what_was_found(places: Places) -> None:
     (places.home / ".gemini").mkdir()
     (places.home / ".cursor").mkdir()
     (places.home / ".cursor" / "mcp.json").write_text("{}")
-    install("codex", COMMAND, places)
+    add_to_settings("codex", COMMAND, places)
     lines = dict(line.split(maxsplit=1) for line in list_clients(places).splitlines())
     assert list(lines) == list(CLIENTS)
     assert lines["claude-code"] == "not found"
@@ -208,5 +217,5 @@ def test_one_member_is_set(before: str, after: str) -> None:
 
 @pytest.mark.parametrize("text", ["{", '{"a"}', '{"a":}', "{'a': 1}", "[1 2]", '{"a": 1} x', '{"a": 01x}', "nul"])
 def test_what_is_not_json_is_refused(text: str) -> None:
-    with pytest.raises(NotJson, match=r"line \d"):
+    with pytest.raises(ValueError, match=r"line \d"):
         parse(text)

@@ -1,4 +1,4 @@
-"""`index` and `ingest`: add to the library."""
+"""`index`, `ingest` and `crawl`: add to the library; `docs check`: is a corpus fit for it?"""
 
 from __future__ import annotations
 
@@ -7,19 +7,30 @@ import sys
 import threading
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import click
 
-from refdesk.commands.desk import desk_from, json_option, on_one_line, print_json, progress_on_stderr
+from refdesk.commands.desk import (
+    bar_on_stderr,
+    desk_from,
+    json_option,
+    on_one_line,
+    print_json,
+    progress_on_stderr,
+)
 from refdesk.desk.corpus import write_metadata
 from refdesk.desk.desk import Desk
 from refdesk.errors import LoadFailed
 from refdesk.ingest.progress import Report
-from refdesk.model import CollectionKind
+from refdesk.model import CollectionKind, Skipped
 from refdesk.sources.skips import IGNORED
 
+if TYPE_CHECKING:
+    from refdesk.crawl.model import CrawlReport
+
 _SHOWN = 20
+_LONG = 200  # characters of a path or an address; --json gives all of them
 
 
 @click.command()
@@ -150,12 +161,108 @@ def _show(report: Report, as_json: bool) -> None:
     )
     ignored = [one for one in report.skipped if one.reason.startswith(IGNORED)]
     others = [one for one in report.skipped if one not in ignored]
-    for title, left_out in (("not readable", report.errors), ("skipped", others)):
-        if left_out:
-            click.echo(f"{len(left_out)} {title}:", err=True)
-            for one in left_out[:_SHOWN]:
-                click.echo(f"  {on_one_line(one.path)}: {on_one_line(one.reason)}", err=True)
-            if len(left_out) > _SHOWN:
-                click.echo(f"  … and {len(left_out) - _SHOWN} more: --json lists them", err=True)
+    _list("not readable", report.errors)
+    _list("skipped", others)
     if ignored:
         click.echo(f"{len(ignored)} left out by ignore files: --json lists them, `refdesk status` explains", err=True)
+
+
+@click.command()
+@click.argument("url")
+@click.option("--name", default="", help="The collection's name; made from the host by default.")
+@click.option("--description", default="", help="What an agent finds here, in a few words.")
+@click.option("--depth", type=click.IntRange(0), default=20, show_default=True, help="Links from the start at most.")
+@click.option("--max-pages", type=click.IntRange(1), default=5000, show_default=True)
+@click.option("--exclude", multiple=True, metavar="REGEX", help="Leave out addresses in which this is found.")
+@click.option("--allow-host", multiple=True, metavar="HOST", help="A host that may be inside your network.")
+@click.option("--delay", type=click.FloatRange(0), default=0.1, show_default=True, help="Seconds between requests.")
+@click.option("--concurrency", type=click.IntRange(1, 64), default=4, show_default=True, help="Requests at a time.")
+@click.option("--browser/--no-browser", default=True, help="Render pages that are empty without JavaScript.")
+@json_option
+@click.pass_context
+def crawl(
+    context: click.Context,
+    url: str,
+    name: str,
+    description: str,
+    depth: int,
+    max_pages: int,
+    exclude: tuple[str, ...],
+    allow_host: tuple[str, ...],
+    delay: float,
+    concurrency: int,
+    browser: bool,
+    as_json: bool,
+) -> None:
+    """Crawl the site at URL; again, to fetch only what changed, or to go on after a stop."""
+    from refdesk.crawl import crawler
+    from refdesk.crawl.model import crawl_options
+
+    options = crawl_options(
+        url, excludes=exclude, depth=depth, max_pages=max_pages, delay_s=delay, concurrency=concurrency, browser=browser
+    )
+    try:
+        with bar_on_stderr("crawling") as tell, desk_from(context, allow_hosts=allow_host) as desk:
+            report = crawler.crawl(desk, options, name=name, description=description, tell=tell)
+    except KeyboardInterrupt:
+        click.echo("Stopped. What was fetched is kept: run the same command to go on.", err=True)
+        sys.exit(130)
+    if as_json:
+        print_json({**asdict(report), "seconds": round(report.seconds, 3)})
+    else:
+        _show_crawl(report)
+
+
+def _show_crawl(report: CrawlReport) -> None:
+    click.echo(
+        f"{report.collection}: {report.pages} pages, {report.written} written, {report.unchanged} unchanged,"
+        f" {report.removed} removed; {report.duplicates} duplicates, {report.moved} redirects;"
+        f" {report.chunks} chunks ({report.embedded} embedded) in {report.seconds:.1f} s"
+    )
+    _list("failed; the next crawl tries them again", report.failed)
+    _list("empty without JavaScript", report.scripts)
+    _list("gone", report.gone)
+    _list("left out", report.skipped)
+    if report.left:
+        click.echo(f"{report.left} more are beyond --depth or --max-pages.", err=True)
+    for note in report.notes:
+        click.echo(note, err=True)
+
+
+def _short(text: str) -> str:
+    """The text on one line, with the middle cut out if it is very long."""
+    line = on_one_line(text)
+    return line if len(line) <= _LONG else f"{line[: _LONG // 2]} … {line[-_LONG // 4 :]}"
+
+
+def _list(title: str, left_out: list[Skipped]) -> None:
+    """Lists what was left out on stderr, the first ones with their reasons."""
+    if not left_out:
+        return
+    click.echo(f"{len(left_out)} {title}:", err=True)
+    for one in left_out[:_SHOWN]:
+        click.echo(f"  {_short(one.path)}: {_short(one.reason)}", err=True)
+    if len(left_out) > _SHOWN:
+        click.echo(f"  … and {len(left_out) - _SHOWN} more: --json lists them", err=True)
+
+
+@click.group()
+def docs() -> None:
+    """Work on a documentation corpus."""
+
+
+@docs.command()
+@click.argument("path", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@json_option
+def check(path: Path, as_json: bool) -> None:
+    """Report broken front matter, duplicate ids, oversize sections and dead links in PATH; exit 1 if there are any."""
+    from refdesk.parse.prose.check import check as check_corpus
+
+    problems = check_corpus(path)
+    if as_json:
+        print_json([asdict(one) for one in problems])
+    else:
+        for one in problems:
+            click.echo(f"{on_one_line(one.path)}:{one.line}: {on_one_line(one.message)}")
+        click.echo(f"{len(problems)} problems." if problems else "No problems.", err=True)
+    sys.exit(1 if problems else 0)

@@ -1,20 +1,26 @@
-"""`search`: search the library."""
+"""`search` the library, and `eval`: score its answers to queries whose answers are known."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from refdesk.commands.desk import collections_here, desk_from, json_option, on_one_line, print_json, shown
 from refdesk.desk.desk import Desk
 from refdesk.desk.fresh import indexed_at, stale_hits
+from refdesk.errors import InvalidInput
 from refdesk.model import Filterable, Filters, Hit, Page, Query
 from refdesk.text.analyse import terms
 from refdesk.text.globs import path_filter
 from refdesk.text.untrusted import marks
+
+if TYPE_CHECKING:
+    from refdesk.search.evaluate import Score, Suite
 
 _LISTED = 40
 
@@ -189,3 +195,50 @@ def _show(page: Page, stale: Container[int], marked: Sequence[Mapping[str, str]]
             click.echo("     more: " + "; ".join(map(str.rstrip, named)))
         if hit.explanation:
             click.echo("     " + "; ".join(f"{name}: {value}" for name, value in hit.explanation.items()))
+
+
+@click.command(name="eval")
+@click.argument("suite", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--min-ndcg", type=float, help="Exit 1 when a setting's NDCG@5 is lower.")
+@json_option
+@click.pass_context
+def eval_suite(context: click.Context, suite: Path, min_ndcg: float | None, as_json: bool) -> None:
+    """Run the queries of SUITE (YAML) and score the answers, side by side for each of its settings."""
+    import yaml
+
+    from refdesk.search.evaluate import read_suite, run
+
+    try:
+        read = read_suite(yaml.safe_load(suite.read_text(encoding="utf-8")))
+    except yaml.YAMLError as error:
+        raise InvalidInput(f"{suite} is not valid YAML: {error}.") from error
+    with desk_from(context) as desk:
+        for name in read.collections:
+            desk.collection(name)
+        scores = run(read, lambda query: desk.search(query).hits, _name)
+    if as_json:
+        print_json([asdict(one) for one in scores])
+    else:
+        _show_scores(read, scores)
+    if min_ndcg is not None and any(one.ndcg < min_ndcg for one in scores):
+        sys.exit(1)
+
+
+def _name(hit: Hit) -> str:
+    key = hit.stored.chunk.key
+    return f"{hit.stored.document.path}#{key}" if key else hit.stored.document.path
+
+
+def _show_scores(suite: Suite, scores: list[Score]) -> None:
+    click.echo(f"{suite.name}: {len(suite.cases)} queries")
+    click.echo(f"{'setting':16} {'NDCG@5':>7} {'MRR@5':>7} {'hit@5':>7} {'facets':>7} {'p50 ms':>8} {'p95 ms':>8}")
+    for one in scores:
+        facets = "-" if one.facet_precision is None else f"{one.facet_precision:.3f}"
+        click.echo(
+            f"{one.setting:16} {one.ndcg:7.3f} {one.mrr:7.3f} {one.hit_rate:7.3f} {facets:>7}"
+            f" {one.p50_ms:8.2f} {one.p95_ms:8.2f}"
+        )
+    missed = [one for one in scores[0].outcomes if not one.reciprocal_rank]
+    for miss in missed:
+        wanted, found = ", ".join(miss.case.expect), ", ".join(miss.found[:3])
+        click.echo(f"missed: {miss.case.query!r} wanted {wanted}; found {found}")

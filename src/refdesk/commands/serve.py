@@ -1,4 +1,4 @@
-"""`serve` and `install`: the library over MCP."""
+"""`serve`: the library over MCP."""
 
 from __future__ import annotations
 
@@ -47,29 +47,6 @@ def serve(context: click.Context, /, **flags: Any) -> None:
     from refdesk.server import serve as run
 
     sys.exit(run(lambda: _toolsets(settings), _options(settings)))
-
-
-@click.command()
-@click.argument("client", required=False)
-@click.option("--project", is_flag=True, help="Write this folder's settings file, which others share.")
-@click.option("--allow-root", "roots", multiple=True, type=click.Path(), help="A folder that the server may read.")
-@click.option("--print", "only_print", is_flag=True, help="Show the settings file as it would be; write nothing.")
-@click.option("--list", "listing", is_flag=True, help="Show which clients are here and which know RefDesk.")
-@click.pass_context
-def install(
-    context: click.Context, client: str | None, project: bool, roots: tuple[str, ...], only_print: bool, listing: bool
-) -> None:
-    """Put the server into the settings of CLIENT, keeping what is there."""
-    from refdesk.install import editors as clients
-
-    flags = context.find_root().obj or {}
-    places = clients.Places()
-    if listing or client is None:
-        click.echo(clients.list_clients(places))
-        return
-    command = clients.own_command(client, flags.get("library"), roots, project=project)
-    act = clients.render if only_print else clients.install
-    click.echo(act(client, command, places, project=project))
 
 
 _WHICH_TOOL = {

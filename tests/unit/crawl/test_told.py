@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from refdesk.commands.crawl import _list
+from refdesk.commands.index import _list
 from refdesk.model import Skipped
 
 

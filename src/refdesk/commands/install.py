@@ -1,8 +1,9 @@
-"""The settings files of MCP clients, and how RefDesk is added to them without changing anything else."""
+"""`install`: adds RefDesk to the settings of an MCP client without changing anything else."""
 
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 import tomllib
@@ -11,8 +12,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+import click
+
 from refdesk.errors import InvalidInput, ParseFailed
-from refdesk.install.jsonc import NotJson, parse, set_member
 from refdesk.system.files import replace_file
 
 NAME = "refdesk"
@@ -104,6 +106,26 @@ CLIENTS: dict[str, Client] = {
 }
 
 
+@click.command()
+@click.argument("client", required=False)
+@click.option("--project", is_flag=True, help="Write this folder's settings file, which others share.")
+@click.option("--allow-root", "roots", multiple=True, type=click.Path(), help="A folder that the server may read.")
+@click.option("--print", "only_print", is_flag=True, help="Show the settings file as it would be; write nothing.")
+@click.option("--list", "listing", is_flag=True, help="Show which clients are here and which know RefDesk.")
+@click.pass_context
+def install(
+    context: click.Context, client: str | None, project: bool, roots: tuple[str, ...], only_print: bool, listing: bool
+) -> None:
+    """Put the server into the settings of CLIENT, keeping what is there."""
+    flags = context.find_root().obj or {}
+    if listing or client is None:
+        click.echo(list_clients(Places()))
+        return
+    command = own_command(client, flags.get("library"), roots, project=project)
+    act = render if only_print else add_to_settings
+    click.echo(act(client, command, Places(), project=project))
+
+
 def own_command(
     name: str, library: Path | None = None, roots: Sequence[str] = (), *, project: bool = False
 ) -> ServerCommand:
@@ -123,7 +145,7 @@ def own_command(
     return ServerCommand(sys.executable, ("-m", "refdesk", *where, *serve))
 
 
-def install(name: str, command: ServerCommand, places: Places, *, project: bool = False) -> str:
+def add_to_settings(name: str, command: ServerCommand, places: Places, *, project: bool = False) -> str:
     """Adds RefDesk to the client's settings; returns a message for the user."""
     client, file = _client(name), _file(name, places, project)
     text = render(name, command, places, project=project)
@@ -141,38 +163,31 @@ def render(name: str, command: ServerCommand, places: Places, *, project: bool =
     client, file = _client(name), _file(name, places, project)
     old = _read(file)
     try:
-        new = _with_toml(old, client, command) if client.format == "toml" else _with_json(old, client, command)
+        new = _with_entry(old, client, command)
         if _others(new, client) != _others(old, client):
             raise ValueError("its layout is one that can't be edited safely")
-    except (NotJson, ValueError) as error:
-        snippet = _with_toml("", client, command) if client.format == "toml" else _with_json("", client, command)
+    except ValueError as error:
         raise ParseFailed(
             f"Could not read {_short(file, places)}: {error}.",
-            f"Nothing was changed. Correct it, or add by hand:\n{snippet}",
+            f"Nothing was changed. Correct it, or add by hand:\n{_with_entry('', client, command)}",
         ) from error
     return new
 
 
 def list_clients(places: Places) -> str:
     """A line for each client: whether it is on this machine and has RefDesk."""
-    lines = [_status(name, client, places) for name, client in CLIENTS.items()]
-    return "\n".join(lines)
+    return "\n".join(f"{name:15} {_status(name, client, places)}" for name, client in CLIENTS.items())
 
 
 def _status(name: str, client: Client, places: Places) -> str:
-    files = [client.user_file(places)]
-    if client.project_file is not None:
-        files.append(client.project_file(places))
-    having = [file for file in files if _has_refdesk(file, client)]
-    if having:
-        state = "installed in " + ", ".join(_short(file, places) for file in having)
-    elif files[0].exists():
-        state = f"found ({_short(files[0], places)}); install with: refdesk install {name}"
-    elif files[0].parent.exists() and files[0].parent != places.home:
-        state = f"found; install with: refdesk install {name}"
-    else:
-        state = "not found"
-    return f"{name:15} {state}"
+    files = [find(places) for find in (client.user_file, client.project_file) if find is not None]
+    if having := [_short(file, places) for file in files if _has_refdesk(file, client)]:
+        return f"installed in {', '.join(having)}"
+    if files[0].exists():
+        return f"found ({_short(files[0], places)}); install with: refdesk install {name}"
+    if files[0].parent.exists() and files[0].parent != places.home:
+        return f"found; install with: refdesk install {name}"
+    return "not found"
 
 
 def _has_refdesk(file: Path, client: Client) -> bool:
@@ -204,7 +219,10 @@ def _read(file: Path) -> str:
     return file.read_bytes().decode("utf-8") if file.exists() else ""
 
 
-def _with_json(text: str, client: Client, command: ServerCommand) -> str:
+def _with_entry(text: str, client: Client, command: ServerCommand) -> str:
+    """The text of a settings file with our own entry."""
+    if client.format == "toml":
+        return _with_toml(text, client, command)
     entry: dict[str, Any] = {"type": "stdio"} if client.typed else {}
     entry |= {"command": command.command, "args": list(command.args)}
     _others(text, client)  # raises if the settings have an unexpected shape
@@ -253,3 +271,78 @@ def _short(file: Path, places: Places) -> str:
         return str(Path("~") / file.relative_to(places.home))
     except ValueError:
         return str(file)
+
+
+# ── JSON with comments: one value is set, and comments and spacing stay as they are ──
+
+_COMMENT = re.compile(r'"(?:[^"\\\n]|\\.)*"|//[^\n]*|/\*.*?\*/|\ufeff', re.S)  # strings, so that they are passed over
+_LAST_COMMA = re.compile(r'"(?:[^"\\\n]|\\.)*"|,(?=\s*[}\]])')
+_DECODER = json.JSONDecoder()
+
+
+def parse(text: str) -> Any:
+    """The value in JSON that may have comments and trailing commas; an empty text is an empty object."""
+    plain = _blanked(_LAST_COMMA, _blanked(_COMMENT, text))
+    return json.loads(plain) if plain.strip() else {}
+
+
+def set_member(text: str, path: tuple[str, ...], value: Any) -> str:
+    """The text with the object member at `path` set to `value` and everything else unchanged."""
+    newline = "\r\n" if "\r\n" in text else "\n"
+    without_comments = _blanked(_COMMENT, text)
+    plain = _blanked(_LAST_COMMA, without_comments)
+    if not plain.strip():
+        return json.dumps(_nested(path, value), indent=2, ensure_ascii=False).replace("\n", newline) + newline
+    json.loads(plain)  # raises if it is not JSON: from here on it is
+    indented = re.search(r"^([ \t]+)\"", text, re.M)
+    step = indented[1] if indented else "  "
+    start, depth = _skip(plain, 0), 0
+    members, end = _members(plain, start)
+    while depth < len(path) - 1 and path[depth] in members:
+        start = members[path[depth]][0]
+        members, end = _members(plain, start)
+        depth += 1
+    outer, inner = newline + step * depth, newline + step * (depth + 1)
+    written = json.dumps(_nested(path[depth + 1 :], value), indent=step, ensure_ascii=False).replace("\n", inner)
+    if path[depth] in members:
+        start, end = members[path[depth]]
+        return text[:start] + written + text[end:]
+    head, tail = text[: start + 1], text[start + 1 : end]
+    if members:  # a comma may follow the last one already, with comments before or after it
+        last = max(after for _, after in members.values())
+        comma = _skip(without_comments, last)
+        has_comma = without_comments[comma] == ","
+        head, tail = (text[: comma + 1], text[comma + 1 : end]) if has_comma else (f"{text[:last]},", text[last:end])
+    return f"{head}{tail.rstrip()}{inner}{json.dumps(path[depth], ensure_ascii=False)}: {written}{outer}{text[end:]}"
+
+
+def _blanked(pattern: re.Pattern[str], text: str) -> str:
+    """The text with what the pattern finds, but for strings, replaced by as many spaces."""
+    return pattern.sub(lambda found: found[0] if found[0][0] == '"' else re.sub(r"[^\r\n]", " ", found[0]), text)
+
+
+def _members(plain: str, start: int) -> tuple[dict[str, tuple[int, int]], int]:
+    """Where the value of each member of an object begins and ends, and where the object's closing brace is."""
+    if plain[start] != "{":
+        raise ValueError(f"line {plain.count(chr(10), 0, start) + 1} has no object")
+    members: dict[str, tuple[int, int]] = {}
+    at = _skip(plain, start + 1)
+    while plain[at] != "}":
+        key, colon = _DECODER.raw_decode(plain, at)
+        begin = _skip(plain, _skip(plain, colon) + 1)
+        _, end = _DECODER.raw_decode(plain, begin)
+        members[key] = (begin, end)
+        at = _skip(plain, end)
+        at = _skip(plain, at + 1) if plain[at] == "," else at
+    return members, at
+
+
+def _skip(text: str, at: int) -> int:
+    """Where the next character after white space is."""
+    return len(text) - len(text[at:].lstrip())
+
+
+def _nested(path: tuple[str, ...], value: Any) -> Any:
+    for key in reversed(path):
+        value = {key: value}
+    return value

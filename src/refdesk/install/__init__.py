@@ -1,1 +1,0 @@
-"""Adds RefDesk to the settings of editors and other MCP clients."""
