@@ -2,7 +2,6 @@
 
 python -m bench.quality [--sets python code docs] [--embedder static|wordllama|none] [--precise] [--json FILE]
 python -m bench.quality --weights FILE   ranks with other weights of the second stage too
-python -m bench.quality --tune          tries the engine's constants on packages that are not reported
 """
 
 from __future__ import annotations
@@ -18,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from bench import authored, corpora, metrics, sets, tables
-from bench.memo import remembered
 from bench.sets import Asked, KnownItems
 from refdesk.app import open_desk
 from refdesk.desk.desk import Desk
@@ -67,10 +65,7 @@ def weighed(file: Path) -> Iterator[None]:
 def rankers(desk: Desk, *, sweep: bool, precise: bool = False, weights: Path | None = None) -> dict[str, Ranker]:
     """The ways to rank: each index by itself, then the engine by keywords, by vectors and as it comes."""
 
-    memory = remembered(desk._store, desk.embedder)  # the looks-up are the same for every alpha
-    remembering = Engine(*memory)
-
-    def engine(alpha: float | None, own: Engine = remembering) -> Ranker:
+    def engine(alpha: float | None, own: Engine = desk.engine) -> Ranker:
         return lambda text: [
             (hit.stored, *hit.more) for hit in own.search(Query(text=text, alpha=alpha, by="file")).hits
         ]
@@ -85,7 +80,7 @@ def rankers(desk: Desk, *, sweep: bool, precise: bool = False, weights: Path | N
         if precise:
             from refdesk_precise import PreciseModel
 
-            found["precise"] = engine(None, Engine(*memory, PreciseModel()))
+            found["precise"] = engine(None, Engine(desk._store, desk.embedder, PreciseModel()))
         if weights is not None:
             found[weights.stem] = lambda text: _with_weights(weights, found["hybrid"], text)
         if sweep:
@@ -200,19 +195,12 @@ def main() -> None:
     options.add_argument("--no-sweep", action="store_true", help="leave the fixed alphas out")
     options.add_argument("--precise", action="store_true", help="the precise mode too")
     options.add_argument("--weights", type=Path, help="other weights of the second stage, to compare with")
-    options.add_argument("--tune", action="store_true", help="try the engine's constants on the tuning half")
     options.add_argument(
         "--libraries", type=Path, help="where the indexed sets are kept for the next run, to save time"
     )
     options.add_argument("--cache", type=Path, default=corpora.DEFAULT_CACHE)
     options.add_argument("--json", type=Path)
     given = options.parse_args()
-    if given.tune:
-        import bench.tune as tune
-
-        names = [name for name in given.sets if name != "authored"]
-        tune.run(names, given.embedder, given.cache, given.libraries, given.json)
-        return
     results = []
     for name in given.sets:
         known = authored.known_items(given.cache) if name == "authored" else sets.known_items(name, given.cache)

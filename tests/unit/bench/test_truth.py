@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.truth import Module
+from bench.graph import Module
 
 TEXT = """from kit import Base as Root, mark
 import kit.parts as parts
