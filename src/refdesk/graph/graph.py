@@ -31,7 +31,7 @@ class Graph:
         self._supers: dict[str, set[str]] = {}
         known = store.collection(collection)
         root = known.root.rstrip("/").rpartition("/")[2] if known else ""
-        self._resolver = Resolver(self.named, self.file, self.supertype_names, self._imported, self._text_at, root)
+        self._resolver = Resolver(self, root)
 
     # --- looking up --------------------------------------------------------------------------------
 
@@ -59,9 +59,6 @@ class Graph:
         code = [one for one in named if not is_test(one.path) and self.file(one).references]
         return [file_node(one) for one in sorted(code, key=lambda one: (one.path.count("/"), one.path))]
 
-    def node(self, document: Document, symbol: Symbol) -> Node:
-        return symbol_node(document, symbol)
-
     def file(self, document: Document) -> File:
         if document.id not in self._files:
             self._files[document.id] = File(self._store, document)
@@ -73,7 +70,8 @@ class Graph:
             self._symbols[name] = self._store.symbols_named(name, self._collection)
         return self._symbols[name]
 
-    def _text_at(self, path: str) -> str | None:
+    def text_at(self, path: str) -> str | None:
+        """The text of the file at that path."""
         found = self._store.document_by_path(self._collection, path)
         return self._store.raw(found.id) if found else None
 
@@ -82,7 +80,8 @@ class Graph:
             self._references[name, kinds] = self._store.references_to(name, self._collection, kinds)
         return self._references[name, kinds]
 
-    def _imported(self, name: str) -> list[tuple[Document, Reference]]:
+    def imported(self, name: str) -> list[tuple[Document, Reference]]:
+        """The imports of that name."""
         return self._used(name, ("imports",))
 
     # --- edges into a symbol -------------------------------------------------------------------------
@@ -132,8 +131,8 @@ class Graph:
         kin = family(node.language)
         uses = [use for use in self._used_as(node, kinds) if use[0].content_type in kin]
         if node.language in IMPORTING and "." not in node.qualified and kinds != ("imports",):
-            bound = {document.id for document, _ in (*self._imported(node.name), *self._imported("*"))}
-            bound |= {document.id for document, ref in self._imported("default") if ref.alias == node.name}
+            bound = {document.id for document, _ in (*self.imported(node.name), *self.imported("*"))}
+            bound |= {document.id for document, ref in self.imported("default") if ref.alias == node.name}
             bound.add(node.document_id)
             uses = [use for use in uses if use[1].receiver or use[0].id in bound]
         if most < ALL:
@@ -145,7 +144,7 @@ class Graph:
     def _used_as(self, node: Node, kinds: tuple[RelationKind, ...]) -> list[tuple[Document, Reference]]:
         """The uses of the symbol's name, also behind the aliases that imports give it."""
         uses = list(self._used(node.name, kinds))
-        for alias in sorted({ref.alias for _, ref in self._imported(node.name)} - {"", node.name}):
+        for alias in sorted({ref.alias for _, ref in self.imported(node.name)} - {"", node.name}):
             uses += [(document, ref) for document, ref in self._used(alias, kinds)]
         if node.kind in ("constructor", "initializer") or node.name in ("__init__", "init", "constructor"):
             uses += self._used(node.qualified.rpartition(".")[0].rpartition(".")[2], kinds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from refdesk.graph import languages
 from refdesk.graph.nodes import (
@@ -20,8 +21,11 @@ from refdesk.graph.nodes import (
     said,
     shared,
 )
-from refdesk.graph.types import Names, Typed, Types
+from refdesk.graph.types import Typed, Types
 from refdesk.model import Document, Reference, Symbol
+
+if TYPE_CHECKING:
+    from refdesk.graph.resolve import Resolver
 
 _GENERATIONS = 6
 # What a member is called that is of the type it is a member of.
@@ -34,8 +38,9 @@ _NO_KIN = frozenset(["object", "Protocol", "ABC", "Generic", "Exception", "Objec
 class Members:
     """Resolves names that stand behind a receiver."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Resolver) -> None:
         self._names = names
+        self._graph = names.graph
         self._types = Types(names)
         self._lines: dict[str, set[str]] = {}
 
@@ -104,7 +109,7 @@ class Members:
                 if "?" in given:
                     return
                 types = {one for one in given if one}
-            if any(not self._names.named(one) for one in types):
+            if any(not self._graph.named(one) for one in types):
                 return  # what the codebase does not define may have a member of that name, which comes first
             if types:
                 yield types
@@ -121,13 +126,13 @@ class Members:
 
     def _is_visible_extension(self, file: File, document: Document, symbol: Symbol) -> bool:
         if file.language == "swift":
-            holders = [one for _, one in self._names.named(container(symbol))]
+            holders = [one for _, one in self._graph.named(container(symbol))]
             return bool(holders) and all(one.kind in languages.EXTENSIONS for one in holders)
         if said(symbol, "+") is None or file.language == "csharp":
             return said(symbol, "+") is not None
         if symbol.signature.startswith("private ") or symbol.qualified.count(".") > 1:  # of the file, or in a class
             return document.id == file.document.id
-        package = self._names.file(document).package
+        package = self._graph.file(document).package
         return package == file.package or symbol.name in file.imports or package in file.starred
 
     def _inherited(self, file: File, source: str, candidates: Candidates) -> list[Resolved]:
@@ -139,7 +144,7 @@ class Members:
             return all_of(found, LIKELY)
         mine = {id(one) for one in candidates.by_place.get((languages.home(file.document), own), ())}
         others = Candidates([one for one in candidates.every if id(one) not in mine])
-        return self._by_type_names(file, self._names.supertypes(own.rpartition(".")[2]), others)
+        return self._by_type_names(file, self._graph.supertype_names(own.rpartition(".")[2]), others)
 
     # --- members of a type ----------------------------------------------------------------------------
 
@@ -189,7 +194,7 @@ class Members:
     def _bases(self, file: File, own: str) -> list[tuple[File, str]]:
         """The classes that a class is declared to derive from."""
         return [
-            (self._names.file(base.document), base.symbol.qualified)
+            (self._graph.file(base.document), base.symbol.qualified)
             for ref in file.base_references.get(own, ())
             for base in self._names.resolve(file.document, ref)
             if base.confidence >= FAIR
@@ -207,7 +212,7 @@ class Members:
                 near = [one for one in found if one[0].id == file.document.id]
                 return all_of(near, confidence) if near else shared(found, confidence)
             seen |= level
-            level = {above for name in level for above in self._names.supertypes(name)} - seen
+            level = {above for name in level for above in self._graph.supertype_names(name)} - seen
             if not level:
                 break
         return []
@@ -226,7 +231,7 @@ class Members:
         """A method that only one family of types has, or whose type is called like the variable."""
         if last.strip("\"'`)") != last or not last:
             return []  # a literal
-        if last == ref.receiver and _TYPE_NAME.fullmatch(last) and not self._names.named(last):
+        if last == ref.receiver and _TYPE_NAME.fullmatch(last) and not self._graph.named(last):
             return []  # Thread.current, Object.assign: a type of another codebase
         word = last.lower().strip("_").replace("_", "")
         here = [
@@ -259,7 +264,7 @@ class Members:
         if name not in self._lines:
             line, level = {name}, {name}
             for _ in range(_GENERATIONS):
-                level = {above for one in level for above in self._names.supertypes(one)} - line
+                level = {above for one in level for above in self._graph.supertype_names(one)} - line
                 line |= level
             self._lines[name] = line - _NO_KIN
         return self._lines[name]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from refdesk.graph import languages
 from refdesk.graph.members import Members
@@ -10,25 +11,17 @@ from refdesk.graph.nodes import CERTAIN, FAIR, LIKELY, Candidate, Candidates, Fi
 from refdesk.graph.relations import without_actuals
 from refdesk.model import Document, Reference
 
+if TYPE_CHECKING:
+    from refdesk.graph.graph import Graph
+
 
 class Resolver:
     """Resolves references with what the codebase knows by name."""
 
-    def __init__(
-        self,
-        named: Callable[[str], list[Candidate]],
-        file: Callable[[Document], File],
-        supertypes: Callable[[str], set[str]],
-        imported: Callable[[str], list[tuple[Document, Reference]]],
-        text_at: Callable[[str], str | None],
-        root: str = "",
-    ) -> None:
+    def __init__(self, graph: Graph, root: str = "") -> None:
         self._root = root
-        self._packages = languages.GoPackages(text_at)
-        self._imported = imported
-        self.named = named
-        self.file = file
-        self.supertypes = supertypes
+        self._packages = languages.GoPackages(graph.text_at)
+        self.graph = graph
         self._members = Members(self)
         self._seen: dict[tuple[str, bool, str, bool], Candidates] = {}
         self._found_by_import: dict[tuple[str, tuple[str, ...], Candidates, int], list[Resolved]] = {}
@@ -39,7 +32,7 @@ class Resolver:
         known = self._resolved.get((document.id, ref))
         if known is None:
             self._resolved[document.id, ref] = []  # what is asked while it is being found: class A(self.A)
-            known = self._resolved[document.id, ref] = self._resolve(self.file(document), ref)
+            known = self._resolved[document.id, ref] = self._resolve(self.graph.file(document), ref)
         return known
 
     def _resolve(self, file: File, ref: Reference) -> list[Resolved]:
@@ -57,7 +50,7 @@ class Resolver:
     def _candidates(self, language: str, in_test: bool, name: str, is_call: bool) -> list[Candidate]:
         """What has the name in a language that can be named here; a type itself rather than its extensions."""
         kin = languages.family(language)
-        found = without_actuals([one for one in self.named(name) if one[0].content_type in kin], self.file)
+        found = without_actuals([one for one in self.graph.named(name) if one[0].content_type in kin], self.graph.file)
         if not in_test:
             found = [one for one in found if not languages.is_test(one[0].path)]
         defined = {symbol.qualified for _, symbol in found if symbol.kind not in languages.EXTENSIONS}
@@ -101,7 +94,7 @@ class Resolver:
         ):
             return mine
         if language in languages.PACKAGE_WIDE:
-            beside = [one for one in top if self.file(one[0]).package == file.package]
+            beside = [one for one in top if self.graph.file(one[0]).package == file.package]
             if beside:
                 return all_of(beside, LIKELY)
             if extending := self._members.extending(file, candidates):
@@ -129,8 +122,8 @@ class Resolver:
 
     def imported(self, document: Document, ref: Reference) -> list[Resolved]:
         """The symbols of the codebase that an import names."""
-        candidates = Candidates([one for one in self.named(ref.target) if "." not in one[1].qualified])
-        return self.from_imports(self.file(document), [(ref.receiver or ref.target, ref.target)], candidates)
+        candidates = Candidates([one for one in self.graph.named(ref.target) if "." not in one[1].qualified])
+        return self.from_imports(self.graph.file(document), [(ref.receiver or ref.target, ref.target)], candidates)
 
     def from_imports(
         self, file: File, bound: list[tuple[str, str]], candidates: Candidates, hops: int = 3
@@ -162,13 +155,13 @@ class Resolver:
     def _handed_on(self, importer: str, names: tuple[str, ...], candidates: Candidates, hops: int) -> list[Resolved]:
         """What a module that is imported from has imported itself, by name or all of another module."""
         parts = [languages.last_part(name, importer) for name in names]
-        for document, ref in (*self._imported(candidates.every[0][1].name), *self._imported("*")):
+        for document, ref in (*self.graph.imported(candidates.every[0][1].name), *self.graph.imported("*")):
             path = document.path
             if ref.alias not in ("", ref.target) or path == importer or not any(part in path for part in parts):
                 continue
             if any(self._is_meant(document, name, importer) for name in names):
                 bound = [(ref.receiver, ref.target)]
-                if found := self.from_imports(self.file(document), bound, candidates, hops - 1):
+                if found := self.from_imports(self.graph.file(document), bound, candidates, hops - 1):
                     return found
         return []
 
@@ -177,7 +170,7 @@ class Resolver:
 
     def _is_meant(self, document: Document, module: str, importer: str) -> bool:
         if document.content_type in languages.PACKAGED:
-            package = self.file(document).package
+            package = self.graph.file(document).package
             return module == package or (module.startswith(f"{package}.") and module[len(package) + 1].isupper())
         told = self._packages.holds(module, importer, document.path) if importer.endswith(".go") else None
         return languages.is_meant(document.path, module, importer, self._root) if told is None else told

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 from refdesk.graph import languages
-from refdesk.graph.nodes import FAIR, Candidate, Candidates, Fact, File, Resolved, facts_of, said
-from refdesk.model import Document, Reference, Symbol
+from refdesk.graph.nodes import FAIR, Fact, File, facts_of, said
+from refdesk.model import Reference, Symbol
+
+if TYPE_CHECKING:
+    from refdesk.graph.resolve import Resolver
 
 _DEEP = 6  # values of values, fields of bases
 _MAKES_OWN = frozenset(["cls", "cls.__new__", "self.__class__", "object.__new__", "super().__new__"])
@@ -29,24 +32,12 @@ class Typed(NamedTuple):
         return self.name.rpartition(".")[2]
 
 
-class Names(Protocol):
-    """What is known of names: the resolver."""
-
-    named: Callable[[str], list[Candidate]]
-    file: Callable[[Document], File]
-    supertypes: Callable[[str], set[str]]
-
-    def resolve(self, document: Document, ref: Reference) -> list[Resolved]: ...
-    def from_imports(
-        self, file: File, bound: list[tuple[str, str]], candidates: Candidates, hops: int = 3
-    ) -> list[Resolved]: ...
-
-
 class Types:
     """Finds the types of expressions."""
 
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: Resolver) -> None:
         self._names = names
+        self._graph = names.graph
         self._asking: set[tuple[str, str, str]] = set()
         self._results: dict[tuple[str, Symbol, int], set[Typed]] = {}
         self._owners: dict[Typed, list[tuple[File, str]] | None] = {}
@@ -78,14 +69,14 @@ class Types:
             return [owner for one in local for owner in self.meant(one) or ()]
         found = self._names.resolve(file.document, Reference("references", typed.source, last, 0, before))
         sure = [(one.document, one.symbol) for one in found if one.confidence >= FAIR]
-        classes = [(self._names.file(where), one.qualified) for where, one in sure if one.kind in languages.TYPES]
+        classes = [(self._graph.file(where), one.qualified) for where, one in sure if one.kind in languages.TYPES]
         if classes:
             return classes
         given: set[Typed] = set()
-        for document, symbol in sure or self._names.named(last):
+        for document, symbol in sure or self._graph.named(last):
             # A variable of the module: of `Draft = create(…)` what create gives, of `Input = A | B` both.
             if symbol.kind in languages.VALUES and "." not in symbol.qualified:
-                there = self._names.file(document)
+                there = self._graph.file(document)
                 facts = [one for one in there.top_facts(symbol.name) if one.sign == "="]
                 given |= {one for fact in facts for one in _aliases(there, fact)} or self._made_by(there, facts)
         if given:
@@ -137,9 +128,9 @@ class Types:
         if not found and file.language != "go":
             found = self._of_own(file, own, last, deep)
             name = head.rpartition(".")[2]
-            for document, symbol in self._names.named(name) if not found and name[:1].isupper() else ():
+            for document, symbol in self._graph.named(name) if not found and name[:1].isupper() else ():
                 if symbol.kind in languages.TYPES:  # a type's own member: of Log.shared, what Log says
-                    there = self._names.file(document)
+                    there = self._graph.file(document)
                     found |= self._of_facts(there, there.member_facts(symbol.qualified, last), last, deep)
         return found
 
@@ -152,10 +143,10 @@ class Types:
         if found := self._of_facts(file, before, name, deep):
             return found
         if file.language == "go":
-            for document, symbol in self._names.named(name):  # a variable of the package
+            for document, symbol in self._graph.named(name):  # a variable of the package
                 is_here = languages.home(document) == languages.home(file.document)
                 if is_here and symbol.kind in languages.VALUES and symbol.qualified == name:
-                    there = self._names.file(document)
+                    there = self._graph.file(document)
                     return self._of_facts(there, there.top_facts(name), name, deep)
             return set()
         if file.language in languages.IMPLICIT_SELF and (
@@ -216,8 +207,8 @@ class Types:
         found = self._fields[typed, field] = set()
         owners = self.meant(typed)
         if owners is None:
-            named = [one for one in self._names.named(typed.last) if one[1].kind in languages.TYPES]
-            owners = [(self._names.file(document), symbol.qualified) for document, symbol in named]
+            named = [one for one in self._graph.named(typed.last) if one[1].kind in languages.TYPES]
+            owners = [(self._graph.file(document), symbol.qualified) for document, symbol in named]
         for file, qualified in owners:
             bases = file.base_references.get(qualified, ())
             above = {ref.target: Typed(file, _dotted(ref), qualified) for ref in bases}
@@ -246,7 +237,7 @@ class Types:
         found: set[Typed] = set()
         for one in called:
             if one.confidence >= FAIR:
-                found |= self.result(self._names.file(one.document), one.symbol, place)
+                found |= self.result(self._graph.file(one.document), one.symbol, place)
         return found
 
     def result(self, file: File, symbol: Symbol, place: int = 0) -> set[Typed]:

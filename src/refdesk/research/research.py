@@ -10,6 +10,7 @@ from rapidfuzz.distance.OSA import normalized_similarity
 
 from refdesk.graph import Edge, Graph, Node
 from refdesk.graph.languages import CALLABLES, TYPES, is_test
+from refdesk.graph.nodes import symbol_node
 from refdesk.graph.relations import implementing, needed_by, needs, overridden, overriders
 from refdesk.model import Filters, Query
 from refdesk.research.answer import Answer, add_sections
@@ -168,7 +169,7 @@ def _seeds(
                 if symbol.name in defined and chunk.start_line <= symbol.start_line <= chunk.end_line
             ]
             inside = [symbol for symbol in inside if symbol.kind in _TELLING] or inside
-            by_search += [graph.node(document, symbol) for symbol in inside[:1]]
+            by_search += [symbol_node(document, symbol) for symbol in inside[:1]]
         by_search.sort(key=lambda node: is_test(node.path))
         found = [*named[:_SEEDS], *by_search[:_SEEDS]]
         answer.intent = "general"  # a caller tree of something else would mislead
