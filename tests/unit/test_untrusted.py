@@ -6,7 +6,8 @@ import pytest
 
 from bench import injection
 from refdesk.model import Collection, Document
-from refdesk.text.untrusted import flag, origin
+from refdesk.text.untrusted import flag
+from refdesk.toolsets.content import origin
 
 
 def test_attacks_are_flagged_and_innocent_texts_are_not() -> None:

@@ -17,7 +17,6 @@ _BLOCK = re.compile(
     r"\\[nrt]|'(?:[sdmt]|ll|ve|re)(?![a-z])|[^\r\n\w]?[^\W\d_]+|_[^\W\d_]+|\d{1,3}| ?(?:[^\s\w]|_)+[\r\n]*|\s*[\r\n]+"
     r"|\s+(?!\S)|\s+"
 )
-SURE = 0.9  # share of a budget that is used: an estimate may be a tenth too low
 _HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 # Tokens per non-ASCII character, by the end of its Unicode range; fitted to 30,000 words of 40 projects.
 _CHARACTER = ((0x80, 0.25), (0x250, 1.24), (0x400, 1.0), (0x530, 0.64), (0x1100, 1.5), (0x3000, 0.3), (0xFFF0, 1.05))
@@ -28,16 +27,6 @@ _ASTRAL = 2.5
 def count(text: str) -> int:
     """The estimated number of tokens, within a tenth of cl100k's for code, prose and CJK."""
     return round(sum(map(_tokens, _BLOCK.findall(text))))
-
-
-def fitting(texts: Sequence[str], budget: int) -> int:
-    """The number of leading texts that fit the budget: at least one, and all if the budget is 0."""
-    used = 0
-    for number, text in enumerate(texts):
-        used += count(text)
-        if budget and number and used > SURE * budget:
-            return number
-    return len(texts)
 
 
 @lru_cache(maxsize=20_000)

@@ -18,7 +18,6 @@ from refdesk.desk.fresh import stale_hits, stale_notes
 from refdesk.errors import ChunkNotFound, InvalidCursor, InvalidInput, NotFound
 from refdesk.model import Document, Filters, Hit, Query, StoredChunk, metadata_text
 from refdesk.text import tokens
-from refdesk.text.untrusted import notices
 from refdesk.toolsets.content import (
     READ,
     STRING,
@@ -29,7 +28,9 @@ from refdesk.toolsets.content import (
     Text,
     TextErrors,
     ToolAnswer,
+    fitting,
     icon,
+    mark_notices,
     object_schema,
 )
 from refdesk.toolsets.contract import CallContext, ResourceTemplate, Tool, ToolHints, Toolset
@@ -111,14 +112,14 @@ class Docs:
         page = self._desk.search(query)
         hits = [self._hit(hit) for hit in page.hits]
         texts = [json.dumps(one, ensure_ascii=False) for one in hits]
-        kept = tokens.fitting(texts, self._desk.settings.max_answer_tokens)
+        kept = fitting(texts, self._desk.settings.max_answer_tokens)
         has_more = page.more or kept < len(hits)
         following = encode_cursor(query, page.state, query.offset + kept) if has_more else None
         hint = None if hits or query.offset else self._hint(query, chosen)
         left_out = [f"{len(hits) - kept} more hits: next_cursor leads to them"] if kept < len(hits) else []
         shown = page.hits[:kept]
         stale = stale_notes(shown, stale_hits(shown))
-        marked = notices([hit.stored for hit in shown], views)
+        marked = mark_notices([hit.stored for hit in shown], views)
         return _answer(hits[:kept], following, hint, (*page.notes, *stale, *marked, *left_out))
 
     def get(self, arguments: Json, context: CallContext) -> ToolAnswer:
@@ -138,7 +139,7 @@ class Docs:
         shown = chunks[max(0, target - reach) : target + reach + 1]
         text = "\n\n".join(self._delimited(one, chunks, target) for one in shown)
         size = tokens.count(text) if len(text) > READ else 0
-        answer = ToolAnswer.of_text(text, notices=notices(shown, docs_collections(self._desk), "chunk"))
+        answer = ToolAnswer.of_text(text, notices=mark_notices(shown, docs_collections(self._desk), "chunk"))
         return (
             replace(answer, content=(Text(f"note: {size} tokens follow"), *answer.content)) if size > READ else answer
         )

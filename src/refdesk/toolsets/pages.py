@@ -14,9 +14,22 @@ from refdesk.desk.desk import Desk
 from refdesk.desk.fresh import indexed_at, stale_hits, stale_notes
 from refdesk.errors import InvalidInput
 from refdesk.model import ChunkType, Collection, Document, Filters, Hit, Query, metadata_text
-from refdesk.text.tokens import count, fitting
-from refdesk.text.untrusted import flag, marks
-from refdesk.toolsets.content import LISTED, READ, STRING, Json, RpcErrors, Text, ToolAnswer, icon, object_schema, shown
+from refdesk.text.tokens import count
+from refdesk.text.untrusted import flag
+from refdesk.toolsets.content import (
+    LISTED,
+    READ,
+    STRING,
+    Json,
+    RpcErrors,
+    Text,
+    ToolAnswer,
+    fitting,
+    icon,
+    marks,
+    object_schema,
+    shown,
+)
 from refdesk.toolsets.contract import CallContext, Tool, ToolHints, Toolset
 
 # ── filters ──

@@ -12,8 +12,17 @@ from refdesk.desk.fresh import indexed_at
 from refdesk.model import Document, Hit, StoredChunk
 from refdesk.search.group import snippet
 from refdesk.text import tokens
-from refdesk.text.untrusted import marks
-from refdesk.toolsets.content import Annotations, Json, ResourceLink, Text, ToolAnswer, note_lines, noted
+from refdesk.toolsets.content import (
+    Annotations,
+    Json,
+    ResourceLink,
+    Text,
+    ToolAnswer,
+    fitting,
+    marks,
+    note_lines,
+    noted,
+)
 from refdesk.toolsets.contract import CallContext
 
 # ── resource links, for a client that sends `refdesk/links` in its `_meta` ──
@@ -167,7 +176,7 @@ def render(
     if budget:
         around = json.dumps([{**body, "results": []}, notices], ensure_ascii=False)
         budget = max(1, budget - tokens.count(around) - _OF_NOTICES)
-    kept = tokens.fitting(texts, budget)
+    kept = fitting(texts, budget)
     notices = [*notices, *_cut_short(results[:kept]), *_left_out(results[kept:])]
     body = {**body, "results": results[:kept]}
     if form == "json":

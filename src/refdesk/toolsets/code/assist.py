@@ -1,79 +1,18 @@
-"""Query expansion and summaries, by a language model or else from the index; and the statistics of index_codebase."""
+"""Query expansion and summaries, by a language model or else from the index."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 from refdesk.desk.desk import Desk
 from refdesk.errors import LlmError
-from refdesk.ingest.progress import Report
-from refdesk.model import Hit, Skipped
+from refdesk.model import Hit
 from refdesk.ports import Llm
-from refdesk.sources.skips import HIDDEN, IGNORED, LASTING
 from refdesk.text import analyse
-from refdesk.toolsets.content import Json
-
-LISTED = 20  # files that an answer names
-_OF_ONE_REASON = 5
-_EXPECTED = (IGNORED, HIDDEN, "git's own", "empty file")  # counted, not listed
-_DETAIL = re.compile(r":| \(| to |\. ")  # what follows differs from file to file
-
-
-def statistics(report: Report, folder: Path, desk: Desk) -> Json:
-    """The counts of an index run and of the collection after it, and what was skipped."""
-    stats = desk.stats(report.collection)
-    return {
-        "path": str(folder),
-        "collection": report.collection,
-        "files": stats.documents,
-        "chunks": stats.chunks,
-        "symbols": stats.symbols,
-        "edges": stats.references,
-        "written": report.written,
-        "unchanged": report.unchanged,
-        "moved": report.moved,
-        "removed": report.removed,
-        "skipped": len(report.skipped),
-        "skipped_reasons": _counted(report.skipped),
-        "skipped_files": _listed(_some_of_each(report.skipped)),
-        "errors": _listed(report.errors),
-        **({"errors_not_listed": len(report.errors) - LISTED} if len(report.errors) > LISTED else {}),
-        "seconds": round(report.seconds, 3),
-    }
-
-
-def _counted(skipped: Iterable[Skipped]) -> str:
-    """The number of skipped files by reason, most first: "12 ignored by .gitignore, 3 not text by its name"."""
-    reasons = Counter(_stem(one) for one in skipped)
-    return ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
-
-
-def _some_of_each(skipped: Iterable[Skipped]) -> list[Skipped]:
-    """The first few of each unexpected reason, folders last; files skipped for their name are expected."""
-    seen: Counter[str] = Counter()
-    found: list[Skipped] = []
-    for one in sorted(skipped, key=lambda one: one.path.endswith("/")):
-        if one.reason.startswith(_EXPECTED) or (one.reason.startswith(LASTING) and not one.path.endswith("/")):
-            continue
-        stem = _stem(one)
-        seen[stem] += 1
-        if seen[stem] <= _OF_ONE_REASON:
-            found.append(one)
-    return found
-
-
-def _stem(skipped: Skipped) -> str:
-    return _DETAIL.split(skipped.reason, maxsplit=1)[0]
-
-
-def _listed(left_out: Sequence[Skipped]) -> list[Json]:
-    return [{"path": one.path, "reason": one.reason} for one in left_out[:LISTED]]
-
 
 LOCAL = "local: extracted from the index, no language model"
 _TERMS = {

@@ -1,42 +1,14 @@
-"""The code contract's schemas, word for word."""
+"""The code contract's tools and their schemas, word for word."""
 
 from __future__ import annotations
 
-import re
+from typing import TYPE_CHECKING
 
-from refdesk.model import Collection, Filters
-from refdesk.toolsets.content import STRING, STRINGS, Json, object_schema
+from refdesk.toolsets.content import STRING, STRINGS, ArgumentProblem, Json, TextErrors, icon, object_schema
+from refdesk.toolsets.contract import Tool, ToolHints
 
-_SPECIAL = re.compile(r"[\\*?\[\]{}]")
-_BRACKETS = re.compile(r"[\[\]]")
-
-
-def filters_of(collection: Collection, inside: str, arguments: Json) -> Filters:
-    """The filters for a codebase, the folder in it that `path` names, `path_filter` and `extensions`."""
-    return Filters(
-        collections=(collection.name,),
-        paths=_globs(inside, arguments.get("path_filter") or ""),
-        extensions=tuple(one for one in arguments.get("extensions", "").split(",") if one.strip()),
-    )
-
-
-def _globs(inside: str, wanted: str) -> tuple[str, ...]:
-    # The folder is a name, not a pattern; the leading slash excludes folders of that name further down.
-    folder = "/" + _SPECIAL.sub(r"\\\g<0>", inside) if inside else ""
-    if not wanted:
-        return (folder,) if folder else ()
-    by_name = _BRACKETS.sub(r"\\\g<0>", wanted)  # of a folder called [id]
-    return tuple(dict.fromkeys(_below(folder, glob) for glob in (wanted, by_name)))
-
-
-def _below(folder: str, glob: str) -> str:
-    """The glob relative to the folder; one without a slash matches at any depth."""
-    if not folder:
-        return glob
-    glob = glob.strip().removeprefix("./")
-    deep = "" if "/" in glob.rstrip("/") else "**/"
-    return f"{folder}/{deep}{glob.lstrip('/')}"
-
+if TYPE_CHECKING:
+    from refdesk.toolsets.code.toolset import Code
 
 FORMATS = ("toon", "json", "human")
 
@@ -166,3 +138,62 @@ SEARCH_ANSWER = object_schema(
     },
     "format",
 )
+
+
+def tools(code: Code) -> tuple[Tool, ...]:
+    """The tools, answered by `code`."""
+    reading = ToolHints(read_only=True, idempotent=True)
+    errors = TextErrors(words=_words)
+    return (
+        Tool(
+            name="index_codebase",
+            title="Index a codebase",
+            description="Index a codebase for semantic search",
+            input_schema=INDEX,
+            output_schema=INDEX_ANSWER,
+            handler=code.index,
+            hints=ToolHints(read_only=False, idempotent=True),
+            error_style=errors,
+            icons=icon("index"),
+            task_support="optional",
+        ),
+        Tool(
+            name="search_code",
+            title="Search code",
+            description="Semantic search in indexed codebase",
+            input_schema=SEARCH_CODE,
+            output_schema=SEARCH_ANSWER,
+            handler=code.search,
+            hints=reading,
+            error_style=errors,
+            fill_defaults=False,  # a weight left out is the engine's to choose
+            icons=icon("search"),
+        ),
+        Tool(
+            name="search_docs",
+            title="Search documentation",
+            description="Search indexed documentation using full-text search",
+            input_schema=SEARCH_DOCS,
+            output_schema=SEARCH_ANSWER,
+            handler=code.search_docs,
+            hints=reading,
+            error_style=errors,
+            icons=icon("search"),
+        ),
+        Tool(
+            name="code_research",
+            title="Research a codebase",
+            description="Deep architectural analysis with multi-hop search",
+            input_schema=RESEARCH,
+            output_schema=RESEARCH_ANSWER,
+            handler=code.research,
+            hints=reading,
+            error_style=errors,
+            icons=icon("graph"),
+            task_support="optional",
+        ),
+    )
+
+
+def _words(problem: ArgumentProblem) -> str | None:
+    return f"Missing required argument: {problem.argument}" if problem.kind == "missing" else None

@@ -3,30 +3,37 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from refdesk.desk.desk import Desk
 from refdesk.desk.fresh import Refreshed, Refresher, stale_hits
 from refdesk.errors import InvalidInput, NotFound
-from refdesk.ingest.progress import Progress
-from refdesk.model import Collection, Found, Hit, Query
+from refdesk.ingest.progress import Progress, Report
+from refdesk.model import Collection, Filters, Found, Hit, Query, Skipped
 from refdesk.ports import Llm
 from refdesk.research import research
 from refdesk.research.tell import told
 from refdesk.sources.allowed import allowed_roots, confine
+from refdesk.sources.skips import HIDDEN, IGNORED, LASTING
 from refdesk.text import analyse
 from refdesk.text.untrusted import flag
 from refdesk.toolsets.code import assist, schemas
 from refdesk.toolsets.code.answers import links, render, result
-from refdesk.toolsets.code.assist import LISTED, statistics
-from refdesk.toolsets.code.schemas import filters_of
-from refdesk.toolsets.content import ArgumentProblem, Json, ResourceContents, TextErrors, ToolAnswer, icon
-from refdesk.toolsets.contract import CallContext, Resource, Tool, ToolHints, Toolset
+from refdesk.toolsets.content import Json, ResourceContents, ToolAnswer
+from refdesk.toolsets.contract import CallContext, Resource, Toolset
 
 LlmFor = Callable[[CallContext], Llm | None]
 
+LISTED = 20  # files that an answer names
+_OF_ONE_REASON = 5
+_EXPECTED = (IGNORED, HIDDEN, "git's own", "empty file")  # counted, not listed
+_DETAIL = re.compile(r":| \(| to |\. ")  # what follows differs from file to file
+_SPECIAL = re.compile(r"[\\*?\[\]{}]")
+_BRACKETS = re.compile(r"[\[\]]")
 _STATUS = "refdesk://status"
 _PROSE = ("md", "markdown", "mdx", "rst", "txt", "adoc", "org", "html", "htm", "ipynb")
 
@@ -34,60 +41,7 @@ _PROSE = ("md", "markdown", "mdx", "rst", "txt", "adoc", "org", "html", "htm", "
 def code_toolset(desk: Desk, llm_for: LlmFor = lambda context: None) -> Toolset:
     """The code tools over one library; `llm_for` returns a call's language model, if any."""
     code = Code(desk, llm_for)
-    reading = ToolHints(read_only=True, idempotent=True)
-    return Toolset(
-        name="code",
-        tools=(
-            Tool(
-                name="index_codebase",
-                title="Index a codebase",
-                description="Index a codebase for semantic search",
-                input_schema=schemas.INDEX,
-                output_schema=schemas.INDEX_ANSWER,
-                handler=code.index,
-                hints=ToolHints(read_only=False, idempotent=True),
-                error_style=ERRORS,
-                icons=icon("index"),
-                task_support="optional",
-            ),
-            Tool(
-                name="search_code",
-                title="Search code",
-                description="Semantic search in indexed codebase",
-                input_schema=schemas.SEARCH_CODE,
-                output_schema=schemas.SEARCH_ANSWER,
-                handler=code.search,
-                hints=reading,
-                error_style=ERRORS,
-                fill_defaults=False,  # a weight left out is the engine's to choose
-                icons=icon("search"),
-            ),
-            Tool(
-                name="search_docs",
-                title="Search documentation",
-                description="Search indexed documentation using full-text search",
-                input_schema=schemas.SEARCH_DOCS,
-                output_schema=schemas.SEARCH_ANSWER,
-                handler=code.search_docs,
-                hints=reading,
-                error_style=ERRORS,
-                icons=icon("search"),
-            ),
-            Tool(
-                name="code_research",
-                title="Research a codebase",
-                description="Deep architectural analysis with multi-hop search",
-                input_schema=schemas.RESEARCH,
-                output_schema=schemas.RESEARCH_ANSWER,
-                handler=code.research,
-                hints=reading,
-                error_style=ERRORS,
-                icons=icon("graph"),
-                task_support="optional",
-            ),
-        ),
-        resources=code.resources,
-    )
+    return Toolset(name="code", tools=schemas.tools(code), resources=code.resources)
 
 
 class Code:
@@ -130,7 +84,7 @@ class Code:
         refreshed = self._refresher.refresh(collection)
         query = Query(
             text=text,
-            filters=filters_of(collection, inside, arguments),
+            filters=_filters_of(collection, inside, arguments),
             limit=arguments.get("limit", 20),
             alpha=arguments.get("semantic_weight"),
             by="file",
@@ -153,7 +107,7 @@ class Code:
         collection, inside = self._codebase(arguments.get("path", "."), context)
         refreshed = self._refresher.refresh(collection)
         limit = arguments.get("limit", 10)
-        query = Query(text=text, filters=filters_of(collection, inside, arguments), limit=limit, alpha=0.0, by="file")
+        query = Query(text=text, filters=_filters_of(collection, inside, arguments), limit=limit, alpha=0.0, by="file")
         page = self._desk.search(replace(query, filters=replace(query.filters, extensions=_PROSE)))
         prose = page.hits
         code = self._desk.search(replace(query, limit=5 * limit)).hits
@@ -177,7 +131,7 @@ class Code:
             text,
             self._desk.graph(collection.name),
             self._desk.engine,
-            filters_of(collection, inside, {}),
+            _filters_of(collection, inside, {}),
             depth=arguments.get("depth", 2),
             focus=arguments.get("focus"),
             on_hop=on_hop,
@@ -327,8 +281,82 @@ def _owners(hits: Sequence[Hit]) -> set[str]:
     return {hit.stored.document.id for hit in hits}
 
 
-def _words(problem: ArgumentProblem) -> str | None:
-    return f"Missing required argument: {problem.argument}" if problem.kind == "missing" else None
+def _filters_of(collection: Collection, inside: str, arguments: Json) -> Filters:
+    """The filters for a codebase, the folder in it that `path` names, `path_filter` and `extensions`."""
+    return Filters(
+        collections=(collection.name,),
+        paths=_globs(inside, arguments.get("path_filter") or ""),
+        extensions=tuple(one for one in arguments.get("extensions", "").split(",") if one.strip()),
+    )
 
 
-ERRORS = TextErrors(words=_words)
+def _globs(inside: str, wanted: str) -> tuple[str, ...]:
+    # The folder is a name, not a pattern; the leading slash excludes folders of that name further down.
+    folder = "/" + _SPECIAL.sub(r"\\\g<0>", inside) if inside else ""
+    if not wanted:
+        return (folder,) if folder else ()
+    by_name = _BRACKETS.sub(r"\\\g<0>", wanted)  # of a folder called [id]
+    return tuple(dict.fromkeys(_below(folder, glob) for glob in (wanted, by_name)))
+
+
+def _below(folder: str, glob: str) -> str:
+    """The glob relative to the folder; one without a slash matches at any depth."""
+    if not folder:
+        return glob
+    glob = glob.strip().removeprefix("./")
+    deep = "" if "/" in glob.rstrip("/") else "**/"
+    return f"{folder}/{deep}{glob.lstrip('/')}"
+
+
+# --- the statistics of index_codebase -------------------------------------------------------------
+
+
+def statistics(report: Report, folder: Path, desk: Desk) -> Json:
+    """The counts of an index run and of the collection after it, and what was skipped."""
+    stats = desk.stats(report.collection)
+    return {
+        "path": str(folder),
+        "collection": report.collection,
+        "files": stats.documents,
+        "chunks": stats.chunks,
+        "symbols": stats.symbols,
+        "edges": stats.references,
+        "written": report.written,
+        "unchanged": report.unchanged,
+        "moved": report.moved,
+        "removed": report.removed,
+        "skipped": len(report.skipped),
+        "skipped_reasons": _counted(report.skipped),
+        "skipped_files": _listed(_some_of_each(report.skipped)),
+        "errors": _listed(report.errors),
+        **({"errors_not_listed": len(report.errors) - LISTED} if len(report.errors) > LISTED else {}),
+        "seconds": round(report.seconds, 3),
+    }
+
+
+def _counted(skipped: Iterable[Skipped]) -> str:
+    """The number of skipped files by reason, most first: "12 ignored by .gitignore, 3 not text by its name"."""
+    reasons = Counter(_stem(one) for one in skipped)
+    return ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
+
+
+def _some_of_each(skipped: Iterable[Skipped]) -> list[Skipped]:
+    """The first few of each unexpected reason, folders last; files skipped for their name are expected."""
+    seen: Counter[str] = Counter()
+    found: list[Skipped] = []
+    for one in sorted(skipped, key=lambda one: one.path.endswith("/")):
+        if one.reason.startswith(_EXPECTED) or (one.reason.startswith(LASTING) and not one.path.endswith("/")):
+            continue
+        stem = _stem(one)
+        seen[stem] += 1
+        if seen[stem] <= _OF_ONE_REASON:
+            found.append(one)
+    return found
+
+
+def _stem(skipped: Skipped) -> str:
+    return _DETAIL.split(skipped.reason, maxsplit=1)[0]
+
+
+def _listed(left_out: Sequence[Skipped]) -> list[Json]:
+    return [{"path": one.path, "reason": one.reason} for one in left_out[:LISTED]]

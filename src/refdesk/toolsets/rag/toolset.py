@@ -16,8 +16,7 @@ from refdesk.ingest.progress import Progress
 from refdesk.model import Filters, Hit, Query
 from refdesk.system import memory
 from refdesk.text import tokens
-from refdesk.text.untrusted import marks
-from refdesk.toolsets.content import LISTED, CodedErrors, Json, ToolAnswer, icon, shown
+from refdesk.toolsets.content import LISTED, CodedErrors, Json, ToolAnswer, fitting, icon, marks, shown
 from refdesk.toolsets.contract import CallContext, Handler, Tool, ToolHints, Toolset
 from refdesk.toolsets.rag import schemas
 from refdesk.toolsets.rag.resources import Notices, resources, templates
@@ -279,7 +278,7 @@ class _Rag:
 
 
 def _fitting(listed: Sequence[Json]) -> int:
-    return tokens.fitting([json.dumps(one, ensure_ascii=False) for one in listed], LISTED)
+    return fitting([json.dumps(one, ensure_ascii=False) for one in listed], LISTED)
 
 
 def _result(rank: int, hit: Hit, stale: Container[int], is_whole: bool, marked: Mapping[str, str]) -> Json:
