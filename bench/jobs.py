@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from refdesk.app import open_desk
-from refdesk.ids import name_from
 from refdesk.ingest.prepare import embedding_text
+from refdesk.library import name_from
 from refdesk.ports import Embedder, Store
 from refdesk.settings import Settings
 

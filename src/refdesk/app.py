@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refdesk.desk.desk import Desk
-from refdesk.desk.parts import Parts, Watching
+from refdesk.desk.reading import Parts, Watching
 from refdesk.errors import InvalidUri, LibraryDamaged, LoadFailed, ParseFailed, RefdeskError, SettingsError
 from refdesk.ingest.writer import ParsePool
 from refdesk.library import METADATA_FILE, Library

@@ -14,7 +14,7 @@ from toon_format import decode
 from refdesk.app import open_desk
 from refdesk.desk.desk import Desk
 from refdesk.errors import Cancelled
-from refdesk.ingest.progress import Progress
+from refdesk.ingest.prepare import Progress
 from refdesk.settings import Settings
 from tests.contracts.conftest import Serve, refdesk
 

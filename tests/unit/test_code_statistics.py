@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from refdesk.app import open_desk
-from refdesk.ingest.progress import Report
+from refdesk.ingest.prepare import Report
 from refdesk.model import Skipped
 from refdesk.settings import Settings
 from refdesk.toolsets.code.toolset import statistics

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from refdesk.ids import new_id
+from refdesk.library import new_id
 
 
 def test_an_id_tells_when_it_was_made_and_is_like_no_other() -> None:

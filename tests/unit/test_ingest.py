@@ -17,8 +17,7 @@ from refdesk.desk.desk import Desk
 from refdesk.desk.fresh import stale_hits
 from refdesk.embed.static import StaticEmbedder
 from refdesk.errors import Cancelled, CollectionExists, CollectionNotFound, EmbedderMismatch, InvalidInput
-from refdesk.ingest.prepare import heading, pieces_apart
-from refdesk.ingest.progress import Progress
+from refdesk.ingest.prepare import Progress, heading, pieces_apart
 from refdesk.model import Chunk, EmbedderIdentity, Filters, Query
 from tests.conftest import Tree
 

@@ -12,7 +12,7 @@ from refdesk.app import open_desk
 from refdesk.desk.desk import Desk
 from refdesk.errors import CollectionNotFound
 from refdesk.ingest import writer as ingest
-from refdesk.ingest.progress import Progress
+from refdesk.ingest.prepare import Progress
 from refdesk.model import Query
 from refdesk.settings import Settings
 from tests.conftest import Tree

@@ -17,7 +17,7 @@ from refdesk.settings import Settings, load
 
 if TYPE_CHECKING:
     from refdesk.desk.desk import Desk
-    from refdesk.ingest.progress import Progress
+    from refdesk.ingest.prepare import Progress
 
 _LINE_EVERY_S = 3.0
 _STEERING = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
@@ -110,7 +110,7 @@ def bar_on_stderr(what: str) -> Iterator[Tell]:
 @contextmanager
 def progress_on_stderr(what: str) -> Iterator[Progress]:
     """The same as a `Progress`, for indexing."""
-    from refdesk.ingest.progress import Progress
+    from refdesk.ingest.prepare import Progress
 
     with bar_on_stderr(what) as tell:
         yield Progress(report=tell)

@@ -22,9 +22,9 @@ from refdesk.commands.desk import (
 from refdesk.desk.corpus import write_metadata
 from refdesk.desk.desk import Desk
 from refdesk.errors import LoadFailed
-from refdesk.ingest.progress import Report
+from refdesk.ingest.prepare import Report
 from refdesk.model import CollectionKind, Skipped
-from refdesk.sources.skips import IGNORED
+from refdesk.sources.allowed import IGNORED
 
 if TYPE_CHECKING:
     from refdesk.crawl.model import CrawlReport

@@ -23,7 +23,7 @@ from refdesk.crawl.state import Body, CrawlState, Entry, digest_of
 from refdesk.crawl.urls import site_of, twins, without_keys
 from refdesk.desk.desk import Desk
 from refdesk.errors import Cancelled, Forbidden, InvalidInput, InvalidUri, LoadFailed
-from refdesk.ingest.progress import Progress
+from refdesk.ingest.prepare import Progress
 from refdesk.model import Skipped
 from refdesk.settings import Settings
 from refdesk.sources.web import Fetched, WebClient

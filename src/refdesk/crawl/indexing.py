@@ -12,8 +12,8 @@ from refdesk.crawl.state import Body, CrawlState, Entry, PageState
 from refdesk.crawl.urls import path_of, site_of
 from refdesk.desk.desk import Desk
 from refdesk.errors import InvalidInput, LibraryBusy, RefdeskError
-from refdesk.ids import name_from
-from refdesk.ingest.progress import Progress
+from refdesk.ingest.prepare import Progress
+from refdesk.library import name_from
 from refdesk.model import Collection, Content
 
 _BATCH_PAGES, _BATCH_BYTES = 500, 8_000_000

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from refdesk.crawl.model import AGENT, Scope
 from refdesk.crawl.urls import clean, clean_all
 from refdesk.model import Chunking, Content, Parsed, Skipped
-from refdesk.parse.html.content import is_too_deep
+from refdesk.parse.html.elements import is_too_deep
 from refdesk.parse.parser import decode
 from refdesk.system.retry import TRANSIENT, retry_after
 

@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from refdesk.desk.reading import INDEXING, Reader
 from refdesk.errors import CollectionExists, CollectionNotFound, InvalidInput, NotFound, SettingsError
-from refdesk.ids import checked_name, name_from, new_id
-from refdesk.ingest.prepare import embed_rest, following, groups, marked, reembed
-from refdesk.ingest.progress import Progress, Report
+from refdesk.ingest.prepare import Progress, Report, embed_rest, following, groups, marked, reembed
 from refdesk.ingest.writer import Writer
+from refdesk.library import checked_name, name_from, new_id
 from refdesk.model import (
     Batch,
     Chunking,

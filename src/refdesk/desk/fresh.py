@@ -14,10 +14,9 @@ from threading import Lock, Thread
 from urllib.parse import unquote_to_bytes
 
 from refdesk.desk.desk import Desk
-from refdesk.desk.parts import Watching
+from refdesk.desk.reading import Watching
 from refdesk.errors import LibraryBusy, LoadFailed, ParseFailed, RefdeskError, StoreError
-from refdesk.ingest.prepare import content_hash, is_new, stamp_of
-from refdesk.ingest.progress import Progress
+from refdesk.ingest.prepare import Progress, content_hash, is_new, stamp_of
 from refdesk.model import Chunk, Collection, Content, Document, FileState, Found, Hit
 from refdesk.system.files import open_real, read_most
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.embed import normalised
+from refdesk.embed.static import normalised
 from refdesk.errors import EmbeddingError
 from refdesk.model import EmbedderIdentity
 

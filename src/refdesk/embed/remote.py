@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.embed import normalised
+from refdesk.embed.static import normalised
 from refdesk.errors import AttemptFailed, EmbeddingError
 from refdesk.model import EmbedderIdentity
 from refdesk.system.retry import TRANSIENT, Retry, retry_after

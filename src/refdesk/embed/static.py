@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.embed import normalised
 from refdesk.errors import EmbeddingError
 from refdesk.model import EmbedderIdentity
 from refdesk.text import analyse as runs
@@ -229,21 +228,17 @@ class StaticEmbedder:
 
     @property
     def similarity_floor(self) -> float:
-        """The cosine under which a passage without a matching term is not relevant."""
         return float(self._about["similarity_floor"])
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """One unit vector per text; a zero row for a text without a known piece."""
-        return self._embed(texts, _PASSAGE)
+        return self._embed_spelt([self._pieces.ids(text) for text in texts], _PASSAGE)
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The same for queries, which have their own weights."""
-        return self._embed(texts, _QUERY)
+        return self._embed_spelt([self._pieces.ids(text) for text in texts], _QUERY)
 
-    @property
-    def most_compared(self) -> int:
-        """The number of bytes of a text's pieces that `match_words` reads."""
-        return 2 * MOST_READ
+    most_compared = 2 * MOST_READ  # bytes
 
     def spell(self, text: str) -> bytes:
         """The text's pieces, each in two bytes."""
@@ -272,9 +267,6 @@ class StaticEmbedder:
     def match_words(self, query: str, texts: Sequence[str | bytes]) -> list[float]:
         """How well each text's words match the query's: from about 0 to 1, if all of them occur."""
         return self._matcher.match(query, texts)
-
-    def _embed(self, texts: Sequence[str], side: int) -> NDArray[np.float32]:
-        return self._embed_spelt([self._pieces.ids(text) for text in texts], side)
 
     def _embed_spelt(self, texts: Sequence[bytes], side: int) -> NDArray[np.float32]:
         sums = np.zeros((len(texts), self._rows.shape[1]), np.float32)
@@ -378,3 +370,22 @@ class StaticEmbedder:
 
 def _hashed(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
     return (left * 40_503 + right) % _HASHES
+
+
+def normalised(rows: NDArray[np.floating] | NDArray[np.integer]) -> NDArray[np.float32]:
+    """The rows scaled to unit length, with the same bits for any batch and on any platform; a zero row stays zero."""
+    values = rows.astype(np.float64)
+    lengths = np.sqrt(_row_sums(values * values))
+    lengths[lengths == 0.0] = 1.0
+    return (values / lengths[:, None]).astype(np.float32)
+
+
+def _row_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    # Halving adds whole columns in a fixed tree of additions; a library's own sum may order them by CPU.
+    while values.shape[1] > 1:
+        half = values.shape[1] // 2
+        odd = values[:, 2 * half :]
+        values = values[:, :half] + values[:, half : 2 * half]
+        if odd.shape[1]:
+            values[:, :1] += odd
+    return values[:, 0]

@@ -11,11 +11,12 @@ from dataclasses import replace
 from typing import Protocol
 
 from refdesk.errors import CollectionNotFound, EmbedderMismatch, LoadFailed, ParseFailed, VectorsMissing
-from refdesk.ids import new_id
 from refdesk.ingest.prepare import (
     Embedded,
     Missing,
     Prepared,
+    Progress,
+    Report,
     content_hash,
     embed_writes,
     is_new,
@@ -23,7 +24,7 @@ from refdesk.ingest.prepare import (
     same_facts,
     touched,
 )
-from refdesk.ingest.progress import Progress, Report
+from refdesk.library import new_id
 from refdesk.model import (
     Batch,
     Chunking,

@@ -48,7 +48,7 @@ class AnyParser:
             from refdesk.parse.code import CodeParser
 
             return CodeParser().parse(text, path, kind, chunking)
-        from refdesk.parse.prose.plain import PlainParser
+        from refdesk.parse.prose.rst import PlainParser
 
         return PlainParser().parse(text, path, chunking, kind, self._rules(path))
 

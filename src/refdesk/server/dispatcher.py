@@ -25,7 +25,7 @@ from mcp.server.subscriptions import (
 from mcp.shared.exceptions import MCPError
 
 from refdesk.errors import Cancelled, RefdeskError
-from refdesk.ingest.progress import is_wanted
+from refdesk.ingest.prepare import is_wanted
 from refdesk.server.call import ServerCall
 from refdesk.server.process import ServerOptions, Stderr, T, ThreadPool, correlation
 from refdesk.server.registry import Change, Loading, Registry

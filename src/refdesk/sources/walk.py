@@ -15,15 +15,14 @@ from typing import Any
 from refdesk.errors import LoadFailed, ParseFailed
 from refdesk.ingest.prepare import content_hash, stamp_of
 from refdesk.model import Content, FileState, Found, Skipped
-from refdesk.sources.allowed import PRIVATE, why_private
+from refdesk.sources.allowed import LASTING, PRIVATE, Layers, why_not_file, why_not_folder, why_not_stat, why_private
 from refdesk.sources.files import read_inside, why_binary, why_not_written
 from refdesk.sources.ignore import CONTROL, Layer, outer_layer
-from refdesk.sources.skips import LASTING, Layers, why_not_file, why_not_folder, why_not_stat
 from refdesk.system.files import listed_folder, opened_folder
 
 # ── the state of all ignore files as one string, to see whether the rules changed ──
 
-_FORMAT = 2  # increment it when the rules in skips.py, files.py or ignore.py change
+_FORMAT = 2  # increment it when the rules in allowed.py, files.py or ignore.py change
 _TICK_NS = 100_000_000
 
 

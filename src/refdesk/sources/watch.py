@@ -9,8 +9,8 @@ from threading import Event, Lock
 
 import watchfiles
 
+from refdesk.sources.allowed import Layers, why_not_file, why_not_folder
 from refdesk.sources.ignore import CONTROL
-from refdesk.sources.skips import Layers, why_not_file, why_not_folder
 
 _DEBOUNCE_MS = 400  # time to collect a burst of changes
 _RULES = CONTROL - {".git"}

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from refdesk.errors import Cancelled, LibraryBusy, StoreError
-from refdesk.ingest.progress import is_wanted
+from refdesk.ingest.prepare import is_wanted
 from refdesk.library import Library
 from refdesk.system.files import private
 

@@ -15,7 +15,7 @@ from refdesk.errors import ParseFailed
 from refdesk.model import Chunking, Content, Parsed
 from refdesk.parse import AnyParser
 from refdesk.parse.prose.manifest import ManifestSet
-from refdesk.parse.prose.plain import PlainParser
+from refdesk.parse.prose.rst import PlainParser
 
 from .test_markdown import assert_sound
 

@@ -13,7 +13,7 @@ import pytest
 
 from refdesk.errors import LoadFailed, ParseFailed, TooLarge
 from refdesk.model import FileState, Found, Skipped
-from refdesk.sources import skips as judge
+from refdesk.sources import allowed as judge
 from refdesk.sources import walk
 from refdesk.sources.walk import FolderSource, why
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from refdesk.errors import Cancelled, LibraryBusy
-from refdesk.ingest.progress import is_wanted
+from refdesk.ingest.prepare import is_wanted
 from refdesk.library import Library
 from refdesk.store.gate import Gate
 from tests.mcp_client.stdio import environment

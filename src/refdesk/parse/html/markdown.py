@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from refdesk.parse.html.inline import MAX_DEPTH, code_span, code_text, inline, inline_of, squeeze, tidy
+from refdesk.parse.html.elements import MAX_DEPTH, code_span, code_text, inline, inline_of, squeeze, tidy
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode

@@ -14,8 +14,7 @@ from urllib.parse import urldefrag, urljoin
 
 from refdesk.errors import ParseFailed
 from refdesk.model import Chunk, Chunking, Parsed
-from refdesk.parse.html.content import is_too_deep
-from refdesk.parse.html.inline import with_targets, without_targets
+from refdesk.parse.html.elements import is_too_deep, main_content, with_targets, without_targets
 from refdesk.parse.prose.manifest import NO_RULES, Governing
 
 if TYPE_CHECKING:
@@ -151,7 +150,6 @@ def extract(html: str, url: str = "") -> Extracted:
         return Extracted(title="", markdown=_stripped(html), notes=(note,))
     from selectolax.lexbor import LexborHTMLParser
 
-    from refdesk.parse.html.content import main_content
     from refdesk.parse.html.markdown import to_markdown
 
     page = LexborHTMLParser(html)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from refdesk.errors import InvalidInput, ParseFailed
-from refdesk.ids import new_id
 from refdesk.ingest.prepare import Prepared
+from refdesk.library import new_id
 from refdesk.model import Chunking, Content, Parsed
 from refdesk.parse.parser import decode
 from refdesk.parse.pool import Pool

@@ -12,13 +12,12 @@ from pathlib import Path
 from refdesk.desk.desk import Desk
 from refdesk.desk.fresh import Refreshed, Refresher, stale_hits
 from refdesk.errors import InvalidInput, NotFound
-from refdesk.ingest.progress import Progress, Report
+from refdesk.ingest.prepare import Progress, Report
 from refdesk.model import Collection, Filters, Found, Hit, Query, Skipped
 from refdesk.ports import Llm
 from refdesk.research import research
 from refdesk.research.tell import told
-from refdesk.sources.allowed import allowed_roots, confine
-from refdesk.sources.skips import HIDDEN, IGNORED, LASTING
+from refdesk.sources.allowed import HIDDEN, IGNORED, LASTING, allowed_roots, confine
 from refdesk.text import analyse
 from refdesk.text.untrusted import flag
 from refdesk.toolsets.code import assist, schemas

@@ -12,7 +12,7 @@ from typing import Any
 from refdesk import errors
 from refdesk.desk.desk import Desk
 from refdesk.desk.fresh import indexed_at, stale_hits, stale_notes
-from refdesk.ingest.progress import Progress
+from refdesk.ingest.prepare import Progress
 from refdesk.model import Filters, Hit, Query
 from refdesk.system import memory
 from refdesk.text import tokens
