@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from refdesk.desk.desk import Desk
 from refdesk.desk.reading import Parts, Watching
@@ -21,6 +21,7 @@ from refdesk.system import memory
 if TYPE_CHECKING:
     from refdesk.llm.thinkers import Models
     from refdesk.skills.model import PlaybookStore
+    from refdesk.toolsets.content import ToolAnswer
     from refdesk.toolsets.contract import Toolset
 
 _READING = ("tree_sitter", "tree_sitter_language_pack", "selectolax", "markdown_it", "yaml", "pypdf", "docx")
@@ -334,7 +335,26 @@ def make_toolsets(settings: Settings) -> list[Toolset]:
         shared.models.close()
         shared.desk.close()
 
-    return [*others, replace(last, close=close)]
+    return [*others, replace(last, close=close, heard=_heard(settings), site=lambda key: _site(shared.desk, key))]
+
+
+def _heard(settings: Settings) -> Callable[[str, dict[str, Any], ToolAnswer | None, float], None] | None:
+    """Writes each call into the library's journal; None where none is kept."""
+    if not settings.journal:
+        return None
+
+    def heard(tool: str, arguments: dict[str, Any], answer: ToolAnswer | None, seconds: float) -> None:
+        from refdesk.console.journal import Journal
+
+        Journal(Library(settings.library), settings.journal).note(tool, arguments, answer, seconds)
+
+    return heard
+
+
+def _site(desk: Desk, key: bytes) -> Any:
+    from refdesk.console.site import console_site
+
+    return console_site(desk, key, lambda: check_library(desk.settings, repair=False))
 
 
 def check_library(settings: Settings, *, repair: bool) -> list[Finding]:

@@ -27,6 +27,7 @@ COMMANDS = {
     "research": ("read", "Answer a question about a codebase by following calls, types and imports."),
     "crawl": ("index", "Crawl a web site into the library."),
     "serve": ("serve", "Serve the library over MCP."),
+    "console": ("serve", "Look at the library in the browser."),
     "install": ("install", "Tell a client (Claude Code, Cursor, VS Code, …) how to start the server."),
     "skills": ("skills", "List, show, export, import and rate playbooks."),
     "docs": ("index", "Check a documentation corpus."),

@@ -98,6 +98,21 @@ class Library:
         """A folder with a file for each waiting writer, which keeps it locked while it lives."""
         return self.folder / "waiting"
 
+    @property
+    def journal(self) -> Path:
+        """The last calls of tools, one JSON object a line."""
+        return self.folder / "journal.jsonl"
+
+    @property
+    def runs(self) -> Path:
+        """A folder with a file for each of the last runs that a person started."""
+        return self.folder / "runs"
+
+    @property
+    def evaluations(self) -> Path:
+        """A folder with evaluation suites and their scores over time."""
+        return self.folder / "evaluations"
+
     def crawl_lock(self, collection: str) -> Path:
         """The lock file of a crawl of that collection."""
         return self.folder / f"crawl-{collection}.lock"

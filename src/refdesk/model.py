@@ -355,6 +355,16 @@ class Stats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Contents:
+    """What a collection holds, as a list of collections shows it."""
+
+    documents: int = 0
+    size: int = 0  # bytes as found at the sources
+    chunks: int = 0
+    types: Mapping[str, int] = field(default_factory=dict)  # content type → documents, the most first
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One thing that doctor checked."""
 

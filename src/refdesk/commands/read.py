@@ -24,6 +24,7 @@ from refdesk.commands.desk import (
 from refdesk.commands.skills import show as show_playbook
 from refdesk.desk.desk import Desk
 from refdesk.desk.fresh import changed_content, indexed_at
+from refdesk.desk.reading import has_own_lines
 from refdesk.errors import InvalidInput, NotFound
 from refdesk.model import Document, StoredChunk
 from refdesk.text.globs import path_filter
@@ -140,14 +141,6 @@ def _cut(
     if first > len(rows):
         raise NotFound(f"{document.path} has {len(rows)} lines.", "Ask for some of these.")
     return "\n".join(rows[first - 1 : last]), first, min(last, len(rows))
-
-
-def has_own_lines(raw: str, chunks: Sequence[StoredChunk]) -> bool:
-    """Whether the text's lines are those of its source, which is not so for a converted page."""
-    rows = raw.split("\n")
-    placed = [one.chunk for one in chunks if one.chunk.start_line]
-    written = [one for one in placed if one.is_as_written]
-    return not placed or any(one.text == "\n".join(rows[one.start_line - 1 : one.end_line]) for one in written)
 
 
 # --- grep --------------------------------------------------------------------------------------------

@@ -35,6 +35,7 @@ _ON_A_TERMINAL = (
 @click.option(
     "--max-tokens", "max_answer_tokens", type=click.IntRange(0), help="Of a search's answer; 4000 by default."
 )
+@click.option("--console/--no-console", default=None, help="Whether people find pages at / over HTTP; they do.")
 @click.option("--log-level")
 @click.pass_context
 def serve(context: click.Context, /, **flags: Any) -> None:
@@ -47,6 +48,36 @@ def serve(context: click.Context, /, **flags: Any) -> None:
     from refdesk.server import serve as run
 
     sys.exit(run(lambda: _toolsets(settings), _options(settings)))
+
+
+@click.command()
+@click.option("--port", type=int, help="Another than a free one.")
+@click.option("--open/--no-open", "opening", default=True, help="Open it in the browser.")
+@click.option("--allow-root", "allow_roots", multiple=True, help="A folder that may be indexed, besides this one.")
+@click.option("--allow-host", "allow_hosts", multiple=True, help="A host inside your network that may be fetched.")
+@click.pass_context
+def console(context: click.Context, /, port: int | None, opening: bool, **flags: Any) -> None:
+    """Look at the library in the browser: search, read, index, playbooks, what agents asked."""
+    import socket
+
+    if port is None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+    here = {"transport": "http", "host": "127.0.0.1", "port": port, "console": True, "processes": 1}
+    settings = load({**(context.find_root().obj or {}), **flags, **here, "log_level": "warning"})
+    url = f"http://127.0.0.1:{port}/"
+    click.echo(f"The console is at {url}; Ctrl-C ends it.")
+    from refdesk.server import serve as run
+
+    # The watchdog forks, so no thread may run before the server does: the page is opened from the loading thread.
+    def toolsets() -> Sequence[Toolset]:
+        if opening:
+            import webbrowser
+
+            webbrowser.open(url)
+        return _toolsets(settings)
+
+    sys.exit(run(toolsets, _options(settings)))
 
 
 _WHICH_TOOL = {
@@ -93,4 +124,5 @@ def _options(settings: Settings) -> Any:
         allowed_origins=settings.http_origins,
         public_url=settings.public_url or None,
         log_level=settings.log_level,
+        console=settings.console,
     )

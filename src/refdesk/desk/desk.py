@@ -58,9 +58,11 @@ class Desk(Reader):
 
     def search_everything(self, query: Query) -> Page:
         """The same as `search`, with playbooks among the hits."""
-        if not self._parts.has_playbooks(self.settings, self._store):
-            return self.search(query)
-        return self.learner.join(query, self.search)
+        return self.learner.join(query, self.search) if self.has_playbooks() else self.search(query)
+
+    def has_playbooks(self) -> bool:
+        """Whether there are any; nothing is loaded to find out."""
+        return self._parts.has_playbooks(self.settings, self._store)
 
     # --- collections ---------------------------------------------------------------------------
 
@@ -224,7 +226,7 @@ class Desk(Reader):
         if embedder is None:
             raise SettingsError("No embedder is set.", "Set embedder to static.")
         count = reembed(self._store, embedder, progress or Progress())
-        if self._parts.has_playbooks(self.settings, self._store):
+        if self.has_playbooks():
             count += self._learner(lambda: embedder).align()
         return count
 

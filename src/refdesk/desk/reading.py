@@ -17,6 +17,7 @@ from refdesk.model import (
     Collection,
     CollectionKind,
     Content,
+    Contents,
     Document,
     EmbedderIdentity,
     FileState,
@@ -193,6 +194,10 @@ class Reader:
         """How much there is in a collection, or in all of them."""
         return self._store.stats(collection)
 
+    def contents(self) -> dict[str, Contents]:
+        """What each collection holds, by name; one that is empty is left out."""
+        return self._store.contents()
+
     def skipped(self, collection: str) -> list[Skipped]:
         """The files that were left out, with the reasons."""
         return self._store.skipped(collection)
@@ -287,3 +292,11 @@ class Reader:
             rules_fingerprint="" if anew else collection.properties.get("rules", ""),
             allow_secrets=self.settings.allow_secrets,
         )
+
+
+def has_own_lines(raw: str, chunks: Sequence[StoredChunk]) -> bool:
+    """Whether the text's lines are those of its source, which is not so for a converted page."""
+    rows = raw.split("\n")
+    placed = [one.chunk for one in chunks if one.chunk.start_line]
+    written = [one for one in placed if one.is_as_written]
+    return not placed or any(one.text == "\n".join(rows[one.start_line - 1 : one.end_line]) for one in written)

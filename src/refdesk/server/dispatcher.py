@@ -161,8 +161,12 @@ class Dispatcher:
         begun = time.monotonic()
         outcome = await self.run(partial(self._answer, tool, dict(arguments), call), call, pool)
         failed = isinstance(outcome, RpcError) or outcome.is_error
-        logged = {"tool": tool.name, "failed": failed, "ms": round((time.monotonic() - begun) * 1000)}
+        seconds = time.monotonic() - begun
+        logged = {"tool": tool.name, "failed": failed, "ms": round(seconds * 1000)}
         logger.info("called %s", tool.name, extra={"correlation_id": call.correlation_id, **logged})
+        if (registry := self.loading.ready) is not None:  # in a thread, so that no client waits for it
+            answer = None if isinstance(outcome, RpcError) else outcome
+            self.calls.submit(partial(registry.heard, tool.name, dict(arguments), answer, seconds))
         if isinstance(outcome, RpcError):
             raise outcome
         for uri in outcome.updated:

@@ -50,6 +50,7 @@ class ServerOptions:
     allowed_origins: tuple[str, ...] = ()
     public_url: str | None = None
     prompts: bool = False
+    console: bool = False  # pages for people at /
     log_level: str = "info"
     max_message_bytes: int = 16 * 1024 * 1024
     workers: int = 16

@@ -8,8 +8,9 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
+from refdesk.toolsets.content import Json, ToolAnswer
 from refdesk.toolsets.contract import Prompt, Resource, ResourceTemplate, Tool, Toolset
 
 logger = logging.getLogger(__name__)
@@ -35,6 +36,7 @@ class Registry:
         self._toolsets: list[Toolset] = []
         self._listeners: list[Listener] = []
         self._watched: list[Callable[[], set[str]]] = []
+        self._site: Any = None
         for toolset in toolsets:
             self.add(toolset)
 
@@ -95,6 +97,23 @@ class Registry:
                 self.register(*toolset.poll())
             except Exception:
                 logger.exception("polling toolset %s failed", toolset.name)
+
+    def heard(self, tool: str, arguments: Json, answer: ToolAnswer | None, seconds: float) -> None:
+        """Tells the toolsets that want to know of a call; a failure is logged."""
+        for toolset in self._toolsets:
+            if toolset.heard is not None:
+                try:
+                    toolset.heard(tool, arguments, answer, seconds)
+                except Exception:
+                    logger.exception("toolset %s could not note a call", toolset.name)
+
+    def site(self, key: bytes) -> Any:
+        """The pages for people, made once; None where no toolset has any."""
+        with self._lock:
+            makers = [toolset.site for toolset in self._toolsets if toolset.site is not None]
+            if self._site is None and makers:
+                self._site = makers[0](key)
+            return self._site
 
     @property
     def wants_polling(self) -> bool:

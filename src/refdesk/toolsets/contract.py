@@ -265,6 +265,8 @@ class Toolset:
 
     `resources` is called for every listing. `poll` is called periodically and returns tools that changed (with a new
     taxonomy, say); they replace those of the same name. `attach` is called once, with the announcer of other changes.
+    `heard` is called after every tool call with the tool, its arguments, the answer (None for an error of the protocol)
+    and the seconds it took. `site` makes the pages for people from a key that signs what they send back.
     `close` is called when the server stops.
     """
 
@@ -275,4 +277,6 @@ class Toolset:
     prompts: tuple[Prompt, ...] = ()
     poll: Callable[[], Sequence[Tool]] | None = None
     attach: Callable[[Announcer], None] | None = None
+    heard: Callable[[str, Json, ToolAnswer | None, float], None] | None = None
+    site: Callable[[bytes], Any] | None = None  # an ASGI application
     close: Callable[[], None] | None = None

@@ -1,4 +1,4 @@
-"""The HTTP transport: streamable HTTP at /mcp, the older SSE at /sse, health at /healthz."""
+"""The HTTP transport: streamable HTTP at /mcp, the older SSE at /sse, health at /healthz, the console at /."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from mcp.server.auth.routes import build_resource_metadata_url, create_protected
 from mcp.server.lowlevel import Server
 from mcp.server.sse import SseServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp
+from mcp.shared.exceptions import MCPError
 from pydantic import AnyHttpUrl
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
@@ -129,6 +130,8 @@ def build_app(dispatcher: Dispatcher, public_url: str, process: int | None = Non
     if options.oauth:
         issuer, scopes = AnyHttpUrl(options.oauth.issuer), list(options.oauth.scopes) or None
         routes += create_protected_resource_routes(AnyHttpUrl(public_url), [issuer], scopes, options.title)
+    if options.console:
+        routes.append(Mount("/", app=SiteEndpoint(dispatcher)))
     app = Starlette(routes=routes, middleware=_middleware(options), lifespan=lifespan)
     app.router.redirect_slashes = False  # a redirect would repeat secrets in the query
     return app
@@ -171,6 +174,23 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)
+
+
+class SiteEndpoint:
+    """The pages for people, which share the toolsets' library."""
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            registry = await self._dispatcher.registry()
+        except MCPError as error:
+            await JSONResponse({"error": error.message}, 503)(scope, receive, send)
+            return
+        site = await self._dispatcher.calls.run(partial(registry.site, self._dispatcher.options.state_key))
+        app = JSONResponse({"error": "not found"}, 404) if site is None else site
+        await app(scope, receive, send)
 
 
 class SseEndpoint:

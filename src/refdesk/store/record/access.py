@@ -10,6 +10,7 @@ from typing import TypeVar
 from refdesk.model import (
     Batch,
     Collection,
+    Contents,
     Document,
     EmbedderIdentity,
     FileState,
@@ -150,6 +151,9 @@ class RecordAccess(ABC):
 
     def values(self, of: Filterable) -> dict[str, int]:
         return self.read(lambda db: reads.values(db, of))
+
+    def contents(self) -> dict[str, Contents]:
+        return self.read(reads.contents)
 
     def facets(self, collection: str) -> dict[str, dict[str, int]]:
         return self.read(lambda db: reads.facets(db, collection))

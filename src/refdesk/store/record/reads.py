@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from threading import Lock
 from typing import Any
 
 from refdesk.errors import CollectionNotFound, DocumentNotFound
 from refdesk.model import (
     Collection,
+    Contents,
     Document,
     FileState,
     Filterable,
@@ -316,6 +318,23 @@ def stats(db: Connection, name: str, folder_bytes: int) -> Stats:
         references=db.execute("SELECT count(*) FROM refs " + within, bound).fetchone()[0],
         storage_bytes=_content_bytes(db, name) if name else folder_bytes,
     )
+
+
+def contents(db: Connection) -> dict[str, Contents]:
+    """What each collection holds, by name; one that is empty is left out."""
+    chunked = db.execute("SELECT n.name, count(*)" + _FROM_DOCUMENTS + "JOIN chunks c ON c.document = d.id GROUP BY 1")
+    chunks = dict(chunked.fetchall())
+    typed = "SELECT n.name, d.content_type, count(*), sum(d.size)" + _FROM_DOCUMENTS + "GROUP BY 1, 2 ORDER BY 3 DESC"
+    found: dict[str, Contents] = {}
+    for name, kind, count, size in db.execute(typed).fetchall():
+        known = found.get(name, Contents(chunks=chunks.get(name, 0)))
+        found[name] = replace(
+            known,
+            documents=known.documents + count,
+            size=known.size + int(size),
+            types={**known.types, kind: count},
+        )
+    return found
 
 
 def _content_bytes(db: Connection, name: str) -> int:

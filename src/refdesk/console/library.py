@@ -1,0 +1,284 @@
+"""The library: its collections, what is in them and what was left out; adding, removing, and watching runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+from urllib.parse import quote
+
+from starlette.datastructures import UploadFile
+from starlette.responses import Response
+
+from refdesk.console.runs import Run, Work
+from refdesk.console.site import View, Visit, address
+from refdesk.crawl import crawler
+from refdesk.crawl.model import crawl_options
+from refdesk.desk.corpus import write_metadata
+from refdesk.desk.desk import Desk
+from refdesk.errors import InvalidInput, InvalidUri
+from refdesk.ingest.prepare import Progress, Report
+from refdesk.library import checked_name
+from refdesk.model import Collection, CollectionKind, Content, Contents, Skipped
+from refdesk.sources.allowed import allowed_roots, confine
+
+_LISTED = 100  # documents of a page
+_NAMED = 200  # files that are named for a reason or a change
+_KINDS = ("code", "docs", "files")
+
+
+def library(visit: Visit) -> Response:
+    """All collections, and the forms that add to them."""
+    runs = visit.console.runs.all()
+    held = visit.desk.contents()
+    rows: list[dict[str, Any]] = [
+        {
+            "collection": one,
+            "held": held.get(one.name, Contents()),
+            "run": _last(runs, one.name),
+            "can_change": _is_folder(one),
+        }
+        for one in visit.desk.collections()
+    ]
+    return visit.show(
+        "library.html",
+        rows=rows,
+        total=sum(one.chunks for one in held.values()),
+        kinds=_KINDS,
+        roots=_roots(visit.desk),
+        hosts=visit.desk.settings.allow_hosts,
+        runs=runs[:8],
+        notes=visit.desk.unfinished([row["collection"] for row in rows]),
+        ask=visit.asked("add"),
+    )
+
+
+def collection(visit: Visit) -> Response:
+    """One collection: its documents by path, and what was left out, by reason."""
+    desk = visit.desk
+    found = desk.collection(visit.part("name"))
+    page = max(1, visit.number("page", 1))
+    held = desk.contents().get(found.name, Contents())
+    return visit.show(
+        "collection.html",
+        collection=found,
+        held=held,
+        documents=desk.documents(found.name, _LISTED, (page - 1) * _LISTED),
+        page=page,
+        pages=max(1, -(-held.documents // _LISTED)),
+        left_out=_by_reason(desk.skipped(found.name)),
+        named=_NAMED,
+        run=_last(visit.console.runs.all(), found.name),
+        is_folder=_is_folder(found),
+        notes=desk.unfinished([found]),
+    )
+
+
+def freshness(visit: Visit) -> Response:
+    """What changed in a collection's folder since it was indexed; a walk may take longer than a page."""
+    found = visit.desk.collection(visit.part("name"))
+    same, changed = visit.desk.freshness(found) if _is_folder(found) else (0, [])
+    template = "fresh.html" if visit.is_part else "fresh_page.html"
+    return visit.show(template, collection=found, same=same, changed=changed[:_NAMED], count=len(changed))
+
+
+def _is_folder(collection: Collection) -> bool:
+    return bool(collection.root) and "://" not in collection.root and Path(collection.root).is_dir()
+
+
+def _last(runs: Sequence[Run], name: str) -> Run | None:
+    return next((run for run in runs if run.collection == name), None)
+
+
+def _by_reason(skipped: Sequence[Skipped]) -> list[tuple[str, int, list[Skipped]]]:
+    grouped: dict[str, list[Skipped]] = {}
+    for one in skipped:
+        grouped.setdefault(_reason(one.reason), []).append(one)
+    ordered = sorted(grouped.items(), key=lambda group: (-len(group[1]), group[0]))
+    return [(reason, len(files), files[:_NAMED]) for reason, files in ordered]
+
+
+def _reason(text: str) -> str:
+    return text.partition(":")[0].partition(" (")[0]
+
+
+def _roots(desk: Desk) -> list[Path]:
+    return allowed_roots([Path.cwd()], desk.settings.allow_roots)
+
+
+# --- adding ------------------------------------------------------------------------------------------
+
+
+def index(visit: Visit) -> Response:
+    """Starts indexing a folder within the allowed roots."""
+    desk, name, kind = visit.desk, visit.said("name"), visit.said("kind")
+    if kind not in _KINDS:
+        raise InvalidInput(f"There is no kind {kind}.", f"Take one of {', '.join(_KINDS)}.")
+    folder = confine(Path(visit.said("path")).expanduser(), _roots(desk), desk.settings.allow_secrets)
+    if not folder.is_dir():
+        raise InvalidInput(f"{folder} is not a folder.", "Drop a single file, or name its folder.")
+    if name:
+        checked_name(name)
+    return _start_index(visit, folder, cast(CollectionKind, kind), name, visit.said("description"))
+
+
+def again(visit: Visit) -> Response:
+    """Starts indexing a collection's folder, or crawling its site, again."""
+    found = visit.desk.collection(visit.part("name"))
+    if found.kind == "web":
+        return _start_crawl(visit, found.root, found.name, 20, 5_000)
+    if not _is_folder(found):
+        raise InvalidInput(f"{found.name} has no folder that could be indexed again.", "Add to it instead.")
+    folder = confine(Path(found.root), [*_roots(visit.desk), Path(found.root)], visit.desk.settings.allow_secrets)
+    return _start_index(visit, folder, found.kind, found.name, "")
+
+
+def _start_index(visit: Visit, folder: Path, kind: CollectionKind, name: str, description: str) -> Response:
+    desk = visit.desk
+
+    def work(progress: Progress) -> dict[str, Any]:
+        report = desk.index(folder, kind, name=name, description=description, progress=progress)
+        if kind == "docs":
+            write_metadata(desk)
+        return _ended(report)
+
+    return _start(visit, "index", str(folder), work, name)
+
+
+def ingest(visit: Visit) -> Response:
+    """Starts adding what an address names, or the files that were dropped."""
+    desk, name = visit.desk, checked_name(visit.said("collection") or "files")
+    files = [one for one in visit.form.getlist("files") if isinstance(one, UploadFile) and one.filename]
+    uri = visit.said("uri")
+    if files:
+        most = desk.settings.max_file_bytes
+        contents = [_uploaded(one, most) for one in files]
+        desk.ensure_collection(name, "files")
+        target = ", ".join(one.path for one in contents)
+
+        def add(progress: Progress) -> dict[str, Any]:
+            return _ended(desk.add(desk.collection(name), contents, progress=progress))
+
+        return _start(visit, "ingest", target[:200], add, name)
+    if not uri.lower().startswith(("http://", "https://", "file://")):
+        raise InvalidUri(f"{uri[:80]!r} is not an address.", "Write https://…, or drop a file.")
+    is_new = desk.find_collection(name) is None
+
+    def load(progress: Progress) -> dict[str, Any]:
+        desk.ensure_collection(name, "files")
+        try:
+            return _ended(desk.ingest(uri, name, roots=[Path.cwd()], progress=progress))
+        finally:
+            if is_new and not desk.count_documents(name):
+                desk.remove_collection(name)  # nothing was added
+
+    return _start(visit, "ingest", uri, load, name)
+
+
+def _uploaded(file: UploadFile, most: int) -> Content:
+    name = (file.filename or "file").replace("\\", "/").rpartition("/")[2]
+    data = file.file.read(most + 1)
+    if len(data) > most:
+        raise InvalidInput(f"{name} has more than {most} bytes.", "Raise max_file_bytes, or cut it.")
+    return Content(uri=f"data:,{quote(name)}", path=name, data=data)
+
+
+def crawl(visit: Visit) -> Response:
+    """Starts crawling a site."""
+    depth, most = (visit.said(name) or default for name, default in (("depth", "20"), ("max_pages", "5000")))
+    if not depth.isdecimal() or not most.isdecimal() or len(depth) > 4 or len(most) > 6 or most == "0":
+        raise InvalidInput("Depth and pages are whole numbers.", "Correct them.")
+    name = visit.said("name")
+    return _start_crawl(visit, visit.said("url"), checked_name(name) if name else "", int(depth), int(most))
+
+
+def _start_crawl(visit: Visit, url: str, name: str, depth: int, most: int) -> Response:
+    desk = visit.desk
+    options = crawl_options(url, depth=depth, max_pages=most)
+
+    def work(progress: Progress) -> dict[str, Any]:
+        report = crawler.crawl(desk, options, name=name, tell=progress.step)
+        reasons = Counter(_reason(one.reason) for one in (*report.failed, *report.scripts, *report.skipped))
+        counts = {one: getattr(report, one) for one in ("pages", "written", "unchanged", "removed", "chunks", "left")}
+        return {
+            "collection": report.collection,
+            "counts": {**counts, "seconds": round(report.seconds, 1)},
+            "skipped": dict(reasons.most_common(20)),
+            "notes": tuple(report.notes),
+        }
+
+    return _start(visit, "crawl", options.start, work, name)
+
+
+def _start(visit: Visit, what: str, target: str, work: Work, name: str) -> Response:
+    run = visit.console.runs.start(what, target, work, name)
+    return visit.go(address("/runs/{}", run.id))
+
+
+def _ended(report: Report) -> dict[str, Any]:
+    """What a run that ended says of itself."""
+    named = ("files", "written", "unchanged", "moved", "removed", "chunks", "symbols")
+    reasons = Counter(_reason(one.reason) for one in (*report.skipped, *report.errors))
+    return {
+        "collection": report.collection,
+        "counts": {**{name: getattr(report, name) for name in named}, "seconds": round(report.seconds, 1)},
+        "skipped": dict(reasons.most_common(20)),
+        "notes": tuple(f"{one.path}: {one.reason}" for one in report.errors[:20]),
+    }
+
+
+# --- removing ----------------------------------------------------------------------------------------
+
+
+def ask_remove(visit: Visit) -> Response:
+    """The question before a collection is removed."""
+    found = visit.desk.collection(visit.part("name"))
+    return visit.show("remove.html", collection=found, documents=visit.desk.count_documents(found.name))
+
+
+def remove(visit: Visit) -> Response:
+    """Removes a collection, if its name was typed."""
+    found = visit.desk.collection(visit.part("name"))
+    if visit.said("name") != found.name:
+        raise InvalidInput(f"Nothing was removed: {visit.said('name')!r} is not {found.name!r}.", "Type its name.")
+    visit.desk.remove_collection(found.name)
+    if found.kind == "docs":
+        write_metadata(visit.desk)
+    return visit.go("/library")
+
+
+# --- runs --------------------------------------------------------------------------------------------
+
+
+def run(visit: Visit) -> Response:
+    """A run, as it goes on."""
+    found = visit.console.runs.run(visit.part("id"))
+    return visit.show("run_state.html" if visit.is_part else "run.html", run=found)
+
+
+def stop(visit: Visit) -> Response:
+    """Asks a run to stop."""
+    visit.console.runs.stop(visit.part("id"))
+    return visit.go(address("/runs/{}", visit.part("id")))
+
+
+def running(visit: Visit) -> Response:
+    """What runs now, for every page's head."""
+    return visit.show("running.html")
+
+
+VIEWS: Mapping[str, View] = {
+    "GET /library": library,
+    "POST /library/index": index,
+    "POST /library/ingest": ingest,
+    "POST /library/crawl": crawl,
+    "GET /library/{name}": collection,
+    "GET /library/{name}/fresh": freshness,
+    "POST /library/{name}/again": again,
+    "GET /library/{name}/remove": ask_remove,
+    "POST /library/{name}/remove": remove,
+    "GET /runs/{id}": run,
+    "POST /runs/{id}/stop": stop,
+    "GET /running": running,
+}

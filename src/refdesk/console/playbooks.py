@@ -1,0 +1,5 @@
+"""To come."""
+
+from refdesk.console.site import View
+
+VIEWS: dict[str, View] = {}

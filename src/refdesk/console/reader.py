@@ -1,0 +1,150 @@
+"""The reader: a document as a person reads it, with its outline, and as an agent gets it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from markupsafe import Markup
+from starlette.responses import Response
+
+from refdesk.console.site import View, Visit, address
+from refdesk.console.words import asked_terms, code_lines, prose
+from refdesk.desk.fresh import changed_content
+from refdesk.desk.reading import has_own_lines
+from refdesk.errors import NotFound
+from refdesk.model import Document, StoredChunk
+from refdesk.text import tokens
+from refdesk.toolsets.content import marks
+
+_ROWS = 600  # lines of code on a page: highlighting them takes up to 60 ms
+_PROSE = 200_000  # characters of markdown on a page
+_LEXED = 40_000  # characters before the page that are lexed with it, so that it does not begin within a comment
+_LINES = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+_OUTLINED = 400
+_PASSAGES = 60
+_RENDERED = frozenset({"markdown", "html", "mdx"})
+
+
+def read(visit: Visit) -> Response:
+    """A document, or a part of a long one."""
+    desk = visit.desk
+    collection = desk.collection(visit.part("collection"))
+    document = desk.document_by_path(collection.name, visit.part("path"))
+    if document is None:
+        raise NotFound(
+            f"There is no document {visit.part('path')} in {collection.name}.", "Search for it, or look at the list."
+        )
+    raw, chunks = desk.raw(document.id), desk.chunks_of(document.id)
+    how = visit.asked("as", "page")
+    first, last = _lines(visit.asked("lines"))
+    own_lines = has_own_lines(raw, chunks)
+    is_prose = document.content_type in _RENDERED and how == "page" and len(raw) <= _PROSE
+    wanted = asked_terms(visit.asked("q"))
+    values: dict[str, Any] = {}
+    if how == "agent":
+        values = _as_passages(visit, chunks)
+    elif is_prose:
+        body, front = prose(raw, collection.name, document.path, (first, last) if own_lines else (0, 0))
+        values = {"body": body, "front": front}
+    else:
+        language = "text" if how == "text" and document.content_type in _RENDERED else document.content_type
+        values = _as_lines(visit, document, raw, language, (first, last) if own_lines else (0, 0), wanted)
+    outline = _outline(visit, document, chunks, own_lines)
+    return visit.show(
+        "reader.html",
+        document=document,
+        collection=collection,
+        how=how,
+        is_prose=is_prose,
+        can_be_prose=document.content_type in _RENDERED,
+        outline=outline[:_OUTLINED],
+        left_out=max(0, len(outline) - _OUTLINED),
+        tokens=tokens.count(raw),
+        rows=raw.count("\n") + 1,
+        passages=len(chunks),
+        changed=changed_content(document) is not None,
+        marks=_origin(chunks, collection),
+        lines=visit.asked("lines"),
+        query=visit.asked("q"),
+        **values,
+    )
+
+
+def _lines(text: str) -> tuple[int, int]:
+    found = _LINES.fullmatch(text)
+    return (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+
+
+def _origin(chunks: Sequence[StoredChunk], collection: Any) -> dict[str, str]:
+    """Where the text comes from, and why some of it is flagged."""
+    told: dict[str, str] = {}
+    for one in chunks[:_PASSAGES]:
+        told |= marks(one, collection)
+    return told
+
+
+def _as_lines(
+    visit: Visit, document: Document, raw: str, language: str, hit: tuple[int, int], wanted: frozenset[str]
+) -> dict[str, Any]:
+    """A page of numbered lines: the one that is asked for, else the one with the hit."""
+    rows = raw.split("\n")
+    pages = -(-len(rows) // _ROWS)
+    page = max(1, min(visit.number("page", max(0, hit[0] - 1) // _ROWS + 1), pages))
+    start = (page - 1) * _ROWS
+    shown = _highlighted(raw, language, start, wanted)
+    return {
+        "numbered": [(start + at, row, hit[0] <= start + at <= hit[1]) for at, row in enumerate(shown, 1)],
+        "page": page,
+        "pages": pages,
+    }
+
+
+@lru_cache(maxsize=8)  # texts of up to some megabytes
+def _highlighted(raw: str, language: str, start: int, wanted: frozenset[str]) -> list[Markup]:
+    rows = raw.split("\n")
+    before = start
+    room = _LEXED
+    while before and (room := room - len(rows[before - 1]) - 1) > 0:
+        before -= 1
+    return code_lines("\n".join(rows[before : start + _ROWS]), language, wanted)[start - before :]
+
+
+def _as_passages(visit: Visit, chunks: Sequence[StoredChunk]) -> dict[str, Any]:
+    """The passages that an agent can find and get, as their text is given to it."""
+    pages = max(1, -(-len(chunks) // _PASSAGES))
+    page = max(1, min(visit.number("page", 1), pages))
+    shown = chunks[(page - 1) * _PASSAGES : page * _PASSAGES]
+    return {"given": [(one, tokens.count(one.chunk.text)) for one in shown], "page": page, "pages": pages}
+
+
+def _outline(
+    visit: Visit, document: Document, chunks: Sequence[StoredChunk], own_lines: bool
+) -> list[tuple[int, str, str, int, str]]:
+    """Depth, kind, name, line and the symbol (for the graph) of each heading or definition."""
+    symbols = visit.desk.graph(document.collection).file(document).symbols
+    if symbols:
+        top = [one for one in symbols if one.kind not in ("import", "parameter", "variable")]
+        return [(one.qualified.count("."), one.kind, one.name, one.start_line, one.qualified) for one in top]
+    seen: set[tuple[str, ...]] = set()
+    found = []
+    for one in chunks:
+        trail = one.chunk.breadcrumb
+        if one.chunk.title and trail not in seen:
+            seen.add(trail)
+            found.append((max(0, len(trail) - 2), "", one.chunk.title, one.chunk.start_line if own_lines else 0, ""))
+    return found
+
+
+def open_document(visit: Visit) -> Response:
+    """Leads from a document's id or address to its page."""
+    given = visit.asked("id")
+    document = visit.desk.document(given) or visit.desk.document_by_uri(given)
+    if document is None:
+        raise NotFound(f"There is no document {given}.", "Search for it.")
+    return visit.go(address("/read/{}/{}", document.collection, document.path, lines=visit.asked("lines")))
+
+
+VIEWS: Mapping[str, View] = {"GET /read/{collection}/{path:path}": read, "GET /open": open_document}

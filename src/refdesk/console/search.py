@@ -1,0 +1,313 @@
+"""Search: one box over everything, filters with counts, why a hit ranks where it does, why another is not there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from markupsafe import Markup
+from starlette.responses import Response
+
+from refdesk.console.site import View, Visit, address
+from refdesk.console.words import asked_terms, code_lines
+from refdesk.desk.desk import Desk
+from refdesk.desk.fresh import stale_hits
+from refdesk.model import Document, Filters, Found, Hit, Page, Query, Skipped, metadata_text
+from refdesk.toolsets.content import marks
+
+_SHOWN = 20  # hits of a page
+_COUNTED = 50  # hits that the filters' counts are of
+_VALUES = 8  # of a filter that are listed
+_RANKED = 200  # hits among which a file that is missing is looked for
+_PLAYBOOKS = "playbooks"
+_FACETS = {"collection": "Collection", "language": "Language", "kind": "Kind", "folder": "Folder"}
+_EMPTY = Page(hits=(), more=False, state=0)
+_NOT_SIGNALS = frozenset({"query", "fused", "keywords", "meaning", "precise", "collapsed", "copies"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """A search as its address states it."""
+
+    text: str
+    chosen: Mapping[str, tuple[str, ...]]  # facet → values
+    path: str
+    meta: tuple[str, ...]  # KEY=VALUE
+    alpha: str  # "" for the engine's own
+    other: str  # the second setting's alpha, where two are compared
+    exact: bool
+    page: int
+
+    def where(self, **changed: Any) -> str:
+        """The address of this search with some of it changed; other pages than the first are only asked for."""
+        now: dict[str, Any] = {
+            "q": self.text,
+            **self.chosen,
+            "path": self.path,
+            "meta": self.meta,
+            "alpha": self.alpha,
+            "other": self.other,
+            "exact": "1" if self.exact else "",
+        }
+        return address("/", **(now | changed))
+
+    def toggled(self, facet: str, value: str) -> str:
+        """The address with a value of a filter chosen, or no longer."""
+        now = self.meta if facet == "meta" else self.chosen[facet]
+        return self.where(**{facet: tuple(one for one in now if one != value) if value in now else (*now, value)})
+
+    def query(self, alpha: str = "", *, filtered: bool = True, limit: int = _SHOWN, offset: int = 0) -> Query:
+        filters = Filters()
+        if filtered:
+            pairs: dict[str, tuple[str, ...]] = {}
+            for one in self.meta:
+                key, _, value = one.partition("=")
+                pairs[key] = (*pairs.get(key, ()), value)
+            folders = tuple(f"{one}/**" for one in self.chosen["folder"])
+            filters = Filters(
+                collections=self.chosen["collection"],
+                languages=self.chosen["language"],
+                kinds=self.chosen["kind"],
+                paths=(*folders, *((self.path,) if self.path else ())),
+                metadata=tuple(pairs.items()),
+            )
+        return Query(
+            text=self.text,
+            filters=filters,
+            limit=limit,
+            offset=offset,
+            alpha=float(alpha) if alpha else None,
+            by="file",
+            exact=self.exact,
+            explain=True,
+        )
+
+
+def _asked(visit: Visit) -> Asked:
+    return Asked(
+        text=visit.asked("q").strip(),
+        chosen={facet: visit.several(facet) for facet in _FACETS},
+        path=visit.asked("path").strip(),
+        meta=tuple(one for one in visit.several("meta") if "=" in one),
+        alpha=_share(visit.asked("alpha")),
+        other=_share(visit.asked("other")),
+        exact=visit.asked("exact") == "1",
+        page=max(1, visit.number("page", 1, 100)),
+    )
+
+
+def _share(text: str) -> str:
+    try:
+        return f"{min(1.0, max(0.0, float(text))):g}"
+    except ValueError:
+        return ""
+
+
+def search(visit: Visit) -> Response:
+    """The page of a search, or of none yet."""
+    asked, desk = _asked(visit), visit.desk
+    values: dict[str, Any] = {"asked": asked, "why": visit.asked("why").strip(), "collections": desk.collections()}
+    if not asked.text:
+        return visit.show("search.html", **values, found=None, facets=[], answer=None, playbooks=desk.has_playbooks())
+    found = [_found(desk, asked, asked.alpha)]
+    if asked.other:
+        found.append(_found(desk, asked, asked.other))
+    counted = _find(desk, asked.query(asked.alpha, filtered=False, limit=_COUNTED)) if not asked.exact else _EMPTY
+    hits = counted.hits or found[0]["page"].hits
+    nearest = [] if found[0]["hits"] else desk.engine.nearest_words(asked.query(filtered=False))
+    answer = list(_why(desk, asked, values["why"])) if values["why"] else None
+    return visit.show(
+        "results.html" if visit.is_part else "search.html",
+        **values,
+        found=found,
+        facets=_facets(desk, asked, hits),
+        counted=len(hits),
+        nearest=nearest,
+        answer=answer,
+        playbooks=False,
+    )
+
+
+def _find(desk: Desk, query: Query) -> Page:
+    """Hits in what is indexed and among the playbooks, or in those alone."""
+    if query.filters.collections == (_PLAYBOOKS,):
+        bare = replace(query, filters=Filters())
+        return desk.learner.join(bare, lambda _: _EMPTY) if desk.has_playbooks() else _EMPTY
+    named = tuple(one for one in query.filters.collections if one != _PLAYBOOKS)
+    query = replace(query, filters=replace(query.filters, collections=named))
+    is_open = not query.filters and not query.exact and query.alpha != 0.0
+    return desk.search_everything(query) if is_open else desk.search(query)
+
+
+def _found(desk: Desk, asked: Asked, alpha: str) -> dict[str, Any]:
+    """The hits under one setting, as the page shows them."""
+    page = _find(desk, asked.query(alpha, offset=_SHOWN * (asked.page - 1)))
+    stale = stale_hits(page.hits)
+    known = {one.name: one for one in desk.collections()}
+    best = max((_scored(hit.explanation.get("keywords"))[1] for hit in page.hits), default=0.0)
+    wanted = asked_terms(asked.text)
+    return {
+        "alpha": alpha,
+        "page": page,
+        "hits": [
+            {
+                "hit": hit,
+                "rank": rank,
+                "href": _href(hit, asked.text),
+                "lines": _snippet(hit, wanted),
+                "stale": hit.stored.id in stale,
+                "marks": marks(hit.stored, known.get(hit.stored.document.collection)),
+                "why": _bars(hit, best),
+            }
+            for rank, hit in enumerate(page.hits, _SHOWN * (asked.page - 1) + 1)
+        ],
+    }
+
+
+def _href(hit: Hit, text: str) -> str:
+    document = hit.stored.document
+    if document.uri.startswith("playbook:"):
+        return address("/playbooks/{}", document.id)
+    lines = hit.stored.chunk.lines
+    part = f"#L{hit.snippet_line or hit.stored.chunk.start_line}" if lines else ""
+    return address("/read/{}/{}", document.collection, document.path, lines=lines, q=text) + part
+
+
+def _snippet(hit: Hit, wanted: frozenset[str]) -> list[tuple[int, Markup]]:
+    """The lines of the snippet with their numbers, 0 where they have none."""
+    chunk = hit.stored.chunk
+    rows = code_lines(hit.snippet, "text" if chunk.language == "markdown" else chunk.language, wanted)
+    first = hit.snippet_line if chunk.is_as_written else 0
+    return [(first + at if first else 0, row) for at, row in enumerate(rows)]
+
+
+def _bars(hit: Hit, best: float) -> list[tuple[str, str, float]]:
+    """Name, text and length (-1 to 1) of each part of a hit's score."""
+    told = hit.explanation
+    bars: list[tuple[str, str, float]] = []
+    for name, most in (("keywords", best), ("meaning", 1.0)):
+        rank, score = _scored(told.get(name))
+        if rank:
+            bars.append((name, f"{rank}, {score:g}", score / most if most else 0.0))
+        elif told:
+            bars.append((name, "not found by it", 0.0))
+    if isinstance(fused := told.get("fused"), float):
+        bars.append(("both, blended", f"{fused:g}", min(1.0, fused)))
+    signals = [(name, value) for name, value in told.items() if name not in _NOT_SIGNALS and isinstance(value, float)]
+    bars += [(name, f"{value:+g}", max(-1.0, min(1.0, value))) for name, value in sorted(signals, key=lambda s: -s[1])]
+    return bars
+
+
+def _scored(told: float | str | None) -> tuple[str, float]:
+    """The rank and score of an index, as an explanation writes them."""
+    rank, _, score = str(told or "").partition(", ")
+    return rank, float(score or 0)
+
+
+def _facets(desk: Desk, asked: Asked, hits: Sequence[Hit]) -> list[dict[str, Any]]:
+    """The filters: their values, how many of the best hits have each, and the address that chooses it."""
+    counts: dict[str, Counter[str]] = {facet: Counter() for facet in _FACETS}
+    meta: dict[str, Counter[str]] = {}
+    for hit in hits:
+        document, chunk = hit.stored.document, hit.stored.chunk
+        counts["collection"][document.collection] += 1
+        counts["language"][chunk.language] += 1
+        counts["kind"][chunk.kind] += 1
+        if "/" in document.path and "://" not in document.uri.replace("file://", ""):
+            counts["folder"][document.path.rpartition("/")[0]] += 1
+        for key, value in {**document.metadata, **chunk.metadata}.items():
+            if isinstance(value, str | int | float | bool) and len(text := metadata_text(value)) < 60:
+                meta.setdefault(key, Counter())[text] += 1
+    facets = []
+    for facet, title in _FACETS.items():
+        chosen = asked.chosen[facet]
+        listed = [*chosen, *(value for value, _ in counts[facet].most_common(_VALUES) if value not in chosen)]
+        facets.append(_facet(asked, facet, title, [(one, one, counts[facet][one]) for one in listed if one]))
+    for key, found in meta.items():
+        if len(found) > 1 or any(one.startswith(f"{key}=") for one in asked.meta):
+            facets.append(
+                _facet(asked, "meta", key, [(f"{key}={one}", one, n) for one, n in found.most_common(_VALUES)])
+            )
+    return [one for one in facets if one["values"]]
+
+
+def _facet(asked: Asked, facet: str, title: str, listed: Sequence[tuple[str, str, int]]) -> dict[str, Any]:
+    chosen = asked.meta if facet == "meta" else asked.chosen[facet]
+    return {
+        "title": title,
+        "values": [
+            {"name": name, "count": count, "chosen": value in chosen, "href": asked.toggled(facet, value)}
+            for value, name, count in listed
+        ],
+    }
+
+
+# --- why is it not here? -------------------------------------------------------------------------------
+
+
+def _why(desk: Desk, asked: Asked, text: str) -> Iterator[tuple[str, str, str]]:
+    """Why a file or a passage is not among the hits: (how it looks, what is known, an address)."""
+    document, told = _named(desk, text)
+    if document is None:
+        yield from told
+        return
+    place = address("/read/{}/{}", document.collection, document.path)
+    yield "good", f"Indexed: {document.path} in {document.collection}.", place
+    own = replace(asked.query(asked.alpha, filtered=False, limit=1), filters=Filters(documents=(document.id,)))
+    own_best = desk.search(own)
+    rank = _rank(desk, asked, document, filtered=True)
+    if rank:
+        yield "good", f"It is hit {rank} of this search.", asked.where(page=(rank - 1) // _SHOWN + 1)
+        return
+    unfiltered = _rank(desk, asked, document, filtered=False)
+    if unfiltered:
+        bare = address("/", q=asked.text, alpha=asked.alpha)
+        yield "bad", f"The filters leave it out: without them it is hit {unfiltered}.", bare
+    elif not own_best.hits:
+        yield "bad", "No passage of it has a word of the query or is near it in meaning.", ""
+    else:
+        hit = own_best.hits[0]
+        told_by = [f"{name} {hit.explanation[name]}" for name in ("keywords", "meaning") if name in hit.explanation]
+        where = hit.stored.chunk.place(document.path)
+        yield "bad", f"It is not among the hits that are ranked; its best passage is {where}.", _href(hit, asked.text)
+        yield "", f"Looked for in it alone: {', '.join(told_by) or 'found by neither index'}.", ""
+
+
+def _rank(desk: Desk, asked: Asked, document: Document, *, filtered: bool) -> int:
+    """The place of the document among the hits, 0 where it has none."""
+    page = _find(desk, asked.query(asked.alpha, filtered=filtered, limit=_RANKED))
+    ids = [hit.stored.document.id for hit in page.hits]
+    return ids.index(document.id) + 1 if document.id in ids else 0
+
+
+def _named(desk: Desk, text: str) -> tuple[Document | None, list[tuple[str, str, str]]]:
+    """The document that a path, an address or a passage means, or why there is none."""
+    known = desk.collections()
+    first, _, rest = text.partition("/")
+    for one in known:
+        path = rest if one.name == first and desk.document_by_path(one.name, rest) else text
+        if found := desk.document_by_path(one.name, path) or desk.document_by_uri(text, one.name):
+            return found, []
+    for one in known:
+        if not one.root or "://" in one.root or "\n" in text:
+            continue
+        collection, document, walked = desk.why(Path(one.root, text))
+        if document is not None:
+            return document, []
+        if isinstance(walked, Skipped) and collection is not None and Path(collection.root, walked.path).exists():
+            return None, [("bad", f"Not indexed in {collection.name}: {walked.reason}.", "")]
+        if isinstance(walked, Found) and collection is not None:
+            again = address("/library/{}", collection.name)
+            kept = {skipped.path: skipped.reason for skipped in desk.skipped(collection.name)}
+            reason = kept.get(walked.path, "it came after the last run: index again")
+            return None, [("bad", f"It is a file of {collection.name} that is not indexed: {reason}.", again)]
+    page = desk.search(Query(text=text, exact=True, limit=1)) if len(text) > 2 else _EMPTY
+    if page.hits:
+        return page.hits[0].stored.document, []
+    return None, [("bad", "No indexed file has this path, and no passage has this text, to the letter.", "/library")]
+
+
+VIEWS: Mapping[str, View] = {"GET /": search}

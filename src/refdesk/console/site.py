@@ -1,0 +1,314 @@
+"""The pages as one ASGI application: routes, sign-in, the guard of every change, templates."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import logging
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import FormData
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from refdesk import __version__
+from refdesk.console.journal import Journal
+from refdesk.console.runs import Runs
+from refdesk.desk.desk import Desk
+from refdesk.errors import Forbidden, InvalidInput, NotFound, RefdeskError
+from refdesk.model import Finding
+
+_log = logging.getLogger(__name__)
+
+_HERE = Path(__file__).parent
+_STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
+_SIGNED_IN_S = 7 * 24 * 3600
+_GUESS_S = 0.5  # before a wrong token is answered
+_MOST_FIELD = 2 << 20  # bytes of a field of a form that is not a file
+_MOST_SENT = 256 << 20
+_HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
+    " connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",  # no-referrer would make the browser send no Origin either
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "cache-control": "no-store",
+    "vary": "x-part, cookie",
+}
+
+
+class Console:
+    """What all pages share."""
+
+    def __init__(self, desk: Desk, key: bytes, check: Callable[[], list[Finding]]) -> None:
+        self.desk = desk
+        self.check = check
+        self.runs = Runs(desk.library.runs)
+        self.journal = Journal(desk.library, desk.settings.journal)
+        self.token = desk.settings.auth_token
+        self._key = hmac.digest(key, self.token.encode(), "sha256")  # another token ends all sign-ins
+
+    def sign(self, purpose: str, text: str) -> str:
+        """A signature of the text that holds for one purpose."""
+        return hmac.new(self._key, f"{purpose}:{text}".encode(), "sha256").hexdigest()
+
+    @cached_property
+    def pages(self) -> Environment:
+        from refdesk.console import words
+
+        found = Environment(
+            loader=FileSystemLoader(_HERE / "templates"),
+            autoescape=True,
+            trim_blocks=True,
+            lstrip_blocks=True,
+            undefined=StrictUndefined,
+            auto_reload=False,
+        )
+        found.filters |= words.FILTERS
+        found.globals |= {"static": self._static, "url": address, "version": __version__}
+        return found
+
+    @cached_property
+    def _marks(self) -> dict[str, str]:
+        return {name: hashlib.sha256((_HERE / "static" / name).read_bytes()).hexdigest()[:12] for name in _STATIC}
+
+    def _static(self, name: str) -> str:
+        return f"/static/{name}?{self._marks[name]}"
+
+
+def address(path: str, /, *parts: str, **query: Any) -> str:
+    """The URL of a page: `{}` in the path stand for the parts, empty parts of the query are left out."""
+    filled = path.format(*(quote(part, safe="/" if "/" in part else "") for part in parts))
+    pairs = [
+        (name.rstrip("_"), one)
+        for name, value in query.items()
+        for one in (value if isinstance(value, list | tuple) else [value])
+        if one not in (None, "", False)
+    ]
+    return f"{filled}?{urlencode(pairs)}" if pairs else filled
+
+
+class Visit:
+    """One request: what was asked for, by whom, and how it is answered."""
+
+    def __init__(self, console: Console, request: Request, form: FormData, session: str) -> None:
+        self.console = console
+        self.desk = console.desk
+        self.request = request
+        self.form = form
+        self.session = session
+
+    @property
+    def is_part(self) -> bool:
+        """Whether a script of the page asks for the part of it that changes."""
+        return "x-part" in self.request.headers
+
+    def part(self, name: str) -> str:
+        """A part of the path."""
+        return str(self.request.path_params[name])
+
+    def asked(self, name: str, default: str = "") -> str:
+        """A value of the query."""
+        return self.request.query_params.get(name, default)
+
+    def several(self, name: str) -> tuple[str, ...]:
+        """All values of that name in the query, without empty ones."""
+        return tuple(one for one in self.request.query_params.getlist(name) if one)
+
+    def number(self, name: str, default: int, most: int = 1_000_000) -> int:
+        """A whole number of the query, from 0 on."""
+        text = self.asked(name)
+        return min(int(text), most) if text.isdecimal() and len(text) < 10 else default
+
+    def said(self, name: str) -> str:
+        """A value of the form."""
+        value = self.form.get(name, "")
+        return value.strip() if isinstance(value, str) else ""
+
+    def show(self, template: str, status: int = 200, **values: Any) -> Response:
+        """A page."""
+        base = {
+            "here": self.request.url.path,
+            "token": self.console.sign("form", self.session),
+            "theme": self.request.cookies.get("refdesk-theme", ""),
+            "signed_in": bool(self.console.token),
+            "running": [run for run in self.console.runs.all()[:20] if not run.over],
+            "is_part": self.is_part,
+        }
+        return HTMLResponse(self.console.pages.get_template(template).render(base | values), status)
+
+    def go(self, path: str) -> Response:
+        """Leads to another page."""
+        return RedirectResponse(path, 303)
+
+
+View = Callable[[Visit], Response]
+
+
+class Page:
+    """A route's endpoint: signs in, refuses forged changes, turns errors into pages."""
+
+    def __init__(self, console: Console, view: View, *, is_open: bool = False) -> None:
+        self._console = console
+        self._view = view
+        self._is_open = is_open  # also to those who are not signed in
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        request = Request(scope, receive)
+        response = await self._answer(request)
+        for name, value in _HEADERS.items():
+            response.headers.setdefault(name, value)
+        await response(scope, receive, send)
+
+    async def _answer(self, request: Request) -> Response:
+        name = f"refdesk-{request.url.port or 0}"  # cookies do not know ports: each console on a host has its own
+        session, is_signed = self._session(request.cookies.get(name, ""))
+        fresh = not session
+        session = session or f"{secrets.token_hex(16)}.{int(time.time()) + _SIGNED_IN_S}"
+        form = FormData()
+        try:
+            if self._console.token and not is_signed and not self._is_open:
+                return RedirectResponse(address("/sign-in", to=_here(request) if request.method == "GET" else ""), 303)
+            if request.method == "POST":
+                length = request.headers.get("content-length", "")
+                if not length.isdecimal() or int(length) > _MOST_SENT:
+                    raise Forbidden("This is too large for the console.", "Index its folder instead.")
+                form = await request.form(max_files=200, max_fields=500, max_part_size=_MOST_FIELD)
+                self._refuse_forged(request, form, "" if fresh else session)
+            visit = Visit(self._console, request, form, session)
+            try:
+                response = await run_in_threadpool(self._view, visit)
+            except RefdeskError as error:
+                response = await run_in_threadpool(_complaint, visit, error)
+            except Exception:
+                _log.exception("%s failed", request.url.path)
+                unexpected = RefdeskError("Something went wrong here.", "The server's log says what.")
+                response = await run_in_threadpool(_complaint, visit, unexpected)
+        except Forbidden as error:
+            response = HTMLResponse(f"<!doctype html><title>RefDesk</title><p>{error}</p>", 403)
+        finally:
+            await form.close()
+        if fresh or "refdesk-signed" in response.headers:
+            purpose = "in" if response.headers.get("refdesk-signed") == "in" else "visit"
+            if "refdesk-signed" in response.headers:
+                await asyncio.sleep(0 if purpose == "in" else _GUESS_S)
+                del response.headers["refdesk-signed"]
+            value = f"{session}.{self._console.sign(purpose, session)}"
+            is_https = request.url.scheme == "https"
+            response.set_cookie(
+                name, value, max_age=_SIGNED_IN_S, httponly=True, samesite="strict", secure=is_https, path="/"
+            )
+        return response
+
+    def _session(self, cookie: str) -> tuple[str, bool]:
+        """The session that the cookie names, "" for none, and whether it is signed in."""
+        session, _, given = cookie.rpartition(".")
+        until = session.rpartition(".")[2]
+        if not session or not until.isdecimal() or int(until) < time.time():
+            return "", False
+        if hmac.compare_digest(given.encode(), self._console.sign("in", session).encode()):
+            return session, True
+        is_visit = hmac.compare_digest(given.encode(), self._console.sign("visit", session).encode())
+        return (session if is_visit else ""), False
+
+    def _refuse_forged(self, request: Request, form: FormData, session: str) -> None:
+        """A change must come from a page of this console: same origin, the session's own token."""
+        origin = request.headers.get("origin", "")
+        own = {f"{scheme}://{request.headers.get('host', '')}" for scheme in ("http", "https")}
+        site = request.headers.get("sec-fetch-site", "same-origin")
+        given = form.get("token", "")
+        wanted = self._console.sign("form", session)
+        is_given = isinstance(given, str) and hmac.compare_digest(given.encode(), wanted.encode())
+        if (origin and origin not in own) or site not in ("same-origin", "none") or not session or not is_given:
+            raise Forbidden("This form is too old or not from this console.", "Load its page again and repeat it.")
+
+
+def _here(request: Request) -> str:
+    return request.url.path + (f"?{request.url.query}" if request.url.query else "")
+
+
+def _complaint(visit: Visit, error: RefdeskError) -> Response:
+    kinds: Sequence[tuple[type[RefdeskError], int]] = ((NotFound, 404), (Forbidden, 403), (InvalidInput, 400))
+    status = next((code for kind, code in kinds if isinstance(error, kind)), 500)
+    return visit.show("error.html", status, message=error.message, what_next=error.what_next)
+
+
+def _sign_in(visit: Visit) -> Response:
+    console, to = visit.console, visit.asked("to", "/")
+    to = to if to.startswith("/") and not to.startswith(("//", "/\\")) else "/"
+    if visit.request.method == "GET":
+        return visit.show("sign_in.html", to=to, wrong=False)
+    is_right = bool(console.token) and hmac.compare_digest(visit.said("auth").encode(), console.token.encode())
+    response = visit.go(to) if is_right else visit.show("sign_in.html", 401, to=to, wrong=True)
+    response.headers["refdesk-signed"] = "in" if is_right else "out"
+    return response
+
+
+def _sign_out(visit: Visit) -> Response:
+    response = visit.go("/sign-in")
+    response.headers["refdesk-signed"] = "out"
+    return response
+
+
+def _theme(visit: Visit) -> Response:
+    """Keeps whether pages are dark or light; without it they are as the system is."""
+    back = visit.said("back")
+    response = visit.go(back if back.startswith("/") and not back.startswith(("//", "/\\")) else "/")
+    theme = visit.said("theme")
+    chosen = theme if theme in ("dark", "light") else ""
+    response.set_cookie("refdesk-theme", chosen, max_age=365 * 24 * 3600, samesite="strict", httponly=True)
+    return response
+
+
+def _missing(visit: Visit) -> Response:
+    raise NotFound("There is no such page.", "The links above lead to all there are.")
+
+
+async def _file(request: Request) -> Response:
+    name = request.path_params["name"]
+    if name not in _STATIC:
+        return Response(status_code=404)
+    headers = {**_HEADERS, "cache-control": "public, max-age=31536000, immutable"}
+    return FileResponse(_HERE / "static" / name, media_type=_STATIC[name], headers=headers)
+
+
+def console_site(desk: Desk, key: bytes, check: Callable[[], list[Finding]]) -> Starlette:
+    """The console of a desk; `key` signs sessions and forms, `check` is what doctor finds."""
+    from refdesk.console import agents, graph, library, playbooks, reader, search, setup
+
+    if desk.settings.oauth_issuer and not desk.settings.auth_token:
+        # Nobody could sign in, and everybody could read.
+        return Starlette()
+    console = Console(desk, key, check)
+    views: Mapping[str, View] = {
+        **search.VIEWS,
+        **library.VIEWS,
+        **reader.VIEWS,
+        **graph.VIEWS,
+        **playbooks.VIEWS,
+        **agents.VIEWS,
+        **setup.VIEWS,
+        "POST /theme": _theme,
+        "POST /sign-out": _sign_out,
+    }
+    routes = [Route("/static/{name}", _file)]
+    routes.append(Route("/sign-in", Page(console, _sign_in, is_open=True), methods=["GET", "POST"]))
+    for name, view in views.items():
+        method, _, path = name.partition(" ")
+        routes.append(Route(path, Page(console, view), methods=[method]))
+    routes.append(Route("/{path:path}", Page(console, _missing)))
+    return Starlette(routes=routes)

@@ -1,0 +1,221 @@
+"""How pages write values, and how they show text that is not to be trusted: code, markdown, HTML."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import time
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
+
+from markupsafe import Markup, escape
+
+from refdesk.text.analyse import STOP_TERMS, terms
+
+_WORD = re.compile(r"\w+")
+_LEXERS = {"csharp": "csharp", "objc": "objective-c", "proto": "protobuf", "plain_text": "text", "toon": "yaml"}
+_LONG_LINE = 2_000  # characters of a line that is highlighted; lexers take quadratic time over some longer ones
+_FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)---[ \t]*\n", re.DOTALL)
+
+
+# --- values ------------------------------------------------------------------------------------------
+
+
+def ago(milliseconds: int) -> str:
+    """How long ago a moment was, in words."""
+    if not milliseconds:
+        return "never"
+    seconds = max(0, int(time.time() - milliseconds / 1000))
+    for size, name in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= size:
+            many = seconds // size
+            return f"{many} {name}{'s' * (many > 1)} ago"
+    return "just now"
+
+
+def moment(milliseconds: int) -> str:
+    """A moment in UTC."""
+    return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(milliseconds / 1000))
+
+
+def size(count: float) -> str:
+    """A number of bytes."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if count < 1000 or unit == "GB":
+            return f"{count:.0f} {unit}" if unit == "B" or count >= 10 else f"{count:.1f} {unit}"
+        count /= 1000
+    raise AssertionError
+
+
+def number(count: float) -> str:
+    """A count, its thousands apart."""
+    return f"{count:,}".replace(",", "\u202f")
+
+
+def many(count: int, one: str, several: str = "") -> str:
+    """A count with its noun."""
+    return f"{number(count)} {one if count == 1 else several or one + 's'}"
+
+
+def lasted(milliseconds: int) -> str:
+    """A duration."""
+    return f"{milliseconds / 1000:.1f} s" if milliseconds < 90_000 else f"{milliseconds // 60_000} min"
+
+
+FILTERS: Mapping[str, Callable[..., Any]] = {
+    "ago": ago,
+    "moment": moment,
+    "size": size,
+    "number": number,
+    "many": many,
+    "lasted": lasted,
+}
+
+
+# --- code --------------------------------------------------------------------------------------------
+
+
+def asked_terms(query: str) -> frozenset[str]:
+    """The terms of a query that are marked in what it found."""
+    return frozenset(terms(query)) - STOP_TERMS
+
+
+def code_lines(text: str, language: str, marked: Container[str] = ()) -> list[Markup]:
+    """The lines of a text, highlighted; words whose terms are in `marked` are marked."""
+    lines: list[Markup] = []
+    parts: list[str] = []
+    for css, piece in _pieces(text, language):
+        for at, row in enumerate(piece.split("\n")):
+            if at:
+                lines.append(Markup("".join(parts)))  # noqa: S704  (every piece is escaped)
+                parts = []
+            if row:
+                shown = _with_marks(row, marked) if marked else str(escape(row))
+                parts.append(f'<span class="{css}">{shown}</span>' if css else shown)
+    return [*lines, Markup("".join(parts))]  # noqa: S704
+
+
+def _pieces(text: str, language: str) -> Iterator[tuple[str, str]]:
+    """Pieces of the text with the class of their colour, whose joined text is the text."""
+    lexer = _lexer(language)
+    if lexer is None or max(map(len, text.split("\n"))) > _LONG_LINE:
+        yield "", text
+        return
+    from pygments.token import STANDARD_TYPES
+
+    for _, kind, value in lexer.get_tokens_unprocessed(text):
+        while kind not in STANDARD_TYPES:
+            kind = kind.parent
+        yield STANDARD_TYPES[kind][:1] if STANDARD_TYPES[kind] not in _FINE else STANDARD_TYPES[kind], value
+
+
+_FINE = frozenset({"nf", "nc", "nd", "nt", "na", "gd", "gi", "gh", "gu"})  # kinds with a colour of their own
+
+
+@lru_cache(maxsize=64)
+def _lexer(language: str) -> Any:
+    from pygments.lexers import get_lexer_by_name
+    from pygments.util import ClassNotFound
+
+    name = _LEXERS.get(language, language)
+    if name == "text":
+        return None
+    try:
+        return get_lexer_by_name(name)
+    except ClassNotFound:
+        return None
+
+
+def _with_marks(text: str, marked: Container[str]) -> str:
+    parts: list[str] = []
+    at = 0
+    for found in _WORD.finditer(text):
+        if any(term in marked for term in terms(found[0])):
+            parts += [str(escape(text[at : found.start()])), f"<mark>{escape(found[0])}</mark>"]
+            at = found.end()
+    return "".join([*parts, str(escape(text[at:]))])
+
+
+# --- prose -------------------------------------------------------------------------------------------
+
+
+_TAGS = frozenset(
+    re.findall(
+        r"\w+",
+        "a abbr b blockquote br caption cite code dd del details dfn div dl dt em h1 h2 h3 h4 h5 h6 hr i ins kbd li ol"
+        " p pre q s samp small span strong sub summary sup table tbody td tfoot th thead tr u ul var",
+    )
+)
+_ATTRIBUTES = {"a": {"href", "title"}, "td": {"colspan", "rowspan"}, "th": {"colspan", "rowspan"}, "ol": {"start"}}
+_OURS = re.compile(r"hit|picture|k|c|s|n[fcdta]?|o|m|g[dihu]?|l|p|e|w|")
+_IDS = re.compile(r"L[0-9]{1,9}")
+
+
+def prose(text: str, collection: str, path: str, lines: tuple[int, int] = (0, 0)) -> tuple[Markup, dict[str, str]]:
+    """Markdown as a page without anything that acts, with the lines of a hit marked, and its front matter."""
+    from markdown_it import MarkdownIt
+
+    front: dict[str, str] = {}
+    skipped = 0
+    if found := _FRONT_MATTER.match(text):
+        pairs = (line.partition(":") for line in found[1].splitlines() if not line.startswith((" ", "-", "#")))
+        front = {key.strip(): value.strip(" '\"") for key, mark, value in pairs if mark and value.strip()}
+        skipped = found[0].count("\n")
+        text = text[found.end() :]
+    parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    parser.add_render_rule("image", _picture)
+    parser.add_render_rule("fence", _fence)
+    tokens = parser.parse(text)
+    for token in tokens:
+        if token.map is None or token.nesting < 0:
+            continue
+        first, last = token.map[0] + 1 + skipped, token.map[1] + skipped
+        if token.type == "heading_open" or (token.level == 0 and token.type != "inline"):
+            token.attrSet("id", f"L{first}")
+        if token.level == 0 and lines[0] and first <= lines[1] and last >= lines[0] and token.type != "inline":
+            token.attrJoin("class", "hit")
+    return clean(parser.renderer.render(tokens, parser.options, {}), collection, path), front
+
+
+def clean(html: str, collection: str, path: str) -> Markup:
+    """HTML reduced to what only shows; links to files of the collection lead to the reader."""
+    import nh3
+
+    def kept(tag: str, name: str, value: str) -> str | None:
+        if name == "class":
+            return value if all(map(_OURS.fullmatch, value.split())) else None
+        if name == "id":
+            return value if _IDS.fullmatch(value) else None
+        return _target(value, collection, path) if name == "href" else value
+
+    attributes = {**_ATTRIBUTES, "*": {"class", "id"}}
+    schemes = {"http", "https", "mailto"}
+    cleaned = nh3.clean(html, tags=set(_TAGS), attributes=attributes, attribute_filter=kept, url_schemes=schemes)
+    return Markup(cleaned)  # noqa: S704  (what nh3 is for)
+
+
+def _target(link: str, collection: str, path: str) -> str | None:
+    try:
+        parts = urlsplit(link)
+    except ValueError:
+        return None
+    if parts.scheme or parts.netloc:
+        return link
+    if not parts.path:
+        return None
+    inside = posixpath.normpath(posixpath.join(posixpath.dirname(path), unquote(parts.path)))
+    return None if inside.startswith(("..", "/")) else f"/read/{quote(collection)}/{quote(inside)}"
+
+
+def _picture(renderer: Any, tokens: Sequence[Any], at: int, options: Any, env: Any) -> str:
+    """A picture is not fetched: its description stands for it."""
+    return f'<span class="picture">{escape(tokens[at].content or "picture")}</span>'
+
+
+def _fence(renderer: Any, tokens: Sequence[Any], at: int, options: Any, env: Any) -> str:
+    token = tokens[at]
+    shown = Markup("\n").join(code_lines(token.content.rstrip("\n"), token.info.strip().partition(" ")[0] or "text"))
+    own = "".join(f' {name}="{escape(value)}"' for name, value in token.attrs.items())
+    return f"<pre{own}><code>{shown}</code></pre>\n"
