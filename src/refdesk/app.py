@@ -238,7 +238,7 @@ def _facts(root: Path, kind: CollectionKind) -> dict[str, str]:
     from refdesk.parse.prose.manifest import load_manifests
 
     manifests = load_manifests(root)
-    taxonomy = {key: {"description": facet.description} for key, facet in manifests.taxonomy.items()}
+    taxonomy = {key: {"description": description} for key, description in manifests.taxonomy.items()}
     return {
         "commit": head_commit(root),
         "taxonomy": json.dumps(taxonomy, sort_keys=True),

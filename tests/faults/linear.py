@@ -19,7 +19,7 @@ from refdesk.crawl import page
 from refdesk.errors import InvalidInput, RefdeskError
 from refdesk.llm import remote
 from refdesk.parse.code import facts
-from refdesk.parse.prose.frontmatter import chunking_hint, read_front_matter
+from refdesk.parse.prose.manifest import chunking_hint, read_front_matter
 from refdesk.search.understand import understand
 from refdesk.skills import conversation, extract, merge, redact
 from refdesk.skills.format import from_markdown, parse

@@ -62,9 +62,7 @@ def shown(
                 break
             excerpts += 1
         written.append(one)
-    notices = []
-    if excerpts:
-        notices.append(f"{excerpts} of the results are excerpts: {how}")
+    notices = [f"{excerpts} of the results are excerpts: {how}"] if excerpts else []
     if left := len(hits) - len(written):
         notices.append(f"{left} more results left out to keep the answer short: ask more narrowly")
     return written, notices
@@ -98,8 +96,7 @@ def origin(document: Document, collection: Collection | None) -> str:
     root = collection.root if collection is not None else ""
     if scheme == "data" or not root or PurePath(root).as_posix() not in unquote(document.uri):
         return f"ingested {scheme}"
-    third = re.search(_THIRD_PARTY, document.path)
-    return third[1] if third else ""
+    return third[1] if (third := re.search(_THIRD_PARTY, document.path)) else ""
 
 
 def marks(stored: StoredChunk, collection: Collection | None) -> dict[str, str]:

@@ -11,8 +11,7 @@ import pytest
 from refdesk.errors import InvalidInput
 from refdesk.model import Chunking, Content
 from refdesk.parse import AnyParser
-from refdesk.parse.prose.frontmatter import Strategy
-from refdesk.parse.prose.manifest import Facet, ManifestSet, load_manifests, read_manifest
+from refdesk.parse.prose.manifest import ManifestSet, Strategy, load_manifests, read_manifest
 from refdesk.text.globs import manifest_glob
 
 EXAMPLE = {
@@ -48,7 +47,7 @@ def test_the_documented_example(tmp_path: Path) -> None:
     assert found.for_path("guides/advanced/x.md").metadata["scope"] == "global-guide"
     assert found.for_path("guides/advanced/x.md").metadata["language"] == "typescript"
     assert found.instructions == "Use the search tool."
-    assert found.taxonomy == {"language": Facet(vector_collapse=True, resources=("python",))}
+    assert found.taxonomy == {"language": ""}
 
 
 def test_the_last_match_wins(tmp_path: Path) -> None:

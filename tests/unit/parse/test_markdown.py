@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refdesk.model import Chunk, Chunking, Parsed
-from refdesk.parse.prose.frontmatter import Strategy
-from refdesk.parse.prose.manifest import NO_RULES, Governing, ManifestSet
+from refdesk.parse.prose.manifest import NO_RULES, Governing, ManifestSet, Strategy
 from refdesk.parse.prose.markdown import MarkdownParser, plain_text, read_outline
 from refdesk.parse.prose.passages import split_lines
 from refdesk.text import tokens

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from refdesk.parse.prose import markdown
-from refdesk.parse.prose.markdown_scan import scan
+from refdesk.parse.prose.markdown import scan
 from refdesk.parse.prose.passages import Block, Fence, Heading, trim
 
 _LINES = """text here

@@ -7,8 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refdesk.model import Chunking, Parsed
-from refdesk.parse.prose.frontmatter import Strategy
-from refdesk.parse.prose.manifest import NO_RULES, Governing, ManifestSet
+from refdesk.parse.prose.manifest import NO_RULES, Governing, ManifestSet, Strategy
 from refdesk.parse.prose.rst import RstParser, plain_text
 
 from .test_markdown import assert_sound

@@ -17,8 +17,14 @@ from refdesk.library import new_id
 from refdesk.model import Chunking, Content, Parsed
 from refdesk.parse.parser import decode
 from refdesk.parse.pool import Pool
-from refdesk.parse.prose.frontmatter import Strategy, read_front_matter
-from refdesk.parse.prose.manifest import FILE_NAME, ManifestSet, load_manifests, read_manifest
+from refdesk.parse.prose.manifest import (
+    FILE_NAME,
+    ManifestSet,
+    Strategy,
+    load_manifests,
+    read_front_matter,
+    read_manifest,
+)
 from refdesk.parse.prose.markdown import MarkdownParser, read_outline
 from refdesk.parse.prose.passages import Outline, places, slug, split_lines
 from refdesk.parse.prose.sections import title_heading

@@ -1,38 +1,214 @@
-"""`.docs-mcp.json` manifests: a corpus's chunking, metadata and facets."""
+"""What documents say of themselves in front matter, and a corpus in `.docs-mcp.json` manifests."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Literal, TypeVar
 
 from refdesk.errors import InvalidInput
-from refdesk.parse.prose.frontmatter import Strategy, read_strategy
 from refdesk.system.files import read_rules
 from refdesk.text.globs import manifest_glob
 
-if TYPE_CHECKING:
-    from refdesk.parse.prose.frontmatter import FrontMatter
+ChunkBy = Literal["auto", "h1", "h2", "h3", "file"]
+
+# About 6,700 tokens: the default of the tool that introduced the manifest.
+DEFAULT_MAX_CHUNK_SIZE = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Strategy:
+    """The heading level that starts a section and the size limits in characters; auto is h2 or the next used level."""
+
+    chunk_by: ChunkBy = "auto"
+    max_chunk_size: int = DEFAULT_MAX_CHUNK_SIZE
+    min_chunk_size: int = 0
+
+    @property
+    def level(self) -> int:
+        """The deepest heading level that starts a section, 0 for none."""
+        return {"file": 0, "h1": 1, "h2": 2, "h3": 3, "auto": 2}[self.chunk_by]
+
+
+def read_strategy(value: Any, where: str) -> Strategy:
+    """The strategy in a manifest or a front matter; raises InvalidInput with the name of a wrong field."""
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f"{where} must be an object.", 'Write for example {"chunk_by": "h2"}.')
+    chunk_by = read_chunk_by(value.get("chunk_by", "h2"), f"{where}.chunk_by")
+    return Strategy(
+        chunk_by=chunk_by,
+        max_chunk_size=_positive(value.get("max_chunk_size"), f"{where}.max_chunk_size") or DEFAULT_MAX_CHUNK_SIZE,
+        min_chunk_size=_positive(value.get("min_chunk_size"), f"{where}.min_chunk_size"),
+    )
+
+
+def read_chunk_by(value: Any, where: str) -> ChunkBy:
+    """One of the four levels."""
+    if value not in ("h1", "h2", "h3", "file"):
+        raise InvalidInput(f"{where} is {value!r}.", "It must be one of: h1, h2, h3, file.")
+    return value  # type: ignore[no-any-return]
+
+
+def _positive(value: Any, where: str) -> int:
+    if value is None:
+        return 0
+    if isinstance(value, str) and value.isdecimal():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or value <= 0:
+        raise InvalidInput(f"{where} is {value!r}.", "It must be a positive integer, in characters.")
+    return value
+
+
+_MAX_LINES = 2_000
+_MAX_CHARS = 200_000
+_HINT = re.compile(r"<!--\s*+mcp_chunking_hint:\s*+(\{[^{}]{1,1000}\})\s*+-->")
+_HIDDEN = frozenset({"metadata", "mcp_metadata", "mcp_strategy", "mcp_chunking_hint"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrontMatter:
+    """The block's fields, and the first line of the document (from 0)."""
+
+    body: int = 0
+    title: str = ""
+    fields: Mapping[str, str] = field(default_factory=dict)  # all scalar values
+    facets: Mapping[str, str] = field(default_factory=dict)  # values to filter by
+    strategy: Strategy | None = None
+    problem: str = ""
+    problem_line: int = 1
+
+
+def read_front_matter(lines: list[str]) -> FrontMatter:
+    """The fields between the fences at the top; an unreadable block sets `problem`."""
+    end, kind = _extent(lines)
+    if not end:
+        return FrontMatter()
+    text = "\n".join(line.rstrip("\r") for line in lines[1 : end - 1])
+    try:
+        data = _load(text, kind)
+    except ValueError as error:
+        line = getattr(error, "line", 0) + 2
+        return FrontMatter(body=end, problem=f"front matter is not valid {kind}: {error}", problem_line=line)
+    return _fields(data, end)
+
+
+def chunking_hint(text: str) -> str:
+    """The level that an HTML comment asks for, or ""."""
+    found = _HINT.search(text)
+    if not found:
+        return ""
+    try:
+        return read_chunk_by(json.loads(found[1]).get("chunk_by"), "mcp_chunking_hint.chunk_by")
+    except (ValueError, InvalidInput):
+        return ""
+
+
+class _Broken(ValueError):
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+def _extent(lines: list[str]) -> tuple[int, str]:
+    """The line after the block, 0 for none, and its language."""
+    fence = lines[0].rstrip() if lines else ""
+    kind = {"---": "YAML", "---yaml": "YAML", "+++": "TOML"}.get(fence)
+    if not kind:
+        return 0, ""
+    closing = ("---", "...") if kind == "YAML" else ("+++",)
+    for at in range(1, min(len(lines), _MAX_LINES)):
+        if lines[at].rstrip() in closing:
+            # A horizontal rule at the top of a page is no fence: text follows it, not fields.
+            return (at + 1, kind) if _looks_like_fields(lines[1:at], kind) else (0, "")
+    return 0, ""
+
+
+def _looks_like_fields(lines: list[str], kind: str) -> bool:
+    mark = ":" if kind == "YAML" else "="
+    filled = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    return not filled or any(re.match(rf"\s*[\w\"'.$-][^{mark}]*{mark}(\s|$)", line) for line in filled[:3])
+
+
+def _load(text: str, kind: str) -> Any:
+    if len(text) > _MAX_CHARS:
+        raise _Broken("too large", 0)
+    if kind == "TOML":
+        import tomllib
+
+        return _toml_strings(tomllib.loads(text))
+    import yaml
+
+    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
+    try:
+        # The base loader creates strings, lists and maps only: no objects, and 1.10 stays "1.10".
+        return yaml.load(text, Loader=loader)  # noqa: S506
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        raise _Broken(str(getattr(error, "problem", "") or error), mark.line if mark else 0) from error
+    except (RecursionError, ValueError) as error:
+        raise _Broken("too deeply nested", 0) from error
+
+
+def _toml_strings(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _toml_strings(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_toml_strings(one) for one in value]
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _fields(data: Any, end: int) -> FrontMatter:
+    if data is None or data == "":
+        return FrontMatter(body=end)
+    if not isinstance(data, dict):
+        return FrontMatter(body=end, problem="front matter is not a map of keys to values")
+    fields = {str(key).strip(): _one(value) for key, value in data.items() if key not in _HIDDEN}
+    facets: dict[str, str] = {}
+    problem = ""
+    for name in ("metadata", "mcp_metadata"):
+        given = data.get(name)
+        if isinstance(given, dict):
+            facets |= {str(key).strip(): _one(value) for key, value in given.items()}
+        elif given:
+            problem = f"{name} in the front matter must be a map of keys to values"
+    strategy = None
+    try:
+        if data.get("mcp_strategy"):
+            strategy = read_strategy(data["mcp_strategy"], "mcp_strategy")
+        elif data.get("mcp_chunking_hint"):
+            strategy = Strategy(chunk_by=read_chunk_by(data["mcp_chunking_hint"], "mcp_chunking_hint"))
+    except InvalidInput as error:
+        problem = str(error)
+    facets = {key: value for key, value in facets.items() if key and value}
+    kept = {key: value for key, value in fields.items() if key and value}
+    title = kept.get("title", "")
+    return FrontMatter(body=end, title=title, fields=kept | facets, facets=facets, strategy=strategy, problem=problem)
+
+
+def _one(value: Any) -> str:
+    """A scalar as written, a list of scalars joined by commas, "" for anything else."""
+    if isinstance(value, str):
+        return value.strip()
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return ", ".join(one.strip() for one in value[:100])
+    return ""
+
+
+# ── manifests ──
+
+T = TypeVar("T")
 
 FILE_NAME = ".docs-mcp.json"
+_CALLED: Mapping[type, str] = {dict: "an object", list: "an array", str: "a string"}
 _MOST_OVERRIDES = 1_000  # each is tried on every file below
 _NOT_ENTERED = frozenset({"node_modules", "__pycache__", "venv"})
 _KEYS = frozenset({"$schema", "version", "strategy", "metadata", "taxonomy", "mcpServerInstructions", "overrides"})
 _STRATEGY_KEYS = frozenset({"chunk_by", "max_chunk_size", "min_chunk_size"})
 _OVERRIDE_KEYS = frozenset({"pattern", "strategy", "metadata"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Facet:
-    """A manifest's description of a key to filter by."""
-
-    description: str = ""
-    values: tuple[str, ...] = ()
-    vector_collapse: bool = False  # its values are variants of one content
-    resources: tuple[str, ...] = ()  # values whose documents are offered as resources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +227,7 @@ class Manifest:
     folder: str  # relative to the corpus, "" for its root
     strategy: Strategy | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
-    taxonomy: Mapping[str, Facet] = field(default_factory=dict)
+    taxonomy: Mapping[str, str] = field(default_factory=dict)  # descriptions of keys to filter by
     instructions: str = ""
     overrides: tuple[Override, ...] = ()
     unknown: tuple[str, ...] = ()  # unknown keys, probably misspelt
@@ -63,7 +239,7 @@ class Governing:
 
     strategy: Strategy | None = None  # None: no corpus, so the collection's token limits apply
     metadata: Mapping[str, str] = field(default_factory=dict)
-    taxonomy: Mapping[str, Facet] = field(default_factory=dict)
+    taxonomy: Mapping[str, str] = field(default_factory=dict)
 
     def facets(self, front: FrontMatter) -> dict[str, str]:
         """The file's facets; its front matter takes precedence over the manifest."""
@@ -99,18 +275,12 @@ class ManifestSet:
         return Governing(strategy=strategy, metadata=metadata, taxonomy=governing.taxonomy)
 
     @property
-    def taxonomy(self) -> dict[str, Facet]:
-        """The facets of all manifests; outer ones take precedence."""
-        merged: dict[str, Facet] = {}
+    def taxonomy(self) -> dict[str, str]:
+        """The descriptions of the keys of all manifests; outer ones take precedence."""
+        merged: dict[str, str] = {}
         for manifest in sorted(self.manifests, key=lambda one: one.folder.count("/") + bool(one.folder)):
-            for key, facet in manifest.taxonomy.items():
-                known = merged.get(key, Facet())
-                merged[key] = Facet(
-                    description=known.description or facet.description,
-                    values=tuple(sorted({*known.values, *facet.values})),
-                    vector_collapse=known.vector_collapse or facet.vector_collapse,
-                    resources=tuple(sorted({*known.resources, *facet.resources})),
-                )
+            for key, description in manifest.taxonomy.items():
+                merged[key] = merged.get(key) or description
         return merged
 
     @property
@@ -147,97 +317,70 @@ def read_manifest(data: bytes, folder: str = "") -> Manifest:
         raise InvalidInput(f"{where} must be a JSON object.")
     if given.get("version") != "1":
         raise InvalidInput(f"{where}: version is {given.get('version')!r}.", 'Only "version": "1" is known.')
-    overrides = _list(given.get("overrides"), f"{where}: overrides")
+    where += ": "
+    overrides = _field(given, "overrides", list, where)
     if len(overrides) > _MOST_OVERRIDES:
-        raise InvalidInput(f"{where}: there are {len(overrides)} overrides.", f"At most {_MOST_OVERRIDES} are read.")
+        raise InvalidInput(f"{where}there are {len(overrides)} overrides.", f"At most {_MOST_OVERRIDES} are read.")
+    taxonomy = _field(given, "taxonomy", dict, where)
     return Manifest(
         folder=folder,
-        strategy=_strategy(given.get("strategy"), f"{where}: strategy"),
-        metadata=_strings(given.get("metadata"), f"{where}: metadata"),
-        taxonomy=_taxonomy(given.get("taxonomy"), f"{where}: taxonomy"),
-        instructions=_text(given.get("mcpServerInstructions"), f"{where}: mcpServerInstructions"),
-        overrides=tuple(_override(one, f"{where}: overrides[{at}]") for at, one in enumerate(overrides)),
+        strategy=_strategy(given, where),
+        metadata=_metadata(given, where),
+        taxonomy={
+            key.strip(): _field(_field(taxonomy, key, dict, f"{where}taxonomy."), "description", str, f"{where}{key}.")
+            for key in taxonomy
+        },
+        instructions=_field(given, "mcpServerInstructions", str, where).strip(),
+        overrides=tuple(_override(one, f"{where}overrides[{at}]") for at, one in enumerate(overrides)),
         unknown=tuple(_unknown(given)),
     )
+
+
+def _field(given: Mapping[str, Any], key: str, kind: type[T], where: str) -> T:
+    """The value of a field, empty if it is missing; raises InvalidInput if it has another type."""
+    value = given.get(key)
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        raise InvalidInput(f"{where}{key} must be {_CALLED[kind]}.")
+    return value
 
 
 def _override(given: Any, where: str) -> Override:
     if not isinstance(given, dict):
         raise InvalidInput(f"{where} must be an object.")
-    pattern = _text(given.get("pattern"), f"{where}.pattern")
+    where += "."
+    pattern = _field(given, "pattern", str, where).strip()
     if not pattern:
-        raise InvalidInput(f"{where}.pattern is missing.", 'Write a glob such as "guides/**/*.md".')
+        raise InvalidInput(f"{where}pattern is missing.", 'Write a glob such as "guides/**/*.md".')
     try:
         manifest_glob(pattern)
     except InvalidInput as error:
-        raise InvalidInput(f"{where}.pattern can't be used: {error.message}", error.what_next) from error
-    return Override(
-        pattern=pattern,
-        strategy=_strategy(given.get("strategy"), f"{where}.strategy"),
-        metadata=_strings(given.get("metadata"), f"{where}.metadata"),
-    )
+        raise InvalidInput(f"{where}pattern can't be used: {error.message}", error.what_next) from error
+    return Override(pattern=pattern, strategy=_strategy(given, where), metadata=_metadata(given, where))
 
 
-def _strategy(given: Any, where: str) -> Strategy | None:
-    return None if given is None else read_strategy(given, where)
+def _strategy(given: Mapping[str, Any], where: str) -> Strategy | None:
+    return None if given.get("strategy") is None else read_strategy(given["strategy"], f"{where}strategy")
 
 
-def _taxonomy(given: Any, where: str) -> dict[str, Facet]:
-    facets: dict[str, Facet] = {}
-    for key, value in _dict(given, where).items():
-        one = _dict(value, f"{where}.{key}")
-        properties = _dict(one.get("properties"), f"{where}.{key}.properties")
-        facets[key.strip()] = Facet(
-            description=_text(one.get("description"), f"{where}.{key}.description"),
-            values=tuple(str(value) for value in _list(one.get("values"), f"{where}.{key}.values")),
-            vector_collapse=one.get("vector_collapse") is True,
-            resources=tuple(
-                name for name, said in properties.items() if isinstance(said, dict) and said.get("mcp_resource") is True
-            ),
-        )
-    return facets
-
-
-def _strings(given: Any, where: str) -> dict[str, str]:
+def _metadata(given: Mapping[str, Any], where: str) -> dict[str, str]:
     strings: dict[str, str] = {}
-    for key, value in _dict(given, where).items():
+    for key, value in _field(given, "metadata", dict, where).items():
         if isinstance(value, bool):
             value = str(value).lower()
         if not isinstance(value, str | int | float) or not str(value).strip() or not key.strip():
-            raise InvalidInput(f"{where}.{key} must be a non-empty string.")
+            raise InvalidInput(f"{where}metadata.{key} must be a non-empty string.")
         strings[key.strip()] = str(value).strip()
     return strings
 
 
-def _dict(given: Any, where: str) -> dict[str, Any]:
-    if given is None:
-        return {}
-    if not isinstance(given, dict):
-        raise InvalidInput(f"{where} must be an object.")
-    return given
-
-
-def _list(given: Any, where: str) -> list[Any]:
-    if given is None:
-        return []
-    if not isinstance(given, list):
-        raise InvalidInput(f"{where} must be an array.")
-    return given
-
-
-def _text(given: Any, where: str) -> str:
-    if given is None:
-        return ""
-    if not isinstance(given, str):
-        raise InvalidInput(f"{where} must be a string.")
-    return given.strip()
-
-
 def _unknown(given: dict[str, Any]) -> list[str]:
+    """The keys that are not known, probably misspelt."""
     unknown = [key for key in given if key not in _KEYS]
-    unknown += [f"strategy.{key}" for key in _dict(given.get("strategy"), "strategy") if key not in _STRATEGY_KEYS]
+    unknown += [f"strategy.{key}" for key in given.get("strategy") or () if key not in _STRATEGY_KEYS]
     for at, override in enumerate(given.get("overrides") or []):
         unknown += [f"overrides[{at}].{key}" for key in override if key not in _OVERRIDE_KEYS]
-        strategy = override.get("strategy") or {}
+        strategy = override.get("strategy") or ()
         unknown += [f"overrides[{at}].strategy.{key}" for key in strategy if key not in _STRATEGY_KEYS]
     return unknown

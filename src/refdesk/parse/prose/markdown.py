@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
+from operator import attrgetter
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from refdesk.model import Chunking, Parsed
-from refdesk.parse.prose.frontmatter import FrontMatter, Strategy, chunking_hint, read_front_matter
-from refdesk.parse.prose.manifest import NO_RULES, Governing
-from refdesk.parse.prose.markdown_scan import scan
+from refdesk.parse.prose.manifest import NO_RULES, FrontMatter, Governing, Strategy, chunking_hint, read_front_matter
 from refdesk.parse.prose.passages import Block, BlockKind, Fence, Heading, Outline, paragraphs, split_lines, trim
 from refdesk.parse.prose.sections import cut
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
     from markdown_it.rules_block import StateBlock
-    from markdown_it.token import Token
 
 _BLOCKS: dict[str, tuple[BlockKind, bool]] = {
     "heading_open": ("heading", True),
@@ -60,7 +58,8 @@ class MarkdownParser:
             front, outline = replace(front, body=0), replace(outline, body=0)
         facets = self._rules.facets(front)
         outline = replace(outline, facets=facets)
-        title = title or front.title or _first_title(outline) or _html_title(text) or PurePosixPath(path).stem
+        first = next((one.text for one in outline.headings if one.level == 1 and one.text), "")
+        title = title or front.title or first or _html_title(text) or PurePosixPath(path).stem
         return Parsed(
             title=title,
             content_type="markdown",
@@ -118,14 +117,9 @@ def _parts(lines: list[str]) -> _Parts:
     found.blocks.extend([Block(at, end, "prose", whole=False) for at, end in seen.texts])
     found.blocks.extend([Block(at, end, "item") for at, end in seen.items])
     found.fences.extend([Fence(at, end, "code", info) for at, end, info in seen.inner])
-    found.headings.sort(key=_start)
-    found.blocks.sort(key=_start)
-    found.fences.sort(key=_start)
+    for parts in found:
+        parts.sort(key=attrgetter("start"))
     return found
-
-
-def _start(part: Heading | Block | Fence) -> int:
-    return part.start
 
 
 def _parsed_apart(lines: list[str], regions: Sequence[tuple[int, int]]) -> _Parts:
@@ -163,7 +157,7 @@ def _parsed(lines: list[str]) -> _Parts:
             continue
         start, end = token.map
         if token.type == "heading_open" and token.level == 0:
-            headings.append(Heading(start, end, int(token.tag[1]), _plain(tokens[at + 1])))
+            headings.append(Heading(start, end, int(token.tag[1]), plain_text(tokens[at + 1].content[:1000])))
         elif token.type in ("fence", "code_block"):
             fences.append(Fence(start, end, "code", token.info))
         elif token.type == "table_open":
@@ -234,18 +228,169 @@ def _inline_parser() -> MarkdownIt:
     return MarkdownIt("commonmark")
 
 
-def _plain(inline: Token) -> str:
-    return plain_text(inline.content[:1000])
-
-
-def _first_title(outline: Outline) -> str:
-    for heading in outline.headings:
-        if heading.level == 1 and heading.text:
-            return heading.text
-    return ""
-
-
 def _html_title(text: str) -> str:
     """The heading of a page that starts with HTML, such as a readme with a logo."""
     found = _HTML_H1.search(text[:5_000])
     return " ".join(_ANY_TAG.sub(" ", found[1]).split()) if found else ""
+
+
+# ── a fast scan for the simple blocks: headings, fenced code, text and simple lists ──
+
+# A line that can only be text: it starts and ends no other block, and is no rule, table or link definition.
+_TEXT = re.compile(
+    r"(?:[^\W\d_]|[(\"'“‘]|`(?!``)|\*\*(?![*\s])|\[(?!.*\]:)|\d(?!\d{0,8}[.)](?:[ \t]|$)))",
+)
+_HEADING = re.compile(r"(#{1,6})[ \t]+(\S.*)")
+_FENCE = re.compile(r"(`{3,})([^`]*)|(~{3,})(.*)")
+_INDENTED_FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
+_ITEM = re.compile(r"(?:[-+*]|\d{1,9}[.)]) {1,4}(?=\S)")
+_RULE = re.compile(r"[-*_= \t]+")
+_QUOTED = re.compile(r"> ?|> {1,4}(?![`~]{3}|<)[^\s|>][^|\t]*")
+_BLANKS = " \t"
+_SPANS_BLANK_LINES = re.compile(r"<(?:script|pre|style|textarea|!|\?)", re.IGNORECASE)  # as HTML blocks
+
+
+@dataclass(slots=True)
+class Scan:
+    """The lines of a text by kind; the ends of ranges are exclusive."""
+
+    headings: list[tuple[int, int, str]] = field(default_factory=list)  # line, level, text
+    fences: list[tuple[int, int, str]] = field(default_factory=list)  # with the info string
+    texts: list[tuple[int, int]] = field(default_factory=list)  # and quotes that contain only text
+    items: list[tuple[int, int]] = field(default_factory=list)
+    inner: list[tuple[int, int, str]] = field(default_factory=list)  # fences within items
+    others: list[tuple[int, int]] = field(default_factory=list)  # left to the parser
+
+
+def scan(lines: list[str]) -> Scan | None:
+    """Scans lines without carriage returns; None if only the parser can tell."""
+    found = Scan()
+    at, count = 0, len(lines)
+    while at < count:
+        line = lines[at]
+        if not line.strip(_BLANKS):
+            at += 1
+            continue
+        end = _known(lines, at, found)
+        if end is None:
+            end = _region_end(lines, at)
+            region = "\n".join(lines[at:end])
+            if _SPANS_BLANK_LINES.search(region) or _INDENTED_FENCE.search(region):
+                return None  # its code or HTML may continue after it
+            found.others.append((at, end))
+        at = end
+    return found
+
+
+def _known(lines: list[str], at: int, found: Scan) -> int | None:
+    """Records the block that starts here and returns the line after it; None if its kind is unclear."""
+    line = lines[at]
+    if line[0] == "#":
+        heading = _HEADING.fullmatch(line)
+        if heading is None or heading[2].rstrip(_BLANKS).endswith("#"):
+            return None
+        found.headings.append((at, len(heading[1]), heading[2].strip(_BLANKS)))
+        return at + 1
+    if line[0] in "`~" and (fence := _FENCE.fullmatch(line)):
+        end = _fence_end(lines, at + 1, fence[1] or fence[3])
+        found.fences.append((at, end, fence[2] if fence[1] else fence[4]))
+        return end
+    if line[0] != ">" and _ITEM.match(line):
+        return _list(lines, at, found)
+    # A text, or a quote of text and lists; with other lines in it, or continued lazily, it is unclear.
+    fits = _QUOTED.fullmatch if line[0] == ">" else _TEXT.match
+    end = at
+    while end < len(lines) and lines[end].strip(_BLANKS):
+        if not fits(lines[end]):
+            return None
+        end += 1
+    found.texts.append((at, end))
+    return end
+
+
+def _list(lines: list[str], at: int, found: Scan) -> int | None:
+    """The line after a list whose items contain text, lists and fenced code; None if they contain more."""
+    starts: list[int] = []
+    inner: list[tuple[int, int, str]] = []
+    inside = 0  # column of the last item's text
+    end = at  # after the last line that is not blank
+    while at < len(lines):
+        line = lines[at]
+        text = line.lstrip(" ")
+        if not text.strip(_BLANKS):
+            at += 1
+            continue
+        indent = len(line) - len(text)
+        if not indent and end < at and starts and line[0] != "\t" and not _ITEM.match(line):
+            break
+        if "\t" in line or "|" in line or text[0] in "<>" or _RULE.fullmatch(text) or indent > inside + 3:
+            return None
+        if item := _ITEM.match(text):
+            if indent and (indent < _least(lines[starts[-1]]) or _goes_on(lines, at, end, item)):
+                return None
+            starts += [] if indent else [at]
+            inside = indent + item.end()
+            text = text[item.end() :]
+            if text[0] in "`~<>#" and not _TEXT.match(text):
+                return None
+        elif not indent or indent < _least(lines[starts[-1]]):
+            return None
+        elif text[0] in "`~" and (fence := _FENCE.fullmatch(text)):
+            stop = _inner_fence_end(lines, at + 1, fence[1] or fence[3], indent) if indent >= inside else None
+            if stop is None:
+                return None
+            inner.append((at, stop, fence[2] if fence[1] else fence[4]))
+            at = end = stop
+            continue
+        at += 1
+        end = at
+    found.items += zip(starts, [*starts[1:], end], strict=True)
+    found.inner += inner
+    return end
+
+
+def _goes_on(lines: list[str], at: int, end: int, item: re.Match[str]) -> bool:
+    """Whether an apparent inner item may be continued text: only a first item interrupts a paragraph."""
+    return end == at and item[0][0].isdecimal() and not _ITEM.match(lines[at - 1].lstrip(" "))
+
+
+def _least(line: str) -> int:
+    """The least indentation of an item's lines."""
+    item = _ITEM.match(line)
+    return item.end() if item else 0
+
+
+def _inner_fence_end(lines: list[str], at: int, marks: str, indent: int) -> int | None:
+    """The line after fenced code with this indentation; None if it is not closed properly."""
+    for end in range(at, len(lines)):
+        line = lines[end]
+        bare = line.strip(_BLANKS)
+        if bare and len(line) - len(line.lstrip(" ")) < indent:
+            return None
+        if bare.startswith(marks) and bare.strip(marks[0]) == "":
+            return end + 1 if len(line) - len(line.lstrip(" ")) == indent else None
+    return None
+
+
+def _fence_end(lines: list[str], at: int, marks: str) -> int:
+    for end in range(at, len(lines)):
+        line = lines[end]
+        if marks in line:
+            bare = line.strip(_BLANKS)
+            if bare.strip(marks[0]) == "" and len(line) - len(line.lstrip(" ")) < 4 and line.lstrip(" ")[0] == marks[0]:
+                return end + 1
+    return len(lines)
+
+
+def _region_end(lines: list[str], at: int) -> int:
+    """The next line that starts a top-level block: unindented, after a blank line."""
+    was_blank = False
+    for end in range(at + 1, len(lines)):
+        line = lines[end]
+        if not line.strip(_BLANKS):
+            was_blank = True
+        else:
+            if was_blank and (_TEXT.match(line) or _HEADING.fullmatch(line) or _FENCE.fullmatch(line)):
+                return end
+            was_blank = False
+    return len(lines)

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
 from refdesk.model import Chunk, Chunking, Parsed
-from refdesk.parse.prose.frontmatter import FrontMatter
-from refdesk.parse.prose.manifest import NO_RULES, Governing
+from refdesk.parse.prose.manifest import NO_RULES, FrontMatter, Governing
 from refdesk.parse.prose.passages import (
     Block,
     BlockKind,

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from refdesk.model import Chunk, Chunking, ChunkType
-from refdesk.parse.prose.frontmatter import Strategy
+from refdesk.parse.prose.manifest import Strategy
 from refdesk.parse.prose.passages import (
     PREAMBLE,
     Block,
