@@ -28,6 +28,8 @@ RefdeskError
 ├── AttemptFailed           one of several attempts; the caller that retries reports the last one
 ├── MemoryLimit             the process would use more memory than max_memory allows
 ├── SettingsError
+├── ClientCannot            the client does not support or did not answer a request
+├── RpcError                what a client sees as a JSON-RPC error instead of a result
 └── Cancelled               the caller asked to stop
 """
 
@@ -169,6 +171,17 @@ class AttemptFailed(RefdeskError):
 
 class SettingsError(RefdeskError):
     exit_code = 2
+
+
+class ClientCannot(RefdeskError):
+    pass
+
+
+class RpcError(RefdeskError):
+    def __init__(self, code: int, message: str, data: object = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.data = data
 
 
 class Cancelled(RefdeskError):

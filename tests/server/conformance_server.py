@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from refdesk.errors import RpcError
 from refdesk.server import ServerOptions, serve
 from refdesk.toolsets.content import (
     Audio,
@@ -17,7 +18,6 @@ from refdesk.toolsets.content import (
     Image,
     Json,
     ResourceContents,
-    RpcError,
     Text,
     TextErrors,
     ToolAnswer,

@@ -7,7 +7,7 @@ import sys
 import threading
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -47,7 +47,7 @@ _LONG = 200  # characters of a path or an address; --json gives all of them
 def index(
     context: click.Context,
     path: Path,
-    kind: str,
+    kind: CollectionKind,
     name: str,
     description: str,
     allow_secrets: tuple[str, ...],
@@ -61,7 +61,7 @@ def index(
         with progress_on_stderr("indexing") as progress:
             report = desk.index(
                 path.resolve(),
-                cast(CollectionKind, kind),
+                kind,
                 name=name,
                 description=description,
                 force=force,
@@ -72,7 +72,7 @@ def index(
             write_metadata(desk)
         _show(report, as_json)
         if keep_watching:
-            _watch(desk, path.resolve(), report.collection, cast(CollectionKind, kind))
+            _watch(desk, path.resolve(), report.collection, kind)
 
 
 @click.command()

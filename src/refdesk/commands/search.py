@@ -22,7 +22,7 @@ from refdesk.toolsets.content import marks
 if TYPE_CHECKING:
     from refdesk.search.evaluate import Score, Suite
 
-_LISTED = 40
+_LISTED = 40  # known values in a note
 
 
 class _Search(click.Command):

@@ -31,7 +31,7 @@ from refdesk.system.retry import backoff
 
 Tell = Callable[[int, int, str], None]  # how many pages are done, of how many, and which was the last
 Render = Callable[[str], Awaitable[str]]
-_INDEXED_PAGES, _INDEXED_BYTES = 50, 1_000_000  # this much waits before it is indexed
+_INDEXED_PAGES, _INDEXED_BYTES = 50, 1_000_000  # this much waits before it is indexed: 5 s at the default pace
 _FEWEST_REPEATS = 100  # redirects and copies of other pages that are asked for however few pages may be
 _HINTS = {"empty without JavaScript": "Install refdesk[browser] and Chromium: it is then read as a browser shows it."}
 

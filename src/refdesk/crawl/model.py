@@ -14,6 +14,7 @@ from refdesk.model import Skipped
 if TYPE_CHECKING:
     from refdesk.crawl.state import CrawlState
 
+MOST_HOPS = 10  # redirects and canonical links in a row; browsers follow 20
 AGENT = "refdesk"  # the name by which robots.txt and robots tags address this crawler
 
 
@@ -27,7 +28,7 @@ class CrawlOptions:
     excludes: tuple[re.Pattern[str], ...] = ()
     delay_s: float = 0.1  # between the starts of two requests
     concurrency: int = 4
-    tries: int = 4
+    tries: int = 4  # over 3.5 s, which a restart of a server takes
     backoff_s: float = 0.5  # before the second try; doubled before each further one
     browser: bool = True  # render pages that are empty without scripts, where a browser is installed
 

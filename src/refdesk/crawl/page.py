@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from refdesk.crawl.model import AGENT, Scope
+from refdesk.crawl.model import AGENT, MOST_HOPS, Scope
 from refdesk.crawl.urls import clean, clean_all
 from refdesk.model import Chunking, Content, Parsed, Skipped
 from refdesk.parse.html.elements import is_too_deep
@@ -25,7 +25,6 @@ if TYPE_CHECKING:  # workers import this module, and need nothing of these
 
 _GONE = (404, 410)
 _MARKDOWN = ("text/markdown", "text/x-markdown")
-_MOST_HOPS = 10
 _REFRESH = re.compile(r"\s*(\d{1,9})\s*[;,]\s*(?:url\s*=\s*)?[\"']?([^\"'>]+)", re.IGNORECASE)
 _REFRESH_MOST_S = 5  # a page that waits longer is meant to be read
 _LINK_HEADER = re.compile(r"<([^<>]+)>\s*+;[^,<]*\brel\s*=\s*\"?canonical\b", re.IGNORECASE)
@@ -33,8 +32,10 @@ _MOUNTS = "#root, #app, #__next, #__nuxt, #___gatsby, #svelte, #q-app, app-root,
 _UNSEEN = frozenset({"script", "style", "noscript", "template", "svg", "head"})
 _HREF = re.compile(r"<a\s[^>]{0,500}?href\s*=\s*[\"']?([^\"'\s>]+)", re.IGNORECASE)
 _BARE_URL = re.compile(r"(?<![(<\w])<?(https?://[^\s)<>\"'`]+)")
+# Of 1,022 HTML files with scripts of pinned packages and sites, those that only scripts fill have up to 22 words, and
+# pages that can be read at least 47.
 _FEW_WORDS = 30
-_HARDLY_ANY = 5
+_HARDLY_ANY = 5  # a title, "Loading …"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,7 +236,7 @@ def outcome_of_page(url: str, facts: PageFacts | Skipped, scope: Scope, hops: in
     if facts.needs_scripts:
         return Outcome(state="scripts", status=200, reason="empty without JavaScript", links=facts.links)
     canonical = facts.canonical
-    if canonical and canonical != url and hops < _MOST_HOPS and not scope.why_not(canonical):
+    if canonical and canonical != url and hops < MOST_HOPS and not scope.why_not(canonical):
         return Outcome(state="alias", status=200, target=canonical, links=facts.links)
     return Outcome(state="fetched", status=200, links=facts.links)
 
@@ -245,8 +246,8 @@ def _moved(url: str, target: str, scope: Scope, hops: int, status: int) -> Outco
         return Outcome(state="skipped", status=status, reason=f"redirects away, to {target or 'no web address'}")
     if target == url:
         return Outcome(state="failed", status=status, reason="redirects to itself")
-    if hops >= _MOST_HOPS:
-        return Outcome(state="failed", status=status, reason=f"redirects more than {_MOST_HOPS} times")
+    if hops >= MOST_HOPS:
+        return Outcome(state="failed", status=status, reason=f"redirects more than {MOST_HOPS} times")
     if reason := scope.why_not(target):
         return Outcome(state="skipped", status=status, reason=f"redirects to {target}, {reason}")
     return Outcome(state="moved", status=status, target=target)

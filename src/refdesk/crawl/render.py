@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
 _LOAD_MS = 20_000
-_QUIET_MS = 5_000
+_QUIET_MS = 5_000  # a page that polls its server is never quiet
 _UNWANTED = frozenset({"image", "media", "font", "websocket", "eventsource", "manifest", "ping"})
 _DROPPED_HEADERS = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection", "set-cookie"})
 _ARGUMENTS = (

@@ -24,9 +24,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 MOST_PAUSE_S = 60.0  # the longest wait for a site, once or between two requests
-_FILE_TRIES = 3
-_FILE_BACKOFF_S = 0.3
-_FILE_HOPS = 5
+_FILE_TRIES, _FILE_BACKOFF_S = 3, 0.3  # within a second: a crawl without robots.txt does not begin
+_FILE_HOPS = 5  # redirects of robots.txt that RFC 9309 asks to follow
 _PAGE_TYPES = frozenset(
     {
         "application/xhtml+xml", "application/json", "application/yaml", "application/x-yaml", "application/toml",

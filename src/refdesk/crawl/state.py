@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from refdesk.crawl.model import MOST_HOPS
 from refdesk.crawl.urls import without_keys
 from refdesk.errors import LibraryTooNew
 from refdesk.library import Library
@@ -65,8 +66,7 @@ _BODIES = (
 _ENTRY = "url, depth, late, hops, etag, last_modified"
 _BODY = "url, target, hash, data, content_type, charset, last_modified"
 _DROP_BODY = "DELETE FROM bodies WHERE collection = ? AND url = ?"
-_ROBOTS_FRESH_S = 24 * 3600
-_MOST_HOPS = 10
+_ROBOTS_FRESH_S = 24 * 3600  # as long as RFC 9309 allows
 _KEPT_HEADERS = ("link", "x-robots-tag", "etag", "last-modified")
 _ALL = -1
 
@@ -106,7 +106,7 @@ def target_of(file: Path, url: str) -> str:
     """The address at which the text of an address is kept that redirects or repeats another, "" for none."""
     query = "SELECT target FROM pages WHERE url = ? AND state IN ('moved', 'alias', 'duplicate') AND target <> ''"
     found = ""
-    for _ in range(_MOST_HOPS):
+    for _ in range(MOST_HOPS):
         row = _read_row(file, query, found or url)
         if row is None:
             break

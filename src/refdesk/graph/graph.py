@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from refdesk.errors import NotFound
 from refdesk.graph.languages import CALLABLES, EXTENSIONS, IMPORTING, TYPES, family, is_test
 from refdesk.graph.nodes import SURE, Edge, File, Node, Resolved, file_node, symbol_node
 from refdesk.graph.relations import by_method_set, expected_by, without_actuals
@@ -15,7 +16,7 @@ from refdesk.ports import Store
 ALL = 1_000_000
 _TRIED = 5  # uses of a name that are looked at for each one that is wanted
 _ENTRIES = frozenset(["main", "index", "lib", "__main__", "__init__", "app", "cli", "mod", "server"])
-_MOST_FILES = 20_000
+_MOST_FILES = 20_000  # that are listed to find folders and entry files
 _SUBTYPING: tuple[RelationKind, ...] = ("inherits", "conforms")
 
 
@@ -224,7 +225,7 @@ class Graph:
         if node.document_id not in self._files:
             document = self._store.document(node.document_id)
             if document is None:
-                raise LookupError(node.id)
+                raise NotFound(f"{node.path} was removed while it was looked at.", "Ask again.")
             self._files[node.document_id] = File(self._store, document)
         return self._files[node.document_id]
 

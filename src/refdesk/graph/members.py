@@ -27,7 +27,7 @@ from refdesk.model import Document, Reference, Symbol
 if TYPE_CHECKING:
     from refdesk.graph.resolve import Resolver
 
-_GENERATIONS = 6
+_GENERATIONS = 6  # of supertypes
 # What a member is called that is of the type it is a member of.
 _OF_ONE_KIND = frozenset(["base", "child", "copy", "head", "left", "next", "node", "other", "parent", "right", "root"])
 _TYPE_NAME = re.compile(r"[A-Z][A-Z0-9_]*+[a-z]\w*")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from refdesk.graph.languages import CALLABLES, TYPES, WHOLE, home
-from refdesk.graph.nodes import SURE, Candidate, Edge, File, Node, file_node, said, symbol_node
+from refdesk.graph.nodes import CERTAIN, LIKELY, SURE, Candidate, Edge, File, Node, file_node, said, symbol_node
 from refdesk.model import Document, Symbol
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def by_method_set(graph: Graph, node: Node) -> list[Edge]:
         for one in places:
             holders[one] = holders.get(one, 0) + 1
     return [
-        Edge(one, node, "conforms", one.start_line, 0.8)
+        Edge(one, node, "conforms", one.start_line, LIKELY)
         for (place, owner), count in sorted(holders.items())
         if methods and count == len(methods) and owner
         for one in graph.find(owner)
@@ -129,7 +129,7 @@ def implementing(graph: Graph, node: Node) -> list[Edge]:
     if here is None or not _is_expected((inside.document, here), graph.file):
         return []
     found = {one.id: one for candidate in _both_sides(graph, node) if (one := symbol_node(*candidate))}
-    return [Edge(one, node, "implements", one.start_line, 0.95) for one in found.values() if one.id != node.id]
+    return [Edge(one, node, "implements", one.start_line, CERTAIN) for one in found.values() if one.id != node.id]
 
 
 def _both_sides(graph: Graph, node: Node) -> list[Candidate]:

@@ -232,7 +232,7 @@ def _draft(fields: Mapping[str, Any]) -> Draft:
 # --- rules -----------------------------------------------------------------------------------------------
 
 
-_CUT = 1_500
+_CUT = 1_500  # characters: a longer part of a playbook is a transcript rather than a step
 
 
 class LocalThinker:

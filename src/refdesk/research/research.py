@@ -22,7 +22,7 @@ Focus = Literal["architecture", "dependencies", "patterns", "flow"]
 Intent = Literal["callers", "callees", "implementations", "users", "general"]
 Step = Callable[[Graph, Node, int], Iterable[tuple[Edge, bool]]]  # an edge, and whether it leads forward
 
-_SEEDS = 6
+_SEEDS = 6  # definitions that a walk begins from: with _BREADTH, one hop fills an answer
 _FEW_SEEDS = 3  # fewer say little about how a codebase is built
 _LOOKED_AT = 4  # hits for each one that is wanted
 _TELLING = TYPES | CALLABLES  # not fields, cases and constants

@@ -19,7 +19,7 @@ _DRAWING = re.compile(
 )  # is asked for
 _DEEP = 3  # hops: who goes so far wants the graph
 _FEW = 700  # tokens of an answer that findings alone tell
-_DRAWN = 30
+_DRAWN = 30  # relations in a drawing: more can't be read
 _NOTES = 3
 _TOLD = 3  # definitions of one name
 _EMBEDDED, _CARRIED_OUT = "is embedded in", "is carried out by"

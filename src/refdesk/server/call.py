@@ -15,16 +15,16 @@ from urllib.request import url2pathname
 from mcp.server.connection import Connection
 from mcp.shared.exceptions import MCPError
 
-from refdesk.errors import Cancelled
+from refdesk.errors import Cancelled, ClientCannot
 from refdesk.server.messages import RELATED_TASK, clean
 from refdesk.server.sdk import Context, Outbound, channel_of, is_modern
 from refdesk.toolsets.content import Json
-from refdesk.toolsets.contract import ClientCannot, LogLevel, Question, Sample, Sampler, Stoppable
+from refdesk.toolsets.contract import LogLevel, Question, Sample, Sampler, Stoppable
 
 T = TypeVar("T")
 
 LOG_LEVELS: tuple[LogLevel, ...] = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-PROGRESS_EVERY_S = 0.04
+PROGRESS_EVERY_S = 0.04  # 25 a second: more than anybody sees
 ROOTS = "refdesk/roots"
 
 Notify = Callable[[str, Json], Awaitable[None]]

@@ -221,7 +221,7 @@ class ThreadPool:
         self._limit = limit
         self._name = name
         self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
         self._threads = 0
         self._pending = 0
 
@@ -232,7 +232,7 @@ class ThreadPool:
 
     def submit(self, job: Callable[[], None]) -> None:
         """Queues `job`, which must not raise."""
-        with self._lock:
+        with self._changed:
             self._pending += 1
             if self._pending > self._threads and self._threads < self._limit:
                 self._threads += 1
@@ -264,15 +264,14 @@ class ThreadPool:
 
     def wait_idle(self, seconds: float) -> bool:
         """Waits for all jobs to end; returns whether they did within `seconds`."""
-        until = time.monotonic() + seconds
-        while self._pending and time.monotonic() < until:
-            time.sleep(0.01)
-        return not self._pending
+        with self._changed:
+            return self._changed.wait_for(lambda: not self._pending, seconds)
 
     def _work(self) -> None:
         while True:
             job = self._jobs.get()
             job()
             del job
-            with self._lock:
+            with self._changed:
                 self._pending -= 1
+                self._changed.notify_all()

@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.uri_template import UriTemplate
 from pydantic import ValidationError
 
-from refdesk.errors import Cancelled, InvalidInput, NotFound, RefdeskError
+from refdesk.errors import Cancelled, InvalidInput, NotFound, RefdeskError, RpcError
 from refdesk.server.call import LOG_LEVELS, ROOTS, InputNeeded, ServerCall, answerable_by, ask_function, input_required
 from refdesk.server.dispatcher import SUBSCRIPTIONS, Dispatcher
 from refdesk.server.messages import answer_json, block_json, clean, to_json, tool_json
@@ -25,12 +25,12 @@ from refdesk.server.process import T
 from refdesk.server.registry import Registry
 from refdesk.server.sdk import Context, channel_of, connection_of, is_modern, page
 from refdesk.server.tasks import Tasks
-from refdesk.toolsets.content import INTERNAL_ERROR, INVALID_PARAMS, Json, ResourceContents, RpcError
+from refdesk.toolsets.content import INTERNAL_ERROR, INVALID_PARAMS, Json, ResourceContents
 from refdesk.toolsets.contract import Completer, LogLevel, Prompt, Tool
 
 RESOURCE_NOT_FOUND = -32002
-MAX_COMPLETIONS = 100
-MAX_SUBSCRIPTIONS = 1000
+MAX_COMPLETIONS = 100  # as MCP says
+MAX_SUBSCRIPTIONS = 1000  # so that one client can't fill the memory; each poll looks at all of them
 
 NewCall = Callable[[Context], ServerCall]
 
@@ -107,7 +107,7 @@ class ReadHandlers:
         call = self._new_call(ctx)
         try:
             return await self._dispatcher.run(partial(work, call), call, self._dispatcher.calls)
-        except (NotFound, Cancelled):
+        except (NotFound, Cancelled, RpcError):
             raise
         except InvalidInput as error:
             raise MCPError(INVALID_PARAMS, str(error)) from error

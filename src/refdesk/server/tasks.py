@@ -15,12 +15,12 @@ from mcp.server.connection import Connection
 from mcp.server.context import CallNext, HandlerResult
 from mcp.shared.exceptions import MCPError
 
-from refdesk.errors import Cancelled
+from refdesk.errors import Cancelled, RpcError
 from refdesk.server.call import Ask, ServerCall, ask_over, fetch_roots
 from refdesk.server.dispatcher import Dispatcher
 from refdesk.server.messages import RELATED_TASK, answer_json, clean
 from refdesk.server.sdk import Context, bad_cursor, channel_of, connection_of, make_cursor, read_cursor, requestor_of
-from refdesk.toolsets.content import INTERNAL_ERROR, INVALID_PARAMS, Json, RpcError, Text
+from refdesk.toolsets.content import INTERNAL_ERROR, INVALID_PARAMS, Json, Text
 from refdesk.toolsets.contract import Question, Tool
 
 logger = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from pathlib import PurePath
 from typing import Any, Literal, Protocol, TypeVar
 from urllib.parse import quote, unquote
 
-from refdesk.errors import RefdeskError
+from refdesk.errors import RefdeskError, RpcError
 from refdesk.model import Collection, Document, Hit, StoredChunk
 from refdesk.text import tokens
 from refdesk.text.untrusted import flag
@@ -290,16 +290,6 @@ _UNQUOTED = "'/:=,"
 
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
-
-
-class RpcError(Exception):
-    """A failure that the client sees as a JSON-RPC error instead of a result."""
-
-    def __init__(self, code: int, message: str, data: Any = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.data = data
 
 
 ProblemKind = Literal["missing", "unknown", "type", "enum", "range", "length", "pattern", "other"]

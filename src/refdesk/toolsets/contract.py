@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from refdesk.errors import Cancelled, RefdeskError
+from refdesk.errors import Cancelled, ClientCannot
 from refdesk.toolsets.content import (
     Annotations,
     Block,
@@ -52,10 +52,6 @@ class Sampler(Protocol):
     def __call__(
         self, prompt: str, *, system: str | None = None, max_tokens: int = 1024, temperature: float | None = None
     ) -> Sample: ...
-
-
-class ClientCannot(RefdeskError):
-    """The client does not support or did not answer a request."""
 
 
 class CallContext(Protocol):

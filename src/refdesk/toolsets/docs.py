@@ -257,7 +257,7 @@ def _seal(query: Query, body: str) -> str:
 
 # ── facets ──
 
-_LOOKED_AT = 50
+_LOOKED_AT = 50  # hits whose values are suggested
 
 
 def suggested_filters(desk: Desk, query: Query) -> dict[str, list[str]]:
@@ -276,8 +276,8 @@ def suggested_filters(desk: Desk, query: Query) -> dict[str, list[str]]:
     return suggested
 
 
-_LISTED = 500
-_PAGE = 1_000
+_LISTED = 500  # files of a facet in one answer
+_PAGE = 1_000  # documents that are read at a time
 
 
 def facet_template(desk: Desk, corpus: Callable[[], Corpus]) -> ResourceTemplate:

@@ -35,7 +35,7 @@ from refdesk.toolsets.contract import CallContext, Tool, ToolHints, Toolset
 # ── filters ──
 
 _TYPES: tuple[str, ...] = get_args(ChunkType)
-_NAMED = 40
+_NAMED = 40  # known values in a message
 _LOOKED_AT = 2_000  # documents that are read to list the known languages
 
 

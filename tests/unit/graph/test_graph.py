@@ -5,15 +5,18 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Mapping
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from refdesk.app import open_desk
+from refdesk.errors import NotFound
 from refdesk.graph import Graph, Node
 from refdesk.graph.relations import overriders
 from refdesk.settings import Settings
 from refdesk.store.record import schema
+from tests.unit.graph.indexed import graph_of
 
 PYTHON = {
     "shop/__init__.py": "from .store import Store\n",
@@ -484,3 +487,10 @@ def test_files_that_were_indexed_without_facts_are_parsed_again(tmp_path: Path) 
         assert desk.index(tmp_path / "code", "code", name="code").written == 1
         assert callers(desk.graph("code"), "Till.run") == {"use"}
         assert desk.index(tmp_path / "code", "code", name="code").written == 0
+
+
+def test_a_file_that_is_removed_meanwhile_is_told(tmp_path: Path) -> None:
+    with graph_of(tmp_path, {"a.py": "def run():\n    pass\n"}) as graph:
+        [node] = graph.find("run")
+        with pytest.raises(NotFound, match=r"a\.py was removed while it was looked at\. Ask again\."):
+            graph.file_of(replace(node, document_id="01GONE"))

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from refdesk.errors import Cancelled, LlmError
+from refdesk.errors import Cancelled, ClientCannot, LlmError
 from refdesk.llm.models import Sampling
-from refdesk.toolsets.contract import ClientCannot, Sample
+from refdesk.toolsets.contract import Sample
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 

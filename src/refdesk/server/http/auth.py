@@ -11,12 +11,13 @@ from urllib.parse import urlsplit
 
 from mcp.server.auth.provider import AccessToken
 
+from refdesk.errors import LoadFailed
 from refdesk.server.process import OAuth, ThreadPool
 
 logger = logging.getLogger(__name__)
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-KEYS_FRESH_S = 300.0
+KEYS_FRESH_S = 300.0  # a key that the issuer withdrew is accepted so long
 KEYS_ASK_AGAIN_S = 10.0
 FETCH_TIMEOUT_S = 5.0
 
@@ -87,7 +88,7 @@ class IssuerTokens:
             if key_id is None and len(self._keys) == 1:
                 return next(iter(self._keys.values()))
             if key_id not in self._keys:
-                raise LookupError(f"the issuer has no key {key_id!r}")
+                raise LoadFailed(f"The issuer has no key {key_id!r}.")
             return self._keys[key_id]
 
     def _fetch_keys(self) -> dict[str | None, Any]:
@@ -111,11 +112,11 @@ class IssuerTokens:
         for place in tried:
             try:
                 metadata = _fetch(place)
-            except (OSError, ValueError):
+            except LoadFailed:
                 continue
             if str(metadata.get("issuer", "")).rstrip("/") == issuer and "jwks_uri" in metadata:
                 return str(metadata["jwks_uri"])
-        raise LookupError(f"no authorization server metadata of {issuer} at {', '.join(tried)}")
+        raise LoadFailed(f"No authorization server metadata of {issuer} at {', '.join(tried)}.")
 
 
 def _scopes(claims: dict[str, Any]) -> list[str]:
@@ -128,10 +129,9 @@ def _fetch(url: str) -> dict[str, Any]:
 
     try:
         answer = httpx.get(url, timeout=FETCH_TIMEOUT_S, follow_redirects=False)
-        answer.raise_for_status()
-    except httpx.HTTPError as error:
-        raise OSError(str(error)) from error
-    found = answer.json()
+        found: dict[str, Any] = answer.raise_for_status().json()
+    except (httpx.HTTPError, ValueError) as error:
+        raise LoadFailed(f"{url}: {error}") from error
     if not isinstance(found, dict):
-        raise ValueError(f"{url} is not a JSON object")
+        raise LoadFailed(f"{url} is not a JSON object.")
     return found

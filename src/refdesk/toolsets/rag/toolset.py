@@ -309,7 +309,9 @@ def _result(rank: int, hit: Hit, stale: Container[int], is_whole: bool, marked: 
 
 _WORD = re.compile(r"\w+")
 _RUN = 3  # words per shingle
-_ALIKE = 0.8  # share of common shingles from which two texts are near-duplicates
+# The share of common shingles from which two texts are near-duplicates. Of 1.1 million pairs of sections of Django's
+# documentation 21 share more, nearly all of them copies; from .7 on there are ljust and rjust, BitOr and BitAnd.
+_ALIKE = 0.8
 _FEW = 8  # words up to which texts must be equal
 
 
