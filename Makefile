@@ -22,6 +22,8 @@ demo: $(STAMP)
 test: $(STAMP)
 	@echo "== Looking for Node and the protocol's own test suite, which judge the server"
 	@$(BIN)/python tests/server/node_tools.py
+	@echo "== Looking for Postgres and Qdrant, which a shared library runs on"
+	@$(BIN)/python tests/scale/servers.py || true
 	@echo "== Running the tests in 3 processes; beside other work this takes a quarter of an hour or more"
 	@$(BIN)/python -m pytest -n 3 --dist loadfile
 

@@ -90,23 +90,32 @@ def _judge(settings: Settings) -> Judge | None:
 
 
 def _store(settings: Settings) -> Store:
+    if settings.database:
+        from refdesk.store.shared.store import SharedStore
+
+        return SharedStore(
+            settings.database,
+            lock_timeout_s=settings.lock_timeout_s,
+            api_key=settings.qdrant_api_key,
+            beside=Library(settings.library),
+        )
     from refdesk.store.local import LocalStore
 
     return LocalStore(settings.library, lock_timeout_s=settings.lock_timeout_s, durability=settings.durability)
 
 
 def _playbooks(settings: Settings, store: Store) -> PlaybookStore:
-    from refdesk.store.local import LocalStore
     from refdesk.store.playbooks import RecordPlaybooks
+    from refdesk.store.record.access import RecordAccess
 
-    assert isinstance(store, LocalStore)
+    assert isinstance(store, RecordAccess)
     return RecordPlaybooks(store)
 
 
 def _has_playbooks(settings: Settings, store: Store) -> bool:
-    from refdesk.store.local import LocalStore
+    from refdesk.store.record.access import RecordAccess
 
-    return isinstance(store, LocalStore) and store.has_playbooks()
+    return isinstance(store, RecordAccess) and store.has_playbooks()
 
 
 def _parser(root: Path | None, kind: CollectionKind) -> Parser:
@@ -361,10 +370,9 @@ def check_library(settings: Settings, *, repair: bool) -> list[Finding]:
     """What doctor finds in the library the settings name, also in one whose record can't be opened."""
     from refdesk.desk.corpus import metadata_problem, write_metadata
     from refdesk.store.doctor import check_beside
-    from refdesk.store.local import LocalStore
 
     try:
-        store = LocalStore(settings.library, lock_timeout_s=settings.lock_timeout_s)
+        store = _store(settings)
     except LibraryDamaged as error:
         beside = check_beside(Library(settings.library), repair=repair)
         return [Finding(part="record", ok=False, message=str(error)), *beside]
@@ -401,6 +409,26 @@ def restore(settings: Settings, source: Path, *, replace: bool) -> tuple[Mapping
 
     manifest, aside = backup.restore(source, Library(settings.library), replace=replace, finish=finish)
     return manifest.counts, aside
+
+
+def copy(source: Settings, target: Settings, tell: Callable[[int, int, str], None]) -> Mapping[str, int]:
+    """Copies one library to another, which must be empty, and builds its indexes; returns counts."""
+    from refdesk.store import copying
+    from refdesk.store.record.access import RecordAccess
+
+    old, new = _store(source), None
+    try:
+        new = _store(target)
+        assert isinstance(old, RecordAccess) and isinstance(new, RecordAccess)
+        copying.copy_beside(Library(source.library), Library(target.library))
+        counts = copying.copy(old, new, tell)
+        if wrong := [one.message for one in new.verify(repair=True) if not one.ok]:
+            raise LibraryDamaged(f"The copy is not sound: {wrong[0]}", "Check both servers, then `refdesk doctor` it.")
+    finally:
+        old.close()
+        if new is not None:
+            new.close()
+    return counts
 
 
 @contextmanager

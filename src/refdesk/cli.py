@@ -15,6 +15,7 @@ from typing import Any
 import click
 
 from refdesk import __version__
+from refdesk.commands.desk import LibraryPath
 from refdesk.errors import RefdeskError
 
 # command: (module, line in `refdesk --help`); a module is imported when one of its commands runs
@@ -41,6 +42,7 @@ COMMANDS = {
     "doctor": ("library", "Check the library and repair its indexes."),
     "backup": ("library", "Copy all of the library while it is in use."),
     "restore": ("library", "Make a library of a backup."),
+    "copy": ("library", "Copy a library to another folder or to servers."),
     "reembed": ("library", "Replace all vectors by those of the embedder that is set."),
 }
 
@@ -101,8 +103,9 @@ class _Commands(click.Group):
 @click.command(cls=_Commands, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option(
     "--library",
-    type=click.Path(file_okay=False, path_type=Path),
-    help="The library's folder (REFDESK_LIBRARY). Default: .refdesk in this folder or a parent, else your data folder.",
+    type=LibraryPath(file_okay=False, path_type=Path),
+    help="The library's folder, or the address of a shared one (REFDESK_LIBRARY)."
+    " Default: .refdesk in this folder or a parent, else your data folder.",
 )
 @click.option("--embedder", help="static, remote, onnx, wordllama or none (REFDESK_EMBEDDER).")
 @click.version_option(__version__, prog_name="refdesk")

@@ -187,6 +187,9 @@ class Record(Protocol):
         """Applies the whole batch or nothing; every process sees it once its stretch has ended."""
 
     def replace_skipped(self, collection: str, skipped: Iterable[Skipped]) -> None: ...
+    def share_metadata(self) -> None:
+        """Lets everybody who uses the library have the metadata.json that was written on this machine."""
+
     def unembedded(self, collection: str = "", limit: int = 1) -> list[str]:
         """Ids of documents with chunks that have no vector."""
 

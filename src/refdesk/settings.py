@@ -22,7 +22,9 @@ Durability = Literal["normal", "full"]
 class Settings:
     """Everything that can be set, with its default; a key is the same as flag, variable and toml entry."""
 
-    library: Path = Path(_FOLDER)
+    library: Path = Path(_FOLDER)  # of a shared library: the folder for what belongs to this machine
+    database: str = field(default="", repr=False)  # the address of a shared library, which is given as its `library`
+    qdrant_api_key: str = field(default="", repr=False)
 
     # embedding
     embedder: str = "static"  # static | wordllama | remote | onnx | none
@@ -120,6 +122,7 @@ _FOR_OPERATORS = frozenset(
         "llm",
         "llm_small_model",
         "llm_large_model",
+        "qdrant_api_key",
     ]
 )
 
@@ -137,11 +140,33 @@ def load(
     layers = ((str(file), in_file), ("the environment", _from_environ(environ)), ("the command line", given))
     values = {key: value for _, layer in layers for key, value in layer.items()}
     origins = {key: name for name, layer in layers for key in layer}
+    if shared := str(values.get("library", "")) if "://" in str(values.get("library", "")) else "":
+        values |= {"database": shared, "library": _folder_of(shared, is_flag="library" in given)}
     hints = get_type_hints(Settings)
     coerced = {key: _coerce(key, value, hints[key]) for key, value in values.items()}
     library = coerced.get("library") or _default_library(cwd)
     coerced["library"] = (cwd / library).absolute()
     return Settings(**coerced, origins=origins)
+
+
+def _folder_of(shared: str, *, is_flag: bool) -> Path:
+    """The folder for what belongs to this machine of a shared library; raises if its address can't be used."""
+    import hashlib
+    from urllib.parse import urlsplit
+
+    import platformdirs
+
+    parts = urlsplit(shared)
+    if parts.scheme not in ("postgres", "postgresql"):
+        raise SettingsError(f"A library can't be at {parts.scheme}://.", "Name a folder or a postgres:// address.")
+    if is_flag and parts.password:
+        raise SettingsError(
+            "The library's address has a password, which everybody on this machine can see in the list of processes.",
+            "Set REFDESK_LIBRARY to the address instead, or leave the password to PGPASSFILE or a service file.",
+        )
+    named = f"{parts.hostname}:{parts.port}{parts.path}?{parts.query}"
+    folder = Path(platformdirs.user_data_dir("refdesk", appauthor=False)) / "shared"
+    return folder / hashlib.sha256(named.encode()).hexdigest()[:16]
 
 
 def set_for_native(variable: str, value: str) -> None:
@@ -166,7 +191,9 @@ def _from_file(environ: Mapping[str, str], cwd: Path) -> tuple[Path | None, dict
         return Path(named), _from_toml(Path(named))
     file = next((f for folder in (cwd, *cwd.parents) if (f := folder / _CONFIG).is_file()), None)
     values = _from_toml(file) if file else {}
-    outside = "library" in values and file and not values["library"].resolve().is_relative_to(file.parent.resolve())
+    named = values.get("library", "")
+    is_within = isinstance(named, Path) and file and named.resolve().is_relative_to(file.parent.resolve())
+    outside = bool(named) and not is_within
     if refused := sorted(_FOR_OPERATORS & values.keys()) + ["library"] * bool(outside):
         raise SettingsError(
             f"{file} sets {', '.join(refused)}, which a file found in a folder may not: it could be anybody's.",
@@ -183,7 +210,7 @@ def _from_toml(file: Path) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"{file} can't be read: {error}.", "Correct it or move it away.") from error
     _refuse_unknown(values, str(file))
-    if "library" in values:
+    if "library" in values and "://" not in str(values["library"]):
         values["library"] = file.parent / str(values["library"])
     return values
 
@@ -204,7 +231,7 @@ def _from_vendors(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _refuse_unknown(values: Mapping[str, Any], where: str) -> None:
-    known = {each.name for each in fields(Settings)} - _VENDOR_VARIABLES.keys() - {"origins"}
+    known = {each.name for each in fields(Settings)} - _VENDOR_VARIABLES.keys() - {"origins", "database"}
     if unknown := sorted(set(values) - known):
         raise SettingsError(f"Unknown setting in {where}: {', '.join(unknown)}.", f"Known: {', '.join(sorted(known))}.")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -9,15 +10,30 @@ import pytest
 
 from refdesk.ports import Store
 from refdesk.store.local import LocalStore
+from tests.scale import servers
 
 OpenStore = Callable[..., Store]
+_number = itertools.count()
 
 
 def _local(folder: Path, lock_timeout_s: float = 30.0) -> Store:
     return LocalStore(folder / "library", lock_timeout_s=lock_timeout_s)
 
 
-STORES: dict[str, Callable[..., Store]] = {"local": _local}
+def _shared(folder: Path, lock_timeout_s: float = 30.0) -> Store:
+    from refdesk.store.shared.store import SharedStore
+
+    postgres, nodes = servers.for_tests()
+    schema = folder / "schema"  # the same for every store that is opened on the folder
+    if not schema.exists():
+        schema.parent.mkdir(parents=True, exist_ok=True)
+        schema.write_text(f"s{next(_number)}")
+    # With one shard equal passages have equal scores: Qdrant counts terms in each shard by itself.
+    address = servers.address(postgres, nodes, schema=schema.read_text(), shards="1", replicas="1")
+    return SharedStore(address, lock_timeout_s=lock_timeout_s)
+
+
+STORES: dict[str, Callable[..., Store]] = {"local": _local, "shared": _shared}
 
 
 @pytest.fixture(params=list(STORES))

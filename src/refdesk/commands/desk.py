@@ -26,6 +26,13 @@ Tell = Callable[[int, int, str], None]  # done, total, current item
 json_option = click.option("--json", "as_json", is_flag=True, help="Print only JSON on stdout.")
 
 
+class LibraryPath(click.Path):
+    """A folder, or the address of a shared library."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if "://" in str(value) else super().convert(value, param, ctx)
+
+
 def settings_from(context: click.Context, **more: Any) -> Settings:
     """The settings that the program's flags, the environment and refdesk.toml give."""
     flags: Mapping[str, Any] = context.find_root().obj or {}

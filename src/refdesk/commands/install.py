@@ -127,7 +127,7 @@ def install(
 
 
 def own_command(
-    name: str, library: Path | None = None, roots: Sequence[str] = (), *, project: bool = False
+    name: str, library: Path | str | None = None, roots: Sequence[str] = (), *, project: bool = False
 ) -> ServerCommand:
     """The command that starts this RefDesk, with the folders it may read besides those that the client offers.
 
@@ -137,7 +137,8 @@ def own_command(
         roots = roots or [one for one in [_client(name).folder] if one]
         return ServerCommand("refdesk", ("serve", *(f"--allow-root={root}" for root in roots)))
     serve = ("serve", *(f"--allow-root={Path(root).resolve()}" for root in roots))
-    where = ("--library", str(library.absolute())) if library is not None else ()
+    at = library.absolute() if isinstance(library, Path) else library  # or the address of a shared one
+    where = ("--library", str(at)) if at is not None else ()
     # Desktop programs do not have the shell's PATH, so the full path is written.
     script = shutil.which("refdesk", path=str(Path(sys.executable).parent)) or shutil.which("refdesk")
     if script is not None:

@@ -11,10 +11,20 @@ from typing import Any
 
 import click
 
-from refdesk.commands.desk import desk_from, json_option, on_one_line, print_json, progress_on_stderr, settings_from
+from refdesk.commands.desk import (
+    LibraryPath,
+    bar_on_stderr,
+    desk_from,
+    json_option,
+    on_one_line,
+    print_json,
+    progress_on_stderr,
+    settings_from,
+)
 from refdesk.desk.desk import Desk
 from refdesk.errors import InvalidInput, NotFound
 from refdesk.ingest.prepare import is_new
+from refdesk.library import Library
 from refdesk.model import Collection, Found, Skipped
 from refdesk.system import memory
 
@@ -259,6 +269,22 @@ def _listed(counts: Mapping[str, int]) -> str:
     named = {**counts, "versions of them": counts.get("versions", 0), "pages of crawls": counts.get("pages", 0)}
     shown = ("collections", "documents", "chunks", "skills", "versions of them", "pages of crawls")
     return ", ".join(f"{named[name]:,} {name}" for name in shown if named.get(name))
+
+
+@click.command()
+@click.argument("source", type=LibraryPath(file_okay=False, path_type=Path))
+@click.argument("target", type=LibraryPath(file_okay=False, path_type=Path))
+@click.pass_context
+def copy(context: click.Context, source: str | Path, target: str | Path) -> None:
+    """Copy the library SOURCE to TARGET, which must be empty: folders, or addresses of shared libraries."""
+    from refdesk import app
+
+    old, new = settings_from(context, library=source), settings_from(context, library=target)
+    if not old.database and not Library(old.library).record.exists():
+        raise NotFound(f"There is no library in {old.library}.", "Name the folder of one.")
+    with bar_on_stderr("copying") as tell:
+        counts = app.copy(old, new, tell)
+    click.echo(f"Copied {_listed(counts)}.")
 
 
 @click.command()

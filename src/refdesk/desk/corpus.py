@@ -71,6 +71,7 @@ def write_metadata(desk: Desk) -> Path:
     }
     file = desk.library.metadata
     replace_file(file, json.dumps(body, ensure_ascii=False, indent=2) + "\n")
+    desk.share_metadata()
     return file
 
 

@@ -252,6 +252,10 @@ class Desk(Reader):
         """Replaces the list of skipped files of a collection."""
         self._store.replace_skipped(collection, skipped)
 
+    def share_metadata(self) -> None:
+        """Lets everybody who uses the library have the metadata.json that was written on this machine."""
+        self._store.share_metadata()
+
     def backup(self, target: Path) -> Mapping[str, int]:
         """Copies the whole library to a new folder or .tar.zst file; returns counts of its contents."""
         return self._store.backup(target)

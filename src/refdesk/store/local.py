@@ -49,6 +49,16 @@ class LocalStore(RecordAccess):
     def transaction(self, *, logged: bool = True) -> AbstractContextManager[Connection]:
         return self._record.transaction(logged=logged)
 
+    def snapshot(self) -> AbstractContextManager[Connection]:
+        return self._record.snapshot()
+
+    def chunk_ids(self, db: Connection) -> batches.ChunkIds:
+        return batches.counted_ids(db)
+
+    def copied(self, db: Connection) -> None:
+        """Leaves the indexes to be built anew, since the log does not name what was copied."""
+        db.execute("DELETE FROM commits WHERE seq < (SELECT max(seq) FROM commits)")
+
     def remove_collection(self, name: str) -> int:
         with self.writing():
             with self._record.transaction() as db:
@@ -63,7 +73,7 @@ class LocalStore(RecordAccess):
     def change(self, make: Callable[[Connection], Batch], chunks: int, *, for_good: bool = False) -> None:
         with self.writing():
             with self._record.transaction(mark=self._lexical.mark(chunks), for_good=for_good) as db:
-                change = batches.apply(db, make(db), batches.counted_ids(db))
+                change = batches.apply(db, make(db), self.chunk_ids(db))
             self._removed += change.removed_chunks
             self._lexical.queue(change.lexical_chunks, change.terms)
 
@@ -96,6 +106,9 @@ class LocalStore(RecordAccess):
                 self._is_due = False
                 with contextlib.suppress(LibraryBusy), self._gate.held():
                     pass  # leaving it does what is due after writing
+
+    def share_metadata(self) -> None:
+        """Does nothing: everybody who has the folder has its metadata.json."""
 
     def flush_for_others(self) -> None:
         self._lexical.flush_for_others()

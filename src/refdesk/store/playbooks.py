@@ -11,7 +11,7 @@ from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -23,7 +23,9 @@ from refdesk.store.record import rows
 from refdesk.store.record.schema import PLAYBOOKS, Connection
 
 if TYPE_CHECKING:
+    from refdesk.ports import Store
     from refdesk.store.local import LocalStore
+    from refdesk.store.record.access import RecordAccess
 
 _log = logging.getLogger(__name__)
 
@@ -39,12 +41,12 @@ WHERE d.ulid = ?
 class RecordPlaybooks:
     """Implements PlaybookStore in the record of one library, with its full-text and vector index."""
 
-    def __init__(self, store: LocalStore) -> None:
+    def __init__(self, store: RecordAccess) -> None:
         self._store = store
 
     @cached_property
     def _engine(self) -> Engine:
-        return Engine(self._store, None)  # vectors are given; nothing is embedded here
+        return Engine(cast("Store", self._store), None)  # vectors are given; nothing is embedded here
 
     def hybrid_search(self, query_embedding: list[float], query_text: str, top_k: int = TOP_K) -> list[dict[str, Any]]:
         self._refuse_left_over()

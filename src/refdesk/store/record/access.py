@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from typing import TypeVar
 
 from refdesk.model import (
+    EVERYTHING,
     Batch,
     Collection,
     Contents,
@@ -15,13 +16,16 @@ from refdesk.model import (
     EmbedderIdentity,
     FileState,
     Filterable,
+    Filters,
     Reference,
     RelationKind,
     Skipped,
     StoredChunk,
     Symbol,
 )
+from refdesk.ports import View
 from refdesk.store.record import contents, reads
+from refdesk.store.record.batches import ChunkIds
 from refdesk.store.record.database import sequence
 from refdesk.store.record.reads import Owners
 from refdesk.store.record.schema import Connection
@@ -53,6 +57,21 @@ class RecordAccess(ABC):
     @abstractmethod
     def change(self, make: Callable[[Connection], Batch], chunks: int, *, for_good: bool = False) -> None:
         """Applies a batch of about so many chunks that `make` creates within the transaction."""
+
+    @abstractmethod
+    def snapshot(self) -> AbstractContextManager[Connection]:
+        """A connection that sees one state of the record throughout, for reading much of it."""
+
+    @abstractmethod
+    def chunk_ids(self, db: Connection) -> ChunkIds:
+        """Gives new chunks their ids."""
+
+    @abstractmethod
+    def copied(self, db: Connection) -> None:
+        """Does what is due in the transaction that has filled the tables from another record."""
+
+    @abstractmethod
+    def view(self, filters: Filters = EVERYTHING) -> View: ...
 
     def read(self, ask: Callable[[Connection], T]) -> T:
         """Runs a function on a connection to the record."""

@@ -53,7 +53,7 @@ def pending(db: Connection, applied: Applied | None, part: int) -> list[int] | N
     if applied is None or not _is_known(db, applied) or (part == VECTORS and applied.seq < _vectors_since(db)):
         return None
     found = db.execute(
-        "SELECT DISTINCT chunk FROM changes WHERE seq > ? AND parts & ? ORDER BY chunk", (applied.seq, part)
+        "SELECT DISTINCT chunk FROM changes WHERE seq > ? AND (parts & ?) != 0 ORDER BY chunk", (applied.seq, part)
     )
     return [chunk for (chunk,) in found]
 
@@ -62,7 +62,7 @@ def is_waited_for(db: Connection, applied: Applied, part: int) -> bool:
     """Whether a chunk changed since, but for what a long stretch brings: that is seen as it comes."""
     within = (
         "SELECT 1 FROM commits WHERE seq > ? AND token NOT LIKE ?"
-        " AND EXISTS (SELECT 1 FROM changes WHERE changes.seq = commits.seq AND parts & ?) LIMIT 1"
+        " AND EXISTS (SELECT 1 FROM changes WHERE changes.seq = commits.seq AND (parts & ?) != 0) LIMIT 1"
     )
     return db.execute(within, (applied.seq, f"{LONG}%", part)).fetchone() is not None
 

@@ -157,6 +157,8 @@ def chunks_of(db: Connection, document_id: str) -> list[StoredChunk]:
 
 def chunks(db: Connection, chunk_ids: Sequence[int], owning: Owning) -> dict[int, StoredChunk]:
     """The chunks that exist, by id."""
+    if not len(chunk_ids):
+        return {}
     if len(chunk_ids) <= _FEW:
         marks = ", ".join("?" * len(chunk_ids))
         found = db.execute(f"{_SELECT_CHUNK}WHERE c.id IN ({marks})", chunk_ids).fetchall()

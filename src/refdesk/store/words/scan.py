@@ -6,14 +6,15 @@ import heapq
 import json
 import math
 import re
-import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any, Protocol
 
 from refdesk.model import Ranking, metadata_text
 from refdesk.store.record import rows
-from refdesk.store.record.database import Record
 from refdesk.store.record.filters import Scope, satisfies
+from refdesk.store.record.schema import Connection
 from refdesk.store.words.index import BY_ID, WIDTH, fields_of
 from refdesk.store.words.query import BOOSTS, PHRASE_BOOSTS, PRESENT, telling
 from refdesk.text.analyse import fold, terms
@@ -28,7 +29,7 @@ MOST = 20_000  # chunks that are looked through one by one; beyond, all texts ar
 _WORD = re.compile(r"[A-Za-z0-9_]+")
 _SELECT = """
 SELECT c.id, d.metadata, c.metadata FROM texts t JOIN chunks c ON c.text = t.id JOIN documents d ON d.id = c.document
-WHERE instr(t.text, ?)
+WHERE instr(t.text, ?) > 0
 """
 
 
@@ -40,9 +41,7 @@ def inner_terms(text: str) -> list[str]:
     return [term for word in inner for term in terms(word)]
 
 
-def find(
-    db: sqlite3.Connection, text: str, scope: Scope, limit: int, candidates: Sequence[int] | None = None
-) -> Ranking:
+def find(db: Connection, text: str, scope: Scope, limit: int, candidates: Sequence[int] | None = None) -> Ranking:
     """Chunks within the scope that contain the text, by id, of the candidates if given; all score alike."""
     if not text or limit <= 0:
         return Ranking()
@@ -95,7 +94,7 @@ FROM flagged WHERE is_odd OR instr(flags, '1')
 """
 _PASSAGES = 2000
 _FACETS = """
-SELECT d.metadata, c.metadata, count(*) FROM chunks c JOIN documents d ON d.id = c.document WHERE 1 {} GROUP BY 1, 2
+SELECT d.metadata, c.metadata, count(*) FROM chunks c JOIN documents d ON d.id = c.document WHERE 1 = 1 {} GROUP BY 1, 2
 """
 _COLUMNS = ", ".join(f"c{number}" for number in range(WIDTH))
 _AT_ONCE = f"WITH found ({_COLUMNS}) AS ({BY_ID}) SELECT json_group_array(json_array({_COLUMNS})) FROM found"
@@ -103,10 +102,16 @@ _ANALYSED = 300  # of the likely passages, how many are looked at term by term: 
 _K1, _B = 1.2, 0.75  # of BM25, as tantivy has them
 
 
+class Snapshots(Protocol):
+    """A record that can be read at one state throughout."""
+
+    def snapshot(self) -> AbstractContextManager[Connection]: ...
+
+
 class Scan:
     """Searches by words without an index, within one scope: 100,000 passages in a second or two."""
 
-    def __init__(self, record: Record, scope: Scope) -> None:
+    def __init__(self, record: Snapshots, scope: Scope) -> None:
         self._record = record
         self._scope = scope
         self._having: dict[str, list[int]] = {}  # the passages that may have a term, and certainly all that do
@@ -184,8 +189,8 @@ class Scan:
         new = [term for term in dict.fromkeys(terms) if term not in self._having]
         if self._count and not new:
             return
-        probes = [_probe(term) for term in new]
-        patterns = [f"%{probe}%" for probe in probes]  # of letters and digits; in ASCII LIKE ignores their case
+        probes = [probe(term) for term in new]
+        patterns = [f"%{one}%" for one in probes]  # of letters and digits; in ASCII LIKE ignores their case
         found: list[list[int]] = [[] for _ in new]
         wanted = self._scope.filters.metadata
         condition, values = within(self._scope)
@@ -205,7 +210,7 @@ class Scan:
                         continue
                     if odd:
                         hay = fold(odd).lower().replace("_", "")
-                        flags = ["01"[probe in hay] for probe in probes]
+                        flags = ["01"[one in hay] for one in probes]
                     for having, flag in zip(found, flags, strict=True):
                         if flag == "1":
                             having.append(chunk_id)
@@ -214,17 +219,21 @@ class Scan:
     def _analysed(self, likely: Mapping[int, float], limit: int) -> list[tuple[int, dict[str, list[str]]]]:
         """The likeliest passages with the terms of their fields."""
         best = heapq.nsmallest(max(_ANALYSED, 2 * limit), likely, key=lambda chunk_id: (-likely[chunk_id], chunk_id))
-        with self._record.snapshot() as db:
-            listed = db.execute(_AT_ONCE, (json.dumps(best),)).fetchone()[0]  # in one step too
-            found = [fields_of(row, {}) for row in json.loads(listed)]
+        found = [fields_of(row, {}) for row in self._read(best)]
         split = [(int(one["id"]), {field: one[field].split() for field in BOOSTS}) for one in found]
         self._lengths = {
             field: sum(len(one[field]) for _, one in split) / max(1, len(split)) for field in BOOSTS
         }  # of these, which stand for all
         return split
 
+    def _read(self, chunk_ids: Sequence[int]) -> list[Any]:
+        """The rows of the chunks, in one step too."""
+        with self._record.snapshot() as db:
+            rows: list[Any] = json.loads(db.execute(_AT_ONCE, (json.dumps(chunk_ids),)).fetchone()[0])
+            return rows
 
-def _probe(term: str) -> str:
+
+def probe(term: str) -> str:
     """A part of the term that every text with the term contains: stems differ from words in their last letters."""
     bare = term.rstrip("eiy")
     return bare.removesuffix("l") if bare.endswith("bl") else bare or term[:1]

@@ -1,0 +1,112 @@
+"""Copies a library from one kind of store to another: the tables of both are the same."""
+
+# ruff: noqa: S608 - tables are named by constants
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from typing import Any
+
+from refdesk.errors import InvalidInput
+from refdesk.library import Library
+from refdesk.store.record import batches
+from refdesk.store.record.access import RecordAccess
+from refdesk.store.record.database import explained
+from refdesk.store.record.schema import Connection
+from refdesk.system.files import make_private, replace_file
+
+Tell = Callable[[int, int, str], None]  # done, total, current table
+
+_BY_ID = ("blobs", "texts", "vectors", "documents")
+_BY_DOCUMENT = ("symbols", "refs")
+_WHOLE = ("skipped", "playbooks", "playbook_versions")
+_PAGE = 2_000
+_COUNTED = ("collections", "documents", "chunks", "vectors", "playbooks")
+
+
+def copy(source: RecordAccess, target: RecordAccess, tell: Tell) -> Mapping[str, int]:
+    """Copies all of the source, as it is at one moment, to an empty target in one transaction; returns counts."""
+    with source.snapshot() as old, target.writing():
+        if target.read(lambda db: db.execute("SELECT 1 FROM documents LIMIT 1").fetchone()):
+            raise InvalidInput("The library to copy to is not empty.", "Name a new one.")
+        with target.transaction() as new:
+            new.execute("DELETE FROM meta WHERE key = 'embedder'")
+            new.execute("DELETE FROM collections")  # that of the playbooks, which has the source's number now
+            _insert(new, "collections", old.execute("SELECT * FROM collections ORDER BY id").fetchall())
+            for table in _BY_ID:
+                for page in _pages(old, table, tell):
+                    _insert(new, table, page)
+            ids = target.chunk_ids(new)
+            for first, last in _ranges(old):
+                tell(last, last, "chunks")
+                _insert(new, "chunks", _numbered(_chunks(old, first, last), ids))
+                for table in _BY_DOCUMENT:
+                    within = f"SELECT * FROM {table} WHERE document >= ? AND document <= ?"
+                    _insert(new, table, old.execute(within, (first, last)).fetchall())
+            for table in _WHOLE:
+                _insert(new, table, old.execute(f"SELECT * FROM {table}").fetchall())
+            _insert(new, "meta", old.execute("SELECT key, value FROM meta WHERE key = 'embedder'").fetchall())
+            target.copied(new)
+        counts = {name: int(old.execute(f"SELECT count(*) FROM {name}").fetchone()[0]) for name in _COUNTED}
+        skills = counts.pop("playbooks")
+    # The newest version of each playbook is a document with one passage, of a collection that nobody lists.
+    own = {"collections": counts["collections"] - 1, "documents": counts["documents"] - skills}
+    return {**counts, **own, "chunks": counts["chunks"] - skills, "skills": skills}
+
+
+def copy_beside(source: Library, target: Library) -> None:
+    """Copies what is in files beside the record: the state of crawls, and the description of the docs corpus."""
+    target.prepare()
+    if source.crawls.exists() and not target.crawls.exists():
+        make_private(target.crawls)
+        databases = (closing(sqlite3.connect(one)) for one in (source.crawls, target.crawls))
+        with explained(source.crawls), next(databases) as old, next(databases) as new:
+            old.backup(new)
+    if source.metadata.exists():
+        replace_file(target.metadata, source.metadata.read_text(encoding="utf-8"))
+
+
+def _pages(db: Connection, table: str, tell: Tell) -> Iterator[list[Any]]:
+    last = 0
+    while found := db.execute(f"SELECT * FROM {table} WHERE id > ? ORDER BY id LIMIT ?", (last, _PAGE)).fetchall():
+        yield found
+        last = found[-1][0]
+        tell(last, last, table)
+
+
+def _ranges(db: Connection) -> Iterator[tuple[int, int]]:
+    """The documents in pages: the first and the last row of each."""
+    last = 0
+    step = _PAGE // 10
+    while found := db.execute("SELECT id FROM documents WHERE id > ? ORDER BY id LIMIT ?", (last, step)).fetchall():
+        last = found[-1][0]
+        yield found[0][0], last
+
+
+def _chunks(db: Connection, first: int, last: int) -> list[Any]:
+    return db.execute(
+        "SELECT c.*, d.ulid FROM chunks c JOIN documents d ON d.id = c.document"
+        " WHERE c.document >= ? AND c.document <= ? ORDER BY c.document, c.position",
+        (first, last),
+    ).fetchall()
+
+
+def _numbered(found: Sequence[Any], ids: batches.ChunkIds) -> list[tuple[Any, ...]]:
+    """The chunks with ids as the target gives them."""
+    used: set[int] = set()
+    numbered = []
+    for row in found:
+        key, document = row[6], row[-1]
+        chunk_id = next(one for one in (ids(document, key, n) for n in itertools.count()) if one not in used)
+        used.add(chunk_id)
+        numbered.append((chunk_id, *row[1:-1]))
+    return numbered
+
+
+def _insert(db: Connection, table: str, found: Sequence[Any]) -> None:
+    if found:
+        places = ", ".join("?" * len(found[0]))
+        db.executemany(f"INSERT INTO {table} VALUES ({places})", found)

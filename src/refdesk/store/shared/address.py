@@ -1,0 +1,53 @@
+"""The address of a shared library: `postgres://user@host/database?index=qdrant://host:6334,host:6334`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal, get_args
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from refdesk.errors import SettingsError
+
+Quantisation = Literal["none", "int8", "binary"]
+_EXAMPLE = "Write it as postgres://user@host/database?index=qdrant://host:6334,host:6334."
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_PORT = 6334
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where the record and the index of a shared library are."""
+
+    record: str  # libpq's own, without the parameters below
+    nodes: tuple[str, ...]  # host:port of each Qdrant node, for gRPC
+    is_encrypted: bool = False  # qdrants:// speaks TLS
+    schema: str = "refdesk"  # of Postgres, and the prefix of Qdrant's collections
+    shards: int = 6
+    replicas: int = 2
+    quantisation: Quantisation = "none"
+
+
+def parse(address: str) -> Address:
+    """The parts of an address; raises SettingsError."""
+    parts = urlsplit(address)
+    if not parts.hostname and "service=" not in parts.query:
+        raise SettingsError("The address of the library names no Postgres server.", _EXAMPLE)
+    given = dict(parse_qsl(parts.query))
+    own = {key: given.pop(key) for key in ("index", "schema", "shards", "replicas", "quantisation") if key in given}
+    index = re.fullmatch(r"(qdrants?)://([^/?#]+)/?", own.pop("index", ""))
+    if index is None:
+        raise SettingsError("The address of the library names no index.", _EXAMPLE)
+    if not _NAME.fullmatch(own.get("schema", "refdesk")):
+        raise SettingsError(
+            f"{own['schema']!r} can't name a schema.", "Use lower-case letters, digits and underscores."
+        )
+    if own.get("quantisation", "none") not in get_args(Quantisation):
+        raise SettingsError(f"There is no quantisation {own['quantisation']!r}.", "Take none, int8 or binary.")
+    try:
+        numbers = {key: int(own.pop(key)) for key in ("shards", "replicas") if key in own}
+    except ValueError as error:
+        raise SettingsError("shards and replicas are numbers.", _EXAMPLE) from error
+    nodes = tuple(one if re.search(r":\d+$", one) else f"{one}:{_PORT}" for one in index[2].split(","))
+    record = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(given), ""))
+    return Address(record=record, nodes=nodes, is_encrypted=index[1] == "qdrants", **own, **numbers)  # type: ignore[arg-type]

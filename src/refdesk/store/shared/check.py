@@ -1,0 +1,107 @@
+"""What doctor checks in a shared library, and repairs."""
+
+from __future__ import annotations
+
+from refdesk.errors import StoreError
+from refdesk.model import Finding
+from refdesk.store.record.database import sequence
+from refdesk.store.record.schema import Connection
+from refdesk.store.shared.database import Postgres
+from refdesk.store.shared.follower import Follower, state_of
+from refdesk.store.shared.nodes import WRITE_S, Nodes
+
+_REBUILD_S = 3600.0
+_PAGE = 20_000
+_ORPHANS = {
+    "documents without their collection": "documents d"
+    " WHERE NOT EXISTS (SELECT 1 FROM collections n WHERE n.id = d.collection)",
+    "documents without their content": "documents d WHERE NOT EXISTS (SELECT 1 FROM blobs b WHERE b.id = d.raw)",
+    "passages without their document": "chunks c WHERE NOT EXISTS (SELECT 1 FROM documents d WHERE d.id = c.document)",
+    "passages without their text": "chunks c WHERE NOT EXISTS (SELECT 1 FROM texts t WHERE t.id = c.text)",
+    "passages without their vector": "chunks c WHERE vector IS NOT NULL"
+    " AND NOT EXISTS (SELECT 1 FROM vectors v WHERE v.id = c.vector)",
+}
+
+
+def size(db: Connection, schema: str) -> int:
+    """The bytes of the record's tables with their indexes."""
+    found = db.execute(
+        "SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0) FROM pg_class c"
+        " JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = ? AND c.relkind = 'r'",
+        (schema,),
+    )
+    return int(found.fetchone()[0])
+
+
+def verify(postgres: Postgres, nodes: Nodes, follower: Follower, *, repair: bool) -> list[Finding]:
+    """What was checked in the record and in the index, and what was repaired."""
+    return [_check_record(postgres), _check_index(postgres, nodes, follower, repair=repair)]
+
+
+def _check_record(postgres: Postgres) -> Finding:
+    with postgres.reading() as db:
+        db.execute("SET statement_timeout = 0")
+        try:
+            wrong = [
+                f"{count} {what}"
+                for what, where in _ORPHANS.items()
+                if (count := db.execute(f"SELECT count(*) FROM {where}").fetchone()[0])  # noqa: S608 - constants
+            ]
+            chunks = db.execute("SELECT count(*) FROM chunks").fetchone()[0]
+        finally:
+            db.raw.close()  # its time limit is gone
+    if wrong:
+        return Finding(part="record", ok=False, message=f"The record is damaged: {'; '.join(wrong)}. Restore a backup.")
+    return Finding(part="record", ok=True, message=f"The record is sound: {chunks} chunks.")
+
+
+def _check_index(postgres: Postgres, nodes: Nodes, follower: Follower, *, repair: bool) -> Finding:
+    try:
+        with postgres.reading() as db:
+            last = sequence(db)
+        follower.catch_up(last, WRITE_S)
+        problem = _difference(postgres, nodes)
+        if not problem:
+            return Finding(part="index", ok=True, message=f"The index has every passage, up to commit {last}.")
+        if not repair:
+            return Finding(part="index", ok=False, message=f"The index {problem}. `refdesk doctor` builds it anew.")
+        with postgres.writing(), postgres.transaction(logged=False) as db:
+            follower.rebuild(db)
+        follower.catch_up(last, _REBUILD_S)
+        problem = _difference(postgres, nodes)
+        if problem:
+            return Finding(part="index", ok=False, message=f"The index was built anew and still {problem}.")
+        return Finding(part="index", ok=True, message="The index was built anew.", repaired=True)
+    except StoreError as error:
+        return Finding(part="index", ok=False, message=str(error))
+
+
+def _difference(postgres: Postgres, nodes: Nodes) -> str:
+    """What the index has that the record has not, or the other way round: both are read in the order of ids."""
+    from qdrant_client import grpc as messages
+
+    with postgres.reading() as db:
+        state = state_of(db)
+        if state is None:
+            return "is missing"
+        after, missing, spare = -1, 0, 0
+        while True:
+            known = {
+                row[0] for row in db.execute("SELECT id FROM chunks WHERE id > ? ORDER BY id LIMIT ?", (after, _PAGE))
+            }
+            last = max(known) if len(known) == _PAGE else None
+            request = messages.ScrollPoints(
+                collection_name=state.name, limit=2 * _PAGE, offset=messages.PointId(num=after + 1),
+                with_payload=messages.WithPayloadSelector(enable=False),
+            )  # fmt: skip
+            found = {one.id.num for one in nodes.call("Points", "Scroll", request, WRITE_S).result}
+            upto = last if last is not None else max([*known, *found, after])
+            if len(found) == 2 * _PAGE:
+                upto = min(upto, max(found))
+            missing += len({one for one in known if one <= upto} - found)
+            spare += len({one for one in found if one <= upto} - known)
+            if last is None and len(found) < 2 * _PAGE:
+                break
+            after = upto
+    said = [f"lacks {missing} passages"] * bool(missing) + [f"has {spare} that are gone"] * bool(spare)
+    return " and ".join(said)

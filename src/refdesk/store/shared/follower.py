@@ -1,0 +1,290 @@
+"""Keeps the index in Qdrant up to date with the record: one server at a time, from where the last one stopped."""
+
+from __future__ import annotations
+
+import json
+import logging
+import secrets
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from refdesk.errors import RefdeskError, StoreError
+from refdesk.model import EmbedderIdentity
+from refdesk.store.record.contents import embedder_identity, meta, put_meta, trim_log
+from refdesk.store.record.database import LEXICAL, VECTORS, Applied, is_waited_for, sequence
+from refdesk.store.record.schema import Connection
+from refdesk.store.shared import points
+from refdesk.store.shared.address import Address
+from refdesk.store.shared.database import Postgres, Translating
+from refdesk.store.shared.nodes import WRITE_S, IndexMissing, Nodes
+from refdesk.store.words.index import VERSION as ANALYSED
+
+_log = logging.getLogger(__name__)
+
+_KEY = "index"  # in meta
+_PATIENCE_S = 3.0  # how long a reader waits for what others wrote
+_LOOK_S = 0.02
+_AGAIN_S = 2.0  # after a failure
+_PAGE = 2_000  # chunks at a time
+_REQUEST = 500  # points of one request: 2 MB
+_TRIMMED = 500  # commits after which the log is cut
+_MOST_KNOWN = 500_000
+_BOTH = LEXICAL | VECTORS
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """How far the index has come; kept in the record."""
+
+    name: str  # of Qdrant's collection
+    generation: str  # what its points are made of
+    seq: int  # the last commit that it has
+    built: int | None = None  # while it is built: the last chunk that it has
+
+
+def state_of(db: Connection) -> State | None:
+    """The state that is kept in the record."""
+    found = meta(db, _KEY)
+    return State(**json.loads(found)) if found else None
+
+
+def _generation(identity: EmbedderIdentity | None) -> str:
+    return (
+        f"{points.VERSION}.{ANALYSED} {identity.name} {identity.version} {identity.dimension}" if identity else "words"
+    )
+
+
+class Follower:
+    """Brings the index up to date, on demand and in a thread of its own."""
+
+    def __init__(self, postgres: Postgres, nodes: Nodes, address: Address) -> None:
+        self._postgres = postgres
+        self._nodes = nodes
+        self._address = address
+        self._terms: dict[int, str] = {}  # of texts that this process wrote and that the index lacks
+        self._known_terms: set[str] = set()  # that the record has, or that it was given
+        self._closing = threading.Event()
+        self._mutex = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._wanted = threading.Event()
+
+    def hint(self, terms: Mapping[int, str]) -> None:
+        """Keeps the terms of texts that were analysed before they were written."""
+        if len(self._terms) < 20 * _PAGE:
+            self._terms.update(terms)
+
+    def look(self, db: Connection, seq: int) -> tuple[State | None, bool]:
+        """The state of the index, and whether a reader of this commit waits for it.
+
+        It waits for what others wrote, but not for the commits of a running stretch.
+        """
+        state = state_of(db)
+        if state is None or state.generation != _generation(embedder_identity(db)):
+            return None, True
+        return state, state.seq < seq and is_waited_for(db, Applied(state.seq, ""), _BOTH)
+
+    def at(self, seq: int, state: State | None, is_waited_for: bool) -> tuple[State | None, int]:
+        """The state of the index for a reader of this commit, who has looked, and how many commits it lacks."""
+        if is_waited_for:
+            state = self.catch_up(seq, _PATIENCE_S)
+        behind = seq - state.seq if state else seq
+        if behind > 0 or (state and state.built is not None):
+            self.wake()
+        return state, max(0, behind)
+
+    def catch_up(self, seq: int, limit_s: float) -> State | None:
+        """Follows the log to the commit, or waits for whoever does, at most so long; raises IndexAway."""
+        ends = time.monotonic() + limit_s
+        while True:
+            with self._postgres.following() as db:
+                while db is not None and self._step(db):
+                    if time.monotonic() > ends:
+                        break
+            with self._postgres.reading() as reading:
+                state = state_of(reading)
+            if time.monotonic() > ends or (state is not None and state.built is None and state.seq >= seq):
+                return state
+            time.sleep(_LOOK_S)
+
+    def _step(self, db: Translating) -> bool:
+        """Does the next part of the work on the connection that has the lock; whether there may be more."""
+        state, last = state_of(db), sequence(db)
+        identity = embedder_identity(db)
+        generation = _generation(identity)
+        if state is None or state.generation != generation:
+            name = f"{self._postgres.schema}_{meta(db, 'library')}_{secrets.token_hex(4)}"
+            self._create(name, identity.dimension if identity else 0)
+            self._save(db, State(name, generation, last, built=-1))
+            if state is not None:
+                self._drop(state.name)
+            return True
+        try:
+            if state.built is not None:
+                rows = points.read_after(db, state.built, _PAGE)
+                self._put(db, state.name, rows)
+                self._save(db, replace(state, built=rows[-1][0] if rows else None))
+                return True
+            if state.seq >= last:
+                return False
+            upto, ids = self._pending(db, state.seq, last)
+            for start in range(0, len(ids), _PAGE):
+                some = ids[start : start + _PAGE]
+                rows = points.read(db, some)
+                self._put(db, state.name, rows)
+                # What is new is there before what is old goes, so that no document is ever missing.
+                self._delete(state.name, sorted(set(some).difference(row[0] for row in rows)))
+            self._save(db, replace(state, seq=upto))
+        except IndexMissing:
+            _log.warning("the index has lost the collection %s; it is built anew", state.name)
+            self._save(db, replace(state, generation="lost"))
+            return True
+        for chunk_id in ids:
+            self._terms.pop(chunk_id, None)
+        if upto // _TRIMMED > state.seq // _TRIMMED:
+            trim_log(db, upto)
+        return upto < last
+
+    def _pending(self, db: Translating, seq: int, last: int) -> tuple[int, list[int]]:
+        """Some of the next commits, whole ones, and the chunks that they touched."""
+        at = db.execute(
+            "SELECT seq FROM changes WHERE seq > ? AND seq <= ? ORDER BY seq OFFSET ? LIMIT 1", (seq, last, _PAGE)
+        ).fetchone()
+        upto = int(at[0]) if at else last
+        found = db.execute("SELECT DISTINCT chunk FROM changes WHERE seq > ? AND seq <= ?", (seq, upto))
+        return upto, [row[0] for row in found]
+
+    def _save(self, db: Connection, state: State) -> None:
+        put_meta(db, _KEY, json.dumps(asdict(state)))
+
+    # the collection
+
+    def _create(self, name: str, dimension: int) -> None:
+        from qdrant_client import grpc as messages
+
+        a = self._address
+        dense = {}
+        if dimension:
+            quantised = None
+            if a.quantisation == "int8":
+                scalar = messages.ScalarQuantization(type=messages.QuantizationType.Int8, always_ram=True)
+                quantised = messages.QuantizationConfig(scalar=scalar)
+            elif a.quantisation == "binary":
+                quantised = messages.QuantizationConfig(binary=messages.BinaryQuantization(always_ram=True))
+            dense[points.DENSE] = messages.VectorParams(
+                size=dimension, distance=messages.Distance.Dot, quantization_config=quantised,
+                datatype=messages.Datatype.Float16, on_disk=quantised is not None,
+            )  # fmt: skip
+        request = messages.CreateCollection(
+            collection_name=name,
+            shard_number=a.shards,
+            replication_factor=a.replicas,
+            # Of two replicas one: the other's node may be down, and what is lost with a disk is in the record.
+            write_consistency_factor=(a.replicas + 1) // 2,
+            vectors_config=messages.VectorsConfig(params_map=messages.VectorParamsMap(map=dense)),
+            sparse_vectors_config=messages.SparseVectorConfig(
+                map={points.SPARSE: messages.SparseVectorParams(modifier=messages.Modifier.Idf)}
+            ),
+            on_disk_payload=True,
+            timeout=30,
+        )
+        self._nodes.call("Collections", "Create", request, WRITE_S)
+        word = messages.PayloadIndexParams(
+            text_index_params=messages.TextIndexParams(
+                tokenizer=messages.TokenizerType.Whitespace, lowercase=False, phrase_matching=True, min_token_len=1,
+                max_token_len=1000,
+            )
+        )  # fmt: skip
+        kinds = messages.FieldType
+        fields: list[tuple[str, Any, Any]] = [(one, kinds.FieldTypeText, word) for one in (points.TERMS, points.NAMES)]
+        fields += [(one, kinds.FieldTypeKeyword, None) for one in points.KEYWORDS]
+        fields += [(one, kinds.FieldTypeInteger, None) for one in points.NUMBERS]
+        waiting = []
+        for field, kind, parameters in fields:
+            index = messages.CreateFieldIndexCollection(
+                collection_name=name, wait=True, field_name=field, field_type=kind, field_index_params=parameters
+            )
+            waiting.append(self._nodes.start("Points", "CreateFieldIndex", index, WRITE_S))
+        for done in waiting:
+            done()
+
+    def _drop(self, name: str) -> None:
+        from qdrant_client import grpc as messages
+
+        try:
+            self._nodes.call("Collections", "Delete", messages.DeleteCollection(collection_name=name), WRITE_S)
+        except StoreError as error:
+            _log.warning("the collection %s of an earlier index was not removed: %s", name, error)
+
+    def _put(self, db: Translating, name: str, rows: Sequence[Any]) -> None:
+        from qdrant_client import grpc as messages
+
+        seen: set[str] = set()
+        waiting = []
+        for start in range(0, len(rows), _REQUEST):
+            made = [points.point(row, self._terms, seen) for row in rows[start : start + _REQUEST]]
+            request = messages.UpsertPoints(collection_name=name, wait=True, points=made)
+            waiting.append(self._nodes.start("Points", "Upsert", request, WRITE_S))
+        for done in waiting:
+            done()
+        if new := [term for term in seen - self._known_terms if term.isalpha()]:
+            db.raw.execute(
+                "INSERT INTO terms SELECT t, length(t) FROM unnest(%s::text[]) t ON CONFLICT DO NOTHING", (new,)
+            )
+            if len(self._known_terms) > _MOST_KNOWN:
+                self._known_terms.clear()
+            self._known_terms.update(new)
+
+    def _delete(self, name: str, ids: Sequence[int]) -> None:
+        from qdrant_client import grpc as messages
+
+        if ids:
+            these = messages.PointsIdsList(ids=[messages.PointId(num=one) for one in ids])
+            request = messages.DeletePoints(
+                collection_name=name, wait=True, points=messages.PointsSelector(points=these)
+            )
+            self._nodes.call("Points", "Delete", request, WRITE_S)
+
+    def rebuild(self, db: Connection) -> None:
+        """Has the index built anew by the next that follows."""
+        if (state := state_of(db)) is not None:
+            self._save(db, replace(state, generation="lost"))
+
+    # in the background
+
+    def wake(self) -> None:
+        """Has a thread catch up; it goes on until there is nothing left, also after failures."""
+        self._wanted.set()
+        with self._mutex:
+            if self._thread is None and not self._closing.is_set():
+                self._thread = threading.Thread(target=self._run, name="refdesk-follower", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            self._wanted.clear()
+            wait_s = _LOOK_S
+            try:
+                with self._postgres.following() as db:
+                    while db is not None and not self._closing.is_set() and self._step(db):
+                        pass
+                    wait_s = 0.0 if db is not None else _AGAIN_S
+            except RefdeskError as error:
+                _log.warning("the index can't be brought up to date: %s", error)
+                self._wanted.set()
+                wait_s = _AGAIN_S
+            if wait_s:
+                self._closing.wait(wait_s)
+            with self._mutex:
+                if wait_s == 0.0 and not self._wanted.is_set():
+                    self._thread = None
+                    return
+
+    def close(self) -> None:
+        """Ends the thread, after its current step."""
+        self._closing.set()
+        thread = self._thread
+        if thread is not None:
+            thread.join(WRITE_S)

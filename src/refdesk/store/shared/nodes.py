@@ -1,0 +1,145 @@
+"""Calls to the nodes of a Qdrant cluster: each has a time limit, and a node that does not answer is passed over."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from refdesk.errors import SettingsError, StoreError
+from refdesk.settings import set_for_native
+
+if TYPE_CHECKING:
+    import grpc
+
+_log = logging.getLogger(__name__)
+
+ASK_S = 4.0  # of a query, all attempts together
+_ATTEMPT_S = 2.0  # of one attempt, while other nodes are left
+WRITE_S = 60.0
+_AVOIDED_S = 2.0  # a node that failed is asked last for so long
+_LARGEST = 256 << 20  # bytes of a message
+
+
+class IndexAway(StoreError):
+    """No node of the index answered in time."""
+
+
+class IndexMissing(StoreError):
+    """The nodes do not know the collection."""
+
+
+class Nodes:
+    """The channels to all nodes; they are made on first use, since they don't outlive a fork."""
+
+    def __init__(self, addresses: Sequence[str], *, is_encrypted: bool, api_key: str) -> None:
+        self._addresses = tuple(addresses)
+        self._is_encrypted = is_encrypted
+        self._metadata = (("api-key", api_key),) if api_key else ()
+        self._mutex = threading.Lock()
+        self._channels: dict[str, grpc.Channel] = {}
+        self._failed_at: dict[str, float] = {}
+        self._turn = itertools.count()
+
+    def call(self, service: str, method: str, request: Any, limit_s: float = ASK_S) -> Any:
+        """The answer of the first node that gives one; raises IndexAway."""
+        return self.start(service, method, request, limit_s)()
+
+    def start(self, service: str, method: str, request: Any, limit_s: float = ASK_S) -> Callable[[], Any]:
+        """Sends the request, and returns what waits for its answer, so that several are on their way at once."""
+        ends = time.monotonic() + limit_s
+        order = self._order()
+        first = self._send(order[0], service, method, request, ends, is_last=len(order) == 1)
+
+        import grpc  # after the first channel, which decides how it treats forks
+
+        def wait() -> Any:
+            pending, problem = first, ""
+            for place, node in enumerate(order):
+                if place:
+                    if time.monotonic() >= ends:
+                        break
+                    pending = self._send(node, service, method, request, ends, is_last=place + 1 == len(order))
+                try:
+                    answer = pending.result()
+                    self._failed_at.pop(node, None)
+                    return answer
+                except grpc.RpcError as error:
+                    code, said = error.code(), error.details() or ""
+                    if code == grpc.StatusCode.NOT_FOUND or "doesn't exist" in said:
+                        raise IndexMissing(f"Qdrant: {said}") from error
+                    if code == grpc.StatusCode.UNAUTHENTICATED or code == grpc.StatusCode.PERMISSION_DENIED:
+                        raise SettingsError("Qdrant refuses the API key.", "Set REFDESK_QDRANT_API_KEY.") from error
+                    if code == grpc.StatusCode.INVALID_ARGUMENT:
+                        raise StoreError(f"Qdrant refused: {said}") from error
+                    self._failed_at[node] = time.monotonic()
+                    problem = f"{node}: {code.name.lower().replace('_', ' ')}: {said[:200]}"
+            raise IndexAway(f"No node of the index answers; {problem}", "Check that Qdrant runs, then try again.")
+
+        return wait
+
+    def _order(self) -> list[str]:
+        """All nodes, in turn; those that failed lately last."""
+        turn = next(self._turn) % len(self._addresses)
+        turned = self._addresses[turn:] + self._addresses[:turn]
+        late = time.monotonic() - _AVOIDED_S
+        return sorted(turned, key=lambda node: self._failed_at.get(node, 0.0) > late)
+
+    def _send(self, node: str, service: str, method: str, request: Any, ends: float, *, is_last: bool) -> Any:
+        left = ends - time.monotonic()
+        call = self._channel(node).unary_unary(
+            f"/qdrant.{service}/{method}",
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=_answers(service, method).FromString,
+        )
+        return call.future(request, timeout=max(0.05, left if is_last else min(left, max(_ATTEMPT_S, left / 2))),
+                           metadata=self._metadata)  # fmt: skip
+
+    def _channel(self, node: str) -> grpc.Channel:
+        set_for_native("GRPC_ENABLE_FORK_SUPPORT", "false")  # its handlers end a child process that never calls it
+        import grpc
+
+        with self._mutex:
+            if node not in self._channels:
+                options = [
+                    ("grpc.max_send_message_length", _LARGEST),
+                    ("grpc.max_receive_message_length", _LARGEST),
+                    ("grpc.max_reconnect_backoff_ms", 1000),
+                    ("grpc.enable_http_proxy", 0),
+                ]
+                if self._is_encrypted:
+                    self._channels[node] = grpc.secure_channel(node, grpc.ssl_channel_credentials(), options)
+                else:
+                    self._channels[node] = grpc.insecure_channel(node, options)
+            return self._channels[node]
+
+    def close(self) -> None:
+        for channel in self._channels.values():
+            channel.close()
+        self._channels.clear()
+
+
+_ANSWERS = {
+    "Query": "QueryResponse",
+    "QueryBatch": "QueryBatchResponse",
+    "Count": "CountResponse",
+    "Upsert": "PointsOperationResponse",
+    "Delete": "PointsOperationResponse",
+    "Scroll": "ScrollResponse",
+    "Facet": "FacetResponse",
+    "CreateFieldIndex": "PointsOperationResponse",
+    "Create": "CollectionOperationResponse",
+    "DeleteCollection": "CollectionOperationResponse",
+    "Get": "GetCollectionInfoResponse",
+    "List": "ListCollectionsResponse",
+}
+
+
+def _answers(service: str, method: str) -> Any:
+    from qdrant_client import grpc as messages
+
+    name = "DeleteCollection" if (service, method) == ("Collections", "Delete") else method
+    return getattr(messages, _ANSWERS[name])

@@ -1,0 +1,107 @@
+"""A chunk as a point of the index: its vector, the weights of its terms, and what filters ask for.
+
+The weight of a term is BM25's without the rarity, which Qdrant multiplies in.  Each field has terms of its own, so
+that a term that is rare in headings counts for more there, as in tantivy.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from refdesk.store.record.schema import Connection
+from refdesk.store.words.index import fields_of
+from refdesk.store.words.query import BOOSTS
+
+if TYPE_CHECKING:
+    from qdrant_client import grpc as messages
+
+VERSION = 1  # of what a point holds; another version is built anew
+DENSE, SPARSE = "meaning", "words"
+TERMS, NAMES = "words", "names"  # fields of text: the terms of content and headings, those of symbols and paths
+BREAK = "\x1f"  # stands between content and headings, so that no phrase crosses
+KEYWORDS = ("kind", "type", "language", "extension", "meta")
+NUMBERS = ("collection", "document")
+TEXT = "text"  # equal for chunks of the same text
+
+_K1, _B = 1.2, 0.75  # of BM25, as tantivy has them
+# The mean numbers of terms, which weights can't follow as the library grows.
+_LENGTHS = {"content": 120.0, "title": 9.0, "symbol": 2.0, "path": 7.0}
+# ruff: noqa: S608 - statements are put together from constants; values are bound
+_SELECT = """
+SELECT c.id, d.collection, c.document, c.kind, c.type, c.language, d.extension, d.path, d.metadata, c.metadata,
+       c.title, c.breadcrumb, c.symbols, t.text, c.text, v.data
+FROM chunks c JOIN documents d ON d.id = c.document JOIN texts t ON t.id = c.text LEFT JOIN vectors v ON v.id = c.vector
+"""
+_FIELDS = 14  # of these columns, what fields_of takes
+
+
+@lru_cache(maxsize=200_000)
+def dimension(field: str, term: str) -> int:
+    """The number under which a field's term is weighed."""
+    return zlib.crc32(f"{field[0]}{term}".encode("utf-8", "replace"))
+
+
+def query_weights(terms: Iterable[str]) -> tuple[list[int], list[float]]:
+    """A query for any of the terms in any field."""
+    found = {dimension(field, term): boost for term in terms for field, boost in BOOSTS.items()}
+    return list(found), list(found.values())
+
+
+def weights(fields: Mapping[str, Sequence[str]]) -> dict[int, float]:
+    """The weight of each of a chunk's terms."""
+    found: dict[int, float] = {}
+    for field, terms in fields.items():
+        length = _K1 * (1 - _B + _B * len(terms) / _LENGTHS[field])
+        for term, count in Counter(terms).items():
+            found[dimension(field, term)] = count * (_K1 + 1) / (count + length)
+    return found
+
+
+def read(db: Connection, chunk_ids: Sequence[int]) -> list[Any]:
+    """The rows of those of the chunks that exist."""
+    wanted = json.dumps(list(chunk_ids))
+    return db.execute(_SELECT + "WHERE c.id IN (SELECT value FROM json_each(?))", (wanted,)).fetchall()
+
+
+def read_after(db: Connection, chunk_id: int, limit: int) -> list[Any]:
+    """The next rows in the order of ids."""
+    return db.execute(_SELECT + "WHERE c.id > ? ORDER BY c.id LIMIT ?", (chunk_id, limit)).fetchall()
+
+
+def point(row: Sequence[Any], known: Mapping[int, str], seen: set[str]) -> messages.PointStruct:
+    """The point of a row; the terms of some texts are known; adds all of its terms to `seen`."""
+    import numpy as np
+    from qdrant_client import grpc as messages
+
+    fields = fields_of(row[:_FIELDS], known)
+    split = {field: fields[field].split() for field in BOOSTS}
+    weighed = weights(split)
+    seen.update(split["content"], split["title"])
+    vectors = {
+        SPARSE: messages.Vector(sparse=messages.SparseVector(indices=list(weighed), values=list(weighed.values())))
+    }
+    if row[15] is not None:
+        dense = np.frombuffer(row[15], "<f2").astype(np.float32)
+        vectors[DENSE] = messages.Vector(dense=messages.DenseVector(data=dense.tolist()))
+
+    def many(values: Iterable[str]) -> messages.Value:
+        items = [messages.Value(string_value=value) for value in values]
+        return messages.Value(list_value=messages.ListValue(values=items))
+
+    payload = {name: messages.Value(string_value=fields[name]) for name in KEYWORDS if name != "meta"}
+    payload["meta"] = many(fields["meta"])
+    payload[TERMS] = messages.Value(string_value=f"{fields['content']} {BREAK} {fields['title']}")
+    payload[NAMES] = messages.Value(string_value=f"{fields['symbol']} {fields['path']}")
+    payload["collection"] = messages.Value(integer_value=row[1])
+    payload["document"] = messages.Value(integer_value=row[2])
+    payload[TEXT] = messages.Value(integer_value=row[14])
+    return messages.PointStruct(
+        id=messages.PointId(num=row[0]),
+        vectors=messages.Vectors(vectors=messages.NamedVectors(vectors=vectors)),
+        payload=payload,
+    )

@@ -1,0 +1,201 @@
+"""The store of a shared library: a record in Postgres, and an index in Qdrant that follows it."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+from refdesk.errors import LibraryBusy, StoreError
+from refdesk.library import Library
+from refdesk.model import EVERYTHING, Batch, Collection, Filters, Finding, Stats
+from refdesk.store.record import batches, contents, reads
+from refdesk.store.record.access import RecordAccess
+from refdesk.store.record.database import LONG, sequence
+from refdesk.store.record.schema import Connection
+from refdesk.store.shared import check
+from refdesk.store.shared.address import parse
+from refdesk.store.shared.database import STRETCH, WRITER, Postgres
+from refdesk.store.shared.follower import Follower
+from refdesk.store.shared.nodes import IndexAway, Nodes
+from refdesk.store.shared.view import Counts, SharedView
+from refdesk.store.view import Scopes
+from refdesk.system.files import replace_file
+
+_log = logging.getLogger(__name__)
+
+_MANY_REMOVED = 500  # chunks removed at once, after which unused vectors are dropped
+_APPLY_S = 20.0  # how long a writer waits until its batch can be found
+_METADATA = "metadata"  # in meta: the text of metadata.json
+_AWAY_S = 1.0  # after the index did not answer, the record is searched for so long
+
+
+class SharedStore(RecordAccess):
+    """Implements ports.Store on servers; any number of processes on any number of machines may use it at once."""
+
+    def __init__(
+        self, address: str, *, lock_timeout_s: float = 30.0, api_key: str = "", beside: Library | None = None
+    ) -> None:
+        super().__init__()
+        self.address = parse(address)
+        self._postgres = Postgres(self.address.record, self.address.schema, lock_timeout_s)
+        self._nodes = Nodes(self.address.nodes, is_encrypted=self.address.is_encrypted, api_key=api_key)
+        self._follower = Follower(self._postgres, self._nodes, self.address)
+        self._scopes = Scopes()
+        self._counts = Counts()
+        self._stretches = 0
+        self._mutex = threading.Lock()
+        self._away_until = 0.0
+        self._beside = beside  # the folder for what belongs to this machine
+        if beside is not None:
+            beside.prepare()
+            self._fetch_metadata()
+
+    def reading(self) -> AbstractContextManager[Connection]:
+        return self._postgres.reading()
+
+    def transaction(self, *, logged: bool = True) -> AbstractContextManager[Connection]:
+        return self._postgres.transaction(logged=logged, mark=LONG * (self._stretches > 0))
+
+    def writing(self) -> AbstractContextManager[None]:
+        return self._postgres.writing()
+
+    def snapshot(self) -> AbstractContextManager[Connection]:
+        return self._postgres.snapshot()
+
+    def chunk_ids(self, db: Connection) -> batches.ChunkIds:
+        return batches.hashed_ids(db)
+
+    def copied(self, db: Connection) -> None:
+        for table in ("collections", "documents"):
+            db.execute(f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), (SELECT max(id) + 1 FROM {table}))")  # noqa: S608
+        if self._beside is not None and self._beside.metadata.exists():
+            contents.put_meta(db, _METADATA, self._beside.metadata.read_text(encoding="utf-8"))
+        self._follower.rebuild(db)
+
+    # writing
+
+    def change(self, make: Callable[[Connection], Batch], chunks: int, *, for_good: bool = False) -> None:
+        with self.writing():
+            with self.transaction() as db:
+                change = batches.apply(db, make(db), self.chunk_ids(db))
+                if change.removed_chunks >= _MANY_REMOVED:
+                    contents.drop_loose_vectors(db)
+            self._follower.hint(change.terms)
+        self._follow(change.seq)
+
+    def remove_collection(self, name: str) -> int:
+        with self.writing(), self.transaction() as db:
+            removed = batches.remove_collection(db, name)
+            contents.drop_loose_vectors(db)
+            seq = sequence(db)
+        self._follow(seq)
+        return removed
+
+    def _follow(self, seq: int) -> None:
+        """Lets what was written be found: at once, or in the background of a long stretch.
+
+        It is written in any case: while the index is away, whoever reaches it next brings it up to date.
+        """
+        if self._stretches:
+            self._follower.wake()
+            return
+        try:
+            self._follower.catch_up(seq, _APPLY_S)
+        except StoreError as error:
+            _log.warning("written, but not indexed yet: %s", error)
+            self._follower.wake()
+
+    @contextmanager
+    def stretch(self, wait: bool = True) -> Iterator[None]:
+        if not wait and self.is_being_written():
+            raise LibraryBusy("Another writer is at work.", "Try again when it has finished.")
+        with self._postgres.stretch():
+            with self._mutex:
+                self._stretches += 1
+            try:
+                yield
+            finally:
+                with self._mutex:
+                    self._stretches -= 1
+                if not self._stretches:
+                    self._follow(self.sequence())
+
+    def flush_for_others(self) -> None:
+        """Does nothing: whoever reads follows the log."""
+
+    def share_metadata(self) -> None:
+        if self._beside is not None and self._beside.metadata.exists():
+            text = self._beside.metadata.read_text(encoding="utf-8")
+            with self.writing(), self.transaction() as db:
+                contents.put_meta(db, _METADATA, text)
+
+    def _fetch_metadata(self) -> None:
+        """Brings the metadata.json that was written last, on any machine, to this one."""
+        text = self.read(lambda db: contents.meta(db, _METADATA))
+        if text is None or self._beside is None:
+            return
+        with contextlib.suppress(OSError):
+            if self._beside.metadata.read_text(encoding="utf-8") == text:
+                return
+        replace_file(self._beside.metadata, text)
+
+    def collections(self) -> list[Collection]:
+        before, _ = self._known
+        found = super().collections()
+        if self._known[0] != before:
+            self._fetch_metadata()
+        return found
+
+    def is_being_written(self) -> bool:
+        with self._postgres.reading() as db:
+            return bool(self._postgres.holders(db, (WRITER, STRETCH)))
+
+    # searching
+
+    def view(self, filters: Filters = EVERYTHING) -> SharedView:
+        with self._postgres.reading() as db:
+            seq = sequence(db)
+            scope = self._scopes.resolve(db, seq, filters)
+            looked = self._follower.look(db, seq)
+        state, behind = None, 0
+        if time.monotonic() >= self._away_until:
+            try:
+                state, behind = self._follower.at(seq, *looked)
+            except IndexAway as error:
+                _log.warning("%s", error)
+                self._away_until = time.monotonic() + _AWAY_S
+                self._follower.wake()
+        return SharedView(self._postgres, self._nodes, self._counts, seq, scope, state, behind)
+
+    # keeping
+
+    def stats(self, collection: str = "") -> Stats:
+        return self.read(lambda db: reads.stats(db, collection, check.size(db, self.address.schema)))
+
+    def verify(self, repair: bool) -> list[Finding]:
+        return check.verify(self._postgres, self._nodes, self._follower, repair=repair)
+
+    def backup(self, target: Path) -> Mapping[str, int]:
+        """Copies the library to a folder, and makes the backup of that."""
+        from refdesk.store.copying import copy
+        from refdesk.store.local import LocalStore
+
+        with tempfile.TemporaryDirectory(prefix="refdesk-") as folder:
+            copied = LocalStore(Path(folder) / "library", durability="normal")
+            try:
+                copy(self, copied, lambda done, total, table: None)
+                return copied.backup(target)
+            finally:
+                copied.close()
+
+    def close(self) -> None:
+        with contextlib.suppress(StoreError):
+            self._follower.close()
+        self._nodes.close()
+        self._postgres.close()

@@ -1,0 +1,371 @@
+"""The view of one query on a shared library: the index in Qdrant within its filters, or the record while it is away."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from refdesk.errors import StoreError
+from refdesk.model import Ranking
+from refdesk.store.record import reads
+from refdesk.store.record.filters import Scope
+from refdesk.store.record.rows import storable
+from refdesk.store.shared import points
+from refdesk.store.shared.database import Postgres
+from refdesk.store.shared.follower import State
+from refdesk.store.shared.nodes import IndexAway, Nodes
+from refdesk.store.shared.scan import SharedScan
+from refdesk.store.words import scan as literal
+from refdesk.store.words.query import PRESENT, SEPARATOR, telling
+from refdesk.text.analyse import terms as terms_of
+
+if TYPE_CHECKING:
+    from qdrant_client import grpc as messages
+
+    from refdesk.model import Vector
+
+_log = logging.getLogger(__name__)
+
+_AWAY = "the index can't be reached; words were searched in the record, and meaning was not"
+_BEHIND = "the index lags behind: the last {} writes are not searched yet"
+_EXTRA = 16  # fetched beyond the limit, so that hits with equal scores are seen together
+_MOST_TIED = 2000
+_MOST_FACETS = 10_000
+_MOST_ALIKE = 64  # words spelt like one
+_EF = 192  # of HNSW: how many candidates a search keeps
+
+T = TypeVar("T")
+
+
+class Counts:
+    """Caches how many passages have a term, for one state of the index."""
+
+    def __init__(self) -> None:
+        self.at: tuple[str, int] = ("", -1)
+        self.known: dict[tuple[Any, ...], int] = {}
+
+    def of(self, state: State) -> dict[tuple[Any, ...], int]:
+        """The counts that hold for this state."""
+        at = (state.name, state.seq)
+        if at != self.at or len(self.known) > 100_000:
+            self.at, self.known = at, {}
+        return self.known
+
+
+class SharedView:
+    """Implements ports.View."""
+
+    def __init__(
+        self, postgres: Postgres, nodes: Nodes, counts: Counts, seq: int, scope: Scope, state: State | None, behind: int
+    ) -> None:
+        self._postgres = postgres
+        self._nodes = nodes
+        self._scope = scope
+        self._state = state  # None while the index is away
+        self._known = counts.of(state) if state is not None else {}
+        self._behind = behind
+        self._texts: dict[int, int] = {}  # of the chunks found so far
+        self._scan: SharedScan | None = None
+        self.sequence = seq
+        self.has_unembedded = scope.has_unembedded
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        if self._state is None:
+            return (_AWAY,)
+        return (_BEHIND.format(self._behind),) if self._behind else ()
+
+    def _by_index(self, ask: Callable[[State], T], otherwise: Callable[[SharedScan], T]) -> T:
+        """What the index answers, or the record while no node does."""
+        if self._state is not None:
+            try:
+                return ask(self._state)
+            except IndexAway as error:
+                _log.warning("%s", error)
+                self._state = None
+        if self._scan is None:
+            self._scan = SharedScan(self._postgres, self._scope)
+        return otherwise(self._scan)
+
+    # ranking
+
+    def lexical(self, terms: Sequence[str], limit: int, *, by_number: bool = True) -> Ranking:
+        distinct = list(dict.fromkeys(map(storable, terms)))
+        if not distinct or limit <= 0:
+            return Ranking()
+        return self._by_index(
+            lambda state: self._lexical(state, distinct, limit, by_number),
+            lambda scan: scan.lexical(terms, limit, by_number=by_number),
+        )
+
+    def _lexical(self, state: State, terms: list[str], limit: int, by_number: bool, *more: Any) -> Ranking:
+        from qdrant_client import grpc as messages
+
+        indices, values = points.query_weights(terms)
+        query = messages.Query(
+            nearest=messages.VectorInput(sparse=messages.SparseVector(indices=indices, values=values))
+        )
+        if not by_number:
+            return self._best(state, query, points.SPARSE, limit, more)
+        counts, total = self.document_frequency(terms), self.passages()
+        adds = {
+            points.dimension("content", term): PRESENT * math.log(1 + (max(0, total - count) + 0.5) / (count + 0.5))
+            for term, count in counts.items()
+        }
+        return self._best(state, query, points.SPARSE, limit, more, adds)
+
+    def phrase(self, words: Sequence[str], limit: int) -> Ranking:
+        wanted = [storable(term) for term in terms_of(" ".join(words))]
+        if len(wanted) < 2:
+            return self.lexical(wanted, limit)
+
+        def ask(state: State) -> Ranking:
+            from qdrant_client import grpc as messages
+
+            together = _field(points.TERMS, messages.Match(phrase=" ".join(wanted)))
+            return self._lexical(state, wanted, limit, False, together) if limit > 0 else Ranking()
+
+        return self._by_index(ask, lambda scan: scan.phrase(words, limit))
+
+    def literal(self, text: str, limit: int) -> Ranking:
+        candidates = None
+        if inner := literal.inner_terms(text):
+            candidates = self._by_index(lambda state: self._holding(state, inner), lambda scan: None)
+        with self._postgres.reading() as db:
+            return literal.find(db, text, self._scope, limit, candidates)
+
+    def _holding(self, state: State, terms: Sequence[str]) -> list[int] | None:
+        """Every chunk with all of the terms; None where there are too many."""
+        from qdrant_client import grpc as messages
+
+        if self._is_empty:
+            return []
+        request = messages.ScrollPoints(
+            collection_name=state.name, limit=literal.MOST + 1, with_payload=_included(),
+            filter=self._filter(_field(points.TERMS, messages.Match(text=" ".join(terms)))),
+        )  # fmt: skip
+        found = [one.id.num for one in self._nodes.call("Points", "Scroll", request).result]
+        return found if len(found) <= literal.MOST else None
+
+    def nearest(self, vector: Vector, limit: int) -> Ranking:
+        from qdrant_client import grpc as messages
+
+        if limit <= 0 or not self._takes(vector):
+            return Ranking()
+        query = messages.Query(nearest=messages.VectorInput(dense=messages.DenseVector(data=vector.tolist())))
+        return self._by_index(lambda state: self._best(state, query, points.DENSE, limit, ()), lambda scan: Ranking())
+
+    def cosines(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, float]:
+        if not len(chunk_ids) or not self._takes(vector):
+            return {}
+
+        def ask(state: State) -> dict[int, float]:
+            from qdrant_client import grpc as messages
+
+            these = messages.HasIdCondition(has_id=[messages.PointId(num=one) for one in chunk_ids])
+            request = messages.QueryPoints(
+                collection_name=state.name, using=points.DENSE, limit=len(chunk_ids), with_payload=_included(),
+                query=messages.Query(nearest=messages.VectorInput(dense=messages.DenseVector(data=vector.tolist()))),
+                filter=messages.Filter(must=[messages.Condition(has_id=these)]),
+                params=messages.SearchParams(exact=True),
+            )  # fmt: skip
+            found = self._nodes.call("Points", "Query", request).result
+            return {one.id.num: one.score for one in found}
+
+        return self._by_index(ask, lambda scan: {})
+
+    def _takes(self, vector: Vector) -> bool:
+        """Whether the index has vectors of that many dimensions."""
+        return self._state is None or self._state.generation.rpartition(" ")[2] == str(len(vector))
+
+    def _best(
+        self, state: State, query: messages.Query, using: str, limit: int, more: Sequence[Any],
+        adds: dict[int, float] | None = None,
+    ) -> Ranking:  # fmt: skip
+        """The best by score, equal scores by chunk id; with `adds`, a term that is there adds to the score."""
+        from qdrant_client import grpc as messages
+
+        if self._is_empty:
+            return Ranking()
+        fetch = limit + _EXTRA if adds is None else 2 * limit + _EXTRA
+        while True:
+            request = messages.QueryPoints(
+                collection_name=state.name, query=query, using=using, limit=fetch, filter=self._filter(*more),
+                with_payload=_included(points.TEXT), params=messages.SearchParams(hnsw_ef=max(_EF, fetch)),
+            )  # fmt: skip
+            if adds is not None:
+                request.with_vectors.include.names.append(points.SPARSE)
+            hits = self._nodes.call("Points", "Query", request).result
+            last = hits[-1].score if len(hits) == fetch else -math.inf
+            found = []
+            for hit in hits:
+                self._texts[hit.id.num] = hit.payload[points.TEXT].integer_value
+                score = hit.score
+                if adds is not None:
+                    sparse = hit.vectors.vectors.vectors[points.SPARSE]
+                    there = sparse.sparse.indices or sparse.indices.data  # before Qdrant 1.17 the latter
+                    score += sum(adds[one] for one in there if one in adds)
+                found.append((-score, hit.id.num))
+            # Ties at the end may go on behind what was fetched.
+            if len(hits) < fetch or hits[limit - 1].score > last or fetch >= limit + _MOST_TIED:
+                best = sorted(found)[:limit]
+                return Ranking([chunk_id for _, chunk_id in best], [-score for score, _ in best])
+            fetch *= 4
+
+    def same_text(self, chunk_ids: Sequence[int]) -> dict[int, int]:
+        known = {one: self._texts[one] for one in chunk_ids if one in self._texts}
+        if rest := [one for one in chunk_ids if one not in known]:
+            with self._postgres.reading() as db:
+                known |= reads.same_text(db, rest)
+        return known
+
+    # filters
+
+    @property
+    def _is_empty(self) -> bool:
+        """Whether the filters name collections or documents, none of which exists."""
+        return self._scope.collections == () or self._scope.within == frozenset()
+
+    def _filter(self, *more: messages.Condition, documents: bool = True) -> messages.Filter:
+        from qdrant_client import grpc as messages
+
+        scope, filters = self._scope, self._scope.filters
+        found = list(more)
+        if scope.collections is not None:
+            found.append(_numbers("collection", scope.collections))
+        if not documents:
+            return messages.Filter(must=found)
+        if scope.within is not None:
+            found.append(_numbers("document", sorted(scope.within)))
+        named = (("kind", filters.kinds), ("type", filters.types), ("language", filters.languages))
+        for field, values in (*named, ("extension", filters.extensions)):
+            if values:
+                found.append(_words(field, values))
+        for key, values in filters.metadata:
+            found.append(_words("meta", [f"{key}{SEPARATOR}{value}" for value in values]))
+        return messages.Filter(must=found)
+
+    # counting
+
+    def _count(self, wanted: Sequence[tuple[str, str]], inside: bool, exact: bool) -> list[int]:
+        """In how many passages each term of a field is, in the collections or anywhere; ("", "") counts all."""
+        from qdrant_client import grpc as messages
+
+        state = self._state
+        assert state is not None
+        where = self._scope.collections if inside else None
+        waiting: dict[tuple[Any, ...], Callable[[], Any]] = {}
+        for field, term in dict.fromkeys(wanted):
+            if (key := (field, term, where)) not in self._known:
+                having = [_field(field, messages.Match(text=term))] if field else []
+                within = self._filter(*having, documents=False) if inside else messages.Filter(must=having)
+                request = messages.CountPoints(collection_name=state.name, filter=within, exact=exact)
+                waiting[key] = self._nodes.start("Points", "Count", request)
+        for key, done in waiting.items():
+            self._known[key] = int(done().result.count)
+        return [self._known[field, term, where] for field, term in wanted]
+
+    def _is_small_part(self) -> bool:
+        """Whether the collections are less than half of the library, which may be about anything then."""
+        if self._scope.collections is None:
+            return False
+        return 2 * self._count([("", "")], True, True)[0] < self._count([("", "")], False, True)[0]
+
+    def document_frequency(self, terms: Sequence[str]) -> dict[str, int]:
+        distinct = list(dict.fromkeys(terms))
+
+        def ask(state: State) -> dict[str, int]:
+            if self._scope.collections == ():
+                return dict.fromkeys(distinct, 0)
+            inside = self._is_small_part()
+            counts = self._count([(points.TERMS, storable(term)) for term in distinct], inside, inside)
+            return dict(zip(distinct, counts, strict=True))
+
+        return self._by_index(ask, lambda scan: scan.document_frequency(terms))
+
+    def most_telling(self, terms: Sequence[str], most: int) -> list[str]:
+        return telling(self.document_frequency(terms), most)
+
+    def passages(self) -> int:
+        return self._by_index(
+            lambda state: self._count([("", "")], self._is_small_part(), True)[0], lambda scan: scan.passages()
+        )
+
+    def unknown(self, terms: Sequence[str]) -> set[str]:
+        left = list(dict.fromkeys(terms))
+
+        def ask(state: State) -> set[str]:
+            if self._scope.collections == ():
+                return set(left)
+            inside = self._scope.collections is not None
+            missing = left
+            for field in (points.TERMS, points.NAMES):
+                counts = self._count([(field, storable(term)) for term in missing], inside, inside)
+                missing = [term for term, count in zip(missing, counts, strict=True) if not count]
+            return set(missing)
+
+        return self._by_index(ask, lambda scan: scan.unknown(terms))
+
+    def spelt_like(self, terms: Sequence[str], edits: int, limit: int) -> Ranking:
+        def ask(state: State) -> Ranking:
+            alike = [term for term in dict.fromkeys(terms) for term in self._alike(term, edits)]
+            return self._lexical(state, alike, limit, False) if alike else Ranking()
+
+        return self._by_index(ask, lambda scan: Ranking())
+
+    def _alike(self, term: str, edits: int) -> list[str]:
+        """Words of the library within so many edits, the nearest first; none where there are too many to compare."""
+        from rapidfuzz.distance import OSA
+
+        try:
+            with self._postgres.reading() as db:
+                sizes = (len(term) - edits, len(term) + edits)
+                known = [row[0] for row in db.execute("SELECT term FROM terms WHERE size BETWEEN ? AND ?", sizes)]
+        except StoreError:
+            return []
+        found = [(OSA.distance(term, one, score_cutoff=edits), one) for one in known]
+        return [one for distance, one in sorted(found) if distance <= edits][:_MOST_ALIKE]
+
+    def facet_values(self, key: str) -> dict[str, int]:
+        def ask(state: State) -> dict[str, int]:
+            from qdrant_client import grpc as messages
+
+            if self._is_empty:
+                return {}
+            prefix = f"{key}{SEPARATOR}"
+            request = messages.FacetCounts(
+                collection_name=state.name, key="meta", filter=self._filter(), limit=_MOST_FACETS, exact=True
+            )
+            hits = self._nodes.call("Points", "Facet", request).hits
+            found = {hit.value.string_value: hit.count for hit in hits}
+            return {name.removeprefix(prefix): count for name, count in found.items() if name.startswith(prefix)}
+
+        return self._by_index(ask, lambda scan: scan.facet_values(key))
+
+
+def _field(name: str, match: messages.Match) -> messages.Condition:
+    from qdrant_client import grpc as messages
+
+    return messages.Condition(field=messages.FieldCondition(key=name, match=match))
+
+
+def _words(name: str, values: Sequence[str]) -> messages.Condition:
+    from qdrant_client import grpc as messages
+
+    return _field(name, messages.Match(keywords=messages.RepeatedStrings(strings=list(values))))
+
+
+def _numbers(name: str, values: Sequence[int]) -> messages.Condition:
+    from qdrant_client import grpc as messages
+
+    return _field(name, messages.Match(integers=messages.RepeatedIntegers(integers=list(values))))
+
+
+def _included(*fields: str) -> messages.WithPayloadSelector:
+    from qdrant_client import grpc as messages
+
+    if not fields:
+        return messages.WithPayloadSelector(enable=False)
+    return messages.WithPayloadSelector(include=messages.PayloadIncludeSelector(fields=list(fields)))

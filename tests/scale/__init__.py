@@ -1,0 +1,1 @@
+"""Tests on Postgres and Qdrant."""

