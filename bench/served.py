@@ -58,7 +58,7 @@ def _hit(desk: Desk, collection: str, tool: str, row: dict[str, Any]) -> Hit:
     """The passages that a row of an answer shows."""
     if tool == "rag_search":
         stored = desk.chunks_of(row["source"])[row["metadata"]["chunk_index"]]
-        return Hit(stored=stored, score=row["score"], snippet="", snippet_line=0)
+        return Hit(stored=stored, score=row["score"], excerpt=lambda: ("", 0))
     names = [collection] if collection else [one.name for one in desk.collections()]
     path = row["filepath"] if tool == "search_docs" else row["path"]
     document = next(found for one in names if (found := desk.document_by_path(one, path)))
@@ -66,11 +66,11 @@ def _hit(desk: Desk, collection: str, tool: str, row: dict[str, Any]) -> Hit:
     if tool == "search_docs":
         key = row["chunk_id"].partition("#")[2]
         stored = next(one for one in chunks if one.chunk.key == key)
-        return Hit(stored=stored, score=row["score"], snippet="", snippet_line=0)
+        return Hit(stored=stored, score=row["score"], excerpt=lambda: ("", 0))
     further = {one.partition(" ")[0] for one in row.get("more", ())}
     more = tuple(one for one in chunks if one.chunk.lines in further)
     shown = next(one for one in chunks if _shows(one, row))
-    return Hit(stored=shown, score=row["relevance_percent"] / 100, snippet="", snippet_line=0, more=more)
+    return Hit(stored=shown, score=row["relevance_percent"] / 100, excerpt=lambda: ("", 0), more=more)
 
 
 def _shows(stored: StoredChunk, row: dict[str, Any]) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
@@ -323,10 +323,19 @@ class Hit:
 
     stored: StoredChunk
     score: float  # the probability that this is the answer, 0..1; never higher than that of the hit before
-    snippet: str
-    snippet_line: int  # the line the snippet starts on
+    excerpt: Callable[[], tuple[str, int]] = field(compare=False, repr=False)  # cut when asked for: many show none
     more: tuple[StoredChunk, ...] = ()  # further good passages of the same file, best first
     explanation: Mapping[str, float | str] = field(default_factory=dict)
+
+    @property
+    def snippet(self) -> str:
+        """The lines that match best."""
+        return self.excerpt()[0]
+
+    @property
+    def snippet_line(self) -> int:
+        """The line the snippet starts on."""
+        return self.excerpt()[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

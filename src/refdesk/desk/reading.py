@@ -136,7 +136,7 @@ class Reader:
     def search(self, query: Query) -> Page:
         """The page of hits that the query asks for; an unknown collection is an error."""
         searched = [self.collection(name) for name in query.filters.collections] or self._store.collections()
-        memory.relieve()
+        memory.relieve_for_query()
         engine = self._by_words if query.alpha == 0.0 or query.exact else self.engine
         with self._queries:
             page = engine.search(query)

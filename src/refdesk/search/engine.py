@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 from refdesk.errors import EmbeddingError
 from refdesk.model import Hit, Page, Query
@@ -97,10 +98,11 @@ class Engine:
         way = "keywords" if not found.cosines else "name" if is_defined else asked.kind
         # A passage with the phrase comes first, but is a certain answer only if the query is nothing but the phrase.
         held = found.held if QUOTED.sub("", query.text).strip() else {}
-        scores = [one.score - _PHRASE * held.get(one.stored.id, 0.0) for one in ranked]
-        for one, score in zip(ranked, confidence.of_hits(scores, way, sure), strict=True):
+        upto = ranked[: query.offset + query.limit]
+        scores = [one.score - _PHRASE * held.get(one.stored.id, 0.0) for one in upto]
+        for one, score in zip(upto, confidence.of_hits(scores, way, sure), strict=True):
             one.score = score
-        page = ranked[query.offset : query.offset + query.limit]
+        page = upto[query.offset :]
         why = _explanations(page, asked, found) if query.explain else {}
         if query.explain:
             _count_copies(view, why, found.ids)
@@ -296,12 +298,11 @@ def _places(found: Candidates, scores: Sequence[float], none: float) -> dict[int
 
 
 def _show(one: Ranked, asked: Understood, explanation: Mapping[str, float | str]) -> Hit:
-    text, first = snippet(one.stored.chunk.text, asked.terms)
-    return Hit(
-        stored=one.stored,
-        score=one.score,
-        snippet=text,
-        snippet_line=one.stored.chunk.start_line + (first if one.stored.chunk.is_as_written else 0),
-        more=one.more,
-        explanation=explanation,
-    )
+    chunk = one.stored.chunk
+
+    @cache
+    def excerpt() -> tuple[str, int]:
+        text, first = snippet(chunk.text, asked.terms)
+        return text, chunk.start_line + (first if chunk.is_as_written else 0)
+
+    return Hit(stored=one.stored, score=one.score, excerpt=excerpt, more=one.more, explanation=explanation)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
+from threading import Lock
 
 from refdesk.model import Query, Ranking, Vector
 from refdesk.ports import Embedder, Store, View
@@ -41,7 +43,6 @@ def order(scores: Sequence[float], ids: Sequence[int]) -> list[int]:
     return sorted(by_id, key=scores.__getitem__, reverse=True)
 
 
-_BESIDE = 4  # vector searches in threads at the same time
 _MOST_TERMS = 128  # searched at most: each costs up to 0.4 ms in a large library; a stack trace has about as many
 _MOST_QUOTED = 16  # searched at most: each phrase is a search of its own
 _CUT = "only the {} most telling words of {} were searched; ask a shorter question, or several"
@@ -83,7 +84,8 @@ class LookUp:
     def __init__(self, store: Store, embedder: Embedder | None) -> None:
         self._store = store
         self._embedder = embedder
-        self._beside = ThreadPoolExecutor(_BESIDE, "refdesk-nearest")  # starts threads on demand
+        self._beside = ThreadPoolExecutor(1, "refdesk-nearest")
+        self._is_taken = Lock()
 
     def find(self, view: View, query: Query, asked: Understood, pool: int) -> Candidates:
         """The best candidates, up to `pool` from each index."""
@@ -105,7 +107,7 @@ class LookUp:
 
     def _both(self, view: View, query: Query, asked: Understood, pool: int, vector: Vector, floor: float) -> Candidates:
         """The candidates of both indexes; one without a matching term must reach the similarity floor."""
-        beside = self._beside.submit(view.nearest, vector, pool)
+        nearest = self._nearest(view, vector, pool)
         try:
             lexical = Ranking()
             if query.alpha != 1.0:  # with vectors, counting the matched terms costs time and gains nothing
@@ -115,7 +117,7 @@ class LookUp:
             passages = view.passages() if is_judged else 0
             known = view.cosines(vector, lexical.ids) if lexical else {}
         finally:
-            near = beside.result()
+            near = nearest()
         words = lexical.by_chunk()
         enough = {chunk: cosine for chunk, cosine in near.by_chunk().items() if cosine >= floor or chunk in words}
         cosines = {**dict.fromkeys(words, NONE), **known, **enough}
@@ -129,6 +131,17 @@ class LookUp:
             passages=passages,
             notes=(_PARTLY,) if view.has_unembedded else (),
         )
+
+    def _nearest(self, view: View, vector: Vector, pool: int) -> Callable[[], Ranking]:
+        """Starts the search by vectors beside that by words and returns what waits for it.
+
+        Of several queries one does so: the others keep the processors busy as it is, and a thread would only cost them.
+        """
+        if not self._is_taken.acquire(blocking=False):
+            return partial(view.nearest, vector, pool)
+        started = self._beside.submit(view.nearest, vector, pool)
+        started.add_done_callback(lambda _: self._is_taken.release())
+        return started.result
 
     def _literal(self, view: View, query: Query, asked: Understood, pool: int) -> Ranking:
         """Passages that contain the exact text: found by its terms, or by a scan if it has none."""

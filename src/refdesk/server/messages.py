@@ -78,8 +78,11 @@ def answer_json(answer: ToolAnswer, version: str) -> Json:
     result["isError"] = answer.is_error
     if answer.meta:
         result["_meta"] = dict(answer.meta)
-    cleaned: Json = clean(result)
-    return cleaned
+    try:
+        pydantic_core.to_json(result)
+    except ValueError:  # rare, and ten times as slow to look for in Python
+        result = clean(result)
+    return result
 
 
 def tool_json(tool: Tool, version: str) -> Json:

@@ -102,24 +102,21 @@ class Stderr(logging.Handler):
 
     def __init__(self, waiting: int = 10_000) -> None:
         super().__init__()
-        self._lines: queue.Queue[str | None] = queue.Queue(waiting)
+        self._waiting = waiting
+        self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._writer = threading.Thread(target=self._write, name="refdesk-log", daemon=True)
         self._writer.start()
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            self._lines.put_nowait(self.format(record))
-        except queue.Full:
-            return
+            if self._lines.qsize() < self._waiting:
+                self._lines.put(self.format(record))
         except Exception:
             self.handleError(record)
 
     def drain(self, seconds: float = 1.0) -> None:
         """Flushes the queue, waiting at most `seconds`, and stops the writer."""
-        try:
-            self._lines.put(None, timeout=seconds)
-        except queue.Full:
-            return
+        self._lines.put(None)
         self._writer.join(seconds)
 
     def _write(self) -> None:

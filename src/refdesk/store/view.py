@@ -152,6 +152,8 @@ class LocalView:
         return self._by_words(lexical_query.passages, Scan.passages)
 
     def unknown(self, terms: Sequence[str]) -> set[str]:
+        if self._scope.collections is None:
+            return {term for term, count in self.document_frequency(terms).items() if not count}
         return self._by_words(lambda ask: lexical_query.unknown(ask, terms), lambda scan: scan.unknown(terms))
 
     def spelt_like(self, terms: Sequence[str], edits: int, limit: int) -> Ranking:

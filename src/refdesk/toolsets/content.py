@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import takewhile
 from pathlib import PurePath
 from typing import Any, Literal, Protocol, TypeVar
@@ -94,9 +95,14 @@ def origin(document: Document, collection: Collection | None) -> str:
     if scheme not in ("file", "data"):
         return ""  # a playbook
     root = collection.root if collection is not None else ""
-    if scheme == "data" or not root or PurePath(root).as_posix() not in unquote(document.uri):
+    if scheme == "data" or not root or _posix(root) not in unquote(document.uri):
         return f"ingested {scheme}"
     return third[1] if (third := re.search(_THIRD_PARTY, document.path)) else ""
+
+
+@lru_cache(maxsize=256)
+def _posix(root: str) -> str:
+    return PurePath(root).as_posix()
 
 
 def marks(stored: StoredChunk, collection: Collection | None) -> dict[str, str]:

@@ -83,6 +83,7 @@ class LexicalIndex:
         self._mutex = threading.RLock()
         self._index: tantivy.Index | None = None
         self._searcher: tantivy.Searcher | None = None
+        self._frequencies: dict[str, int] = {}
         self._writer: tantivy.IndexWriter | None = None
         self._checked: _Checked = {}
         self._linked: tempfile.TemporaryDirectory[str] | None = None
@@ -100,10 +101,12 @@ class LexicalIndex:
         """Whether an index was made here, damaged or not."""
         return (self.folder / META_FILE).exists()
 
-    def current(self) -> tuple[tantivy.Searcher, tantivy.Schema] | None:
-        """The state last loaded and its schema; None for one that is only being built."""
+    def current(self) -> tuple[tantivy.Searcher, tantivy.Schema, dict[str, int]] | None:
+        """The state last loaded, its schema and the frequencies known of it; None for one that is only being built."""
         with self._mutex:
-            return (self._searcher, self._index.schema) if self._searcher and self._index and self.applied else None
+            if not self._searcher or not self._index or not self.applied:
+                return None
+            return self._searcher, self._index.schema, self._frequencies
 
     def reload(self) -> None:
         """Loads the last commit; leaves no searcher when the folder can't be read."""
@@ -131,7 +134,7 @@ class LexicalIndex:
         try:
             with seam():
                 _check_folder(self.folder, {})
-                if query.holds_another_number(*found):
+                if query.holds_another_number(*found[:2]):
                     return "holds another number of passages than it says"
         except IndexDamaged as error:
             return f"is damaged: {error}"
@@ -150,7 +153,7 @@ class LexicalIndex:
         self._index.reload()
         searcher = self._index.searcher()
         self.applied, self._last_id = _read_mark(searcher, self._index.schema, _schema_checksum(self.folder))
-        self._searcher = searcher
+        self._searcher, self._frequencies = searcher, {}
 
     def _readable_folder(self) -> Path:
         """The folder, or one of links to its files where tantivy could not put its lock."""

@@ -26,6 +26,7 @@ _EXTRA = 16  # fetched beyond the limit, so that hits with equal scores are seen
 _MOST_TIED = 2000
 _MANY = 2000  # documents, as terms of a filter
 _AHEAD = 4  # times what is needed, fetched when so many are left to be sorted out
+_MOST_KNOWN = 20_000  # terms whose frequency is kept: 2 MB
 _SPELT = ("content", "title")  # fields in which words spelt alike are looked for
 
 
@@ -53,6 +54,7 @@ class Ask:
 
     searcher: tantivy.Searcher
     schema: tantivy.Schema
+    frequencies: dict[str, int]  # of terms in all passages, as far as they were asked for
     scope: Scope
 
 
@@ -193,8 +195,11 @@ def _any_of(schema: tantivy.Schema, field: str, values: Sequence[str] | Sequence
 
 def document_frequency(ask: Ask, terms: Sequence[str]) -> dict[str, int]:
     """In how many of the passages each term occurs, in the field where it occurs most."""
-    count, fields = (_having, _COUNTED) if _is_small_part(ask) else (_having_anywhere, tuple(BOOSTS))
-    return {term: max(count(ask, field, storable(term)) for field in fields) for term in dict.fromkeys(terms)}
+    if _is_small_part(ask):
+        return {term: max(_having(ask, field, storable(term)) for field in _COUNTED) for term in terms}
+    if len(ask.frequencies) > _MOST_KNOWN:
+        ask.frequencies.clear()
+    return {term: _having_anywhere(ask, term) for term in terms}
 
 
 def most_telling(ask: Ask, terms: Sequence[str], most: int) -> list[str]:
@@ -202,9 +207,7 @@ def most_telling(ask: Ask, terms: Sequence[str], most: int) -> list[str]:
 
     An unknown term finds nothing, but that a query consists of such terms says that there may be no answer to it.
     """
-    return telling(
-        {term: max(_having_anywhere(ask, field, storable(term)) for field in BOOSTS) for term in terms}, most
-    )
+    return telling({term: _having_anywhere(ask, term) for term in terms}, most)
 
 
 def telling(counts: Mapping[str, int], most: int) -> list[str]:
@@ -230,8 +233,10 @@ def _inside(ask: Ask) -> int:
     return sum(int(ask.searcher.doc_freq("collection", str(row))) for row in ask.scope.collections or ())
 
 
-def _having_anywhere(ask: Ask, field: str, term: str) -> int:
-    return int(ask.searcher.doc_freq(field, term))
+def _having_anywhere(ask: Ask, term: str) -> int:
+    if (known := ask.frequencies.get(term)) is None:
+        known = ask.frequencies[term] = max(ask.searcher.doc_freq(field, storable(term)) for field in BOOSTS)
+    return known
 
 
 def _having(ask: Ask, field: str, term: str) -> int:

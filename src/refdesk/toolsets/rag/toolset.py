@@ -312,6 +312,7 @@ _RUN = 3  # words per shingle
 # The share of common shingles from which two texts are near-duplicates. Of 1.1 million pairs of sections of Django's
 # documentation 21 share more, nearly all of them copies; from .7 on there are ljust and rjust, BitOr and BitAnd.
 _ALIKE = 0.8
+_MAYBE = 0.5  # share of common words under which shingles, which take four times as long, are not compared
 _FEW = 8  # words up to which texts must be equal
 
 
@@ -321,17 +322,28 @@ def without_near_duplicates(hits: Sequence[Hit], query: str, most: int) -> tuple
     Texts that differ in a word of the query are never duplicates.
     """
     asked = frozenset(_words(query))
-    kept: list[tuple[Hit, frozenset[str], frozenset[tuple[str, ...]]]] = []
+    kept: list[tuple[Hit, frozenset[str]]] = []
     passed = 0
     for hit in hits:
         if len(kept) == most:
             break
         passed += 1
-        words = _words(hit.stored.chunk.text)
-        met, runs = asked.intersection(words), _runs(words)
-        if not any(met == other and _alike(runs, known) for _, other, known in kept):
-            kept.append((hit, met, runs))
-    return [hit for hit, _, _ in kept], passed - len(kept)
+        text = hit.stored.chunk.text
+        rough = frozenset(text.lower().split())
+        near = [one for one, other in kept if _overlap(rough, other) >= _MAYBE]
+        if not any(_are_near_duplicates(text, one.stored.chunk.text, asked) for one in near):
+            kept.append((hit, rough))
+    return [hit for hit, _ in kept], passed - len(kept)
+
+
+def _are_near_duplicates(one: str, other: str, asked: frozenset[str]) -> bool:
+    words, others = _words(one), _words(other)
+    return asked.intersection(words) == asked.intersection(others) and _overlap(_runs(words), _runs(others)) >= _ALIKE
+
+
+def _overlap(one: frozenset[Any], other: frozenset[Any]) -> float:
+    common = len(one & other)
+    return common / (len(one) + len(other) - common or 1)
 
 
 def _words(text: str) -> list[str]:
@@ -342,9 +354,3 @@ def _runs(words: Sequence[str]) -> frozenset[tuple[str, ...]]:
     if len(words) < _FEW:
         return frozenset([tuple(words)])
     return frozenset(zip(*(words[start:] for start in range(_RUN)), strict=False))
-
-
-def _alike(one: frozenset[tuple[str, ...]], other: frozenset[tuple[str, ...]]) -> bool:
-    if min(len(one), len(other)) < _ALIKE * max(len(one), len(other)):
-        return False
-    return len(one & other) >= _ALIKE * len(one | other)
