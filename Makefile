@@ -24,6 +24,8 @@ test: $(STAMP)
 	@$(BIN)/python tests/server/node_tools.py
 	@echo "== Looking for Postgres and Qdrant, which a shared library runs on"
 	@$(BIN)/python tests/scale/servers.py || true
+	@echo "== Looking for a Neo4j server, which playbooks are tested on; the first time this takes minutes"
+	@$(BIN)/python tests/ports/neo4j_server.py
 	@echo "== Running the tests in 3 processes; beside other work this takes a quarter of an hour or more"
 	@$(BIN)/python -m pytest -n 3 --dist loadfile
 

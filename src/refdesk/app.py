@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -105,6 +105,8 @@ def _store(settings: Settings) -> Store:
 
 
 def _playbooks(settings: Settings, store: Store) -> PlaybookStore:
+    if settings.skills == "neo4j":
+        return _neo4j(settings)
     from refdesk.store.playbooks import RecordPlaybooks
     from refdesk.store.record.access import RecordAccess
 
@@ -112,7 +114,24 @@ def _playbooks(settings: Settings, store: Store) -> PlaybookStore:
     return RecordPlaybooks(store)
 
 
+def _neo4j(settings: Settings) -> PlaybookStore:
+    from refdesk.store.neo4j import Neo4jPlaybooks
+
+    return Neo4jPlaybooks(settings.neo4j_uri, settings.neo4j_user, settings.neo4j_password, settings.neo4j_database)
+
+
+def _check_neo4j(settings: Settings) -> Finding:
+    with closing(_neo4j(settings)) as playbooks:
+        try:
+            playbooks.list_skills(1)
+        except RefdeskError as error:
+            return Finding(part="playbooks", ok=False, message=str(error))
+    return Finding(part="playbooks", ok=True, message="Neo4j answers.")
+
+
 def _has_playbooks(settings: Settings, store: Store) -> bool:
+    if settings.skills == "neo4j":
+        return True  # who looks finds out
     from refdesk.store.record.access import RecordAccess
 
     return isinstance(store, RecordAccess) and store.has_playbooks()
@@ -382,6 +401,8 @@ def check_library(settings: Settings, *, repair: bool) -> list[Finding]:
         findings = [Finding(part="record", ok=False, message=str(error))]
     finally:
         store.close()
+    if settings.skills == "neo4j":
+        findings.append(_check_neo4j(settings))
     problem = metadata_problem(Library(settings.library))
     if problem is None or not findings[0].ok:
         return findings

@@ -30,7 +30,7 @@ COMMANDS = {
     "serve": ("serve", "Serve the library over MCP."),
     "console": ("serve", "Look at the library in the browser."),
     "install": ("install", "Tell a client (Claude Code, Cursor, VS Code, …) how to start the server."),
-    "skills": ("skills", "List, show, export, import and rate playbooks."),
+    "skills": ("skills", "List, show, export, import, rate and copy playbooks."),
     "docs": ("index", "Check a documentation corpus."),
     "eval": ("search", "Score the answers to queries with known answers."),
     "configure": ("library", "Change how a collection is cut and searched."),

@@ -23,6 +23,7 @@ RefdeskError
 │   ├── VectorsMissing      a batch refers to vectors that the library does not hold
 │   ├── LibraryTooNew
 │   ├── LibraryDamaged
+│   ├── StoreAway           a database server that does not answer
 │   └── StaleSkill          another update came first
 ├── LlmError                a language model that did not answer as it should
 ├── AttemptFailed           one of several attempts; the caller that retries reports the last one
@@ -143,6 +144,11 @@ class LibraryTooNew(StoreError):
 
 class LibraryDamaged(StoreError):
     pass
+
+
+class StoreAway(StoreError):
+    def __init__(self) -> None:
+        super().__init__("Database connection failed: timeout after 5s")  # the skills contract's words
 
 
 class StaleSkill(StoreError):

@@ -16,6 +16,7 @@ _CONFIG = "refdesk.toml"
 _FOLDER = ".refdesk"
 
 Durability = Literal["normal", "full"]
+SkillsDatabase = Literal["embedded", "neo4j"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,6 +72,13 @@ class Settings:
     console: bool = True  # pages for people at / over HTTP
     journal: int = 2_000  # calls of tools that are kept for the console; 0: none
 
+    # playbooks; skills.database in refdesk.toml
+    skills: SkillsDatabase = "embedded"
+    neo4j_uri: str = "bolt://localhost:7687"
+    neo4j_user: str = "neo4j"
+    neo4j_password: str = field(default="", repr=False)
+    neo4j_database: str = ""  # "": the server's default
+
     # language models; their keys are the vendors' own variables
     llm: str = "auto"  # gemini | openai | anthropic | sampling | local | auto
     llm_small_model: str = ""
@@ -94,6 +102,10 @@ _VENDOR_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "openai_base_url": ("OPENAI_BASE_URL",),
     "anthropic_api_key": ("ANTHROPIC_API_KEY",),
     "anthropic_base_url": ("ANTHROPIC_BASE_URL",),
+    "neo4j_uri": ("NEO4J_URI",),
+    "neo4j_user": ("NEO4J_USER", "NEO4J_USERNAME"),
+    "neo4j_password": ("NEO4J_PASSWORD",),
+    "neo4j_database": ("NEO4J_DATABASE",),
 }
 
 
@@ -209,6 +221,9 @@ def _from_toml(file: Path) -> dict[str, Any]:
         values = tomllib.loads(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SettingsError(f"{file} can't be read: {error}.", "Correct it or move it away.") from error
+    if isinstance(table := values.get("skills"), dict):
+        _refuse_unknown({f"skills.{key}": value for key, value in table.items() if key != "database"}, str(file))
+        values["skills"] = table.get("database", "embedded")
     _refuse_unknown(values, str(file))
     if "library" in values and "://" not in str(values["library"]):
         values["library"] = file.parent / str(values["library"])

@@ -7,6 +7,7 @@ import multiprocessing
 import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ from refdesk.errors import SkillNotFound, StaleSkill, StoreError
 from refdesk.model import EmbedderIdentity, Filters
 from refdesk.skills.model import DUPLICATE, TOP_K, ContractFunctions, PlaybookStore, Skill, SkillUpdate
 from refdesk.store.local import LocalStore
+from refdesk.store.neo4j import Neo4jPlaybooks
 from refdesk.store.playbooks import RecordPlaybooks
 from tests.ports.library import IDENTITY, batch, collection, vector, write
+from tests.ports.neo4j_server import PASSWORD, Neo4jServer
 
 Make = Callable[[], PlaybookStore]
 
@@ -48,14 +51,21 @@ class Awaited(RecordPlaybooks):
 STORES: dict[str, type[RecordPlaybooks]] = {"record": RecordPlaybooks, "contract": Awaited}
 
 
-@pytest.fixture(params=list(STORES))
+@pytest.fixture(params=[*STORES, "neo4j"])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
     """Opens the store under test; every call gives another handle on the same skills."""
-    opened: list[LocalStore] = []
+    opened: list[LocalStore | Neo4jPlaybooks] = []
+    server: Neo4jServer | None = None
+    if request.param == "neo4j":
+        server = request.getfixturevalue("neo4j_server")
+        server.query("MATCH (n) DETACH DELETE n")
 
     def open_store() -> PlaybookStore:
-        opened.append(LocalStore(tmp_path / "library"))
-        return STORES[request.param](opened[-1])
+        if server is not None:
+            opened.append(one := Neo4jPlaybooks(server.uri, "neo4j", PASSWORD))
+            return one
+        opened.append(local := LocalStore(tmp_path / "library"))
+        return STORES[request.param](local)
 
     yield open_store
     for store in opened:
@@ -171,6 +181,53 @@ def test_outcomes_move_confidence_within_bounds(make: Make) -> None:
     assert (high.times_used, high.times_confirmed, high.version) == (1, 13, 1)
 
 
+def test_outcomes_are_counted_by_version(make: Make) -> None:
+    store = make()
+    kept = store.create_skill(skill("Refund", times_confirmed=1))
+    store.record_outcome(kept.skill_id, "used")
+    store.update_skill(kept.skill_id, SkillUpdate(title="Refunds", outcome="likely_failure"))
+    for outcome in ("used", "confirmed", "used"):
+        store.record_outcome(kept.skill_id, outcome)
+    first, second = make().history(kept.skill_id)
+    assert first.outcomes == {"confirmed": 1, "used": 1, "likely_failure": 1}
+    assert second.outcomes == {"used": 2, "confirmed": 1}
+
+
+def test_a_skill_is_restored_with_its_versions_and_outcomes(make: Make) -> None:
+    store = make()
+    other = store.create_skill(skill("Restart the router", 0.0, 1.0))
+    kept = store.create_skill(skill("Refund", 1.0, 0.0, product_area="billing"))
+    store.record_outcome(kept.skill_id, "failure")
+    newest = store.update_skill(kept.skill_id, SkillUpdate(problem="charged twice", product_area="payments"))
+    history = store.history(kept.skill_id)
+    for title in ("x", "y", "z"):
+        store.update_skill(kept.skill_id, SkillUpdate(title=title, outcome="confirmed"))
+    store.restore(newest, history)
+    store.restore(newest, history)
+    assert make().get_skill(kept.skill_id) == newest
+    assert make().history(kept.skill_id) == history
+    assert store.hybrid_search([], "charged twice")[0]["skill"] == newest
+    assert store.check_duplicate([1.0, 0.0]) == newest
+    assert store.update_skill(kept.skill_id, SkillUpdate(title="x")).version == 3
+    missing = replace(newest, skill_id=str(uuid.uuid4()))
+    store.restore(missing, [replace(each, skill=replace(each.skill, skill_id=missing.skill_id)) for each in history])
+    assert store.history(missing.skill_id)[0].outcomes == {"failure": 1}
+    assert store.get_skill(other.skill_id) == other
+
+
+def test_any_text_is_kept_and_found(make: Make) -> None:
+    store = make()
+    for title in ("返金する", "Überweisung prüfen", 'a "quoted" \\ AND OR NOT (x) [y] {z}^2~ * ? : /', "\U0001f642 x"):
+        kept = store.create_skill(skill(title, resolution_md=f"# {title}\n\ttab\r\n\x00nul"))
+        assert store.get_skill(kept.skill_id) == kept
+        assert kept in [each["skill"] for each in store.hybrid_search([], title)]
+    lone = store.create_skill(skill("lone \ud83d half"))
+    assert store.get_skill(lone.skill_id).title == "lone ? half"
+    assert store.hybrid_search([], "\ud83d half")[0]["skill"].skill_id == lone.skill_id
+    long = " ".join(f"word{number}" for number in range(5000))
+    assert lone.skill_id in [each["skill"].skill_id for each in store.hybrid_search([], f"lone half {long}")]
+
+
 def test_vectors_of_another_embedder_are_replaced_together(make: Make) -> None:
     store, other = make(), make()
     kept = store.create_skill(skill("Refund", 1.0, 0.0))
@@ -242,13 +299,14 @@ def test_playbooks_are_found_by_nobody_who_does_not_ask_for_them(tmp_path: Path)
     store.close()
 
 
-def test_what_no_search_sees_is_no_change_of_the_library(make: Make, tmp_path: Path) -> None:
-    store = make()
+def test_what_no_search_sees_is_no_change_of_the_library(tmp_path: Path) -> None:
+    local, other = LocalStore(tmp_path / "library"), LocalStore(tmp_path / "library")
+    store = RecordPlaybooks(local)
     kept = store.create_skill(skill("Refund"))
-    other = LocalStore(tmp_path / "library")
     before = other.sequence()
     assert store.record_outcome(kept.skill_id, "used").times_used == 1
     assert other.sequence() == before  # pages that were begun go on
     store.update_skill(kept.skill_id, SkillUpdate(title="Refunds"))
     assert other.sequence() > before
     other.close()
+    local.close()

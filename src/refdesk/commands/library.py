@@ -246,7 +246,10 @@ def backup(context: click.Context, target: Path) -> None:
     """
     with desk_from(context) as desk:
         counts = desk.backup(target)
+        playbooks_elsewhere = desk.settings.skills == "neo4j"
     click.echo(f"Backed up to {target}: {_listed(counts)}.")
+    if playbooks_elsewhere:
+        click.echo("Playbooks are in Neo4j: back it up too, or run `refdesk skills copy embedded` before.", err=True)
 
 
 @click.command()

@@ -1,8 +1,9 @@
-"""`skills`: list, show, export, import and rate playbooks."""
+"""`skills`: list, show, export, import, rate and copy playbooks."""
 
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ import click
 from refdesk.commands.desk import desk_from, json_option, on_one_line, print_json, shown
 from refdesk.errors import InvalidInput, RefdeskError
 from refdesk.skills.learn import Learner
-from refdesk.skills.model import CONFIDENCE_CHANGE, Outcome, Skill
+from refdesk.skills.model import CONFIDENCE_CHANGE, Outcome, Revision, Skill
 
 _OUTCOMES = {outcome.replace("_", "-"): outcome for outcome in CONFIDENCE_CHANGE if outcome != "used"}
 
@@ -26,7 +27,7 @@ def _learner(context: click.Context) -> Iterator[Learner]:
 
 @click.group()
 def skills() -> None:
-    """List, show, export, import and rate playbooks."""
+    """List, show, export, import, rate and copy playbooks."""
 
 
 @skills.command(name="list")
@@ -141,6 +142,43 @@ def feedback(context: click.Context, skill_id: str, outcome: str, as_json: bool)
         print_json(_brief(skill))
     else:
         click.echo(f"{on_one_line(skill.title)}: confidence {before:.2f} → {skill.confidence:.2f}")
+
+
+@skills.command()
+@click.argument("target", type=click.Choice(["embedded", "neo4j"]))
+@click.option("--replace", is_flag=True, help="Overwrite skills that TARGET holds with other versions or outcomes.")
+@click.pass_context
+def copy(context: click.Context, target: str, replace: bool) -> None:
+    """Copy all skills to TARGET from the other database, with their versions and outcomes."""
+    source = "neo4j" if target == "embedded" else "embedded"
+    done: Counter[str] = Counter()
+    with desk_from(context, skills=source) as old, desk_from(context, skills=target) as new:
+        for skill_id in [skill.skill_id for skill in old.learner.skills()]:
+            given, there = old.learner.kept(skill_id), new.learner.kept(skill_id)
+            if given is None or given == there:
+                done["unchanged"] += 1
+                continue
+            told = "copied" if there is None or replace or _is_behind(there, given) else "differs"
+            done[told] += 1
+            if told == "copied":
+                new.learner.take(*given)
+            click.echo(f"{skill_id}  v{given[0].version}  {told}  {on_one_line(given[0].title)}")
+    click.echo(f"{done['copied']} skills copied to {target}, {done['unchanged']} unchanged.", err=True)
+    if done["differs"]:
+        raise InvalidInput(
+            f"{done['differs']} skills have versions or outcomes in {target} that {source} lacks.",
+            "Run it again with --replace to overwrite them.",
+        )
+
+
+def _is_behind(there: tuple[Skill, list[Revision]], given: tuple[Skill, list[Revision]]) -> bool:
+    """Whether all versions and outcomes of the first are the second's too."""
+    (mine, old), (theirs, new) = there, given
+    counts = [(mine.counted(), theirs.counted())]
+    counts += [(dict(one.outcomes), dict(other.outcomes)) for one, other in zip(old, new, strict=False)]
+    return [(one.skill, one.made_at) for one in old] == [(one.skill, one.made_at) for one in new[: len(old)]] and all(
+        times <= more.get(outcome, 0) for few, more in counts for outcome, times in few.items()
+    )
 
 
 def _brief(skill: Skill) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from refdesk.errors import (
     LibraryBusy,
     SkillNotFound,
     StaleSkill,
+    StoreAway,
     StoreError,
     TooLarge,
 )
@@ -46,6 +47,7 @@ Report = Callable[[str], None]
 
 _MAX_TEXT = 400_000
 _MOST_JOINED, _LIKELY = 2, 0.5  # playbooks among the hits of a search, and their least probability
+_AWAY_S = 30.0  # for which other searches do without a database that did not answer: each would wait for it
 _TRIES = 100  # each failed try means that another update succeeded
 
 
@@ -86,6 +88,7 @@ class Learner:
         self._store = store
         self._make_embedder = embedder
         self._aligned = False
+        self._asked_again_at = 0.0
 
     @cached_property
     def _embedder(self) -> Embedder | None:
@@ -113,8 +116,14 @@ class Learner:
 
     def about(self, query: str) -> list[tuple[Skill, float]]:
         """The playbooks that are probably about the query, with their probability; no use is counted."""
+        if time.monotonic() < self._asked_again_at:
+            raise StoreAway
         asked = redact.strip(query)
-        candidates = self._candidates(asked)
+        try:
+            candidates = self._candidates(asked)
+        except StoreAway:
+            self._asked_again_at = time.monotonic() + _AWAY_S
+            raise
         rated = zip(candidates, self._evidence.chances(asked, candidates), strict=True)
         return sorted((one for one in rated if one[1] > _LIKELY), key=lambda one: -one[1])[:_MOST_JOINED]
 
@@ -230,6 +239,20 @@ class Learner:
         fresh = replace(_skill(draft, confirmed=False), confidence=confidence)
         fresh = replace(fresh, skill_id=skill_id or fresh.skill_id, embedding=self._embed_draft(draft))
         return self._store.create_skill(fresh), True
+
+    def kept(self, skill_id: str) -> tuple[Skill, list[Revision]] | None:
+        """The skill as it is stored, with every version."""
+        while (skill := self._store.get_skill(skill_id)) is not None:
+            revisions = self._store.history(skill_id)
+            if revisions[-1].skill.version == skill.version:  # else it was updated in between
+                return skill, revisions
+        return None
+
+    def take(self, skill: Skill, revisions: Sequence[Revision]) -> None:
+        """Stores a skill of another database with all its versions."""
+        self.align()
+        text = embedded_text(skill.problem, skill.conditions, skill.keywords)
+        self._store.restore(replace(skill, embedding=self._embed([text])[0]), revisions)
 
     def align(self) -> int:
         """Gives the kept skills vectors of this embedder where they have another's or none; how many it gave."""

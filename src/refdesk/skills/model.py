@@ -96,6 +96,11 @@ class Skill:
         values = {name: getattr(self, name) for name in names}
         return {name: list(value) if isinstance(value, tuple) else value for name, value in values.items()}
 
+    def counted(self) -> dict[Outcome, int]:
+        """The outcomes that are counted on the skill itself."""
+        counts: dict[Outcome, int] = {"used": self.times_used, "confirmed": self.times_confirmed}
+        return {outcome: times for outcome, times in counts.items() if times}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkillUpdate:
@@ -123,10 +128,11 @@ class SkillUpdate:
 
 @dataclass(frozen=True, slots=True)
 class Revision:
-    """One version of a skill and when it was made."""
+    """One version of a skill, when it was made, and how often it had which outcome."""
 
     skill: Skill
     made_at: str
+    outcomes: Mapping[Outcome, int] = field(default_factory=dict)
 
 
 class PlaybookStore(Protocol):
@@ -149,6 +155,9 @@ class PlaybookStore(Protocol):
     def list_skills(self, limit: int = 100, offset: int = 0) -> list[Skill]: ...
     def history(self, skill_id: str) -> list[Revision]:
         """Every version, the first one first; SkillNotFound."""
+
+    def restore(self, skill: Skill, revisions: Sequence[Revision]) -> None:
+        """Stores the skill as it is, with these versions in place of those that are there."""
 
     def embedded_by(self) -> EmbedderIdentity | None:
         """Which embedder made the vectors; None when none is known, or some skills have no vector."""
@@ -201,6 +210,11 @@ def moved(confidence: float, outcome: Outcome) -> float:
 def embedded_text(problem: str, conditions: tuple[str, ...], keywords: tuple[str, ...]) -> str:
     """The text that a skill's vector is computed from."""
     return "\n".join((problem, *conditions, ", ".join(keywords))).strip()
+
+
+def full_text(skill: Skill) -> str:
+    """The text that words are searched in."""
+    return "\n\n".join((skill.title, skill.problem, skill.resolution_md, " ".join(skill.keywords)))
 
 
 def passage(skill: Skill, collection: str, text: str) -> tuple[Document, Chunk]:

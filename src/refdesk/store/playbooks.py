@@ -18,7 +18,7 @@ import numpy as np
 from refdesk.errors import SkillNotFound, StaleSkill, StoreError
 from refdesk.model import Batch, DocumentWrite, EmbedderIdentity, Filters, Query, Vector
 from refdesk.search.engine import Engine
-from refdesk.skills.model import DUPLICATE, TOP_K, Outcome, Revision, Skill, SkillUpdate, after, now, passage
+from refdesk.skills.model import DUPLICATE, TOP_K, Outcome, Revision, Skill, SkillUpdate, after, full_text, now, passage
 from refdesk.store.record import rows
 from refdesk.store.record.schema import PLAYBOOKS, Connection
 
@@ -50,7 +50,7 @@ class RecordPlaybooks:
 
     def hybrid_search(self, query_embedding: list[float], query_text: str, top_k: int = TOP_K) -> list[dict[str, Any]]:
         self._refuse_left_over()
-        asked = Query(text=query_text, filters=_ALONE, limit=top_k, vector=_unit(query_embedding))
+        asked = Query(text=query_text, filters=_ALONE, limit=top_k, vector=unit_vector(query_embedding))
         found = {hit.stored.document.id: hit.score for hit in self._engine.search(asked).hits}
         skills = self._store.read(lambda db: [_find(db, each) for each in found])
         return [{"skill": skill, "score": found[skill.skill_id]} for skill in skills if skill is not None]
@@ -64,7 +64,8 @@ class RecordPlaybooks:
                 raise StoreError(f"Skill {kept.skill_id} exists already.", "Update it instead.")
             _put(db, kept)
             _put_version(db, kept, kept.updated_at)
-            return _batch([(kept, _unit(kept.embedding))])
+            _put_outcomes(db, kept, kept.counted())
+            return _batch([(kept, unit_vector(kept.embedding))])
 
         self._write(create)
         return kept
@@ -86,8 +87,10 @@ class RecordPlaybooks:
             changed = after(changed, updates.outcome) if updates.outcome else changed
             _put(db, changed)
             _put_version(db, changed, changed.updated_at)
+            if updates.outcome:
+                _put_outcomes(db, current, {updates.outcome: 1})  # of the version that the conversation used
             kept = db.execute(_VECTOR, (skill_id,)).fetchone() if updates.embedding is None else None
-            return _batch([(changed, bytes(kept[0]) if kept else _unit(changed.embedding))])
+            return _batch([(changed, bytes(kept[0]) if kept else unit_vector(changed.embedding))])
 
         self._write(update)
         assert changed is not None
@@ -95,7 +98,7 @@ class RecordPlaybooks:
 
     def check_duplicate(self, embedding: list[float], threshold: float = DUPLICATE) -> Skill | None:
         self._refuse_left_over()
-        if (vector := _unit(embedding)) is None:
+        if (vector := unit_vector(embedding)) is None:
             return None
         near = self._store.view(_ALONE).nearest(vector, 1)
         owners = [one.document.id for one in self._store.chunks(near.ids).values()]
@@ -107,6 +110,7 @@ class RecordPlaybooks:
         def record(db: Connection) -> Skill:
             skill = after(_fetch(db, skill_id), outcome)
             _put(db, skill)
+            _put_outcomes(db, skill, {outcome: 1})
             return skill
 
         return self._store.note(record)
@@ -125,12 +129,28 @@ class RecordPlaybooks:
 
         def history(db: Connection) -> list[Revision]:
             _fetch(db, skill_id)
+            outcomes: dict[int, dict[Outcome, int]] = {}
+            told = "SELECT version, outcome, times FROM playbook_outcomes WHERE skill_id = ?"
+            for version, outcome, times in db.execute(told, (skill_id,)):
+                outcomes.setdefault(version, {})[outcome] = times
             found = db.execute(
-                "SELECT skill, made_at FROM playbook_versions WHERE skill_id = ? ORDER BY version", (skill_id,)
+                "SELECT version, skill, made_at FROM playbook_versions WHERE skill_id = ? ORDER BY version", (skill_id,)
             )
-            return [Revision(_from_json(document), made_at) for document, made_at in found]
+            return [Revision(_from_json(text), made_at, outcomes.get(version, {})) for version, text, made_at in found]
 
         return self._store.read(history)
+
+    def restore(self, skill: Skill, revisions: Sequence[Revision]) -> None:
+        def restore(db: Connection) -> Batch:
+            _put(db, skill)
+            for table in ("playbook_versions", "playbook_outcomes"):
+                db.execute(f"DELETE FROM {table} WHERE skill_id = ?", (skill.skill_id,))  # noqa: S608 - our own names
+            for revision in revisions:
+                _put_version(db, revision.skill, revision.made_at)
+                _put_outcomes(db, revision.skill, revision.outcomes)
+            return _batch([(skill, unit_vector(skill.embedding))])
+
+        self._write(restore)
 
     def embedded_by(self) -> EmbedderIdentity | None:
         bare = "SELECT 1 FROM chunks c JOIN documents d ON d.id = c.document JOIN playbooks p ON p.skill_id = d.ulid"
@@ -141,7 +161,7 @@ class RecordPlaybooks:
         self._store.set_embedder_identity(embedder)
 
         def put(db: Connection) -> Batch:
-            found = ((_find(db, skill_id), _unit(vector)) for skill_id, vector in vectors.items())
+            found = ((_find(db, skill_id), unit_vector(vector)) for skill_id, vector in vectors.items())
             # One that has a vector by now was updated meanwhile; those of another model were dropped.
             return _batch([(skill, vector) for skill, vector in found if skill is not None and not skill.embedding])
 
@@ -191,12 +211,21 @@ def _put_version(db: Connection, skill: Skill, made_at: str) -> None:
     db.execute("INSERT INTO playbook_versions VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING", values)
 
 
+def _put_outcomes(db: Connection, skill: Skill, outcomes: Mapping[Outcome, int]) -> None:
+    for outcome, times in outcomes.items():
+        db.execute(
+            "INSERT INTO playbook_outcomes VALUES (?, ?, ?, ?)"
+            " ON CONFLICT (skill_id, version, outcome) DO UPDATE SET times = playbook_outcomes.times + excluded.times",
+            (skill.skill_id, skill.version, outcome, times),
+        )
+
+
 def _from_json(text: str) -> Skill:
     document = json.loads(text)
     return Skill(**document | {name: tuple(document[name]) for name in ("conditions", "keywords")})
 
 
-def _unit(vector: Sequence[float]) -> Vector | None:
+def unit_vector(vector: Sequence[float]) -> Vector | None:
     """The vector scaled to unit length, None for a zero vector."""
     given = np.asarray(vector, np.float32)
     length = float(np.linalg.norm(given)) if given.size else 0.0
@@ -212,8 +241,7 @@ def _batch(skills: Sequence[tuple[Skill, Vector | bytes | None]]) -> Batch:
             # Keyed by its own bytes: the store does not know its text.
             key = rows.content_key(vector.astype("<f2").tobytes())
             vectors[key] = vector
-        text = "\n\n".join((skill.title, skill.problem, skill.resolution_md, " ".join(skill.keywords)))
-        document, chunk = passage(skill, PLAYBOOKS, text)
+        document, chunk = passage(skill, PLAYBOOKS, full_text(skill))
         writes.append(DocumentWrite(document=document, raw=skill.resolution_md, chunks=(chunk,), vector_keys=(key,)))
     return Batch(collection=PLAYBOOKS, writes=tuple(writes), vectors=vectors)
 

@@ -140,6 +140,15 @@ def _add_facts(db: Connection) -> None:
     db.execute("UPDATE documents SET content_hash = '', stamp = 1 WHERE id IN (SELECT document FROM symbols)")
 
 
+def _add_outcomes(db: Connection) -> None:
+    """How often each version of a playbook had which outcome, counted from now on."""
+    db.execute(
+        "CREATE TABLE playbook_outcomes (skill_id TEXT NOT NULL REFERENCES playbooks (skill_id),"
+        " version INTEGER NOT NULL, outcome TEXT NOT NULL, times INTEGER NOT NULL,"
+        " PRIMARY KEY (skill_id, version, outcome)) STRICT, WITHOUT ROWID"
+    )
+
+
 # The record's version is the number of steps that made it; a step is never changed once released.
 MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _create,
@@ -148,6 +157,7 @@ MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _add_stamps,
     _add_playbooks,
     _add_facts,
+    _add_outcomes,
 )
 
 

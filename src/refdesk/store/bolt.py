@@ -1,0 +1,148 @@
+"""A connection to a Neo4j server: transactions with a time limit, and its errors in RefDesk's words."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from refdesk.errors import RefdeskError, SettingsError, StoreAway, StoreError
+
+if TYPE_CHECKING:
+    from neo4j import AsyncDriver, AsyncManagedTransaction
+
+T = TypeVar("T")
+Tx: TypeAlias = "AsyncManagedTransaction"
+
+# A server that answers no ping is away, within the five seconds of the skills contract; a slow one is waited for.
+_PATIENCE_S, _PING_S, _LONGEST_S = 4.0, 0.8, 60.0
+_SCHEMES = tuple(f"{scheme}{security}://" for scheme in ("bolt", "neo4j") for security in ("", "+s", "+ssc"))
+
+_NO_ADDRESS = ("NEO4J_URI is no address of a Neo4j server.", "Set it as in bolt://localhost:7687.")
+# What is said where the code of Neo4j's error has this part.
+_TOLD = {
+    "CredentialsExpired": (
+        "Neo4j asks the user {user} for a new password first.",
+        "Run ALTER CURRENT USER SET PASSWORD in cypher-shell, then set NEO4J_PASSWORD.",
+    ),
+    "AuthenticationRateLimit": ("Neo4j refused the user {user} too often and waits.", "Try again in some seconds."),
+    ".Security.": ("Neo4j refused the user {user} or its password.", "Correct NEO4J_USER and NEO4J_PASSWORD."),
+    "DatabaseNotFound": ("Neo4j has no database {database}.", "Correct NEO4J_DATABASE, or create it."),
+}
+
+
+async def rows_of(tx: Tx, statement: str, **parameters: Any) -> list[dict[str, Any]]:
+    """The rows that a statement returns."""
+    return await (await tx.run(statement, parameters)).data()
+
+
+class Bolt:
+    """Runs transactions on one database, and first the statements that make its indexes where they are missing.
+
+    The driver's asynchronous half is used, in a thread with an event loop of its own, since only a task can be
+    abandoned while a server that has stopped answering keeps it waiting.
+    """
+
+    def __init__(self, uri: str, user: str, password: str, database: str, schema: Sequence[str]) -> None:
+        self._uri, self._user, self._password, self._database = uri, user, password, database
+        self._schema = schema
+        self._driver: AsyncDriver | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._starting = threading.Lock()
+        self._prepared: asyncio.Task[AsyncDriver] | None = None  # connects, and makes missing indexes
+
+    def close(self) -> None:
+        with self._starting:
+            loop, self._loop = self._loop, None
+        if loop is not None:
+            if self._driver is not None:
+                asyncio.run_coroutine_threadsafe(self._driver.close(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+
+    def run(self, work: Callable[[Tx], Awaitable[T]], *, writes: bool = False) -> T:
+        """What the work returns, done in a transaction that is tried again after conflicts and lost connections."""
+        with self._starting:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                threading.Thread(target=_turn, args=(self._loop,), name="refdesk-neo4j", daemon=True).start()
+            waiting = asyncio.run_coroutine_threadsafe(self._transaction(work, writes), self._loop)
+        return waiting.result()
+
+    async def _transaction(self, work: Callable[[Tx], Awaitable[T]], writes: bool) -> T:
+        try:
+            if self._prepared is None or (self._prepared.done() and self._prepared.exception() is not None):
+                self._prepared = asyncio.get_running_loop().create_task(self._prepare())
+            driver = await asyncio.shield(self._prepared)  # all calls wait for the same preparation
+            return await self._patiently(driver, self._execute(driver, work, writes))
+        except RefdeskError:
+            raise
+        except Exception as error:
+            self._prepared = None  # an index may be missing, as in a database that was emptied
+            raise self._told(error) from None  # the driver's own errors may quote what was sent
+
+    async def _prepare(self) -> AsyncDriver:
+        driver = self._driver = self._driver or self._connect()
+
+        async def make() -> None:
+            for statement in self._schema:
+                await self._execute(driver, partial(rows_of, statement=statement), True)
+
+        await self._patiently(driver, make())
+        return driver
+
+    async def _execute(self, driver: AsyncDriver, work: Callable[[Tx], Awaitable[T]], writes: bool) -> T:
+        async with driver.session(database=self._database or None) as session:
+            return await (session.execute_write if writes else session.execute_read)(work)
+
+    async def _patiently(self, driver: AsyncDriver, work: Coroutine[Any, Any, T]) -> T:
+        """What the work returns, as long as the server answers pings meanwhile."""
+        task = asyncio.get_running_loop().create_task(work)
+        try:
+            async with asyncio.timeout(_LONGEST_S):
+                while not (await asyncio.wait({task}, timeout=_PATIENCE_S))[0]:
+                    async with asyncio.timeout(_PING_S):
+                        await driver.verify_connectivity()
+            return task.result()
+        finally:
+            task.cancel()
+
+    def _connect(self) -> AsyncDriver:
+        try:
+            import neo4j
+        except ImportError:
+            raise SettingsError("The neo4j driver is not installed.", "Run pip install 'refdesk[neo4j]'.") from None
+        if not self._uri.startswith(_SCHEMES):
+            raise SettingsError(*_NO_ADDRESS)
+        return neo4j.AsyncGraphDatabase.driver(
+            self._uri,
+            auth=(self._user, self._password) if self._password else None,
+            connection_timeout=_PATIENCE_S,
+            connection_acquisition_timeout=_PATIENCE_S,
+            max_transaction_retry_time=_PATIENCE_S,
+            initial_retry_delay=0.1,
+            notifications_min_severity="OFF",
+            user_agent="refdesk",
+        )
+
+    def _told(self, error: Exception) -> RefdeskError:
+        """The error in RefDesk's words, without the password."""
+        from neo4j import exceptions
+
+        away = (TimeoutError, OSError, exceptions.ServiceUnavailable, exceptions.SessionExpired)
+        if isinstance(error, (*away, exceptions.ConnectionPoolError, exceptions.TransientError)):
+            return StoreAway()
+        if isinstance(error, ValueError | exceptions.ConfigurationError):
+            return SettingsError(*_NO_ADDRESS)
+        for part, told in _TOLD.items():
+            if part in (getattr(error, "code", None) or ""):
+                return StoreError(told[0].format(user=self._user, database=self._database), told[1])
+        said = " ".join(str(getattr(error, "message", None) or error).split())[:300]
+        said = said.replace(self._password, "…") if self._password else said
+        return StoreError(f"Neo4j refused a query: {said}", "Playbooks need Neo4j 5.23 or later.")
+
+
+def _turn(loop: asyncio.AbstractEventLoop) -> None:
+    loop.run_forever()
+    loop.close()

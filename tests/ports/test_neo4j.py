@@ -1,0 +1,214 @@
+"""Playbooks in a Neo4j that dies, hangs, comes late, refuses or is shared by many."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from neo4j import GraphDatabase
+
+from refdesk.errors import SettingsError, StoreAway, StoreError
+from refdesk.model import EmbedderIdentity
+from refdesk.skills.model import SkillUpdate
+from refdesk.store.neo4j import Neo4jPlaybooks
+from tests.ports.neo4j_server import PASSWORD, Neo4jServer
+from tests.ports.test_skill_store import skill
+
+AWAY = "Database connection failed: timeout after 5s"
+
+
+@pytest.fixture
+def playbooks(neo4j_server: Neo4jServer) -> Iterator[Neo4jPlaybooks]:
+    neo4j_server.query("MATCH (n) DETACH DELETE n")
+    store = Neo4jPlaybooks(neo4j_server.uri, "neo4j", PASSWORD, "neo4j")
+    yield store
+    store.close()
+
+
+def test_the_graph_has_versions_areas_types_and_outcomes(playbooks: Neo4jPlaybooks, neo4j_server: Neo4jServer) -> None:
+    kept = playbooks.create_skill(skill("Refund", 1.0, product_area="billing", issue_type="charge"))
+    playbooks.create_skill(skill("Invoice", 0.0, 1.0, product_area="billing"))
+    playbooks.record_outcome(kept.skill_id, "confirmed")
+    playbooks.update_skill(kept.skill_id, SkillUpdate(title="Refunds", issue_type="refund", outcome="confirmed"))
+    replaced = "MATCH (p:Playbook {title: 'Refunds'})-[:HAS_VERSION]->(n)-[:REPLACES]->(o) RETURN n.version, o.version"
+    assert neo4j_server.query(replaced) == [[2, 1]]
+    areas = "MATCH (p:Playbook)-[:IN_AREA]->(a:ProductArea) RETURN a.name, count(*)"
+    assert neo4j_server.query(areas) == [["billing", 2]]
+    types = "MATCH (:Playbook)-[:OF_TYPE]->(t:IssueType) RETURN t.name"
+    assert neo4j_server.query(types) == [["refund"]]
+    outcomes = "MATCH (v:PlaybookVersion)-[had:HAD]->(o:PlaybookOutcome) RETURN v.version, o.name, had.times"
+    assert neo4j_server.query(outcomes) == [[1, "confirmed", 2]]
+
+
+def test_indexes_are_made_once_and_again_where_they_are_gone(
+    playbooks: Neo4jPlaybooks, neo4j_server: Neo4jServer
+) -> None:
+    def indexes() -> list[list[object]]:
+        return neo4j_server.query(
+            "SHOW INDEXES YIELD name, type WHERE type <> 'LOOKUP' RETURN type, name ORDER BY name"
+        )
+
+    others = [Neo4jPlaybooks(neo4j_server.uri, "neo4j", PASSWORD) for _ in range(4)]
+    with ThreadPoolExecutor(4) as pool:  # all at once
+        assert list(pool.map(lambda store: store.list_skills(), others)) == [[]] * 4
+    made = indexes()
+    assert {"FULLTEXT", "VECTOR", "RANGE"} == {kind for kind, _ in made}
+    kept = others[0].create_skill(skill("Refund", 1.0))
+    neo4j_server.query("DROP INDEX refdesk_words")
+    neo4j_server.query("DROP INDEX refdesk_vectors")
+    with pytest.raises(StoreError, match="refdesk_words"):
+        others[0].hybrid_search([1.0], "refund")
+    assert others[0].hybrid_search([1.0], "refund")[0]["skill"] == kept
+    assert indexes() == made
+    for store in others:
+        store.close()
+
+
+def test_eight_updaters_at_once_lose_nothing(neo4j_server: Neo4jServer, playbooks: Neo4jPlaybooks) -> None:
+    kept = playbooks.create_skill(skill("Refund", 1.0, product_area="billing"))
+    others = [Neo4jPlaybooks(neo4j_server.uri, "neo4j", PASSWORD) for _ in range(8)]
+
+    def update(store: Neo4jPlaybooks) -> list[int]:
+        versions = []
+        for number in range(5):
+            area = f"area {number}"  # all of them move between the same areas
+            changed = store.update_skill(kept.skill_id, SkillUpdate(product_area=area, outcome="confirmed"))
+            store.record_outcome(kept.skill_id, "used")
+            versions.append(changed.version)
+        store.close()
+        return versions
+
+    with ThreadPoolExecutor(8) as pool:
+        versions = sorted(version for each in pool.map(update, others) for version in each)
+    assert versions == list(range(2, 42))
+    history = playbooks.history(kept.skill_id)
+    assert [each.skill.version for each in history] == list(range(1, 42))
+    newest = playbooks.get_skill(kept.skill_id)
+    assert newest is not None
+    assert (newest.version, newest.times_used, newest.times_confirmed) == (41, 40, 40)
+    assert sum(each.outcomes.get("used", 0) for each in history) == 40
+    chain = "MATCH path = (:PlaybookVersion {version: 41})-[:REPLACES*]->(:PlaybookVersion {version: 1})"
+    assert neo4j_server.query(f"{chain} RETURN length(path)") == [[40]]
+
+
+def test_a_wrong_password_is_told_without_showing_it(neo4j_server: Neo4jServer) -> None:
+    for user, password in (("neo4j", "wr0ng-password"), ("nobody", PASSWORD), ("neo4j", "")):
+        store = Neo4jPlaybooks(neo4j_server.uri, user, password)
+        with pytest.raises(StoreError) as caught:
+            store.list_skills()
+        told = f"Neo4j refused the user {user} or its password. Correct NEO4J_USER and NEO4J_PASSWORD."
+        assert str(caught.value) == told
+        assert caught.value.__cause__ is None and caught.value.__suppress_context__
+        store.close()
+
+
+def test_wrong_settings_are_told(neo4j_server: Neo4jServer) -> None:
+    store = Neo4jPlaybooks(neo4j_server.uri, "neo4j", PASSWORD, "nowhere")
+    with pytest.raises(StoreError, match="Neo4j has no database nowhere"):
+        store.list_skills()
+    store.close()
+    for uri in ("localhost:7687", "http://localhost:7474", "bolt://u:wr0ng-password@localhost"):
+        store = Neo4jPlaybooks(uri, "neo4j", PASSWORD)
+        with pytest.raises(SettingsError) as caught:
+            store.list_skills()
+        assert "NEO4J_URI is no address" in str(caught.value) and "wr0ng" not in str(caught.value)
+        store.close()
+
+
+def test_servers_with_different_embedders_are_told(neo4j_server: Neo4jServer, playbooks: Neo4jPlaybooks) -> None:
+    kept = playbooks.create_skill(skill("Refund", 1.0, 0.0))
+    playbooks.replace_embeddings(EmbedderIdentity("small", "1", 2), {kept.skill_id: [1.0, 0.0]})
+    other = Neo4jPlaybooks(neo4j_server.uri, "neo4j", PASSWORD)
+    assert other.embedded_by() == EmbedderIdentity("small", "1", 2)
+    other.replace_embeddings(EmbedderIdentity("large", "1", 3), {kept.skill_id: [0.0, 1.0, 0.0]})
+    assert other.hybrid_search([0.0, 1.0, 0.0], "x")[0]["skill"] == kept
+    for call in (
+        lambda: playbooks.hybrid_search([1.0, 0.0], "refund"),
+        lambda: playbooks.check_duplicate([1.0, 0.0]),
+        lambda: playbooks.create_skill(skill("Other", 1.0, 0.0)),
+        lambda: playbooks.update_skill(kept.skill_id, SkillUpdate(embedding=(1.0, 0.0))),
+    ):
+        with pytest.raises(StoreError, match="Another server embedded the playbooks by large; this one uses small"):
+            call()
+    other.close()
+
+
+def test_a_server_killed_in_updates_leaves_nothing_half_done(neo4j_server: Neo4jServer) -> None:
+    stores = [Neo4jPlaybooks(neo4j_server.uri, "neo4j", PASSWORD) for _ in range(4)]
+    kept = [stores[0].create_skill(skill(f"Refund {number}", 1.0, product_area="x")) for number in range(4)]
+    promised: dict[str, int] = {}
+    done = threading.Semaphore(0)
+
+    def update(number: int) -> str:
+        skill_id = kept[number].skill_id
+        while True:
+            title = f"t{promised.get(skill_id, 1) + 1}"
+            try:
+                changed = stores[number].update_skill(skill_id, SkillUpdate(title=title, outcome="likely"))
+            except StoreError as error:
+                return str(error)
+            promised[skill_id] = changed.version
+            done.release()
+
+    late = Neo4jPlaybooks(neo4j_server.uri, "neo4j", PASSWORD)
+    with ThreadPoolExecutor(4) as pool:
+        updating = [pool.submit(update, number) for number in range(4)]
+        for _ in range(20):
+            assert done.acquire(timeout=60)
+        neo4j_server.kill()
+        assert [each.result() for each in updating] == [AWAY] * 4
+        with pytest.raises(StoreAway, match=AWAY):
+            late.list_skills()  # never connected before
+        neo4j_server.start()
+        neo4j_server.wait()
+    for store, one in zip(stores, kept, strict=True):
+        newest, history = store.get_skill(one.skill_id), store.history(one.skill_id)  # it recovers by itself
+        assert newest is not None and newest.version >= promised[one.skill_id]
+        assert [each.skill.version for each in history] == list(range(1, newest.version + 1))
+        assert history[-1].skill.title == newest.title == f"t{newest.version}"
+        assert sum(each.outcomes.get("likely", 0) for each in history) == newest.version - 1
+        assert newest in [each["skill"] for each in late.hybrid_search([1.0], newest.title)]
+        assert late.update_skill(one.skill_id, SkillUpdate(title="on")).version == newest.version + 1
+    strays = "MATCH (v:PlaybookVersion) WHERE NOT (:Playbook)-[:HAS_VERSION]->(v) RETURN count(v)"
+    assert neo4j_server.query(strays) == [[0]]
+    for store in (*stores, late):
+        store.close()
+
+
+def test_a_server_that_hangs_is_given_up_and_used_again(playbooks: Neo4jPlaybooks, neo4j_server: Neo4jServer) -> None:
+    kept = playbooks.create_skill(skill("Refund", 1.0))
+
+    def give_up(number: int) -> str:
+        with pytest.raises(StoreAway) as caught:
+            playbooks.list_skills()
+        return str(caught.value)
+
+    neo4j_server.signal(signal.SIGSTOP)
+    try:
+        started = time.monotonic()
+        with ThreadPoolExecutor(8) as pool:
+            assert list(pool.map(give_up, range(8))) == [AWAY] * 8
+        assert time.monotonic() - started < 30  # they waited beside each other, not in turn
+    finally:
+        neo4j_server.signal(signal.SIGCONT)
+    assert playbooks.get_skill(kept.skill_id) == kept
+
+
+def test_a_slow_server_is_waited_for(playbooks: Neo4jPlaybooks, neo4j_server: Neo4jServer) -> None:
+    kept = playbooks.create_skill(skill("Refund", 1.0))
+    with (
+        GraphDatabase.driver(neo4j_server.uri, auth=("neo4j", PASSWORD)) as driver,
+        driver.session() as session,
+        session.begin_transaction() as other,
+        ThreadPoolExecutor(1) as pool,
+    ):
+        other.run("MATCH (p:Playbook) SET p.locked_at = 0").consume()
+        updating = pool.submit(playbooks.update_skill, kept.skill_id, SkillUpdate(title="Refunds"))
+        time.sleep(6)  # longer than a server is waited for that does not answer
+        assert not updating.done()
+        other.rollback()
+        assert updating.result().version == 2
