@@ -22,7 +22,7 @@ Tell = Callable[[int, int, str], None]  # done, total, current table
 
 _BY_ID = ("blobs", "texts", "vectors", "documents")
 _BY_DOCUMENT = ("symbols", "refs")
-_WHOLE = ("skipped", "playbooks", "playbook_versions")
+_WHOLE = ("skipped", "playbooks", "playbook_versions", "playbook_outcomes")
 _PAGE = 2_000
 _COUNTED = ("collections", "documents", "chunks", "vectors", "playbooks")
 
