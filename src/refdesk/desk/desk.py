@@ -6,11 +6,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refdesk.desk.reading import INDEXING, Reader
+from refdesk.desk.reading import INDEXING, Reader, opened_once
 from refdesk.errors import CollectionExists, CollectionNotFound, InvalidInput, NotFound, SettingsError
 from refdesk.ingest.prepare import Progress, Report, embed_rest, following, groups, marked, reembed
 from refdesk.ingest.writer import Writer
@@ -36,11 +35,11 @@ if TYPE_CHECKING:
 class Desk(Reader):
     """One library with everything that reads and writes it."""
 
-    @cached_property
+    @opened_once
     def _playbooks(self) -> PlaybookStore:
         return self._parts.playbooks(self.settings, self._store)
 
-    @cached_property
+    @opened_once
     def learner(self) -> Learner:
         """Finds, learns and refines playbooks."""
         return self._learner(lambda: self.embedder)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from threading import RLock
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, overload
 
 from refdesk.errors import CollectionNotFound, EmbedderMismatch
 from refdesk.ingest.prepare import is_new
@@ -81,8 +82,23 @@ class Parts:
     facts: Callable[[Path, CollectionKind], Mapping[str, str]]  # what is kept with a folder's collection
 
 
+T = TypeVar("T")
 INDEXING = "indexing"  # of a collection's properties: how many files there are, until all of them are indexed
 _NOT_PRECISE = "ranked without the precise mode: it is not installed; pip install 'refdesk[precise]'"
+
+
+class opened_once(cached_property[T]):  # noqa: N801 - used as a decorator, like cached_property
+    """A cached_property that two threads can't compute at once: from Python 3.12 on it has no lock of its own."""
+
+    @overload
+    def __get__(self, instance: None, owner: type[Any] | None = None) -> Self: ...
+    @overload
+    def __get__(self, instance: object, owner: type[Any] | None = None) -> T: ...
+    def __get__(self, instance: Any, owner: type[Any] | None = None) -> Self | T:
+        if instance is None:
+            return self
+        with instance._opening:
+            return super().__get__(instance, owner)
 
 
 class Reader:
@@ -92,13 +108,14 @@ class Reader:
         self.settings = settings
         self.library = Library(settings.library)
         self._parts = parts
+        self._opening = RLock()
         self._queries = RunningQueries()
 
-    @cached_property
+    @opened_once
     def _store(self) -> Store:
         return self._parts.store(self.settings)
 
-    @cached_property
+    @opened_once
     def embedder(self) -> Embedder | None:
         """The embedder that is set; its vectors are the library's, or EmbedderMismatch says how to make them so."""
         embedder = self._parts.embedder(self.settings)
@@ -106,11 +123,11 @@ class Reader:
             self._check_identity(embedder)
         return embedder
 
-    @cached_property
+    @opened_once
     def engine(self) -> Engine:
         return self._engine(self.embedder)
 
-    @cached_property
+    @opened_once
     def _by_words(self) -> Engine:
         """For queries that need no vectors: they are answered also where there is no embedder to be had."""
         return self._engine(None)
