@@ -27,7 +27,7 @@ from refdesk.app import open_desk
 from refdesk.graph.languages import is_test
 from refdesk.model import Filters, Query
 from refdesk.research import Focus, research
-from refdesk.research.tell import told
+from refdesk.research.render import as_json
 from refdesk.settings import Settings
 
 ANSWERS = Path(__file__).with_name("research_questions.yaml")
@@ -60,7 +60,7 @@ def judged(clones: Path) -> dict[str, Any]:
             for asked in one["questions"]:
                 graph, filters = desk.graph(name), Filters(collections=(name,))
                 answer = research(asked["ask"], graph, desk.engine, filters)
-                body = told(answer, desk.settings.max_answer_tokens)
+                body = as_json(answer, desk.settings.max_answer_tokens)
                 lines = [line.strip().partition(" ")[0] for each in body.get("sections", {}).values() for line in each]
                 names = [*(each["symbol"] for each in body["findings"]), *lines]
                 expected = asked.get("expect") or asked["edges"]
@@ -107,7 +107,7 @@ def run(corpus: str) -> dict[str, Any]:
             def ask(text: str = text, focus: Focus | None = focus) -> object:
                 graph = desk.graph("corpus")  # as each call makes its own
                 answer = research(text, graph, desk.engine, filters, depth=DEPTH, focus=focus)
-                return told(answer, desk.settings.max_answer_tokens)
+                return as_json(answer, desk.settings.max_answer_tokens)
 
             rows.append({"question": text, "focus": focus, "search_s": one, "research_s": seconds(ask, 3)})
     search = statistics.median(row["search_s"] for row in rows)

@@ -246,11 +246,11 @@ def _files(uri: str, roots: Sequence[Path], settings: Settings) -> Iterator[Cont
             yield Skipped(path=one.path, reason=error.message)
 
 
-def _pages_to_come(library: Library, collection: Collection) -> int:
-    from refdesk.crawl.state import pages_to_come
+def _pending_pages(library: Library, collection: Collection) -> int:
+    from refdesk.crawl.state import pending_pages
 
     try:
-        return pages_to_come(library.crawls, collection.id)
+        return pending_pages(library.crawls, collection.id)
     except RefdeskError:  # a crawl says so itself, and so does doctor; what is indexed can be searched all the same
         return 0
 
@@ -287,7 +287,7 @@ PARTS = Parts(
     watch=_watch,
     load=_load,
     why=_why,
-    pages_to_come=_pages_to_come,
+    pending_pages=_pending_pages,
     facts=_facts,
 )
 

@@ -60,11 +60,11 @@ def make_library(folder: Path) -> None:
     )  # fmt: skip
     store.close()
     state = CrawlState(folder / CRAWL_FILE, "SITE")
-    state.begin("https://example.org/")
+    state.begin_round("https://example.org/")
     for number in range(20):
         url, data = f"https://example.org/{number}", f"page {number}".encode()
         state.add([Entry(url, 0)])
-        state.hold(Body(url, "", digest_of(data), data, "text/html", "utf-8", ""), "fetched", {})
+        state.save_answer(Body(url, "", digest_of(data), data, "text/html", "utf-8", ""), "fetched", {})
     state.close()
     (folder / "metadata.json").write_text('{"corpus_description": "x", "taxonomy": {}}\n', encoding="utf-8")
 

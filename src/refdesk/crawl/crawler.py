@@ -20,7 +20,7 @@ from refdesk.crawl.page import Outcome, PageReader, outcome_of_answer, outcome_o
 from refdesk.crawl.render import Browser, why_no_browser
 from refdesk.crawl.site import MOST_PAUSE_S, Pace, Robots, SiteFetcher, list_pages, read_robots
 from refdesk.crawl.state import Body, CrawlState, Entry, digest_of
-from refdesk.crawl.urls import site_of, twins, without_keys
+from refdesk.crawl.urls import hide_keys, site_of, twins
 from refdesk.desk.desk import Desk
 from refdesk.errors import Cancelled, Forbidden, InvalidInput, InvalidUri, LoadFailed
 from refdesk.ingest.prepare import Progress
@@ -45,12 +45,12 @@ def crawl(
     if reason := scope.why_not(options.start):
         raise InvalidInput(f"{options.start} is not crawled: {reason}.", "Start elsewhere, or exclude less.")
     with open_collection(desk, options, name, description) as (collection, state):
-        report = CrawlReport(collection=collection.name, start=options.start, resumed=state.begin(options.start))
+        report = CrawlReport(collection=collection.name, start=options.start, resumed=state.begin_round(options.start))
         indexer = Indexer(desk, collection, state, report)
         anyio.run(_fetch_site, desk.settings, scope, state, indexer, report, Progress(tell) if tell else Progress())
         _refuse_empty(options.start, state)
         reconcile(state, indexer)
-        state.finish()
+        state.finish_round()
         report.fill(state)
         if report.scripts:
             hint = f"{len(report.scripts)} pages are empty without JavaScript. {why_no_browser()}"
@@ -65,7 +65,7 @@ def _refuse_empty(start: str, state: CrawlState) -> None:
     if state.counts().keys() & {"stored", "fetched", "alias"}:
         return
     why = {one.path: one.reason for one in state.reasons("failed", "gone", "skipped", "scripts")}
-    start = without_keys(start)
+    start = hide_keys(start)
     reason = why.get(start) or next(iter(why.values()), "there is no page")
     raise LoadFailed(f"Nothing to crawl at {start}: {reason}.", _HINTS.get(reason, "Check the address."))
 
@@ -107,7 +107,7 @@ async def _robots(fetcher: SiteFetcher, state: CrawlState, start: str) -> Robots
             "Ask the site's owner for a shorter delay, or ingest single pages.",
         )
     if text is None:
-        state.note_robots(robots.text)
+        state.save_robots(robots.text)
     if not robots.allows(start):
         raise Forbidden(f"robots.txt does not allow {start}.", "Ask the site's owner, or start elsewhere.")
     return robots
@@ -123,13 +123,13 @@ async def _frontier(
         return () if isinstance(facts, Skipped) else facts.links
 
     frontier = Frontier(state, scope, robots)
-    frontier.found([scope.options.start], 0)
-    if not state.seeded and scope.options.depth > 0:
+    frontier.add([scope.options.start], 0)
+    if not state.has_lists and scope.options.depth > 0:
         listed = await list_pages(fetcher, scope, robots, read_links)
-        frontier.found(listed.pages, 1)
+        frontier.add(listed.pages, 1)
         for address in listed.texts:
-            frontier.found([address], 1, late=int(address.endswith(".md")))
-        state.note_seeded(listed.full, listed.full_text)
+            frontier.add([address], 1, late=int(address.endswith(".md")))
+        state.save_lists(listed.full, listed.full_text)
     return frontier
 
 
@@ -153,7 +153,7 @@ class Crawler:
         self._hashes = self.state.hashes()  # which page has these bytes
         counts = self.state.counts()
         self._good = counts.get("fetched", 0) + counts.get("stored", 0)
-        self._in_vain = counts.get("gone", 0) + counts.get("scripts", 0)  # asked for, and no page came of it
+        self._without_page = counts.get("gone", 0) + counts.get("scripts", 0)  # asked for, and no page came of it
         self._repeats = sum(counts.get(one, 0) for one in ("moved", "alias", "duplicate"))
         self._done = sum(counts.values()) - len(self.frontier)
         self._active = self._active_early = 0
@@ -188,10 +188,10 @@ class Crawler:
             self.report.fetch_seconds = time.perf_counter() - started
             self._notify()
         if self._room <= 0 and len(self.frontier):
-            self.frontier.leave_rest()
-            if self._in_vain:
-                self.report.notes.append(f"{self._in_vain} addresses that gave no page count towards --max-pages.")
-            if self._good + self._in_vain < self._options.max_pages:
+            self.frontier.skip_rest()
+            if self._without_page:
+                self.report.notes.append(f"{self._without_page} addresses that gave no page count towards --max-pages.")
+            if self._good + self._without_page < self._options.max_pages:
                 self.report.notes.append(f"{self._repeats} redirects and repeated pages are as many as may be.")
 
     async def _fetch_pages(self) -> None:
@@ -199,14 +199,14 @@ class Crawler:
             try:
                 await self._fetch(entry)
             finally:
-                self._leave(entry)
+                self._done_with(entry)
 
     async def _fetch(self, entry: Entry) -> None:
         """Asks for a page, keeps the answer, and reads it."""
         self.report.asked += 1
         is_indexed = entry.url in self.indexer.indexed
         try:
-            answer = await self.fetcher.page(
+            answer = await self.fetcher.fetch_page(
                 entry.url,
                 etag=entry.etag if is_indexed else "",
                 last_modified=entry.last_modified if is_indexed else "",
@@ -228,7 +228,7 @@ class Crawler:
             entry.url, "", digest_of(answer.data), answer.data, answer.content_type, answer.charset,
             answer.last_modified,
         )  # fmt: skip
-        self.state.hold(body, "answered", answer.headers)
+        self.state.save_answer(body, "answered", answer.headers)
         return body
 
     async def _read(self, entry: Entry, answer: Fetched, body: Body) -> None:
@@ -257,25 +257,25 @@ class Crawler:
         if outcome.pause_s > MOST_PAUSE_S:
             raise LoadFailed(
                 f"The site asks to be left alone for {outcome.pause_s:.0f} s"
-                f" ({without_keys(entry.url)}: {outcome.reason}).",
+                f" ({hide_keys(entry.url)}: {outcome.reason}).",
                 "Run the same command then: it goes on from here.",
             )
         if outcome.pause_s:
             self.fetcher.pace.pause(outcome.pause_s)
         entry.tries += 1
         if outcome.is_transient and entry.tries < self._options.tries:
-            self.frontier.again(entry, max(outcome.pause_s, backoff(entry.tries, self._options.backoff_s)))
+            self.frontier.retry(entry, max(outcome.pause_s, backoff(entry.tries, self._options.backoff_s)))
             return
         if outcome.target:
-            self.frontier.found([outcome.target], entry.depth, hops=entry.hops + 1)
-        self.frontier.found(outcome.links, entry.depth + 1)
+            self.frontier.add([outcome.target], entry.depth, hops=entry.hops + 1)
+        self.frontier.add(outcome.links, entry.depth + 1)
         state, target = outcome.state, outcome.target
         if body is not None and state in ("fetched", "alias"):  # its body is kept
             if state == "fetched" and (twin := self._hashes.get(body.hash, body.url)) != body.url:
                 state, target = "duplicate", twin
-            self.state.decide(body.url, state, target)
+            self.state.set_state(body.url, state, target)
         else:
-            self.state.note(entry.url, state, status=outcome.status, reason=outcome.reason, target=target)
+            self.state.set_outcome(entry.url, state, status=outcome.status, reason=outcome.reason, target=target)
         if body is not None and state == "fetched":
             self._good += 1
             self._hashes[body.hash] = body.url
@@ -288,13 +288,13 @@ class Crawler:
         elif state in ("moved", "alias", "duplicate"):
             self._repeats += 1
         else:
-            self._in_vain += 1
+            self._without_page += 1
         self._finished(entry)
 
     def _finished(self, entry: Entry) -> None:
         self._done += 1
         total = self._done + len(self.frontier) + max(0, self._active - 1)
-        self.progress.step(self._done, total, without_keys(entry.url))
+        self.progress.step(self._done, total, hide_keys(entry.url))
 
     # --- whose turn it is ------------------------------------------------------------------------------
 
@@ -302,7 +302,7 @@ class Crawler:
     def _room(self) -> int:
         """How many more pages may be asked for, so that no site can keep a crawl busy for ever."""
         most = self._options.max_pages
-        return min(most - self._good - self._in_vain, max(most, _FEWEST_REPEATS) - self._repeats)
+        return min(most - self._good - self._without_page, max(most, _FEWEST_REPEATS) - self._repeats)
 
     async def _next(self) -> Entry | None:
         """The next page to ask for, when there is room for one; None at the end."""
@@ -327,12 +327,12 @@ class Crawler:
             twin = next((one for one in twins_of if self.state.state_of(one) in ("fetched", "stored")), "")
             if not twin:
                 return entry
-            self.state.note(entry.url, "duplicate", target=twin)
+            self.state.set_outcome(entry.url, "duplicate", target=twin)
             self._finished(entry)
-            self._leave(entry)
+            self._done_with(entry)
         return None
 
-    def _leave(self, entry: Entry) -> None:
+    def _done_with(self, entry: Entry) -> None:
         self._active -= 1
         self._active_early -= not entry.late
         self._notify()
@@ -353,6 +353,6 @@ class Crawler:
                     await self._changed.wait()
                     continue
                 self._waiting_pages = self._waiting_bytes = 0
-                indexed = await anyio.to_thread.run_sync(self.indexer.index_some, progress)
+                indexed = await anyio.to_thread.run_sync(self.indexer.index_batch, progress)
                 if not indexed and not self._is_fetching:
                     return

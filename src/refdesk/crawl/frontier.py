@@ -40,12 +40,12 @@ class Frontier:
                 refused.append((entry.url, "left", _TOO_DEEP))
             else:
                 self._push(entry)
-        state.release(refused)
+        state.finish_pages(refused)
 
     def __len__(self) -> int:
         return len(self._heap) + len(self._later)
 
-    def found(self, urls: Iterable[str], depth: int, *, late: int = 0, hops: int = 0) -> None:
+    def add(self, urls: Iterable[str], depth: int, *, late: int = 0, hops: int = 0) -> None:
         """Takes in pages that something led to, each once."""
         is_near = depth <= self._scope.options.depth
         fresh: list[Entry] = []
@@ -77,7 +77,7 @@ class Frontier:
             return None
         return heapq.heappop(self._heap)[3]
 
-    def again(self, entry: Entry, after_s: float) -> None:
+    def retry(self, entry: Entry, after_s: float) -> None:
         """Takes back a page that failed, to be asked for after a while."""
         heapq.heappush(self._later, (self._clock() + after_s, next(self._order), entry))
 
@@ -85,10 +85,10 @@ class Frontier:
         """How long until a page that failed is due; None when none is."""
         return max(0.0, self._later[0][0] - self._clock()) if self._later else None
 
-    def leave_rest(self) -> None:
+    def skip_rest(self) -> None:
         """Leaves what remains when the limit of pages is reached to another run."""
         rest = (*(one[3] for one in self._heap), *(one[2] for one in self._later))
-        self._state.release((entry.url, "left", _TOO_MANY) for entry in rest)
+        self._state.finish_pages((entry.url, "left", _TOO_MANY) for entry in rest)
         self._heap, self._later = [], []
 
     def _push(self, entry: Entry) -> None:

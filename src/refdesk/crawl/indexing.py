@@ -77,7 +77,7 @@ class Indexer:
         total = desk.count_documents(collection.name)
         self.indexed = {one.uri for one in desk.documents(collection.name, max(1, total), 0)}
 
-    def index_some(self, progress: Progress | None = None) -> int:
+    def index_batch(self, progress: Progress | None = None) -> int:
         """Indexes the pages that have waited longest; how many there were.  They wait until they are in the library."""
         waiting = self._state.bodies("fetched", _BATCH_PAGES, _BATCH_BYTES)
         if not waiting:
@@ -90,7 +90,7 @@ class Indexer:
             reason = errors.get(content.path)
             results.append((content.uri, "stored", "") if reason is None else (content.uri, "skipped", reason))
             (self.indexed.add if reason is None else self.indexed.discard)(content.uri)
-        self._state.release(results)
+        self._state.finish_pages(results)
         self._report.written += done.written
         self._report.unchanged += done.unchanged
         self._report.removed += done.removed
@@ -100,7 +100,7 @@ class Indexer:
 
     def index_all(self) -> None:
         """Indexes every page that waits."""
-        while self.index_some():
+        while self.index_batch():
             pass
 
     def remove(self, urls: Iterable[str]) -> None:
@@ -149,7 +149,7 @@ def reconcile(state: CrawlState, indexer: Indexer) -> None:
     _reconcile_full_text(state, indexer)
     for url, end in _ends(state.targets("moved")).items():
         if not end:
-            state.note(url, "failed", reason="redirects in a circle")
+            state.set_outcome(url, "failed", reason="redirects in a circle")
     passed_on = {**state.targets("moved"), **state.targets("alias"), **state.targets("duplicate")}
     indexer.remove(_to_remove(state.states(), _ends(passed_on), indexer.indexed))
 
@@ -161,9 +161,9 @@ def _reconcile_aliases(state: CrawlState, indexer: Indexer) -> None:
         for one in waiting:
             is_there = states.get(one.target) == "stored"
             if is_there and _repeats(indexer.text_in(one), indexer.text_of(one.target)):
-                state.release([(one.url, "alias", "")])
+                state.finish_pages([(one.url, "alias", "")])
             else:
-                state.decide(one.url, "fetched")
+                state.set_state(one.url, "fetched")
         indexer.index_all()
 
 
@@ -178,9 +178,9 @@ def _reconcile_duplicates(state: CrawlState) -> None:
         hashes = state.hashes()
         for one in waiting:
             if hashes.get(one.hash, one.url) != one.url:
-                state.release([(one.url, "duplicate", "")])
+                state.finish_pages([(one.url, "duplicate", "")])
             else:
-                state.decide(one.url, "fetched")
+                state.set_state(one.url, "fetched")
                 hashes[one.hash] = one.url
 
 
@@ -195,7 +195,7 @@ def _reconcile_full_text(state: CrawlState, indexer: Indexer) -> None:
         unknown -= _runs(indexer.text_of(page))
     if len(unknown) > _NEW_TEXT * len(runs):
         state.add([Entry(url, 1)])
-        state.hold(Body(url, "", "", text.encode(), "text/markdown", "utf-8", ""), "fetched", {})
+        state.save_answer(Body(url, "", "", text.encode(), "text/markdown", "utf-8", ""), "fetched", {})
         indexer.index_all()
 
 

@@ -9,7 +9,7 @@ import shutil
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from refdesk.crawl.urls import without_keys
+from refdesk.crawl.urls import hide_keys
 from refdesk.errors import LoadFailed, RefdeskError
 from refdesk.sources.web import WebClient
 
@@ -75,7 +75,7 @@ class Browser:
                 try:
                     await page.wait_for_load_state("networkidle", timeout=_QUIET_MS)
                 except Error:
-                    logger.info("%s keeps loading: read as it is", without_keys(url))
+                    logger.info("%s keeps loading: read as it is", hide_keys(url))
                 return await page.content()
             finally:
                 await context.close()
@@ -106,7 +106,7 @@ class Browser:
         try:
             answer = await self._client.ask(request.url)
         except RefdeskError as error:
-            logger.info("the browser was refused %s: %s", without_keys(request.url), error)
+            logger.info("the browser was refused %s: %s", hide_keys(request.url), error)
             await route.abort()
             return
         if answer.location:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import anyio
 
 from refdesk.crawl.model import AGENT, Scope
-from refdesk.crawl.urls import clean, folder_of, root_of, without_keys
+from refdesk.crawl.urls import clean, folder_of, hide_keys, root_of
 from refdesk.errors import InvalidUri, LoadFailed
 from refdesk.sources.web import UNTYPED, Fetched, WebClient
 from refdesk.system.retry import backoff
@@ -50,7 +50,7 @@ class Pace:
         self._sleep = sleep
         self._next = 0.0
 
-    async def turn(self) -> None:
+    async def wait_turn(self) -> None:
         """Returns when it is this request's turn."""
         now = self._clock()
         start = max(now, self._next)
@@ -71,12 +71,12 @@ class SiteFetcher:
         self.pace = pace
         self._scope = scope
 
-    async def page(self, url: str, *, etag: str = "", last_modified: str = "") -> Fetched:
+    async def fetch_page(self, url: str, *, etag: str = "", last_modified: str = "") -> Fetched:
         """The answer of a page, asked once; LoadFailed when there is none, InvalidUri when it must not be asked."""
-        await self.pace.turn()
+        await self.pace.wait_turn()
         return await self.client.ask(url, etag=etag, last_modified=last_modified, wants=is_page_type)
 
-    async def file(self, url: str, *, required: bool = False) -> Fetched | None:
+    async def fetch_file(self, url: str, *, required: bool = False) -> Fetched | None:
         """A file such as robots.txt, after redirects on this site; None, or if it is required an error, without it."""
         for tries in range(1, _FILE_TRIES + 1):
             is_last = tries == _FILE_TRIES
@@ -89,7 +89,7 @@ class SiteFetcher:
                     raise
                 return None
             except LoadFailed as error:
-                logger.info("%s: %s", without_keys(url), error)
+                logger.info("%s: %s", hide_keys(url), error)
                 if required and is_last:
                     raise LoadFailed(error.message, "Check the address, or try again later.") from error
             if not is_last:
@@ -99,7 +99,7 @@ class SiteFetcher:
     async def _follow(self, url: str) -> Fetched | None:
         """The answer after redirects; None when they leave the site or do not end."""
         for _ in range(_FILE_HOPS):
-            await self.pace.turn()
+            await self.pace.wait_turn()
             answer = await self.client.ask(url)
             if not answer.location:
                 return answer
@@ -154,7 +154,7 @@ class Robots:
 async def read_robots(fetcher: SiteFetcher, start: str) -> str:
     """The text of robots.txt, "" when there is none; LoadFailed when the site can't say."""
     address = root_of(start) + "robots.txt"
-    answer = await fetcher.file(address, required=True)
+    answer = await fetcher.fetch_file(address, required=True)
     if answer is None or (400 <= answer.status < 500 and answer.status != 429):
         return ""
     if answer.status != 200:
@@ -198,7 +198,7 @@ async def list_pages(fetcher: SiteFetcher, scope: Scope, robots: Robots, read_li
 
 
 async def _text(fetcher: SiteFetcher, robots: Robots, url: str) -> Fetched | None:
-    answer = await fetcher.file(url) if robots.allows(url) else None
+    answer = await fetcher.fetch_file(url) if robots.allows(url) else None
     is_text = answer is not None and answer.status == 200 and not answer.unread and not answer.is_html
     return answer if is_text else None
 
@@ -212,7 +212,7 @@ async def _from_sitemaps(fetcher: SiteFetcher, scope: Scope, robots: Robots) -> 
         address = waiting.popleft()
         if not address or not scope.has(address) or not robots.allows(address):
             continue
-        answer = await fetcher.file(address)
+        answer = await fetcher.fetch_file(address)
         if answer is None or answer.status != 200 or answer.unread:
             continue
         sitemap = read_sitemap(answer.data, answer.url, fetcher.client.max_bytes)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from refdesk.crawl.model import MOST_HOPS
-from refdesk.crawl.urls import without_keys
+from refdesk.crawl.urls import hide_keys
 from refdesk.errors import LibraryTooNew
 from refdesk.library import Library
 from refdesk.model import Skipped
@@ -114,7 +114,7 @@ def target_of(file: Path, url: str) -> str:
     return found
 
 
-def pages_to_come(file: Path, collection: str) -> int:
+def pending_pages(file: Path, collection: str) -> int:
     """How many known pages a crawl that has not finished is still to ask for or to index."""
     query = (
         "SELECT count(*) FROM pages JOIN crawls USING (collection) WHERE collection = ? AND unfinished = 1"
@@ -177,7 +177,7 @@ class CrawlState:
         tables = ("pages", "bodies", "crawls")
         self._write(*((f"DELETE FROM {table} WHERE collection = ?", gone) for table in tables))  # noqa: S608 - constants
 
-    def begin(self, start: str) -> bool:
+    def begin_round(self, start: str) -> bool:
         """Resumes the round that was not finished, or starts a new one; whether it resumes."""
         found = self._rows("SELECT round, unfinished FROM crawls WHERE collection = ?", self._collection)
         number, unfinished = found[0] if found else (0, 0)
@@ -205,7 +205,7 @@ class CrawlState:
         )
         return False
 
-    def finish(self) -> None:
+    def finish_round(self) -> None:
         """Ends the round, so that the next run starts another one, and gives back the space of its bodies."""
         own = [(self._collection,)]
         self._write(
@@ -217,11 +217,11 @@ class CrawlState:
             self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     @property
-    def seeded(self) -> bool:
+    def has_lists(self) -> bool:
         """Whether the site's own lists were read in this round."""
         return bool(self._rows("SELECT seeded FROM crawls WHERE collection = ?", self._collection)[0][0])
 
-    def note_seeded(self, full_url: str, full_text: str) -> None:
+    def save_lists(self, full_url: str, full_text: str) -> None:
         """The site's own lists were read; the text of llms-full.txt waits until all pages are there."""
         query = "UPDATE crawls SET seeded = 1, full_url = ?, full_text = ? WHERE collection = ?"
         self._run(query, full_url, full_text, self._collection)
@@ -238,7 +238,7 @@ class CrawlState:
         text, at = self._rows("SELECT robots, robots_at FROM crawls WHERE collection = ?", self._collection)[0]
         return str(text) if text is not None and time.time() - at < _ROBOTS_FRESH_S else None
 
-    def note_robots(self, text: str) -> None:
+    def save_robots(self, text: str) -> None:
         query = "UPDATE crawls SET robots = ?, robots_at = ? WHERE collection = ?"
         self._run(query, text, time.time(), self._collection)
 
@@ -287,7 +287,7 @@ class CrawlState:
         query = "UPDATE pages SET state = 'queued', depth = ? WHERE collection = ? AND url = ?"
         self._run(query, entry.depth, self._collection, entry.url)
 
-    def note(self, url: str, state: PageState, *, status: int = 0, reason: str = "", target: str = "") -> None:
+    def set_outcome(self, url: str, state: PageState, *, status: int = 0, reason: str = "", target: str = "") -> None:
         """Sets the outcome of a page that has no body to keep."""
         query = (
             "UPDATE pages SET state = ?, status = ?, reason = ?, target = ?, asked_at = ?"
@@ -296,7 +296,7 @@ class CrawlState:
         values = (state, status, reason, target, int(time.time()), self._collection, url)
         self._write((query, [values]), (_DROP_BODY, [(self._collection, url)]))
 
-    def hold(self, body: Body, state: PageState, headers: Mapping[str, str]) -> None:
+    def save_answer(self, body: Body, state: PageState, headers: Mapping[str, str]) -> None:
         """Keeps a page with its body and headers: a kill loses nothing of it from here on."""
         query = (
             "UPDATE pages SET state = ?, status = 200, reason = '', target = ?, etag = ?, last_modified = ?, hash = ?,"
@@ -310,12 +310,12 @@ class CrawlState:
         keep = "INSERT OR REPLACE INTO bodies (collection, url, data) VALUES (?, ?, ?)"
         self._write((query, [values]), (keep, [(self._collection, body.url, body.data)]))
 
-    def decide(self, url: str, state: PageState, target: str = "") -> None:
+    def set_state(self, url: str, state: PageState, target: str = "") -> None:
         """Sets the state of a page whose body is kept."""
         query = "UPDATE pages SET state = ?, reason = '', target = ? WHERE collection = ? AND url = ?"
         self._run(query, state, target, self._collection, url)
 
-    def release(self, results: Iterable[tuple[str, PageState, str]]) -> None:
+    def finish_pages(self, results: Iterable[tuple[str, PageState, str]]) -> None:
         """Sets state and reason of pages whose bodies are no longer needed."""
         done = list(results)
         update = "UPDATE pages SET state = ?, reason = ? WHERE collection = ? AND url = ?"
@@ -359,7 +359,7 @@ class CrawlState:
         """The pages of some states and why they are there."""
         query = "SELECT url, reason FROM pages WHERE collection = ? AND state = ? ORDER BY url"
         return [
-            Skipped(path=without_keys(url), reason=without_keys(why))
+            Skipped(path=hide_keys(url), reason=hide_keys(why))
             for one in states
             for url, why in self._rows(query, self._collection, one)
         ]

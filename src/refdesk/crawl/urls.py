@@ -151,6 +151,6 @@ def _normal_escape(found: re.Match[str]) -> str:
     return character if character in _UNRESERVED else found[0].upper()
 
 
-def without_keys(text: str) -> str:
+def hide_keys(text: str) -> str:
     """A text as it may be shown and logged: without the values of keys, tokens and the like in its addresses."""
     return _PARAMETER.sub(lambda one: f"{one[1]}{one[2]}=…" if _SECRET.search(one[2]) else one[0], text)

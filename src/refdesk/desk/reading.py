@@ -78,7 +78,7 @@ class Parts:
     watch: Callable[[Path], Watching]  # OSError where the folder can't be watched
     load: Callable[[str, Sequence[Path], Settings], Iterator[Content | Skipped]]
     why: Callable[[Path, str, Settings], Found | Skipped]
-    pages_to_come: Callable[[Library, Collection], int]  # of a site whose crawl has not finished
+    pending_pages: Callable[[Library, Collection], int]  # of a site whose crawl has not finished
     facts: Callable[[Path, CollectionKind], Mapping[str, str]]  # what is kept with a folder's collection
 
 
@@ -164,7 +164,7 @@ class Reader:
         """A note for each collection that is being indexed, or whose indexing or crawl broke off."""
         notes = []
         for one in collections:
-            if one.kind == "web" and (waiting := self._parts.pages_to_come(self.library, one)):
+            if one.kind == "web" and (waiting := self._parts.pending_pages(self.library, one)):
                 again = f"unless it is running, `refdesk crawl {one.root} --name {one.name}` goes on with it"
                 notes.append(f"the crawl of {one.name} has not finished, {waiting} known pages wait: {again}")
         begun = [one for one in collections if INDEXING in one.properties]

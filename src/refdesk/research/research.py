@@ -14,7 +14,7 @@ from refdesk.graph.nodes import symbol_node
 from refdesk.graph.relations import implementing, needed_by, needs, overridden, overriders
 from refdesk.model import Filters, Query
 from refdesk.research.answer import Answer, add_sections
-from refdesk.research.tell import INSTEAD
+from refdesk.research.render import INSTEAD
 from refdesk.search.engine import Engine
 from refdesk.system.memory import gc_paused
 

@@ -32,9 +32,9 @@ def test_starts_are_apart() -> None:
 
     async def four() -> None:
         for _ in range(3):
-            await pace.turn()
+            await pace.wait_turn()
         clock.now += 10
-        await pace.turn()
+        await pace.wait_turn()
 
     anyio.run(four)
     assert clock.slept == [0.5, 0.5]
@@ -44,9 +44,9 @@ def test_a_pause_holds_everybody_and_has_an_end() -> None:
     clock = Clock()
     pace = Pace(0.0, clock, clock.sleep)
     pace.pause(7)
-    anyio.run(pace.turn)
+    anyio.run(pace.wait_turn)
     pace.pause(100_000)
-    anyio.run(pace.turn)
+    anyio.run(pace.wait_turn)
     assert clock.slept == [7, 60]
 
 

@@ -49,37 +49,37 @@ def body(url: str, data: bytes = b"x", target: str = "") -> Body:
 
 def test_near_pages_come_first_and_late_ones_last(opened: Open) -> None:
     state = opened()
-    state.begin(ROOT)
+    state.begin_round(ROOT)
     found = frontier(state)
-    found.found([ROOT + "deep"], 3)
-    found.found([ROOT + "text.md"], 1, late=1)
-    found.found([ROOT + "b", ROOT + "a", ROOT + "b", "https://other.org/x", ROOT + "p.png"], 1)
+    found.add([ROOT + "deep"], 3)
+    found.add([ROOT + "text.md"], 1, late=1)
+    found.add([ROOT + "b", ROOT + "a", ROOT + "b", "https://other.org/x", ROOT + "p.png"], 1)
     assert names(found) == ["b", "a", "deep", "text.md"]
-    found.found([ROOT + "late.md"], 1, late=1)
+    found.add([ROOT + "late.md"], 1, late=1)
     assert found.next(early_under_way=True) is None
     assert names(found) == ["late.md"]
 
 
 def test_a_round_goes_on_where_it_stopped(opened: Open) -> None:
     state = opened()
-    assert state.begin(ROOT) is False
-    state.note_robots("User-agent: *")
-    state.note_seeded("", "")
-    frontier(state).found([ROOT + name for name in ("a", "b", "c", "d")], 1)
-    state.hold(body("a"), "fetched", {"etag": '"tag"'})
-    state.note(ROOT + "b", "failed", status=500, reason="status 500")
-    state.release([(ROOT + "c", "stored", "")])
+    assert state.begin_round(ROOT) is False
+    state.save_robots("User-agent: *")
+    state.save_lists("", "")
+    frontier(state).add([ROOT + name for name in ("a", "b", "c", "d")], 1)
+    state.save_answer(body("a"), "fetched", {"etag": '"tag"'})
+    state.set_outcome(ROOT + "b", "failed", status=500, reason="status 500")
+    state.finish_pages([(ROOT + "c", "stored", "")])
 
     again = opened()
-    assert again.begin(ROOT) is True
-    assert again.seeded and again.robots == "User-agent: *"
+    assert again.begin_round(ROOT) is True
+    assert again.has_lists and again.robots == "User-agent: *"
     assert sorted(names(frontier(again))) == ["b", "d"]
     assert [one.url for one in again.bodies("fetched", 10)] == [ROOT + "a"]
-    again.finish()
+    again.finish_round()
 
     fresh = opened()
-    assert fresh.begin(ROOT) is False
-    assert not fresh.seeded
+    assert fresh.begin_round(ROOT) is False
+    assert not fresh.has_lists
     assert sorted(names(frontier(fresh))) == ["a", "b", "c", "d"]
     assert fresh.bodies("fetched", 10) == []
     assert {one.url: one.etag for one in fresh.queued()}[ROOT + "a"] == '"tag"'
@@ -87,55 +87,55 @@ def test_a_round_goes_on_where_it_stopped(opened: Open) -> None:
 
 def test_an_answer_that_was_not_read_is_not_lost(opened: Open) -> None:
     state = opened()
-    state.begin(ROOT)
-    frontier(state).found([ROOT + "a"], 3)
+    state.begin_round(ROOT)
+    frontier(state).add([ROOT + "a"], 3)
     headers = {"x-robots-tag": "noindex", "server": "x"}
-    state.hold(body("a", b"<p>x</p>"), "answered", headers)
+    state.save_answer(body("a", b"<p>x</p>"), "answered", headers)
     again = opened()
-    assert again.begin(ROOT) is True
+    assert again.begin_round(ROOT) is True
     assert names(frontier(again)) == []
     [(entry, held, headers)] = again.answered()
     assert (entry.url, entry.depth, held.data, headers) == (ROOT + "a", 3, b"<p>x</p>", {"x-robots-tag": "noindex"})
-    again.decide(ROOT + "a", "fetched")
+    again.set_state(ROOT + "a", "fetched")
     assert again.answered() == [] and len(again.bodies("fetched", 5)) == 1
 
 
 def test_rules_may_change_between_runs(opened: Open) -> None:
     state = opened()
-    state.begin(ROOT)
-    frontier(state).found([ROOT + "a", ROOT + "private/b", ROOT + "far"], 2)
-    state.finish()
-    state.begin(ROOT)
+    state.begin_round(ROOT)
+    frontier(state).add([ROOT + "a", ROOT + "private/b", ROOT + "far"], 2)
+    state.finish_round()
+    state.begin_round(ROOT)
     assert names(frontier(state, "User-agent: *\nDisallow: /private/", depth=2)) == ["a", "far"]
     assert state.states()[ROOT + "private/b"] == "skipped"
-    state.finish()
-    state.begin(ROOT)
+    state.finish_round()
+    state.begin_round(ROOT)
     assert names(frontier(state, depth=1)) == []
     assert state.counts() == {"left": 3}
 
 
 def test_a_shorter_way_brings_a_page_back(opened: Open) -> None:
     state = opened()
-    state.begin(ROOT)
+    state.begin_round(ROOT)
     found = frontier(state, depth=2)
-    found.found([ROOT + "a"], 3)
+    found.add([ROOT + "a"], 3)
     assert names(found) == []
-    found.found([ROOT + "a"], 1)
+    found.add([ROOT + "a"], 1)
     assert names(found) == ["a"]
 
 
 def test_failed_pages_wait(opened: Open) -> None:
     state = opened()
-    state.begin(ROOT)
+    state.begin_round(ROOT)
     found = frontier(state)
-    found.again(Entry(ROOT + "a", 1), 5.0)
+    found.retry(Entry(ROOT + "a", 1), 5.0)
     assert found.next() is None and found.wait_s() == 5.0 and len(found) == 1
 
 
 def test_collections_that_are_no_more_are_forgotten(opened: Open) -> None:
     state = opened()
-    state.begin(ROOT)
-    frontier(state).found([ROOT + "a"], 1)
+    state.begin_round(ROOT)
+    frontier(state).add([ROOT + "a"], 1)
     state.forget_all_but(["other"])
     assert state.states() == {}
 
@@ -144,9 +144,9 @@ def test_a_file_of_the_first_format_is_read(tmp_path: Path) -> None:
     """There the bodies were in the rows of the pages."""
     file = tmp_path / "crawl.db"
     state = CrawlState(file, "01ABC")
-    state.begin(ROOT)
-    frontier(state).found([ROOT + "a", ROOT + "b"], 1)
-    state.hold(body("a", b"<p>x</p>"), "fetched", {})
+    state.begin_round(ROOT)
+    frontier(state).add([ROOT + "a", ROOT + "b"], 1)
+    state.save_answer(body("a", b"<p>x</p>"), "fetched", {})
     state.close()
     with closing(sqlite3.connect(file)) as db:
         db.executescript(
@@ -154,7 +154,7 @@ def test_a_file_of_the_first_format_is_read(tmp_path: Path) -> None:
             " WHERE state = 'fetched'; DROP TABLE bodies; PRAGMA user_version = 1"
         )
     again = CrawlState(file, "01ABC")
-    assert again.begin(ROOT) is True
+    assert again.begin_round(ROOT) is True
     assert [(one.url, one.data) for one in again.bodies("fetched", 5)] == [(ROOT + "a", b"<p>x</p>")]
     assert names(frontier(again)) == ["b"]
     again.close()
@@ -164,11 +164,11 @@ def test_pages_whose_bodies_were_in_a_file_are_asked_for_again(tmp_path: Path) -
     """The third format kept bodies in a file beside the tables; what the site said of them must not hide a change."""
     file = tmp_path / "crawl.db"
     state = CrawlState(file, "01ABC")
-    state.begin(ROOT)
-    frontier(state).found([ROOT + name for name in ("a", "b", "c")], 1)
-    state.hold(body("a"), "fetched", {"etag": "new"})
-    state.hold(body("b"), "fetched", {})
-    state.release([(ROOT + "c", "stored", "")])
+    state.begin_round(ROOT)
+    frontier(state).add([ROOT + name for name in ("a", "b", "c")], 1)
+    state.save_answer(body("a"), "fetched", {"etag": "new"})
+    state.save_answer(body("b"), "fetched", {})
+    state.finish_pages([(ROOT + "c", "stored", "")])
     state.close()
     with closing(sqlite3.connect(file)) as db:
         db.executescript(
@@ -178,7 +178,7 @@ def test_pages_whose_bodies_were_in_a_file_are_asked_for_again(tmp_path: Path) -
         )
     (tmp_path / "crawl-01ABC.bodies").write_bytes(b"x" * 41)
     again = CrawlState(file, "01ABC")
-    assert again.begin(ROOT) is True
+    assert again.begin_round(ROOT) is True
     assert [(one.url, one.etag) for one in again.queued()] == [(ROOT + "a", "")]
     assert [one.url for one in again.bodies("fetched", 5)] == [ROOT + "b"]
     assert again.counts() == {"queued": 1, "fetched": 1, "stored": 1}
@@ -188,20 +188,20 @@ def test_pages_whose_bodies_were_in_a_file_are_asked_for_again(tmp_path: Path) -
 
 def test_a_finished_crawl_leaves_a_small_file(tmp_path: Path, opened: Open) -> None:
     state = opened()
-    state.begin(ROOT)
-    frontier(state).found([ROOT + str(number) for number in range(40)], 1)
+    state.begin_round(ROOT)
+    frontier(state).add([ROOT + str(number) for number in range(40)], 1)
     for number in range(40):
-        state.hold(replace(body(str(number)), data=bytes(100_000)), "fetched", {})
-    state.release((ROOT + str(number), "stored", "") for number in range(40))
-    state.finish()
+        state.save_answer(replace(body(str(number)), data=bytes(100_000)), "fetched", {})
+    state.finish_pages((ROOT + str(number), "stored", "") for number in range(40))
+    state.finish_round()
     assert (tmp_path / "crawl.db").stat().st_size < 200_000
 
 
 def test_bodies_come_by_size(opened: Open) -> None:
     state = opened()
-    state.begin(ROOT)
-    frontier(state).found([ROOT + str(number) for number in range(4)], 1)
+    state.begin_round(ROOT)
+    frontier(state).add([ROOT + str(number) for number in range(4)], 1)
     for number in range(4):
-        state.hold(body(str(number), b"x" * 10), "fetched", {})
+        state.save_answer(body(str(number), b"x" * 10), "fetched", {})
     assert [len(state.bodies("fetched", 10, most)) for most in (0, 9, 10, 25, 40)] == [1, 1, 1, 2, 4]
     assert len(state.bodies("fetched", 3)) == 3

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refdesk.crawl.model import Scope, crawl_options
-from refdesk.crawl.urls import clean, folder_of, is_text, path_of, twins, without_keys
+from refdesk.crawl.urls import clean, folder_of, hide_keys, is_text, path_of, twins
 from refdesk.errors import InvalidInput, InvalidUri
 
 
@@ -116,7 +116,7 @@ def test_joining_is_that_of_the_standard_library(base: str, href: str) -> None:
 
 
 def test_keys_in_addresses_are_not_told() -> None:
-    told = without_keys("to https://e.org/a?page=2&api_key=s3cret&X-Amz-Signature=abc#x, or https://e.org/?q=1&sid=9")
+    told = hide_keys("to https://e.org/a?page=2&api_key=s3cret&X-Amz-Signature=abc#x, or https://e.org/?q=1&sid=9")
     assert told == "to https://e.org/a?page=2&api_key=…&X-Amz-Signature=…#x, or https://e.org/?q=1&sid=…"
     harmless = "https://e.org/?keyword=a&author=b&code_style=c"
-    assert without_keys(harmless) == harmless
+    assert hide_keys(harmless) == harmless

@@ -12,8 +12,8 @@ from refdesk.app import open_desk
 from refdesk.graph import Graph
 from refdesk.model import Filters, Hit
 from refdesk.research import Answer, Focus, research
+from refdesk.research.render import as_json
 from refdesk.research.research import content_of, named_in, read_question
-from refdesk.research.tell import told
 from refdesk.search.engine import Engine
 from refdesk.settings import Settings
 from refdesk.text import tokens
@@ -93,29 +93,29 @@ def test_every_hop_is_reported(asked: Asked) -> None:
 
 
 def test_all_implementations_are_counted_and_tests_come_last(asked: Asked) -> None:
-    body = told(ask(asked, "all implementations of Till", 1), 2_000)
+    body = as_json(ask(asked, "all implementations of Till", 1), 2_000)
     assert "90 conforming types" in body["summary"]
     assert tokens.count(str(body)) < 2_600
     assert "are told in the tree alone" in body["left_out"]
     assert sum("Bell" in line for line in body["sections"]["conforming types"]) == 90
-    assert "are left out" in told(ask(asked, "all implementations of Till", 1), 700)["left_out"]
+    assert "are left out" in as_json(ask(asked, "all implementations of Till", 1), 700)["left_out"]
     callers = ask(asked, "what calls Shop.open").sections["callers"]
     assert [line.split()[0] for line in callers] == ["Shop.open", "main", "test_open"]
 
 
 def test_the_graph_and_the_drawing_name_the_findings(asked: Asked) -> None:
-    body = told(ask(asked, "draw what calls make_noise", 3), 8_000)
+    body = as_json(ask(asked, "draw what calls make_noise", 3), 8_000)
     named = {one["id"]: one["symbol"] for one in body["findings"]}
     edges = [(named[edge["from"]], edge["kind"], named[edge["to"]]) for edge in body["graph"]["edges"]]
     assert ("Till.ring", "calls", "make_noise") in edges
     assert all(0.5 <= edge["confidence"] <= 1 for edge in body["graph"]["edges"])
     first = body["graph"]["edges"][0]
     assert f"{first['from']} -->|calls| {first['to']}" in body["mermaid"]
-    assert "mermaid" not in told(ask(asked, "what calls make_noise", 3), 8_000)
+    assert "mermaid" not in as_json(ask(asked, "what calls make_noise", 3), 8_000)
 
 
 def test_a_fact_is_told_once(asked: Asked) -> None:
-    body = told(ask(asked, "what calls make_noise"), 8_000)
+    body = as_json(ask(asked, "what calls make_noise"), 8_000)
     assert not {"graph", "mermaid", "sections", "focus"} & set(body)
     assert str(body).count("Shop.open") == 1
     assert [(one["symbol"], one["relationship"], one["hop"]) for one in body["findings"]][1:] == [
@@ -134,7 +134,7 @@ def test_callers_of_callers_are_told_as_a_tree_where_they_are_many(tmp_path: Pat
         (code / f"far_{number}.py").write_text(called)
     with open_desk(Settings(library=tmp_path / "library", embedder="none", workers=1)) as desk:
         desk.index(code, "code", name="code")
-        body = told(ask((desk.graph("code"), desk.engine), "what calls ring"), 4_000)
+        body = as_json(ask((desk.graph("code"), desk.engine), "what calls ring"), 4_000)
     assert tokens.count(json.dumps(body)) <= 800
     assert body["summary"] == "ring [near.py:1-2] is called from 3 callers. Behind these, 12 more within 2 hops."
     assert [one["symbol"] for one in body["findings"]] == ["ring", "near0", "near1", "near2"]
@@ -148,7 +148,7 @@ def test_relations_that_no_finding_tells_are_a_graph(tmp_path: Path) -> None:
     )
     with open_desk(Settings(library=tmp_path / "library", embedder="none", workers=1)) as desk:
         desk.index(tmp_path / "code", "code", name="code")
-        body = told(ask((desk.graph("code"), desk.engine), "what calls bell"), 4_000)
+        body = as_json(ask((desk.graph("code"), desk.engine), "what calls bell"), 4_000)
     named = {one["id"]: one["symbol"] for one in body["findings"]}
     assert [(named[e["from"]], named[e["to"]], e["line"]) for e in body["graph"]["edges"]] == [("two", "one", 10)]
 
@@ -178,14 +178,14 @@ def test_architecture_with_one_match_starts_from_entry_files_too(asked: Asked) -
 
 
 def test_what_is_called_is_counted(asked: Asked) -> None:
-    body = told(ask(asked, "what does Till.ring call", 1), 8_000)
+    body = as_json(ask(asked, "what does Till.ring call", 1), 8_000)
     assert body["summary"] == "Till.ring [app/till.py:2-3] calls 1 definition."
     assert (body["findings"][1]["symbol"], body["findings"][1]["line"]) == ("make_noise", 3)
 
 
 def test_angle_brackets_are_no_markup_in_a_drawing() -> None:
     from refdesk.graph import Edge, Node
-    from refdesk.research.tell import mermaid
+    from refdesk.research.render import mermaid
 
     ends = [Node("a.rs", name, "impl", 1, 2) for name in ("Draw<T>", 'say("hi")')]
     drawn = mermaid([Edge(ends[0], ends[1], "calls", 1, 1.0)], {"a.rs:Draw<T>": "n0", 'a.rs:say("hi")': "n1"})
@@ -210,10 +210,10 @@ def test_links_only_where_they_are_asked_for(asked: Asked) -> None:
 
 
 def test_sentences_say_who_does_what_to_whom(asked: Asked) -> None:
-    said = told(ask(asked, "how does `Till.ring` work", 1), 8_000)["summary"]
+    said = as_json(ask(asked, "how does `Till.ring` work", 1), 8_000)["summary"]
     assert "Till.ring calls make_noise [app/till.py:" in said
     assert "Till.ring is called by Shop.open [app/shop.py:" in said
-    files = told(ask(asked, "the shop and its till", 1, "dependencies"), 8_000)["summary"]
+    files = as_json(ask(asked, "the shop and its till", 1, "dependencies"), 8_000)["summary"]
     assert "app/shop.py is imported by tests/test_shop.py." in files
 
 
@@ -226,16 +226,16 @@ def test_a_name_is_found_in_another_spelling_and_that_is_said(asked: Asked, name
 
 
 def test_callers_are_counted_for_each_definition_of_the_name(asked: Asked) -> None:
-    said = told(ask(asked, "what calls ring", 1), 8_000)["summary"]
+    said = as_json(ask(asked, "what calls ring", 1), 8_000)["summary"]
     assert said.startswith("Till.ring [app/till.py:2-3] is called from 1 caller.")
 
 
 def test_calls_of_what_a_method_overrides_are_told_beside_its_own(asked: Asked) -> None:
-    body = told(ask(asked, "what calls Bell3.ring", 1), 8_000)
+    body = as_json(ask(asked, "what calls Bell3.ring", 1), 8_000)
     assert body["summary"].startswith("Till.ring [app/till.py:2-3] is called from 1 caller.")
     assert body["notes"] == ["Bell3.ring implements Till.ring: a call of that may reach it."]
     assert {one["symbol"] for one in body["findings"]} == {"Bell3.ring", "Till.ring", "Shop.open"}
-    assert told(ask(asked, "what calls Shop.open", 1), 8_000).get("notes") is None
+    assert as_json(ask(asked, "what calls Shop.open", 1), 8_000).get("notes") is None
 
 
 def test_a_flow_goes_on_in_what_carries_an_interface_out(tmp_path: Path) -> None:
@@ -267,14 +267,14 @@ def test_embedding_is_told_apart_from_conforming(tmp_path: Path) -> None:
         desk.index(tmp_path / "code", "code", name="code")
         asked = desk.graph("code"), desk.engine
         answer = ask(asked, "all implementations of Box")
-        box = told(answer, 8_000)
+        box = as_json(answer, 8_000)
         assert box["summary"] == "Box [a.go:7-7] is embedded in 1 type."
         assert answer.sections == {"embedding types": ["Box (a.go:7)", "  Crate (:11), by embedding"]}
         assert [one["relationship"] for one in box["findings"]] == ["match", "embeds Box"]
-        shutter = told(ask(asked, "all implementations of Shutter", 1), 8_000)
+        shutter = as_json(ask(asked, "all implementations of Shutter", 1), 8_000)
         assert "Shutter [a.go:3-5] is implemented by 1 conforming type." in shutter["summary"]
         assert "Shutter [a.go:3-5] is embedded in 1 type." in shutter["summary"]
-        patterns = told(ask(asked, "all implementations of Box", focus="patterns"), 8_000)["sections"]
+        patterns = as_json(ask(asked, "all implementations of Box", focus="patterns"), 8_000)["sections"]
         assert patterns["embedded in"] == ["Box: Crate (a.go:11)"]
         assert "implementations" not in patterns
 
@@ -291,7 +291,7 @@ def test_what_is_declared_for_all_platforms_leads_to_what_each_does(tmp_path: Pa
         desk.index(tmp_path / "code", "code", name="code")
         asked = desk.graph("code"), desk.engine
         answer = ask(asked, "implementations of sync")
-        found = told(answer, 8_000)
+        found = as_json(answer, 8_000)
         assert answer.sections == {"actual declarations": ["sync (common.kt:3)", "  sync (jvm.kt:3), actual"]}
         assert found["summary"] == "sync [common.kt:3-3] is carried out by 1 actual declaration."
         flow = ask(asked, "what does boot call", 3).sections["call chains"]
@@ -312,7 +312,7 @@ def test_all_that_is_called_at_once_is_told_as_chains(tmp_path: Path) -> None:
 
 
 def test_a_file_that_one_other_needs_is_no_hub(asked: Asked) -> None:
-    sections = told(ask(asked, "how does Shop open", focus="dependencies"), 8_000)["sections"]
+    sections = as_json(ask(asked, "how does Shop open", focus="dependencies"), 8_000)["sections"]
     assert sections["fan-in"] == ["app/shop.py: 2", "app/till.py: 2"]
     assert "fan-out" not in sections
 
@@ -347,7 +347,7 @@ def test_an_english_word_is_no_symbol(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["make_noises", "mak_noise", "Till.make_nosie"])
 def test_a_near_name_is_asked_back(asked: Asked, name: str) -> None:
-    body = told(ask(asked, f"what calls {name}"), 8_000)
+    body = as_json(ask(asked, f"what calls {name}"), 8_000)
     assert body["summary"] == f"There is no {name} here. Did you mean make_noise [app/till.py:6-7]?"
     assert [(one["symbol"], one["relationship"]) for one in body["findings"]] == [("make_noise", "spelt alike")]
 

@@ -56,9 +56,9 @@ def library(tmp_path: Path) -> Path:
         RecordPlaybooks(store).update_skill(_skill(number).skill_id, SkillUpdate(title=f"Refunds {number}"))
     store.close()
     state = CrawlState(folder / CRAWL_FILE, "SITE")
-    state.begin(ROOT)
+    state.begin_round(ROOT)
     state.add([Entry(ROOT + "a", 0), Entry(ROOT + "b", 1)])
-    state.hold(_body("a", b"the text of a"), "fetched", {})
+    state.save_answer(_body("a", b"the text of a"), "fetched", {})
     state.close()
     (folder / "metadata.json").write_text('{"corpus_description": "x"}', encoding="utf-8")
     return folder
@@ -86,7 +86,7 @@ def _check_all(folder: Path) -> None:
         assert len(RecordPlaybooks(store).hybrid_search(list(vector("refund")), f"refunds {number}")) == 2
     store.close()
     state = CrawlState(folder / CRAWL_FILE, "SITE")
-    assert state.begin(ROOT)
+    assert state.begin_round(ROOT)
     assert [one.data for one in state.bodies("fetched", 10)] == [b"the text of a"]
     assert [one.url for one in state.queued()] == [ROOT + "b"]
     state.close()
@@ -233,7 +233,7 @@ def test_a_backup_beside_writers_fits_together(library: Path, tmp_path: Path) ->
     failures: list[BaseException] = []
     store = LocalStore(library)
     state = CrawlState(library / CRAWL_FILE, "SITE")
-    state.begin(ROOT)
+    state.begin_round(ROOT)
 
     def crawl() -> None:
         try:
@@ -242,9 +242,9 @@ def test_a_backup_beside_writers_fits_together(library: Path, tmp_path: Path) ->
                 number += 1
                 url, data = f"p{number}", f"alpha page{number}".encode()
                 state.add([Entry(ROOT + url, 0)])
-                state.hold(_body(url, data), "fetched", {})
+                state.save_answer(_body(url, data), "fetched", {})
                 store.apply(batch(write(f"p{number}", [data.decode()], path=url)))
-                state.release([(ROOT + url, "stored", "")])
+                state.finish_pages([(ROOT + url, "stored", "")])
         except BaseException as error:
             failures.append(error)
 

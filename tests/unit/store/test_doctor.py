@@ -63,7 +63,7 @@ def test_a_damaged_crawl_is_a_clear_error_and_is_set_aside(library: Path) -> Non
     assert not _checked(library)["crawl"].ok
     assert _checked(library, repair=True)["crawl"].repaired
     state = CrawlState(library / CRAWL_FILE, "SITE")
-    assert not state.begin("https://example.org/")  # from the beginning
+    assert not state.begin_round("https://example.org/")  # from the beginning
     state.close()
     assert _checked(library)["crawl"].ok
 

@@ -161,8 +161,8 @@ def test_only_the_owner_may_read_a_library(tmp_path: Path) -> None:
         folder = tmp_path / "library"
         _fill(folder)
         state = CrawlState(folder / CRAWL_FILE, "SITE")
-        state.begin("https://example.org/")
-        state.hold(Body("https://example.org/", "", "", b"body", "text/html", "utf-8", ""), "fetched", {})
+        state.begin_round("https://example.org/")
+        state.save_answer(Body("https://example.org/", "", "", b"body", "text/html", "utf-8", ""), "fetched", {})
         store = LocalStore(folder)
         with store.writing():
             open_to_others = [f for f in (folder, *folder.rglob("*")) if f.stat().st_mode & 0o077]

@@ -16,7 +16,7 @@ from refdesk.ingest.prepare import Progress, Report
 from refdesk.model import Collection, Filters, Found, Hit, Query, Skipped
 from refdesk.ports import Llm
 from refdesk.research import research
-from refdesk.research.tell import told
+from refdesk.research.render import as_json
 from refdesk.sources.allowed import HIDDEN, IGNORED, LASTING, allowed_roots, confine
 from refdesk.text import analyse
 from refdesk.text.untrusted import flag
@@ -135,7 +135,7 @@ class Code:
             focus=arguments.get("focus"),
             on_hop=on_hop,
         )
-        body = told(answer, self._desk.settings.max_answer_tokens)
+        body = as_json(answer, self._desk.settings.max_answer_tokens)
         summary, who = assist.retell(text, body, self._llm_for(context))
         left_out = [body.pop("left_out")] if "left_out" in body else []
         notices = [*self._state_notices(collection, refreshed), *body.pop("notes", ()), *left_out]

@@ -1,4 +1,4 @@
-"""How does an answer read?  Sentences with citations, nodes and edges, and a drawing, within a budget of tokens."""
+"""Renders an answer as JSON within a token budget: a summary with citations, findings, a graph and a diagram."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ INSTEAD = {
 }
 
 
-def told(answer: Answer, budget: int) -> dict[str, Any]:
+def as_json(answer: Answer, budget: int) -> dict[str, Any]:
     """The answer as JSON, each fact once; what does not fit is left out, farthest first.
 
     A question for callers, users or conforming types is told by findings alone where these are few. Else findings
