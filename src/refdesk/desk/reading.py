@@ -98,7 +98,8 @@ class opened_once(cached_property[T]):  # noqa: N801 - used as a decorator, like
         if instance is None:
             return self
         with instance._opening:
-            return super().__get__(instance, owner)
+            value: T = super().__get__(instance, owner)
+        return value
 
 
 class Reader:
