@@ -109,7 +109,7 @@ def export(context: click.Context, folder: Path, skill_ids: tuple[str, ...]) -> 
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.pass_context
 def import_skills(context: click.Context, paths: tuple[Path, ...]) -> None:
-    """Read skills from .md files or folders; one that is known by its id gets a new version."""
+    """Read skills from .md files or folders; one that is known by its id gets a new version if it differs."""
     from refdesk.skills.format import files_in, from_markdown
 
     failed = 0
@@ -117,12 +117,12 @@ def import_skills(context: click.Context, paths: tuple[Path, ...]) -> None:
         for file in (file for path in paths for file in files_in(path)):
             try:
                 read = from_markdown(file.read_text(encoding="utf-8"))
-                skill, new = learner.adopt(read.draft, skill_id=read.skill_id, confidence=read.confidence)
+                skill, done = learner.adopt(read.draft, skill_id=read.skill_id, confidence=read.confidence)
             except (RefdeskError, UnicodeDecodeError) as error:
                 failed += 1
                 click.echo(f"{file}: {error}", err=True)
                 continue
-            click.echo(f"{skill.skill_id}  v{skill.version}  {'new' if new else 'updated'}  {on_one_line(skill.title)}")
+            click.echo(f"{skill.skill_id}  v{skill.version}  {done}  {on_one_line(skill.title)}")
     if failed:
         raise InvalidInput(f"{failed} of the files could not be imported.", "Correct them and import them again.")
 

@@ -5,19 +5,22 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from refdesk.errors import InvalidInput
-from refdesk.skills.redact import names_in, redact, without_names
+from refdesk.skills.redact import Redaction
 from refdesk.skills.vocabulary import words
 
 Role = Literal["customer", "agent", "note"]
 
-_CUSTOMER = words("customer user client caller visitor shopper human guest buyer subscriber member cust")
+_CUSTOMER = words(
+    """customer user client caller visitor shopper human guest buyer subscriber member cust kunde kundin cliente usuario
+    utilizador"""
+)
 _AGENT = words(
     """agent support assistant rep representative bot advisor operator specialist ai chatbot technician helpdesk csr
-    supervisor engineer desk team admin care"""
+    supervisor engineer desk team admin care agente berater beraterin conseiller conseillère atendente"""
 )
 _NOTE = words("note notes internal system action tool log")
 _LABEL = re.compile(
@@ -43,10 +46,10 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class Transcript:
-    """A conversation without anything sensitive; `names` are the people it named."""
+    """A conversation without anything sensitive, and how that was taken out."""
 
     turns: tuple[Turn, ...]
-    names: tuple[str, ...] = ()
+    redaction: Redaction = field(default_factory=Redaction)
 
     def said_by(self, role: Role) -> list[str]:
         """What that side said, in order."""
@@ -56,15 +59,18 @@ class Transcript:
         return "\n".join(f"{turn.role.capitalize()}: {turn.text}" for turn in self.turns)
 
 
-def read(conversation: str) -> Transcript:
-    """The redacted turns of a conversation; where no speaker is named, paragraphs alternate."""
+def read(conversation: str, feedback: str = "", known: str = "") -> Transcript:
+    """The redacted turns of a conversation; where no speaker is named, paragraphs alternate.
+
+    The feedback on it, and the playbook that is known already, tell which identifiers belong to the procedure.
+    """
     conversation = _a_turn_a_line(conversation)
-    names = names_in(conversation)
     spoken = _from_json(conversation) or _from_labels(conversation) or _from_paragraphs(conversation)
-    turns = tuple(Turn(role, _clean(text, names)) for role, text in spoken if text.strip())
+    redaction = Redaction.of([*spoken, ("feedback", feedback)], conversation, known)
+    turns = tuple(Turn(role, redaction.clean(text.strip())) for role, text in spoken if text.strip())
     if not turns:
         raise InvalidInput("conversation is required")
-    return Transcript(turns, names)
+    return Transcript(turns, redaction)
 
 
 def _a_turn_a_line(conversation: str) -> str:
@@ -77,10 +83,6 @@ def _a_turn_a_line(conversation: str) -> str:
 def sentences(text: str) -> list[str]:
     """The sentences of a text."""
     return [piece for each in _SENTENCE.split(text) if (piece := each.strip())]
-
-
-def _clean(text: str, names: tuple[str, ...]) -> str:
-    return without_names(redact(text.strip()), names)
 
 
 # --- the forms a transcript comes in --------------------------------------------------------------

@@ -27,8 +27,8 @@ from refdesk.skills.conversation import (
 from refdesk.skills.format import MAX_KEYWORDS
 from refdesk.skills.merge import covered
 from refdesk.skills.model import Draft, Playbook, Step
-from refdesk.skills.redact import redact
-from refdesk.skills.vocabulary import STOP_TERMS, content_terms, total_weight, weight, words
+from refdesk.skills.redact import titled
+from refdesk.skills.vocabulary import STOP_TERMS, content_terms, identifiers, total_weight, weight, words
 from refdesk.text import analyse
 
 _MAX_STEPS = 14
@@ -79,7 +79,7 @@ class _Said:
 def extract(transcript: Transcript, metadata: Mapping[str, object]) -> Draft:
     """A draft made from what was said, by rules."""
     issue = issue_of(transcript)
-    named = impersonal(_naming(issue))
+    named = impersonal(titled(_naming(issue), issue[0]))
     title = shortened(named, 12)
     steps, edge_cases = steps_of(transcript)
     if not steps:
@@ -337,7 +337,7 @@ def refine(current: Draft, transcript: Transcript, feedback: str) -> Draft:
     book = current.playbook
     steps, met = steps_of(transcript)
     new = [step for step in steps if not _is_known(step, book.steps)]
-    told = [_case_told(each) for each in sentences(redact(feedback))]
+    told = [_case_told(each) for each in sentences(feedback)]
     edge_cases = [case for case in (*met, *told) if case and not covered(case, book.edge_cases)]
     # From the customer's words only: the agent's would match questions about other things.
     keywords = keywords_of(Transcript(()), issue_of(transcript))[:_NEW_KEYWORDS]
@@ -352,10 +352,11 @@ def refine(current: Draft, transcript: Transcript, feedback: str) -> Draft:
 
 def _is_known(step: Step, steps: tuple[Step, ...]) -> bool:
     said = set(content_terms(f"{step.title} {step.do}"))
-    numbers = {term for term in said if term.isdigit()}
+    named = set(identifiers(step.do))
     for other in steps:
-        known = set(content_terms(f"{other.title} {other.do} {other.say}"))
-        if numbers <= known and total_weight(said & known) >= _KNOWN * total_weight(said):
+        text = f"{other.title} {other.do} {other.say}"
+        known = set(content_terms(text))
+        if named <= set(identifiers(text)) and total_weight(said & known) >= _KNOWN * total_weight(said):
             return True
     return not said
 

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from refdesk.errors import (
     InvalidInput,
@@ -28,7 +28,7 @@ from refdesk.skills.conversation import Transcript, read
 from refdesk.skills.extract import outcome_of
 from refdesk.skills.format import checked, parse, render
 from refdesk.skills.judge import EvidenceJudge, Thinker, Verdict
-from refdesk.skills.merge import changes, merge
+from refdesk.skills.merge import NOTHING_NEW, changes, merge
 from refdesk.skills.model import (
     FIRST_CONFIDENCE,
     TOP_K,
@@ -44,6 +44,7 @@ from refdesk.skills.model import (
 )
 
 Report = Callable[[str], None]
+Adopted = Literal["new", "updated", "unchanged"]
 
 _MAX_TEXT = 400_000
 _MOST_JOINED, _LIKELY = 2, 0.5  # playbooks among the hits of a search, and their least probability
@@ -106,7 +107,9 @@ class Learner:
         asked = redact.strip(_required("query", query))
         candidates = self._candidates(asked)
         report("judging")
-        verdict = thinker.judge(redact.redact(query), candidates) if candidates else Verdict(None, "no candidates")
+        verdict = (
+            thinker.judge(redact.redact(query, "query"), candidates) if candidates else Verdict(None, "no candidates")
+        )
         # An id that the judge made up counts as none.
         chosen = next((skill for skill in candidates if skill.skill_id == verdict.skill_id), None)
         if chosen is not None:
@@ -138,13 +141,13 @@ class Learner:
     ) -> Created:
         """A new skill made from the conversation, or the existing one that it would duplicate."""
         transcript = read(_required("conversation", conversation))
-        given = _redacted(_checked(metadata or {}), transcript.names)
+        given = _redacted(_checked(metadata or {}), transcript.redaction)
         self.align()
         report("extracting")
         draft = _labelled(thinker.extract(transcript, given), given)
         repaired = False
         try:
-            draft = checked(redact.redact_draft(draft, transcript.names))
+            draft = checked(redact.redact_draft(draft, transcript.redaction))
         except InvalidPlaybook as error:
             draft = _labelled(_repaired(draft, error, thinker, transcript, report), given)
             draft = checked(draft)
@@ -163,12 +166,12 @@ class Learner:
     ) -> Updated:
         """The skill with the conversation merged into it; what others merge at the same time is kept."""
         known = self.get(_required("skill_id", skill_id))
-        transcript = read(_required("conversation", conversation))
-        self.align()
         base = as_draft(known)
+        transcript = read(_required("conversation", conversation), feedback, f"{known.problem}\n{known.resolution_md}")
+        self.align()
         report("refining")
-        proposed = thinker.refine(base, transcript, _redacted(feedback, transcript.names))
-        proposed = redact.redact_draft(proposed, transcript.names)
+        proposed = thinker.refine(base, transcript, transcript.redaction.clean(feedback))
+        proposed = redact.redact_draft(proposed, transcript.redaction)
         try:
             checked(merge(base, proposed, base))
         except InvalidPlaybook as error:
@@ -177,7 +180,11 @@ class Learner:
         report("keeping")
         newest = known
         for _ in range(_TRIES):
-            merged = checked(merge(base, proposed, as_draft(newest)))
+            held = as_draft(newest)
+            merged = checked(merge(base, proposed, held))
+            if _same(merged, held):
+                kept = self._store.record_outcome(skill_id, outcome) if outcome else newest
+                return Updated(current(kept), (NOTHING_NEW,))
             try:
                 kept = self._store.update_skill(skill_id, self._update_of(merged, newest, outcome))
             except StaleSkill:
@@ -229,16 +236,18 @@ class Learner:
         """The skill after an outcome was recorded."""
         return current(self._store.record_outcome(skill_id, outcome))
 
-    def adopt(self, draft: Draft, *, skill_id: str = "", confidence: float = FIRST_CONFIDENCE) -> tuple[Skill, bool]:
-        """The skill as imported and whether it is new; one of the same id gets a new version."""
+    def adopt(self, draft: Draft, *, skill_id: str = "", confidence: float = FIRST_CONFIDENCE) -> tuple[Skill, Adopted]:
+        """The skill as imported and what became of it; one of the same id gets a new version if it differs."""
         draft = checked(draft)
         self.align()
         known = self._store.get_skill(skill_id) if skill_id else None
+        if known is not None and _same(draft, as_draft(known)):
+            return known, "unchanged"
         if known is not None:
-            return self._store.update_skill(skill_id, self._update_of(draft, None, None)), False
+            return self._store.update_skill(skill_id, self._update_of(draft, None, None)), "updated"
         fresh = replace(_skill(draft, confirmed=False), confidence=confidence)
         fresh = replace(fresh, skill_id=skill_id or fresh.skill_id, embedding=self._embed_draft(draft))
-        return self._store.create_skill(fresh), True
+        return self._store.create_skill(fresh), "new"
 
     def kept(self, skill_id: str) -> tuple[Skill, list[Revision]] | None:
         """The skill as it is stored, with every version."""
@@ -310,6 +319,13 @@ class Learner:
         return [hit["skill"] for hit in self._store.hybrid_search(vector, asked, TOP_K)]
 
 
+def _same(one: Draft, other: Draft) -> bool:
+    """Whether two drafts say the same; their confidence is no part of that."""
+    return replace(one, playbook=replace(one.playbook, confidence=0.0)) == replace(
+        other, playbook=replace(other.playbook, confidence=0.0)
+    )
+
+
 def as_draft(skill: Skill) -> Draft:
     """The skill as a draft."""
     return Draft(playbook=parse(skill.resolution_md), problem=skill.problem, keywords=skill.keywords)
@@ -348,7 +364,7 @@ def _hit(number: int, skill: Skill, score: float) -> Hit:
 def _repaired(draft: Draft, error: InvalidPlaybook, thinker: Thinker, transcript: Transcript, report: Report) -> Draft:
     """The draft as repaired by the thinker, once."""
     report("repairing")
-    return redact.redact_draft(thinker.repair(draft, error.problems, transcript), transcript.names)
+    return redact.redact_draft(thinker.repair(draft, error.problems, transcript), transcript.redaction)
 
 
 def _labelled(draft: Draft, metadata: Mapping[str, object]) -> Draft:
@@ -365,15 +381,15 @@ def _checked(metadata: Mapping[str, object]) -> Mapping[str, object]:
     return metadata
 
 
-def _redacted(value: Any, names: tuple[str, ...]) -> Any:
+def _redacted(value: Any, by: redact.Redaction) -> Any:
     """The value with each text in it redacted at any depth; numbers too, since they may be of a card or an account."""
     if isinstance(value, Mapping):
-        return {redact.redact(str(key)): _redacted(each, names) for key, each in value.items()}
+        return {by.clean(str(key)): _redacted(each, by) for key, each in value.items()}
     if isinstance(value, list):
-        return [_redacted(each, names) for each in value]
+        return [_redacted(each, by) for each in value]
     if isinstance(value, bool) or value is None:
         return value
-    cleaned = redact.without_names(redact.redact(str(value)), names)
+    cleaned = by.clean(str(value))
     return value if cleaned == str(value) else cleaned
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from refdesk.skills.conversation import shortened
 from refdesk.skills.format import MAX_KEYWORDS, parse
 from refdesk.skills.model import Draft, Playbook, Skill, Step
+from refdesk.skills.vocabulary import identifiers
 from refdesk.text import analyse
 
 _SAME = 0.9  # likeness from which a text is not added again
@@ -58,11 +59,11 @@ def matched(before: Sequence[Step], after: Sequence[Step]) -> dict[int, int]:
 
 
 def likeness(one: str, other: str) -> float:
-    """The share of terms that two texts have in common, 0..1; at most 0.5 where their numbers differ."""
+    """The share of terms that two texts have in common, 0..1; at most 0.5 where their numbers or identifiers differ."""
     a, b = set(analyse.terms(one)), set(analyse.terms(other))
     if not a or not b:
         return float(one.strip() == other.strip())
-    if {t for t in a if t.isdigit()} != {t for t in b if t.isdigit()}:
+    if set(identifiers(one)) != set(identifiers(other)):
         return min(0.5, len(a & b) / len(a | b))
     return len(a & b) / len(a | b)
 
@@ -159,13 +160,15 @@ def _step_changes(old: Playbook, new: Playbook) -> list[str]:
     found = []
     for place, step in enumerate(new.steps):
         if place not in was:
-            found.append(f"Added step {place + 1}: “{step.title}”.")
+            found.append(f"Added step {place + 1}: “{step.title}”. {shortened(step.do, 30)}")
             continue
         before = old.steps[was[place]]
         parts = {"title": (before.title, step.title), "Do": (before.do, step.do), "Check": (before.check, step.check)}
         parts["Say"] = (before.say, step.say)
-        if changed := [name for name, (one, other) in parts.items() if one != other]:
-            found.append(f"Changed the {' and '.join(changed)} of step {place + 1} “{step.title}”.")
+        for name, (one, other) in parts.items():
+            if one != other:
+                added = other.removeprefix(one).removeprefix("\nAlso: ")
+                found.append(f"Changed the {name} of step {place + 1} “{step.title}”: {shortened(added, 30)}")
     gone = (step for place, step in enumerate(old.steps) if place not in was.values())
     return found + [f"Removed the step “{step.title}”." for step in gone]
 

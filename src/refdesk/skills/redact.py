@@ -1,16 +1,24 @@
-"""What must not leave a transcript?  Addresses, numbers, secrets and names, each replaced by what it was."""
+"""What must not leave a transcript?  Addresses, numbers, secrets, names and the identifiers of a case.
+
+An identifier may belong to the case (an order, a ticket, an account) or to the procedure (a form, an article, an error
+code, a model, a version), which is what a playbook is learned for.  They look alike, so the words around each
+occurrence, who wrote it and its length are weighed together over the whole conversation.
+"""
 
 from __future__ import annotations
 
 import ipaddress
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
+from refdesk.search.understand import is_english
 from refdesk.skills.model import Draft
-from refdesk.skills.vocabulary import words
+from refdesk.skills.vocabulary import IDENTIFIER, clause, given_names, identifiers, noun_before, procedural_ids, words
 
-_PLACEHOLDER = re.compile(r"\[(?:[a-z]+ )?(?:address|number|name|secret|code|id|phone|email|IBAN|IP)\]")
+_PLACEHOLDER = re.compile(r"\[(?:[a-zA-Z]+ )?(?:address|number|name|secret|code|id|date|phone|email|IBAN|IP)\]")
+_LEADING = re.compile(rf"^(?:\W*{_PLACEHOLDER.pattern}|['’]s\b|\W|(?:here|and|is|was|says|said|from)\b)++", re.I)
 
 _Replace = Callable[[re.Match[str]], str]
 
@@ -58,9 +66,6 @@ def _plain(placeholder: str) -> _Replace:
     return lambda found: placeholder
 
 
-# Looks like an order id but says what happened, and so belongs in a playbook.
-_NOT_AN_ID = r"(?!(?:ERR|ERROR|HTTP|HTTPS|CVE|RFC|ISO|UTF|SHA|TLS|KB|USB|WPA|IEEE|PS|IOS|MP|COVID)\b)"
-
 # In this order: what is recognised by its form alone before what is recognised by the words around it.
 _RULES: tuple[tuple[re.Pattern[str], _Replace], ...] = (
     (re.compile(r"-----BEGIN [A-Z ]+-----.*?(?:-----END [A-Z ]+-----|\Z)", re.S), _plain("[secret]")),
@@ -76,9 +81,10 @@ _RULES: tuple[tuple[re.Pattern[str], _Replace], ...] = (
     (re.compile(r"\b(?:Bearer|Basic)\s+([\w.~+/=-]{12,})", re.I), _labelled("[secret]")),
     (
         re.compile(
-            r"\b(?:pass(?:word|code|phrase|wd)?|pwd|secret|api[ _-]?key|access[ _-]?key|token|pin)\b"
-            r"(?:\s+(?:is|was|of)\b|\s*[:=])\s*[\"'“]?((?!reset|expired|wrong|incorrect|not\b|the\b|being\b|correct|invalid"
-            r"|required|still\b|too\b|same\b|now\b|on\b|in\b|never\b|also\b|already\b|set\b|sent\b|at\b)[^\s\"'”,;&]{3,})",
+            r"\b(?:pass(?:word|code|phrase|wd)?|pwd|secret|api[ _-]?key|access[ _-]?key|token|pin|auth code)\b"
+            r"(?:\s+(?:is|was|of)\b|\s*[:=]|(?<=auth code))\s*[\"'“]?((?!reset|expired|wrong|incorrect|not\b|the\b"
+            r"|being\b|correct|invalid|required|still\b|too\b|same\b|now\b|on\b|in\b|never\b|also\b|already\b|set\b|sent\b|at\b)"
+            r"[^\s\"'”,;&]{3,})",
             re.I,
         ),
         _labelled("[secret]"),
@@ -99,24 +105,28 @@ _RULES: tuple[tuple[re.Pattern[str], _Replace], ...] = (
     (re.compile(r"\b(?:cvv|cvc|security code)\b\D{0,8}(\d{3,4})\b", re.I), _labelled("[code]")),
     (re.compile(r"(?<![\w-])\d{3}-\d{2}-\d{4}(?![\w-])"), _plain("[id number]")),
     (
-        re.compile(
-            r"\b(?:order|invoice|ticket|case|booking|reservation|confirmation|tracking|reference|account|customer|member"
-            r"|policy|claim|serial|transaction|payment|subscription|return|rma|ref|shipment|parcel)"
-            r"(?:\s++(?:number|no|num|id|code|ref|reference)){0,3}\.?\s*+(?:is|was|[:#=]){0,3}\s*+"
-            r"((?=[A-Z0-9-]*\d)(?=[A-Z0-9-]{4})[A-Z0-9]+(?:-[A-Z0-9]+)*)(?![\w-])",
-            re.I,
-        ),
-        _labelled("[reference id]"),
+        re.compile(r"\b(?:user ?name|user|login|handle)(?: is|:)? ([A-Za-z]++(?:[._][A-Za-z]++)++)(?![\w-])", re.I),
+        _labelled("[user name]"),
     ),
     (
         re.compile(
-            r"(?<!error )(?<!status )\b(?:code|otp|one-time (?:code|password))\b[^\d\n]{0,24}?\b(\d{4,8})\b", re.I
+            r"\b(?:plate|registration|car|van|kennzeichen|immatriculation|matr[ií]cula|placa)\b(?:\s++(?:number|is|was|n[ro]))*+"
+            r"\W{1,3}((?=[A-Z0-9 -]{0,8}\d)[A-Z0-9]{1,4}(?:[ -][A-Z0-9]{1,4}){1,2})\b",
+            re.I,
         ),
-        _labelled("[code]"),
+        _labelled("[plate number]"),
     ),
-    (re.compile(rf"\b{_NOT_AN_ID}[A-Z]{{2,6}}[-_]?\d[\dA-Z]{{3,}}(?:-\w+)*\b"), _plain("[reference id]")),
-    (re.compile(rf"\b{_NOT_AN_ID}[A-Z]{{2,6}}-\d{{3,}}(?:-\w+)*\b"), _plain("[reference id]")),
-    (re.compile(r"(?<!\w)#\s?(?=[A-Z0-9-]*\d)[A-Z0-9][A-Z0-9-]{2,}\b", re.I), _plain("[reference id]")),
+    (
+        re.compile(
+            r"\b(?:born|birth(?:day)?|dob|geboren|née?|nacid[oa]|nascid[oa])\b\D{0,12}(\d{1,4}[./-]\d{1,2}[./-]\d{2,4})",
+            re.I,
+        ),
+        _labelled("[birth date]"),
+    ),
+)
+
+# The same for what may belong to the procedure: an identifier that does stays.
+_UNLESS_KEPT: tuple[tuple[re.Pattern[str], _Replace], ...] = (
     (re.compile(r"(?<![\w.-])\+\d[\d\s().-]{6,18}\d(?![\w-])"), _phone),
     (re.compile(r"(?<![\w.-])\(?\d{3,5}\)?[\s.-]\d{3,4}[\s.-]?\d{3,4}(?![\w-])"), _phone),
     (re.compile(r"(?<![\w.-])0\d{2,4}[\s/-]?\d{3,4}[\s-]?\d{2,5}(?![\w-])"), _phone),
@@ -125,26 +135,31 @@ _RULES: tuple[tuple[re.Pattern[str], _Replace], ...] = (
         re.compile(
             r"\b\d{1,5}[A-Za-z]?\s+(?:[A-Z][\w'.-]*\s+){1,3}(?:Street|St|Avenue|Ave|Road|Rd|Lane|Ln|Drive|Dr|Court|Ct"
             r"|Boulevard|Blvd|Way|Place|Pl|Terrace|Close|Square|Sq)\b\.?(?:,?\s+(?:Apt|Unit|Suite|Flat|#)\s?\w+)?"
+            r"|\b(?:Via|[Rr]ue|Calle|Rua|Avenida|[Aa]venue|Plaza|Praça)\s+(?:[\w'’.]+,?\s+){1,4}?\d{1,4}\b"
+            r"|\b\d{1,4},?\s+(?:rue|avenue|boulevard|place|chemin|quai)\s+(?:d[eu]s?\s+|de la\s+|l')?\w+"
+            r"|\b[Ff]lat\s\d+\w?\b"
+            r"|\b[A-ZÄÖÜ][a-zäöüß]+(?:straße|strasse|str\.|weg|platz|allee|gasse)\s+\d{1,4}\s?[a-z]?\b"
         ),
         _plain("[address]"),
     ),
     (re.compile(r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{16,}\b", re.I), _plain("[secret]")),
     (re.compile(r"\b(?=\w*\d)(?=\w*[A-Z])(?=\w*[a-z])\w{20,}\b"), _plain("[secret]")),
-    (re.compile(r"(?<![\w.$€£,-])\d{6,}(?![\w%]|[.,]\d)"), _plain("[number]")),
 )
 
 _ROLES = words(
     """agent support assistant rep representative bot system customer user client caller visitor shopper human ai
     advisor operator specialist member guest buyer subscriber note internal supervisor manager team desk help billing
-    you me chatbot technician engineer admin summary subject resolution action issue problem step steps update result"""
+    you me chatbot technician engineer admin summary subject resolution action issue problem step steps update result
+    kunde kundin cliente agente berater beraterin conseiller conseillère atendente usuario utilizador"""
 )
 _NOT_A_NAME = _ROLES | words(
     """a an the not just really so sorry still very having trying getting looking calling writing happy glad sure here
     there back about from urgent regarding using unable afraid thanks thank hi hello all everyone again yes no ok
     okay it is was now and but for with sir madam folks guys"""
 )
+_CAP = r"[A-ZÀ-ÖØ-Þ][\w'’-]{1,40}+"  # a word with a capital
 _SPEAKER = re.compile(
-    r"^[^\S\n]*+(?:[\[(][^\])\n]{1,30}[\])][^\S\n]*+)?[*_]{0,3}([A-Z][\w'’.-]+(?: [A-Z][\w'’.-]+){0,2})"
+    r"^[^\S\n]*+(?:[\[(][^\])\n]{1,30}[\])][^\S\n]*+)?[*_]{0,3}([A-ZÀ-ÖØ-Þ][\w'’.-]+(?: [A-ZÀ-ÖØ-Þ][\w'’.-]+){0,2})"
     r"[*_]{0,3}(?:[^\S\n]*+\(([^)\n]*)\))?[*_]{0,3}[^\S\n]*+:",
     re.M,
 )
@@ -158,14 +173,30 @@ _NOT_A_PERSON = words(
     anonymous"""
 )
 _INTRODUCED = re.compile(
-    r"(?:\b[Mm]y name(?:'s| is)|\b[Nn]ame:|\b[Nn]ame is|\b[Nn]ame on (?:it|the account|the order) is)"
-    r"\s+([A-Z][\w'’-]+(?: [A-Z][\w'’-]+){0,2})"
-    r"|\b[Tt]his is ([A-Z][\w'’-]+(?: [A-Z][\w'’-]+)?)(?=,| (?:from|here|calling|speaking|with)\b)"
+    r"(?:\b[Mm]y name(?:'s| is)|\b[Nn]ame:|\b[Nn]ame(?: is)?|\b[Nn]ame on (?:it|the account|the order) is"
+    rf"|\b[Mm]ein Name ist|\b[Jj]e m'appelle|\b[Mm]e llamo|\b[Mm]e chamo"
+    rf"|\b(?:Soy|Sou|Je suis|Ich bin)(?= {_CAP} {_CAP}))\s+({_CAP}(?: {_CAP}){{0,2}})"
+    rf"|\b[Tt]his is ({_CAP}(?: {_CAP})?)(?=,| (?:from|here|calling|speaking|with)\b)"
+    r"|\b(?:[Mm]y|[Hh]is|[Hh]er|[Oo]ur|the|account) (?:son|daughter|wife|husband|mother|father|mum|mom"
+    rf"|dad|friend|colleague|boss|partner|owner|tenant|brother|sister|employee|neighbour|neighbor|assistant"
+    rf"|manager) ({_CAP}(?: {_CAP})?)"
 )
-_I_AM = re.compile(r"\bI(?: am|['’]m) ([A-Z][a-z'’-]+ [A-Z][\w'’-]+)(?=[,.!;\n]|$| (?:from|here|calling|with|and)\b)")
+_I_AM = re.compile(rf"\bI(?: am|['’]m) ({_CAP} {_CAP})(?=[,.!;\n]|$| (?:from|here|calling|with|and)\b)")
 _GREETED = re.compile(
-    r"\b(?:Hi|Hello|Hey|Dear|Thanks|[Tt]hank you|Welcome|Sorry|Mr\.?|Mrs\.?|Ms\.?|Dr\.?)(?:,| there,)?"
-    r" ([A-Z][a-z'’-]+)(?=[,.!?\n]|$)",
+    r"\b(?:[Hh]i|[Hh]ello|[Hh]ey|Dear|[Tt]hanks|[Tt]hank you|Welcome|[Ss]orry|[Cc]all me|Bonjour|Hola|Olá|Hallo|Merci"
+    rf"|Gracias|Danke)(?:,| there,)? ({_CAP})(?=[,.!?\n]|$)",
+    re.M,
+)
+_TITLED = re.compile(
+    rf"\b(?:Mr|Mrs|Ms|Miss|Dr|Prof|Herrn?|Frau|Madame|Mme|Monsieur|Señora?|Sra?|Senhora?)\b\.? ({_CAP})"
+)
+_HERE = re.compile(rf"(?:^|[.!?,:] )({_CAP}(?: {_CAP})?) (?:here|speaking|calling|hier|is my name)\b", re.M)
+_INITIAL = re.compile(rf"\b(?:patient|of|by|for|from|to|with|and|,) [A-Z]\. ({_CAP})(?=[,.;!?\n]|$)")
+_GIVEN_AND_LAST = re.compile(rf"(?:([\w,] )|\b)({_CAP}) ({_CAP})\b(?! ?\d)")
+# In an answer or an aside: ", Was that all, Nadia?", "order 7781, Bill Hartley."
+_APART = re.compile(
+    rf", ([A-Z][a-z]+)(?=[.!?]\s*$)|(?:\d|[Hh]ello|[Hh]i|\]), ({_CAP} {_CAP})(?=[.,;!]|$)"
+    rf"|\b(?:ask for|contact|attn|speak to) ({_CAP})",
     re.M,
 )
 
@@ -174,35 +205,76 @@ _JOINT = re.compile(r"(['’.-])")
 _NAMES = re.compile(r"\[name\](?:\s++\[name\])+")
 
 
-def redact(text: str) -> str:
-    """The text with placeholders for everything sensitive."""
-    for pattern, put in _RULES:
-        text = pattern.sub(put, text)
-    return without_names(text, _names(text))
+@dataclass(frozen=True, slots=True)
+class Redaction:
+    """What is known of a conversation: the people in it, and which of its identifiers belong to the procedure."""
+
+    names: frozenset[str] = frozenset()
+    procedural: Mapping[str, bool] = field(default_factory=dict)  # by identifier
+
+    @classmethod
+    def of(cls, said: Iterable[tuple[str, str]], whole: str = "", known: str = "") -> Redaction:
+        """The redaction for texts by their roles; `whole` names people, `known` is the playbook as it stands."""
+        texts = [(role, _formal(text)) for role, text in said]
+        return cls(frozenset(_names(whole)), procedural_ids(texts) | dict.fromkeys(identifiers(known), True))
+
+    def clean(self, text: str, role: str = "") -> str:
+        """The text with placeholders for everything sensitive."""
+        text = _formal(text)
+        names = self.names | _names(text)
+        procedural = {**procedural_ids([(role, text)]), **self.procedural}
+        named = [name.lower() for name in names if len(name) > 3]
+        procedural |= {one: False for one in procedural if any(name in one.lower() for name in named)}
+
+        def put_unless_kept(put: _Replace) -> _Replace:
+            return lambda found: found[0] if procedural.get(found[0]) else put(found)
+
+        for pattern, put in _UNLESS_KEPT:
+            text = pattern.sub(put_unless_kept(put), text)
+        text = IDENTIFIER.sub(lambda found: found[0] if procedural.get(found[1], True) else _instead(found), text)
+        return without_names(text, names)
+
+
+def redact(text: str, role: str = "") -> str:
+    """The text with placeholders for everything sensitive, judged by itself."""
+    return Redaction().clean(text, role)
 
 
 def strip(text: str) -> str:
     """The text without anything sensitive and without placeholders, for searching."""
-    return " ".join(_PLACEHOLDER.sub(" ", redact(text)).split()) or text
+    return " ".join(_PLACEHOLDER.sub(" ", redact(text, "query")).split()) or text
 
 
-def redact_draft(draft: Draft, names: Iterable[str] = ()) -> Draft:
-    """The draft with every text of it redacted; `names` are people known from the transcript."""
-    known = tuple(names)
-
-    def clean(text: str) -> str:
-        return without_names(redact(text), known)
-
+def redact_draft(draft: Draft, by: Redaction) -> Draft:
+    """The draft with every text of it redacted."""
+    book = draft.playbook.rewritten(lambda text: by.clean(text))
+    steps = tuple(replace(step, title=titled(step.title, "Next step")) for step in book.steps)
     return Draft(
-        playbook=draft.playbook.rewritten(clean),
-        problem=clean(draft.problem),
-        keywords=tuple(word for word in draft.keywords if clean(word) == word),
+        playbook=replace(book, title=titled(book.title, "Customer problem"), steps=steps),
+        problem=by.clean(draft.problem),
+        keywords=tuple(word for word in draft.keywords if by.clean(word) == word),
     )
 
 
-def names_in(text: str) -> tuple[str, ...]:
-    """The people that a transcript names: speakers, and those who are greeted or introduced."""
-    return tuple(sorted(_names(text)))
+def titled(title: str, otherwise: str) -> str:
+    """The title without placeholders at its start; another one where nothing else is left of it."""
+    rest = _LEADING.sub("", title) if _PLACEHOLDER.match(title.lstrip("#\"'“( ")) else title
+    return rest[:1].upper() + rest[1:] if any(map(str.isalpha, _PLACEHOLDER.sub("", rest))) else otherwise
+
+
+def _formal(text: str) -> str:
+    """The text without what is recognised by its form alone."""
+    for pattern, put in _RULES:
+        text = pattern.sub(put, text)
+    return text
+
+
+def _instead(found: re.Match[str]) -> str:
+    before = clause(found)
+    if found[1].isdigit() and not noun_before(before, found[1]):
+        return "[number]"
+    kind = "[code]" if re.search(r"\bcode\b[^\w]*(?:is|was)?[^\w]*$", before) else "[reference id]"
+    return "#" * found[0].startswith("#") + kind
 
 
 def _names(text: str) -> set[str]:
@@ -212,7 +284,7 @@ def _names(text: str) -> set[str]:
     beside = [name if _ROLES & _lower(other) else other for name, other in labels if _ROLES & _lower(f"{name} {other}")]
     titled = [each for each in beside if _PERSON.fullmatch(each)] + _I_AM.findall(text)
     persons = [each for each in titled if not (_ROLES | _NOT_A_PERSON) & _lower(each)]
-    introduced = [first or second for first, second in _INTRODUCED.findall(text)]
+    introduced = ["".join(each) for each in _INTRODUCED.findall(text)]
     found: set[str] = set()
     # A label that occurs once may be a heading; one that occurs again is a person.
     for phrase in [
@@ -220,6 +292,17 @@ def _names(text: str) -> set[str]:
         *persons,
         *introduced,
         *_GREETED.findall(text),
+        *_TITLED.findall(text),
+        *_HERE.findall(text),
+        *_INITIAL.findall(text),
+        *(
+            f"{given} {last}"
+            for within, given, last in _GIVEN_AND_LAST.findall(text)
+            # A last name is often no English word; the first word of a sentence has its capital for another reason.
+            if given in given_names()
+            or (within and not (given.isupper() or last.isupper() or is_english(last.lower())))
+        ),
+        *("".join(each) for each in _APART.findall(text)),
     ]:
         found.update(w for w in phrase.strip(".'’-").split() if len(w) > 1 and w.lower() not in _NOT_A_NAME)
     return found

@@ -1,10 +1,11 @@
-"""Which words of support conversations carry meaning, which are synonyms, and how much does each weigh?"""
+"""Which words of support conversations carry meaning, and what do they say about the identifiers beside them?"""
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import resources
 
@@ -42,22 +43,30 @@ def content_terms(text: str) -> list[str]:
     return [term for term in analyse.terms(text) if term not in STOP_TERMS]
 
 
+def _lines(file: str) -> list[str]:
+    """The lines of a file of this package, without comments."""
+    text = resources.files("refdesk.skills").joinpath(file).read_text(encoding="utf-8")
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+@cache
+def given_names() -> frozenset[str]:
+    """Names that people are given, which few other words are written like."""
+    return words(" ".join(_lines("names.txt")))
+
+
 @cache
 def background() -> tuple[str, ...]:
     """Questions of customers about all kinds of things: the crowd that evidence must stand out from."""
-    text = resources.files("refdesk.skills").joinpath("background.txt").read_text(encoding="utf-8")
-    return tuple(line for line in text.splitlines() if line and not line.startswith("#"))
+    return tuple(_lines("background.txt"))
 
 
 @cache
 def _thesaurus() -> tuple[Mapping[str, str], Mapping[tuple[str, ...], str]]:
     """The meaning of each term, and of each phrase, that has synonyms."""
-    text = resources.files("refdesk.skills").joinpath("thesaurus.txt").read_text(encoding="utf-8")
     single: dict[str, str] = {}
     phrases: dict[tuple[str, ...], str] = {}
-    for line in text.splitlines():
-        if not line or line.startswith("#"):
-            continue
+    for line in _lines("thesaurus.txt"):
         entries = [tuple(analyse.terms(entry)) for entry in line.split(",")]
         meaning = "=" + entries[0][0]
         for entry in entries:
@@ -98,3 +107,186 @@ def weight(meaning: str) -> float:
 def total_weight(said: Iterable[str]) -> float:
     """The sum of the weights of distinct terms or meanings."""
     return sum(weight(each) for each in set(said))
+
+
+# --- identifiers ------------------------------------------------------------------------------------------
+
+# What an identifier is of: a case, a procedure, or either; "my policy" and a "policy number" are of a case.
+_CASE_NOUNS = words(
+    """order invoice ticket case booking reservation confirmation pnr tracking account customer client member
+    membership claim serial sn imei iccid sim vin frame transaction payment payout purchase subscription rma shipment
+    parcel package waybill agreement contract application incident request complaint meter bill prescription patient
+    receipt payslip employee personnel student matriculation passport user username login player workspace asset tag
+    barcode withdrawal dispatch credit note delivery visit appointment enrolment enrollment folio loan deposit fine
+    wallet vehicle container lading report server host instance tenant session chat conversation thread call quote
+    offer estimate statement charge refund transfer cheque voucher lease consignment referral badge vendor supplier
+    store shop site plant property matter entry locker line merchant mid tax insurance social ssn security eori owner
+    iban swift phone fax cell mobile label warranty licence license express dossier bestellung auftrag rechnung kunde
+    kunden vertrag konto vorgang sendung commande facture compte contrat colis billet pedido factura cuenta cliente
+    contrato reserva envío encomenda fatura conta"""
+)
+_PROCEDURE_NOUNS = words(
+    """form article runbook playbook error fault firmware version model part component procedure bulletin guideline
+    guide section paragraph clause rule regulation directive sop macro template checklist page chapter step manual
+    document standard protocol schedule sheet slip build release patch update driver bios kernel tool script flag
+    option setting parameter menu mode branch image reason status rejection level kit module sensor pump board cable
+    adapter battery filter valve gasket series sku isbn tariff bug issue state event command function field column
+    queue instruction appendix annex software product item type class category exception action message warning alert
+    alarm test connector wiki faq formular fehler artikel modell teil abschnitt formulaire erreur modèle pièce
+    formulario modelo pieza versión formulário erro peça versão"""
+)
+_EITHER_NOUNS = words("policy profile device certificate notice terminal course group police póliza apólice")
+_CASE_PREFIXES = words("ord order inv tkt tck txn rma acc acct cust case req inc bkg res ref sn pnr cn")
+_PROCEDURE_PREFIXES = words(
+    """0x err error http https cve rfc iso utf sha tls kb usb wpa ieee ps ios mp covid sop rb fw din vde ec eu win bios
+    hotfix en"""
+)
+
+IDENTIFIER = re.compile(
+    r"(?<![\w@$€£.,/#-])#?((?=[\w./#-]{0,80}\d)[A-Za-z0-9]++(?:[-_/.#][A-Za-z0-9]++)*+"
+    r"(?: (?:\d{4,}+|(?=[A-Z]*\d)[A-Z0-9]{4}+)(?![\w.,]*\w))*+)"
+    r"(?![\w%]|[.,]\d)"
+)
+# Dates, amounts, sizes and counts are no identifiers.
+_QUANTITY = re.compile(
+    r"(?:(?:19|20)\d\d|\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](?:19|20)?\d\d|\d{1,2}[-/]\d{1,3}"
+    r"|\d+(?:\.\d+)?(?:[a-z]{1,2}|[KMGT]i?[Bb]|k?Hz))(?![\w/-]|\.\w)"
+    r"|\d+(?= ?(?:%|euros?|dollars?|pounds?|eur|usd|days?|hours?|minutes?|weeks?|months?|years?|times|items?)\b)"
+)
+_VERSION = re.compile(r"v?\d{1,3}(?:\.\d{1,4})+[a-z]?\d?", re.I)
+_LOCATOR = re.compile(r"(?=.*[A-Z]\d+[A-Z])[A-Z0-9]{6}")  # as of a booking: QX7LMZ
+_PREFIX = re.compile(r"0x|[A-Za-z]+")
+_TOKEN = re.compile(r"\w+(?:[-./]\w+)*|[:#=(,\"“]|\S")
+_LAST = 8  # words before an identifier that are looked at
+# What may stand between an identifier and the noun that says what it is; other identifiers may too, as in a list.
+_LABELS = words("number no nr num id ids ref reference n° nº")
+_BETWEEN = _LABELS | words(
+    """is was are the a an my your our his her its this that : # = ( " “ , and or not nor instead rather than old new
+    current both code codes ist der die das und oder le la les est et ou el los es y o os e é"""
+)
+_SHOWN = re.compile(
+    r"\b(?:shows?|showing|says?|said|displays?|reads|reported|errors?|faults?|alarms?|still|now|gets?"
+    r"|getting|prints?|throws?|(?:fails?|crash\w*|stops?|hangs?|ends?|aborts?|breaks?)(?: \w+){0,3} with)"
+    r"(?: (?:me|a|an|the|error|it|[A-Z]{2,4}|\d{3}))*\W{1,3}$",
+    re.I,
+)
+_NAMED = re.compile(
+    r"(?:\b(?:[Aa]n?|[Tt]he|[Tt]hese|[Tt]his|[Ee]ach|[Oo]ur|[Mm]y)|[^.!?:\s]\s[A-Z]\w*[a-z]) (?:[A-Z]{2,4} )?$"
+)
+_MACHINE_MADE = re.compile(r"[a-z]{2,5}_[A-Za-z0-9]{4,}|(?=.*[a-z])(?=.*[A-Z])(?=.*\d.*\d)\w{8,}")
+_EXPLAINED = re.compile(r" (?:is|are|means?|needs?|was|were|breaks?|comes?|has|fits|works?|helps?)\b")
+_INSTRUCTED = re.compile(
+    r"\b(?:use|using|install|run|follow|(?<!I )(?<!can )(?<!we )see|apply|press|dial|fill in|complete|sign"
+    r"|send|quote|add|set|attach|replace|take|select|choose|open|enter|go to|switch to|swap to|update to|roll back to"
+    r"|download|push(?:ed)?|put|under|per|according to|as in)(?: \w+){0,2} $",
+    re.I,
+)
+_MADE = re.compile(
+    r"\b(?:opened|raised|created|logged|booked|noted|issued|registered|(?:re)?shipped|refunded|cancell?ed|released|prepared"
+    r"|closed|assigned|generated|reserved|scheduled|left|your|for you)(?: [\w-]+){0,4} $",
+    re.I,
+)
+# Points for the procedure: an identifier below zero belongs to the case.  Each clue counts once in a conversation.
+# A logistic regression on the tuned talks of tests/fixtures/redaction.yaml gives them the same signs and order.
+_POINTS = {
+    "procedure noun": 5.0, "case noun": -5.0, "either noun": 2.0, "noun after": 3.0, "procedure prefix": 4.0,
+    "case prefix": -4.0, "feedback": 4.0, "query": 1.0, "customer": -1.0, "shown": 3.0, "named": 2.0, "explained": 2.0,
+    "instructed": 2.0, "made": -2.0, "case asked": -3.0, "procedure asked": 4.0, "machine-made": -3.0, "version": 3.0,
+    "two digits": 2.0, "plain number": 2.0, "three digits": -0.5, "five digits": -1.5, "eight digits": -1.0,
+}  # fmt: skip
+
+
+def identifiers(text: str) -> Iterator[str]:
+    """The identifiers in a text."""
+    return (found[1] for found in IDENTIFIER.finditer(text))
+
+
+def procedural_ids(said: Iterable[tuple[str, str]]) -> dict[str, bool]:
+    """Whether each identifier of the texts, which come with their roles, belongs to the procedure."""
+    return {one: sum(_POINTS.get(clue, 0.0) for clue in known) >= 0 for one, known in clues_in(said).items()}
+
+
+def clues_in(said: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
+    """The clues to each identifier of the texts."""
+    clues: dict[str, set[str]] = {}
+    question = ""
+    for role, text in said:
+        for found in IDENTIFIER.finditer(text):
+            if found[0][0] == "#" or not _QUANTITY.match(text, found.start(1)):
+                # Who is the first to write it says more than who repeats it; feedback comes last and always counts.
+                first = {role} if found[1] not in clues or role == "feedback" else set()
+                clues[found[1]] = clues.get(found[1], set()) | first | set(_clues(found, question))
+        question = text
+    return clues
+
+
+def _clues(found: re.Match[str], question: str) -> Iterator[str]:
+    before = clause(found)
+    after = found.string[found.end() : found.end() + 30]
+    if noun := noun_before(before, found[1]):
+        yield noun
+    elif (word := re.match(r" (\w+)", after)) and word[1].lower() in _PROCEDURE_NOUNS:
+        yield "noun after"
+    elif found.start() < 24 and (asked := _asked_for(question)):
+        yield asked
+    prefix = (_PREFIX.match(found[1]) or [""])[0].lower()
+    if prefix in _CASE_PREFIXES:
+        yield "case prefix"
+    if _VERSION.fullmatch(found[1]):
+        yield "version"
+    if _MACHINE_MADE.fullmatch(found[1]):
+        yield "machine-made"
+    for clue, pattern in (("shown", _SHOWN), ("named", _NAMED), ("instructed", _INSTRUCTED), ("made", _MADE)):
+        if pattern.search(before):
+            yield clue
+    if not before.strip() and _EXPLAINED.match(after):
+        yield "explained"
+    if prefix in _PROCEDURE_PREFIXES:
+        yield "procedure prefix"
+        return
+    digits = sum(map(str.isdigit, found[1]))
+    if digits < 3 and not _LOCATOR.fullmatch(found[1]):
+        yield "two digits"
+    if len(found[1]) == digits < 6:
+        yield "plain number"
+        return
+    yield from (f"{name} digits" for name, least in (("three", 3), ("five", 5), ("eight", 8)) if digits >= least)
+
+
+def _asked_for(question: str) -> str:
+    """What the last noun of a question is of, for the answer to it."""
+    for word in reversed(
+        re.findall(r"\w+", question.rstrip().rpartition(".")[2].lower()) if "?" in question[-40:] else []
+    ):
+        if word in _CASE_NOUNS or word in ("number", "id", "name"):
+            return "case asked"
+        if word in _PROCEDURE_NOUNS:
+            return "procedure asked"
+    return ""
+
+
+def noun_before(before: str, identifier: str) -> str:
+    """What the nearest noun before an identifier says it is."""
+    passed: set[str] = set()
+    for token in reversed(_TOKEN.findall(before)[-_LAST:]):
+        word = token.lower()
+        stem = word.removesuffix("s") if word not in _PROCEDURE_NOUNS else word
+        if word.endswith("nummer"):
+            return "procedure noun" if word[:-6].removesuffix("s") in _PROCEDURE_NOUNS else "case noun"
+        if word in _EITHER_NOUNS:
+            return "case noun" if passed & (_LABELS | {"my", "your"}) else "either noun"
+        if word in _CASE_NOUNS or stem in _CASE_NOUNS:
+            return "case noun"
+        if word in _PROCEDURE_NOUNS or stem in _PROCEDURE_NOUNS:
+            return "procedure noun"
+        if word not in _BETWEEN and not any(map(str.isdigit, word)) and not (token.isupper() and len(token) < 5):
+            break
+        passed.add(word)
+    if "code" in passed:
+        return "case noun" if identifier.isdigit() and len(identifier) > 3 else "procedure noun"
+    return "case noun" if passed & _LABELS else ""
+
+
+def clause(found: re.Match[str]) -> str:
+    """What stands before the match in its clause."""
+    return re.split(r"[.!?;]\s|\n", found.string[max(0, found.start() - 80) : found.start()])[-1]

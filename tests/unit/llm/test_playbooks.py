@@ -160,7 +160,7 @@ def test_a_refinement_gets_one_repair_too(learner: Learner) -> None:
     broken = {**DRAFT, "steps": [*DRAFT["steps"], {"title": "Call", "do": "Call back", "check": "", "say": "Hello."}]}
     mended = {**DRAFT, "steps": [*DRAFT["steps"], {"title": "Call", "do": "Call back", "check": "ok", "say": "Hello."}]}
     updated = learner.update(skill.skill_id, INJECTION, PromptedThinker(Scripted(broken, mended)))
-    assert updated.changes == ("Added step 2: “Call”.",)
+    assert updated.changes == ("Added step 2: “Call”. Call back",)
     hopeless = {**DRAFT, "steps": [{"title": "Visit", "do": "Drive there", "check": "", "say": "Hello."}]}
     with pytest.raises(InvalidPlaybook):
         learner.update(skill.skill_id, INJECTION, PromptedThinker(Scripted(hopeless)))

@@ -118,6 +118,8 @@ def test_skills_travel_as_agent_skill_folders(run: Run, skill_id: str, tmp_path:
     here, there = (json.loads(run("show", skill_id, "--json", library=name).stdout) for name in ("library", "other"))
     for name in ("title", "problem", "conditions", "keywords", "confidence", "product_area", "issue_type"):
         assert here[name] == there[name], name
+    assert run("import", str(file), library="other").stdout.split()[1:3] == ["v1", "unchanged"]
+    file.write_text(file.read_text().replace("## Escalation\n\n", "## Escalation\n\nAfter two tries. "))
     assert run("import", str(file), library="other").stdout.split()[1:3] == ["v2", "updated"]
     assert "v3  new" not in run("import", str(file)).stdout
 

@@ -17,7 +17,7 @@ KINDS = [file.stem for file in sorted(FOLDER.glob("*.yaml")) if file.stem not in
 
 def book_of(chat: str, **metadata: object) -> Playbook:
     transcript = read(chat)
-    return checked(redact_draft(extract(transcript, metadata), transcript.names)).playbook
+    return checked(redact_draft(extract(transcript, metadata), transcript.redaction)).playbook
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -85,3 +85,11 @@ def test_sentences_become_instructions() -> None:
     assert request("Could you tell me the order number?") == "Ask for the order number"
     assert request("Are you on the yearly plan?") == "Ask whether they are on the yearly plan"
     assert impersonal("Hi, I was charged twice for my order.") == "Charged twice for their order"
+
+
+def test_titles_name_the_problem_not_the_person() -> None:
+    book = book_of(
+        "Customer: Anna Weber here, my parcel is missing.\nAgent: Anna, I've sent it again.\nCustomer: Thanks."
+    )
+    assert book.title == "Parcel is missing"
+    assert not any(step.title.startswith("[") for step in book.steps)

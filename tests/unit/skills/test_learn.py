@@ -104,9 +104,31 @@ def test_an_update_adds_and_says_what(learner: Learner, thinker: LocalThinker) -
     assert set(before.steps) < set(after.steps)
     assert updated.skill.confidence == 0.53  # the customer said that it worked
     again = learner.update(skill.skill_id, LOCKED[1].transcript, thinker, feedback=feedback)
-    assert again.skill.version == 3
+    assert again.skill.version == 2  # nothing new is no new version, but the outcome counts
+    assert again.skill.confidence == 0.56
     assert again.changes == ("Nothing new: the playbook already covers this conversation.",)
-    assert [each.skill.version for each in learner.history(skill.skill_id)] == [1, 2, 3]
+    assert [each.skill.version for each in learner.history(skill.skill_id)] == [1, 2]
+
+
+FORMS = ("PX-8443", "KB-2041", "RB-12", "2.4.7", "E-5512")
+
+
+def test_what_the_feedback_names_survives_five_updates_at_once(learner: Learner, thinker: LocalThinker) -> None:
+    skill = learner.create(LOCKED[0].transcript, thinker).skill
+
+    def update(name: str) -> tuple[str, ...]:
+        chat = "Customer: I'm locked out, ticket TCK-99120.\nAgent: I've unlocked it, order A-10023.\nCustomer: Works."
+        return learner.update(skill.skill_id, chat, thinker, feedback=f"Use {name} for accounts abroad.").changes
+
+    with ThreadPoolExecutor(5) as pool:
+        told = list(pool.map(update, FORMS))
+    kept = learner.get(skill.skill_id).resolution_md
+    for name, changes in zip(FORMS, told, strict=True):
+        assert f"Accounts abroad → Use {name}" in kept
+        assert any(change.startswith("Added edge case:") and name in change for change in changes)
+    assert "TCK-99120" not in kept and "A-10023" not in kept
+    later = "Customer: Locked out.\nAgent: I've restarted the gateway.\nCustomer: Works."
+    assert "PX-8443" in learner.update(skill.skill_id, later, thinker).skill.resolution_md
 
 
 def test_twenty_parallel_updates_are_twenty_versions_and_nothing_is_lost(
