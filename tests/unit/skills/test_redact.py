@@ -152,7 +152,8 @@ def test_an_identifier_is_told_by_the_whole_conversation() -> None:
         "Customer: It failed, T-4417.\nAgent: Which form did you use?\nCustomer: PX-8443.\nAgent: Take QR-8100 instead."
     )
     assert str(read(chat)) == (
-        "Customer: It failed, [reference id].\nAgent: Which form did you use?\nCustomer: PX-8443.\nAgent: Take QR-8100 instead."
+        "Customer: It failed, [reference id].\nAgent: Which form did you use?\nCustomer: PX-8443.\n"
+        "Agent: Take QR-8100 instead."
     )
     # What feedback says stays unless it is known to be of the case; so does what the playbook has.
     assert "T-4417" in str(read(chat, "T-4417 is the form for payouts.")) and "T-4417" in str(
