@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refdesk.desk.desk import Desk
 from refdesk.desk.reading import Parts, Watching
-from refdesk.errors import InvalidUri, LibraryDamaged, LoadFailed, ParseFailed, RefdeskError, SettingsError
+from refdesk.errors import RefdeskError, SettingsError
 from refdesk.ingest.writer import ParsePool
-from refdesk.library import METADATA_FILE, Library
+from refdesk.library import Library
 from refdesk.model import Collection, CollectionKind, Content, Finding, Found, Skipped
 from refdesk.ports import Embedder, Judge, Parser, Source, Store
 from refdesk.settings import Settings
@@ -120,21 +120,18 @@ def _neo4j(settings: Settings) -> PlaybookStore:
     return Neo4jPlaybooks(settings.neo4j_uri, settings.neo4j_user, settings.neo4j_password, settings.neo4j_database)
 
 
-def _check_neo4j(settings: Settings) -> Finding:
-    with closing(_neo4j(settings)) as playbooks:
-        try:
-            playbooks.list_skills(1)
-        except RefdeskError as error:
-            return Finding(part="playbooks", ok=False, message=str(error))
-    return Finding(part="playbooks", ok=True, message="Neo4j answers.")
-
-
 def _has_playbooks(settings: Settings, store: Store) -> bool:
     if settings.skills == "neo4j":
         return True  # who looks finds out
     from refdesk.store.record.access import RecordAccess
 
     return isinstance(store, RecordAccess) and store.has_playbooks()
+
+
+def _check_beside(library: Library, repair: bool) -> list[Finding]:
+    from refdesk.store.doctor import check_beside
+
+    return check_beside(library, repair=repair)
 
 
 def _parser(root: Path | None, kind: CollectionKind) -> Parser:
@@ -199,51 +196,9 @@ def _why(root: Path, relative: str, settings: Settings) -> Found | Skipped:
 
 
 def _load(uri: str, roots: Sequence[Path], settings: Settings) -> Iterator[Content | Skipped]:
-    scheme = uri.partition(":")[0].lower()
-    if scheme == "data":
-        from refdesk.sources.files import read_data_uri
+    from refdesk.sources.walk import load
 
-        yield read_data_uri(uri, settings.max_fetch_bytes)
-    elif scheme in ("http", "https"):
-        yield _fetch(uri, settings)
-    elif scheme == "file":
-        yield from _files(uri, roots, settings)
-    else:
-        raise InvalidUri(f"Cannot use the URI {uri.partition('?')[0][:80]!r}.", "Use file://, https:// or data:.")
-
-
-def _fetch(url: str, settings: Settings) -> Content:
-    from refdesk.sources.web import fetch
-
-    got = fetch(
-        url,
-        allow_hosts=settings.allow_hosts,
-        max_bytes=settings.max_fetch_bytes,
-        timeout_s=settings.fetch_timeout_s,
-    )
-    path = got.url.partition("://")[2].partition("?")[0]
-    return Content(uri=url, path=path, data=got.data, charset=got.charset, content_type=got.content_type)
-
-
-def _files(uri: str, roots: Sequence[Path], settings: Settings) -> Iterator[Content | Skipped]:
-    from refdesk.sources.allowed import allowed_roots
-    from refdesk.sources.files import read_file, resolve_file_uri
-    from refdesk.sources.walk import FolderSource
-
-    secrets = settings.allow_secrets
-    path = resolve_file_uri(uri, allowed_roots(roots, settings.allow_roots), secrets)
-    if not path.is_dir():
-        yield read_file(path, max_bytes=settings.max_file_bytes, allow_secrets=secrets)
-        return
-    source = FolderSource(path, max_file_bytes=settings.max_file_bytes, allow_secrets=secrets)
-    for one in source.walk():
-        if isinstance(one, Skipped):
-            yield one
-            continue
-        try:
-            yield source.read(one)
-        except (LoadFailed, ParseFailed) as error:
-            yield Skipped(path=one.path, reason=error.message)
+    return load(uri, roots, settings)
 
 
 def _pending_pages(library: Library, collection: Collection) -> int:
@@ -281,6 +236,7 @@ PARTS = Parts(
     judge=_judge,
     playbooks=_playbooks,
     has_playbooks=_has_playbooks,
+    check_beside=_check_beside,
     parser=_parser,
     pool=_pool,
     folder=_folder,
@@ -382,74 +338,7 @@ def _heard(settings: Settings) -> Callable[[str, dict[str, Any], ToolAnswer | No
 def _site(desk: Desk, key: bytes) -> Any:
     from refdesk.console.site import console_site
 
-    return console_site(desk, key, lambda: check_library(desk.settings, repair=False))
-
-
-def check_library(settings: Settings, *, repair: bool) -> list[Finding]:
-    """What doctor finds in the library the settings name, also in one whose record can't be opened."""
-    from refdesk.desk.corpus import metadata_problem, write_metadata
-    from refdesk.store.doctor import check_beside
-
-    try:
-        store = _store(settings)
-    except LibraryDamaged as error:
-        beside = check_beside(Library(settings.library), repair=repair)
-        return [Finding(part="record", ok=False, message=str(error)), *beside]
-    try:
-        findings = store.verify(repair=repair)
-    except LibraryDamaged as error:
-        findings = [Finding(part="record", ok=False, message=str(error))]
-    finally:
-        store.close()
-    if settings.skills == "neo4j":
-        findings.append(_check_neo4j(settings))
-    problem = metadata_problem(Library(settings.library))
-    if problem is None or not findings[0].ok:
-        return findings
-    if repair:
-        with open_desk(settings) as desk:
-            write_metadata(desk)
-    then = "It was written anew." if repair else "`refdesk doctor` writes it anew."
-    said = f"{METADATA_FILE} {problem}. {then}"
-    return [*findings, Finding(part="metadata", ok=repair, message=said, repaired=repair)]
-
-
-def restore(settings: Settings, source: Path, *, replace: bool) -> tuple[Mapping[str, int], Path | None]:
-    """Makes the library the settings name of a backup; what is in it, and where what was there before went."""
-    from refdesk.store import backup
-    from refdesk.store.local import LocalStore
-
-    def finish(folder: Path) -> None:
-        store = LocalStore(folder, lock_timeout_s=settings.lock_timeout_s)
-        try:
-            wrong = [one.message for one in store.verify(repair=True) if not one.ok]
-        finally:
-            store.close()
-        if wrong:
-            raise LibraryDamaged(f"The backup {source} is damaged: {wrong[0]}", "Take another one.")
-
-    manifest, aside = backup.restore(source, Library(settings.library), replace=replace, finish=finish)
-    return manifest.counts, aside
-
-
-def copy(source: Settings, target: Settings, tell: Callable[[int, int, str], None]) -> Mapping[str, int]:
-    """Copies one library to another, which must be empty, and builds its indexes; returns counts."""
-    from refdesk.store import copying
-    from refdesk.store.record.access import RecordAccess
-
-    old, new = _store(source), None
-    try:
-        new = _store(target)
-        assert isinstance(old, RecordAccess) and isinstance(new, RecordAccess)
-        copying.copy_beside(Library(source.library), Library(target.library))
-        counts = copying.copy(old, new, tell)
-        if wrong := [one.message for one in new.verify(repair=True) if not one.ok]:
-            raise LibraryDamaged(f"The copy is not sound: {wrong[0]}", "Check both servers, then `refdesk doctor` it.")
-    finally:
-        old.close()
-        if new is not None:
-            new.close()
-    return counts
+    return console_site(desk, key, lambda: desk.check(repair=False))
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from refdesk.app import check_library
+from refdesk.app import open_desk
 from refdesk.crawl.state import Body, CrawlState, Entry, digest_of
 from refdesk.errors import RefdeskError
 from refdesk.library import CRAWL_FILE, LEXICAL_FOLDER, VECTORS_FILE
@@ -223,7 +223,8 @@ def _examine_damaged(folder: Path, draw: random.Random, seed: int) -> tuple[int,
     wrong = []
     for repair in (False, True):
         try:
-            found = check_library(settings, repair=repair)
+            with open_desk(settings) as desk:
+                found = desk.check(repair=repair)
             wrong += [f"seed {seed}: {one.part} says nothing" for one in found if not one.message]
             if found[0].ok and not _is_all_there(folder):
                 wrong.append(f"seed {seed}: what is damaged is called sound")

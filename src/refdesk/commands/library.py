@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
+from contextlib import closing
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +23,7 @@ from refdesk.commands.desk import (
     settings_from,
 )
 from refdesk.desk.desk import Desk
-from refdesk.errors import InvalidInput, NotFound
+from refdesk.errors import InvalidInput, LibraryDamaged, NotFound
 from refdesk.ingest.prepare import is_new
 from refdesk.library import Library
 from refdesk.model import Collection, Found, Skipped
@@ -223,9 +224,8 @@ def _folder_status(desk: Desk, collection: Collection, path: Path) -> dict[str, 
 @click.pass_context
 def doctor(context: click.Context, check: bool, as_json: bool) -> None:
     """Check documents, playbooks, crawls and indexes, and repair what can be made of the rest."""
-    from refdesk.app import check_library
-
-    findings = check_library(settings_from(context), repair=not check)
+    with desk_from(context) as desk:
+        findings = desk.check(repair=not check)
     if as_json:
         print_json([asdict(one) for one in findings])
     else:
@@ -259,10 +259,10 @@ def backup(context: click.Context, target: Path) -> None:
 @click.pass_context
 def restore(context: click.Context, source: Path, library: Path | None, replace: bool) -> None:
     """Make a library of the backup SOURCE, a folder or a .tar.zst file; it is verified and its indexes are built."""
-    from refdesk import app
+    from refdesk.store import local
 
     settings = settings_from(context, **({"library": library} if library else {}))
-    counts, aside = app.restore(settings, source, replace=replace)
+    counts, aside = local.restore(settings, source, replace=replace)
     click.echo(f"Restored to {settings.library}: {_listed(counts)}.")
     if aside is not None:
         click.echo(f"What was there before is in {aside}; restart servers that have it open.", err=True)
@@ -280,13 +280,19 @@ def _listed(counts: Mapping[str, int]) -> str:
 @click.pass_context
 def copy(context: click.Context, source: str | Path, target: str | Path) -> None:
     """Copy the library SOURCE to TARGET, which must be empty: folders, or addresses of shared libraries."""
-    from refdesk import app
+    from refdesk.app import PARTS
+    from refdesk.store import copying
+    from refdesk.store.record.access import RecordAccess
 
     old, new = settings_from(context, library=source), settings_from(context, library=target)
     if not old.database and not Library(old.library).record.exists():
         raise NotFound(f"There is no library in {old.library}.", "Name the folder of one.")
-    with bar_on_stderr("copying") as tell:
-        counts = app.copy(old, new, tell)
+    with bar_on_stderr("copying") as tell, closing(PARTS.store(old)) as ours, closing(PARTS.store(new)) as theirs:
+        assert isinstance(ours, RecordAccess) and isinstance(theirs, RecordAccess)
+        copying.copy_beside(Library(old.library), Library(new.library))
+        counts = copying.copy(ours, theirs, tell)
+        if wrong := [one.message for one in theirs.verify(repair=True) if not one.ok]:
+            raise LibraryDamaged(f"The copy is not sound: {wrong[0]}", "Check both servers, then `refdesk doctor` it.")
     click.echo(f"Copied {_listed(counts)}.")
 
 

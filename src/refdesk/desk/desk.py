@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refdesk.desk.reading import INDEXING, Reader, opened_once
-from refdesk.errors import CollectionExists, CollectionNotFound, InvalidInput, NotFound, SettingsError
+from refdesk.errors import (
+    CollectionExists,
+    CollectionNotFound,
+    InvalidInput,
+    LibraryDamaged,
+    NotFound,
+    RefdeskError,
+    SettingsError,
+)
 from refdesk.ingest.prepare import Progress, Report, embed_rest, following, groups, marked, reembed
 from refdesk.ingest.writer import Writer
 from refdesk.library import checked_name, name_from, new_id
@@ -20,6 +28,7 @@ from refdesk.model import (
     Collection,
     CollectionKind,
     Content,
+    Finding,
     Page,
     Query,
     SearchDefaults,
@@ -258,6 +267,33 @@ class Desk(Reader):
     def backup(self, target: Path) -> Mapping[str, int]:
         """Copies the whole library to a new folder or .tar.zst file; returns counts of its contents."""
         return self._store.backup(target)
+
+    def check(self, *, repair: bool) -> list[Finding]:
+        """What doctor finds in the library, even if its record can't be opened."""
+        from refdesk.desk.corpus import metadata_problem, write_metadata
+
+        try:
+            findings = self._store.verify(repair=repair)
+        except LibraryDamaged as error:
+            damaged = Finding(part="record", ok=False, message=str(error))
+            return [damaged, *self._parts.check_beside(self.library, repair)]
+        if self.settings.skills == "neo4j":
+            findings.append(self._check_playbooks())
+        problem = metadata_problem(self.library)
+        if problem is None or not findings[0].ok:
+            return findings
+        if repair:
+            write_metadata(self)
+        then = "It was written anew." if repair else "`refdesk doctor` writes it anew."
+        message = f"{self.library.metadata.name} {problem}. {then}"
+        return [*findings, Finding(part="metadata", ok=repair, message=message, repaired=repair)]
+
+    def _check_playbooks(self) -> Finding:
+        try:
+            self._playbooks.list_skills(1)
+        except RefdeskError as error:
+            return Finding(part="playbooks", ok=False, message=str(error))
+        return Finding(part="playbooks", ok=True, message="Neo4j answers.")
 
     def _writer(self, parser: Parser, progress: Progress | None) -> Writer:
         pool = self._parts.pool(parser, self.embedder, self.settings.workers)

@@ -24,6 +24,7 @@ from refdesk.model import (
     FileState,
     Filterable,
     Filters,
+    Finding,
     Found,
     Page,
     Query,
@@ -72,6 +73,7 @@ class Parts:
     judge: Callable[[Settings], Judge | None]
     playbooks: Callable[[Settings, Store], PlaybookStore]
     has_playbooks: Callable[[Settings, Store], bool]  # asked before anything is loaded for them
+    check_beside: Callable[[Library, bool], list[Finding]]  # what the store keeps beside the record, with repair or not
     parser: Callable[[Path | None, CollectionKind], Parser]
     pool: Callable[[Parser, Embedder | None, int], ParsePool]
     folder: Folder

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from refdesk.model import Document
+from refdesk.text.analyse import TEST_PATH
 
 TYPES = frozenset(
     [
@@ -79,19 +80,16 @@ def family(language: str) -> frozenset[str]:
     return frozenset(next((one for one in _FAMILIES if language in one), {language}))
 
 
-_TEST = re.compile(
-    r"(?:^|/)(?:tests?|__tests__|specs?|testdata|benches|[Ee]xamples?)/|(?:^|/)test_[^/]*$|[._-](?:test|spec|tests)\.\w+$"
-    r"|(?:Tests?|Spec)\.\w+$|(?:^|/)[^/]*Tests/",
-)
+_TRIED_OUT = re.compile(r"(?:^|/)(?:benches|[Ee]xamples?)/")
 
 
 @lru_cache(maxsize=65_536)
 def is_test(path: str) -> bool:
-    """Whether the file tests others: code that is no test itself does not use what it defines."""
-    return _TEST.search(path) is not None
+    """Whether the file tests others or tries them out: other code does not use what it defines."""
+    return TEST_PATH.search(path) is not None or _TRIED_OUT.search(path) is not None
 
 
-_FOR_TESTS = re.compile(r"(?:^|/)(?:testing|test_?utils?|_*mocks?_*|_*fakes?_*)(?:/|\.\w+$)|(?:^|/)conftest\.py$")
+_FOR_TESTS = re.compile(r"(?:^|/)(?:testing|test_?utils?|_*mocks?_*|_*fakes?_*)(?:/|\.\w+$)")
 # A GreeterStub is what gRPC calls a real client.
 _STANDS_IN = re.compile(r"_*(?:Mock|Fake|Stub|Dummy|Spy)(?![a-z])|\w*[a-z\d](?:Mock|Fake|Dummy|Spy)$")
 

@@ -18,10 +18,6 @@ from refdesk.text import analyse
 
 # ── features, from 0 to 1 unless noted ──
 
-_TEST_PATH = re.compile(
-    r"(?:^|/)(?:(?:\w+[_-])?tests?|tests?[_-]\w+|testing|__tests__|spec|specs|fixtures|testdata|mocks?|e2e)/"
-    r"|^(?:features|t)/|(?:^|/)(?:test_[^/]*|conftest\.py$)|[._-](?:test|spec)s?\.[^/]+$|Tests?\.\w+$|\.feature$"
-)
 _GENERATED_PATH = re.compile(
     r"(?:^|/)(?:generated|gen|dist|build|vendor|third_party)(?:/|$)|[._]pb2?\.|\.g\.\w+$|_generated\."
 )
@@ -236,7 +232,7 @@ def is_asked_for(place: str, terms: Sequence[str]) -> bool:
 @lru_cache(maxsize=50_000)
 def places_in(path: str) -> tuple[str, ...]:
     """The kinds of the path: test, generated, example."""
-    patterns = {"test": _TEST_PATH, "generated": _GENERATED_PATH, "example": _EXAMPLE_PATH}
+    patterns = {"test": analyse.TEST_PATH, "generated": _GENERATED_PATH, "example": _EXAMPLE_PATH}
     return tuple(name for name, pattern in patterns.items() if pattern.search(path))
 
 

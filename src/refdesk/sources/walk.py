@@ -12,11 +12,21 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
-from refdesk.errors import LoadFailed, ParseFailed
+from refdesk.errors import InvalidUri, LoadFailed, ParseFailed
 from refdesk.ingest.prepare import content_hash, stamp_of
 from refdesk.model import Content, FileState, Found, Skipped
-from refdesk.sources.allowed import LASTING, PRIVATE, Layers, why_not_file, why_not_folder, why_not_stat, why_private
-from refdesk.sources.files import read_inside, why_binary, why_not_written
+from refdesk.settings import Settings
+from refdesk.sources.allowed import (
+    LASTING,
+    PRIVATE,
+    Layers,
+    allowed_roots,
+    why_not_file,
+    why_not_folder,
+    why_not_stat,
+    why_private,
+)
+from refdesk.sources.files import read_data_uri, read_file, read_inside, resolve_file_uri, why_binary, why_not_written
 from refdesk.sources.ignore import CONTROL, Layer, outer_layer
 from refdesk.system.files import listed_folder, opened_folder
 
@@ -336,3 +346,40 @@ def _names_in(folder: str) -> list[str]:
             return [entry.name for entry in entries]
     except OSError:
         return []
+
+
+# ── what a URI names ──
+
+
+def load(uri: str, roots: Sequence[Path], settings: Settings) -> Iterator[Content | Skipped]:
+    """The contents of a data:, https: or file: URI, those of a folder one by one."""
+    scheme = uri.partition(":")[0].lower()
+    if scheme == "data":
+        yield read_data_uri(uri, settings.max_fetch_bytes)
+    elif scheme in ("http", "https"):
+        from refdesk.sources.web import fetch  # imports httpcore
+
+        most, seconds = settings.max_fetch_bytes, settings.fetch_timeout_s
+        got = fetch(uri, allow_hosts=settings.allow_hosts, max_bytes=most, timeout_s=seconds)
+        path = got.url.partition("://")[2].partition("?")[0]
+        yield Content(uri=uri, path=path, data=got.data, charset=got.charset, content_type=got.content_type)
+    elif scheme == "file":
+        secrets, most = settings.allow_secrets, settings.max_file_bytes
+        named = resolve_file_uri(uri, allowed_roots(roots, settings.allow_roots), secrets)
+        if named.is_dir():
+            yield from _contents(FolderSource(named, max_file_bytes=most, allow_secrets=secrets))
+        else:
+            yield read_file(named, max_bytes=most, allow_secrets=secrets)
+    else:
+        raise InvalidUri(f"Cannot use the URI {uri.partition('?')[0][:80]!r}.", "Use file://, https:// or data:.")
+
+
+def _contents(source: FolderSource) -> Iterator[Content | Skipped]:
+    for one in source.walk():
+        if isinstance(one, Skipped):
+            yield one
+            continue
+        try:
+            yield source.read(one)
+        except (LoadFailed, ParseFailed) as error:
+            yield Skipped(path=one.path, reason=error.message)

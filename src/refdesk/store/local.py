@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
-from refdesk.errors import LibraryBusy, StoreError
+from refdesk.errors import LibraryBusy, LibraryDamaged, StoreError
 from refdesk.library import Library
 from refdesk.model import EVERYTHING, Batch, Filters, Finding, Stats
-from refdesk.settings import Durability
-from refdesk.store import doctor
+from refdesk.settings import Durability, Settings
+from refdesk.store import backup, doctor
 from refdesk.store.gate import Gate
 from refdesk.store.record import batches, contents, reads
 from refdesk.store.record.access import RecordAccess
@@ -149,3 +149,19 @@ class LocalStore(RecordAccess):
         self._lexical.close()
         self._vectors.close()
         self._record.close()
+
+
+def restore(settings: Settings, source: Path, *, replace: bool) -> tuple[Mapping[str, int], Path | None]:
+    """Makes a backup the library that the settings name; returns counts of it, and where the old library was moved."""
+
+    def finish(folder: Path) -> None:
+        store = LocalStore(folder, lock_timeout_s=settings.lock_timeout_s)
+        try:
+            wrong = [one.message for one in store.verify(repair=True) if not one.ok]
+        finally:
+            store.close()
+        if wrong:
+            raise LibraryDamaged(f"The backup {source} is damaged: {wrong[0]}", "Take another one.")
+
+    manifest, aside = backup.restore(source, Library(settings.library), replace=replace, finish=finish)
+    return manifest.counts, aside

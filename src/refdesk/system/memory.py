@@ -124,7 +124,7 @@ def share() -> float:
     counters.refused += 1
     raise MemoryLimit(
         f"The process uses {now >> 20} MB of memory, more than the {_limit >> 20} MB that max_memory allows.",
-        "Raise max_memory, or index fewer files at a time; what was indexed so far is counters.",
+        "Raise max_memory, or index fewer files at a time; what was indexed so far is kept.",
     )
 
 

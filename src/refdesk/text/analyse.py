@@ -143,3 +143,9 @@ STOP_TERMS = frozenset(
         " why will with would you your"
     )
 )
+
+# Paths of tests and of what only tests use.
+TEST_PATH = re.compile(
+    r"(?:^|/)(?:(?:\w+[_-])?tests?|tests?[_-]\w+|testing|__tests__|spec|specs|fixtures|testdata|mocks?|e2e|\w*Tests)/"
+    r"|^(?:features|t)/|(?:^|/)(?:test_[^/]*|conftest\.py$)|[._-](?:test|spec)s?\.[^/]+$|(?:Tests?|Spec)\.\w+$|\.feature$"
+)

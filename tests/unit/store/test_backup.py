@@ -16,13 +16,13 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from refdesk.app import open_desk, restore
+from refdesk.app import open_desk
 from refdesk.crawl.state import Body, CrawlState, Entry, digest_of
 from refdesk.errors import InvalidInput, LibraryDamaged, NotFound, RefdeskError
 from refdesk.library import CRAWL_FILE, MARK_FILE, RECORD_FILE
 from refdesk.settings import Settings
 from refdesk.skills.model import Skill, SkillUpdate
-from refdesk.store.local import LocalStore
+from refdesk.store.local import LocalStore, restore
 from refdesk.store.playbooks import RecordPlaybooks
 from tests.ports.library import IDENTITY, batch, collection, vector, write
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from refdesk.app import check_library
+from refdesk.app import open_desk
 from refdesk.crawl.state import CrawlState, target_of
 from refdesk.desk.corpus import read_metadata
 from refdesk.errors import LibraryDamaged, StoreError
@@ -27,7 +27,8 @@ def library(tmp_path: Path) -> Path:
 
 
 def _checked(library: Path, *, repair: bool = False) -> dict[str, Finding]:
-    return {one.part: one for one in check_library(Settings(library=library, embedder="none"), repair=repair)}
+    with open_desk(Settings(library=library, embedder="none")) as desk:
+        return {one.part: one for one in desk.check(repair=repair)}
 
 
 def _garble(file: Path) -> None:

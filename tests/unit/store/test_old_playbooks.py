@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from refdesk.app import open_desk, restore
+from refdesk.app import open_desk
 from refdesk.library import SKILLS_FILE
 from refdesk.llm.thinkers import LocalThinker
 from refdesk.model import EmbedderIdentity, Query
 from refdesk.settings import Settings
 from refdesk.skills.model import Skill, SkillUpdate
-from refdesk.store.local import LocalStore
+from refdesk.store.local import LocalStore, restore
 from refdesk.store.playbooks import RecordPlaybooks
 from refdesk.store.record import batches
 from tests.unit.skills.conversations import of_kind
