@@ -33,17 +33,17 @@ COMMANDS = {
     "skills": ("skills", "List, show, export, import, rate and copy playbooks."),
     "docs": ("index", "Check a documentation corpus."),
     "eval": ("search", "Score the answers to queries with known answers."),
-    "configure": ("library", "Change how a collection is cut and searched."),
+    "configure": ("library", "Change how a collection is chunked and searched."),
     "collections": ("library", "List the collections."),
     "documents": ("library", "List a collection's documents."),
-    "stats": ("library", "Show how much there is."),
+    "stats": ("library", "Show the size of the library."),
     "remove": ("library", "Remove a collection or a document."),
-    "status": ("library", "Say why a path is or is not indexed, and whether it is up to date."),
+    "status": ("library", "Show why a path is or is not indexed, and whether it is up to date."),
     "doctor": ("library", "Check the library and repair its indexes."),
-    "backup": ("library", "Copy all of the library while it is in use."),
-    "restore": ("library", "Make a library of a backup."),
+    "backup": ("library", "Copy the library while it is in use."),
+    "restore": ("library", "Restore a library from a backup."),
     "copy": ("library", "Copy a library to another folder or to servers."),
-    "reembed": ("library", "Replace all vectors by those of the embedder that is set."),
+    "reembed": ("library", "Replace all vectors with those of the configured embedder."),
 }
 
 EXIT_CODES = (

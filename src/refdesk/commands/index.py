@@ -1,4 +1,4 @@
-"""`index`, `ingest` and `crawl`: add to the library; `docs check`: is a corpus fit for it?"""
+"""`index`, `ingest` and `crawl`: add to the library; `docs check`: validate a corpus."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def ingest(
     allow_host: tuple[str, ...],
     as_json: bool,
 ) -> None:
-    """Add what URI names (file://, https://, data:, or a plain path) to a collection."""
+    """Add URI (file://, https://, data:, or a plain path) to a collection."""
     metadata = dict(_pair(one) for one in meta)
     if ":" not in uri.partition("/")[0] or Path(uri).exists():
         uri = Path(uri).resolve().as_uri()
@@ -194,7 +194,7 @@ def crawl(
     browser: bool,
     as_json: bool,
 ) -> None:
-    """Crawl the site at URL; again, to fetch only what changed, or to go on after a stop."""
+    """Crawl the site at URL; run it again to fetch only what changed, or to resume."""
     from refdesk.crawl import crawler
     from refdesk.crawl.model import crawl_options
 
@@ -248,7 +248,7 @@ def _list(title: str, left_out: list[Skipped]) -> None:
 
 @click.group()
 def docs() -> None:
-    """Work on a documentation corpus."""
+    """Work with a documentation corpus."""
 
 
 @docs.command()

@@ -116,7 +116,7 @@ CLIENTS: dict[str, Client] = {
 def install(
     context: click.Context, client: str | None, project: bool, roots: tuple[str, ...], only_print: bool, listing: bool
 ) -> None:
-    """Put the server into the settings of CLIENT, keeping what is there."""
+    """Add the server to the settings of CLIENT, keeping everything else."""
     flags = context.find_root().obj or {}
     if listing or client is None:
         click.echo(list_clients(Places()))

@@ -87,7 +87,7 @@ def documents(context: click.Context, name: str, limit: int, offset: int, as_jso
 @json_option
 @click.pass_context
 def stats(context: click.Context, name: str, as_json: bool) -> None:
-    """Show how much there is, in all or in collection NAME."""
+    """Show the size of the library, or of collection NAME."""
     with desk_from(context) as desk:
         if name:
             desk.collection(name)
@@ -115,7 +115,7 @@ def stats(context: click.Context, name: str, as_json: bool) -> None:
 @click.option("--alpha", type=click.FloatRange(0, 1), help="The share of meaning in the blend.")
 @click.pass_context
 def configure(context: click.Context, /, name: str, description: str | None, **options: Any) -> None:
-    """Change how collection NAME is cut and searched; new sizes hold from the next `index --force` on."""
+    """Change how collection NAME is chunked and searched; new sizes apply from the next `index --force` on."""
     given = {key: value for key, value in options.items() if value is not None}
     with desk_from(context) as desk:
         changed = desk.configure(name, description=description, **given)
@@ -156,7 +156,7 @@ def _ask_before_removing(desk: Desk, name_or_id: str) -> None:
 @json_option
 @click.pass_context
 def status(context: click.Context, path: Path, as_json: bool) -> None:
-    """Say whether PATH is indexed and up to date, and why not."""
+    """Show whether PATH is indexed and up to date, and why not."""
     with desk_from(context) as desk:
         collection, document, walked = desk.why(path)
         if collection is None:
@@ -197,7 +197,7 @@ def _why_left_out(desk: Desk, collection: Collection, path: Path) -> str:
 
 
 def _folder_status(desk: Desk, collection: Collection, path: Path) -> dict[str, object]:
-    """What is indexed of a collection's folder or a subfolder, and what is not."""
+    """The status of a collection's folder or of a subfolder."""
     inside = path.resolve().relative_to(Path(collection.root).resolve()).as_posix()
     below = "" if inside == "." else f"{inside}/"
     known = [one for one in desk.file_states(collection.name) if one.startswith(below)]
@@ -223,7 +223,7 @@ def _folder_status(desk: Desk, collection: Collection, path: Path) -> dict[str, 
 @json_option
 @click.pass_context
 def doctor(context: click.Context, check: bool, as_json: bool) -> None:
-    """Check documents, playbooks, crawls and indexes, and repair what can be made of the rest."""
+    """Check documents, playbooks, crawls and indexes, and repair what can be rebuilt."""
     with desk_from(context) as desk:
         findings = desk.check(repair=not check)
     if as_json:
@@ -240,7 +240,7 @@ def doctor(context: click.Context, check: bool, as_json: bool) -> None:
 @click.argument("target", type=click.Path(path_type=Path))
 @click.pass_context
 def backup(context: click.Context, target: Path) -> None:
-    """Copy all of the library to TARGET, which must not exist: a folder, or one file if it ends in .tar.zst.
+    """Copy the whole library to TARGET, which must not exist: a folder, or one file if it ends in .tar.zst.
 
     Works while the library is written to; `refdesk restore` brings it back.
     """
@@ -258,7 +258,7 @@ def backup(context: click.Context, target: Path) -> None:
 @click.option("--replace", is_flag=True, help="Also where a library is already: it is moved aside, not deleted.")
 @click.pass_context
 def restore(context: click.Context, source: Path, library: Path | None, replace: bool) -> None:
-    """Make a library of the backup SOURCE, a folder or a .tar.zst file; it is verified and its indexes are built."""
+    """Restore a library from the backup SOURCE, a folder or a .tar.zst file; verifies it and builds the indexes."""
     from refdesk.store import local
 
     settings = settings_from(context, **({"library": library} if library else {}))
@@ -299,7 +299,7 @@ def copy(context: click.Context, source: str | Path, target: str | Path) -> None
 @click.command()
 @click.pass_context
 def reembed(context: click.Context) -> None:
-    """Replace all vectors by those of the embedder that is set."""
+    """Replace all vectors with those of the configured embedder."""
     with desk_from(context) as desk, progress_on_stderr("embedding") as progress:
         count = desk.reembed(progress)
     click.echo(f"{count} texts embedded.")

@@ -47,7 +47,7 @@ _MEMORY = 64 << 20  # bytes for a compiled pattern and its automata
 @json_option
 @click.pass_context
 def get(context: click.Context, target: str, collection: str, as_json: bool) -> None:
-    """Print what the library holds of a document.
+    """Print a document as the library has it.
 
     It is named by its id, its path (relative to its collection, or as a file), its address, a section's id
     (guide.md#retries) or a playbook's id. Lines go behind it: app/pay.py:10-40.
@@ -174,7 +174,7 @@ def grep(
     limit: int,
     as_json: bool,
 ) -> None:
-    """Find the regular expression PATTERN (RE2 syntax) in the lines of what is indexed, in linear time."""
+    """Find the regular expression PATTERN (RE2 syntax) in indexed lines, in linear time."""
     matches = _compiled(pattern, ignore_case)
     globs = [path_filter(one) for one in path]
     with desk_from(context) as desk:

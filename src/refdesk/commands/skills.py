@@ -109,7 +109,7 @@ def export(context: click.Context, folder: Path, skill_ids: tuple[str, ...]) -> 
 @click.argument("paths", nargs=-1, required=True, type=click.Path(exists=True, path_type=Path))
 @click.pass_context
 def import_skills(context: click.Context, paths: tuple[Path, ...]) -> None:
-    """Read skills from .md files or folders; one that is known by its id gets a new version if it differs."""
+    """Read skills from .md files or folders; one with a known id gets a new version if it differs."""
     from refdesk.skills.format import files_in, from_markdown
 
     failed = 0
@@ -133,7 +133,7 @@ def import_skills(context: click.Context, paths: tuple[Path, ...]) -> None:
 @json_option
 @click.pass_context
 def feedback(context: click.Context, skill_id: str, outcome: str, as_json: bool) -> None:
-    """Say how SKILL_ID did: its confidence moves."""
+    """Report an outcome of SKILL_ID, which changes its confidence."""
     told: Outcome = _OUTCOMES[outcome]
     with _learner(context) as learner:
         before = learner.get(skill_id).confidence

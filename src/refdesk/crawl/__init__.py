@@ -1,1 +1,1 @@
-"""Which pages does a site have?  Found politely, fetched once, kept fresh, and stopped and resumed at will."""
+"""Crawls web sites: politely, incrementally and resumably."""

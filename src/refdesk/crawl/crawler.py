@@ -1,6 +1,6 @@
-"""How does a site get into the library?  Its rules, its pages, several at a time, and then what is gone; top to bottom.
+"""The crawl of one site, top to bottom: its rules, its pages, several at a time, then what is gone.
 
-Each answer is in crawl.db before it is read, and stays there until it is indexed: a kill loses none.
+Each response is in crawl.db before it is parsed and stays there until it is indexed, so a kill loses none.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from refdesk.settings import Settings
 from refdesk.sources.web import Fetched, WebClient
 from refdesk.system.retry import backoff
 
-Tell = Callable[[int, int, str], None]  # how many pages are done, of how many, and which was the last
+Tell = Callable[[int, int, str], None]  # pages done, pages in total, the last page
 Render = Callable[[str], Awaitable[str]]
-_INDEXED_PAGES, _INDEXED_BYTES = 50, 1_000_000  # this much waits before it is indexed: 5 s at the default pace
-_FEWEST_REPEATS = 100  # redirects and copies of other pages that are asked for however few pages may be
-_HINTS = {"empty without JavaScript": "Install refdesk[browser] and Chromium: it is then read as a browser shows it."}
+_INDEXED_PAGES, _INDEXED_BYTES = 50, 1_000_000  # indexed together: 5 s of pages at the default pace
+_FEWEST_REPEATS = 100  # redirects and duplicates that are allowed even if max_pages is lower
+_HINTS = {"empty without JavaScript": "Install refdesk[browser] and Chromium to render it."}
 
 
 def crawl(
     desk: Desk, options: CrawlOptions, *, name: str = "", description: str = "", tell: Tell | None = None
 ) -> CrawlReport:
-    """Makes a collection hold what the site has now; a crawl that was stopped is resumed."""
+    """Updates a collection to what the site has now; resumes a crawl that was stopped."""
     started = time.perf_counter()
     scope = Scope.of(options)
     if reason := scope.why_not(options.start):
@@ -61,7 +61,7 @@ def crawl(
 
 
 def _refuse_empty(start: str, state: CrawlState) -> None:
-    """A crawl that found no page is an error, and changes nothing."""
+    """Raises if the crawl found no page; nothing is changed then."""
     if state.counts().keys() & {"stored", "fetched", "alias"}:
         return
     why = {one.path: one.reason for one in state.reasons("failed", "gone", "skipped", "scripts")}
@@ -73,7 +73,7 @@ def _refuse_empty(start: str, state: CrawlState) -> None:
 async def _fetch_site(
     settings: Settings, scope: Scope, state: CrawlState, indexer: Indexer, report: CrawlReport, progress: Progress
 ) -> None:
-    """Fetches what the site has, and indexes it on the way."""
+    """Fetches the site and indexes it meanwhile."""
     options = scope.options
     async with AsyncExitStack() as stack:
         client = WebClient(
@@ -97,7 +97,7 @@ async def _fetch_site(
 
 
 async def _robots(fetcher: SiteFetcher, state: CrawlState, start: str) -> Robots:
-    """The site's rules; those that were read within a day hold for a crawl that is resumed."""
+    """The site's robots.txt; a resumed crawl uses the one it has read if that was within a day."""
     text = state.robots
     robots = Robots(await read_robots(fetcher, start) if text is None else text)
     if robots.delay_s > MOST_PAUSE_S:
@@ -116,7 +116,7 @@ async def _robots(fetcher: SiteFetcher, state: CrawlState, start: str) -> Robots
 async def _frontier(
     fetcher: SiteFetcher, scope: Scope, state: CrawlState, robots: Robots, reader: PageReader
 ) -> Frontier:
-    """The pages that are known already, the start and what the site itself lists."""
+    """The queue: known pages, the start and what the site lists."""
 
     async def read_links(text: Fetched) -> tuple[str, ...]:
         facts = await reader.read(text)
@@ -150,10 +150,10 @@ class Crawler:
     def __post_init__(self) -> None:
         self._options = self.scope.options
         self._hash_before = self.state.hash_by_url()
-        self._hashes = self.state.hashes()  # which page has these bytes
+        self._hashes = self.state.hashes()  # hash → the page with these bytes
         counts = self.state.counts()
         self._good = counts.get("fetched", 0) + counts.get("stored", 0)
-        self._without_page = counts.get("gone", 0) + counts.get("scripts", 0)  # asked for, and no page came of it
+        self._without_page = counts.get("gone", 0) + counts.get("scripts", 0)  # requests that gave no page
         self._repeats = sum(counts.get(one, 0) for one in ("moved", "alias", "duplicate"))
         self._done = sum(counts.values()) - len(self.frontier)
         self._active = self._active_early = 0
@@ -163,7 +163,7 @@ class Crawler:
         self._is_stopped = False
 
     async def run(self) -> None:
-        """Fetches all that the limits allow, and indexes it on the way."""
+        """Fetches what the limits allow and indexes it meanwhile."""
         started = time.perf_counter()
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(self._index_pages)
@@ -182,7 +182,7 @@ class Crawler:
                     for _ in range(self._options.concurrency):
                         fetching.start_soon(self._fetch_pages)
             except BaseException:
-                self._is_stopped = True  # indexing ends with the page that it is at
+                self._is_stopped = True  # indexing stops after the current page
                 raise
             self._is_fetching = False
             self.report.fetch_seconds = time.perf_counter() - started
@@ -192,7 +192,7 @@ class Crawler:
             if self._without_page:
                 self.report.notes.append(f"{self._without_page} addresses that gave no page count towards --max-pages.")
             if self._good + self._without_page < self._options.max_pages:
-                self.report.notes.append(f"{self._repeats} redirects and repeated pages are as many as may be.")
+                self.report.notes.append(f"{self._repeats} redirects and duplicates reached their limit.")
 
     async def _fetch_pages(self) -> None:
         while (entry := await self._next()) is not None:
@@ -202,7 +202,7 @@ class Crawler:
                 self._done_with(entry)
 
     async def _fetch(self, entry: Entry) -> None:
-        """Asks for a page, keeps the answer, and reads it."""
+        """Requests a page, saves the response and parses it."""
         self.report.asked += 1
         is_indexed = entry.url in self.indexer.indexed
         try:
@@ -232,9 +232,9 @@ class Crawler:
         return body
 
     async def _read(self, entry: Entry, answer: Fetched, body: Body) -> None:
-        """Reads a page that is kept, in a browser where that is needed, and decides what becomes of it."""
+        """Parses a saved page, rendering it if necessary, and records its outcome."""
         arrived = body.hash
-        self._hashes.setdefault(arrived, entry.url)  # the first that arrives stands for all with the same bytes
+        self._hashes.setdefault(arrived, entry.url)  # of pages with the same bytes, the first to arrive is kept
         outcome = outcome_of_page(entry.url, await self.reader.read(answer), self.scope, entry.hops)
         if outcome.state == "scripts" and self.render is not None:
             try:
@@ -253,12 +253,11 @@ class Crawler:
         self._conclude(entry, outcome, body)
 
     def _conclude(self, entry: Entry, outcome: Outcome, body: Body | None = None) -> None:
-        """Records what becomes of a page, and takes in where it leads."""
+        """Records the outcome of a page and queues its links."""
         if outcome.pause_s > MOST_PAUSE_S:
             raise LoadFailed(
-                f"The site asks to be left alone for {outcome.pause_s:.0f} s"
-                f" ({hide_keys(entry.url)}: {outcome.reason}).",
-                "Run the same command then: it goes on from here.",
+                f"The site asks to wait {outcome.pause_s:.0f} s ({hide_keys(entry.url)}: {outcome.reason}).",
+                "Run the same command then: it resumes.",
             )
         if outcome.pause_s:
             self.fetcher.pace.pause(outcome.pause_s)
@@ -270,7 +269,7 @@ class Crawler:
             self.frontier.add([outcome.target], entry.depth, hops=entry.hops + 1)
         self.frontier.add(outcome.links, entry.depth + 1)
         state, target = outcome.state, outcome.target
-        if body is not None and state in ("fetched", "alias"):  # its body is kept
+        if body is not None and state in ("fetched", "alias"):  # its body is needed
             if state == "fetched" and (twin := self._hashes.get(body.hash, body.url)) != body.url:
                 state, target = "duplicate", twin
             self.state.set_state(body.url, state, target)
@@ -300,12 +299,12 @@ class Crawler:
 
     @property
     def _room(self) -> int:
-        """How many more pages may be asked for, so that no site can keep a crawl busy for ever."""
+        """How many more requests the limits allow; without them a site could keep a crawl busy for ever."""
         most = self._options.max_pages
         return min(most - self._good - self._without_page, max(most, _FEWEST_REPEATS) - self._repeats)
 
     async def _next(self) -> Entry | None:
-        """The next page to ask for, when there is room for one; None at the end."""
+        """Waits for the next page to request; None at the end."""
         while True:
             if (entry := self._take()) is not None:
                 return entry
@@ -316,7 +315,7 @@ class Crawler:
                 await self._changed.wait()
 
     def _take(self) -> Entry | None:
-        """A page to be asked for, if there is room; a text of llms.txt whose page is there already is not."""
+        """A page to request if the limits allow one; skips Markdown of llms.txt whose page is there already."""
         while self._active < self._room:
             entry = self.frontier.next(early_under_way=self._active_early > 0)
             if entry is None:
@@ -344,7 +343,7 @@ class Crawler:
     # --- indexing --------------------------------------------------------------------------------------
 
     async def _index_pages(self) -> None:
-        """Indexes what was fetched whenever enough of it waits, and all of it at the end."""
+        """Indexes fetched pages in batches, and the rest at the end."""
         progress = Progress(cancelled=lambda: self._is_stopped)
         with suppress(Cancelled):
             while True:

@@ -1,4 +1,4 @@
-"""Which page comes next?"""
+"""The queue of pages to request."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FORBIDDEN = "robots.txt does not allow it"
 
 
 class Frontier:
-    """The pages to be asked for, nearest to the start first; each page that is found is recorded at once."""
+    """The pages to request, nearest to the start first; every page is recorded in the state when it is found."""
 
     def __init__(
         self, state: CrawlState, scope: Scope, robots: Robots, clock: Callable[[], float] = time.monotonic
@@ -31,7 +31,7 @@ class Frontier:
         self._later: list[tuple[float, int, Entry]] = []
         self._seen = set(state.states())
         self._too_deep: set[str] = set()
-        refused: list[tuple[str, PageState, str]] = []  # rules may have changed since a page was found
+        refused: list[tuple[str, PageState, str]] = []  # the rules may have changed since
         for entry in state.queued():
             if (reason := scope.why_not(entry.url)) or not robots.allows(entry.url):
                 refused.append((entry.url, "skipped", reason or _FORBIDDEN))
@@ -46,7 +46,7 @@ class Frontier:
         return len(self._heap) + len(self._later)
 
     def add(self, urls: Iterable[str], depth: int, *, late: int = 0, hops: int = 0) -> None:
-        """Takes in pages that something led to, each once."""
+        """Queues pages that are not known yet."""
         is_near = depth <= self._scope.options.depth
         fresh: list[Entry] = []
         forbidden: list[Entry] = []
@@ -70,7 +70,7 @@ class Frontier:
             self._too_deep.update(entry.url for entry in fresh)
 
     def next(self, *, early_under_way: bool = False) -> Entry | None:
-        """The next page that may be asked for now; late ones when no other is waiting or under way."""
+        """The next page to request now; late ones only if no other is queued or in progress."""
         while self._later and self._later[0][0] <= self._clock():
             self._push(heapq.heappop(self._later)[2])
         if not self._heap or (self._heap[0][0] and (early_under_way or self._later)):
@@ -78,15 +78,15 @@ class Frontier:
         return heapq.heappop(self._heap)[3]
 
     def retry(self, entry: Entry, after_s: float) -> None:
-        """Takes back a page that failed, to be asked for after a while."""
+        """Queues a page that failed, to be requested again later."""
         heapq.heappush(self._later, (self._clock() + after_s, next(self._order), entry))
 
     def wait_s(self) -> float | None:
-        """How long until a page that failed is due; None when none is."""
+        """The seconds until a failed page is due; None if there is none."""
         return max(0.0, self._later[0][0] - self._clock()) if self._later else None
 
     def skip_rest(self) -> None:
-        """Leaves what remains when the limit of pages is reached to another run."""
+        """Leaves the rest to another run, once the limit of pages is reached."""
         rest = (*(one[3] for one in self._heap), *(one[2] for one in self._later))
         self._state.finish_pages((entry.url, "left", _TOO_MANY) for entry in rest)
         self._heap, self._later = [], []

@@ -1,4 +1,4 @@
-"""Which collection do fetched pages get into, how, and which of them leave it?"""
+"""Writes fetched pages into a collection and removes those that are gone."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from refdesk.model import Collection, Content
 
 _BATCH_PAGES, _BATCH_BYTES = 500, 8_000_000  # in memory at a time
 _REMOVED_AT_ONCE = 500  # others may write between two batches
-# The share of a page's words that the page it names as its own must have. Of 39,800 pairs of pages of Django's
-# documentation 49 share as much, release notes that repeat each other, and 259 share .7.
+# The share of a page's words that its canonical page must have for the page to be dropped. Of 39,800 pairs of pages in
+# Django's documentation 49 share as much, release notes that repeat each other, and 259 share .7.
 _SAME_TEXT = 0.8
-# The share of llms-full.txt that no page says, for it to be kept. Of a page of Django's documentation, another page has
-# less than half of the runs in 999 of 1,000 pairs.
+# The share of llms-full.txt that must be in no page for it to be kept. In 999 of 1,000 pairs of pages in Django's
+# documentation, one has less than half of the other's runs.
 _NEW_TEXT = 0.5
 _RUN_WORDS = 5
 _WORD = re.compile(r"\w+")
@@ -34,7 +34,7 @@ _NO_MORE: frozenset[PageState] = frozenset(("gone", "skipped", "scripts"))
 def open_collection(
     desk: Desk, options: CrawlOptions, name: str, description: str
 ) -> Iterator[tuple[Collection, CrawlState]]:
-    """The collection that the site goes into and what is known of its pages; a new one is removed if it stays empty."""
+    """The site's collection and crawl state; a new collection is removed again if it stays empty."""
     from filelock import FileLock, Timeout
 
     known = {one.id for one in desk.collections()}
@@ -57,7 +57,7 @@ def open_collection(
 
 
 def _collection(desk: Desk, options: CrawlOptions, name: str, description: str) -> Collection:
-    """The collection of that name, made now if there is none; it must be one that was crawled."""
+    """The collection of that name, created if necessary; raises if it was not crawled."""
     known = {one.root: one.name for one in desk.collections() if one.kind == "web"}
     wanted = name or known.get(options.start) or name_from(site_of(options.start))
     found = desk.find_collection(wanted)
@@ -78,7 +78,7 @@ class Indexer:
         self.indexed = {one.uri for one in desk.documents(collection.name, max(1, total), 0)}
 
     def index_batch(self, progress: Progress | None = None) -> int:
-        """Indexes the pages that have waited longest; how many there were.  They wait until they are in the library."""
+        """Indexes the oldest fetched pages and returns how many; a page stays queued until it is in the library."""
         waiting = self._state.bodies("fetched", _BATCH_PAGES, _BATCH_BYTES)
         if not waiting:
             return 0
@@ -99,12 +99,12 @@ class Indexer:
         return len(results)
 
     def index_all(self) -> None:
-        """Indexes every page that waits."""
+        """Indexes all fetched pages."""
         while self.index_batch():
             pass
 
     def remove(self, urls: Iterable[str]) -> None:
-        """Takes pages out of the library."""
+        """Removes pages from the library."""
         name = self._collection.name
         found = [self._desk.document_by_uri(url, name) for url in urls]
         ids = [one.id for one in found if one is not None]
@@ -113,11 +113,11 @@ class Indexer:
         self._report.removed += len(ids)
 
     def text_in(self, body: Body) -> str:
-        """The text that the library would keep of a page."""
+        """The text that would be indexed of a page."""
         return self._desk.text_in(self._collection, _content(body))
 
     def text_of(self, url: str) -> str:
-        """The text that the library has for a page, "" for none."""
+        """The indexed text of a page, "" if there is none."""
         found = self._desk.document_by_uri(url, self._collection.name)
         return self._desk.raw(found.id) if found is not None else ""
 
@@ -137,11 +137,11 @@ def _content(body: Body) -> Content:
     )
 
 
-# --- once nothing is left to be fetched ----------------------------------------------------------------
+# --- after the last page was fetched ----------------------------------------------------------------
 
 
 def reconcile(state: CrawlState, indexer: Indexer) -> None:
-    """Makes the library hold what the site has: pages that repeat no other after all, and none that are gone."""
+    """Updates the library at the end: indexes aliases and duplicates of nothing, removes what is gone."""
     indexer.index_all()
     _reconcile_aliases(state, indexer)
     _reconcile_duplicates(state)
@@ -155,7 +155,7 @@ def reconcile(state: CrawlState, indexer: Indexer) -> None:
 
 
 def _reconcile_aliases(state: CrawlState, indexer: Indexer) -> None:
-    """Keeps a page that calls another address its own where that one is not there or says something else."""
+    """Indexes a page with a canonical address if that page is missing or has another text."""
     while waiting := state.bodies("alias", _BATCH_PAGES, _BATCH_BYTES):
         states = state.states()
         for one in waiting:
@@ -173,7 +173,7 @@ def _repeats(text: str, other: str) -> bool:
 
 
 def _reconcile_duplicates(state: CrawlState) -> None:
-    """Keeps a page when the page that had the same bytes has changed since or is gone."""
+    """Indexes a duplicate if the page with the same bytes has changed or is gone."""
     while waiting := state.bodies("duplicate", _BATCH_PAGES, _BATCH_BYTES):
         hashes = state.hashes()
         for one in waiting:
@@ -185,7 +185,7 @@ def _reconcile_duplicates(state: CrawlState) -> None:
 
 
 def _reconcile_full_text(state: CrawlState, indexer: Indexer) -> None:
-    """Keeps llms-full.txt where the pages do not say the same."""
+    """Indexes llms-full.txt if its text is not in the pages."""
     url, text = state.full
     if not text:
         return
@@ -200,13 +200,13 @@ def _reconcile_full_text(state: CrawlState, indexer: Indexer) -> None:
 
 
 def _runs(text: str) -> set[int]:
-    """The text's runs of a few words, whatever lines and marks are between them."""
+    """The hashes of all runs of `_RUN_WORDS` words, ignoring punctuation and line breaks."""
     words = _WORD.findall(text.lower())
     return {hash(tuple(words[start : start + _RUN_WORDS])) for start in range(max(1, len(words) - _RUN_WORDS + 1))}
 
 
 def _ends(targets: Mapping[str, str]) -> dict[str, str]:
-    """Where each page that leads to another one leads in the end, "" where that is nowhere."""
+    """The final target of each page that leads to another, "" for a circle."""
     ends = {}
     for url in targets:
         seen, end = {url}, targets[url]
@@ -218,7 +218,7 @@ def _ends(targets: Mapping[str, str]) -> dict[str, str]:
 
 
 def _to_remove(states: Mapping[str, PageState], ends: Mapping[str, str], indexed: set[str]) -> list[str]:
-    """The indexed pages that the site no longer has, or has elsewhere; not those that only failed this time."""
+    """The indexed pages that are gone or moved; not those that only failed this time."""
     removed = []
     for url in indexed:
         state = states.get(url)

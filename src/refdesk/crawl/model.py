@@ -1,4 +1,4 @@
-"""What may a crawl do, and what did it do?"""
+"""The options, the scope and the report of a crawl."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AGENT = "refdesk"  # the name by which robots.txt and robots tags address this c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CrawlOptions:
-    """Where a crawl starts and where it ends."""
+    """Where a crawl starts, its limits and its pace."""
 
     start: str  # cleaned
     depth: int = 20
@@ -28,21 +28,21 @@ class CrawlOptions:
     excludes: tuple[re.Pattern[str], ...] = ()
     delay_s: float = 0.1  # between the starts of two requests
     concurrency: int = 4
-    tries: int = 4  # over 3.5 s, which a restart of a server takes
+    tries: int = 4  # over 3.5 s: enough for a server to restart
     backoff_s: float = 0.5  # before the second try; doubled before each further one
-    browser: bool = True  # render pages that are empty without scripts, where a browser is installed
+    browser: bool = True  # render pages that need JavaScript, if a browser is installed
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """The one site that a crawl stays on."""
+    """The site that a crawl is limited to."""
 
     options: CrawlOptions
     sites: frozenset[str] = field(default=frozenset())
 
     @classmethod
     def of(cls, options: CrawlOptions) -> Scope:
-        """The start's own host, with and without www."""
+        """The host of the start, with and without www."""
         site = site_of(options.start)
         other = site.removeprefix("www.") if site.startswith("www.") else f"www.{site}"
         host = urlsplit(options.start).hostname or ""
@@ -50,25 +50,25 @@ class Scope:
         return cls(options, frozenset((site, other) if is_name else (site,)))
 
     def has(self, url: str) -> bool:
-        """Whether the address is on the site."""
+        """Whether the URL is on the site."""
         return site_of(url) in self.sites
 
     def why_not(self, url: str) -> str:
-        """Why the page is left out, "" when it is not."""
+        """Why the URL is not crawled, "" if it is."""
         if not self.has(url):
             return "on another host"
         found = next((one for one in self.options.excludes if one.search(url)), None)
         if found is not None:
             return f"excluded by {found.pattern}"
         if "/_sources/" in url and url.endswith(".txt"):
-            return "the source of another page"  # as Sphinx copies them
+            return "the source of another page"  # copied by Sphinx
         if url.endswith("/llms-full.txt") and url != self.options.start:
             return "a copy of the whole site"
         return "" if is_text(url) else "not a text, by its name"
 
 
 def crawl_options(url: str, *, excludes: tuple[str, ...] = (), **more: object) -> CrawlOptions:
-    """The options as the command line gives them, checked."""
+    """The validated options from the command line."""
     start = clean(url if "://" in url else f"https://{url}")
     host = urlsplit(start).hostname or ""
     if not start or ("://" not in url and host != "localhost" and not {".", ":"} & set(host)):  # no host
@@ -83,32 +83,32 @@ def crawl_options(url: str, *, excludes: tuple[str, ...] = (), **more: object) -
 
 @dataclass(slots=True, kw_only=True)
 class CrawlReport:
-    """What a crawl did, and what it could not do."""
+    """What a crawl did and what failed."""
 
     collection: str
     start: str
     resumed: bool = False
-    pages: int = 0  # in the library, as the site has them now
+    pages: int = 0  # of the site, in the library
     asked: int = 0  # requests for pages in this run
     written: int = 0
     unchanged: int = 0
     removed: int = 0
     moved: int = 0
-    duplicates: int = 0  # pages that repeat another, by their bytes or by their own word
-    left: int = 0  # beyond the limits
+    duplicates: int = 0  # by bytes or by canonical address
+    left: int = 0  # beyond the limits of depth or number
     chunks: int = 0
     embedded: int = 0
     rendered: int = 0  # by a browser
     failed: list[Skipped] = field(default_factory=list)
     gone: list[Skipped] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
-    scripts: list[Skipped] = field(default_factory=list)  # empty without scripts
+    scripts: list[Skipped] = field(default_factory=list)  # empty without JavaScript
     notes: list[str] = field(default_factory=list)
     seconds: float = 0.0
-    fetch_seconds: float = 0.0  # of these, until the last page was fetched
+    fetch_seconds: float = 0.0  # until the last page was fetched
 
     def fill(self, state: CrawlState) -> None:
-        """Takes over what is known of all pages."""
+        """Fills in the numbers and lists from the crawl state."""
         counts = state.counts()
         self.pages = counts.get("stored", 0)
         self.moved = counts.get("moved", 0)

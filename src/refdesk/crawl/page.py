@@ -1,6 +1,6 @@
-"""What does a fetched page say to a crawler, and what becomes of it?
+"""Reads a page's links and instructions to crawlers, and decides its outcome.
 
-HTML and markdown are read in a worker process, where a hostile page can neither hang nor crash the crawl.
+HTML and Markdown are parsed in a worker process, so a hostile page can neither hang nor crash the crawl.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from refdesk.parse.html.elements import is_too_deep
 from refdesk.parse.parser import decode
 from refdesk.system.retry import TRANSIENT, retry_after
 
-if TYPE_CHECKING:  # workers import this module, and need nothing of these
+if TYPE_CHECKING:  # workers import this module and don't need these
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
     from refdesk.crawl.state import PageState
@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # workers import this module, and need nothing of these
 _GONE = (404, 410)
 _MARKDOWN = ("text/markdown", "text/x-markdown")
 _REFRESH = re.compile(r"\s*(\d{1,9})\s*[;,]\s*(?:url\s*=\s*)?[\"']?([^\"'>]+)", re.IGNORECASE)
-_REFRESH_MOST_S = 5  # a page that waits longer is meant to be read
+_REFRESH_MOST_S = 5  # a page with a longer delay is meant to be read
 _LINK_HEADER = re.compile(r"<([^<>]+)>\s*+;[^,<]*\brel\s*=\s*\"?canonical\b", re.IGNORECASE)
 _MOUNTS = "#root, #app, #__next, #__nuxt, #___gatsby, #svelte, #q-app, app-root, #application, #main-app, redoc, #redoc"
 _UNSEEN = frozenset({"script", "style", "noscript", "template", "svg", "head"})
@@ -40,33 +40,33 @@ _HARDLY_ANY = 5  # a title, "Loading …"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PageFacts:
-    """What a page says to a crawler."""
+    """A page's links and its instructions to crawlers."""
 
     links: tuple[str, ...] = ()
     canonical: str = ""
-    redirect: str = ""  # where the page sends its reader at once
+    redirect: str = ""  # by meta refresh
     may_keep: bool = True
-    needs_scripts: bool = False  # scripts write what is to be read there
+    needs_scripts: bool = False  # without JavaScript there is nothing to read
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What becomes of a page."""
+    """The outcome of a request for a page."""
 
     state: PageState
     status: int = 0
     reason: str = ""
-    target: str = ""  # the address that it redirects to or calls its own
+    target: str = ""  # the URL that it redirects to, or its canonical URL
     links: tuple[str, ...] = ()
-    is_transient: bool = False  # the failure may pass: to be tried again
-    pause_s: float = 0.0  # the site asks to be left alone for so long
+    is_transient: bool = False  # to be tried again
+    pause_s: float = 0.0  # how long the site asks to wait
 
 
 # --- reading -----------------------------------------------------------------------------------------
 
 
 class PageReader:
-    """Reads pages in a worker process of its own, which those who index do not keep busy."""
+    """Parses pages in a worker process that indexing does not use."""
 
     def __init__(self) -> None:
         from refdesk.parse.pool import Crew, Pool
@@ -81,7 +81,7 @@ class PageReader:
         self._crew.end()
 
     async def read(self, page: Fetched) -> PageFacts | Skipped:
-        """What the page says, or why it can't be read."""
+        """The page's facts, or why it can't be parsed."""
         import anyio.to_thread
 
         if not page.is_html and not _is_markdown(page):
@@ -99,7 +99,7 @@ class PageReader:
 
 
 class PageParser:
-    """What a worker process makes of a page; its facts travel as the metadata of a document without text."""
+    """The parser that runs in the worker; it returns the facts as the metadata of an empty document."""
 
     def parse(self, content: Content, chunking: Chunking) -> Parsed:
         text = decode(content.data, content.charset).text
@@ -108,7 +108,7 @@ class PageParser:
 
 
 def facts_in(text: str, url: str, headers: Mapping[str, Any], *, is_html: bool = True) -> PageFacts:
-    """What a page says; links are cleaned, each once, in order."""
+    """The facts of a page; links are normalised, each once, in order."""
     said = str(headers.get("x-robots-tag", ""))
     if not is_html:
         may_keep, may_follow = _directives(said)
@@ -133,7 +133,7 @@ def facts_in(text: str, url: str, headers: Mapping[str, Any], *, is_html: bool =
 
 
 def links_in_markdown(text: str, url: str) -> tuple[str, ...]:
-    """The addresses that a markdown text links to, and then those that only stand in it."""
+    """The targets of a Markdown text's links, then the bare URLs in it."""
     from markdown_it import MarkdownIt
 
     blocks = MarkdownIt("commonmark").parse(text)
@@ -172,13 +172,13 @@ def _robots_tags(page: LexborHTMLParser) -> list[str]:
 
 
 def _directives(said: str) -> tuple[bool, bool]:
-    """Whether a page may be kept, and its links followed."""
+    """Whether a page may be indexed, and whether its links may be followed."""
     words = set(re.split(r"[\s,:]+", said.lower()))
     return not words & {"noindex", "none"}, not words & {"nofollow", "none"}
 
 
 def _needs_scripts(page: LexborHTMLParser) -> bool:
-    """Whether a page has scripts and next to nothing to read."""
+    """Whether a page has scripts and almost no text."""
     body = page.body
     if body is None or page.css_first("script") is None:
         return False
@@ -193,7 +193,7 @@ def _needs_scripts(page: LexborHTMLParser) -> bool:
 
 
 def _count_words(node: LexborNode) -> int:
-    """How many words can be read in it, counted no further than it matters."""
+    """The number of visible words, counted up to `_FEW_WORDS`."""
     words = 0
     waiting = [node]
     while waiting and words < _FEW_WORDS:
@@ -209,7 +209,7 @@ def _count_words(node: LexborNode) -> int:
 
 
 def outcome_of_answer(url: str, answer: Fetched, scope: Scope, hops: int = 0) -> Outcome | None:
-    """What an answer without a page to read makes of the page; None when there is one to read."""
+    """The outcome of a response without a page; None if there is a page to parse."""
     if answer.location:
         return _moved(url, clean(answer.location), scope, hops, answer.status)
     if answer.not_modified:
@@ -225,7 +225,7 @@ def outcome_of_answer(url: str, answer: Fetched, scope: Scope, hops: int = 0) ->
 
 
 def outcome_of_page(url: str, facts: PageFacts | Skipped, scope: Scope, hops: int = 0) -> Outcome:
-    """What becomes of a page that was read."""
+    """The outcome of a page that was parsed."""
     if isinstance(facts, Skipped):
         return Outcome(state="failed" if facts.failed else "skipped", status=200, reason=facts.reason)
     if facts.redirect and facts.redirect != url:

@@ -1,4 +1,4 @@
-"""What does a page show when its scripts have run?  An installed Chromium renders it; our client does its requests."""
+"""Renders pages that need JavaScript with an installed Chromium; our own client makes its requests."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _QUIET_MS = 5_000  # a page that polls its server is never quiet
 _UNWANTED = frozenset({"image", "media", "font", "websocket", "eventsource", "manifest", "ping"})
 _DROPPED_HEADERS = frozenset({"content-encoding", "content-length", "transfer-encoding", "connection", "set-cookie"})
 _ARGUMENTS = (
-    "--host-resolver-rules=MAP * ~NOTFOUND",  # it connects to nothing by itself: our client makes every request
+    "--host-resolver-rules=MAP * ~NOTFOUND",  # it makes no connections: our client makes every request
     "--disable-background-networking",
     "--disable-dev-shm-usage",
     "--disable-webrtc",
@@ -33,19 +33,19 @@ _ARGUMENTS = (
 
 
 def installed_chromium() -> str:
-    """The path of the Chromium or Chrome that is installed, "" for none."""
+    """The path of an installed Chromium or Chrome, "" if there is none."""
     return next((found for name in _NAMES if (found := shutil.which(name))), "")
 
 
 def why_no_browser() -> str:
-    """What is missing for pages to be rendered, "" when nothing is."""
+    """What must be installed to render pages, "" if nothing."""
     if importlib.util.find_spec("playwright") is None:
-        return "Install refdesk[browser] to have them read as a browser shows them."
-    return "" if installed_chromium() else "Install Chromium to have them read as a browser shows them."
+        return "Install refdesk[browser] to render them."
+    return "" if installed_chromium() else "Install Chromium to render them."
 
 
 class Browser:
-    """A Chromium that is started for the first page that needs it, and reaches only what our own client may."""
+    """A Chromium, started for the first page that needs it; it reaches only what our client may reach."""
 
     def __init__(self, client: WebClient) -> None:
         self._client = client
@@ -64,7 +64,7 @@ class Browser:
             await self._playwright.stop()
 
     async def render(self, url: str) -> str:
-        """The page's HTML after its scripts have run; LoadFailed when the browser can't."""
+        """The HTML of the page after its scripts have run; raises LoadFailed if the browser fails."""
         from playwright.async_api import Error
 
         try:
@@ -83,7 +83,7 @@ class Browser:
             raise LoadFailed(f"the browser can't show it: {error.message.splitlines()[0]}") from error
 
     async def _context(self) -> BrowserContext:
-        """A context of its own, which shares no cookies or storage with others."""
+        """A new context, which shares no cookies or storage with others."""
         from playwright.async_api import async_playwright
 
         if self._chromium is None:
@@ -98,7 +98,7 @@ class Browser:
         return context
 
     async def _answer(self, route: Route) -> None:
-        """Fetches what the browser asks for, within the rules that hold for every request."""
+        """Makes a request of the browser, under the same address rules as any other."""
         request = route.request
         if request.method != "GET" or request.resource_type in _UNWANTED:
             await route.abort()

@@ -1,4 +1,4 @@
-"""What does a site ask of crawlers, which pages does it list itself, and how is it asked?  Slowly, at its own pace."""
+"""Requests to one site: its pace, robots.txt, and the pages it lists in sitemaps and llms.txt."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from protego import Protego
 
 logger = logging.getLogger(__name__)
-MOST_PAUSE_S = 60.0  # the longest wait for a site, once or between two requests
-_FILE_TRIES, _FILE_BACKOFF_S = 3, 0.3  # within a second: a crawl without robots.txt does not begin
-_FILE_HOPS = 5  # redirects of robots.txt that RFC 9309 asks to follow
+MOST_PAUSE_S = 60.0  # the longest pause, once or between two requests
+_FILE_TRIES, _FILE_BACKOFF_S = 3, 0.3  # about a second in total; without robots.txt no crawl begins
+_FILE_HOPS = 5  # as many redirects as RFC 9309 asks to follow
 _PAGE_TYPES = frozenset(
     {
         "application/xhtml+xml", "application/json", "application/yaml", "application/x-yaml", "application/toml",
@@ -37,7 +37,7 @@ _NOT_PAGES = frozenset({"text/css", "text/javascript", "text/calendar", "text/vc
 
 
 class Pace:
-    """Keeps the starts of requests to one site apart, and stops for as long as the site asks."""
+    """Spaces the requests to one site, and pauses if the site asks for it."""
 
     def __init__(
         self,
@@ -51,7 +51,7 @@ class Pace:
         self._next = 0.0
 
     async def wait_turn(self) -> None:
-        """Returns when it is this request's turn."""
+        """Waits until the next request may start."""
         now = self._clock()
         start = max(now, self._next)
         self._next = start + self.delay_s
@@ -59,12 +59,12 @@ class Pace:
             await self._sleep(start - now)
 
     def pause(self, seconds: float) -> None:
-        """Holds all requests back for so long, a minute at most."""
+        """Delays all requests by that many seconds, at most `MOST_PAUSE_S`."""
         self._next = max(self._next, self._clock() + min(seconds, MOST_PAUSE_S))
 
 
 class SiteFetcher:
-    """Fetches pages and files of one site at its pace."""
+    """Fetches the pages and files of one site at its pace."""
 
     def __init__(self, client: WebClient, scope: Scope, pace: Pace) -> None:
         self.client = client
@@ -72,12 +72,12 @@ class SiteFetcher:
         self._scope = scope
 
     async def fetch_page(self, url: str, *, etag: str = "", last_modified: str = "") -> Fetched:
-        """The answer of a page, asked once; LoadFailed when there is none, InvalidUri when it must not be asked."""
+        """The response for a page, without retries; raises LoadFailed, or InvalidUri if the URL is not allowed."""
         await self.pace.wait_turn()
         return await self.client.ask(url, etag=etag, last_modified=last_modified, wants=is_page_type)
 
     async def fetch_file(self, url: str, *, required: bool = False) -> Fetched | None:
-        """A file such as robots.txt, after redirects on this site; None, or if it is required an error, without it."""
+        """A file such as robots.txt, after redirects within the site; without it None, or an error if required."""
         for tries in range(1, _FILE_TRIES + 1):
             is_last = tries == _FILE_TRIES
             try:
@@ -97,7 +97,7 @@ class SiteFetcher:
         return None
 
     async def _follow(self, url: str) -> Fetched | None:
-        """The answer after redirects; None when they leave the site or do not end."""
+        """The response after redirects; None if they leave the site or don't end."""
         for _ in range(_FILE_HOPS):
             await self.pace.wait_turn()
             answer = await self.client.ask(url)
@@ -110,7 +110,7 @@ class SiteFetcher:
 
 
 def is_page_type(media_type: str) -> bool:
-    """Whether an answer of this type may be a page worth keeping."""
+    """Whether a response of this media type may be a page."""
     if media_type in _NOT_PAGES:
         return False
     return media_type in UNTYPED or media_type.startswith("text/") or media_type in _PAGE_TYPES
@@ -118,7 +118,7 @@ def is_page_type(media_type: str) -> bool:
 
 # --- robots.txt ----------------------------------------------------------------------------------------
 
-_ROBOTS_BYTES = 512_000  # what lies behind it is not read, as RFC 9309 allows
+_ROBOTS_BYTES = 512_000  # the rest is ignored, as RFC 9309 allows
 
 
 class Robots:
@@ -131,12 +131,12 @@ class Robots:
         self._rules: Protego = Protego.parse(text)
 
     def allows(self, url: str) -> bool:
-        """Whether the page may be asked for."""
+        """Whether the page may be requested."""
         return bool(self._rules.can_fetch(url, AGENT))
 
     @property
     def delay_s(self) -> float:
-        """The seconds that requests must be apart."""
+        """The seconds between two requests."""
         delay = self._rules.crawl_delay(AGENT)
         rate = self._rules.request_rate(AGENT)
         try:
@@ -147,19 +147,19 @@ class Robots:
 
     @property
     def sitemaps(self) -> tuple[str, ...]:
-        """The sitemaps that it names."""
+        """The sitemaps that robots.txt names."""
         return tuple(dict.fromkeys(str(one) for one in self._rules.sitemaps))
 
 
 async def read_robots(fetcher: SiteFetcher, start: str) -> str:
-    """The text of robots.txt, "" when there is none; LoadFailed when the site can't say."""
+    """The text of robots.txt, "" if there is none; raises LoadFailed if the server fails."""
     address = root_of(start) + "robots.txt"
     answer = await fetcher.fetch_file(address, required=True)
     if answer is None or (400 <= answer.status < 500 and answer.status != 429):
         return ""
     if answer.status != 200:
         raise LoadFailed(
-            f"{address} answered with status {answer.status}, so nobody knows what may be crawled.",
+            f"{address} answered with status {answer.status}, so it is unknown what may be crawled.",
             "Try again later.",
         )
     return answer.data[:_ROBOTS_BYTES].decode("utf-8", "replace")
@@ -168,8 +168,8 @@ async def read_robots(fetcher: SiteFetcher, start: str) -> str:
 # --- sitemaps and llms.txt -----------------------------------------------------------------------------
 
 ReadLinks = Callable[[Fetched], Awaitable[tuple[str, ...]]]
-_MOST_LISTED = 50_000  # addresses of one sitemap, as its standard says
-_MOST_SITEMAPS = 500  # of one site: an index of 500 full sitemaps names 25 million pages
+_MOST_LISTED = 50_000  # URLs in one sitemap, as the standard says
+_MOST_SITEMAPS = 500  # per site: full ones list 25 million pages
 
 
 @dataclass(slots=True)
@@ -177,13 +177,13 @@ class Listed:
     """The pages that a site lists."""
 
     pages: list[str] = field(default_factory=list)
-    texts: list[str] = field(default_factory=list)  # pages of llms.txt: they may repeat others as markdown
+    texts: list[str] = field(default_factory=list)  # pages in llms.txt, which may repeat others as Markdown
     full: str = ""  # the address of llms-full.txt
     full_text: str = ""
 
 
 async def list_pages(fetcher: SiteFetcher, scope: Scope, robots: Robots, read_links: ReadLinks) -> Listed:
-    """The pages that sitemaps and llms.txt list, those of this site only."""
+    """The pages of this site in sitemaps and llms.txt."""
     start = scope.options.start
     found = Listed()
     found.pages = [one for one in await _from_sitemaps(fetcher, scope, robots) if scope.has(one)]
@@ -224,14 +224,14 @@ async def _from_sitemaps(fetcher: SiteFetcher, scope: Scope, robots: Robots) -> 
 
 @dataclass(frozen=True, slots=True)
 class Sitemap:
-    """The pages and the further sitemaps that a sitemap lists."""
+    """The pages and sitemaps that a sitemap lists."""
 
     pages: tuple[str, ...] = ()
     sitemaps: tuple[str, ...] = ()
 
 
 def read_sitemap(data: bytes, url: str, limit: int) -> Sitemap:
-    """What a sitemap lists: XML, plain or gzipped, or one address a line; nothing when it can't be read."""
+    """Parses a sitemap (XML, plain or gzipped, or one URL per line); empty if it can't be parsed."""
     if data.startswith(b"\x1f\x8b"):
         data = _unzipped(data, limit)
     if not data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):

@@ -1,4 +1,4 @@
-"""What is known of every page of a crawl?  Kept in crawl.db, so that a kill loses nothing that was fetched."""
+"""The state of every page of a crawl, in crawl.db, so that a kill loses nothing that was fetched."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from refdesk.store.record.database import explained
 from refdesk.system.files import make_private
 
 PageState = Literal[
-    "queued",  # to be asked for
-    "answered",  # its body waits to be read
-    "fetched",  # its body waits to be indexed
-    "stored",  # in the library, as it is now
-    "alias",  # gives another address as its own; its body is kept until that one is there
-    "duplicate",  # has the same bytes as another; its body is kept until that one is there
+    "queued",  # to be requested
+    "answered",  # its body is to be parsed
+    "fetched",  # its body is to be indexed
+    "stored",  # in the library and up to date
+    "alias",  # has another canonical URL; its body is kept until that page is there
+    "duplicate",  # has the same bytes as another page; its body is kept until that page is there
     "moved",  # redirects
     "gone",  # 404 or 410
-    "scripts",  # empty without scripts
-    "skipped",  # left out by a rule or for its type or size
+    "scripts",  # empty without JavaScript
+    "skipped",  # because of a rule, its type or its size
     "failed",  # could not be fetched; tried again by the next run
     "left",  # beyond the limits of depth or number
 ]
 
-SET_ASIDE = "`refdesk doctor` sets it aside; the next crawl then asks for every page again and keeps what is indexed."
+SET_ASIDE = "`refdesk doctor` moves it aside; the next crawl then requests every page again and keeps what is indexed."
 
 _FORMAT = 4
 _SCHEMA = """
@@ -73,11 +73,11 @@ _ALL = -1
 
 @dataclass(slots=True)
 class Entry:
-    """A page to be asked for."""
+    """A page to request."""
 
     url: str
     depth: int
-    late: int = 0  # 1: after all others, since it probably repeats one of them
+    late: int = 0  # 1: after all others, since it is probably a duplicate
     hops: int = 0  # redirects and canonical links that led here
     etag: str = ""
     last_modified: str = ""
@@ -98,12 +98,12 @@ class Body:
 
 
 def digest_of(data: bytes) -> str:
-    """The hash by which pages with the same bytes are found."""
+    """The hash that identifies pages with the same bytes."""
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
 def target_of(file: Path, url: str) -> str:
-    """The address at which the text of an address is kept that redirects or repeats another, "" for none."""
+    """The URL whose text is kept for a URL that redirects or is a duplicate, "" if there is none."""
     query = "SELECT target FROM pages WHERE url = ? AND state IN ('moved', 'alias', 'duplicate') AND target <> ''"
     found = ""
     for _ in range(MOST_HOPS):
@@ -115,7 +115,7 @@ def target_of(file: Path, url: str) -> str:
 
 
 def pending_pages(file: Path, collection: str) -> int:
-    """How many known pages a crawl that has not finished is still to ask for or to index."""
+    """The number of known pages that an unfinished crawl has still to request or index."""
     query = (
         "SELECT count(*) FROM pages JOIN crawls USING (collection) WHERE collection = ? AND unfinished = 1"
         " AND state IN ('queued', 'answered', 'fetched')"
@@ -160,7 +160,7 @@ class CrawlState:
             return self._db.execute(query, values).fetchall()
 
     def _write(self, *statements: tuple[str, Iterable[tuple[Any, ...]]]) -> None:
-        """Runs each statement for all of its rows, everything in one transaction."""
+        """Runs each statement for all of its rows, in one transaction."""
         with self._mutex, self._explained(), self._db:
             for query, rows in statements:
                 self._db.executemany(query, rows)
@@ -171,14 +171,14 @@ class CrawlState:
     # --- rounds ------------------------------------------------------------------------------------
 
     def forget_all_but(self, collections: Iterable[str]) -> None:
-        """Drops what is known of collections that were removed."""
+        """Deletes the state of collections that were removed."""
         kept = set(collections)
         gone = [row for row in self._rows("SELECT collection FROM crawls") if row[0] not in kept]
         tables = ("pages", "bodies", "crawls")
         self._write(*((f"DELETE FROM {table} WHERE collection = ?", gone) for table in tables))  # noqa: S608 - constants
 
     def begin_round(self, start: str) -> bool:
-        """Resumes the round that was not finished, or starts a new one; whether it resumes."""
+        """Resumes an unfinished round or starts a new one; returns whether it resumed."""
         found = self._rows("SELECT round, unfinished FROM crawls WHERE collection = ?", self._collection)
         number, unfinished = found[0] if found else (0, 0)
         self._round = number if unfinished else number + 1
@@ -206,7 +206,7 @@ class CrawlState:
         return False
 
     def finish_round(self) -> None:
-        """Ends the round, so that the next run starts another one, and gives back the space of its bodies."""
+        """Ends the round, so that the next run starts a new one, and frees the space of its bodies."""
         own = [(self._collection,)]
         self._write(
             ("UPDATE crawls SET unfinished = 0, full_text = '' WHERE collection = ?", own),
@@ -218,23 +218,23 @@ class CrawlState:
 
     @property
     def has_lists(self) -> bool:
-        """Whether the site's own lists were read in this round."""
+        """Whether sitemaps and llms.txt were read in this round."""
         return bool(self._rows("SELECT seeded FROM crawls WHERE collection = ?", self._collection)[0][0])
 
     def save_lists(self, full_url: str, full_text: str) -> None:
-        """The site's own lists were read; the text of llms-full.txt waits until all pages are there."""
+        """Records that sitemaps and llms.txt were read, with the text of llms-full.txt for the end of the crawl."""
         query = "UPDATE crawls SET seeded = 1, full_url = ?, full_text = ? WHERE collection = ?"
         self._run(query, full_url, full_text, self._collection)
 
     @property
     def full(self) -> tuple[str, str]:
-        """The address and the text of llms-full.txt, "" where there is none."""
+        """The URL and text of llms-full.txt, "" if there is none."""
         url, text = self._rows("SELECT full_url, full_text FROM crawls WHERE collection = ?", self._collection)[0]
         return url, text
 
     @property
     def robots(self) -> str | None:
-        """The robots.txt that was read within a day."""
+        """The robots.txt, if it was read within a day."""
         text, at = self._rows("SELECT robots, robots_at FROM crawls WHERE collection = ?", self._collection)[0]
         return str(text) if text is not None and time.time() - at < _ROBOTS_FRESH_S else None
 
@@ -245,7 +245,7 @@ class CrawlState:
     # --- pages -------------------------------------------------------------------------------------
 
     def add(self, entries: Iterable[Entry], state: PageState = "queued", reason: str = "") -> None:
-        """Makes new pages known; those known already stay as they are."""
+        """Adds new pages; known ones are unchanged."""
         query = (
             "INSERT OR IGNORE INTO pages (collection, url, round, state, depth, late, hops, reason)"
             " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
@@ -255,12 +255,12 @@ class CrawlState:
             self._write((query, rows))
 
     def queued(self) -> list[Entry]:
-        """The pages still to be asked for."""
+        """The pages to request."""
         query = f"SELECT {_ENTRY} FROM pages WHERE collection = ? AND state = 'queued'"  # noqa: S608 - a constant
         return [Entry(*row) for row in self._rows(query, self._collection)]
 
     def states(self) -> dict[str, PageState]:
-        """Every known page with its state."""
+        """All known pages with their states."""
         return dict(self._rows("SELECT url, state FROM pages WHERE collection = ?", self._collection))
 
     def state_of(self, url: str) -> PageState | None:
@@ -269,26 +269,26 @@ class CrawlState:
         return found[0][0] if found else None
 
     def targets(self, state: PageState) -> dict[str, str]:
-        """Where the pages of a state lead."""
+        """The targets of all pages in a state."""
         query = "SELECT url, target FROM pages WHERE collection = ? AND state = ?"
         return dict(self._rows(query, self._collection, state))
 
     def hashes(self) -> dict[str, str]:
-        """Which page has which bytes, of those in the library or on the way into it."""
+        """Hash → page, for pages in the library or about to be indexed."""
         query = "SELECT hash, url FROM pages WHERE collection = ? AND state IN ('fetched', 'stored') AND hash <> ''"
         return dict(self._rows(query, self._collection))
 
     def hash_by_url(self) -> dict[str, str]:
-        """The hash of the bytes that each page had when it was last fetched."""
+        """Page → hash of its bytes when it was last fetched."""
         return dict(self._rows("SELECT url, hash FROM pages WHERE collection = ? AND hash <> ''", self._collection))
 
     def requeue(self, entry: Entry) -> None:
-        """Queues a page again that was found by a shorter way."""
+        """Queues a page again, at a smaller depth."""
         query = "UPDATE pages SET state = 'queued', depth = ? WHERE collection = ? AND url = ?"
         self._run(query, entry.depth, self._collection, entry.url)
 
     def set_outcome(self, url: str, state: PageState, *, status: int = 0, reason: str = "", target: str = "") -> None:
-        """Sets the outcome of a page that has no body to keep."""
+        """Sets the outcome of a page without a body."""
         query = (
             "UPDATE pages SET state = ?, status = ?, reason = ?, target = ?, asked_at = ?"
             " WHERE collection = ? AND url = ?"
@@ -297,7 +297,7 @@ class CrawlState:
         self._write((query, [values]), (_DROP_BODY, [(self._collection, url)]))
 
     def save_answer(self, body: Body, state: PageState, headers: Mapping[str, str]) -> None:
-        """Keeps a page with its body and headers: a kill loses nothing of it from here on."""
+        """Saves a page's body and headers; from here on a kill loses nothing of it."""
         query = (
             "UPDATE pages SET state = ?, status = 200, reason = '', target = ?, etag = ?, last_modified = ?, hash = ?,"
             " content_type = ?, charset = ?, headers = ?, asked_at = ? WHERE collection = ? AND url = ?"
@@ -311,12 +311,12 @@ class CrawlState:
         self._write((query, [values]), (keep, [(self._collection, body.url, body.data)]))
 
     def set_state(self, url: str, state: PageState, target: str = "") -> None:
-        """Sets the state of a page whose body is kept."""
+        """Sets the state of a page and keeps its body."""
         query = "UPDATE pages SET state = ?, reason = '', target = ? WHERE collection = ? AND url = ?"
         self._run(query, state, target, self._collection, url)
 
     def finish_pages(self, results: Iterable[tuple[str, PageState, str]]) -> None:
-        """Sets state and reason of pages whose bodies are no longer needed."""
+        """Sets the state and reason of pages and deletes their bodies."""
         done = list(results)
         update = "UPDATE pages SET state = ?, reason = ? WHERE collection = ? AND url = ?"
         self._write(
@@ -325,7 +325,7 @@ class CrawlState:
         )
 
     def answered(self) -> list[tuple[Entry, Body, dict[str, str]]]:
-        """The pages that were fetched but not read, with their headers."""
+        """The pages whose bodies are not parsed yet, with their headers."""
         found = []
         for body in self.bodies("answered", _ALL):
             query = f"SELECT {_ENTRY}, headers FROM pages WHERE collection = ? AND url = ?"  # noqa: S608 - a constant
@@ -334,7 +334,7 @@ class CrawlState:
         return found
 
     def bodies(self, state: PageState, limit: int, most_bytes: int = _ALL) -> list[Body]:
-        """The first pages of a state with their bodies: at least one, and no more than so large together."""
+        """The oldest pages in a state with their bodies: at least one, at most `most_bytes` in total."""
         query = (
             f"SELECT {_BODY} FROM pages JOIN bodies USING (collection, url) WHERE collection = ? AND state = ?"  # noqa: S608 - _BODY
             " ORDER BY asked_at, pages.rowid LIMIT ?"
@@ -356,7 +356,7 @@ class CrawlState:
         return dict(self._rows(query, self._collection))
 
     def reasons(self, *states: PageState) -> list[Skipped]:
-        """The pages of some states and why they are there."""
+        """The pages in some states, with the reasons."""
         query = "SELECT url, reason FROM pages WHERE collection = ? AND state = ? ORDER BY url"
         return [
             Skipped(path=hide_keys(url), reason=hide_keys(why))
@@ -366,7 +366,7 @@ class CrawlState:
 
 
 def _prepare(db: sqlite3.Connection, file: Path, durability: Durability) -> None:
-    """Makes the tables, or brings those of an older format up to date."""
+    """Creates the tables, or migrates those of an older format."""
     db.execute("PRAGMA auto_vacuum = INCREMENTAL")
     db.execute("PRAGMA journal_mode = WAL")
     db.execute(f"PRAGMA synchronous = {durability}")
@@ -382,10 +382,10 @@ def _prepare(db: sqlite3.Connection, file: Path, durability: Durability) -> None
                 db.execute(statement)
         if found < 2:
             db.execute(_BODIES)
-        if found == 1:  # the bodies were in the rows of the pages
+        if found == 1:  # bodies were in the rows of pages
             db.execute("INSERT INTO bodies SELECT collection, url, body FROM pages WHERE body IS NOT NULL")
             db.execute("UPDATE pages SET body = NULL")
-        if found == 3:  # they were in files beside this one, from a place `at` on: those pages are asked for again
+        if found == 3:  # bodies were in files beside this one, at offset `at`: those pages are requested again
             db.execute(
                 "UPDATE pages SET state = 'queued', etag = '', last_modified = ''"
                 " WHERE (collection, url) IN (SELECT collection, url FROM bodies WHERE at >= 0)"

@@ -1,4 +1,4 @@
-"""When do two addresses mean one page, and which are worth asking for?"""
+"""Normalises URLs, and tells which may lead to text."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 def clean(url: str, base: str = "") -> str:
-    """The one form of an address: no fragment, tracking, default port or needless escape; "" if not http(s)."""
+    """The normalised URL: no fragment, tracking parameters, default port or needless escapes; "" if not http(s)."""
     try:
         return _cleaned(urljoin(base, url.strip()) if base else url.strip())
     except ValueError:
@@ -42,14 +42,14 @@ def clean(url: str, base: str = "") -> str:
 
 
 def clean_all(urls: Iterable[str], base: str) -> tuple[str, ...]:
-    """The addresses that stand on one page, each once, in order; those that lead nowhere else are left out."""
+    """The normalised targets of a page's links, each once, in order, without links within the page."""
     written = dict.fromkeys(url.partition("#")[0] for url in urls)
     found = dict.fromkeys(clean(url, base) for url in written if url)
     found.pop("", None)
     return tuple(found)
 
 
-@lru_cache(maxsize=65_536)  # most links of a page are on the next one too
+@lru_cache(maxsize=65_536)  # pages of a site share most of their links
 def _cleaned(url: str) -> str:
     try:
         parts = urlsplit(url)
@@ -71,24 +71,24 @@ def _cleaned(url: str) -> str:
 
 
 def site_of(url: str) -> str:
-    """The host and port that an address belongs to, whichever of http and https it names."""
+    """The host and port of a URL."""
     parts = urlsplit(url)
     return parts.netloc
 
 
 def root_of(url: str) -> str:
-    """The address of the site's root."""
+    """The URL of the site's root."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}/"
 
 
 def folder_of(url: str) -> str:
-    """The address of the folder that the page is in."""
+    """The URL of the page's folder."""
     return urljoin(url, ".").partition("?")[0]
 
 
 def path_of(url: str) -> str:
-    """The path of an address within its site; index.html for a folder."""
+    """The path and query of a URL; index.html for a folder."""
     parts = urlsplit(url)
     path = parts.path.lstrip("/")
     named = f"{path}index.html" if not path or path.endswith("/") else path
@@ -96,13 +96,13 @@ def path_of(url: str) -> str:
 
 
 def is_text(url: str) -> bool:
-    """Whether the address may lead to text, by the ending of its name."""
+    """Whether the URL may lead to text, by its file extension."""
     name = urlsplit(url).path.rpartition("/")[2]
     return _NEVER_TEXT.fullmatch(name.rpartition(".")[2]) is None if "." in name else True
 
 
 def twins(url: str) -> tuple[str, ...]:
-    """The pages whose text a markdown address repeats, by the custom of llms.txt."""
+    """The pages that a Markdown URL may repeat, by the conventions of llms.txt."""
     if "?" in url or not url.endswith(".md"):
         return ()
     stem = url.removesuffix(".md")
@@ -152,5 +152,5 @@ def _normal_escape(found: re.Match[str]) -> str:
 
 
 def hide_keys(text: str) -> str:
-    """A text as it may be shown and logged: without the values of keys, tokens and the like in its addresses."""
+    """The text without the values of keys, tokens and passwords in its URLs, for messages and logs."""
     return _PARAMETER.sub(lambda one: f"{one[1]}{one[2]}=…" if _SECRET.search(one[2]) else one[0], text)

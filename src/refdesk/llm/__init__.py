@@ -1,1 +1,1 @@
-"""Who thinks?  Gemini, any OpenAI-compatible endpoint, Anthropic, the client's own model, or rules."""
+"""Language models: Gemini, OpenAI-compatible endpoints, Anthropic, the client's own model, or built-in rules."""

@@ -1,4 +1,4 @@
-"""How is a model asked?  By its vendor's SDK or the client's sampling, again after a failure; answers are checked."""
+"""Calls language models by their vendors' SDKs or the client's sampling, with retries and validated answers."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from jsonschema import Draft202012Validator
 from refdesk.errors import AttemptFailed, Cancelled, LlmError, RefdeskError, SettingsError
 from refdesk.system.retry import TRANSIENT, Retry, retry_after
 
-_MAX_TOKENS = {"small": 1024, "large": 8192}  # of an answer: a verdict, a whole playbook
+_MAX_TOKENS = {"small": 1024, "large": 8192}  # of an answer: a verdict, or a whole playbook
 _FENCED = re.compile(r"```(?:json)?[^\S\n]*+\n(.*?)\n[^\S\n]*+```", re.S)
 
 
 def read_answer(text: str, schema: Mapping[str, Any] | None) -> Any:
-    """The text, or the object in it that satisfies the schema; AttemptFailed, to be tried again, when it does not."""
+    """The text, or the object in it that matches the schema; raises a transient AttemptFailed if it does not."""
     if schema is None:
         return text.strip()
-    start, end = text.find("{"), text.rfind("}") + 1  # in a fence, or among words
+    start, end = text.find("{"), text.rfind("}") + 1  # in a fence or among words
     fenced = _FENCED.search(text)
     try:
         value = json.loads(fenced[1] if fenced else text[start:end] if 0 <= start < end else text)
@@ -37,7 +37,7 @@ def read_answer(text: str, schema: Mapping[str, Any] | None) -> Any:
 
 
 def with_schema(prompt: str, schema: Mapping[str, Any] | None) -> str:
-    """The prompt for a model that takes no schema, which is told in words."""
+    """The prompt with the schema in words, for a model without structured output."""
     if schema is None:
         return prompt
     wanted = json.dumps(schema, ensure_ascii=False)
@@ -46,7 +46,7 @@ def with_schema(prompt: str, schema: Mapping[str, Any] | None) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Where a vendor's models are and which of them are used."""
+    """The key and address of a vendor, and which of its models to use."""
 
     key: str = field(repr=False)
     base_url: str = ""
@@ -66,7 +66,7 @@ class Question:
 
 
 class RemoteModel(ABC):
-    """A vendor's models, asked through the vendor's own SDK."""
+    """A vendor's models, called through its own SDK."""
 
     name: str
     label: str
@@ -80,7 +80,7 @@ class RemoteModel(ABC):
         self._made: Any = None
 
     def answer(self, prompt: str, schema: Mapping[str, Any] | None, *, size: str = "small", system: str = "") -> Any:
-        """Text, or the object that satisfies the schema; LlmError in the vendor's name when it can't be had."""
+        """The answer as text, or as an object that matches the schema; raises LlmError with the vendor's name."""
         chosen = (self._access.large or self.large) if size == "large" else (self._access.small or self.small)
         question = Question(prompt, system, schema, chosen)
         self._client()
@@ -112,28 +112,28 @@ class RemoteModel(ABC):
 
     @abstractmethod
     def _connect(self) -> Any:
-        """The SDK's client; the SDK is imported here and nowhere else."""
+        """The SDK's client; imports the SDK."""
 
     @abstractmethod
     def _ask(self, question: Question, timeout_s: float) -> str:
-        """What the model wrote; AttemptFailed when it wrote nothing."""
+        """The model's text; raises AttemptFailed if there is none."""
 
 
 def failed(label: str, detail: str, key: str = "") -> LlmError:
-    """The error in the contract's words, on one line and without the key."""
+    """The contract's error message, on one line and without the key."""
     text = " ".join(detail.split())
     text = text.replace(key, "[key]") if key else text
     return LlmError(f"{label} API error: {text[:300].rstrip(' .')}.", "Retry or resolve from scratch.")
 
 
 def status_failure(status: int, message: str, wait: str | None) -> AttemptFailed:
-    """The failure that an HTTP status means."""
+    """The failure for an HTTP status."""
     wait_s = retry_after({"retry-after": wait or ""}) or None
     return AttemptFailed(f"{status} {message}".strip(), is_transient=status in TRANSIENT, wait_s=wait_s)
 
 
 def lost_failure(error: Exception, timeout_s: float) -> AttemptFailed:
-    """The failure that an exception without a status means: too late, or not connected."""
+    """The failure for an exception without a status: a timeout or a lost connection."""
     names = {kind.__name__ for kind in type(error).__mro__}
     if any("Timeout" in name for name in names):
         return AttemptFailed(f"timeout after {timeout_s:.0f}s" if timeout_s >= 1 else "timeout", is_transient=True)
@@ -155,7 +155,7 @@ class Gemini(RemoteModel):
     def _connect(self) -> Any:
         from google import genai
 
-        # One attempt: the waiting is ours, since the SDK's own does not heed what the server asks for.
+        # One attempt: we retry ourselves, since the SDK ignores how long the server asks to wait.
         options = genai.types.HttpOptions(
             base_url=self._access.base_url or None, retry_options=genai.types.HttpRetryOptions(attempts=1)
         )
@@ -207,7 +207,7 @@ class OpenAi(RemoteModel):
     def _connect(self) -> Any:
         import openai
 
-        # A local endpoint asks for no key, but the SDK does.
+        # The SDK requires a key even if a local endpoint does not.
         return openai.OpenAI(api_key=self._access.key or "none", base_url=self._access.base_url or None, max_retries=0)
 
     def _ask(self, question: Question, timeout_s: float) -> str:
@@ -227,7 +227,7 @@ class OpenAi(RemoteModel):
             )
         except openai.APIStatusError as error:
             if structured and error.status_code in (400, 422) and "response_format" in str(error):
-                self._takes_schema = False  # an endpoint that knows no schemas is told in words from now on
+                self._takes_schema = False  # from now on the schema is given in words
                 return self._ask(question, timeout_s)
             raise _refusal(error) from error
         except Exception as error:
@@ -278,7 +278,7 @@ class Anthropic(RemoteModel):
 
 
 def _refusal(error: Any) -> AttemptFailed:
-    """The failure behind an HTTP status; OpenAI's SDK unwraps the body's `error`, Anthropic's does not."""
+    """The failure for an HTTP status; OpenAI's SDK unwraps the body's `error`, Anthropic's does not."""
     body = error.body if isinstance(error.body, dict) else {}
     inner = body.get("error")
     message = (inner if isinstance(inner, dict) else body).get("message") or error.message
@@ -299,7 +299,7 @@ class Sampled(Protocol):
 
 
 class Sampler(Protocol):
-    """How the client's model is asked."""
+    """Calls the client's model."""
 
     def __call__(
         self, prompt: str, *, system: str | None = None, max_tokens: int = 1024, temperature: float | None = None
@@ -307,7 +307,7 @@ class Sampler(Protocol):
 
 
 class Sampling:
-    """The model of whoever called."""
+    """The client's own model, by MCP sampling."""
 
     name = "sampling"
     label = "Sampling"
@@ -316,7 +316,7 @@ class Sampling:
         self._sampler = sampler
 
     def answer(self, prompt: str, schema: Mapping[str, Any] | None, *, size: str = "small", system: str = "") -> Any:
-        """Text, or the object that satisfies the schema; asked once more when an answer does not fit."""
+        """The answer as text, or as an object that matches the schema; asks once more if it does not match."""
         asked = with_schema(prompt, schema)
 
         def attempt(left_s: float) -> Any:

@@ -1,6 +1,6 @@
-"""Who judges, extracts and refines playbooks?  A model that is asked by prompts, or rules that need none.
+"""Judges, extracts and refines playbooks, with a language model or with built-in rules.
 
-The model is the one that is set; with `auto` one that has a key, else the client's own, else none.
+The model is the configured one; with `auto`, the first with a key, else the client's own, else none.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _VENDORS: Mapping[str, tuple[type[models.RemoteModel], str]] = {
 
 
 class Models:
-    """The models that the settings name, each made once."""
+    """The configured models, each created once."""
 
     def __init__(self, settings: Settings) -> None:
         if settings.llm not in CHOICES:
@@ -48,7 +48,7 @@ class Models:
         self._made: dict[str, models.RemoteModel] = {}
 
     def choose(self, sampler: models.Sampler | None = None) -> Llm | None:
-        """The model for a call whose client may offer its own; None is `local`, which has no model."""
+        """The model for a call; None for `local`. `sampler` is the client's own model, if it offers one."""
         wanted = self._settings.llm
         if wanted == "auto":
             wanted = next(filter(self._is_ready, _VENDORS), "sampling" if sampler is not None else "local")
@@ -86,12 +86,12 @@ class Models:
             model.close()
 
     def _has_key(self, vendor: str) -> bool:
-        # An OpenAI-compatible endpoint on one's own machine has no key, so its address will do.
+        # A local OpenAI-compatible endpoint needs no key, so its address is enough.
         address = self._settings.openai_base_url if vendor == "openai" else ""
         return bool(getattr(self._settings, f"{vendor}_api_key") or address)
 
     def _is_ready(self, vendor: str) -> bool:
-        # A key that lies around for other programs must not break a RefDesk without that vendor's SDK.
+        # A key that is set for other programs must not break a RefDesk without that vendor's SDK.
         try:
             return self._has_key(vendor) and find_spec(_VENDORS[vendor][1]) is not None
         except (ImportError, ValueError):
@@ -99,7 +99,7 @@ class Models:
 
 
 class Thinkers:
-    """Who judges, extracts and refines playbooks, for each call."""
+    """Chooses who judges, extracts and refines playbooks in a call."""
 
     def __init__(self, models: Models, embedder: Callable[[], Embedder | None]) -> None:
         self._models = models
@@ -107,7 +107,7 @@ class Thinkers:
         self._local: LocalThinker | None = None
 
     def choose(self, sampler: models.Sampler | None = None) -> Thinker:
-        """A thinker with the model that the call gets, or the one that needs none."""
+        """A thinker with the call's model, or the one without a model."""
         if (model := self._models.choose(sampler)) is not None:
             return PromptedThinker(model)
         if self._local is None:
@@ -157,7 +157,7 @@ class PromptedThinker:
         return self._llm.name
 
     def judge(self, query: str, candidates: Sequence[Skill]) -> Verdict:
-        """The candidate that the model picked, or none; an id that it made up is none too."""
+        """The candidate that the model picked, or none; an invented id counts as none."""
         seen = [
             {
                 "skill_id": skill.skill_id,
@@ -174,17 +174,17 @@ class PromptedThinker:
         return Verdict(chosen, answer["reason"])
 
     def extract(self, transcript: Transcript, metadata: Mapping[str, object]) -> Draft:
-        """The draft that the model made of the transcript."""
+        """The playbook that the model extracted from the transcript."""
         more = {"metadata": _json(dict(metadata))} if metadata else {}
         return _draft(self._ask("extract", DRAFT, "large", transcript=str(transcript), **more))
 
     def repair(self, draft: Draft, problems: Sequence[str], transcript: Transcript) -> Draft:
-        """The draft with the problems mended."""
+        """The draft with the problems corrected."""
         parts = {"playbook": _json(_fields(draft)), "problems": "\n".join(problems), "transcript": str(transcript)}
         return _draft(self._ask("repair", DRAFT, "large", **parts))
 
     def refine(self, current: Draft, transcript: Transcript, feedback: str) -> Draft:
-        """The draft as the model would have it after the conversation."""
+        """The draft as the model refined it after the conversation."""
         more = {"feedback": feedback} if feedback.strip() else {}
         parts = {"playbook": _json(_fields(current)), "transcript": str(transcript), **more}
         return _draft(self._ask("refine", DRAFT, "large", **parts))
@@ -196,12 +196,12 @@ class PromptedThinker:
 
 @cache
 def instructions(task: str) -> str:
-    """What a model is told to do."""
+    """The system prompt of a task."""
     return resources.files("refdesk.llm").joinpath("prompts", f"{task}.v1.md").read_text(encoding="utf-8").strip()
 
 
 def quoted(label: str, text: str) -> str:
-    """Text as data: between marks that carry its own digest, so that nothing in it can end it early."""
+    """The text between marks that contain its digest, so that nothing in it can close them."""
     mark = hashlib.sha256(text.encode()).hexdigest()[:16]
     return f'<data name="{label}" mark="{mark}">\n{text}\n</data mark="{mark}">'
 
@@ -211,14 +211,14 @@ def _json(value: Any) -> str:
 
 
 def _fields(draft: Draft) -> dict[str, Any]:
-    """The draft as DRAFT describes it."""
+    """The draft as an object of the schema DRAFT."""
     fields = {**asdict(draft.playbook), "problem": draft.problem, "keywords": draft.keywords}
     fields["conditions"] = fields["prerequisites"]
     return {name: fields[name] for name in DRAFT["properties"]}
 
 
 def _draft(fields: Mapping[str, Any]) -> Draft:
-    """The draft that an answer describes."""
+    """The draft in an answer of the schema DRAFT."""
     texts = {name: fields[name] for name in ("title", "goal", "escalation", *LABELS)}
     playbook = Playbook(
         **texts,
@@ -244,21 +244,21 @@ class LocalThinker:
         self._judge = EvidenceJudge(embedder)
 
     def judge(self, query: str, candidates: Sequence[Skill]) -> Verdict:
-        """The candidate that both its words and its meaning speak for, or none."""
+        """The candidate that matches both by words and by meaning, or none."""
         return self._judge.judge(redact.strip(query), candidates)
 
     def extract(self, transcript: Transcript, metadata: Mapping[str, object]) -> Draft:
-        """A draft made from what was said, by rules."""
+        """The playbook that rules extract from the transcript."""
         return extract(transcript, metadata)
 
     def repair(self, draft: Draft, problems: Sequence[str], transcript: Transcript) -> Draft:
-        """The draft with its texts cut to what may be kept; rules have no second idea about anything else."""
+        """The draft with its texts shortened; rules can't correct anything else."""
         shorter = draft.playbook.rewritten(_cut)
         title = shortened(shorter.title, 8)[:MAX_TITLE].rstrip()
         return replace(draft, playbook=replace(shorter, title=title), problem=_cut(draft.problem))
 
     def refine(self, current: Draft, transcript: Transcript, feedback: str) -> Draft:
-        """The draft with what the conversation and the feedback add."""
+        """The draft with the additions of the conversation and the feedback."""
         return refine(current, transcript, feedback)
 
 

@@ -1,4 +1,4 @@
-"""What does the codebase say to a question?  Search finds where to start, the graph where to go."""
+"""Answers questions about a codebase: search finds where to start, the graph is walked from there."""
 
 from refdesk.research.answer import Answer, Finding
 from refdesk.research.research import Focus, research

@@ -1,4 +1,4 @@
-"""What a walk found: places with how they were reached, the edges between them, and the sections of each focus."""
+"""The result of a walk: findings, relations between them, and the sections of each focus."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from refdesk.graph.languages import is_test
 _SHOWN = 8  # lines of a section
 _ENTRY = frozenset(["main", "run", "serve", "cli", "start", "handle", "execute", "app", "__main__"])
 _TREES = {"callers": "callers", "implementations": "conforming types", "users": "users"}
-_ALONE = {"embeds": "embedding types", "implements": "actual declarations"}  # where nothing else is in the tree
+_ALONE = {"embeds": "embedding types", "implements": "actual declarations"}  # if the tree has nothing else
 _HOW = {"embeds": ", by embedding", "implements": ", actual"}
 _ACTIVE = {
     "references": "refers to",
@@ -35,21 +35,21 @@ _PASSIVE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """A place in the code: what it is, how it was reached and in how many hops."""
+    """A place in the code, and how and in how many hops it was reached."""
 
     node: Node
-    relationship: str  # "match" for where the walk began; else what leads to it: "calls X", "conforms to X"
+    relationship: str  # "match" for a start of the walk, else "calls X", "conforms to X"
     hop: int
-    line: int  # where the relation stands; the node's own line for a match
+    line: int  # of the relation; of the node itself for a match
     confidence: float
     path: str  # the file of that line
     note: str = ""
-    opposite: str = ""  # the relationship from where it was reached: "X is called by"
+    opposite: str = ""  # the same from the other side: "X is called by"
 
 
 @dataclass(slots=True)
 class Answer:
-    """Everything a walk found, in the order it was found, each node once."""
+    """Everything that a walk found, in order, each node once."""
 
     question: str
     intent: str
@@ -58,13 +58,13 @@ class Answer:
     findings: dict[str, Finding] = field(default_factory=dict)
     relations: dict[tuple[str, str, str], Edge] = field(default_factory=dict)
     sections: dict[str, list[str]] = field(default_factory=dict)  # title → lines
-    trees: set[str] = field(default_factory=set)  # sections that repeat what findings say
+    trees: set[str] = field(default_factory=set)  # titles of sections that repeat the findings
     told: set[tuple[str, str, str]] = field(default_factory=set)  # the relations by which places were reached
-    meant: str = ""  # the name that was asked for, where only others that are spelt alike were found
+    meant: str = ""  # the name in the question, if only similar names were found
     notes: list[str] = field(default_factory=list)
 
     def start(self, node: Node, note: str = "") -> bool:
-        """Adds a node to begin from; false if it is there already."""
+        """Adds a start of the walk; false if it is known."""
         if node.id in self.findings:
             return False
         self.findings[node.id] = Finding(
@@ -78,7 +78,7 @@ class Answer:
             self.notes.append(text)
 
     def follow(self, edge: Edge, hop: int, *, forward: bool) -> Node | None:
-        """Adds an edge and returns the node it newly leads to, None if that was known."""
+        """Adds an edge and returns the node it leads to, None if that is known."""
         key = (edge.source.id, edge.target.id, edge.kind)
         self.relations.setdefault(key, edge)
         new, known = (edge.target, edge.source) if forward else (edge.source, edge.target)
@@ -101,7 +101,7 @@ class Answer:
 
 
 def add_sections(answer: Answer, graph: Graph, focus: str | None) -> None:
-    """Adds the sections of the focus; a question about callers or implementations always gets its tree."""
+    """Adds the sections of the focus, and the tree of a question about callers or implementations."""
     if answer.intent in _TREES:
         kinds = {one.kind for one in answer.relations.values()}
         title = _ALONE.get(next(iter(kinds)), "") if len(kinds) == 1 else ""
@@ -120,10 +120,10 @@ def add_sections(answer: Answer, graph: Graph, focus: str | None) -> None:
 
 
 def _tree(answer: Answer) -> list[str]:
-    """Everything that leads to the start, indented by hop under what it leads to; a file is named where it changes."""
+    """The relations that lead to the starts as an indented tree; a file is named only where it changes."""
     under: dict[str, list[Edge]] = defaultdict(list)
     for one in answer.relations.values():
-        if all(one.source.id != known.source.id for known in under[one.target.id]):  # calls and mentions: once
+        if all(one.source.id != known.source.id for known in under[one.target.id]):  # once, for calls and mentions
             under[one.target.id].append(one)
     lines: list[str] = []
     seen: set[str] = set()
@@ -150,7 +150,7 @@ def _tree(answer: Answer) -> list[str]:
 
 
 def _add_architecture(answer: Answer, graph: Graph) -> None:
-    """The codebase's folders, the modules that were found, the layers between them, what is central, entry points."""
+    """Adds folders, modules, layers, central symbols and entry points."""
     files: Counter[str] = Counter()
     languages: dict[str, Counter[str]] = defaultdict(Counter)
     for document in graph.documents():
@@ -189,7 +189,7 @@ def _add_architecture(answer: Answer, graph: Graph) -> None:
 
 
 def _add_dependencies(answer: Answer) -> None:
-    """Which files import which, the files with most imports either way, and cycles."""
+    """Adds the imports between files, fan-in, fan-out and cycles."""
     edges = {
         (one.source.path, one.target.path) for one in answer.relations.values() if one.source.path != one.target.path
     }
@@ -209,7 +209,7 @@ def _add_dependencies(answer: Answer) -> None:
 
 
 def _add_patterns(answer: Answer) -> None:
-    """Implementations and embeddings by type, overrides, and members that several types share."""
+    """Adds implementations, embeddings, overrides, and member names that several types share."""
     for title, kinds in (("implementations", ("inherits", "conforms", "implements")), ("embedded in", ("embeds",))):
         found: dict[str, list[str]] = defaultdict(list)
         for one in answer.relations.values():
@@ -233,11 +233,11 @@ def _add_patterns(answer: Answer) -> None:
 
 
 def _chains(answer: Answer) -> list[str]:
-    """Calls from what nobody here calls to what calls nobody here, longest first, each with something new."""
+    """Chains of calls from entry to end, longest first, each with at least one new place."""
     forward: dict[str, list[Edge]] = defaultdict(list)
     called: set[str] = set()
     for one in answer.relations.values():
-        if one.kind in ("overrides", "implements"):  # a call of a declaration continues in what carries it out
+        if one.kind in ("overrides", "implements"):  # a call of a declaration continues in its implementation
             one = Edge(one.target, one.source, one.kind, one.line, one.confidence)
         elif one.kind != "calls" or one.source.id == one.target.id:
             continue
@@ -265,7 +265,7 @@ def _chains(answer: Answer) -> list[str]:
         if len(places - shown) < min(2, len(chain)) or len(lines) >= _SHOWN:
             continue
         shown |= places
-        # A beginning that was told is left out; a file is named where it changes.
+        # A beginning that an earlier chain has is left out; a file is named only where it changes.
         fresh = next((n for n, one in enumerate(chain) if (one.source.id, one.target.id) not in told), 0)
         told |= {(one.source.id, one.target.id) for one in chain}
         first = chain[fresh].source
@@ -280,7 +280,7 @@ def _chains(answer: Answer) -> list[str]:
 
 
 def cycles(edges: set[tuple[str, str]]) -> list[list[str]]:
-    """Groups of files that reach each other, each walked once, smallest first."""
+    """Cycles of files, smallest first."""
     forward: dict[str, list[str]] = defaultdict(list)
     for source, target in sorted(edges):
         forward[source].append(target)

@@ -16,14 +16,14 @@ from refdesk.text import tokens
 TREES = frozenset(["callers", "callees", "implementations", "users"])
 _DRAWING = re.compile(
     r"\b(?:graph|diagram|draw(?:n|ing)?|mermaid|chart|flowchart|visuali[sz]e)\b", re.I
-)  # is asked for
-_DEEP = 3  # hops: who goes so far wants the graph
-_FEW = 700  # tokens of an answer that findings alone tell
+)  # in a question that asks for one
+_DEEP = 3  # hops from which the graph is included
+_FEW = 700  # tokens up to which an answer has findings only
 _DRAWN = 30  # relations in a drawing: more can't be read
 _NOTES = 3
 _TOLD = 3  # definitions of one name
 _EMBEDDED, _CARRIED_OUT = "is embedded in", "is carried out by"
-_OWN_VERBS = {"embeds": _EMBEDDED, "implements": _CARRIED_OUT}  # of relations that no other verb tells
+_OWN_VERBS = {"embeds": _EMBEDDED, "implements": _CARRIED_OUT}  # relations with a verb of their own
 INSTEAD = {
     "callers": "No call was found; what mentions it is shown.",
     "implementations": "Nothing is declared to conform to it; what uses it is shown.",
@@ -31,10 +31,10 @@ INSTEAD = {
 
 
 def as_json(answer: Answer, budget: int) -> dict[str, Any]:
-    """The answer as JSON, each fact once; what does not fit is left out, farthest first.
+    """The answer as JSON, each fact once; what exceeds the budget is left out, farthest first.
 
-    A question for callers, users or conforming types is told by findings alone where these are few. Else findings
-    tell the first hop, and a tree, whose lines take half as much, tells all.
+    A question for callers, users or conforming types is answered by findings alone if they are few. Otherwise the
+    findings have the first hop, and a tree, whose lines take half as many tokens, has everything.
     """
     findings = sorted(answer.findings.values(), key=lambda one: one.hop)
     if answer.intent in TREES and not answer.focus:
@@ -64,14 +64,14 @@ def _size(body: Mapping[str, Any]) -> int:
 def _body(
     answer: Answer, findings: list[Finding], for_sections: int, *, lean: bool, with_trees: bool = False
 ) -> dict[str, Any]:
-    """The same short names stand for the places in the findings, the graph and the drawing."""
+    """The answer with some of its findings; findings, graph and diagram use the same short names."""
     names = {one.node.id: f"n{number}" for number, one in enumerate(findings)}
     relations = [one for one in answer.relations.values() if one.source.id in names and one.target.id in names]
     is_drawn = _DRAWING.search(answer.question) is not None
     is_mapped = is_drawn or bool(answer.focus) or answer.depth >= _DEEP
-    if not is_mapped and with_trees and answer.trees:  # which tell all
+    if not is_mapped and with_trees and answer.trees:  # which have all of them
         relations = []
-    elif not is_mapped:  # those that no finding tells
+    elif not is_mapped:  # those that are in no finding
         relations = [one for one in relations if (one.source.id, one.target.id, one.kind) not in answer.told]
     sections = {title: lines for title, lines in answer.sections.items() if lines}
     if not with_trees:
@@ -81,7 +81,7 @@ def _body(
         "intent": answer.intent,
         "focus": answer.focus,
         "depth": answer.depth,
-        "summary": summary(answer, list(answer.findings.values())),  # counts what is left out too
+        "summary": summary(answer, list(answer.findings.values())),  # counts everything, also what is left out
         "sections": {title: _some(lines, for_sections) for title, lines in sections.items()},
         "findings": [
             {**({"id": names[one.node.id]} if relations else {}), **_finding(one, lean=lean)} for one in findings
@@ -110,7 +110,7 @@ def _edge(one: Edge, names: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _some(lines: list[str], budget: int) -> list[str]:
-    """As many of the lines as fit."""
+    """The lines that fit, and how many more there are."""
     used = 0
     for number, line in enumerate(lines):
         used += tokens.count(line) + 2
@@ -130,18 +130,18 @@ def _finding(one: Finding, *, lean: bool) -> dict[str, Any]:
         "hop": one.hop,
         "line": one.line,
     }
-    if lean:  # where a relation stands matters; of a place farther off no more
+    if lean:  # farther places have only the line of the relation
         for key in ("kind", "start_line", "end_line") if one.hop > 1 else ("kind",) if one.hop else ():
             del shown[key]
     if one.path != one.node.path:
-        shown["line_in"] = one.path  # a call stands in the caller's file
+        shown["line_in"] = one.path  # the line of a call is in the caller's file
     if one.node.signature and one.hop < (1 if lean else 2):
         shown["signature"] = one.node.signature[:160]
     return shown
 
 
 def summary(answer: Answer, findings: list[Finding]) -> str:
-    """Sentences made from the findings, each with its place."""
+    """A few sentences about the findings, with citations."""
     starts = [one for one in findings if one.hop == 0]
     near = [one for one in findings if one.hop == 1]
     if not starts:
@@ -170,7 +170,7 @@ def summary(answer: Answer, findings: list[Finding]) -> str:
 
 
 def _counted(answer: Answer, starts: list[Finding], verbs: Mapping[str, str]) -> str:
-    """For each of the definitions that were asked about, how many there are; findings tell which."""
+    """The number of related places for each definition in the question."""
     sentences: list[str] = []
     for start, (verb, what) in product(starts, verbs.items()):
         reached = _reached(answer, start, verb)
@@ -189,7 +189,7 @@ def _counted(answer: Answer, starts: list[Finding], verbs: Mapping[str, str]) ->
 
 
 def _reached(answer: Answer, start: Finding, verb: str) -> int:
-    """How many places are related to the definition."""
+    """The number of places that are related to the definition in this way."""
     found = set()
     for one in answer.relations.values():
         near, far = (one.source, one.target) if verb == "calls" else (one.target, one.source)
@@ -203,7 +203,7 @@ def _tells(verb: str, kind: str) -> bool:
 
 
 def _grouped(near: list[Finding]) -> dict[str, list[Finding]]:
-    """The places by how they are related to where they were reached from, the most first."""
+    """The findings by relationship, most frequent first."""
     counted = Counter(one.opposite for one in near)
     groups: dict[str, list[Finding]] = {opposite: [] for opposite, _ in counted.most_common(5)}
     for one in near:
@@ -213,7 +213,7 @@ def _grouped(near: list[Finding]) -> dict[str, list[Finding]]:
 
 
 def _named(one: Finding) -> str:
-    """A place with its lines; a file is its own place."""
+    """The name and lines of a symbol, or the path of a file."""
     node = one.node
     return f"{node.qualified} [{node.path}:{node.start_line}-{node.end_line}]" if node.qualified else node.path
 
@@ -224,7 +224,7 @@ def mermaid(relations: list[Edge], names: Mapping[str, str]) -> str:
     for one in relations:
         for node in (one.source, one.target):
             label = re.sub(r"[^\w.<>/ -]", " ", node.qualified or node.path)
-            label = label.replace("<", "#lt;").replace(">", "#gt;")  # else they are read as markup
+            label = label.replace("<", "#lt;").replace(">", "#gt;")  # else Mermaid reads them as markup
             lines[f'  {names[node.id]}["{label}"]'] = None
         lines[f"  {names[one.source.id]} -->|{one.kind}| {names[one.target.id]}"] = None
     return "\n".join(lines)

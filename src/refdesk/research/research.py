@@ -1,4 +1,4 @@
-"""Research in order: read the question, find where to start, walk the graph in hops, lay out the answer."""
+"""Research, in order: parse the question, find the starts, walk the graph, add sections."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from refdesk.system.memory import gc_paused
 
 Focus = Literal["architecture", "dependencies", "patterns", "flow"]
 Intent = Literal["callers", "callees", "implementations", "users", "general"]
-Step = Callable[[Graph, Node, int], Iterable[tuple[Edge, bool]]]  # an edge, and whether it leads forward
+Step = Callable[[Graph, Node, int], Iterable[tuple[Edge, bool]]]  # an edge, and whether it is followed forward
 
-_SEEDS = 6  # definitions that a walk begins from: with _BREADTH, one hop fills an answer
-_FEW_SEEDS = 3  # fewer say little about how a codebase is built
-_LOOKED_AT = 4  # hits for each one that is wanted
+_SEEDS = 6  # starts of a walk: with _BREADTH, one hop fills an answer
+_FEW_SEEDS = 3  # with fewer, the architecture starts from entry files
+_LOOKED_AT = 4  # hits per start
 _TELLING = TYPES | CALLABLES  # not fields, cases and constants
 _INTERFACES = frozenset(["interface", "protocol", "trait"])
 _BREADTH = 12  # new nodes from one node
-_ASKED = 200  # new nodes in the first hop of a question for all callers or implementations
-_ALIKE = 0.8  # of 1: two edits in ten letters
-_MOST = 60  # nodes in all, else: about what an answer has room for
+_ASKED = 200  # new nodes in the first hop of a question for callers or implementations
+_ALIKE = 0.8  # similarity of names: two edits in ten letters
+_MOST = 60  # nodes in total otherwise: about what fits into an answer
 
 
 def research(
@@ -43,7 +43,7 @@ def research(
     focus: Focus | None = None,
     on_hop: Callable[[int, int, str], None] = lambda hop, depth, what: None,
 ) -> Answer:
-    """Everything within `depth` hops of what the question is about, along the relations of its intent and focus."""
+    """Everything within `depth` hops of the question's symbols, along the relations of its intent and focus."""
     asked = read_question(question)
     answer = Answer(question=question, intent=asked.intent, focus=focus or "", depth=depth)
     on_hop(0, depth, "finding where to start")
@@ -109,15 +109,15 @@ _BASES = dict(
 
 
 class Question(NamedTuple):
-    """What a question asks for."""
+    """A parsed question."""
 
     text: str
     intent: Intent
-    name: str  # the symbol it is about, "" when it names none
+    name: str  # the symbol it names, "" if none
 
 
 def read_question(text: str) -> Question:
-    """What is asked, and about which symbol."""
+    """Parses a question: its intent and its symbol."""
     for intent, pattern in _PATTERNS:
         if match := re.search(pattern, text, re.I):
             return Question(text, intent, match[1])
@@ -125,13 +125,13 @@ def read_question(text: str) -> Question:
 
 
 def content_of(text: str) -> str:
-    """The question in the words of code: "how does a request get sent" without how and get, and with send for sent."""
+    """The question for a search: "how does a request get sent" becomes "a request send"."""
     words = _ASKING.sub(" ", text).strip(" ?.,").split()
     return " ".join(_BASES.get(word.lower(), word) for word in words) or text
 
 
 def named_in(text: str) -> list[str]:
-    """The words of a question that are written as code: `split_args`, SplitArguments, Foo.run, in backticks or not."""
+    """The words of a question that look like code: `split_args`, SplitArguments, Foo.run."""
     written = re.findall(r"`([\w.:#]+)(?:\(\))?`|\b([A-Za-z_]\w*(?:(?:\.|::)\w+)*)\b", text)
     words = [quoted or plain for quoted, plain in written if quoted or re.search(r"_|[a-z\d][A-Z]|::|\w\.\w", plain)]
     return list(dict.fromkeys(words))
@@ -143,7 +143,7 @@ def named_in(text: str) -> list[str]:
 def _seeds(
     asked: Question, answer: Answer, graph: Graph, engine: Engine, filters: Filters, focus: Focus | None
 ) -> list[Node]:
-    """The definitions the question names; where it names none that exist, those of the best hits."""
+    """The definitions that the question names, or else those in the best hits."""
     found = graph.find(asked.name) if asked.name else []
     if asked.name and not found:
         found, near = _spelt_otherwise(asked.name, answer, graph, engine, filters)
@@ -154,8 +154,8 @@ def _seeds(
             return []
         if not found:
             answer.note(f"No definition of {asked.name} was found; the answer starts from what search finds.")
-    found = [node for node in found if node.kind in _TELLING] or found  # not the fields of that name
-    if len(found) > _SEEDS and asked.intent in ("callers", "users"):  # of many, those first that are called at all
+    found = [node for node in found if node.kind in _TELLING] or found  # rather than fields of that name
+    if len(found) > _SEEDS and asked.intent in ("callers", "users"):  # of many, first those that are called
         found = sorted(found[:_ASKED], key=lambda node: not graph.callers(node, 1))
     if not found:
         named = [node for name in named_in(asked.text) for node in graph.find(name)[:2] if node.kind in _TELLING]
@@ -172,14 +172,14 @@ def _seeds(
             by_search += [symbol_node(document, symbol) for symbol in inside[:1]]
         by_search.sort(key=lambda node: is_test(node.path))
         found = [*named[:_SEEDS], *by_search[:_SEEDS]]
-        answer.intent = "general"  # a caller tree of something else would mislead
+        answer.intent = "general"  # a caller tree of another symbol would mislead
     if focus == "architecture" and len(found) < _FEW_SEEDS and answer.intent == "general":
         answer.note("Little matches the question's words; the answer starts from the entry files.")
         found = [*graph.entry_files()[:_SEEDS], *found]
-    if focus == "dependencies" and answer.intent == "general":  # these are between files
+    if focus == "dependencies" and answer.intent == "general":  # which are between files
         found = [graph.file_node(node) for node in found]
     if asked.intent == "callers" and len(found) <= _FEW_SEEDS and "." in asked.name:
-        # Calls of the methods that those asked about implement or override may reach them.
+        # Calls of the methods that they implement or override may reach them.
         above = [(node, one) for node in found for one in overridden(graph, node) if graph.callers(one, 1)]
         for node, one in above:
             answer.note(f"{node.qualified} implements {one.qualified}: a call of that may reach it.")
@@ -191,7 +191,7 @@ def _seeds(
 def _spelt_otherwise(
     name: str, answer: Answer, graph: Graph, engine: Engine, filters: Filters
 ) -> tuple[list[Node], list[Node]]:
-    """The definitions of the name in another convention (handle_login for handleLogin), else those a typo away."""
+    """The definitions of the name in another convention (handle_login for handleLogin), or else of similar names."""
 
     def folded(one: str) -> str:
         return one.replace("_", "").lower()
@@ -218,7 +218,7 @@ def _walk(
     steps: Sequence[Step],
     on_hop: Callable[[int, int, str], None],
 ) -> None:
-    """Follows the steps from each node of a level to the next one, within the bounds of an answer."""
+    """Follows the steps from each level of nodes to the next, within the limits of an answer."""
     for hop in range(1, answer.depth + 1):
         breadth = _ASKED if hop == 1 and answer.intent in _BY_INTENT else _BREADTH
         most = max(breadth, _MOST)
@@ -252,7 +252,7 @@ def _backward(edges: Callable[[Graph, Node, int], Iterable[Edge]]) -> Step:
 
 
 def _carried_out(graph: Graph, node: Node, most: int) -> Iterable[Edge]:
-    """The methods that a call of an interface's method reaches, and the actual declarations of each platform."""
+    """The implementations of an interface's method, and the actual declarations of an expect declaration."""
     yield from implementing(graph, node)
     around = graph.container(node) if node.kind in CALLABLES else None
     if around is not None and around.kind in _INTERFACES:
@@ -260,7 +260,7 @@ def _carried_out(graph: Graph, node: Node, most: int) -> Iterable[Edge]:
 
 
 def _contained(graph: Graph, node: Node, most: int) -> Iterable[Edge]:
-    """Types before functions before the rest, public before private."""
+    """The members: types, functions, then the rest; public before private."""
 
     def rank(one: Node) -> tuple[int, bool]:
         return 0 if one.kind in TYPES else 1 if one.kind in CALLABLES else 2, one.name.startswith("_")
