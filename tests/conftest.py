@@ -11,10 +11,30 @@ import pytest
 from refdesk.app import open_desk
 from refdesk.desk.desk import Desk
 from refdesk.settings import Settings
+from tests.scale import servers
 
 # A shell starts what runs in the background deaf to Ctrl-C, and so would be every process that a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Adds `--shared`."""
+    parser.addoption("--shared", action="store_true", help="run the contract tests on Postgres and Qdrant")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tells it to what makes libraries."""
+    servers.is_wanted = bool(config.getoption("--shared"))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leaves out what is about the files of a library."""
+    if config.getoption("--shared"):
+        for item in items:
+            if item.get_closest_marker("folder"):
+                item.add_marker(pytest.mark.skip(reason="is about the files of a library in a folder"))
+
 
 Tree = Callable[[Mapping[str, str]], Path]
 

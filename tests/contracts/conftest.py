@@ -13,13 +13,14 @@ from typing import Any
 import pytest
 
 from tests.mcp_client.stdio import StdioClient, environment
+from tests.scale.servers import library_argument
 
 Serve = Callable[..., "Client"]
 
 
 def refdesk(library: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs the command line on a library; it must succeed."""
-    command = [sys.executable, "-m", "refdesk", "--library", str(library), *arguments]
+    command = [sys.executable, "-m", "refdesk", "--library", library_argument(library), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
     assert done.returncode == 0, done.stderr
     return done
@@ -67,7 +68,7 @@ def serving() -> Iterator[Serve]:
     with ExitStack() as stack:
 
         def start(library: Path, *arguments: str) -> Client:
-            command = [sys.executable, "-m", "refdesk", "--library", str(library), "serve", *arguments]
+            command = [sys.executable, "-m", "refdesk", "--library", library_argument(library), "serve", *arguments]
             raw = stack.enter_context(StdioClient(command))
             raw.initialize()
             return Client(raw)

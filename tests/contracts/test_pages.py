@@ -22,6 +22,7 @@ from tests.contracts.conftest import Client
 from tests.e2e.docsite.server import Reply, Site, page
 from tests.mcp_client.http import HttpClient, HttpServer
 from tests.mcp_client.stdio import StdioClient, environment
+from tests.scale.servers import library_argument
 from tests.unit.parse.test_office import pdf
 
 READ_ON = 'Use qurio_read_page(url="...") to read the full content of any result.'
@@ -87,7 +88,7 @@ def _long() -> str:
 
 
 def server(library: Path, *options: str) -> list[str]:
-    command = [sys.executable, "-m", "refdesk", "--library", str(library), "--embedder", EMBEDDER, "serve"]
+    command = [sys.executable, "-m", "refdesk", "--library", library_argument(library), "--embedder", EMBEDDER, "serve"]
     return [*command, "--toolsets", "pages", *options]
 
 
@@ -280,7 +281,7 @@ def test_a_folder_of_files_is_a_source(tmp_path: Path) -> None:
     minutes = pytest.importorskip("docx").Document()
     minutes.add_paragraph("We bought a lantern.")
     minutes.save(folder / "minutes.docx")
-    refdesk = [sys.executable, "-m", "refdesk", "--library", str(library), "--embedder", "none"]
+    refdesk = [sys.executable, "-m", "refdesk", "--library", library_argument(library), "--embedder", "none"]
     index = [*refdesk, "index", str(folder), "--kind", "files", "--name", "papers"]
     subprocess.run(index, env=environment(), check=True, capture_output=True)
     with StdioClient([*refdesk, "serve", "--toolsets", "pages"]) as raw:

@@ -18,6 +18,7 @@ import pytest
 
 from tests.contracts.conftest import Client, Serve, refdesk
 from tests.mcp_client.stdio import StdioClient
+from tests.scale.servers import library_argument
 from tests.server.test_handshake import MODERN
 from tests.swapping import swapping
 
@@ -398,7 +399,7 @@ def test_subscribers_of_a_document_are_told_of_what_another_process_does_to_it(
     (one,) = client.json("rag_list_documents", collection="code")["documents"]
     uri = f"rag://documents/{one['id']}"
     client.raw.request("resources/subscribe", {"uri": uri})
-    with StdioClient([sys.executable, "-m", "refdesk", "--library", str(library), "serve"]) as modern:
+    with StdioClient([sys.executable, "-m", "refdesk", "--library", library_argument(library), "serve"]) as modern:
         wanted = {"notifications": {"resourceSubscriptions": [uri]}, "_meta": MODERN}
         modern.start("subscriptions/listen", wanted)
         modern.notification("notifications/subscriptions/acknowledged")
@@ -487,6 +488,7 @@ def test_text_too_long(tmp_path: Path, serve: Serve, monkeypatch: pytest.MonkeyP
         assert code(client.error("rag_ingest", uri=uri, collection="code")) == "TEXT_TOO_LONG"
 
 
+@pytest.mark.folder
 def test_database_error_on_a_damaged_library(tmp_path: Path, serve: Serve) -> None:
     library = tmp_path / "library"
     refdesk(library, "collections")
@@ -509,6 +511,7 @@ runpy.run_module("refdesk", run_name="__main__")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no such limits there")
+@pytest.mark.folder
 def test_database_error_on_a_full_disk_and_nothing_is_lost(tmp_path: Path, serve: Serve) -> None:
     library = tmp_path / "library"
     large = "data:," + "%20".join(f"word{number}%20is%20written" for number in range(30_000))
@@ -586,7 +589,16 @@ def test_the_working_directory_and_the_clients_roots_are_allowed(tmp_path: Path)
     for folder in (cwd, root):
         folder.mkdir()
         (folder / "note.md").write_text(f"# Note\n\nin {folder.name}\n")
-    command = [sys.executable, "-m", "refdesk", "--library", str(tmp_path / "library"), "serve", "--toolsets", "rag"]
+    command = [
+        sys.executable,
+        "-m",
+        "refdesk",
+        "--library",
+        library_argument(tmp_path / "library"),
+        "serve",
+        "--toolsets",
+        "rag",
+    ]
     before = Path.cwd()
     os.chdir(cwd)
     try:

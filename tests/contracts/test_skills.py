@@ -17,6 +17,7 @@ from jsonschema import Draft202012Validator
 from refdesk.skills.format import parse
 from tests.contracts.conftest import Client
 from tests.mcp_client.stdio import Message, StdioClient
+from tests.scale.servers import library_argument
 from tests.unit.llm.endpoints import Reply, endpoint
 from tests.unit.llm.test_playbooks import DRAFT
 from tests.unit.skills.conversations import of_kind
@@ -47,7 +48,7 @@ def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
             toolsets: str = "skills",
             **capabilities: Any,
         ) -> Client:
-            command = [sys.executable, "-m", "refdesk", "--library", str(tmp_path / "library"), "serve"]
+            command = [sys.executable, "-m", "refdesk", "--library", library_argument(tmp_path / "library"), "serve"]
             command += ["--toolsets", toolsets]
             raw = stack.enter_context(StdioClient(command, answers))
             raw.initialize(capabilities=capabilities)

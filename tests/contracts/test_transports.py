@@ -15,6 +15,7 @@ from mcp.client.streamable_http import streamable_http_client
 import refdesk
 from tests.contracts.conftest import refdesk as run
 from tests.mcp_client.http import HttpServer
+from tests.scale.servers import library_argument
 
 MAIN = Path(refdesk.__file__).with_name("__main__.py")
 CALLS: list[tuple[str, dict[str, Any]]] = [
@@ -52,7 +53,9 @@ def test_every_toolset_answers(tmp_path: Path, transport: str) -> None:
     (code / "harp.py").write_text("def tune_strings(harp):\n    return harp\n\n\ndef play():\n    tune_strings(1)\n")
     library = tmp_path / "library"
     run(library, "index", str(code), "--kind", "code")
-    with HttpServer(MAIN, "--library", str(library), "serve", "--transport", transport, "--port", "0") as server:
+    with HttpServer(
+        MAIN, "--library", library_argument(library), "serve", "--transport", transport, "--port", "0"
+    ) as server:
         url = server.url if transport == "http" else f"{server.root}/sse"
         found = asyncio.run(answers(url, transport, code))
     assert any(one["content"].startswith("# Harp") for one in json.loads(found[2])["results"])

@@ -268,6 +268,17 @@ def for_tests() -> tuple[Postgres, list[Qdrant]]:
     return found
 
 
+is_wanted = False  # whether libraries of the contract tests are on servers: `pytest --shared`
+
+
+def library_argument(library: Path) -> str:
+    """What `--library` gets for a test's library: its folder, or with `--shared` an address that follows from it."""
+    if not is_wanted:
+        return str(library)
+    schema = "t" + hashlib.sha256(str(library).encode()).hexdigest()[:12]
+    return address(*for_tests(), schema=schema, shards="1", replicas="1")
+
+
 if __name__ == "__main__":
     try:
         print(qdrant_program(download=True), _postgres_programs())

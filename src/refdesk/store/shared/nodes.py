@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import logging
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec, module_from_spec
 from typing import TYPE_CHECKING, Any
 
 from refdesk.errors import SettingsError, StoreError
@@ -14,6 +16,10 @@ from refdesk.settings import set_for_native
 
 if TYPE_CHECKING:
     import grpc
+
+# Only the messages are needed: the client around them takes 1.3 s to import, so its package is not executed.
+if "qdrant_client" not in sys.modules and (_found := find_spec("qdrant_client")) is not None:
+    sys.modules["qdrant_client"] = module_from_spec(_found)
 
 _log = logging.getLogger(__name__)
 
