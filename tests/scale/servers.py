@@ -12,6 +12,7 @@ import functools
 import hashlib
 import importlib.util
 import io
+import json
 import os
 import platform
 import shutil
@@ -198,6 +199,19 @@ class Qdrant:
                 return bool(answer.status == 200)
         except OSError:
             return False
+
+    def is_settled(self) -> bool:
+        """Whether it knows of no shard that is being brought up to date, and of no replica that is out of date."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.http}/collections", timeout=5) as answer:
+            names = [one["name"] for one in json.load(answer)["result"]["collections"]]
+        for name in names:
+            url = f"http://127.0.0.1:{self.http}/collections/{name}/cluster"
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                found = json.load(answer)["result"]
+            shards = found["local_shards"] + found["remote_shards"]
+            if found["shard_transfers"] or any(one["state"] != "Active" for one in shards):
+                return False
+        return True
 
     def kill(self) -> None:
         if self._process is not None:

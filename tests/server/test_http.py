@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import threading
@@ -86,6 +87,23 @@ def test_2026_07_28_needs_no_session(shared_url: str, connect: Connect) -> None:
 def test_health(serve_http: Serve) -> None:
     answer = httpx.get(serve_http().root + "/healthz").json()
     assert (answer["status"], answer["name"], answer["version"]) == ("ok", "refdesk", "1.2.3")
+
+
+def test_metrics_count_the_calls_of_tools(serve_http: Serve, connect: Callable[..., HttpClient]) -> None:
+    server = serve_http()
+    client = connect(server.url)
+    client.initialize()
+    client.call("echo", {"query": "x"})
+    answer = httpx.get(server.root + "/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    pattern = r'^refdesk_calls_total\{tool="echo",outcome="answered",process="\d+"\} 1$'
+    assert re.search(pattern, answer.text, re.MULTILINE), answer.text
+    assert re.search(
+        r'^refdesk_call_seconds_bucket\{tool="echo",le="\+Inf",process="\d+"\} 1$', answer.text, re.MULTILINE
+    )
+    private = serve_http(auth_token="secret")
+    assert httpx.get(private.root + "/metrics").status_code == 401
+    assert httpx.get(private.root + "/metrics", headers={"authorization": "Bearer secret"}).status_code == 200
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from refdesk.ingest.prepare import is_wanted
 from refdesk.server.call import ServerCall
 from refdesk.server.process import ServerOptions, Stderr, T, ThreadPool, correlation
 from refdesk.server.registry import Change, Loading, Registry
+from refdesk.system import metrics
 from refdesk.toolsets.content import INTERNAL_ERROR, ToolAnswer, unexpected_text
 from refdesk.toolsets.contract import Tool, Toolset
 
@@ -162,6 +163,8 @@ class Dispatcher:
         outcome = await self.run(partial(self._answer, tool, dict(arguments), call), call, pool)
         failed = isinstance(outcome, RpcError) or outcome.is_error
         seconds = time.monotonic() - begun
+        metrics.count("refdesk_calls_total", tool=tool.name, outcome="failed" if failed else "answered")
+        metrics.took("refdesk_call_seconds", seconds, tool=tool.name)
         logged = {"tool": tool.name, "failed": failed, "ms": round(seconds * 1000)}
         logger.info("called %s", tool.name, extra={"correlation_id": call.correlation_id, **logged})
         if (registry := self.loading.ready) is not None:  # in a thread, so that no client waits for it

@@ -1,4 +1,4 @@
-"""The HTTP transport: streamable HTTP at /mcp, the older SSE at /sse, health at /healthz, the console at /."""
+"""The HTTP transport: streamable HTTP at /mcp, the older SSE at /sse, /healthz, /metrics, the console at /."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, PlainTextResponse
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -39,6 +39,7 @@ from refdesk.server.http.jsonrpc import JsonRpcMiddleware
 from refdesk.server.process import ServerOptions, ThreadPool
 from refdesk.server.protocol import build_server
 from refdesk.server.sdk import Sessions, hold_session
+from refdesk.system import metrics
 
 logger = logging.getLogger(__name__)
 
@@ -123,6 +124,7 @@ def build_app(dispatcher: Dispatcher, public_url: str, process: int | None = Non
     streamable = protected(JsonRpcMiddleware(StreamableHTTPASGIApp(sessions), options.max_message_bytes))
     routes: list[BaseRoute] = [
         Route("/healthz", health),
+        Route("/metrics", endpoint=protected(_Metrics())),
         *(Route(path, endpoint=streamable) for path in ("/mcp", "/mcp/")),
         Route("/sse", endpoint=protected(SseEndpoint(server, sse))),
         Mount(messages, app=protected(JsonRpcMiddleware(sse.handle_post_message, options.max_message_bytes))),
@@ -135,6 +137,11 @@ def build_app(dispatcher: Dispatcher, public_url: str, process: int | None = Non
     app = Starlette(routes=routes, middleware=_middleware(options), lifespan=lifespan)
     app.router.redirect_slashes = False  # a redirect would repeat secrets in the query
     return app
+
+
+class _Metrics:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await PlainTextResponse(metrics.render(), media_type="text/plain; version=0.0.4")(scope, receive, send)
 
 
 def _middleware(options: ServerOptions) -> list[Middleware]:

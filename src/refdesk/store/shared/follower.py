@@ -19,8 +19,9 @@ from refdesk.store.record.schema import Connection
 from refdesk.store.shared import points
 from refdesk.store.shared.address import Address
 from refdesk.store.shared.database import Postgres, Translating
-from refdesk.store.shared.nodes import WRITE_S, IndexMissing, Nodes
+from refdesk.store.shared.nodes import WRITE_S, IndexAway, IndexMissing, Nodes
 from refdesk.store.words.index import VERSION as ANALYSED
+from refdesk.system import metrics
 
 _log = logging.getLogger(__name__)
 
@@ -28,6 +29,7 @@ _KEY = "index"  # in meta
 _PATIENCE_S = 3.0  # how long a reader waits for what others wrote
 _LOOK_S = 0.02
 _AGAIN_S = 2.0  # after a failure
+_CLOSE_S = 5.0
 _PAGE = 2_000  # chunks at a time
 _REQUEST = 500  # points of one request: 2 MB
 _TRIMMED = 500  # commits after which the log is cut
@@ -89,7 +91,11 @@ class Follower:
     def at(self, seq: int, state: State | None, is_waited_for: bool) -> tuple[State | None, int]:
         """The state of the index for a reader of this commit, who has looked, and how many commits it lacks."""
         if is_waited_for:
-            state = self.catch_up(seq, _PATIENCE_S)
+            try:
+                state = self.catch_up(seq, _PATIENCE_S)
+            except IndexAway:
+                if state is None:
+                    raise  # else it may still be searched: a write needs more nodes than a query
         behind = seq - state.seq if state else seq
         if behind > 0 or (state and state.built is not None):
             self.wake()
@@ -100,7 +106,7 @@ class Follower:
         ends = time.monotonic() + limit_s
         while True:
             with self._postgres.following() as db:
-                while db is not None and self._step(db):
+                while db is not None and self._step(db, max(1.0, ends - time.monotonic())):
                     if time.monotonic() > ends:
                         break
             with self._postgres.reading() as reading:
@@ -109,7 +115,7 @@ class Follower:
                 return state
             time.sleep(_LOOK_S)
 
-    def _step(self, db: Translating) -> bool:
+    def _step(self, db: Translating, limit_s: float = WRITE_S) -> bool:
         """Does the next part of the work on the connection that has the lock; whether there may be more."""
         state, last = state_of(db), sequence(db)
         identity = embedder_identity(db)
@@ -124,7 +130,7 @@ class Follower:
         try:
             if state.built is not None:
                 rows = points.read_after(db, state.built, _PAGE)
-                self._put(db, state.name, rows)
+                self._put(db, state.name, rows, limit_s)
                 self._save(db, replace(state, built=rows[-1][0] if rows else None))
                 return True
             if state.seq >= last:
@@ -133,9 +139,9 @@ class Follower:
             for start in range(0, len(ids), _PAGE):
                 some = ids[start : start + _PAGE]
                 rows = points.read(db, some)
-                self._put(db, state.name, rows)
+                self._put(db, state.name, rows, limit_s)
                 # What is new is there before what is old goes, so that no document is ever missing.
-                self._delete(state.name, sorted(set(some).difference(row[0] for row in rows)))
+                self._delete(state.name, sorted(set(some).difference(row[0] for row in rows)), limit_s)
             self._save(db, replace(state, seq=upto))
         except IndexMissing:
             _log.warning("the index has lost the collection %s; it is built anew", state.name)
@@ -218,7 +224,7 @@ class Follower:
         except StoreError as error:
             _log.warning("the collection %s of an earlier index was not removed: %s", name, error)
 
-    def _put(self, db: Translating, name: str, rows: Sequence[Any]) -> None:
+    def _put(self, db: Translating, name: str, rows: Sequence[Any], limit_s: float) -> None:
         from qdrant_client import grpc as messages
 
         seen: set[str] = set()
@@ -226,9 +232,10 @@ class Follower:
         for start in range(0, len(rows), _REQUEST):
             made = [points.point(row, self._terms, seen) for row in rows[start : start + _REQUEST]]
             request = messages.UpsertPoints(collection_name=name, wait=True, points=made)
-            waiting.append(self._nodes.start("Points", "Upsert", request, WRITE_S))
+            waiting.append(self._nodes.start("Points", "Upsert", request, limit_s))
         for done in waiting:
             done()
+        metrics.count("refdesk_index_points_total", len(rows))
         if new := [term for term in seen - self._known_terms if term.isalpha()]:
             db.raw.execute(
                 "INSERT INTO terms SELECT t, length(t) FROM unnest(%s::text[]) t ON CONFLICT DO NOTHING", (new,)
@@ -237,7 +244,7 @@ class Follower:
                 self._known_terms.clear()
             self._known_terms.update(new)
 
-    def _delete(self, name: str, ids: Sequence[int]) -> None:
+    def _delete(self, name: str, ids: Sequence[int], limit_s: float) -> None:
         from qdrant_client import grpc as messages
 
         if ids:
@@ -245,7 +252,7 @@ class Follower:
             request = messages.DeletePoints(
                 collection_name=name, wait=True, points=messages.PointsSelector(points=these)
             )
-            self._nodes.call("Points", "Delete", request, WRITE_S)
+            self._nodes.call("Points", "Delete", request, limit_s)
 
     def rebuild(self, db: Connection) -> None:
         """Has the index built anew by the next that follows."""
@@ -287,4 +294,4 @@ class Follower:
         self._closing.set()
         thread = self._thread
         if thread is not None:
-            thread.join(WRITE_S)
+            thread.join(_CLOSE_S)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from refdesk.errors import SettingsError, StoreError
 from refdesk.settings import set_for_native
+from refdesk.system import metrics
 
 if TYPE_CHECKING:
     import grpc
@@ -82,6 +83,7 @@ class Nodes:
                     if code == grpc.StatusCode.INVALID_ARGUMENT:
                         raise StoreError(f"Qdrant refused: {said}") from error
                     self._failed_at[node] = time.monotonic()
+                    metrics.count("refdesk_index_node_errors_total", node=node)
                     problem = f"{node}: {code.name.lower().replace('_', ' ')}: {said[:200]}"
             raise IndexAway(f"No node of the index answers; {problem}", "Check that Qdrant runs, then try again.")
 

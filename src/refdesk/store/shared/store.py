@@ -25,12 +25,14 @@ from refdesk.store.shared.follower import Follower
 from refdesk.store.shared.nodes import IndexAway, Nodes
 from refdesk.store.shared.view import Counts, SharedView
 from refdesk.store.view import Scopes
+from refdesk.system import metrics
 from refdesk.system.files import replace_file
 
 _log = logging.getLogger(__name__)
 
 _MANY_REMOVED = 500  # chunks removed at once, after which unused vectors are dropped
 _APPLY_S = 20.0  # how long a writer waits until its batch can be found
+_STRETCH_S = 4 * 3600.0  # and at the end of a long stretch, all of it
 _METADATA = "metadata"  # in meta: the text of metadata.json
 _AWAY_S = 1.0  # after the index did not answer, the record is searched for so long
 
@@ -97,7 +99,7 @@ class SharedStore(RecordAccess):
         self._follow(seq)
         return removed
 
-    def _follow(self, seq: int) -> None:
+    def _follow(self, seq: int, limit_s: float = _APPLY_S) -> None:
         """Lets what was written be found: at once, or in the background of a long stretch.
 
         It is written in any case: while the index is away, whoever reaches it next brings it up to date.
@@ -106,7 +108,7 @@ class SharedStore(RecordAccess):
             self._follower.wake()
             return
         try:
-            self._follower.catch_up(seq, _APPLY_S)
+            self._follower.catch_up(seq, limit_s)
         except StoreError as error:
             _log.warning("written, but not indexed yet: %s", error)
             self._follower.wake()
@@ -124,7 +126,7 @@ class SharedStore(RecordAccess):
                 with self._mutex:
                     self._stretches -= 1
                 if not self._stretches:
-                    self._follow(self.sequence())
+                    self._follow(self.sequence(), _STRETCH_S)
 
     def flush_for_others(self) -> None:
         """Does nothing: whoever reads follows the log."""
@@ -171,6 +173,9 @@ class SharedStore(RecordAccess):
                 _log.warning("%s", error)
                 self._away_until = time.monotonic() + _AWAY_S
                 self._follower.wake()
+        metrics.note("refdesk_index_behind", behind)
+        if state is None:
+            metrics.count("refdesk_index_away_total")
         return SharedView(self._postgres, self._nodes, self._counts, seq, scope, state, behind)
 
     # keeping

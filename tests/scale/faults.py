@@ -1,0 +1,241 @@
+"""A shared library while its parts are killed: three Qdrant nodes, Postgres, two servers, a writer and four readers."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+import refdesk
+from refdesk.errors import StoreError
+from refdesk.model import Filters
+from refdesk.store.shared.store import SharedStore
+from tests.mcp_client.http import HttpClient, HttpServer
+from tests.mcp_client.stdio import StdioClient
+from tests.scale import servers
+
+MAIN = Path(refdesk.__file__).with_name("__main__.py")
+READERS = 4
+LIMIT_S = 15.0  # of a request: those of its parts, together, and a busy machine
+POSTGRES_AWAY_S = 10.0
+_BETWEEN_S = (0.2, 1.5)  # from one fault to the next
+_SETTLED_S = 60.0
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of it all."""
+
+    kills: dict[str, int] = field(default_factory=dict)
+    acknowledged: dict[str, str] = field(default_factory=dict)  # the last word of each document
+    lost: list[str] = field(default_factory=list)
+    half: list[str] = field(default_factory=list)
+    answered: int = 0  # of the queries while a node was down, or its like had just been
+    refused: int = 0
+    slowest_s: float = 0.0
+    doctor: str = ""
+    problems: list[str] = field(default_factory=list)
+
+    @property
+    def share(self) -> float:
+        """Of the queries while a node was down, how many were answered."""
+        return self.answered / max(1, self.answered + self.refused)
+
+
+class _Run:
+    def __init__(self, postgres: servers.Postgres, nodes: list[servers.Qdrant], seed: int, folder: Path) -> None:
+        self.postgres, self.nodes, self.folder = postgres, nodes, folder
+        self.address = servers.address(postgres, nodes, schema="faults")
+        self.draw = random.Random(seed)
+        self.outcome = Outcome()
+        self.stop = threading.Event()
+        self.node_down = threading.Event()
+        self.postgres_down = threading.Event()
+        self.unsure: set[str] = set()
+        self.writer: StdioClient | None = None
+        self.serving: list[HttpServer | None] = [None, None]
+
+    # the writer: one document after the other, some of them again
+
+    def write(self) -> None:
+        draw, number = random.Random(self.draw.random()), 0
+        while not self.stop.is_set():
+            try:
+                command = [sys.executable, str(MAIN), "--library", self.address, "serve", "--toolsets", "rag"]
+                with StdioClient([*command, "--allow-root", str(self.folder)]) as client:
+                    self.writer = client
+                    client.initialize()
+                    client.call("rag_create_collection", {"name": "notes"})
+                    while not self.stop.is_set():
+                        number += 1
+                        name = f"note-{draw.randrange(number)}" if draw.random() < 0.3 else f"note-{number}"
+                        self._write_one(client, name, f"w{draw.getrandbits(64):016x}", draw.choice((1, 1, 30)))
+            except (AssertionError, OSError):
+                continue  # killed; the next one goes on
+
+    def _write_one(self, client: StdioClient, name: str, word: str, times: int) -> None:
+        file = self.folder / f"{name}.md"
+        file.write_text(f"# {name}\n\n" + f"This note holds {word} and nothing else.\n\n" * times)
+        self.unsure.add(name)
+        answer = client.call("rag_ingest", {"uri": file.as_uri(), "collection": "notes"})
+        if not answer.get("result", {}).get("isError", True):
+            self.outcome.acknowledged[name] = word
+            self.unsure.discard(name)
+
+    # the readers: each asks one server, and the other one if that is gone, as a balancer would
+
+    def read(self, number: int) -> None:
+        draw = random.Random(number)
+        clients: dict[str, HttpClient] = {}
+        while not self.stop.is_set():
+            known = list(self.outcome.acknowledged.values())
+            query = draw.choice(known) if known else "note"
+            was_down = self.node_down.is_set()
+            started = time.monotonic()
+            answer, problem = None, "no server"
+            for place in (number, number + 1, number):
+                server = self.serving[place % 2]
+                if server is None:
+                    continue
+                try:
+                    client = clients.setdefault(server.url, HttpClient(server.url))
+                    answer = client.modern("tools/call", {"name": "rag_search", "arguments": {"query": query}})
+                    break
+                except (httpx.HTTPError, AssertionError, OSError) as error:
+                    clients.pop(server.url, None)
+                    problem = repr(error)
+            took = time.monotonic() - started
+            if answer is None:
+                time.sleep(0.1)  # both servers were being started
+                continue
+            self.outcome.slowest_s = max(self.outcome.slowest_s, took)
+            is_good = not answer.get("result", {}).get("isError", True)
+            if was_down and not self.postgres_down.is_set():
+                self.outcome.answered += is_good
+                self.outcome.refused += not is_good
+                if not is_good:
+                    self.outcome.problems.append(f"{problem} {json.dumps(answer)[:300]}")
+
+    # the faults
+
+    def serve(self, place: int) -> None:
+        arguments = ("--library", self.address, "serve", "--toolsets", "rag", "--transport", "http", "--port", "0")
+        self.serving[place] = HttpServer(MAIN, *arguments)
+
+    def kill_node(self) -> None:
+        node = self.draw.choice(self.nodes)
+        self.node_down.set()
+        node.kill()
+        time.sleep(self.draw.uniform(0.5, 3.0))
+        node.start()
+        self.settle()
+        self.node_down.clear()
+
+    def kill_writer(self) -> None:
+        if self.writer is not None:
+            self.writer.process.kill()
+
+    def kill_server(self) -> None:
+        place = self.draw.randrange(2)
+        old, self.serving[place] = self.serving[place], None
+        if old is not None:
+            old.process.kill()
+            old.__exit__()
+        self.serve(place)
+
+    def stop_postgres(self) -> None:
+        self.postgres_down.set()
+        self.postgres.stop()
+        time.sleep(POSTGRES_AWAY_S)
+        self.postgres.start()
+        time.sleep(1.0)
+        self.postgres_down.clear()
+
+    def settle(self) -> None:
+        """Waits until every replica of every shard takes part again."""
+        deadline = time.monotonic() + _SETTLED_S
+        while time.monotonic() < deadline and not all(node.is_settled() for node in self.nodes):
+            time.sleep(0.1)
+
+    def go(self, kills: int) -> Outcome:
+        threads = [threading.Thread(target=self.write)]
+        threads += [threading.Thread(target=self.read, args=(number,)) for number in range(READERS)]
+        for place in (0, 1):
+            self.serve(place)
+        for thread in threads:
+            thread.start()
+        faults: list[Callable[[], None]] = [self.kill_node, self.kill_node, self.kill_writer, self.kill_server]
+        try:
+            for number in range(kills):
+                time.sleep(self.draw.uniform(*_BETWEEN_S))
+                fault = self.stop_postgres if number % 15 == 7 else faults[number % len(faults)]
+                fault()
+                name = fault.__name__.replace("_", " ")
+                self.outcome.kills[name] = self.outcome.kills.get(name, 0) + 1
+        finally:
+            self.stop.set()
+            for thread in threads:
+                thread.join(120)
+            for server in self.serving:
+                if server is not None:
+                    server.__exit__()
+        self.outcome.problems += [f"{thread.name} hangs" for thread in threads if thread.is_alive()]
+        self.settle()
+        self.check()
+        return self.outcome
+
+    def check(self) -> None:
+        """Looks for every document that was acknowledged: by its word, and whether it is whole."""
+        store = SharedStore(self.address)
+        try:
+            within = Filters(collections=("notes",))
+            for name, word in self.outcome.acknowledged.items():
+                if name in self.unsure:
+                    continue  # a later version was never answered: either may stand
+                found = store.view(within).lexical([word], 50)
+                passages = store.chunks(found.ids).values()
+                if not any(word in one.chunk.text and one.document.path.endswith(f"{name}.md") for one in passages):
+                    self.outcome.lost.append(f"{name} with {word}")
+                    continue
+                document = next(one.document for one in passages if one.document.path.endswith(f"{name}.md"))
+                raw = store.raw(document.id)
+                if raw.count(word) != sum(one.chunk.text.count(word) for one in store.chunks_of(document.id)):
+                    self.outcome.half.append(name)
+        except StoreError as error:
+            self.outcome.problems.append(f"the check failed: {error}")
+        finally:
+            store.close()
+        doctor = [sys.executable, str(MAIN), "--library", self.address, "doctor", "--check"]
+        done = subprocess.run(doctor, capture_output=True, text=True, check=False, env=dict(os.environ))
+        self.outcome.doctor = "" if done.returncode == 0 else done.stdout + done.stderr
+
+
+def run(kills: int, seed: int) -> Outcome:
+    """So many faults, one after the other, and what became of the library; raises servers.Missing."""
+    with contextlib.ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="refdesk-faults-")))
+        postgres, nodes = stack.enter_context(servers.running(3, in_memory=True))
+        return _Run(postgres, nodes, seed, folder).go(kills)
+
+
+def table(outcome: Outcome) -> dict[str, Any]:
+    """The outcome in figures."""
+    return {
+        "kills": sum(outcome.kills.values()), **outcome.kills, "acknowledged": len(outcome.acknowledged),
+        "lost": len(outcome.lost), "half there": len(outcome.half),
+        "queries while a node was down": outcome.answered + outcome.refused, "answered": round(outcome.share, 4),
+        "slowest request, s": round(outcome.slowest_s, 2), "doctor": outcome.doctor or "clean",
+        "problems": outcome.problems[:5],
+    }  # fmt: skip

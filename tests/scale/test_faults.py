@@ -1,0 +1,26 @@
+"""A shared library keeps every acknowledged document while its parts are killed."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.scale import faults, servers
+
+KILLS = 30
+
+
+def test_nothing_acknowledged_is_lost_while_parts_are_killed() -> None:
+    try:
+        outcome = faults.run(KILLS, seed=1)
+    except servers.Missing as missing:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(missing))
+    said = faults.table(outcome)
+    assert sum(outcome.kills.values()) == KILLS, said
+    assert len(outcome.acknowledged) > KILLS, said
+    assert (outcome.lost, outcome.half, outcome.doctor) == ([], [], ""), said
+    assert outcome.answered > 0 and outcome.share >= 0.99, said
+    assert outcome.slowest_s < faults.LIMIT_S, said
