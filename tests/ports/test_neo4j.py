@@ -3,22 +3,46 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from neo4j import GraphDatabase
 
+from refdesk.app import open_desk
 from refdesk.errors import SettingsError, StoreAway, StoreError
-from refdesk.model import EmbedderIdentity
+from refdesk.llm.thinkers import LocalThinker
+from refdesk.model import EmbedderIdentity, Query
+from refdesk.settings import Settings, load
 from refdesk.skills.model import SkillUpdate
 from refdesk.store.neo4j import Neo4jPlaybooks
+from tests.contracts.conftest import Client
+from tests.mcp_client.stdio import StdioClient, environment
 from tests.ports.neo4j_server import PASSWORD, Neo4jServer
 from tests.ports.test_skill_store import skill
+from tests.unit.skills.conversations import of_kind
 
+Refdesk = Callable[..., subprocess.CompletedProcess[str]]
 AWAY = "Database connection failed: timeout after 5s"
+
+
+@pytest.fixture
+def refdesk(neo4j_server: Neo4jServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Refdesk:
+    """Runs a command that keeps playbooks in an empty Neo4j."""
+    neo4j_server.query("MATCH (n) DETACH DELETE n")
+    for name, value in {**neo4j_server.environment, "REFDESK_LLM": "local"}.items():
+        monkeypatch.setenv(name, value)
+
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "refdesk", "--library", str(tmp_path / "library"), *arguments]
+        return subprocess.run(command, capture_output=True, text=True, env=environment(), check=False)
+
+    return run
 
 
 @pytest.fixture
@@ -212,3 +236,99 @@ def test_a_slow_server_is_waited_for(playbooks: Neo4jPlaybooks, neo4j_server: Ne
         assert not updating.done()
         other.rollback()
         assert updating.result().version == 2
+
+
+def test_the_tools_are_served_and_say_when_the_database_is_away(
+    refdesk: Refdesk, neo4j_server: Neo4jServer, tmp_path: Path
+) -> None:
+    (tmp_path / "notes").mkdir()
+    first, second, third, *_ = of_kind("locked_out")
+    (tmp_path / "notes/locks.md").write_text(f"# Locks\n\n{third.query}: see the handbook.\n")
+    assert refdesk("index", str(tmp_path / "notes")).returncode == 0
+    command = [sys.executable, "-m", "refdesk", "--library", str(tmp_path / "library"), "serve"]
+    with StdioClient(command) as raw:
+        raw.initialize()
+        client = Client(raw)
+        assert client.json("search_skills", query=first.query)["skill"] is None
+        made = client.json("create_skill", conversation=first.transcript, metadata={"product_area": "accounts"})
+        assert made["created"] and not client.json("create_skill", conversation=first.transcript)["created"]
+        skill_id = made["skill_id"]
+        assert client.json("update_skill", skill_id=skill_id, conversation=second.transcript)["version"] == 2
+        assert client.json("search_skills", query=third.query)["skill"]["skill_id"] == skill_id
+        unknown = client.error("update_skill", skill_id="sk_123", conversation=second.transcript)
+        assert unknown == "Skill sk_123 not found. Use search_skills to find the correct ID."
+        found = client.json("rag_search", query=third.query)
+        assert sorted(each["collection"] for each in found["results"]) == ["notes", "playbooks"]
+        assert client.json("rag_stats")["documents"] == 1
+        neo4j_server.signal(signal.SIGSTOP)
+        try:
+            assert client.error("search_skills", query=third.query) == AWAY
+            assert client.error("create_skill", conversation=third.transcript) == AWAY
+            assert client.error("update_skill", skill_id=skill_id, conversation=third.transcript) == AWAY
+            found = client.json("rag_search", query=third.query)
+            assert [each["title"] for each in found["results"]] == ["Locks"]
+            assert f"playbooks were not searched: {AWAY}" in found["notices"]
+        finally:
+            neo4j_server.signal(signal.SIGCONT)
+        assert client.json("search_skills", query=third.query)["skill"]["skill_id"] == skill_id
+        found = client.json("rag_search", query=third.query)
+        assert sorted(each["collection"] for each in found["results"]) == ["notes", "playbooks"]
+    checked = refdesk("doctor", "--check")
+    assert checked.returncode == 0 and "playbooks: ok: Neo4j answers." in checked.stdout
+
+
+def test_skills_are_copied_both_ways_with_versions_and_outcomes(refdesk: Refdesk, tmp_path: Path) -> None:
+    embedded = Settings(library=tmp_path / "library")
+    with open_desk(embedded) as desk:
+        learner, thinker = desk.learner, LocalThinker(desk.embedder)
+        locked, router = of_kind("locked_out"), of_kind("router_offline")
+        skill_id = learner.create(locked[0].transcript, thinker, confirmed=True).skill.skill_id
+        learner.search(locked[1].query, thinker)
+        learner.update(skill_id, locked[1].transcript, thinker, feedback="Ask for the user name first.")
+        learner.create(router[0].transcript, thinker)
+        learner.rate(skill_id, "failure")
+        kept = [learner.kept(each.skill_id) for each in learner.skills()]
+        hits = desk.search_everything(Query(text=locked[2].query)).hits
+    assert hits and kept[0] is not None and [each.outcomes for each in kept[0][1]] != [{}, {}]
+
+    done = refdesk("skills", "copy", "neo4j")
+    assert done.returncode == 0 and "2 skills copied to neo4j, 0 unchanged." in done.stderr, done
+    with open_desk(load({"library": tmp_path / "library"})) as desk:
+        assert desk.settings.skills == "neo4j"
+        assert [desk.learner.kept(each.skill_id) for each in desk.learner.skills()] == kept
+        assert [hit.score for hit in desk.search_everything(Query(text=locked[2].query)).hits] == [
+            hit.score for hit in hits
+        ]
+        assert desk.learner.align() == 0  # they came with vectors
+    assert "0 skills copied to neo4j, 2 unchanged." in refdesk("skills", "copy", "neo4j").stderr
+
+    assert refdesk("skills", "feedback", skill_id, "confirmed").returncode == 0
+    refused = refdesk("skills", "copy", "neo4j")  # an outcome would be lost
+    assert refused.returncode == 2 and f"{skill_id}  v2  differs" in refused.stdout, refused
+    assert "1 skills have versions or outcomes in neo4j that embedded lacks" in refused.stderr
+    assert "1 skills copied to embedded, 1 unchanged." in refdesk("skills", "copy", "embedded").stderr
+    with open_desk(embedded) as desk:
+        back = desk.learner.kept(skill_id)
+        assert back is not None and back[0].times_confirmed == kept[0][0].times_confirmed + 1
+        assert back[1][-1].outcomes == {**kept[0][1][-1].outcomes, "confirmed": 1}
+        assert desk.learner.search(locked[2].query, LocalThinker(desk.embedder)).skill is not None  # a use more
+    assert "1 skills copied to neo4j" in refdesk("skills", "copy", "neo4j").stderr
+    assert "playbooks are in neo4j" in refdesk("backup", str(tmp_path / "backup")).stderr.lower()
+
+
+def test_a_wrong_password_is_in_no_answer_and_no_log(
+    refdesk: Refdesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NEO4J_PASSWORD", "wr0ng-password")
+    told = "Neo4j refused the user neo4j or its password. Correct NEO4J_USER and NEO4J_PASSWORD."
+    monkeypatch.setenv("REFDESK_LOG_LEVEL", "debug")
+    command = [sys.executable, "-m", "refdesk", "--library", str(tmp_path / "library"), "serve"]
+    with StdioClient(command) as raw:
+        raw.initialize()
+        assert Client(raw).error("search_skills", query="locked out") == told
+    assert raw.log and "wr0ng" not in "".join(raw.log)
+    listed = refdesk("skills", "list")
+    assert listed.returncode == 7 and told in listed.stderr
+    assert "wr0ng" not in listed.stdout + listed.stderr
+    checked = refdesk("doctor", "--check")
+    assert checked.returncode == 7 and f"playbooks: broken: {told}" in checked.stdout

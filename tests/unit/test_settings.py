@@ -44,6 +44,19 @@ def test_a_file_that_was_merely_found_opens_nothing(tmp_path: Path, line: str) -
     load({}, {"REFDESK_CONFIG": str(tmp_path / "refdesk.toml")}, tmp_path)
 
 
+def test_where_playbooks_are_is_a_table_of_the_file_and_the_address_is_in_the_environment(tmp_path: Path) -> None:
+    (tmp_path / "refdesk.toml").write_text('skills.database = "neo4j"\n')
+    environ = {"NEO4J_URI": "neo4j://db:7687", "NEO4J_USERNAME": "desk", "NEO4J_PASSWORD": "s3cret"}
+    loaded = load({}, environ, tmp_path)
+    assert (loaded.skills, loaded.neo4j_uri, loaded.neo4j_user) == ("neo4j", "neo4j://db:7687", "desk")
+    assert loaded.neo4j_password == "s3cret" and "s3cret" not in repr(loaded)
+    assert load({}, {"REFDESK_SKILLS": "embedded"}, tmp_path).skills == "embedded"
+    for wrong in ('skills.url = "x"', 'skills.database = "oracle"', 'neo4j_password = "x"'):
+        (tmp_path / "refdesk.toml").write_text(wrong)
+        with pytest.raises(SettingsError, match=r"skills\.url|embedded or neo4j|neo4j_password"):
+            load({}, environ, tmp_path)
+
+
 @pytest.mark.parametrize("where", ["file", "environment"])
 def test_unknown_keys_fail_and_the_known_ones_are_named(tmp_path: Path, where: str) -> None:
     if where == "file":

@@ -122,11 +122,7 @@ class Learner:
         if time.monotonic() < self._asked_again_at:
             raise StoreAway
         asked = redact.strip(query)
-        try:
-            candidates = self._candidates(asked)
-        except StoreAway:
-            self._asked_again_at = time.monotonic() + _AWAY_S
-            raise
+        candidates = self._candidates(asked)
         rated = zip(candidates, self._evidence.chances(asked, candidates), strict=True)
         return sorted((one for one in rated if one[1] > _LIKELY), key=lambda one: -one[1])[:_MOST_JOINED]
 
@@ -312,11 +308,17 @@ class Learner:
         return [tuple(row.tolist()) for row in self._embedder.embed_passages(texts)]
 
     def _candidates(self, asked: str) -> list[Skill]:
-        if not self._store.list_skills(1):
-            return []
-        self.align()
-        vector = [] if self._embedder is None else self._embedder.embed_queries([asked])[0].tolist()
-        return [hit["skill"] for hit in self._store.hybrid_search(vector, asked, TOP_K)]
+        try:
+            is_empty = not self._store.list_skills(1)
+            self._asked_again_at = 0.0
+            if is_empty:
+                return []
+            self.align()
+            vector = [] if self._embedder is None else self._embedder.embed_queries([asked])[0].tolist()
+            return [hit["skill"] for hit in self._store.hybrid_search(vector, asked, TOP_K)]
+        except StoreAway:
+            self._asked_again_at = time.monotonic() + _AWAY_S
+            raise
 
 
 def _same(one: Draft, other: Draft) -> bool:

@@ -17,7 +17,7 @@ T = TypeVar("T")
 Tx: TypeAlias = "AsyncManagedTransaction"
 
 # A server that answers no ping is away, within the five seconds of the skills contract; a slow one is waited for.
-_PATIENCE_S, _PING_S, _LONGEST_S = 4.0, 0.8, 60.0
+_PATIENCE_S, _PING_S, _LONGEST_S = 3.5, 0.8, 60.0
 _SCHEMES = tuple(f"{scheme}{security}://" for scheme in ("bolt", "neo4j") for security in ("", "+s", "+ssc"))
 
 _NO_ADDRESS = ("NEO4J_URI is no address of a Neo4j server.", "Set it as in bolt://localhost:7687.")
