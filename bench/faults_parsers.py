@@ -57,7 +57,7 @@ class ByGrammar:
         self._language = language
 
     def parse(self, content: Content, chunking: Chunking) -> Parsed:
-        from refdesk.parse.code import CodeParser
+        from refdesk.parse.code.parser import CodeParser
 
         return CodeParser().parse(content.data.decode("utf-8", "replace"), content.path, self._language, chunking)
 

@@ -8,7 +8,6 @@ import re
 import secrets
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from refdesk.errors import InvalidName, LibraryDamaged, StoreError
@@ -51,67 +50,23 @@ _LOST = (
 )
 
 
-@dataclass(frozen=True, slots=True)
 class Library:
     """The folder of one library: the paths of its files, and its identity."""
 
-    folder: Path
-
-    @property
-    def record(self) -> Path:
-        """The SQLite file with everything that can't be rebuilt."""
-        return self.folder / RECORD_FILE
-
-    @property
-    def old_playbooks(self) -> Path:
-        return self.folder / SKILLS_FILE
-
-    @property
-    def crawls(self) -> Path:
-        """The SQLite file with the state of crawls."""
-        return self.folder / CRAWL_FILE
-
-    @property
-    def vectors(self) -> Path:
-        return self.folder / VECTORS_FILE
-
-    @property
-    def lexical(self) -> Path:
-        return self.folder / LEXICAL_FOLDER
-
-    @property
-    def metadata(self) -> Path:
-        return self.folder / METADATA_FILE
-
-    @property
-    def writer_lock(self) -> Path:
-        """The lock file of the record's writer."""
-        return self.folder / "writer.lock"
-
-    @property
-    def writer(self) -> Path:
-        """Names the writer that holds the lock."""
-        return self.folder / "writer.json"
-
-    @property
-    def waiting(self) -> Path:
-        """A folder with a file for each waiting writer, which keeps it locked while it lives."""
-        return self.folder / "waiting"
-
-    @property
-    def journal(self) -> Path:
-        """The last calls of tools, one JSON object a line."""
-        return self.folder / "journal.jsonl"
-
-    @property
-    def runs(self) -> Path:
-        """A folder with a file for each of the last runs that a person started."""
-        return self.folder / "runs"
-
-    @property
-    def evaluations(self) -> Path:
-        """A folder with evaluation suites and their scores over time."""
-        return self.folder / "evaluations"
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.record = folder / RECORD_FILE  # the SQLite file with everything that can't be rebuilt
+        self.old_playbooks = folder / SKILLS_FILE
+        self.crawls = folder / CRAWL_FILE  # the SQLite file with the state of crawls
+        self.vectors = folder / VECTORS_FILE
+        self.lexical = folder / LEXICAL_FOLDER
+        self.metadata = folder / METADATA_FILE
+        self.writer_lock = folder / "writer.lock"  # of the record's writer
+        self.writer = folder / "writer.json"  # names the writer that holds the lock
+        self.waiting = folder / "waiting"  # has a file for each waiting writer, locked while it lives
+        self.journal = folder / "journal.jsonl"  # the last calls of tools, one JSON object a line
+        self.runs = folder / "runs"  # has a file for each of the last runs that a person started
+        self.evaluations = folder / "evaluations"  # evaluation suites and their scores over time
 
     def crawl_lock(self, collection: str) -> Path:
         """The lock file of a crawl of that collection."""

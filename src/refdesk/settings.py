@@ -110,33 +110,12 @@ _VENDOR_VARIABLES: Mapping[str, tuple[str, ...]] = {
 
 
 # Not allowed in a refdesk.toml that is found in a folder: it may have come with somebody else's repository.
-_FOR_OPERATORS = frozenset(
-    [
-        "allow_roots",
-        "allow_hosts",
-        "allow_secrets",
-        "embedder",
-        "embedder_url",
-        "embedder_model",
-        "embedder_path",
-        "embedder_key",
-        "transport",
-        "host",
-        "port",
-        "processes",
-        "auth_token",
-        "oauth_issuer",
-        "oauth_audience",
-        "oauth_scopes",
-        "http_hosts",
-        "http_origins",
-        "public_url",
-        "llm",
-        "llm_small_model",
-        "llm_large_model",
-        "qdrant_api_key",
-    ]
-)
+_FOR_OPERATORS = frozenset({
+    "allow_roots", "allow_hosts", "allow_secrets", "embedder", "embedder_url", "embedder_model",
+    "embedder_path", "embedder_key", "transport", "host", "port", "processes", "auth_token", "oauth_issuer",
+    "oauth_audience", "oauth_scopes", "http_hosts", "http_origins", "public_url", "llm", "llm_small_model",
+    "llm_large_model", "qdrant_api_key",
+})  # fmt: skip
 
 
 def load(
@@ -237,12 +216,8 @@ def _from_environ(environ: Mapping[str, str]) -> dict[str, Any]:
         if key.startswith(_PREFIX) and key != _PREFIX + "CONFIG" and value != ""
     }
     _refuse_unknown(values, "the environment (REFDESK_…)")
-    return {**values, **_from_vendors(environ)}
-
-
-def _from_vendors(environ: Mapping[str, str]) -> dict[str, str]:
-    found = {key: next(filter(None, map(environ.get, names)), "") for key, names in _VENDOR_VARIABLES.items()}
-    return {key: value for key, value in found.items() if value}
+    vendors = {key: next(filter(None, map(environ.get, names)), "") for key, names in _VENDOR_VARIABLES.items()}
+    return values | {key: value for key, value in vendors.items() if value}
 
 
 def _refuse_unknown(values: Mapping[str, Any], where: str) -> None:
@@ -269,16 +244,11 @@ def _coerce(key: str, value: Any, kind: Any) -> Any:
             return _SAID[str(value).strip().lower()]
         if kind in (int, float) and isinstance(value, bool):
             raise ValueError(f"{value} is not a number")
-        if kind in (int, float):
-            return _number(kind(value))
-        return kind(value)
+        found = kind(value)
+        if kind in (int, float) and not 0 <= found < math.inf:
+            raise ValueError("it must be 0 or more")
+        return found
     except (KeyError, TypeError, ValueError) as error:
         raise SettingsError(
             f"Setting {key} is {value!r}: {error}.", f"It takes {getattr(kind, '__name__', kind)}."
         ) from error
-
-
-def _number(value: float) -> float:
-    if not 0 <= value < math.inf:
-        raise ValueError("it must be 0 or more")
-    return value

@@ -24,7 +24,7 @@ from refdesk.desk.desk import Desk
 from refdesk.errors import LoadFailed
 from refdesk.ingest.prepare import Report
 from refdesk.model import CollectionKind, Skipped
-from refdesk.sources.allowed import IGNORED
+from refdesk.sources.ignore import IGNORED
 
 if TYPE_CHECKING:
     from refdesk.crawl.model import CrawlReport

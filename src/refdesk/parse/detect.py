@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import PurePosixPath
+
+from refdesk.parse.code.languages import EXTENSIONS, FILENAMES
+from refdesk.parse.code.languages import language_of as language_by_name
 
 # ── the language of a text without a name, by signs: parsing with a wrong grammar may take minutes ──
 
@@ -105,14 +108,12 @@ def language_of(text: str) -> str:
     lines = [line.rstrip() for line in text.splitlines() if line.strip()]
     if not signs[best] or sum(1 for line in lines if _CODE.search(line)) < _CODE_SHARE * len(lines):
         return ""
-    shown = {name: (signs[name], _lines_with_signs(lines, name)) for name in signs if signs[name]}
+    shown: dict[str, tuple[int, int]] = {}
+    for name in filter(signs.__getitem__, signs):
+        own = _SIGNS[name] + _SIGNS.get(_RICHER.get(name, ""), ())
+        shown[name] = signs[name], sum(1 for line in lines if any(sign.search(line) for sign in own))
     best = max(shown, key=lambda name: shown[name])
     return best if shown[best][1] >= _SHARE * len(lines) else ""
-
-
-def _lines_with_signs(lines: Sequence[str], language: str) -> int:
-    own = _SIGNS[language] + _SIGNS.get(_RICHER.get(language, ""), ())
-    return sum(1 for line in lines if any(sign.search(line) for sign in own))
 
 
 def is_yaml(text: str) -> bool:
@@ -181,12 +182,6 @@ _SYNONYMS = {
     "c++": "cpp", "c#": "csharp", "ts": "typescript", "js": "javascript", "py": "python", "rs": "rust", "yml": "yaml",
     "restructuredtext": "rst", "ipynb": "notebook", "shell": "bash", "sh": "bash", "objective-c": "objc",
 }  # fmt: skip
-_SHEBANG = re.compile(r"#!\s*(?:/\S*/)?(?:env\s+(?:-S\s+)?)?([A-Za-z]+)")
-_INTERPRETERS = {
-    "python": "python", "pypy": "python", "node": "javascript", "deno": "typescript", "bun": "typescript",
-    "bash": "bash", "sh": "bash", "zsh": "bash", "dash": "bash", "ksh": "bash", "ruby": "ruby", "php": "php",
-    "lua": "lua", "elixir": "elixir", "perl": "perl", "swift": "swift",
-}  # fmt: skip
 _HTML = re.compile(r"\s*(?:<!--.*?-->\s*)*(?:<!doctype\s+html|<html[\s>]|<head[\s>]|<body[\s>])", re.I | re.S)
 _XML = re.compile(r"\s*<\?xml\s")
 _MARKDOWN_SIGNS = (
@@ -218,7 +213,7 @@ def detect(path: str, text: str, declared: str = "") -> str:
         return "rst"  # older documentation uses .txt
     extension = PurePosixPath(path).suffix
     if extension.lower() == ".h":
-        return _of_header(path, text)
+        return language_by_name(path, text[:_LOOK_AT_HEADER])
     return named or by_content(text, signs_asked=_SURE if extension else 1)
 
 
@@ -233,18 +228,14 @@ def by_name(path: str) -> str:
     stem, _, extension = lower.rpartition(".")
     if stem and extension in _BY_EXTENSION:
         return _BY_EXTENSION[extension]
-    extensions, names = _code_names()
-    if name in names or lower in names:
-        return names.get(name) or names[lower]
-    return extensions.get(extension, "") if stem else ""
+    return FILENAMES.get(name) or FILENAMES.get(lower) or (EXTENSIONS.get(extension, "") if stem else "")
 
 
 def by_content(text: str, signs_asked: int = 1) -> str:
     """The content type by the text alone; Markdown needs `signs_asked` signs."""
     head = text[:_LOOK]
-    shebang = _SHEBANG.match(head)
-    if shebang:
-        return _INTERPRETERS.get(shebang[1].lower(), "plain_text")
+    if head.startswith("#!"):
+        return language_by_name("", head) or "plain_text"
     if _HTML.match(head):
         return "html"
     if _XML.match(head):
@@ -263,13 +254,6 @@ def by_content(text: str, signs_asked: int = 1) -> str:
         if language := language_of(head):
             return language
     return "markdown" if signs >= signs_asked else "plain_text"
-
-
-def _of_header(path: str, text: str) -> str:
-    """The language of a header file: C, C++ or Objective-C."""
-    from refdesk.parse.code import language_of
-
-    return language_of(path, text[:_LOOK_AT_HEADER])
 
 
 def _rst_signs(text: str) -> int:
@@ -308,14 +292,5 @@ def _is_json(text: str) -> bool:
 
 
 @cache
-def _code_names() -> tuple[dict[str, str], dict[str, str]]:
-    """The extensions (without the dot) and file names of the languages with a grammar."""
-    from refdesk.parse.code import EXTENSIONS, FILENAMES
-
-    return {key.lstrip(".").lower(): name for key, name in EXTENSIONS.items()}, dict(FILENAMES)
-
-
-@cache
 def _languages() -> frozenset[str]:
-    extensions, names = _code_names()
-    return frozenset(extensions.values()) | frozenset(names.values())
+    return frozenset(EXTENSIONS.values()) | frozenset(FILENAMES.values())

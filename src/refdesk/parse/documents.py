@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from docx.document import Document as WordDocument
 
 
-_MAX_OUTPUT_LINES = 20
+_MAX_OUTPUT_LINES = 20  # of a cell's output: what it prints is seldom searched for, and tables of data fill passages
 _MAX_OUTPUT_CHARS = 2_000
 
 
@@ -78,13 +78,10 @@ def _blocks(cell: Mapping[str, Any], language: str) -> list[str]:
     if not source.strip():
         return []
     if cell.get("cell_type") != "code":
-        return [f"{'#' * min(6, int(cell['level']))} {source}" if _is_heading(cell) else source]
+        level = cell.get("level") if cell.get("cell_type") == "heading" else None
+        return [f"{'#' * min(6, level)} {source}" if isinstance(level, int) and level > 0 else source]
     outputs = [text for output in cell.get("outputs") or [] if isinstance(output, dict) for text in _output(output)]
     return [_fence(source, language), *(_fence(text, "text") for text in outputs)]
-
-
-def _is_heading(cell: Mapping[str, Any]) -> bool:
-    return cell.get("cell_type") == "heading" and isinstance(cell.get("level"), int) and cell["level"] > 0
 
 
 def _output(output: Mapping[str, Any]) -> list[str]:
@@ -114,8 +111,9 @@ def _fence(code: str, language: str) -> str:
 
 
 _INSTALL = "Install it with: pip install 'refdesk[office]'"
-_MAX_PAGES = 5_000
-_MAX_UNPACKED = 300_000_000
+_MAX_PAGES = 5_000  # read; twenty times a long book
+_MAX_UNPACKED = 300_000_000  # bytes: python-docx builds a tree of all of it, several times as large
+_PDF_METADATA = {"/Title": "title", "/Author": "author", "/CreationDate": "published", "/ModDate": "modified"}
 
 
 class PdfParser:
@@ -203,17 +201,13 @@ def _pdf_pages(data: bytes) -> tuple[list[str], dict[str, str], list[str]]:
                 bad += 1
         notes = [f"{bad} pages could not be read"] if bad else []
         notes += [f"only the first {_MAX_PAGES} of {count} pages were read"] if count > _MAX_PAGES else []
-        return pages, _pdf_metadata(reader.metadata), notes
+        given: Mapping[str, Any] = reader.metadata or {}
+        said = {name: str(given.get(key, "")).strip() for key, name in _PDF_METADATA.items()}
+        return pages, {name: value for name, value in said.items() if value}, notes
     except ParseFailed:
         raise
     except Exception as error:
         raise ParseFailed(f"the pdf could not be read: {type(error).__name__}: {error}"[:300]) from error
-
-
-def _pdf_metadata(given: Any) -> dict[str, str]:
-    names = {"/Title": "title", "/Author": "author", "/CreationDate": "published", "/ModDate": "modified"}
-    found = {names[key]: str(value).strip() for key, value in (given or {}).items() if key in names}
-    return {key: value for key, value in found.items() if value}
 
 
 def _word_document(data: bytes) -> WordDocument:

@@ -45,7 +45,7 @@ class AnyParser:
 
             return RecordsParser().parse(text, path, chunking, kind)
         if is_code(kind):
-            from refdesk.parse.code import CodeParser
+            from refdesk.parse.code.parser import CodeParser
 
             return CodeParser().parse(text, path, kind, chunking)
         from refdesk.parse.prose.rst import PlainParser

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from refdesk.errors import Forbidden, InvalidUri, LoadFailed
-from refdesk.sources.ignore import CONTROL, Layer, outer_layer
+from refdesk.sources.ignore import CONTROL, IGNORED, Layer, outer_layer
 
 PRIVATE = "holds secrets"
 _NAME_IT = "--allow-secret names those that may be read"
@@ -190,21 +190,8 @@ _WRITTEN_FILES = _words(
     "Dockerfile setup.py pyproject.toml tsconfig.json"
 )
 _WRITTEN_ENDS = (
-    ".py",
-    ".go",
-    ".rs",
-    ".java",
-    ".kt",
-    ".swift",
-    ".ts",
-    ".tsx",
-    ".c",
-    ".cc",
-    ".cpp",
-    ".md",
-    ".rst",
-    ".sh",
-)
+    ".py", ".go", ".rs", ".java", ".kt", ".swift", ".ts", ".tsx", ".c", ".cc", ".cpp", ".md", ".rst", ".sh",
+)  # fmt: skip
 _OUTPUT_FILES = _words("CACHEDIR.TAG CMakeCache.txt build.ninja .ninja_log .rustc_info.json")
 
 
@@ -253,7 +240,6 @@ def why_not_contents(folder: str, name: str, siblings: Iterable[str]) -> str:
     return OUTPUT if not written and not _BUILD_FILES.isdisjoint(siblings) else ""
 
 
-IGNORED = "ignored by "
 _NEVER = {".git": "git's own", ".refdesk": "a RefDesk library"}
 # Reasons that stay valid while the rules are unchanged; others are checked again on every walk.
 LASTING = (IGNORED, HIDDEN, VENDORED, GENERATED, MINIFIED, LOCK, NOT_TEXT)
@@ -263,10 +249,8 @@ def why_not_folder(folder: str, name: str, layer: Layer, siblings: Iterable[str]
     """Why a subfolder of an absolute folder is not entered; "" if it is."""
     if reason := _NEVER.get(name, "") or _why_not_name(name):
         return reason
-    if (own := layer.own_verdict(folder, name, True)) is not None:
-        return IGNORED + own.rule if own.ignored else ""
-    if (git := layer.git_verdict(folder, name, True)) is not None and git.ignored:
-        return IGNORED + git.rule
+    if (decided := layer.decision(folder, name, True)) is not None:
+        return decided
     return why_not_folder_name(name) or why_not_contents(f"{folder}/{name}", name, siblings)
 
 
@@ -276,10 +260,8 @@ def why_not_file(folder: str, name: str, layer: Layer, allow_secrets: Sequence[s
         return reason
     if (secret := why_secret(f"{folder}/{name}", allow_secrets)) is not None:
         return secret  # an allowed secret is read whatever the rules say
-    if (own := layer.own_verdict(folder, name, False)) is not None:
-        return IGNORED + own.rule if own.ignored else ""
-    if (git := layer.git_verdict(folder, name, False)) is not None and git.ignored:
-        return IGNORED + git.rule
+    if (decided := layer.decision(folder, name, False)) is not None:
+        return decided
     return why_not_file_name(name)
 
 

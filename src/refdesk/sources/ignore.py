@@ -13,6 +13,7 @@ from refdesk.sources.git import Repository, compile_pattern, global_excludes, is
 from refdesk.system.files import read_rules
 from refdesk.text.globs import MOST_CHARACTERS
 
+IGNORED = "ignored by "
 GIT_FILE = ".gitignore"
 OWN_FILE = ".refdeskignore"
 CONTROL = frozenset((GIT_FILE, OWN_FILE, ".git"))  # files that change the rules of their folder
@@ -137,13 +138,12 @@ class Layer:
     git: tuple[RuleFile, ...] = ()
     ignore_case: bool = False
 
-    def own_verdict(self, folder: str, name: str, is_folder: bool) -> Verdict | None:
-        """The decision of .refdeskignore files about an entry of an absolute folder."""
-        return self._ask(self.own, folder, name, is_folder)
-
-    def git_verdict(self, folder: str, name: str, is_folder: bool) -> Verdict | None:
-        """The decision of git's files about an entry of an absolute folder."""
-        return self._ask(self.git, folder, name, is_folder)
+    def decision(self, folder: str, name: str, is_folder: bool) -> str | None:
+        """Why an entry of an absolute folder is ignored; "" if .refdeskignore includes it, None if no rule decides."""
+        if (own := self._ask(self.own, folder, name, is_folder)) is not None:
+            return IGNORED + own.rule if own.ignored else ""
+        git = self._ask(self.git, folder, name, is_folder)
+        return IGNORED + git.rule if git is not None and git.ignored else None
 
     def unread(self, name: str) -> str:
         """The lines of the nearest file of this name that are not used as rules, or ""."""

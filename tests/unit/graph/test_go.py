@@ -10,7 +10,7 @@ import pytest
 from refdesk.graph import Graph, languages
 from refdesk.graph.relations import overridden, overriders
 from refdesk.model import Chunking
-from refdesk.parse.code import CodeParser
+from refdesk.parse.code.parser import CodeParser
 from tests.unit.graph.indexed import callers, graph_of
 
 FILES = {

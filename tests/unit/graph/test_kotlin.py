@@ -10,7 +10,7 @@ from refdesk.graph import Graph
 from refdesk.graph.nodes import said
 from refdesk.graph.relations import implementing
 from refdesk.model import Chunking
-from refdesk.parse.code import CodeParser
+from refdesk.parse.code.parser import CodeParser
 from tests.unit.graph.indexed import callers, graph_of
 
 FILES = {

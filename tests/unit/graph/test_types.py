@@ -8,7 +8,7 @@ import pytest
 
 from refdesk.graph import Graph
 from refdesk.model import Chunking
-from refdesk.parse.code import CodeParser
+from refdesk.parse.code.parser import CodeParser
 from tests.unit.graph.indexed import graph_of
 
 FILES = {

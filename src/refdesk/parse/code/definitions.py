@@ -11,11 +11,10 @@ from tree_sitter import Node
 
 from refdesk.parse.code.syntax import Lines
 
-TYPES = frozenset(
-    re.findall(
-        r"\w+", "class struct enum interface protocol trait extension actor impl object record union annotation table"
-    )
-)
+TYPES = frozenset({
+    "class", "struct", "enum", "interface", "protocol", "trait", "extension", "actor", "impl", "object", "record",
+    "union", "annotation", "table",
+})  # fmt: skip
 SPACES = frozenset(["module", "namespace"])
 CALLABLES = frozenset(["function", "method", "constructor", "destructor", "subscript", "operator", "macro", "test"])
 SOFT = frozenset(["constant", "variable", "property", "field", "case", "type", "prototype", "index"])
@@ -36,9 +35,8 @@ _TAIL = re.compile(r"[\s{:=]+$|\s*=>\s*$")
 _COMMENT_START = re.compile(r"^[ \t]*(?:/\*+!?|\*+/|\*(?!\*)|//[/!]*|#+!?|--+\|?|;+|%+)[ \t]?")
 _COMMENT_END = re.compile(r"[ \t]*(?:\*+/|-\})?[ \t]*$")
 _RULE = re.compile(r"^[\W_]{4,}$")
-NO_SOURCE = frozenset(
-    ["constant", "variable", "field", "case", "namespace", "test"]
-)  # whose names are used by what is around them
+# Kinds whose names are used by what is around them.
+NO_SOURCE = frozenset(["constant", "variable", "field", "case", "namespace", "test"])
 # Of nodes with the same extent a wrapper comes first, then a body that is all of what it defines.
 _RANKS = {"wrap": 0, "body": 1, "name": 4, "owner": 4, "doc": 4, "tail": 4}
 
@@ -201,25 +199,18 @@ class _Sweep:
             definition.doc = docstring(self._text(node))
         elif not definition.name:
             definition.name = self._text(node)
-        elif definition.body_byte == 0 or node.start_byte < definition.body_byte:
-            self._twin(definition, self._text(node))
+        elif (name := self._text(node)) != definition.name and (
+            definition.body_byte == 0 or node.start_byte < definition.body_byte
+        ):  # a second name in one definition: `let a = 1, b = 2`, `case red, green`
+            self.definitions.append(replace(definition, name=name, children=[]))
 
     def _text(self, node: Node) -> str:
         return self._data[node.start_byte : node.end_byte].decode("utf-8", "replace")
 
-    def _twin(self, definition: Definition, name: str) -> None:
-        """A second name in one definition: `let a = 1, b = 2`, `case red, green`."""
-        if name == definition.name:
-            return
-        d = definition
-        twin = replace(d, name=name, children=[])
-        self.definitions.append(twin)
-
 
 def kind_within(kind: str, parent: Definition | None) -> str:
     """What a definition of that kind is called in its parent."""
-    in_type = parent is not None and parent.kind in TYPES
-    if in_type:
+    if parent is not None and parent.kind in TYPES:
         return {"function": "method", "constant": "property", "variable": "property"}.get(kind, kind)
     if parent is not None and parent.kind == "case":
         return kind

@@ -114,11 +114,13 @@ FILENAMES: Mapping[str, str] = _table(
 )
 _INTERPRETERS = _table(
     """
-    bash: sh bash zsh dash ksh;  python: python;  javascript: node;  typescript: deno bun;  ruby: ruby;  perl: perl;
-    php: php;  lua: lua;  swift: swift;  elixir: elixir;  groovy: groovy;  fish: fish;  powershell: pwsh;
+    bash: sh bash zsh dash ksh;  python: python pypy;  javascript: node;  typescript: deno bun;  ruby: ruby;
+    perl: perl;  php: php;  lua: lua;  swift: swift;  elixir: elixir;  groovy: groovy;  fish: fish;  powershell: pwsh;
     erlang: escript;  r: rscript;
     """
 )
+
+_SHEBANG = re.compile(r"#!\s*(?:/\S*/)?(?:env\s+(?:-S\s+)?)?([A-Za-z]+)")
 
 # Each looks at a character a bounded number of times, whatever the text: an open comment reaches to the end.
 _COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)|//[^\n]*", re.DOTALL)
@@ -141,5 +143,5 @@ def language_of(path: str, head: str = "") -> str:
         return "objc" if _OBJC_HEADER.search(head) else "cpp" if _CPP_HEADER.search(head) else "c"
     if known or not head.startswith("#!"):
         return known or ""
-    interpreter = re.search(r"([a-z]+)[\d.]*\s*$", head.split("\n", 1)[0].split(" -", 1)[0])
-    return _INTERPRETERS.get(interpreter[1], "") if interpreter else ""
+    interpreter = _SHEBANG.match(head)
+    return _INTERPRETERS.get(interpreter[1].lower(), "") if interpreter else ""

@@ -20,6 +20,7 @@ from refdesk.parse.code.languages import LANGUAGES, Language
 from refdesk.parse.code.references import references
 from refdesk.parse.code.segments import Cuts, Segment, Segmenter
 from refdesk.parse.code.syntax import Lines
+from refdesk.parse.prose.passages import Unique
 from refdesk.text import tokens
 
 _DIRECTIVE = re.compile(rb"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|elseif|else|endif)\b[^\r\n]*", re.MULTILINE)
@@ -214,8 +215,7 @@ class ChunkWriter:
         self._max = max(chunking.max_tokens, 1)
         self._definitions = sorted(definitions, key=lambda d: d.start)
         self._starts = [d.start for d in self._definitions]
-        self._used: Counter[str] = Counter()
-        self._taken: set[str] = set()
+        self._keys = Unique()
 
     def write(self, segments: list[Segment]) -> tuple[Chunk, ...]:
         """The chunks of the segments in order, keys unique."""
@@ -225,7 +225,7 @@ class ChunkWriter:
             is_long = len(self._lines.contents[segment.start]) > self._max * _LONG_LINE
             if segment.form == "outline" and (d := segment.definition) is not None:
                 text = outline(d, self._max)
-                whole = self._chunk(segment, self._unique(f"{d.qualified}-outline"))
+                whole = self._chunk(segment, self._keys.give(f"{d.qualified}-outline"))
                 size = tokens.pieces(text)
                 whole = replace(whole, text=text, kind="outline", tokens=size, title=d.name, symbols=(d.qualified,))
                 chunks.append(whole)
@@ -268,7 +268,7 @@ class ChunkWriter:
             if text.strip():
                 piece = replace(whole, text=text, tokens=tokens.pieces(text), doc_comment="")
                 if number > 1:
-                    piece = replace(piece, key=self._unique(f"{whole.key}-part-{number}"), symbols=())
+                    piece = replace(piece, key=self._keys.give(f"{whole.key}-part-{number}"), symbols=())
                 pieces.append(piece)
         return pieces
 
@@ -320,16 +320,8 @@ class ChunkWriter:
             prefix = f"{segment.within.qualified}." if segment.within is not None else ""
             base = inside[0].qualified if inside and kind != "imports" else f"{prefix}{kind}"
         if segment.part > 1 and segment.form == "part":
-            return self._unique(f"{base}-part-{segment.part}")
-        return self._unique(base)
-
-    def _unique(self, base: str) -> str:
-        key = base
-        while key in self._taken:
-            self._used[base] += 1
-            key = f"{base}-{self._used[base] + 1}"
-        self._taken.add(key)
-        return key
+            return self._keys.give(f"{base}-part-{segment.part}")
+        return self._keys.give(base)
 
 
 _INDENT = "    "

@@ -17,7 +17,8 @@ from refdesk.model import Collection, Filters, Found, Hit, Query, Skipped
 from refdesk.ports import Llm
 from refdesk.research import research
 from refdesk.research.render import as_json
-from refdesk.sources.allowed import HIDDEN, IGNORED, LASTING, allowed_roots, confine
+from refdesk.sources.allowed import HIDDEN, LASTING, allowed_roots, confine
+from refdesk.sources.ignore import IGNORED
 from refdesk.text import analyse
 from refdesk.text.untrusted import flag
 from refdesk.toolsets.code import assist, schemas

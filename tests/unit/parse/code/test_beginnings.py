@@ -7,7 +7,7 @@ import re
 import pytest
 
 from refdesk.model import Chunk, Chunking
-from refdesk.parse.code import CodeParser
+from refdesk.parse.code.parser import CodeParser
 
 CLOSING = re.compile(r"[\s\])};,]*(?:end|fi|done)?\s*")
 NAMES = [f"{word}{n}" for n in range(5) for word in ("Reader", "Writer", "Handler", "Decoder")]

@@ -10,7 +10,8 @@ from itertools import pairwise
 import pytest
 
 from refdesk.model import Chunking
-from refdesk.parse.code import LANGUAGES, CodeParser, language_of
+from refdesk.parse.code.languages import LANGUAGES, language_of
+from refdesk.parse.code.parser import CodeParser
 
 
 def parse(text: str, language: str = "python", **chunking: int):

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from refdesk.model import Chunking, Parsed
-from refdesk.parse.code import EXTENSIONS, LANGUAGES, CodeParser
+from refdesk.parse.code.languages import EXTENSIONS, LANGUAGES
+from refdesk.parse.code.parser import CodeParser
 
 FIXTURES = {path.suffix[1:]: path for path in (Path(__file__).parents[3] / "fixtures" / "code").iterdir()}
 

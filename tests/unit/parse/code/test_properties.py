@@ -10,7 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from refdesk.model import Chunking, Parsed
-from refdesk.parse.code import EXTENSIONS, CodeParser
+from refdesk.parse.code.languages import EXTENSIONS
+from refdesk.parse.code.parser import CodeParser
 from refdesk.text import tokens
 
 FIXTURES = sorted((Path(__file__).parents[3] / "fixtures" / "code").iterdir())
