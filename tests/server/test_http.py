@@ -101,7 +101,7 @@ def test_metrics_count_the_calls_of_tools(serve_http: Serve, connect: Callable[.
     assert re.search(
         r'^refdesk_call_seconds_bucket\{tool="echo",le="\+Inf",process="\d+"\} 1$', answer.text, re.MULTILINE
     )
-    private = serve_http("--auth-token", "secret")
+    private = serve_http("--token", "secret")
     assert httpx.get(private.root + "/metrics").status_code == 401
     assert httpx.get(private.root + "/metrics", headers={"authorization": "Bearer secret"}).status_code == 200
 
