@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Literal
 
@@ -132,6 +133,7 @@ def _names(text: str) -> tuple[str, ...]:
 # bench/spelling.py measures the costs and limits below.
 
 _RUN = re.compile(r"\w+")
+_PARTICLES = frozenset(["up", "down", "in", "out", "on", "off", "back", "over"])
 _MOST_RUNS = 32  # words of a query: the known words of a longer text are enough
 _MOST_CORRECTED = 4
 _NAMED = 3  # suggestions for an unknown word, if nothing was found
@@ -183,7 +185,9 @@ def spelt(view: View, store: Store, query: Query, matcher: WordMatching | None) 
     if query.exact or not spans or len(spans) > _MOST_RUNS:
         return Spelt(query, asked)
     typed = [query.text[start:end] for start, end in spans]
-    count = view.document_frequency([*asked.terms, *(analyse.joined_name(run) for run in typed)])
+    compounds = _compounds(typed)
+    joined = [analyse.terms(one)[0] for one in compounds.values()]
+    count = view.document_frequency([*asked.terms, *joined, *(analyse.joined_name(run) for run in typed)])
     unknown = view.unknown(list(count))
     text, found, rare = query.text, dict[str, str](), dict[str, str]()
     speller = _Speller(view, store, matcher, unknown)
@@ -195,11 +199,28 @@ def spelt(view: View, store: Store, query: Query, matcher: WordMatching | None) 
                 rare[run] = right
             if right:
                 text = text[:start] + right + text[end:]
+    for (apart, compound), term in zip(compounds.items(), joined, strict=True):
+        if apart in text and count[term] and not view.phrase([apart], 1):
+            text, found[apart] = text.replace(apart, compound), compound
+            unknown.update(analyse.terms(apart))  # the halves mean something else
     if text == query.text:
         return Spelt(query, asked)
     meant = understand(text)
     kept = [term for term in asked.terms if term not in unknown and term not in meant.terms]
     return Spelt(replace(query, text=text), replace(meant, terms=(*meant.terms, *kept)), _notes(found, rare))
+
+
+def _compounds(words: Sequence[str]) -> dict[str, str]:
+    """English words that may have been typed as two: `back up` for `backup`, `file name` for `filename`."""
+    return {
+        f"{first} {second}": first + second
+        for first, second in pairwise(words)
+        if len(first) > 2
+        and len(second) > 1
+        and is_english(first + second)
+        and first not in analyse.STOP_TERMS
+        and (second in _PARTICLES or second not in analyse.STOP_TERMS)
+    }
 
 
 def alike(view: View, store: Store, matcher: WordMatching | None, text: str) -> list[str]:

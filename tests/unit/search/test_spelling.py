@@ -118,3 +118,19 @@ def test_answers_stay_when_a_word_of_the_question_is_misspelt(desk: Desk) -> Non
             stayed.append(any(hit.stored.id == best for hit in after))
     assert len(stayed) >= 30
     assert sum(stayed) >= 0.9 * len(stayed)
+
+
+def test_a_word_typed_as_two_is_found(desk: Desk, tree: Tree) -> None:
+    desk.index(
+        tree(
+            {
+                "keep.md": "# Keeping\n\nA backup is one file that holds everything.\n",
+                "where.md": "# The library\n\nThe library is on the second floor; the way back is down the stairs.\n",
+                "time.md": "# Limits\n\nThe timeout is in seconds; do not forget the unit.\n",
+            }
+        ),
+        "docs",
+        name="docs",
+    )
+    for text, path in (("how do I back up", "keep.md"), ("on the second time out", "time.md")):
+        assert desk.search(Query(text=text, alpha=0.0)).hits[0].stored.document.path == path
