@@ -1,4 +1,4 @@
-"""Makes src/refdesk/search/english.txt: which words are English, so that they are not taken for misspelt ones.
+"""Makes src/refdesk/text/english.txt: which words are English, so that they are not taken for misspelt ones.
 
 python training/english.py frequency_dictionary_en_82_765.txt
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 MOST = 60_000  # of the most frequent; rarer ones are as often misspelt
 SHORTEST = 4  # shorter words are never corrected
-TARGET = Path(__file__).parents[1] / "src" / "refdesk" / "search" / "english.txt"
+TARGET = Path(__file__).parents[1] / "src" / "refdesk" / "text" / "english.txt"
 HEAD = """\
 # English words of four letters or more, of the most frequent 60,000 in SymSpell's frequency_dictionary_en_82_765.txt,
 # made of Google Books Ngram data and SCOWL, Copyright (c) Kevin Atkinson. MIT License, Copyright (c) Wolf Garbe:

@@ -6,9 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
 from itertools import pairwise
-from pathlib import Path
 from typing import Literal
 
 from refdesk.model import Query, StoredChunk
@@ -217,7 +215,7 @@ def _compounds(words: Sequence[str]) -> dict[str, str]:
         for first, second in pairwise(words)
         if len(first) > 2
         and len(second) > 1
-        and is_english(first + second)
+        and analyse.is_english(first + second)
         and first not in analyse.STOP_TERMS
         and (second in _PARTICLES or second not in analyse.STOP_TERMS)
     }
@@ -294,7 +292,7 @@ class _Speller:
         return sorted(there, key=lambda one: (_EDIT * costs[one] - math.log1p(count[one.term]), one.text))
 
     def _best(self, word: str) -> _Word | None:
-        if is_english(word):  # rather absent from the library than misspelt
+        if analyse.is_english(word):  # rather absent from the library than misspelt
             return self._spelt_otherwise(word)
         near = self.near(word)
         if self._is_word(word):  # the model knows misspellings too, such as `lenght`: correct those that sound alike
@@ -309,7 +307,7 @@ class _Speller:
         return max((one for one in same if count[one.term]), key=lambda one: count[one.term], default=None)
 
     def _is_word(self, word: str) -> bool:
-        return is_english(word) or (self._matcher is not None and self._matcher.knows_word(word))
+        return analyse.is_english(word) or (self._matcher is not None and self._matcher.knows_word(word))
 
     def _candidates(self, word: str) -> Iterable[_Word]:
         """Words of the model, and words of passages with a term within two edits (one, if that gives any).
@@ -362,16 +360,6 @@ def _cased(word: _Word, typed: str) -> str:
     if word.text != word.plain or not typed[:1].isupper():
         return word.text
     return word.text.upper() if typed.isupper() else word.text.capitalize()
-
-
-def is_english(word: str) -> bool:
-    """Whether a lower-case word is common English."""
-    return f"\n{word}\n" in _english()
-
-
-@cache
-def _english() -> str:
-    return (Path(__file__).parent / "english.txt").read_text(encoding="utf-8")
 
 
 def _one_spelling(word: str) -> str:

@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from refdesk.search.understand import is_english
 from refdesk.skills.model import Draft
 from refdesk.skills.vocabulary import IDENTIFIER, clause, given_names, identifiers, noun_before, procedural_ids, words
+from refdesk.text.analyse import is_english
 
 _PLACEHOLDER = re.compile(r"\[(?:[a-zA-Z]+ )?(?:address|number|name|secret|code|id|date|phone|email|IBAN|IP)\]")
 _LEADING = re.compile(rf"^(?:\W*{_PLACEHOLDER.pattern}|['’]s\b|\W|(?:here|and|is|was|says|said|from)\b)++", re.I)

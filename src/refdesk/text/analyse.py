@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
+from functools import cache
+from pathlib import Path
 from typing import Generic, TypeVar
 
 import Stemmer
@@ -149,3 +151,13 @@ TEST_PATH = re.compile(
     r"(?:^|/)(?:(?:\w+[_-])?tests?|tests?[_-]\w+|testing|__tests__|spec|specs|fixtures|testdata|mocks?|e2e|\w*Tests)/"
     r"|^(?:features|t)/|(?:^|/)(?:test_[^/]*|conftest\.py$)|[._-](?:test|spec)s?\.[^/]+$|(?:Tests?|Spec)\.\w+$|\.feature$"
 )
+
+
+def is_english(word: str) -> bool:
+    """Whether a lower-case word is common English."""
+    return f"\n{word}\n" in _english()
+
+
+@cache
+def _english() -> str:
+    return (Path(__file__).parent / "english.txt").read_text(encoding="utf-8")
