@@ -8,7 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -217,6 +217,12 @@ def test_a_server_that_hangs_is_given_up_and_used_again(playbooks: Neo4jPlaybook
         with ThreadPoolExecutor(8) as pool:
             assert list(pool.map(give_up, range(8))) == [AWAY] * 8
         assert time.monotonic() - started < 30  # they waited beside each other, not in turn
+        with ThreadPoolExecutor(1) as pool:
+            waiting = pool.submit(playbooks.list_skills)
+            time.sleep(0.5)
+            playbooks.close()  # which waits for nothing
+            with pytest.raises(CancelledError):
+                waiting.result()
     finally:
         neo4j_server.signal(signal.SIGCONT)
     assert playbooks.get_skill(kept.skill_id) == kept

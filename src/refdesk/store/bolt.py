@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
@@ -54,12 +55,20 @@ class Bolt:
         self._prepared: asyncio.Task[AsyncDriver] | None = None  # connects, and makes missing indexes
 
     def close(self) -> None:
+        """Ends calls that are under way, and the connections; the next call would begin anew."""
         with self._starting:
             loop, self._loop = self._loop, None
         if loop is not None:
-            if self._driver is not None:
-                asyncio.run_coroutine_threadsafe(self._driver.close(), loop).result()
+            asyncio.run_coroutine_threadsafe(self._close(), loop).result()
             loop.call_soon_threadsafe(loop.stop)
+
+    async def _close(self) -> None:
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+        driver, self._driver, self._prepared = self._driver, None, None
+        if driver is not None:
+            with contextlib.suppress(TimeoutError):  # a server that hangs is left alone
+                await asyncio.wait_for(driver.close(), _PING_S)
 
     def run(self, work: Callable[[Tx], Awaitable[T]], *, writes: bool = False) -> T:
         """What the work returns, done in a transaction that is tried again after conflicts and lost connections."""
@@ -140,7 +149,9 @@ class Bolt:
                 return StoreError(told[0].format(user=self._user, database=self._database), told[1])
         said = " ".join(str(getattr(error, "message", None) or error).split())[:300]
         said = said.replace(self._password, "…") if self._password else said
-        return StoreError(f"Neo4j refused a query: {said}", "Playbooks need Neo4j 5.23 or later.")
+        return StoreError(
+            f"Neo4j refused a query: {said}", "Playbooks need Neo4j 5.23 or later, and best a database of their own."
+        )
 
 
 def _turn(loop: asyncio.AbstractEventLoop) -> None:
