@@ -118,7 +118,7 @@ def touched(document: Document, content: Content) -> Document:
 
 # ── groups of loaded contents ──
 
-_GROUP_BYTES = 8_000_000
+_GROUP_BYTES = 8_000_000  # as much as a batch of the writer
 
 
 def marked(content: Content, content_type: str, metadata: Mapping[str, Any]) -> Content:

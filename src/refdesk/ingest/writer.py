@@ -43,8 +43,8 @@ from refdesk.system import memory
 from refdesk.system.memory import gc_paused
 
 _BATCH_CHUNKS = 4_000  # per transaction: large enough to be fast, small enough to lose little and to use little memory
-_BATCH_BYTES = 8_000_000
-_FEW_CHUNKS = 100
+_BATCH_BYTES = 8_000_000  # of contents, which take several times as much in memory
+_FEW_CHUNKS = 100  # a batch has at least: a transaction takes as long for one as for these
 _HELD_S = 0.25  # time that a batch may block other writers: if it takes longer, the next batches are smaller
 _LONG_BYTES = 200_000  # are parsed and embedded in less than a second
 

@@ -198,7 +198,7 @@ _RST_SIGNS = (
     re.compile(r"``[^`\n]+``"),
     re.compile(r"`[^`\n<]+<[^>\n]+>`__?"),
 )
-_LOOK = 8_000
+_LOOK = 8_000  # characters that signs are looked for in, which takes about a millisecond
 _LOOK_AT_HEADER = 60_000  # characters: licence, includes and macros may come first
 _SURE = 2  # signs that are enough
 

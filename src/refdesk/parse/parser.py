@@ -11,8 +11,8 @@ from refdesk.model import Chunking, Content, Parsed
 from refdesk.parse.detect import by_name, detect, is_code
 from refdesk.parse.prose.manifest import NO_RULES, Governing, ManifestSet
 
-MAX_CHARS = 64_000_000
-MAX_LINE = 10_000_000
+MAX_CHARS = 64_000_000  # of a text; eight times the default of max_file_bytes
+MAX_LINE = 10_000_000  # characters; such lines are data, and cutting one takes seconds
 _OFFICE = {b"%PDF-": "pdf", b"PK\x03\x04": "docx"}
 _PROSE = frozenset({"markdown", "html", "rst", "notebook"})
 _RECORDS = frozenset({"json", "jsonl", "yaml", "toml", "ini", "csv"})
@@ -127,8 +127,8 @@ _DECLARED = re.compile(
     rb"""|^[ \t\f]*(?:\#|//|/\*|;|")[^\n]{0,80}?coding[:=][ \t]*([-\w.]+)""",
     re.IGNORECASE | re.MULTILINE,
 )
-_HEAD = 4096
-_SAMPLE = 65_536
+_HEAD = 4096  # bytes in which a charset is declared: browsers look at 1,024
+_SAMPLE = 65_536  # bytes from which a charset is guessed; the guess takes .05 s for these, .8 s for a megabyte
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,10 +27,10 @@ from refdesk.parse.worker import NOT_UNDERSTOOD, Limits, limits_of, loaded, rece
 from refdesk.ports import Embedder, Parser
 
 _IDLE_S = 600.0  # after which an idle worker is ended
-_TICK_S, _IDLE_TICK_S = 0.5, 5.0
+_TICK_S, _IDLE_TICK_S = 0.5, 5.0  # between looks at the workers, while some are busy and while none is
 _SLACK = 5.0  # wall-clock limit as a multiple of the limit of processor time,
 _SLACK_S = 20.0  # plus this much, since the machine may be busy
-_EMBEDDING_S = 120.0
+_EMBEDDING_S = 120.0  # to start, or to embed a group: both take less than a second on a free machine
 _TRY_LATER = "Try again; if it stays so, what the log says before this tells why."
 _TIMED_OUT = -getattr(signal, "SIGPROF", 0)
 _HAS_PROC = Path("/proc/self/statm").exists()  # then the worker limits its own memory
@@ -246,8 +246,8 @@ atexit.register(CREW.end)
 Answer = tuple[Content, Prepared | Skipped | None]
 
 _BYTES_A_WORKER = 1_500_000  # are parsed in less time than another worker takes to start
-_GROUP_BYTES = 200_000
-_GROUP_FILES = 32
+_GROUP_BYTES = 200_000  # sent at once: about .1 s of work, so that all workers end at about the same time
+_GROUP_FILES = 32  # of small files
 _AHEAD = 10  # groups per worker in progress: writing a batch and flushing the full-text index take a second
 
 

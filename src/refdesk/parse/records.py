@@ -26,7 +26,7 @@ _TOML_TABLE = re.compile(r"^\[\[?\s*([^\]\n]+?)\s*\]\]?\s*(?:#.*)?$")
 _INI_SECTION = re.compile(r"^\s*\[([^\]\n]+)\]\s*(?:[#;].*)?$")
 _ASSIGNED = re.compile(r"^\s*(?:export\s+)?([^\s#;=:\[][^=:\n]*?)\s*[=:]")
 _COMMENT = re.compile(r"^\s*(?:#|;|//)")
-_MAX_NAME = 60
+_MAX_NAME = 60  # characters of a key in titles and chunk keys: some are whole sentences
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +204,8 @@ _SCANS: Mapping[str, Scan] = {
     "csv": csv_rows,
     "jsonl": json_lines,
 }
-_MAX_DEPTH = 8
-_TITLE = 80
+_MAX_DEPTH = 8  # of keys; each level scans the text of its parent again
+_TITLE = 80  # characters, a line
 _INDENT = 400  # characters of indentation at most
 
 

@@ -20,7 +20,7 @@ from refdesk.system.files import open_real, read_most
 
 # ── binary and generated files ──
 
-HEAD = 8192
+HEAD = 8192  # bytes in which a NUL makes a file binary; git looks at 8,000
 _READABLE_BINARY = (b"%PDF-", b"PK\x03\x04")
 _READABLE_BINARY_ENDS = (".pdf", ".docx")
 _UTF_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
@@ -31,7 +31,7 @@ _GENERATED = re.compile(
 )
 _MINIFIABLE = (".js", ".mjs", ".cjs", ".css")
 _MINIFIED_LINE = 2_000  # average bytes per line from which a file is minified
-_GENERATED_HEAD = 1_024
+_GENERATED_HEAD = 1_024  # bytes in which a file says that it is generated
 
 
 def why_binary(path: str, head: bytes) -> str:
@@ -65,34 +65,15 @@ def why_not_written(path: str, data: bytes) -> str:
 
 _LONGEST_URI = 1_000  # a longer URI is replaced by a hash of its content
 _ENDINGS = {
-    "text/plain": ".txt",
-    "text/markdown": ".md",
-    "text/x-markdown": ".md",
-    "text/html": ".html",
-    "application/xhtml+xml": ".html",
-    "application/json": ".json",
-    "application/yaml": ".yaml",
-    "application/x-yaml": ".yaml",
-    "text/yaml": ".yaml",
-    "application/toml": ".toml",
-    "text/x-python": ".py",
-    "text/x-rust": ".rs",
-    "text/rust": ".rs",
-    "text/x-go": ".go",
-    "text/x-java": ".java",
-    "text/x-c++": ".cpp",
-    "text/x-c": ".c",
-    "text/javascript": ".js",
-    "application/javascript": ".js",
-    "text/typescript": ".ts",
-    "application/typescript": ".ts",
-    "text/x-rst": ".rst",
-    "text/csv": ".csv",
-    "application/xml": ".xml",
-    "text/xml": ".xml",
-    "application/pdf": ".pdf",
+    "text/plain": ".txt", "text/markdown": ".md", "text/x-markdown": ".md", "text/html": ".html",
+    "application/xhtml+xml": ".html", "application/json": ".json", "application/yaml": ".yaml",
+    "application/x-yaml": ".yaml", "text/yaml": ".yaml", "application/toml": ".toml", "text/x-python": ".py",
+    "text/x-rust": ".rs", "text/rust": ".rs", "text/x-go": ".go", "text/x-java": ".java", "text/x-c++": ".cpp",
+    "text/x-c": ".c", "text/javascript": ".js", "application/javascript": ".js", "text/typescript": ".ts",
+    "application/typescript": ".ts", "text/x-rst": ".rst", "text/csv": ".csv", "application/xml": ".xml",
+    "text/xml": ".xml", "application/pdf": ".pdf",
     "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
-}
+}  # fmt: skip
 _MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+")
 _DATA_EXAMPLE = "Write it as data:,text or data:text/markdown;base64,IyBUaXRsZQ==."
 

@@ -23,7 +23,7 @@ from refdesk.sources.files import why_binary
 WantsType = Callable[[str], bool]  # whether to read a body of this media type
 
 _REDIRECTS = frozenset((301, 302, 303, 307, 308))
-_MAX_REDIRECTS = 10
+_MAX_REDIRECTS = 10  # browsers follow 20, and nobody needs more than a few
 _DRAINED_BYTES = 65_536  # bytes of an unwanted body that are read so that its connection can be reused
 _ACCEPT = "text/html, application/xhtml+xml, text/markdown, text/plain, application/json;q=0.9, */*;q=0.5"
 UNTYPED = ("", "application/octet-stream", "binary/octet-stream")
@@ -349,5 +349,5 @@ def _is_readable(media_type: str) -> bool:
 
 _LATER = "Try again later."
 _EXAMPLE = "Write it as https://host/path."
-_INFLATED_AT_ONCE = 65_536
+_INFLATED_AT_ONCE = 65_536  # bytes, so that a small answer can't become a large one at once
 _GZIP_OR_ZLIB = zlib.MAX_WBITS | 32  # zlib detects the header

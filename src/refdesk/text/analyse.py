@@ -61,7 +61,7 @@ class Cache(dict[K, V], Generic[K, V]):
         return found
 
 
-_MAX_TERM = 64
+_MAX_TERM = 64  # characters; longer words are hashes and encoded data
 _RUNS = 60_000  # runs whose terms are cached
 _STEMS = 30_000  # words whose stems are cached: a lookup in the stemmer's own cache takes longer
 _CJK = "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"

@@ -20,7 +20,7 @@ _BLOCK = re.compile(
 _HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 # Tokens per non-ASCII character, by the end of its Unicode range; fitted to 30,000 words of 40 projects.
 _CHARACTER = ((0x80, 0.25), (0x250, 1.24), (0x400, 1.0), (0x530, 0.64), (0x1100, 1.5), (0x3000, 0.3), (0xFFF0, 1.05))
-_ASTRAL = 2.5
+_ASTRAL = 2.5  # tokens of a character beyond those: emoji
 
 
 @lru_cache(maxsize=2_000)  # for passages that are shown often; a count takes a twentieth of a search

@@ -24,7 +24,7 @@ _OPERATOR_HEAD = re.compile(r"\boperator\s*(\S+?)\s*\(")
 _TEST_MACRO = re.compile(r"TEST\w*\(\s*(\w+)\s*,\s*(\w+)")
 _NO_OWNER = frozenset(["exports", "module.exports", "this", "self", "window", "globalThis"])
 _BORROWED = re.compile(r"^(?:[&*]|'\w+\s|mut\s|const\s|dyn\s|\s)+")
-_MAX_SIGNATURE = 400
+_MAX_SIGNATURE = 400  # characters; they are stored and shown beside the text, where the rest is
 _MAX_DOC = 1500
 MAX_RECEIVER = 80
 _LAST_NAME = re.compile(r"(?:^|(?<=[^\w$@]))[~@$#]*([\w$]+[?!]?)$")

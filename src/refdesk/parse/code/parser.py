@@ -140,7 +140,7 @@ _DEFINITION = re.compile(
     r"(def|func|fn|fun|function|class|struct|enum|interface|protocol|trait|extension|actor|object)"
     r"[ \t]+([^\W\d]\w*)[ \t]*(?=[({:<\[=;]|$|[a-z])"
 )
-_MAX_ROWS = 20_000
+_MAX_ROWS = 20_000  # of errors that are searched for definitions: a file with more is no code
 
 
 def recover(found: list[Definition], errors: Iterable[Node], lines: Lines, data: bytes) -> list[Definition]:
@@ -192,7 +192,7 @@ def _nest(definitions: list[Definition]) -> list[Definition]:
 # ── writing a file's segments as chunks ──
 
 _LONG_LINE = 8  # characters per token from which a single row is cut
-_MAX_SYMBOLS = 60
+_MAX_SYMBOLS = 60  # of a chunk; only tables of constants have more
 _TEST_MARKS = re.compile(r"#\[(?:\w+::)?test\b|@(?:Parameterized)?Test\b|\[(?:Fact|Test|TestMethod|TestCase|Theory)\b")
 
 

@@ -17,7 +17,7 @@ from tree_sitter import Language, Node, Parser, Query, QueryCursor, Tree
 from refdesk.text import tokens
 
 _QUERIES = Path(__file__).with_name("queries")
-_MAX_BYTES = 4_000_000
+_MAX_BYTES = 4_000_000  # larger files are generated; their trees take gigabytes
 # Grammars are fast on code and can take minutes on what is none, and nothing stops them: tree-sitter 0.26 crashes
 # when it is given a progress callback.  So the start of a large text is tried before the whole.
 _TRIED_BYTES = 8_000
@@ -173,7 +173,7 @@ _KINDS = (
 )
 _NAME = re.compile(r"identifier|name$|^(?:word|atom|variable|symbol|constant|value_name)$")
 _BODY = re.compile(r"body|block$")
-_DEEPEST = 6
+_DEEPEST = 6  # levels of nodes that are searched for definitions, in languages without a query
 _CALLABLE = ("function", "method", "constructor", "macro")
 
 

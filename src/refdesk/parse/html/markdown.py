@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # ── tables ──
 
-_MAX_SPAN = 20
+_MAX_SPAN = 20  # columns: a hostile page asks for millions
 
 
 def table_rows(table: LexborNode) -> list[list[LexborNode | None]]:
@@ -26,7 +26,8 @@ def table_rows(table: LexborNode) -> list[list[LexborNode | None]]:
             cells: list[LexborNode | None] = []
             for cell in row.iter():
                 if cell.tag in ("td", "th"):
-                    cells += [cell, *[None] * (_span(cell) - 1)]
+                    columns = min(_MAX_SPAN, _number(cell.attributes.get("colspan")))
+                    cells += [cell, *[None] * (columns - 1)]
             if cells:
                 rows.append(cells)
     return rows
@@ -44,11 +45,6 @@ def is_layout(table: LexborNode) -> bool:
     if max((len(row) for row in rows), default=0) < 2:
         return True
     return table.css_first("ul, ol, pre, blockquote") is not None and table.css_first("p, div") is not None
-
-
-def _span(cell: LexborNode) -> int:
-    value = cell.attributes.get("colspan") or "1"
-    return max(1, min(_MAX_SPAN, int(value))) if value.isdecimal() else 1
 
 
 _INLINE = frozenset({
@@ -100,7 +96,7 @@ class _Writer:
         self.title = ""
         self._by_tag: dict[str, Callable[[LexborNode, int], list[str]]] = {
             "ul": self._list, "ol": self._list, "menu": self._list, "pre": self._pre, "table": self._table,
-            "dl": self._definitions, "hr": _rule,
+            "dl": self._definitions, "hr": lambda node, depth: ["* * *"],
         }  # fmt: skip
 
     def blocks(self, node: LexborNode, depth: int) -> list[str]:
@@ -141,7 +137,8 @@ class _Writer:
 
     def _by_class(self, node: LexborNode, depth: int, tag: str, classes: str) -> list[str]:
         if _SIGNATURE.search(classes) and tag == "div":
-            return [_fence(_signature_lines(node), "ts")] if "tsd-" in classes else [_fence(_one_line(node), "java")]
+            lines = (line.rstrip() for line in code_text(node).strip().split("\n"))
+            return [_fence("\n".join(lines), "ts") if "tsd-" in classes else _fence(squeeze(code_text(node)), "java")]
         if _PDOC_SIGNATURE.match(classes):
             return self._member(node)
         if "tabbed-set" in classes or "sd-tab-set" in classes:
@@ -229,21 +226,14 @@ class _Writer:
         return found + (["\n".join(items)] if items else [])
 
     def _table(self, node: LexborNode, depth: int) -> list[str]:
-        code = (
-            node.css_first("td.code pre, .highlight pre")
-            if "highlight" in (node.attributes.get("class") or "")
-            else None
-        )
-        if code is not None:
-            return self._pre(code, depth)
+        if "highlight" in (node.attributes.get("class") or ""):
+            code = node.css_first("td.code pre, .highlight pre")
+            if code is not None:
+                return self._pre(code, depth)
         if is_layout(node):
             cells = [cell for row in table_rows(node) for cell in row if cell is not None]
             return [block for cell in cells for block in self.blocks(cell, depth)]
         return _written_table(node)
-
-
-def _rule(node: LexborNode, depth: int) -> list[str]:
-    return ["* * *"]
 
 
 def _paragraph(run: list[LexborNode]) -> list[str]:
@@ -285,16 +275,8 @@ def _language(node: LexborNode) -> str:
     return ""
 
 
-def _one_line(node: LexborNode) -> str:
-    return squeeze(code_text(node))
-
-
-def _signature_lines(node: LexborNode) -> str:
-    return "\n".join(line.rstrip() for line in code_text(node).strip().split("\n"))
-
-
 def _signature(node: LexborNode) -> str:
-    text = _one_line(node).rstrip("¶\uf0c1# ").replace("[source]", "").strip()
+    text = squeeze(code_text(node)).rstrip("¶\uf0c1# ").replace("[source]", "").strip()
     return re.sub(r"\s+([,)\]])", r"\1", re.sub(r"([(\[])\s+", r"\1", text)).replace("`", "'")
 
 

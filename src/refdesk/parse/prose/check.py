@@ -19,6 +19,7 @@ from refdesk.parse.parser import decode
 from refdesk.parse.pool import Pool
 from refdesk.parse.prose.manifest import (
     FILE_NAME,
+    NOT_ENTERED,
     ManifestSet,
     Strategy,
     load_manifests,
@@ -50,24 +51,13 @@ class Link:
     line: int
 
 
-class Anchors:
-    """The anchors of the pages of a corpus; each page is read once."""
-
-    def __init__(self, root: Path) -> None:
-        self._root = root
-        self._known: dict[str, frozenset[str]] = {}
-
-    def has(self, path: str, fragment: str) -> bool:
-        if path not in self._known:
-            self._known[path] = self._read(path)
-        return fragment.lower() in self._known[path]
-
-    def _read(self, path: str) -> frozenset[str]:
-        try:
-            text = decode(read_rules(self._root / path, follow=True)).text
-        except (ParseFailed, OSError):
-            return frozenset()
-        return anchors_of(text)
+@lru_cache(maxsize=5_000)  # pages that others link to
+def _anchors(run: str, file: Path) -> frozenset[str]:
+    """The anchors of a page, read once for each run."""
+    try:
+        return anchors_of(decode(read_rules(file, follow=True)).text)
+    except (ParseFailed, OSError):
+        return frozenset()
 
 
 def anchors_of(text: str) -> frozenset[str]:
@@ -77,7 +67,8 @@ def anchors_of(text: str) -> frozenset[str]:
     found: set[str] = {"", "top"}
     times: dict[str, int] = {}
     for heading in outline.headings:
-        for spelt in {slug(heading.text), _github_slug(heading.text)}:
+        on_github = re.sub(r"[^\w\- ]", "", heading.text.lower()).replace(" ", "-")
+        for spelt in {slug(heading.text), on_github}:
             count = times[spelt] = times.get(spelt, 0) + 1
             found |= {spelt} if count == 1 else {f"{spelt}-{count - 1}", f"{spelt}_{count - 1}", f"{spelt}-{count}"}
     found |= {name.lower() for name in _HTML_ID.findall(text)}
@@ -111,16 +102,10 @@ def _targets(token: Token) -> list[str]:
 
 def _line(lines: list[str], first: int, last: int, target: str) -> int:
     """The line of a block with the address, else the block's first line."""
-    from urllib.parse import unquote
-
     for at in range(first, min(last, len(lines))):
         if target in lines[at] or unquote(target) in lines[at]:
             return at + 1
     return first + 1
-
-
-def _github_slug(text: str) -> str:
-    return re.sub(r"[^\w\- ]", "", text.lower()).replace(" ", "-")
 
 
 @cache
@@ -135,7 +120,6 @@ _OTHER_NAMES = (".md", ".mdx", ".markdown", ".rst", ".html", "/index.md", "/inde
 _FILE_LIKE = re.compile(
     r"^#|\.(?:mdx?|markdown|rst|html?|txt|png|svg|jpe?g|gif|pdf|py|json|ya?ml)(?:[#?]|$)", re.IGNORECASE
 )
-_NOT_ENTERED = frozenset({"node_modules", "__pycache__", "venv"})
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -196,20 +180,40 @@ class _Checker:
         file = _File(content.path, text, lines, read_outline(lines, front.body))
         problems += _duplicates(file)
         problems += _oversize(file, self.manifests)
-        problems += _dead_links(file, self.root, _anchors(self.run, self.root), self.labels)
+        problems += self._dead_links(file)
         told = {"problems": [(one.line, one.message) for one in problems]}
         return Parsed(title="", content_type="markdown", text="", chunks=(), metadata=told)
 
+    def _dead_links(self, file: _File) -> Iterator[Problem]:
+        """Dead relative links; in a Sphinx corpus a bare word is a label, not a file."""
+        for link in links_of(file.lines, file.outline.body):
+            if self.labels and "/" not in link.target and not _FILE_LIKE.search(link.target):
+                continue
+            if reason := self._why_dead(link.target, file.path):
+                yield Problem(file.path, link.line, f"dead link {link.target!r}: {reason}")
 
-@lru_cache(maxsize=1)
-def _anchors(run: str, root: Path) -> Anchors:
-    """A worker's cache of the linked pages' anchors, for one run."""
-    return Anchors(root)
+    def _why_dead(self, address: str, path: str) -> str:
+        """Why a relative link is dead; "" if it is not or leaves the corpus."""
+        try:
+            parts = urlsplit(address)
+        except ValueError:
+            return "it is no address"
+        if parts.scheme or parts.netloc or parts.path.startswith("/") or any(mark in address for mark in "{}$"):
+            return ""
+        if parts.path:
+            target = os.path.normpath(PurePosixPath(path).parent / unquote(parts.path)).replace(os.sep, "/")
+            path = _existing(self.root, target)
+            if not path:
+                return "there is no such file"
+        if not parts.fragment or not path.lower().endswith(_MARKDOWN) or path.startswith(".."):
+            return ""
+        is_there = unquote(parts.fragment).lower() in _anchors(self.run, self.root / path)
+        return "" if is_there else "there is no such heading"
 
 
 def _walk(root: Path) -> Iterator[str]:
     for folder, folders, files in os.walk(root):
-        folders[:] = [one for one in folders if not one.startswith(".") and one not in _NOT_ENTERED]
+        folders[:] = [one for one in folders if not one.startswith(".") and one not in NOT_ENTERED]
         for name in files:
             yield (Path(folder) / name).relative_to(root).as_posix()
 
@@ -259,36 +263,6 @@ def _oversize(file: _File, manifests: ManifestSet) -> Iterator[Problem]:
         if len(starts) > 1 and (f"{section}-part-2" in keys or f"{section}_part-2" in keys):
             message = f"oversize section #{section}: more than {limit:,} characters, it is cut into {len(starts)} parts"
             yield Problem(file.path, starts[0], message)
-
-
-def _dead_links(file: _File, root: Path, anchors: Anchors, labels: bool) -> Iterator[Problem]:
-    """Dead relative links; in a Sphinx corpus a bare word is a label, not a file."""
-    for link in links_of(file.lines, file.outline.body):
-        if labels and "/" not in link.target and not _FILE_LIKE.search(link.target):
-            continue
-        reason = _why_dead(link, file.path, root, anchors)
-        if reason:
-            yield Problem(file.path, link.line, f"dead link {link.target!r}: {reason}")
-
-
-def _why_dead(link: Link, path: str, root: Path, anchors: Anchors) -> str:
-    """Why a relative link is dead; "" if it is not or leaves the corpus."""
-    try:
-        parts = urlsplit(link.target)
-    except ValueError:
-        return "it is no address"
-    if parts.scheme or parts.netloc or parts.path.startswith("/") or any(mark in link.target for mark in "{}$"):
-        return ""
-    target = path
-    if parts.path:
-        target = os.path.normpath(PurePosixPath(path).parent / unquote(parts.path)).replace(os.sep, "/")
-        found = _existing(root, target)
-        if not found:
-            return "there is no such file"
-        target = found
-    if parts.fragment and target.lower().endswith(_MARKDOWN) and not target.startswith(".."):
-        return "" if anchors.has(target, unquote(parts.fragment)) else "there is no such heading"
-    return ""
 
 
 def _existing(root: Path, target: str) -> str:

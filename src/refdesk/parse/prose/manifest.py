@@ -63,7 +63,7 @@ def _positive(value: Any, where: str) -> int:
     return value
 
 
-_MAX_LINES = 2_000
+_MAX_LINES = 2_000  # of front matter: a rule at the top of a long text is not searched for its end
 _MAX_CHARS = 200_000
 _HINT = re.compile(r"<!--\s*+mcp_chunking_hint:\s*+(\{[^{}]{1,1000}\})\s*+-->")
 _HIDDEN = frozenset({"metadata", "mcp_metadata", "mcp_strategy", "mcp_chunking_hint"})
@@ -205,7 +205,7 @@ T = TypeVar("T")
 FILE_NAME = ".docs-mcp.json"
 _CALLED: Mapping[type, str] = {dict: "an object", list: "an array", str: "a string"}
 _MOST_OVERRIDES = 1_000  # each is tried on every file below
-_NOT_ENTERED = frozenset({"node_modules", "__pycache__", "venv"})
+NOT_ENTERED = frozenset({"node_modules", "__pycache__", "venv"})
 _KEYS = frozenset({"$schema", "version", "strategy", "metadata", "taxonomy", "mcpServerInstructions", "overrides"})
 _STRATEGY_KEYS = frozenset({"chunk_by", "max_chunk_size", "min_chunk_size"})
 _OVERRIDE_KEYS = frozenset({"pattern", "strategy", "metadata"})
@@ -294,7 +294,7 @@ def load_manifests(root: Path) -> ManifestSet:
     """All manifests under a folder; raises InvalidInput with the file and field that is wrong."""
     found: list[Manifest] = []
     for folder, folders, files in os.walk(root):
-        folders[:] = sorted(one for one in folders if not one.startswith(".") and one not in _NOT_ENTERED)
+        folders[:] = sorted(one for one in folders if not one.startswith(".") and one not in NOT_ENTERED)
         if FILE_NAME in files:
             relative = Path(folder).relative_to(root).as_posix()
             try:

@@ -42,7 +42,7 @@ _OBJECTS = re.compile(
     r"decorator|option|confval|envvar|macro|type|struct|enum|member|var|setting|directive|role|program|describe)$"
 )
 _EXAMPLE = re.compile(r"^[\w-]+:(?:example|run|code)$")
-_MAX_DEPTH = 12
+_MAX_DEPTH = 12  # of described objects in each other; deeper ones are text
 _OBJECT_LEVEL = 8  # below every section, so that it splits only oversize ones
 
 

@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from operator import attrgetter
 
 from refdesk.model import Chunk, Chunking, ChunkType
 from refdesk.parse.prose.manifest import Strategy
@@ -28,6 +29,8 @@ from refdesk.parse.prose.passages import (
 )
 from refdesk.text import tokens
 
+_start = attrgetter("start")
+
 # ── the type of a passage: prose, code, api, config or cmd ──
 
 _COMMANDS = frozenset({
@@ -38,9 +41,7 @@ _CONFIGS = frozenset({
     "yaml", "yml", "json", "json5", "jsonc", "toml", "ini", "cfg", "conf", "properties", "env", "dotenv", "xml",
     "hcl", "terraform", "nginx", "apache", "dockerfile", "docker", "makefile",
 })  # fmt: skip
-_NO_CODE = frozenset({
-    "text", "txt", "plain", "plaintext", "none", "output", "log", "mermaid", "diff",
-})  # fmt: skip
+_NO_CODE = frozenset({"text", "txt", "plain", "plaintext", "none", "output", "log", "mermaid", "diff"})
 _ALIASES = {
     "py": "python", "python3": "python", "py3": "python", "pycon": "python", "ipython": "python",
     "js": "javascript", "mjs": "javascript", "cjs": "javascript", "node": "javascript", "jsx": "javascript",
@@ -77,8 +78,12 @@ _SETTING = re.compile(r"^[^\S\n]*+[\"'\w.-]++\s*+[:=]\s*\S*", re.MULTILINE)
 
 def language_name(info: str) -> str:
     """The language that a fence names, as the parsers call it; "" for none."""
-    word = re.split(r"[\s,{:]", info.strip().lstrip("{.").lower(), maxsplit=1)[0].strip(".}")
+    word = _word(info)
     return "" if word in _NO_CODE else _ALIASES.get(word, word)
+
+
+def _word(info: str) -> str:
+    return re.split(r"[\s,{:]", info.strip().lstrip("{.").lower(), maxsplit=1)[0].strip(".}")
 
 
 class Kinds:
@@ -120,15 +125,10 @@ class Kinds:
         return "prose", self._language
 
     def _code_type(self, fence: Fence) -> tuple[ChunkType, str]:
-        word = re.split(r"[\s,{:]", fence.info.strip().lstrip("{.").lower(), maxsplit=1)[0].strip(".}")
-        language = language_name(fence.info)
-        if word in _COMMANDS:
-            return "cmd", language
-        if word in _CONFIGS:
-            return "config", language
-        if word:
-            return "code", language
-        return self._guess(fence), ""
+        word = _word(fence.info)
+        if not word:
+            return self._guess(fence), ""
+        return "cmd" if word in _COMMANDS else "config" if word in _CONFIGS else "code", language_name(fence.info)
 
     def _guess(self, fence: Fence) -> ChunkType:
         inside = [line for line in self._lines[fence.start + 1 : fence.end - 1] if line.strip()]
@@ -231,10 +231,6 @@ def _refine(outline: Outline, section: Section, below: list[Section], limits: Li
     return [one for part in trimmed if part.start < part.end for one in _refine(outline, part, inner, limits, sizes)]
 
 
-def _start(item: Section | Block) -> int:
-    return item.start
-
-
 def _trimmed(lines: list[str], section: Section) -> Section:
     start, end = trim(lines, section.start, section.end)
     return replace(section, start=start, end=end)
@@ -269,7 +265,9 @@ def _merge(sections: list[Section], limits: Limits, sizes: Sizes) -> list[Sectio
     merged: list[Section] = []
     for section in gathered:
         before = merged[-1] if merged else None
-        if before is not None and small(section) and _related(before, section) and fit(before, section):
+        # One is below the other, or both are below the same heading.
+        related = before is not None and section.path[:-1] in (before.path, before.path[:-1])
+        if before is not None and small(section) and related and fit(before, section):
             merged[-1] = replace(before, end=section.end)
         elif before is not None and small(before) and fit(before, section):
             merged[-1] = replace(section, start=before.start)
@@ -278,11 +276,6 @@ def _merge(sections: list[Section], limits: Limits, sizes: Sizes) -> list[Sectio
     if len(merged) == 1 and len(sections) > 1 and not is_cut(merged[0]):
         merged = [replace(merged[0], key="", path=(), kind="file", level=0)]
     return merged
-
-
-def _related(before: Section, section: Section) -> bool:
-    """Whether one is below the other, or both are below the same heading."""
-    return section.path[:-1] in (before.path, before.path[:-1])
 
 
 def _pieces(outline: Outline, section: Section, limits: Limits, sizes: Sizes) -> list[Piece]:

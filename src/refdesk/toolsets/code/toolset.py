@@ -29,7 +29,7 @@ from refdesk.toolsets.contract import CallContext, Resource, Toolset
 LlmFor = Callable[[CallContext], Llm | None]
 
 LISTED = 20  # files that an answer names
-_OF_ONE_REASON = 5
+_OF_ONE_REASON = 5  # of these
 _EXPECTED = (IGNORED, HIDDEN, "git's own", "empty file")  # counted, not listed
 _DETAIL = re.compile(r":| \(| to |\. ")  # what follows differs from file to file
 _SPECIAL = re.compile(r"[\\*?\[\]{}]")
