@@ -65,6 +65,14 @@ def client(tmp_path: Path, work: Path, serve: Serve) -> Client:
     return client
 
 
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory, serve_all: Serve) -> Client:
+    """A server for tests that do not mind what others wrote."""
+    client = serve_all(tmp_path_factory.mktemp("shared"), "--toolsets", "rag")
+    client.json("rag_create_collection", name="code")
+    return client
+
+
 def ingest(client: Client, file: Path, **more: Any) -> dict[str, Any]:
     return client.json("rag_ingest", uri=file.as_uri(), collection="code", **more)
 
@@ -81,8 +89,8 @@ def test_hits_name_their_address_and_title_and_an_unknown_collection_how_to_make
     assert hit["title"] == "Bees" and hit["uri"].startswith("data:")
 
 
-def test_the_tools_are_the_contracts_in_its_order(client: Client) -> None:
-    tools = client.tools()
+def test_the_tools_are_the_contracts_in_its_order(shared: Client) -> None:
+    tools = shared.tools()
     assert list(tools) == [
         "rag_search",
         "rag_ingest",
@@ -219,8 +227,8 @@ def test_near_duplicates_are_one_result_unless_the_query_tells_them_apart(client
         ("Just some words.", "plain_text"),
     ],
 )
-def test_every_content_type_is_known_by_content_alone(client: Client, text: str, kind: str) -> None:
-    answer = client.json("rag_ingest", uri=f"data:,{quote(text)}", collection="code")
+def test_every_content_type_is_known_by_content_alone(shared: Client, text: str, kind: str) -> None:
+    answer = shared.json("rag_ingest", uri=f"data:,{quote(text)}", collection="code")
     assert answer["content_type"] == kind
 
 
@@ -300,8 +308,8 @@ def test_the_three_resources(client: Client, work: Path) -> None:
 
 
 @pytest.mark.parametrize("uri", ["rag://collections/nope", "rag://documents/01ARZ3NDEKTSV4RRFFQ69G5FAV", "rag://x"])
-def test_an_unknown_resource_is_the_protocols_error(client: Client, uri: str) -> None:
-    assert client.raw.request("resources/read", {"uri": uri})["error"]["code"] == -32002
+def test_an_unknown_resource_is_the_protocols_error(shared: Client, uri: str) -> None:
+    assert shared.raw.request("resources/read", {"uri": uri})["error"]["code"] == -32002
 
 
 def test_a_large_collection_pages(client: Client, work: Path) -> None:
@@ -365,14 +373,14 @@ def test_who_follows_a_document_is_told_when_its_folder_is_ingested_again(client
 
 
 @pytest.mark.parametrize("offset", ["-1", "x", "\u00b2", ""])
-def test_a_bad_page_of_a_collection_is_a_bad_argument(client: Client, offset: str) -> None:
-    answer = client.raw.request("resources/read", {"uri": f"rag://collections/code?offset={offset}"})
+def test_a_bad_page_of_a_collection_is_a_bad_argument(shared: Client, offset: str) -> None:
+    answer = shared.raw.request("resources/read", {"uri": f"rag://collections/code?offset={offset}"})
     assert answer["error"]["code"] == -32602
     assert "offset" in answer["error"]["message"]
 
 
-def test_an_offset_beyond_all_documents_is_an_empty_page(client: Client) -> None:
-    listed = client.json("rag_list_documents", collection="code", offset=10**30)
+def test_an_offset_beyond_all_documents_is_an_empty_page(shared: Client) -> None:
+    listed = shared.json("rag_list_documents", collection="code", offset=10**30)
     assert (listed["documents"], listed["count"]) == ([], 0)
 
 
@@ -422,25 +430,25 @@ def test_subscribers_are_told(client: Client, work: Path) -> None:
 # --- every error code ---------------------------------------------------------------------------
 
 
-def test_document_not_found(client: Client) -> None:
-    assert code(client.error("rag_delete", doc_id="01HRE4KXQN8Z3J2X5Y7A9B4C6D")) == "DOCUMENT_NOT_FOUND"
+def test_document_not_found(shared: Client) -> None:
+    assert code(shared.error("rag_delete", doc_id="01HRE4KXQN8Z3J2X5Y7A9B4C6D")) == "DOCUMENT_NOT_FOUND"
 
 
-def test_collection_not_found(client: Client) -> None:
+def test_collection_not_found(shared: Client) -> None:
     for tool, arguments in (
         ("rag_search", {"query": "x", "collection": "nope"}),
         ("rag_ingest", {"uri": "data:,x", "collection": "nope"}),
         ("rag_list_documents", {"collection": "nope"}),
         ("rag_stats", {"collection": "nope"}),
     ):
-        assert code(client.error(tool, **arguments)) == "COLLECTION_NOT_FOUND"
+        assert code(shared.error(tool, **arguments)) == "COLLECTION_NOT_FOUND"
 
 
-def test_collection_exists(client: Client) -> None:
-    assert code(client.error("rag_create_collection", name="code")) == "COLLECTION_EXISTS"
+def test_collection_exists(shared: Client) -> None:
+    assert code(shared.error("rag_create_collection", name="code")) == "COLLECTION_EXISTS"
 
 
-def test_invalid_argument(client: Client) -> None:
+def test_invalid_argument(shared: Client) -> None:
     for tool, arguments in (
         ("rag_search", {}),
         ("rag_search", {"query": " "}),
@@ -452,7 +460,7 @@ def test_invalid_argument(client: Client) -> None:
         ("rag_list_documents", {"collection": "code", "limit": 1001}),
         ("rag_list_documents", {"collection": "code", "offset": -1}),
     ):
-        assert code(client.error(tool, **arguments)) == "INVALID_ARGUMENT", (tool, arguments)
+        assert code(shared.error(tool, **arguments)) == "INVALID_ARGUMENT", (tool, arguments)
 
 
 @pytest.mark.parametrize(
@@ -469,8 +477,8 @@ def test_invalid_argument(client: Client) -> None:
         "data:;base64,%%%",
     ],
 )
-def test_invalid_uri(client: Client, uri: str) -> None:
-    assert code(client.error("rag_ingest", uri=uri, collection="code")) == "INVALID_URI"
+def test_invalid_uri(shared: Client, uri: str) -> None:
+    assert code(shared.error("rag_ingest", uri=uri, collection="code")) == "INVALID_URI"
 
 
 def test_load_failed(client: Client, work: Path) -> None:
