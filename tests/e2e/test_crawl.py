@@ -14,15 +14,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import pytest
 
 from refdesk.app import open_desk
 from refdesk.crawl.crawler import crawl
 from refdesk.crawl.model import CrawlReport, crawl_options
+from refdesk.crawl.page import PageFacts, PageReader
 from refdesk.desk.desk import Desk
 from refdesk.errors import Forbidden, InvalidUri, LoadFailed, SettingsError
-from refdesk.model import Document
+from refdesk.model import Document, Skipped
 from refdesk.settings import Settings
+from refdesk.sources.web import Fetched
 from tests.e2e.docsite.build import build_mkdocs, build_sphinx, source_words, sources, text_words
 from tests.e2e.docsite.nasty import make_nasty
 from tests.e2e.docsite.server import Reply, Site, page
@@ -150,6 +154,30 @@ def test_what_was_removed_by_hand_is_fetched_again(desk: Desk, plain: Site) -> N
     assert "/p1" in kept(desk, plain)
     desk.remove("site")
     assert go(desk, plain, depth=3).written == 4
+
+
+def test_of_pages_with_the_same_bytes_the_first_to_arrive_is_kept(
+    desk: Desk, plain: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also if the other one is read sooner."""
+    same = page("Same", "<h1>Same</h1><p>The same words at two addresses.</p>")
+    plain.routes |= {"/a": same, "/b": same, "/": page("Start", "<h1>Start</h1><a href='/a'>a</a><a href='/b'>b</a>")}
+    first_arrived, second_read = threading.Event(), threading.Event()
+    read = PageReader.read
+
+    async def second_before_first(reader: PageReader, answer: Fetched) -> PageFacts | Skipped:
+        if answer.url.endswith("/a"):
+            first_arrived.set()
+            await anyio.to_thread.run_sync(second_read.wait, 30)
+        facts = await read(reader, answer)
+        if answer.url.endswith("/b"):
+            second_read.set()
+        return facts
+
+    monkeypatch.setattr(PageReader, "read", second_before_first)
+    plain.on_request = lambda path: first_arrived.wait(30) if path == "/b" else None
+    assert go(desk, plain, concurrency=2).duplicates == 1
+    assert set(kept(desk, plain)) == {"/", "/a"}
 
 
 def test_a_page_that_moves_is_kept_once(desk: Desk, plain: Site) -> None:

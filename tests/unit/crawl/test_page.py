@@ -121,8 +121,13 @@ def test_failures_that_may_heal() -> None:
     assert judged(answer(status=503, retry_after="7")).pause_s == 7
     assert judged(answer(status=429)).is_transient
     assert not judged(answer(status=401)).is_transient
+
+
+def test_a_chain_of_redirects_and_canonical_links_has_an_end() -> None:
     moved = Fetched(url=URL, status=302, location="https://e.org/new")
-    assert judged(moved, hops=10).state == "failed"
+    assert (judged(moved, hops=9).state, judged(moved, hops=10).state) == ("moved", "failed")
+    named = answer(html(f"<p>{WORDS}</p>", "<link rel=canonical href='/c'>"))
+    assert (judged(named, hops=9).state, judged(named, hops=10).state) == ("alias", "fetched")
 
 
 def test_a_refresh_after_a_number_beyond_all_numbers_is_none() -> None:
