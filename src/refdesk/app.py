@@ -297,8 +297,11 @@ TOOLSETS: Mapping[str, Callable[[_Shared], Toolset]] = {
 }
 
 
-def make_toolsets(settings: Settings) -> list[Toolset]:
-    """The toolsets that the settings name, over one desk that closes with the last of them."""
+def make_toolsets(settings: Settings, clients: Callable[[], Sequence[Mapping[str, str]]] = list) -> list[Toolset]:
+    """The toolsets that the settings name, over one desk that closes with the last of them.
+
+    The last has the console's site, which shows `clients`: what `install` would add to which of them.
+    """
     from refdesk.llm.thinkers import Models
 
     if unknown := [name for name in settings.toolsets if name not in TOOLSETS]:
@@ -319,7 +322,10 @@ def make_toolsets(settings: Settings) -> list[Toolset]:
         shared.models.close()
         shared.desk.close()
 
-    return [*others, replace(last, close=close, heard=_heard(settings), site=lambda key: _site(shared.desk, key))]
+    return [
+        *others,
+        replace(last, close=close, heard=_heard(settings), site=lambda key: _site(shared.desk, key, clients)),
+    ]
 
 
 def _heard(settings: Settings) -> Callable[[str, dict[str, Any], ToolAnswer | None, float], None] | None:
@@ -335,10 +341,10 @@ def _heard(settings: Settings) -> Callable[[str, dict[str, Any], ToolAnswer | No
     return heard
 
 
-def _site(desk: Desk, key: bytes) -> Any:
+def _site(desk: Desk, key: bytes, clients: Callable[[], Sequence[Mapping[str, str]]]) -> Any:
     from refdesk.console.site import console_site
 
-    return console_site(desk, key, lambda: desk.check(repair=False))
+    return console_site(desk, key, clients)
 
 
 @contextmanager

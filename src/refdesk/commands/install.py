@@ -180,6 +180,22 @@ def list_clients(places: Places) -> str:
     return "\n".join(f"{name:15} {_status(name, client, places)}" for name, client in CLIENTS.items())
 
 
+def clients_here(library: Path | None) -> list[dict[str, str]]:
+    """Each client with its state, its settings file and what would be added there, for the console."""
+    places = Places()
+    return [
+        {
+            "name": name,
+            "title": client.title,
+            "state": _status(name, client, places),
+            "file": _short(client.user_file(places), places),
+            "entry": _with_entry("", client, own_command(name, library)),
+            "then": client.then,
+        }
+        for name, client in CLIENTS.items()
+    ]
+
+
 def _status(name: str, client: Client, places: Places) -> str:
     files = [find(places) for find in (client.user_file, client.project_file) if find is not None]
     if having := [_short(file, places) for file in files if _has_refdesk(file, client)]:

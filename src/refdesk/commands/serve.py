@@ -99,7 +99,12 @@ def _instructions(settings: Settings) -> str:
 def _toolsets(settings: Settings) -> Sequence[Toolset]:
     from refdesk.app import make_toolsets
 
-    return make_toolsets(settings)
+    def clients() -> list[dict[str, str]]:
+        from refdesk.commands.install import clients_here
+
+        return clients_here(settings.library if "library" in settings.origins else None)
+
+    return make_toolsets(settings, clients)
 
 
 def _options(settings: Settings) -> Any:

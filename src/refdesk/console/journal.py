@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -15,11 +16,12 @@ from filelock import FileLock, Timeout
 from refdesk.library import Library, new_id
 from refdesk.system.files import private, replace_file
 from refdesk.text import tokens
-from refdesk.toolsets.content import ResourceLink, Text, ToolAnswer
+from refdesk.toolsets.content import Text, ToolAnswer
 
 _LONGEST = 300  # characters of an argument; a longer one is a document or a conversation, which is not kept
 _PRIVATE = frozenset({"conversation", "feedback", "metadata", "content"})
 _SLACK = 1.25  # the file is rewritten when it has this many times the lines that are kept
+_TOTAL = re.compile(r"^total: (\d+)$|\A(\d+) results? for ", re.MULTILINE)  # of search_code's text formats
 _LINE = 200  # bytes of a line at least, to know without reading that a file is short enough
 
 
@@ -112,8 +114,8 @@ def _hits(answer: ToolAnswer, texts: list[str]) -> int | None:
             return len(data[name])
     if "skill" in data:
         return int(data["skill"] is not None)
-    if links := sum(isinstance(block, ResourceLink) for block in answer.content):
-        return links
-    if (texts and texts[0].startswith("No results found")) or data.get("format") in ("toon", "human"):
+    if data.get("format") in ("toon", "human") and (told := _TOTAL.search(texts[0] if texts else "")):
+        return int(told[1] or told[2])
+    if texts and texts[0].startswith("No results found"):
         return 0
     return texts[0].count("\n\n---\n\n") or None if texts else None

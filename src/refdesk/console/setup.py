@@ -1,5 +1,62 @@
-"""To come."""
+"""Set-up: the clients on this machine and what `install` adds to them, the library's health, the settings in force."""
 
-from refdesk.console.site import View
+from __future__ import annotations
 
-VIEWS: dict[str, View] = {}
+from collections.abc import Mapping
+from dataclasses import asdict, fields
+from typing import Any
+
+from starlette.responses import Response
+
+from refdesk.console.site import View, Visit, address
+from refdesk.ingest.prepare import Progress
+from refdesk.settings import Settings
+from refdesk.system import memory
+
+
+def setup(visit: Visit) -> Response:
+    """The page of the set-up."""
+    settings = visit.desk.settings
+    checks = [run for run in visit.console.runs.all() if run.what == "check"]
+    rows = [
+        (field.name, _shown(getattr(settings, field.name), is_secret=not field.repr), _origin(settings, field.name))
+        for field in fields(Settings)
+        if field.name != "origins"
+    ]
+    identity = visit.desk.embedder_identity()
+    return visit.show(
+        "setup.html",
+        clients=visit.console.clients(),
+        check=checks[0] if checks else None,
+        settings=rows,
+        embedder=f"{identity.name} {identity.version}, {identity.dimension} dimensions" if identity else "none yet",
+        memory=memory.usage(),
+        library=str(settings.library),
+        place=f"{visit.request.url.scheme}://{visit.request.headers.get('host', '')}/mcp",
+    )
+
+
+def _shown(value: Any, *, is_secret: bool) -> str:
+    if is_secret:
+        return "set" if value else "not set"
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+
+
+def _origin(settings: Settings, name: str) -> str:
+    return settings.origins.get(name, "default")
+
+
+def check(visit: Visit) -> Response:
+    """Starts what doctor does, without repairing anything."""
+
+    def work(progress: Progress) -> dict[str, Any]:
+        findings = visit.desk.check(repair=False)
+        broken = [one for one in findings if not one.ok]
+        notes = ("`refdesk doctor` repairs what can be repaired.",) if broken else ()
+        return {"findings": tuple(asdict(one) for one in findings), "notes": notes}
+
+    run = visit.console.runs.start("check", str(visit.desk.settings.library), work)
+    return visit.go(address("/runs/{}", run.id))
+
+
+VIEWS: Mapping[str, View] = {"GET /setup": setup, "POST /setup/check": check}

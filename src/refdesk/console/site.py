@@ -27,7 +27,6 @@ from refdesk.console.journal import Journal
 from refdesk.console.runs import Runs
 from refdesk.desk.desk import Desk
 from refdesk.errors import Forbidden, InvalidInput, NotFound, RefdeskError
-from refdesk.model import Finding
 
 _log = logging.getLogger(__name__)
 
@@ -51,12 +50,15 @@ _HEADERS = {
 }
 
 
+Clients = Callable[[], Sequence[Mapping[str, str]]]  # name, title, state, file and entry of each client
+
+
 class Console:
     """What all pages share."""
 
-    def __init__(self, desk: Desk, key: bytes, check: Callable[[], list[Finding]]) -> None:
+    def __init__(self, desk: Desk, key: bytes, clients: Clients) -> None:
         self.desk = desk
-        self.check = check
+        self.clients = clients
         self.runs = Runs(desk.library.runs)
         self.journal = Journal(desk.library, desk.settings.journal)
         self.token = desk.settings.auth_token
@@ -286,14 +288,14 @@ async def _file(request: Request) -> Response:
     return FileResponse(_HERE / "static" / name, media_type=_STATIC[name], headers=headers)
 
 
-def console_site(desk: Desk, key: bytes, check: Callable[[], list[Finding]]) -> Starlette:
-    """The console of a desk; `key` signs sessions and forms, `check` is what doctor finds."""
+def console_site(desk: Desk, key: bytes, clients: Clients) -> Starlette:
+    """The console of a desk; `key` signs sessions and forms, `clients` are install's."""
     from refdesk.console import agents, graph, library, playbooks, reader, search, setup
 
     if desk.settings.oauth_issuer and not desk.settings.auth_token:
         # Nobody could sign in, and everybody could read.
         return Starlette()
-    console = Console(desk, key, check)
+    console = Console(desk, key, clients)
     views: Mapping[str, View] = {
         **search.VIEWS,
         **library.VIEWS,

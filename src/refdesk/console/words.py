@@ -153,7 +153,9 @@ _OURS = re.compile(r"hit|picture|k|c|s|n[fcdta]?|o|m|g[dihu]?|l|p|e|w|")
 _IDS = re.compile(r"L[0-9]{1,9}")
 
 
-def prose(text: str, collection: str, path: str, lines: tuple[int, int] = (0, 0)) -> tuple[Markup, dict[str, str]]:
+def prose(
+    text: str, collection: str, path: str, lines: tuple[int, int] = (0, 0), *, breaks: bool = False
+) -> tuple[Markup, dict[str, str]]:
     """Markdown as a page without anything that acts, with the lines of a hit marked, and its front matter."""
     from markdown_it import MarkdownIt
 
@@ -164,7 +166,7 @@ def prose(text: str, collection: str, path: str, lines: tuple[int, int] = (0, 0)
         front = {key.strip(): value.strip(" '\"") for key, mark, value in pairs if mark and value.strip()}
         skipped = found[0].count("\n")
         text = text[found.end() :]
-    parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+    parser = MarkdownIt("commonmark", {"html": True, "breaks": breaks}).enable(["table", "strikethrough"])
     parser.add_render_rule("image", _picture)
     parser.add_render_rule("fence", _fence)
     tokens = parser.parse(text)

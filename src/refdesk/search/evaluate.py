@@ -83,6 +83,12 @@ def read_suite(given: Any) -> Suite:
     )
 
 
+def hit_name(hit: Hit) -> str:
+    """How a case names a hit: its path, with its section."""
+    key = hit.stored.chunk.key
+    return f"{hit.stored.document.path}#{key}" if key else hit.stored.document.path
+
+
 def run(suite: Suite, search: Search, name_hit: NameHit) -> list[Score]:
     """The suite's score under each of its settings."""
     return [_score(name, setting, suite, search, name_hit) for name, setting in suite.settings.items()]

@@ -217,8 +217,10 @@ class Learner:
             raise SkillNotFound(skill_id)
         return current(skill)
 
-    def skills(self) -> list[Skill]:
-        """All skills, the oldest first."""
+    def skills(self, limit: int = 0, offset: int = 0) -> list[Skill]:
+        """All skills, the oldest first, or some of them."""
+        if limit:
+            return self._store.list_skills(limit, offset)
         found: list[Skill] = []
         while page := self._store.list_skills(200, len(found)):
             found += page

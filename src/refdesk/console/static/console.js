@@ -72,6 +72,9 @@ function fold(within) {
 fold(document);
 if (!location.hash) document.querySelector(".doc .hit")?.scrollIntoView({ block: "center" });
 
+const wide = document.querySelector(".graph.pad");
+if (wide) wide.scrollLeft = (wide.scrollWidth - wide.clientWidth) / 2; // the symbol itself is in the middle
+
 // Keys.
 const places = { s: "/", l: "/library", g: "/graph", p: "/playbooks", a: "/agents", u: "/setup" };
 let going = 0;
