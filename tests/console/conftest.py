@@ -5,10 +5,12 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx
 import pytest
 
 from refdesk.app import open_desk
@@ -20,6 +22,9 @@ from tests.mcp_client.http import HttpServer
 ROOT = Path(__file__).parents[2]
 SERVE = Path(__file__).with_name("serve.py")
 ARGUMENTS = ("serve", "--transport", "http", "--port", "0", "--allow-host", "127.0.0.1", "--log-level", "info")
+
+# On a machine that is busy with other tests, some pages come late.
+get, post, Client = (partial(one, timeout=60.0) for one in (httpx.get, httpx.post, httpx.Client))
 
 PLAYBOOK = """# Reset a locked account
 

@@ -14,7 +14,7 @@ import pytest
 from refdesk.app import open_desk
 from refdesk.settings import Settings
 from tests.conftest import Tree
-from tests.console.conftest import Open, Serve, Watched
+from tests.console.conftest import Client, Open, Serve, Watched, get
 from tests.e2e.docsite.server import Reply, Site, page
 from tests.mcp_client.http import HttpClient
 
@@ -130,7 +130,7 @@ def test_nothing_outside_the_roots_is_read(library: Path, serve: Serve, tmp_path
     here.mkdir()
     (here / "link").symlink_to(outside)
     root = serve(library, here=here).root
-    with httpx.Client(base_url=root, follow_redirects=True) as client:
+    with Client(base_url=root, follow_redirects=True) as client:
         token = _token(client.get("/library").text)
         for path in (str(outside), "/etc", "..", str(here / "link"), "~"):
             answer = client.post("/library/index", data={"token": token, "path": path, "kind": "files"})
@@ -191,7 +191,7 @@ def test_a_playbook_is_edited_rated_rolled_back_and_exported(library: Path, serv
 
 
 def test_an_edit_that_is_no_playbook_or_too_late_is_refused(library: Path, serve: Serve) -> None:
-    with httpx.Client(base_url=serve(library).root, follow_redirects=True) as client:
+    with Client(base_url=serve(library).root, follow_redirects=True) as client:
         found = re.search(r"/playbooks/[0-9a-f-]{36}", client.get("/playbooks").text)
         assert found is not None
         page = client.get(found[0], params={"as": "edit"}).text
@@ -241,7 +241,7 @@ def test_the_suite_is_one_that_the_command_line_reads(library: Path, serve: Serv
 
     from tests.mcp_client.stdio import environment
 
-    with httpx.Client(base_url=serve(library).root, follow_redirects=True) as client:
+    with Client(base_url=serve(library).root, follow_redirects=True) as client:
         token = _token(client.get("/agents/case").text)
         case = {"token": token, "query": "how are vectors stored", "expect": "store/vectors/index.py", "suite": "own"}
         assert client.post("/agents/case", data=case).status_code == 200
@@ -273,7 +273,7 @@ def test_the_journal_is_bounded_and_can_be_off(
     with HttpClient(server.url) as agent:
         agent.initialize()
         agent.call("rag_search", {"query": "how are vectors stored"})
-    assert "The journal is off" in httpx.get(f"{server.root}/agents").text
+    assert "The journal is off" in get(f"{server.root}/agents").text
     assert not (tmp_path / "library" / "journal.jsonl").exists()
 
 
@@ -294,14 +294,14 @@ def test_a_run_of_a_process_that_is_gone_is_interrupted(tmp_path: Path) -> None:
 
 def test_every_process_shows_and_stops_the_runs_of_the_others(library: Path, serve: Serve, site: Site) -> None:
     root = serve(library, "--workers", "3").root
-    with httpx.Client(base_url=root, follow_redirects=True) as client:
+    with Client(base_url=root, follow_redirects=True) as client:
         token = _token(client.get("/library").text)
         started = client.post("/library/crawl", data={"token": token, "url": site.root, "name": "q"})
         url = str(started.url)
     for _ in range(6):  # a connection each, which go to the workers in turn
-        with httpx.Client(base_url=root, cookies=client.cookies) as other:
+        with Client(base_url=root, cookies=client.cookies) as other:
             assert "running" in other.get(url).text
-    with httpx.Client(base_url=root, cookies=client.cookies, follow_redirects=True) as other:
+    with Client(base_url=root, cookies=client.cookies, follow_redirects=True) as other:
         assert other.post(f"{url}/stop", data={"token": token}).status_code == 200
         assert "stopped" in _ended(other, url)
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import re
 
-import httpx
-
-from tests.console.conftest import Open
+from tests.console.conftest import Open, get
 
 
 def test_a_search_shows_hits_with_their_lines_and_why_they_rank(served: str, browse: Open) -> None:
@@ -81,7 +79,7 @@ def test_a_playbook_is_among_the_hits(served: str, browse: Open) -> None:
 
 def test_why_something_is_not_here(served: str) -> None:
     def ask(why: str, **more: str) -> str:
-        page = httpx.get(served, params={"q": "write lock", "why": why, **more}).text
+        page = get(served, params={"q": "write lock", "why": why, **more}).text
         found = re.search(r'<ul class="answer".*?</ul>', page, re.DOTALL)
         return re.sub(r"<[^>]+>|\s+", " ", found[0]) if found else ""
 
@@ -93,9 +91,9 @@ def test_why_something_is_not_here(served: str) -> None:
 
 
 def test_nothing_found_says_why_and_what_was_meant(served: str) -> None:
-    page = httpx.get(served, params={"q": "zzqqxx"}).text
+    page = get(served, params={"q": "zzqqxx"}).text
     assert "No hits" in page and ("no passage" in page.lower() or "nothing" in page.lower())
-    page = httpx.get(served, params={"q": "embeder identty", "collection": "refdesk"}).text
+    page = get(served, params={"q": "embeder identty", "collection": "refdesk"}).text
     assert "earched for" in page
 
 

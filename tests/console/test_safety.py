@@ -11,7 +11,7 @@ import httpx
 from refdesk.app import open_desk
 from refdesk.settings import Settings
 from tests.conftest import Tree
-from tests.console.conftest import Open, Serve
+from tests.console.conftest import Client, Open, Serve, get, post
 
 HOSTILE = {
     "script": "<script>window.hacked = 1; alert(1)</script>",
@@ -78,7 +78,7 @@ def test_nothing_that_is_indexed_acts(tree: Tree, serve: Serve, browse: Open, tm
 
 
 def test_pages_run_no_inline_script_and_load_nothing_from_elsewhere(served: str) -> None:
-    answer = httpx.get(served)
+    answer = get(served)
     policy = answer.headers["content-security-policy"]
     assert "default-src 'none'" in policy and "script-src 'self';" in policy and "style-src 'self';" in policy
     assert "unsafe" not in policy and "frame-ancestors 'none'" in policy
@@ -90,7 +90,7 @@ def test_pages_run_no_inline_script_and_load_nothing_from_elsewhere(served: str)
 
 
 def test_a_change_needs_the_pages_own_token_and_origin(served: str) -> None:
-    with httpx.Client(base_url=served) as client:
+    with Client(base_url=served) as client:
         page = client.get("/").text
         token = re.search(r'name="token" value="([0-9a-f]+)"', page)
         assert token is not None
@@ -102,16 +102,16 @@ def test_a_change_needs_the_pages_own_token_and_origin(served: str) -> None:
         crossing = {"sec-fetch-site": "cross-site"}
         assert client.post("/theme", data={"theme": "dark", "token": token[1]}, headers=crossing).status_code == 403
         assert client.get("/", headers={"host": "evil.example"}).status_code == 421
-    stranger = httpx.post(f"{served}/theme", data={"theme": "dark", "token": token[1]})
+    stranger = post(f"{served}/theme", data={"theme": "dark", "token": token[1]})
     assert stranger.status_code == 403  # somebody else's token
 
 
 def test_with_a_token_only_who_signs_in_sees_anything(library: Path, serve: Serve, browse: Open) -> None:
     root = serve(library, "--auth-token", "open sesame").root
     for path in ("/", "/library", "/read/refdesk/model.py", "/setup", "/agents", "/playbooks", "/graph"):
-        answer = httpx.get(root + path)
+        answer = get(root + path)
         assert answer.status_code == 303 and answer.headers["location"].startswith("/sign-in"), path
-    assert httpx.get(f"{root}/", cookies={f"refdesk-{httpx.URL(root).port}": "a.9999999999.b"}).status_code == 303
+    assert get(f"{root}/", cookies={f"refdesk-{httpx.URL(root).port}": "a.9999999999.b"}).status_code == 303
     at = browse(root)
     at.go("/?q=write+lock")
     at.page.locator("[name=auth]").fill("wrong")
@@ -133,13 +133,13 @@ def test_with_a_token_only_who_signs_in_sees_anything(library: Path, serve: Serv
 
 def test_the_console_can_be_off(library: Path, serve: Serve) -> None:
     server = serve(library, "--no-console")
-    assert httpx.get(f"{server.root}/").status_code == 404
-    assert httpx.get(f"{server.root}/healthz").status_code == 200
+    assert get(f"{server.root}/").status_code == 404
+    assert get(f"{server.root}/healthz").status_code == 200
 
 
 def test_a_sign_in_leads_nowhere_else(library: Path, serve: Serve) -> None:
     root = serve(library, "--auth-token", "t").root
-    with httpx.Client(base_url=root) as client:
+    with Client(base_url=root) as client:
         for to in ("https://evil.example/", "//evil.example/", "/\\evil.example"):
             page = client.get("/sign-in", params={"to": to}).text
             token = re.search(r'name="token" value="([0-9a-f]+)"', page)
@@ -150,4 +150,4 @@ def test_a_sign_in_leads_nowhere_else(library: Path, serve: Serve) -> None:
 
 def test_no_file_beside_the_pages_is_served(served: str) -> None:
     for path in ("/static/../site.py", "/static/%2e%2e/site.py", "/static/site.py", "/read/refdesk/../../etc/passwd"):
-        assert httpx.get(served + path).status_code in (404, 307), path
+        assert get(served + path).status_code in (404, 307), path

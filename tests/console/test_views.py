@@ -6,10 +6,9 @@ import os
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
-from tests.console.conftest import ROOT, Open, Serve
+from tests.console.conftest import ROOT, Open, Serve, get
 from tests.mcp_client.http import HttpClient
 from tests.server import node_tools
 
@@ -68,9 +67,9 @@ def test_implementers_and_supertypes_are_drawn(served: str, browse: Open) -> Non
 
 
 def test_a_symbol_with_several_definitions_is_chosen(served: str) -> None:
-    page = httpx.get(f"{served}/graph/refdesk", params={"symbol": "close"}).text
+    page = get(f"{served}/graph/refdesk", params={"symbol": "close"}).text
     assert "definitions" in page and "Desk.close" in page
-    assert "No definition is called" in httpx.get(f"{served}/graph/refdesk", params={"symbol": "no_such_thing"}).text
+    assert "No definition is called" in get(f"{served}/graph/refdesk", params={"symbol": "no_such_thing"}).text
 
 
 def test_set_up_tells_clients_health_and_where_settings_come_from(library: Path, serve: Serve, browse: Open) -> None:

@@ -30,7 +30,7 @@ _KINDS = ("code", "docs", "files")
 
 def library(visit: Visit) -> Response:
     """All collections, and the forms that add to them."""
-    runs = visit.console.runs.all()
+    runs = visit.console.runs.last()
     held = visit.desk.contents()
     rows: list[dict[str, Any]] = [
         {
@@ -69,7 +69,7 @@ def collection(visit: Visit) -> Response:
         pages=max(1, -(-held.documents // _LISTED)),
         left_out=_by_reason(desk.skipped(found.name)),
         named=_NAMED,
-        run=_last(visit.console.runs.all(), found.name),
+        run=_last(visit.console.runs.last(), found.name),
         is_folder=_is_folder(found),
         notes=desk.unfinished([found]),
     )

@@ -79,10 +79,10 @@ class Runs:
         run = Run(**fields)
         return replace(run, state="interrupted") if not run.over and not _is_alive(run.pid) else run
 
-    def all(self) -> list[Run]:
+    def last(self, most: int = _KEPT) -> list[Run]:
         """The runs, newest first."""
         found = []
-        for file in sorted(self._folder.glob("*.json"), reverse=True):
+        for file in sorted(self._folder.glob("*.json"), reverse=True)[:most]:  # ids sort by time
             with contextlib.suppress(NotFound, TypeError):
                 found.append(self.run(file.stem))
         return found

@@ -17,7 +17,7 @@ from refdesk.system import memory
 def setup(visit: Visit) -> Response:
     """The page of the set-up."""
     settings = visit.desk.settings
-    checks = [run for run in visit.console.runs.all() if run.what == "check"]
+    checks = [run for run in visit.console.runs.last() if run.what == "check"]
     rows = [
         (field.name, _shown(getattr(settings, field.name), is_secret=not field.repr), _origin(settings, field.name))
         for field in fields(Settings)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, urlencode, urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.applications import Starlette
@@ -148,7 +148,8 @@ class Visit:
             "token": self.console.sign("form", self.session),
             "theme": self.request.cookies.get("refdesk-theme", ""),
             "signed_in": bool(self.console.token),
-            "running": [run for run in self.console.runs.all()[:20] if not run.over],
+            "back": _here(self.request),
+            "running": [run for run in self.console.runs.last(10) if not run.over],
             "is_part": self.is_part,
         }
         return HTMLResponse(self.console.pages.get_template(template).render(base | values), status)
@@ -170,8 +171,9 @@ class Page:
         self._is_open = is_open  # also to those who are not signed in
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        request = Request(scope, receive)
-        response = await self._answer(request)
+        begun = time.perf_counter()
+        response = await self._answer(Request(scope, receive))
+        response.headers["server-timing"] = f"page;dur={(time.perf_counter() - begun) * 1000:.1f}"
         for name, value in _HEADERS.items():
             response.headers.setdefault(name, value)
         await response(scope, receive, send)
@@ -210,7 +212,7 @@ class Page:
                 await asyncio.sleep(0 if purpose == "in" else _GUESS_S)
                 del response.headers["refdesk-signed"]
             value = f"{session}.{self._console.sign(purpose, session)}"
-            is_https = request.url.scheme == "https"
+            is_https = self._console.desk.settings.public_url.startswith("https:")
             response.set_cookie(
                 name, value, max_age=_SIGNED_IN_S, httponly=True, samesite="strict", secure=is_https, path="/"
             )
@@ -231,6 +233,8 @@ class Page:
         """A change must come from a page of this console: same origin, the session's own token."""
         origin = request.headers.get("origin", "")
         own = {f"{scheme}://{request.headers.get('host', '')}" for scheme in ("http", "https")}
+        public = urlsplit(self._console.desk.settings.public_url)  # where a proxy names this server otherwise
+        own.add(f"{public.scheme}://{public.netloc}")
         site = request.headers.get("sec-fetch-site", "same-origin")
         given = form.get("token", "")
         wanted = self._console.sign("form", session)
