@@ -140,13 +140,13 @@ def test_no_view_is_wider_than_a_phone(served: str, browse: Open) -> None:
 
 
 def test_pictures(library: Path, serve: Serve, browse: Open, tmp_path: Path) -> None:
-    """Takes the pictures of the documentation; REFDESK_PICTURES=1 puts them there."""
+    """Takes the pictures of the documentation; KEEP_PICTURES=1 puts them there."""
     server = serve(library, here=ROOT)
     with HttpClient(server.url) as agent:
         agent.initialize()
         for query in ("how are vectors stored", "who holds the write lock", "zebra crossings in Ulm", "retry a crawl"):
             agent.call("rag_search", {"query": query})
-    folder = PICTURES if os.environ.get("REFDESK_PICTURES") else tmp_path
+    folder = PICTURES if os.environ.get("KEEP_PICTURES") else tmp_path
     folder.mkdir(exist_ok=True)
     shown = {"search": "light", "reader": "dark", "library": "light", "graph": "light", "agents": "dark"}
     for name, scheme in shown.items():

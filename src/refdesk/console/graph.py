@@ -35,7 +35,7 @@ class Box:
 
 def choose(visit: Visit) -> Response:
     """The codebases that have a graph."""
-    held = visit.desk.contents()
+    held = visit.console.contents()
     code = [one for one in visit.desk.collections() if one.kind == "code"]
     if len(code) == 1:
         return visit.go(address("/graph/{}", code[0].name))

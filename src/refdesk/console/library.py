@@ -31,7 +31,7 @@ _KINDS = ("code", "docs", "files")
 def library(visit: Visit) -> Response:
     """All collections, and the forms that add to them."""
     runs = visit.console.runs.last()
-    held = visit.desk.contents()
+    held = visit.console.contents()
     rows: list[dict[str, Any]] = [
         {
             "collection": one,
@@ -59,7 +59,7 @@ def collection(visit: Visit) -> Response:
     desk = visit.desk
     found = desk.collection(visit.part("name"))
     page = max(1, visit.number("page", 1))
-    held = desk.contents().get(found.name, Contents())
+    held = visit.console.contents().get(found.name, Contents())
     return visit.show(
         "collection.html",
         collection=found,

@@ -18,7 +18,7 @@ from refdesk.desk.fresh import stale_hits
 from refdesk.model import Document, Filters, Found, Hit, Page, Query, Skipped, metadata_text
 from refdesk.toolsets.content import marks
 
-_SHOWN = 20  # hits of a page
+_SHOWN = 10  # hits of a page
 _COUNTED = 50  # hits that the filters' counts are of
 _VALUES = 8  # of a filter that are listed
 _RANKED = 200  # hits among which a file that is missing is looked for
@@ -112,10 +112,13 @@ def search(visit: Visit) -> Response:
     values: dict[str, Any] = {"asked": asked, "why": visit.asked("why").strip(), "collections": desk.collections()}
     if not asked.text:
         return visit.show("search.html", **values, found=None, facets=[], answer=None, playbooks=desk.has_playbooks())
-    found = [_found(desk, asked, asked.alpha)]
+    counted = _find(desk, asked.query(asked.alpha, filtered=False, limit=_COUNTED))
+    whole = replace(asked.query(asked.alpha), limit=_COUNTED) == asked.query(
+        asked.alpha, filtered=False, limit=_COUNTED
+    )
+    found = [_found(desk, asked, asked.alpha, counted if whole and asked.page == 1 else None)]
     if asked.other:
         found.append(_found(desk, asked, asked.other))
-    counted = _find(desk, asked.query(asked.alpha, filtered=False, limit=_COUNTED)) if not asked.exact else _EMPTY
     hits = counted.hits or found[0]["page"].hits
     nearest = [] if found[0]["hits"] else desk.engine.nearest_words(asked.query(filtered=False))
     answer = list(_why(desk, asked, values["why"])) if values["why"] else None
@@ -142,9 +145,14 @@ def _find(desk: Desk, query: Query) -> Page:
     return desk.search_everything(query) if is_open else desk.search(query)
 
 
-def _found(desk: Desk, asked: Asked, alpha: str) -> dict[str, Any]:
-    """The hits under one setting, as the page shows them."""
-    page = _find(desk, asked.query(alpha, offset=_SHOWN * (asked.page - 1)))
+def _found(desk: Desk, asked: Asked, alpha: str, known_page: Page | None = None) -> dict[str, Any]:
+    """The hits under one setting, as the page shows them: those of a longer page that is known, or looked up."""
+    if known_page is not None:
+        rest = len(known_page.hits) > _SHOWN
+        notes = tuple(note for note in known_page.notes if not (rest and note.startswith("Only the best")))
+        page = replace(known_page, hits=known_page.hits[:_SHOWN], more=rest or known_page.more, notes=notes)
+    else:
+        page = _find(desk, asked.query(alpha, offset=_SHOWN * (asked.page - 1)))
     stale = stale_hits(page.hits)
     known = {one.name: one for one in desk.collections()}
     best = max((_scored(hit.explanation.get("keywords"))[1] for hit in page.hits), default=0.0)

@@ -27,6 +27,7 @@ from refdesk.console.journal import Journal
 from refdesk.console.runs import Runs
 from refdesk.desk.desk import Desk
 from refdesk.errors import Forbidden, InvalidInput, NotFound, RefdeskError
+from refdesk.model import Contents
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +63,15 @@ class Console:
         self.runs = Runs(desk.library.runs)
         self.journal = Journal(desk.library, desk.settings.journal)
         self.token = desk.settings.auth_token
+        self._held: tuple[int, dict[str, Contents]] = (-1, {})
         self._key = hmac.digest(key, self.token.encode(), "sha256")  # another token ends all sign-ins
+
+    def contents(self) -> dict[str, Contents]:
+        """What each collection holds, counted again when something was written."""
+        now = self.desk.sequence()
+        if self._held[0] != now:
+            self._held = (now, self.desk.contents())
+        return self._held[1]
 
     def sign(self, purpose: str, text: str) -> str:
         """A signature of the text that holds for one purpose."""
