@@ -127,8 +127,8 @@ async def load(port: int, texts: list[str], clients: int, writers: int, rate: fl
 
 
 @contextmanager
-def served(library: Path, workers: int) -> Iterator[tuple[int, int]]:
-    """The port and the process id of a server on that library."""
+def served(library: Path | str, workers: int) -> Iterator[tuple[int, int]]:
+    """The port and the process id of a server on that library, in a folder or shared."""
     more = ["--workers", str(workers)] if workers > 1 else []
     command = [
         sys.executable,
@@ -142,7 +142,8 @@ def served(library: Path, workers: int) -> Iterator[tuple[int, int]]:
         "--port",
         "0",
     ]
-    process = subprocess.Popen([*command, *more], stderr=subprocess.PIPE, env=clock.environment(), cwd=library)
+    folder = library if isinstance(library, Path) else None
+    process = subprocess.Popen([*command, *more], stderr=subprocess.PIPE, env=clock.environment(), cwd=folder)
     assert process.stderr is not None
     try:
         url = next(said["url"] for line in process.stderr if "url" in (said := json.loads(line)))

@@ -213,6 +213,16 @@ class Qdrant:
                 return False
         return True
 
+    def is_optimised(self) -> bool:
+        """Whether every collection's graphs are built."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.http}/collections", timeout=5) as answer:
+            names = [one["name"] for one in json.load(answer)["result"]["collections"]]
+        for name in names:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.http}/collections/{name}", timeout=5) as answer:
+                if json.load(answer)["result"]["status"] != "green":
+                    return False
+        return True
+
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()

@@ -12,9 +12,10 @@ from typing import Any
 
 from refdesk.errors import InvalidInput
 from refdesk.library import Library
-from refdesk.store.record import batches
+from refdesk.store.record import batches, rows
 from refdesk.store.record.access import RecordAccess
 from refdesk.store.record.database import explained
+from refdesk.store.record.rows import content_key
 from refdesk.store.record.schema import Connection
 from refdesk.system.files import make_private, replace_file
 
@@ -38,7 +39,7 @@ def copy(source: RecordAccess, target: RecordAccess, tell: Tell) -> Mapping[str,
             _insert(new, "collections", old.execute("SELECT * FROM collections ORDER BY id").fetchall())
             for table in _BY_ID:
                 for page in _pages(old, table, tell):
-                    _insert(new, table, page)
+                    _insert(new, table, _storable(page) if table == "texts" else page)
             ids = target.chunk_ids(new)
             for first, last in _ranges(old):
                 tell(last, last, "chunks")
@@ -84,6 +85,14 @@ def _ranges(db: Connection) -> Iterator[tuple[int, int]]:
     while found := db.execute("SELECT id FROM documents WHERE id > ? ORDER BY id LIMIT ?", (last, step)).fetchall():
         last = found[-1][0]
         yield found[0][0], last
+
+
+def _storable(page: Sequence[Any]) -> list[tuple[int, bytes, str]]:
+    """Texts under their hash, as every record can hold them: an earlier RefDesk wrote NUL to SQLite."""
+    return [
+        (row, content_key(rows.storable(text).encode()) if "\0" in text else key, rows.storable(text))
+        for row, key, text in page
+    ]
 
 
 def _chunks(db: Connection, first: int, last: int) -> list[Any]:

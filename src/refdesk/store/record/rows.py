@@ -45,7 +45,9 @@ def load_names(text: str) -> tuple[str, ...]:
 
 
 def storable(text: str) -> str:
-    """The text with lone surrogates, which SQLite and tantivy refuse, replaced."""
+    """The text without NUL, which Postgres refuses, and lone surrogates, which SQLite and tantivy refuse."""
+    if "\0" in text:
+        text = text.replace("\0", "\ufffd")
     if text.isascii():
         return text
     try:

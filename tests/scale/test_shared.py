@@ -1,0 +1,194 @@
+"""What a shared library does beyond what every store does."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import logging
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from refdesk.errors import InvalidInput, SettingsError, StoreError
+from refdesk.model import Batch
+from refdesk.settings import load
+from refdesk.store.copying import copy
+from refdesk.store.local import LocalStore
+from refdesk.store.playbooks import RecordPlaybooks
+from refdesk.store.shared import address as addresses
+from refdesk.store.shared.database import translated
+from refdesk.store.shared.store import SharedStore
+from tests.ports.library import IDENTITY, batch, chunk, collection, vector, write
+from tests.scale import servers
+
+_number = itertools.count()
+
+
+@pytest.fixture
+def address() -> str:
+    """The address of a new library."""
+    return servers.address(*servers.for_tests(), schema=f"own{next(_number)}", shards="1", replicas="1")
+
+
+def _filled(address: str) -> SharedStore:
+    store = SharedStore(address)
+    store.put_collection(collection())
+    store.set_embedder_identity(IDENTITY)
+    return store
+
+
+@pytest.fixture
+def store(address: str) -> Iterator[SharedStore]:
+    """An empty one with a collection and an embedder."""
+    made = _filled(address)
+    yield made
+    made.close()
+
+
+def _texts(store: SharedStore, term: str) -> list[str]:
+    found = store.view().lexical([term], 50)
+    return sorted(one.chunk.text for one in store.chunks(found.ids).values())
+
+
+def test_ids_follow_from_the_document_and_the_key(store: SharedStore) -> None:
+    twice = [chunk("one", key="k"), chunk("two", key="k"), chunk("three", key="other")]
+    store.apply(batch(write("d", twice)))
+    first = [one.id for one in store.chunks_of("d")]
+    assert len(set(first)) == 3
+    store.apply(Batch(collection="code", removes=("d",)))
+    store.apply(batch(write("d", twice)))
+    assert [one.id for one in store.chunks_of("d")] == first
+    store.apply(batch(write("d", [chunk("four", key="other")])))
+    assert [one.id for one in store.chunks_of("d")] == first[2:]
+    assert _texts(store, "four") == ["four"] and _texts(store, "three") == []
+
+
+def test_words_are_searched_in_the_record_while_the_index_is_away(caplog: pytest.LogCaptureFixture) -> None:
+    try:
+        with servers.running(1, in_memory=True) as (postgres, nodes):
+            store = _filled(servers.address(postgres, nodes, shards="1", replicas="1"))
+            store.apply(batch(write("a", ["alpha beta"]), write("b", ["gamma"])))
+            assert store.view().notices == ()
+            nodes[0].kill()
+            began = time.monotonic()
+            store.apply(batch(write("c", ["alpha delta"])))  # acknowledged all the same
+            view = store.view()
+            found = view.lexical(["alpha"], 10)
+            assert sorted(one.chunk.text for one in store.chunks(found.ids).values()) == ["alpha beta", "alpha delta"]
+            assert view.nearest(vector("alpha beta"), 5).ids == () and "the index can't be reached" in view.notices[0]
+            assert view.document_frequency(["alpha", "zeta"]) == {"alpha": 2, "zeta": 0}
+            assert time.monotonic() - began < 60  # far more than it takes: not a hang
+            nodes[0].start()
+            deadline = time.monotonic() + 60
+            while (view := store.view()).notices and time.monotonic() < deadline:
+                time.sleep(0.1)
+            assert _texts(store, "alpha") == ["alpha beta", "alpha delta"] and view.notices == ()
+            assert store.chunks(view.nearest(vector("alpha delta"), 1).ids)
+            assert all(one.ok and not one.repaired for one in store.verify(repair=False))
+            store.close()
+    except servers.Missing as missing:
+        pytest.skip(str(missing))
+
+
+def test_a_lost_index_is_built_anew(store: SharedStore) -> None:
+    store.apply(batch(write("a", ["alpha"]), write("b", ["beta"])))
+    state, _ = store.read(lambda db: store._follower.look(db, 0))
+    assert state is not None
+    store._follower._delete(state.name, [store.chunks_of("a")[0].id], 10)
+    index = store.verify(repair=False)[1]
+    assert not index.ok and "lacks 1 passages" in index.message
+    assert store.verify(repair=True)[1].repaired
+    assert _texts(store, "alpha") == ["alpha"]
+    state, _ = store.read(lambda db: store._follower.look(db, 0))
+    assert state is not None
+    store._follower._drop(state.name)
+    store.apply(batch(write("c", ["alpha too"])))
+    assert _texts(store, "alpha") == ["alpha", "alpha too"]
+
+
+def test_what_a_killed_writer_left_is_indexed_by_the_next_query(address: str) -> None:
+    dead, alive = _filled(address), SharedStore(address)
+    dead._follower.catch_up = lambda seq, limit_s: None  # type: ignore[method-assign, assignment]
+    dead.apply(batch(write("a", ["alpha"])))
+    assert _texts(alive, "alpha") == ["alpha"]
+    dead.close()
+    alive.close()
+
+
+def test_a_library_is_copied_up_and_down(address: str, tmp_path: Path) -> None:
+    below = LocalStore(tmp_path / "below")
+    below.put_collection(collection())
+    below.set_embedder_identity(IDENTITY)
+    below.apply(batch(write("a", [chunk("alpha", key="k"), chunk("beta nul \0", key="k")]), write("b", ["gamma"])))
+    below.put_collection(dataclasses.replace(collection("empty"), description="of nothing"))
+    fresh = SharedStore(address)
+    again = LocalStore(tmp_path / "again")
+    try:
+        counts = copy(below, fresh, lambda done, total, table: None)
+        assert counts == {"collections": 2, "documents": 2, "chunks": 3, "vectors": 3, "skills": 0}
+        assert _texts(fresh, "alpha") == ["alpha"] and fresh.embedder_identity() == IDENTITY
+        fresh.apply(batch(write("c", ["delta"])))  # its numbers go on
+        copy(fresh, again, lambda done, total, table: None)
+        assert [one.path for one in again.documents("", 10, 0)] == [one.path for one in fresh.documents("", 10, 0)]
+        assert again.raw("a") == below.raw("a")
+        assert again.collections() == fresh.collections()
+        assert all(one.ok for one in again.verify(repair=True))
+        assert len(again.view().nearest(vector("gamma"), 10)) == 4
+        assert RecordPlaybooks(again).list_skills() == []
+        with pytest.raises(InvalidInput, match="not empty"):
+            copy(below, again, lambda done, total, table: None)
+    finally:
+        for one in (below, fresh, again):
+            one.close()
+
+
+# --- addresses and secrets ------------------------------------------------------------------------
+
+
+def test_an_address_names_servers_and_options() -> None:
+    found = addresses.parse("postgres://u@db:1/kb?index=qdrants://q1:6334,q2&schema=team&shards=3&sslmode=require")
+    assert found.record == "postgresql://u@db:1/kb?sslmode=require"
+    assert (found.nodes, found.is_encrypted, found.schema) == (("q1:6334", "q2:6334"), True, "team")
+    assert (found.shards, found.replicas, found.quantisation) == (3, 2, "none")
+    for wrong in (
+        "postgres://db/kb",
+        "postgres:///kb?index=qdrant://q",
+        "postgres://db/kb?index=qdrant://q&schema=a-b",
+    ):
+        with pytest.raises(SettingsError):
+            addresses.parse(wrong)
+
+
+def test_a_password_is_refused_on_the_command_line_and_shown_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    shared = "postgres://u:hunter2@127.0.0.1:1/kb?index=qdrant://127.0.0.1:1"
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    with pytest.raises(SettingsError, match="list of processes") as refused:
+        load({"library": shared}, {}, tmp_path)
+    assert "hunter2" not in str(refused.value)
+    settings = load({}, {"REFDESK_LIBRARY": shared, "REFDESK_QDRANT_API_KEY": "k3y"}, tmp_path)
+    assert settings.database == shared and "hunter2" not in repr(settings) and "k3y" not in repr(settings)
+    assert settings.library.is_relative_to(tmp_path)
+    with caplog.at_level(logging.DEBUG), pytest.raises(StoreError, match="Postgres does not answer") as away:
+        SharedStore(shared)
+    assert "hunter2" not in caplog.text and "hunter2" not in str(away.value)
+    command = [sys.executable, "-m", "refdesk", "stats"]
+    environment = {**os.environ, "REFDESK_LIBRARY": shared}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 7 and "hunter2" not in done.stdout + done.stderr
+
+
+def test_statements_are_translated() -> None:
+    assert translated("SELECT ':kept ?', x FROM t WHERE a = ? AND b = :name AND c LIKE 'x%'") == (
+        "SELECT ':kept ?', x FROM t WHERE a = %s AND b = %(name)s AND c LIKE 'x%%'"
+    )
+    made = translated("CREATE TABLE t (id INTEGER PRIMARY KEY, a TEXT NOT NULL, b BLOB) STRICT, WITHOUT ROWID")
+    assert made == (
+        'CREATE TABLE t (id BIGINT GENERATED BY DEFAULT AS IDENTITY PRIMARY KEY, a TEXT COLLATE "C" NOT NULL, b BYTEA)'
+    )
