@@ -97,14 +97,14 @@ def test_words_are_searched_in_the_record_while_the_index_is_away(caplog: pytest
 
 def test_a_lost_index_is_built_anew(store: SharedStore) -> None:
     store.apply(batch(write("a", ["alpha"]), write("b", ["beta"])))
-    state, _ = store.read(lambda db: store._follower.look(db, 0))
+    _, state, _ = store.read(store._follower.look)
     assert state is not None
     store._follower._delete(state.name, [store.chunks_of("a")[0].id], 10)
     index = store.verify(repair=False)[1]
     assert not index.ok and "lacks 1 passages" in index.message
     assert store.verify(repair=True)[1].repaired
     assert _texts(store, "alpha") == ["alpha"]
-    state, _ = store.read(lambda db: store._follower.look(db, 0))
+    _, state, _ = store.read(store._follower.look)
     assert state is not None
     store._follower._drop(state.name)
     store.apply(batch(write("c", ["alpha too"])))

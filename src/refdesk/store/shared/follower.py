@@ -26,6 +26,10 @@ from refdesk.system import metrics
 _log = logging.getLogger(__name__)
 
 _KEY = "index"  # in meta
+_LOOK = """
+SELECT coalesce((SELECT max(seq) FROM commits), 0), (SELECT value FROM meta WHERE key = 'index'),
+       (SELECT value FROM meta WHERE key = 'embedder')
+"""
 _PATIENCE_S = 3.0  # how long a reader waits for what others wrote
 _LOOK_S = 0.02
 _AGAIN_S = 2.0  # after a failure
@@ -78,15 +82,17 @@ class Follower:
         if len(self._terms) < 20 * _PAGE:
             self._terms.update(terms)
 
-    def look(self, db: Connection, seq: int) -> tuple[State | None, bool]:
-        """The state of the index, and whether a reader of this commit waits for it.
+    def look(self, db: Connection) -> tuple[int, State | None, bool]:
+        """The record's last commit, the state of the index, and whether a reader waits for it to catch up.
 
         It waits for what others wrote, but not for the commits of a running stretch.
         """
-        state = state_of(db)
-        if state is None or state.generation != _generation(embedder_identity(db)):
-            return None, True
-        return state, state.seq < seq and is_waited_for(db, Applied(state.seq, ""), _BOTH)
+        seq, kept, embedder = db.execute(_LOOK).fetchone()
+        state = State(**json.loads(kept)) if kept else None
+        identity = EmbedderIdentity(*json.loads(embedder)) if embedder else None
+        if state is None or state.generation != _generation(identity):
+            return seq, None, True
+        return seq, state, state.seq < seq and is_waited_for(db, Applied(state.seq, ""), _BOTH)
 
     def at(self, seq: int, state: State | None, is_waited_for: bool) -> tuple[State | None, int]:
         """The state of the index for a reader of this commit, who has looked, and how many commits it lacks."""

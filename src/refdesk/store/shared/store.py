@@ -7,13 +7,13 @@ import logging
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from refdesk.errors import LibraryBusy, StoreError
 from refdesk.library import Library
-from refdesk.model import EVERYTHING, Batch, Collection, Filters, Finding, Stats
+from refdesk.model import EVERYTHING, Batch, Collection, Filters, Finding, Stats, StoredChunk
 from refdesk.store.record import batches, contents, reads
 from refdesk.store.record.access import RecordAccess
 from refdesk.store.record.database import LONG, sequence
@@ -34,6 +34,7 @@ _MANY_REMOVED = 500  # chunks removed at once, after which unused vectors are dr
 _APPLY_S = 20.0  # how long a writer waits until its batch can be found
 _STRETCH_S = 4 * 3600.0  # and at the end of a long stretch, all of it
 _METADATA = "metadata"  # in meta: the text of metadata.json
+_JUST_S = 0.2
 _AWAY_S = 1.0  # after the index did not answer, the record is searched for so long
 
 
@@ -53,6 +54,7 @@ class SharedStore(RecordAccess):
         self._stretches = 0
         self._mutex = threading.Lock()
         self._away_until = 0.0
+        self._seen = (-1, 0.0)  # the commit of the last view, and when it was made
         self._beside = beside  # the folder for what belongs to this machine
         if beside is not None:
             beside.prepare()
@@ -89,6 +91,7 @@ class SharedStore(RecordAccess):
                 if change.removed_chunks >= _MANY_REMOVED:
                     contents.drop_loose_vectors(db)
             self._follower.hint(change.terms)
+            self._seen = (-1, 0.0)
         self._follow(change.seq)
 
     def remove_collection(self, name: str) -> int:
@@ -162,13 +165,13 @@ class SharedStore(RecordAccess):
 
     def view(self, filters: Filters = EVERYTHING) -> SharedView:
         with self._postgres.reading() as db:
-            seq = sequence(db)
+            seq, state, is_waited_for = self._follower.look(db)
             scope = self._scopes.resolve(db, seq, filters)
-            looked = self._follower.look(db, seq)
-        state, behind = None, 0
+        self._seen = seq, time.monotonic()
+        known, state, behind = state, None, 0
         if time.monotonic() >= self._away_until:
             try:
-                state, behind = self._follower.at(seq, *looked)
+                state, behind = self._follower.at(seq, known, is_waited_for)
             except IndexAway as error:
                 _log.warning("%s", error)
                 self._away_until = time.monotonic() + _AWAY_S
@@ -177,6 +180,13 @@ class SharedStore(RecordAccess):
         if state is None:
             metrics.count("refdesk_index_away_total")
         return SharedView(self._postgres, self._nodes, self._counts, seq, scope, state, behind)
+
+    def chunks(self, chunk_ids: Sequence[int]) -> dict[int, StoredChunk]:
+        """The same; what a query found is read without asking again for the last commit."""
+        seq, seen_at = self._seen
+        if time.monotonic() - seen_at > _JUST_S:
+            return super().chunks(chunk_ids)
+        return self.read(lambda db: reads.chunks(db, chunk_ids, lambda db, rows: self._owners.find(db, seq, rows)))
 
     # keeping
 
