@@ -46,9 +46,9 @@ class Bolt:
     abandoned while a server that has stopped answering keeps it waiting.
     """
 
-    def __init__(self, uri: str, user: str, password: str, database: str, schema: Sequence[str]) -> None:
+    def __init__(self, uri: str, user: str, password: str, database: str, made: str, schema: Sequence[str]) -> None:
         self._uri, self._user, self._password, self._database = uri, user, password, database
-        self._schema = schema
+        self._made, self._schema = made, schema  # whether the indexes are made, and what makes them
         self._driver: AsyncDriver | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._starting = threading.Lock()
@@ -93,10 +93,16 @@ class Bolt:
 
     async def _prepare(self) -> AsyncDriver:
         driver = self._driver = self._driver or self._connect()
+        import neo4j.exceptions
 
         async def make() -> None:
-            for statement in self._schema:
-                await self._execute(driver, partial(rows_of, statement=statement), True)
+            is_made = (await self._execute(driver, partial(rows_of, statement=self._made), False))[0]["made"]
+            for statement in () if is_made else self._schema:
+                try:
+                    await self._execute(driver, partial(rows_of, statement=statement), True)
+                except neo4j.exceptions.ClientError as error:
+                    if "AlreadyExists" not in (error.code or ""):  # another server was first, all the same
+                        raise
 
         await self._patiently(driver, make())
         return driver

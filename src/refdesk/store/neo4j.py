@@ -50,6 +50,11 @@ _SCHEMA = (
     "CALL db.awaitIndexes(50)",
 )
 
+_MADE = """
+SHOW INDEXES YIELD name, state WHERE name IN ['refdesk_words', 'refdesk_vectors'] AND state = 'ONLINE'
+RETURN count(*) = 2 AS made
+"""
+
 _SKILL = "p {.*, words: null, title_words: null, embedding: null} AS skill"
 _SOME = f"MATCH (p:Playbook) WHERE p.skill_id IN $skill_ids RETURN {_SKILL}"
 _GET = f"MATCH (p:Playbook {{skill_id: $skill_id}}) RETURN {_SKILL}"
@@ -115,7 +120,7 @@ class Neo4jPlaybooks:
     """Implements PlaybookStore in one database of a Neo4j server, version 5.23 or later."""
 
     def __init__(self, uri: str, user: str = "neo4j", password: str = "", database: str = "") -> None:
-        self._bolt = Bolt(uri, user, password, database, _SCHEMA)
+        self._bolt = Bolt(uri, user, password, database, _MADE, _SCHEMA)
         self._run, self.close = self._bolt.run, self._bolt.close
         self._embedder: EmbedderIdentity | None = None  # whose vectors are given here
 
