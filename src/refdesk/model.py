@@ -306,6 +306,15 @@ class Ranking:
         return dict(zip(self.ids, self.scores, strict=True))
 
 
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A whole document, by the vectors of its passages, compared with a query."""
+
+    cosine: float  # of the vectors' mean
+    mean: float  # of the vectors' cosines; lower than the other the more the passages differ
+    passages: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredChunk:
     """A chunk with its id, its position and its document."""

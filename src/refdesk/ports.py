@@ -29,6 +29,7 @@ from refdesk.model import (
     Stats,
     StoredChunk,
     Symbol,
+    Topic,
 )
 
 if TYPE_CHECKING:
@@ -150,6 +151,9 @@ class View(Protocol):
 
     def cosines(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, float]:
         """The cosines of the chunks that have a vector, regardless of the filters."""
+
+    def topics(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, Topic]:
+        """The documents of the chunks that have a vector, regardless of the filters, by chunk."""
 
     def same_text(self, chunk_ids: Sequence[int]) -> dict[int, int]:
         """A number for each existing chunk that is equal only for chunks of the same text."""

@@ -358,6 +358,29 @@ def test_the_nearest_come_with_exact_cosines(store: Store) -> None:
     assert not store.view().nearest(vector("query"), 0)
 
 
+def test_a_topic_is_the_whole_of_a_document(store: Store) -> None:
+    asked = vector("query")
+    store.apply(
+        batch(write("a", ["alpha", "beta", "gamma"]), write("b", ["delta"]), write("c", ["eps"], vectors=False))
+    )
+    ids = {one.chunk.text: one.id for name in "abc" for one in store.chunks_of(name)}
+
+    def expected(*names: str) -> tuple[float, float, int]:
+        mean = np.mean([vector(name) for name in names], axis=0)
+        return float(asked @ mean / np.linalg.norm(mean)), float(asked @ mean), len(names)
+
+    def topics(*names: str) -> dict[str, tuple[float, float, int]]:
+        given = store.view().topics(asked, [ids[name] for name in names])
+        return {name: dataclasses.astuple(given[ids[name]]) for name in names if ids[name] in given}
+
+    assert list(topics("alpha", "delta", "eps")) == ["alpha", "delta"]
+    assert np.allclose(topics("beta")["beta"], expected("alpha", "beta", "gamma"), atol=2e-3)
+    assert np.allclose(topics("delta")["delta"], expected("delta"), atol=2e-3)
+    store.apply(batch(write("a", ["alpha", "beta"])))
+    assert np.allclose(topics("alpha")["alpha"], expected("alpha", "beta"), atol=2e-3)
+    assert store.view().topics(asked[:3], [ids["alpha"]]) == store.view().topics(asked, []) == {}
+
+
 def test_equal_vectors_come_by_id(store: Store) -> None:
     store.apply(batch(*(write(f"d{i}", ["same"]) for i in range(20))))
     ids = store.view().nearest(vector("same"), 10).ids

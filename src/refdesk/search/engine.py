@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache
 
 from refdesk.errors import EmbeddingError
-from refdesk.model import Hit, Page, Query
+from refdesk.model import Hit, Page, Query, Topic
 from refdesk.ports import Embedder, Judge, Store, View, WordMatching
 from refdesk.search import confidence, group, rerank
 from refdesk.search import lookup as fuse
@@ -93,7 +93,10 @@ class Engine:
         if sure is not None and sure < confidence.judgement().hidden:
             return Page(hits=(), more=False, state=state, notes=(*narrowed, *found.notes, _NOTHING), confidence=sure)
         best, notes = self._judged(query, asked, best)
-        ranked = group.grouped(best, rest, asked, query.by, query.prefer, rerank.weights().file)
+        topics: Mapping[int, Topic] = {}
+        if found.vector is not None and asked.kind in _READ:
+            topics = view.topics(found.vector, [one.stored.id for one in best])
+        ranked = group.grouped(best, rest, asked, query.by, query.prefer, rerank.weights().file, topics)
         is_defined = any("definition" in one.signals for one in ranked[:1])
         way = "keywords" if not found.cosines else "name" if is_defined else asked.kind
         # A passage with the phrase comes first, but is a certain answer only if the query is nothing but the phrase.

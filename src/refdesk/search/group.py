@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,8 +11,8 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Literal
 
-from refdesk.model import StoredChunk
-from refdesk.search.rerank import is_asked_for, places_in
+from refdesk.model import StoredChunk, Topic
+from refdesk.search.rerank import is_asked_for, is_prose, places_in
 from refdesk.search.understand import Understood
 from refdesk.text import analyse
 
@@ -57,6 +58,7 @@ def grouped(
     by: Literal["file", "passage"],
     prefer: Literal["", "code"],
     weights: Mapping[str, float],
+    topics: Mapping[int, Topic],
 ) -> list[Ranked]:
     """One hit a file with its further passages inside; or all passages, the best of each file first.
 
@@ -67,7 +69,9 @@ def grouped(
     files: dict[str, list[Ranked]] = {}
     for one in _distinct(close, seen, pages):
         files.setdefault(one.stored.document.id, []).append(one)
-    worth = {document: _worth(own, asked, prefer, weights) for document, own in files.items()}
+    worth = {
+        document: _worth(own, asked, prefer, weights, topics.get(own[0].stored.id)) for document, own in files.items()
+    }
     ordered = [files[document] for document in sorted(files, key=lambda document: -worth[document])]
     later = list(_distinct(rest, seen, pages))
     if by == "passage":
@@ -125,12 +129,20 @@ def unsplit(key: str) -> str:
     return head if mark and number.isdigit() else key
 
 
-def _worth(own: Sequence[Ranked], asked: Understood, prefer: str, weights: Mapping[str, float]) -> float:
-    """A file's score: its best passage, a share of the next ones, and the kind of its path."""
+def _worth(
+    own: Sequence[Ranked], asked: Understood, prefer: str, weights: Mapping[str, float], topic: Topic | None
+) -> float:
+    """A file's score: its best passage, a share of the next ones, what all of it is about, and the kind of its path."""
     second, third, *others = (*(max(0.0, one.score) for one in own[1:8]), 0.0, 0.0)
     total = own[0].score + weights["second"] * second + weights["third"] * third + weights["further"] * sum(others)
     if asked.kind in ("symbol", "path"):  # a definition is the answer, wherever it is
         return total
+    if topic is not None and is_prose(own[0].stored):
+        # Among pages that mention it, the one that is about it: not a long one about many things, nor a stub.
+        total += weights["prose topic"] * topic.cosine + weights["prose mean"] * topic.mean
+        total += weights["prose passages"] * math.log(topic.passages)
+    elif topic is not None:
+        total += weights["topic"] * topic.cosine
     path = own[0].stored.document.path
     total += sum(weights[place] for place in places_in(path) if not is_asked_for(place, asked.terms))
     return total + (weights.get(not_code(path), 0.0) if prefer == "code" else 0.0)

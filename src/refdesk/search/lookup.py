@@ -62,6 +62,7 @@ class Candidates:
     nearest: Sequence[float] = ()  # the highest cosine, if any
     frequency: Mapping[str, int] = field(default_factory=dict)  # document frequencies, if confidence needs them
     passages: int = 0  # the number of passages they were counted in
+    vector: Vector | None = None  # of the query, if meaning was searched
     held: Mapping[int, float] = field(default_factory=dict)  # the share of the quoted phrases in a chunk
     notes: tuple[str, ...] = ()
 
@@ -127,6 +128,7 @@ class LookUp:
             list(cosines.values()) if near or known else (),
             cut=len(lexical) >= pool or (len(near) >= pool and near.scores[-1] >= floor),
             nearest=near.scores[:1],
+            vector=vector,
             frequency=frequency,
             passages=passages,
             notes=(_PARTLY,) if view.has_unembedded else (),

@@ -112,7 +112,12 @@ def texts(passages: Sequence[StoredChunk]) -> list[str | bytes]:
 
 def feature_names(stored: StoredChunk) -> Mapping[str, str]:
     """The names of the features in BY_TEXT for this passage: prose has its own."""
-    return _IN_PROSE if stored.chunk.kind in _PROSE else _IN_CODE
+    return _IN_PROSE if is_prose(stored) else _IN_CODE
+
+
+def is_prose(stored: StoredChunk) -> bool:
+    """Whether the passage is a part of a text rather than of a program."""
+    return stored.chunk.kind in _PROSE
 
 
 def neighbours(passages: Sequence[StoredChunk], scores: Sequence[float]) -> list[float]:

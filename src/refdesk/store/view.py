@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
-from refdesk.model import Filters, Ranking
+from refdesk.model import Filters, Ranking, Topic
 from refdesk.store.record import reads
 from refdesk.store.record.database import Record
 from refdesk.store.record.filters import Scope, resolve
@@ -127,6 +127,11 @@ class LocalView:
         index = self._vectors.at(self.sequence)
         with index.lock.reading():
             return index.cosines(vector, chunk_ids)
+
+    def topics(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, Topic]:
+        index = self._vectors.at(self.sequence)
+        with index.lock.reading():
+            return index.topics(vector, chunk_ids)
 
     def same_text(self, chunk_ids: Sequence[int]) -> dict[int, int]:
         known = self._vectors.texts(chunk_ids)

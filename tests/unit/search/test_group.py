@@ -145,3 +145,22 @@ def test_tests_are_known_by_their_place(path: str) -> None:
 )
 def test_what_is_not_the_projects_own_code_is_known_by_its_path(path: str, kind: str) -> None:
     assert not_code(path) == kind
+
+
+def test_the_page_about_it_comes_before_longer_ones_that_mention_it(desk: Desk, tree: Tree) -> None:
+    topics = ["Colours", "Printing", "Shortcuts", "Updates", "Languages", "Sounds", "Windows", "Accounts", "Backups"]
+    other = "\n".join(f"## {name}\n\nHow {name.lower()} are set up, changed and removed again.\n" for name in topics)
+    mention = "## Timeouts\n\nHow long a request waits before it gives up.\n"
+    about = (
+        "# Limits\n\nHow long requests may wait.\n\n## Defaults\n\nA slow request gives up after the timeout.\n\n"
+        "## Changing the limits\n\nA longer timeout lets a request wait.\n"
+    )
+    desk.index(
+        tree(
+            {"news.md": f"# News\n\n{other}\n{mention}", "limits.md": about, "tips.md": f"# Tips\n\n{mention}\n{other}"}
+        ),
+        "docs",
+        name="manual",
+    )
+    found = desk.search(Query(text="how long does a request wait before it gives up and how is that changed")).hits
+    assert found[0].stored.document.path == "limits.md"

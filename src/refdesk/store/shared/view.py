@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from refdesk.errors import StoreError
-from refdesk.model import Ranking
+from refdesk.model import Ranking, Topic
 from refdesk.store.record import reads
 from refdesk.store.record.filters import Scope
 from refdesk.store.record.rows import storable
@@ -17,6 +17,7 @@ from refdesk.store.shared.database import Postgres
 from refdesk.store.shared.follower import State
 from refdesk.store.shared.nodes import IndexAway, Nodes
 from refdesk.store.shared.scan import SharedScan
+from refdesk.store.vectors.index import topics
 from refdesk.store.words import scan as literal
 from refdesk.store.words.query import PRESENT, SEPARATOR, telling
 from refdesk.text.analyse import terms as terms_of
@@ -175,6 +176,10 @@ class SharedView:
             return {one.id.num: one.score for one in found}
 
         return self._by_index(ask, lambda scan: {})
+
+    def topics(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, Topic]:
+        with self._postgres.reading() as db:
+            return topics(db, vector, chunk_ids)
 
     def _takes(self, vector: Vector) -> bool:
         """Whether the index has vectors of that many dimensions."""

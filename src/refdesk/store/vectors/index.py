@@ -20,9 +20,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.model import Ranking
+from refdesk.model import Ranking, Topic
 from refdesk.store.record.database import Applied
 from refdesk.store.record.filters import Scope
+from refdesk.store.record.schema import Connection
 from refdesk.store.vectors.engines import SAMPLE, Codes, Engine, Matrix, Rows, turbovec_takes
 from refdesk.store.vectors.table import Attributes, Table
 from refdesk.system.files import replacing
@@ -36,6 +37,7 @@ EXACT_UP_TO = 8_000  # vectors; a search of 17,000 took 1.7 ms of processor time
 _RECALIBRATE_AT = 4  # times the size that the codes were calibrated at
 _ASIDE, _ASIDE_SHARE = 1000, 0.05  # changes, or share of the whole until codes are laid out, that are kept beside it
 _SLICE = 2000
+_READ_OF_EACH = 32  # passages of a document, about, that tell what it is about
 _SELECT = """
 SELECT c.id, c.document, c.text, d.collection, c.kind, c.type, c.language, d.extension, d.metadata, c.metadata, v.data
 FROM chunks c JOIN documents d ON d.id = c.document JOIN vectors v ON v.id = c.vector
@@ -135,6 +137,28 @@ class VectorIndex:
         if self._fresh and (rest := [chunk_id for chunk_id in chunk_ids if chunk_id not in found]):
             found |= self._fresh.cosines(vector, rest)
         return found
+
+    def topics(self, vector: Matrix, chunk_ids: Sequence[int]) -> dict[int, Topic]:
+        """The documents of those of the chunks that are here, by chunk."""
+        if self._base is None or len(vector) != self._dimension:
+            return {}
+        owners: dict[int, int] = {}
+        for table in self._tables():
+            owners |= table.attributes.owners(chunk_ids)
+        if not owners:
+            return {}
+        documents = np.unique(np.fromiter(owners.values(), np.int64, len(owners)))
+        sums, counts = np.zeros((len(documents), self._dimension), np.float32), np.zeros(len(documents), np.int64)
+        for table in self._tables():
+            every = table.attributes.slots_within(documents)
+            if self._gone and table is self._base:
+                every = [own[[one not in self._gone for one in table.ids[own].tolist()]] for own in every]
+            some = [own[:: 1 + len(own) // _READ_OF_EACH] for own in every]
+            shares = [len(own) / max(1, len(few)) for own, few in zip(every, some, strict=True)]
+            sums += table.engine.rows.sums(some) * np.array(shares, np.float32)[:, None]
+            counts += [len(own) for own in every]
+        found = dict(zip(documents.tolist(), as_topics(vector, sums, counts), strict=True))
+        return {chunk_id: found[document] for chunk_id, document in owners.items()}
 
     def texts(self, chunk_ids: Sequence[int]) -> dict[int, int]:
         """The texts of those of the chunks that are here; a chunk keeps its text."""
@@ -268,6 +292,34 @@ def cosines(db: sqlite3.Connection, vector: Matrix, chunk_ids: Sequence[int]) ->
         return {}
     scores = (unpack([data for _, data in found]) @ vector).tolist()
     return {chunk_id: score for (chunk_id, _), score in zip(found, scores, strict=True)}
+
+
+def topics(db: Connection, vector: Matrix, chunk_ids: Sequence[int]) -> dict[int, Topic]:
+    """The same as the index's for documents whose vectors are in the record only."""
+    wanted = json.dumps([int(chunk_id) for chunk_id in chunk_ids])
+    among = "SELECT id, document FROM chunks WHERE vector IS NOT NULL AND id IN (SELECT value FROM json_each(?))"
+    owners = dict(db.execute(among, (wanted,)).fetchall())
+    packed: dict[int, list[bytes]] = {}
+    every = (
+        "SELECT d.id, v.data FROM documents d JOIN chunks c ON c.document = d.id JOIN vectors v ON v.id = c.vector"
+        " WHERE d.id IN (SELECT value FROM json_each(?))"
+    )
+    for document, data in db.execute(every, (json.dumps(sorted(set(owners.values()))),)):
+        packed.setdefault(document, []).append(data)
+    found = {
+        document: as_topics(vector, unpack(own).sum(axis=0, keepdims=True), np.array([len(own)]))[0]
+        for document, own in packed.items()
+        if len(own[0]) == 2 * len(vector)
+    }
+    return {chunk_id: found[document] for chunk_id, document in owners.items() if document in found}
+
+
+def as_topics(vector: Matrix, sums: Matrix, counts: NDArray[np.int64]) -> list[Topic]:
+    """Topics of documents, given the sum and number of each one's vectors."""
+    lengths = np.maximum(np.linalg.norm(sums, axis=1), 1e-6)
+    products = np.einsum("ij,j->i", sums, vector)
+    columns = ((products / lengths).round(6), (products / np.maximum(counts, 1)).round(6), counts)
+    return [Topic(*row) for row in zip(*(column.tolist() for column in columns), strict=True)]
 
 
 def vector_of(db: sqlite3.Connection, chunk_id: int) -> Matrix:

@@ -36,6 +36,7 @@ class Attributes:
         self._codes: dict[str, dict[str, int]] | None = None  # of the values, once some are added
         self._by_id: NDArray[np.int64] | None = None  # slots in the order of their ids
         self._in_order = False
+        self._by_document: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None  # slots in its order, and it
 
     def __len__(self) -> int:
         return self._count
@@ -68,8 +69,25 @@ class Attributes:
 
     def texts(self, chunk_ids: Sequence[int]) -> dict[int, int]:
         """The text ids of the chunks that are here."""
+        return self._of("text", chunk_ids)
+
+    def owners(self, chunk_ids: Sequence[int]) -> dict[int, int]:
+        """The documents of the chunks that are here."""
+        return self._of("document", chunk_ids)
+
+    def _of(self, column: str, chunk_ids: Sequence[int]) -> dict[int, int]:
         slots = self.slots(chunk_ids)
-        return dict(zip(self.ids[slots].tolist(), self._columns["text"][slots].tolist(), strict=True))
+        return dict(zip(self.ids[slots].tolist(), self._columns[column][slots].tolist(), strict=True))
+
+    def slots_within(self, documents: NDArray[np.int64]) -> list[NDArray[np.int64]]:
+        """The slots of each document's chunks."""
+        if (known := self._by_document) is None:
+            column = self._columns["document"][: self._count]
+            order = np.argsort(column, kind="stable")
+            known = self._by_document = order, column[order]
+        order, column = known
+        starts, ends = np.searchsorted(column, documents), np.searchsorted(column, documents, side="right")
+        return [order[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
     # changing
 
@@ -77,7 +95,7 @@ class Attributes:
         """Appends rows of id, document, text, collection, kind, type, language, extension and the two metadata."""
         start, end = self._count, self._count + len(found)
         self._grow(end)
-        self._by_id = None
+        self._by_id = self._by_document = None
         columns = list(zip(*found, strict=True))
         merged = tuple(map(_merged, columns[8], columns[9]))
         for name, values in zip(_COLUMNS, (*columns[:8], merged), strict=True):
@@ -88,7 +106,7 @@ class Attributes:
         """Removes the chunks that are here; yields each freed slot."""
         found = np.flatnonzero(np.isin(self.ids, np.array(chunk_ids, np.int64)))
         slots = dict(zip(self.ids[found].tolist(), found.tolist(), strict=True))
-        self._by_id = None
+        self._by_id = self._by_document = None
         while slots:
             _, slot = slots.popitem()
             last = self._count - 1
