@@ -10,6 +10,7 @@ import pytest
 
 from refdesk.ports import Store
 from refdesk.store.local import LocalStore
+from tests.ports.memory import Data, MemoryStore
 from tests.ports.neo4j_server import Neo4jServer, required
 from tests.scale import servers
 
@@ -34,7 +35,14 @@ def _shared(folder: Path, lock_timeout_s: float = 30.0) -> Store:
     return SharedStore(address, lock_timeout_s=lock_timeout_s)
 
 
-STORES: dict[str, Callable[..., Store]] = {"local": _local, "shared": _shared}
+_libraries: dict[Path, Data] = {}
+
+
+def _memory(folder: Path, lock_timeout_s: float = 30.0) -> Store:
+    return MemoryStore(_libraries.setdefault(folder, Data()), lock_timeout_s)
+
+
+STORES: dict[str, Callable[..., Store]] = {"local": _local, "shared": _shared, "memory": _memory}
 
 
 @pytest.fixture(params=list(STORES))
