@@ -16,7 +16,7 @@ import pytest
 
 from refdesk.server import ServerOptions
 from refdesk.server.dispatcher import Dispatcher
-from refdesk.server.stdio import Pipe
+from refdesk.server.stdio import StdioSession
 from tests.mcp_client.stdio import StdioClient, environment
 from tests.server.conftest import TOY, Start
 from tests.server.test_http import BATCH, check_batch
@@ -210,9 +210,9 @@ def test_a_pipe_that_breaks_inside_takes_the_server_with_it(broken: str, caplog:
     dispatcher = Dispatcher(list, ServerOptions(exit_grace_s=0.2))
     with os.fdopen(ends[0], "rb") as wire_in:
         if broken == "input":
-            pipe = Pipe(dispatcher, BrokenInput(), ends[1])  # type: ignore[arg-type]
+            pipe = StdioSession(dispatcher, BrokenInput(), ends[1])  # type: ignore[arg-type]
         else:
-            pipe = Pipe(dispatcher, wire_in, "no descriptor")  # type: ignore[arg-type]
+            pipe = StdioSession(dispatcher, wire_in, "no descriptor")  # type: ignore[arg-type]
         asyncio.run(pipe.serve())
         os.close(ends[1])
     assert pipe.failed

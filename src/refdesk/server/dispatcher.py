@@ -27,7 +27,7 @@ from mcp.shared.exceptions import MCPError
 from refdesk.errors import Cancelled, RefdeskError, RpcError
 from refdesk.ingest.prepare import is_wanted
 from refdesk.server.call import ServerCall
-from refdesk.server.process import ServerOptions, Stderr, T, ThreadPool, correlation
+from refdesk.server.process import ServerOptions, StderrHandler, T, ThreadPool, correlation
 from refdesk.server.registry import Change, Loading, Registry
 from refdesk.system import metrics
 from refdesk.toolsets.content import INTERNAL_ERROR, ToolAnswer, unexpected_text
@@ -210,7 +210,7 @@ class Dispatcher:
             for child in multiprocessing.active_children():
                 child.terminate()
             for handler in logging.getLogger().handlers:
-                handler.drain() if isinstance(handler, Stderr) else handler.flush()
+                handler.drain() if isinstance(handler, StderrHandler) else handler.flush()
             os._exit(0)
 
     async def poll(self) -> None:

@@ -103,7 +103,7 @@ BATCH_VERSION = "2025-03-26"
 
 
 @dataclass(frozen=True, slots=True)
-class Complaint:
+class InvalidMessage:
     """The error that answers bytes which hold no valid message."""
 
     code: int
@@ -115,19 +115,19 @@ class Complaint:
         return {"jsonrpc": "2.0", "id": self.request_id, "error": error}
 
 
-Found = types.JSONRPCMessage | Complaint
+ParsedMessage = types.JSONRPCMessage | InvalidMessage
 
 
-def read(data: bytes, most: int, *, batches: bool = False) -> Found | list[Found] | None:
+def parse(data: bytes, most: int, *, batches: bool = False) -> ParsedMessage | list[ParsedMessage] | None:
     """Parses a message, or a batch of them; None if the bytes are blank."""
     if len(data) > most:
-        return Complaint(types.INVALID_REQUEST, f"Message too large: {most} bytes is the most.")
+        return InvalidMessage(types.INVALID_REQUEST, f"Message too large: {most} bytes is the most.")
     if not data.strip():
         return None
     try:
         value = pydantic_core.from_json(data, allow_inf_nan=False)
     except ValueError as error:
-        return Complaint(types.PARSE_ERROR, f"Parse error: {error}.", _id_in(_loosely(data)))
+        return InvalidMessage(types.PARSE_ERROR, f"Parse error: {error}.", _id_in(_loosely(data)))
     if isinstance(value, list) and value and batches:
         return [_one(each) for each in value]
     return _message(value)
@@ -141,21 +141,21 @@ def _loosely(data: bytes) -> Any:
         return None
 
 
-def _message(value: Any) -> Found:
+def _message(value: Any) -> ParsedMessage:
     try:
         message = types.jsonrpc_message_adapter.validate_python(value, by_name=False)
     except ValueError:
         message = None
     # The SDK parses a request with an invalid id as a notification, but its sender waits for an answer.
     if message is None or (isinstance(message, types.JSONRPCNotification) and "id" in value):
-        return Complaint(types.INVALID_REQUEST, _what_is_wrong(value), _id_in(value))
+        return InvalidMessage(types.INVALID_REQUEST, _what_is_wrong(value), _id_in(value))
     return message
 
 
-def _one(value: Any) -> Found:
+def _one(value: Any) -> ParsedMessage:
     message = _message(value)
     if isinstance(message, types.JSONRPCRequest) and message.method == "initialize":
-        return Complaint(types.INVALID_REQUEST, "Invalid request: initialize can't be in a batch.", message.id)
+        return InvalidMessage(types.INVALID_REQUEST, "Invalid request: initialize can't be in a batch.", message.id)
     return message
 
 

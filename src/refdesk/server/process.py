@@ -77,7 +77,7 @@ correlation: ContextVar[str | None] = ContextVar("refdesk_correlation_id", defau
 _NEVER_EXTRA = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {"message", "asctime", "taskName"}
 
 
-class JsonLines(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
@@ -94,7 +94,7 @@ class JsonLines(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
-class Stderr(logging.Handler):
+class StderrHandler(logging.Handler):
     """Writes log lines from its own thread, so that a client that never reads stderr can't block a call.
 
     A line is formatted by the logging thread, which knows the correlation id; lines are dropped when the queue is full.
@@ -128,10 +128,10 @@ class Stderr(logging.Handler):
                 return
 
 
-def log_to_stderr(level: str) -> Stderr:
+def log_to_stderr(level: str) -> StderrHandler:
     """Sends all log messages of this process at `level` and above to stderr; returns the handler."""
-    handler = Stderr()
-    handler.setFormatter(JsonLines())
+    handler = StderrHandler()
+    handler.setFormatter(JsonFormatter())
     root = logging.getLogger()
     for old in root.handlers[:]:
         root.removeHandler(old)
@@ -149,7 +149,7 @@ def log_to_stderr(level: str) -> Stderr:
 KILL_AFTER_S = 4.5
 READY = b"\0"
 
-_tell = -1  # the pipe to the watchdog process
+_watchdog_pipe = -1  # the pipe to the watchdog process
 
 
 def start_shutdown_watchdog() -> None:
@@ -160,43 +160,43 @@ def start_shutdown_watchdog() -> None:
     """
     if not hasattr(os, "fork"):
         return
-    told, tell = os.pipe()
+    reading, writing = os.pipe()
     server = os.getpid()
     if os.fork() == 0:
         try:
-            _watch(server, told)
+            _watch(server, reading)
         finally:
             os._exit(0)
-    os.close(told)
-    os.set_blocking(tell, False)
-    signal.set_wakeup_fd(tell, warn_on_full_buffer=False)
-    global _tell
-    _tell = tell
+    os.close(reading)
+    os.set_blocking(writing, False)
+    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    global _watchdog_pipe
+    _watchdog_pipe = writing
 
 
 def first_answer_sent() -> None:
     """Makes the watchdog treat the end of stdin as a request to stop; until then, input may be waiting for startup."""
-    if _tell >= 0:
-        os.write(_tell, READY)
+    if _watchdog_pipe >= 0:
+        os.write(_watchdog_pipe, READY)
 
 
-def _watch(server: int, told: int) -> None:
+def _watch(server: int, reading: int) -> None:
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, signal.SIG_IGN)
-    os.closerange(1, told)
-    os.closerange(told + 1, 256)
+    os.closerange(1, reading)
+    os.closerange(reading + 1, 256)
     poll = select.poll()
-    poll.register(told, select.POLLIN)
+    poll.register(reading, select.POLLIN)
     while True:
         ready = dict(poll.poll())
         if 0 in ready:
             break
-        said = os.read(told, 64)
-        if not said:
+        received = os.read(reading, 64)
+        if not received:
             return  # the server has ended
-        if READY in said:
+        if READY in received:
             poll.register(0, getattr(select, "POLLRDHUP", 0))
-        if signal.SIGTERM in said or signal.SIGINT in said:
+        if signal.SIGTERM in received or signal.SIGINT in received:
             break
     until = time.monotonic() + KILL_AFTER_S
     while os.getppid() == server:

@@ -90,8 +90,8 @@ class ReadHandlers:
             messages = await self._run(ctx, partial(prompt.render, given))
         except InputNeeded as needed:
             return input_required(needed, ctx)
-        said = [{"role": role, "content": block_json(block, ctx.protocol_version)} for role, block in messages]
-        return {"messages": said, **({"description": prompt.description} if prompt.description else {})}
+        rendered = [{"role": role, "content": block_json(block, ctx.protocol_version)} for role, block in messages]
+        return {"messages": rendered, **({"description": prompt.description} if prompt.description else {})}
 
     async def complete(self, ctx: Context, params: types.CompleteRequestParams) -> HandlerResult:
         registry = await self._dispatcher.registry()

@@ -120,13 +120,13 @@ class Session(StreamableHTTPServerTransport):
         request_id = str(message.id)
         version = request.headers.get("mcp-protocol-version", "")
         self._request_streams[request_id] = anyio.create_memory_object_stream[EventMessage](REQUEST_STREAM_BUFFER_SIZE)
-        said = self._request_streams[request_id][1]
+        answers = self._request_streams[request_id][1]
         assert self._read_stream_writer is not None  # set as long as the session is open
         try:
             await self._read_stream_writer.send(self._create_session_message(message, request, request_id, version))
             first = None
             with anyio.move_on_after(SOON_S):
-                first = await said.receive()
+                first = await answers.receive()
         except (anyio.EndOfStream, anyio.ClosedResourceError):
             await self._clean_up_memory_streams(request_id)
             words = "The session was ended before the request was answered"
@@ -147,7 +147,7 @@ class Session(StreamableHTTPServerTransport):
         with shown:
             await EventSourceResponse(
                 content=shown,
-                data_sender_callable=partial(self._run_sse_writer, request_id, events, said, begun),
+                data_sender_callable=partial(self._run_sse_writer, request_id, events, answers, begun),
                 headers=headers,
             )(scope, receive, send)
 

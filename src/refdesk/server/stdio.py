@@ -21,7 +21,7 @@ from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStre
 from mcp.shared.message import SessionMessage
 
 from refdesk.server.dispatcher import Dispatcher
-from refdesk.server.messages import BATCH_VERSION, Complaint, Found, read
+from refdesk.server.messages import BATCH_VERSION, InvalidMessage, ParsedMessage, parse
 from refdesk.server.process import ThreadPool, first_answer_sent
 from refdesk.server.protocol import build_server
 from refdesk.toolsets.content import Json
@@ -38,12 +38,12 @@ def serve_stdio(dispatcher: Dispatcher) -> int:
     """Serves the process's stdin and stdout until stdin closes; returns the exit code."""
     wire_in, wire_out = _claim_streams()
     try:
-        asyncio.run((pipe := Pipe(dispatcher, wire_in, wire_out)).serve())
+        asyncio.run((session := StdioSession(dispatcher, wire_in, wire_out)).serve())
     except KeyboardInterrupt:
         return 130
     finally:
         dispatcher.stop()
-    return 1 if pipe.failed else 0
+    return 1 if session.failed else 0
 
 
 @dataclass(slots=True)
@@ -51,10 +51,10 @@ class Batch:
     """A batch in progress: the ids still unanswered, and the answers so far."""
 
     waiting: set[str | int]
-    said: list[Json]
+    answers: list[Json]
 
 
-class Pipe:
+class StdioSession:
     """One client on two file descriptors."""
 
     def __init__(self, dispatcher: Dispatcher, wire_in: BinaryIO, wire_out: int) -> None:
@@ -64,7 +64,7 @@ class Pipe:
         self._writer = ThreadPool(1, "refdesk-stdout")
         self.failed = False
         self._version = ""
-        self._spoken = False
+        self._has_answered = False
         self._unanswered: set[str | int] = set()
         self._answered = asyncio.Event()
         self._batches: list[Batch] = []
@@ -94,7 +94,7 @@ class Pipe:
         try:
             while (line := self._next_line()) is not None:
                 most = self._dispatcher.options.max_message_bytes
-                found = read(line, most, batches=self._version == BATCH_VERSION)
+                found = parse(line, most, batches=self._version == BATCH_VERSION)
                 if found is not None:
                     _finish_on(loop, self._take(found, into))
             _finish_on(loop, self._finish(into))
@@ -122,10 +122,10 @@ class Pipe:
             return None
         return line or None
 
-    async def _take(self, found: Found | list[Found], into: Into) -> None:
+    async def _take(self, found: ParsedMessage | list[ParsedMessage], into: Into) -> None:
         messages = found if isinstance(found, list) else [found]
         try:
-            if isinstance(found, Complaint):
+            if isinstance(found, InvalidMessage):
                 await self._send(found.to_json())
             elif isinstance(found, list):
                 await self._open_batch(found)
@@ -133,20 +133,22 @@ class Pipe:
             await into.aclose()  # the client no longer reads
             return
         for message in messages:
-            if isinstance(message, Complaint):
+            if isinstance(message, InvalidMessage):
                 continue
             if isinstance(message, types.JSONRPCRequest) and message.method not in _ENDLESS:
                 self._unanswered.add(message.id)
+            elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
+                self._unanswered.discard((message.params or {}).get("requestId", ""))  # it gets no answer
             await into.send(SessionMessage(message))
 
-    async def _open_batch(self, found: list[Found]) -> None:
+    async def _open_batch(self, found: list[ParsedMessage]) -> None:
         """Collects the answers of a batch until all are there, since they are sent as one array."""
-        said = [each.to_json() for each in found if isinstance(each, Complaint)]
+        answers = [each.to_json() for each in found if isinstance(each, InvalidMessage)]
         waiting = {each.id for each in found if isinstance(each, types.JSONRPCRequest)}
         if waiting:
-            self._batches.append(Batch(waiting, said))
-        elif said:
-            await self._send(said)
+            self._batches.append(Batch(waiting, answers))
+        elif answers:
+            await self._send(answers)
 
     async def _finish(self, into: Into) -> None:
         """Waits up to the grace period for open requests, then tells the server that input has ended."""
@@ -162,7 +164,7 @@ class Pipe:
         async with out_of:
             async for item in out_of:
                 try:
-                    await self._say(item.message)
+                    await self._write_message(item.message)
                 except OSError:
                     logger.info("the client no longer reads: stopping")
                     await into.aclose()
@@ -170,12 +172,12 @@ class Pipe:
                 except Exception:
                     self._fail(into, sys.exc_info())
                     return
-                if not self._spoken:
-                    self._spoken = True
+                if not self._has_answered:
+                    self._has_answered = True
                     first_answer_sent()
                     self._dispatcher.loading.start()  # after the first answer, so that the handshake is not delayed
 
-    async def _say(self, message: types.JSONRPCMessage) -> None:
+    async def _write_message(self, message: types.JSONRPCMessage) -> None:
         answered = message.id if isinstance(message, types.JSONRPCResponse | types.JSONRPCError) else None
         if isinstance(message, types.JSONRPCResponse) and "serverInfo" in message.result:
             self._version = message.result.get("protocolVersion", "")
@@ -185,10 +187,10 @@ class Pipe:
             await self._put(data)
         else:
             batch.waiting.discard(answered or 0)
-            batch.said.append(json.loads(data))
+            batch.answers.append(json.loads(data))
             if not batch.waiting:
                 self._batches.remove(batch)
-                await self._send(batch.said)
+                await self._send(batch.answers)
         if answered is not None:
             self._unanswered.discard(answered)
             self._answered.set()
@@ -215,8 +217,8 @@ def _encoded(message: types.JSONRPCMessage) -> bytes:
         return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
     except Exception:
         logger.exception("a message could not be written")
-        complaint = Complaint(types.INTERNAL_ERROR, "The answer could not be written as JSON.")
-        return json.dumps(replace(complaint, request_id=getattr(message, "id", None)).to_json()).encode()
+        error = InvalidMessage(types.INTERNAL_ERROR, "The answer could not be written as JSON.")
+        return json.dumps(replace(error, request_id=getattr(message, "id", None)).to_json()).encode()
 
 
 def _write_all(fd: int, data: bytes) -> None:

@@ -33,7 +33,7 @@ NewCall = Callable[..., ServerCall]
 
 
 @dataclass(slots=True, eq=False)
-class Inquiry:
+class PendingQuestions:
     """A task's questions, which wait for the client to call `tasks/result`, and their answers."""
 
     questions: Mapping[str, Question]
@@ -58,7 +58,7 @@ class Record:
     call: ServerCall | None = None
     expiry: asyncio.TimerHandle | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
-    inquiries: list[Inquiry] = field(default_factory=list)
+    pending: list[PendingQuestions] = field(default_factory=list)
 
     @property
     def over(self) -> bool:
@@ -221,15 +221,15 @@ class Tasks:
             if record is None or record.over:
                 raise Cancelled("The task is over.")
             tagged = {key: _tagged(question, task_id) for key, question in questions.items()}
-            inquiry = Inquiry(tagged, asyncio.get_running_loop().create_future())
-            record.inquiries.append(inquiry)
+            asked = PendingQuestions(tagged, asyncio.get_running_loop().create_future())
+            record.pending.append(asked)
             try:
                 await self._change(record, "input_required", "The task waits for an answer: call tasks/result.")
-                answers = await inquiry.answers
+                answers = await asked.answers
             finally:
-                if inquiry in record.inquiries:
-                    record.inquiries.remove(inquiry)
-            if not record.over and not record.inquiries:
+                if asked in record.pending:
+                    record.pending.remove(asked)
+            if not record.over and not record.pending:
                 await self._change(record, "working", "The work goes on.")
             return answers
 
@@ -238,19 +238,19 @@ class Tasks:
     async def _put_to_client(self, ctx: Context, record: Record) -> None:
         options = self._dispatcher.options
         ask = ask_over(channel_of(ctx), options.ask_timeout_s, options.roots_timeout_s)
-        while record.inquiries:
-            inquiry = record.inquiries.pop(0)
+        while record.pending:
+            asked = record.pending.pop(0)
             try:
-                answers = await ask(inquiry.questions)
+                answers = await ask(asked.questions)
             except asyncio.CancelledError:
-                record.inquiries.insert(0, inquiry)  # this request was cancelled; the next tasks/result asks again
+                record.pending.insert(0, asked)  # this request was cancelled; the next tasks/result asks again
                 raise
             except Exception as error:
-                if not inquiry.answers.done():
-                    inquiry.answers.set_exception(error)
+                if not asked.answers.done():
+                    asked.answers.set_exception(error)
             else:
-                if not inquiry.answers.done():
-                    inquiry.answers.set_result(answers)
+                if not asked.answers.done():
+                    asked.answers.set_result(answers)
 
     # ── the four methods ──
 
@@ -273,7 +273,7 @@ class Tasks:
         record = self._own(ctx, params.task_id)
         while not record.over:
             await self._put_to_client(ctx, record)
-            if not record.over and not record.inquiries:
+            if not record.over and not record.pending:
                 record.changed.clear()
                 await record.changed.wait()
         if isinstance(record.outcome, MCPError):

@@ -11,7 +11,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from refdesk.server.messages import BATCH_VERSION, Complaint, Found, read
+from refdesk.server.messages import BATCH_VERSION, InvalidMessage, ParsedMessage, parse
 from refdesk.server.sdk import MESSAGE
 from refdesk.toolsets.content import Json
 
@@ -36,10 +36,10 @@ class JsonRpcMiddleware:
         body = await _body(receive, self._most)
         if body is None:
             return  # the client disconnected
-        found = read(body, self._most, batches=version == BATCH_VERSION)
+        found = parse(body, self._most, batches=version == BATCH_VERSION)
         if found is None:
-            found = Complaint(types.PARSE_ERROR, "Parse error: the body is empty.")
-        if isinstance(found, Complaint):
+            found = InvalidMessage(types.PARSE_ERROR, "Parse error: the body is empty.")
+        if isinstance(found, InvalidMessage):
             status = 413 if len(body) > self._most else 400
             await JSONResponse(found.to_json(), status)(scope, receive, send)
         elif isinstance(found, list):
@@ -59,7 +59,9 @@ class JsonRpcMiddleware:
             await ended.wait()
         if key in self._open or key[1] == GET_STREAM_KEY:
             words = "Invalid request: its id is that of a request which is not answered yet. Give each its own."
-            await JSONResponse(Complaint(types.INVALID_REQUEST, words, message.id).to_json(), 400)(scope, receive, send)
+            await JSONResponse(InvalidMessage(types.INVALID_REQUEST, words, message.id).to_json(), 400)(
+                scope, receive, send
+            )
             return
         self._open.add(key)
 
@@ -75,12 +77,12 @@ class JsonRpcMiddleware:
             if (ended := self._answered.pop(key, None)) is not None:
                 ended.set()
 
-    async def _batch(self, found: list[Found], scope: Scope) -> Response:
+    async def _batch(self, found: list[ParsedMessage], scope: Scope) -> Response:
         """The answers to all requests in the batch, as one array."""
-        said = [each.to_json() for each in found if isinstance(each, Complaint)]
-        messages = [each for each in found if not isinstance(each, Complaint)]
-        said += [each for each in await asyncio.gather(*(self._one(each, scope) for each in messages)) if each]
-        return JSONResponse(said) if said else Response(status_code=202)
+        answers = [each.to_json() for each in found if isinstance(each, InvalidMessage)]
+        messages = [each for each in found if not isinstance(each, InvalidMessage)]
+        answers += [each for each in await asyncio.gather(*(self._one(each, scope) for each in messages)) if each]
+        return JSONResponse(answers) if answers else Response(status_code=202)
 
     async def _one(self, message: types.JSONRPCMessage, scope: Scope) -> Json | None:
         """The answer to one message of a batch, None if it needs none."""

@@ -43,8 +43,8 @@ from refdesk.server.http.transport import (
     require_auth_off_loopback,
     server_config,
 )
-from refdesk.server.messages import Complaint
-from refdesk.server.process import KILL_AFTER_S, JsonLines, ServerOptions, log_to_stderr
+from refdesk.server.messages import InvalidMessage
+from refdesk.server.process import KILL_AFTER_S, JsonFormatter, ServerOptions, log_to_stderr
 
 if TYPE_CHECKING:
     from refdesk.toolsets.contract import Toolset
@@ -72,7 +72,7 @@ def serve_several(make_toolsets: Callable[[], Sequence[Toolset]], options: Serve
         raise SettingsError("Several serving processes need a system that can fork.", "Leave --workers out.")
     require_auth_off_loopback(options)
     # No threads here, since this process forks at any time; a full pipe must not block it.
-    logging.basicConfig(level=options.log_level.upper(), handlers=[_Direct()], force=True)
+    logging.basicConfig(level=options.log_level.upper(), handlers=[_DirectHandler()], force=True)
     front = Front(make_toolsets, options)
     try:
         return front.run()
@@ -80,10 +80,10 @@ def serve_several(make_toolsets: Callable[[], Sequence[Toolset]], options: Serve
         front.close()
 
 
-class _Direct(logging.Handler):
+class _DirectHandler(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
-        self.setFormatter(JsonLines())
+        self.setFormatter(JsonFormatter())
 
     def emit(self, record: logging.LogRecord) -> None:
         with contextlib.suppress(OSError):
@@ -293,7 +293,7 @@ class SessionRouter:
         try:
             answer = await client.send(asked, stream=True)
         except httpx.TransportError:
-            gone = Complaint(-32600, "Session not found: the process that held it has ended. Begin a new session.")
+            gone = InvalidMessage(-32600, "Session not found: the process that held it has ended. Begin a new session.")
             await JSONResponse(gone.to_json(), 404)(request.scope, request.receive, send)
             return
         try:
