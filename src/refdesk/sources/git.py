@@ -117,7 +117,9 @@ def _bracket(pattern: bytes, at: int, slashes: bool) -> tuple[str, int]:
             if close < 0:
                 raise _NeverMatches
             if close - 1 > at + 1 and pattern[close - 1] == ord(":"):
-                members |= _named_class(pattern[at + 2 : close - 1])
+                if (name := pattern[at + 2 : close - 1]) not in _CLASSES:
+                    raise _NeverMatches
+                members |= _CLASSES[name]
                 at, byte = close, -1
             else:
                 members.add(byte)
@@ -132,12 +134,6 @@ def _at(pattern: bytes, at: int) -> int:
     if at >= len(pattern):
         raise _NeverMatches
     return pattern[at]
-
-
-def _named_class(name: bytes) -> frozenset[int]:
-    if name not in _CLASSES:
-        raise _NeverMatches
-    return _CLASSES[name]
 
 
 def _one_of(members: set[int], negated: bool, slashes: bool) -> str:

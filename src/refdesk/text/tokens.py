@@ -33,7 +33,8 @@ def count(text: str) -> int:
 def _tokens(block: str) -> float:
     """The average number of tokens of such a block, fitted to the same 40 projects."""
     if not block.isascii():
-        return max(1.0, sum(_of_character(ord(one)) for one in block))
+        weights = (next((weight for end, weight in _CHARACTER if ord(one) < end), _ASTRAL) for one in block)
+        return max(1.0, sum(weights))
     if block[-1].isalpha():
         humps = len(_HUMP.findall(block))
         if humps > 1:
@@ -46,10 +47,6 @@ def _tokens(block: str) -> float:
         return 1.0
     usual = 4 if '"' in block else 2  # `":{"` is one token
     return 1 + 0.33 * min(10, max(0, len(block.strip()) - usual))
-
-
-def _of_character(code: int) -> float:
-    return next((weight for end, weight in _CHARACTER if code < end), _ASTRAL)
 
 
 # Documents are cut by a coarser measure that is additive over lines and fast: about a fifth above the token count.

@@ -1,4 +1,4 @@
-"""Which definitions are in a tree, and how are they nested?"""
+"""The definitions in a syntax tree, and how they are nested."""
 
 from __future__ import annotations
 
@@ -127,8 +127,12 @@ class _Sweep:
 
     def take(self, role: str, node: Node) -> None:
         start = node.start_byte
-        if role == "tail":
-            self._lengthen(node)
+        if role == "tail":  # the body of the definition before it, where the grammar has them side by side
+            if self.definitions and not self._data[self.definitions[-1].end_byte : start].strip():
+                d = self.definitions[-1]
+                d.end_byte, d.body_byte, d.end = node.end_byte, start, rows_of(node)[1]
+                if not self._open or self._open[-1] is not d:
+                    self._open.append(d)
             return
         while self._open and self._open[-1].end_byte <= start:
             self._open.pop()
@@ -168,14 +172,6 @@ class _Sweep:
         if not hidden:
             self.definitions.append(definition)
             definition.doc = self._doc_above(definition.top, start)
-
-    def _lengthen(self, body: Node) -> None:
-        """Adds a body to the definition it follows, where the grammar has them side by side."""
-        if self.definitions and not self._data[self.definitions[-1].end_byte : body.start_byte].strip():
-            d = self.definitions[-1]
-            d.end_byte, d.body_byte, d.end = body.end_byte, body.start_byte, rows_of(body)[1]
-            if not self._open or self._open[-1] is not d:
-                self._open.append(d)
 
     def _doc_above(self, top: int, start: int) -> str:
         rows = []

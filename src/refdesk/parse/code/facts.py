@@ -1,4 +1,4 @@
-"""What does a grammar say about variables and results?  Types, expressions and receivers, for graph/types.py."""
+"""What a grammar says of variables and results: types, expressions and receivers, for graph/types.py."""
 
 from __future__ import annotations
 
@@ -164,7 +164,8 @@ class _Facts:
             rest = self._data[node.end_byte : node.end_byte + 80]
             after = node.end_byte + len(rest) - len(rest.lstrip())
             given = self._go_types(results[after]) if after in results else []
-            shapes = (",".join(map(_shape_of_go, types)) for types in (self._go_types(node), given))
+            packages = (",".join(types) for types in (self._go_types(node), given))
+            shapes = ("".join(_GO_PACKAGE.sub("", one).replace("interface{}", "any").split()) for one in packages)
             self._add(node, "(", ">".join(shapes))
         for node in found.get("extends", ()):
             self._add(node, "+", "")
@@ -239,7 +240,3 @@ def type_names(text: str, language: str) -> Sequence[str]:
 def _bare_go(written: str) -> str:
     match = _GO_TYPE.match(written)
     return match[1] if match and match[1] not in BUILTIN and match[1] not in _NO_TYPES else ""
-
-
-def _shape_of_go(written: str) -> str:
-    return "".join(_GO_PACKAGE.sub("", written[:LONGEST]).replace("interface{}", "any").split())

@@ -1,4 +1,4 @@
-"""What does an import statement bring in?  One reader per family of languages, over the statement's text."""
+"""Reads import statements: one reader per family of languages, over the statement's text."""
 
 from __future__ import annotations
 

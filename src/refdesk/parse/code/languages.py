@@ -1,4 +1,4 @@
-"""Which languages are read, with which grammar and query, and which files are theirs?"""
+"""The languages that are read: their grammars, queries and file names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is inside a source file?  Chunks, symbols and references, read with its grammar."""
+"""Parses source code by its grammar into chunks, symbols and references."""
 
 from __future__ import annotations
 

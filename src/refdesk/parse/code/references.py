@@ -1,4 +1,4 @@
-"""Which names does a file use, where, and from within what?"""
+"""The names that a file uses, with the line and the definition that they are used in."""
 
 from __future__ import annotations
 
@@ -123,8 +123,9 @@ class _Reader:
             return
         receiver = None
         if role == "bare":
-            start = node.start_byte
-            receiver = _receiver_before(self._data[max(start - 80, 0) : start].decode("utf-8", "replace"))
+            start = node.start_byte  # of `let x = Point::new`, the receiver is Point
+            before = _RECEIVER.search(self._data[max(start - 80, 0) : start].decode("utf-8", "replace"))
+            receiver = before[1] if before else ""
         self._add("calls", node, self._source(node), receiver)
 
     def message(self, node: Node, receivers: Mapping[int, Node]) -> None:
@@ -135,7 +136,9 @@ class _Reader:
         text = ""
         if receiver is not None and receiver.end_byte < start:
             text = self._data[receiver.start_byte : receiver.end_byte].decode("utf-8", "replace")
-        self._add("calls", node, self._source(node), _receiver(text))
+        if not text.isidentifier():  # an expression, which is made short and put on one line
+            text = without_groups(text) + ("()" if text.endswith(")") else "")
+        self._add("calls", node, self._source(node), text.lstrip("$")[-MAX_RECEIVER:])
 
     def send(self, node: Node) -> None:
         """A name without arguments, which is a call where the file defines a method of that name and no variable."""
@@ -251,16 +254,3 @@ def _imports(nodes: Iterable[Node], data: bytes, language: Language) -> Iterator
                 yield Reference(
                     kind="imports", source="", target=target, line=line, receiver=item.module, alias=item.alias
                 )
-
-
-def _receiver(text: str) -> str:
-    """An expression that something is asked of, short and on one line."""
-    if not text.isidentifier():
-        text = without_groups(text) + ("()" if text.endswith(")") else "")
-    return text.lstrip("$")[-MAX_RECEIVER:]
-
-
-def _receiver_before(text: str) -> str:
-    """What a name that follows the text is asked of: `let x = Point::` is Point."""
-    found = _RECEIVER.search(text)
-    return found[1] if found else ""

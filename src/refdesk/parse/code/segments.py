@@ -1,4 +1,4 @@
-"""Which rows belong together?  Definitions, what stands between them, and small neighbours grouped."""
+"""Cuts a file into segments: definitions, what is between them, and groups of small neighbours."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Segmenter:
         clusters: list[tuple[int, int, list[Definition]]] = []
         for d in sorted(definitions, key=lambda d: d.top):
             first, last = self._lines.trim(max(d.top, start), min(d.end, end))
-            if first >= last or not self._is_main(d, first, last):
+            if first >= last or (d.kind in SOFT and self._lines.tokens(first, last) < self._min):
                 continue
             if clusters and first < clusters[-1][1]:
                 before = clusters.pop()
@@ -74,9 +74,6 @@ class Segmenter:
             else:
                 clusters.append((first, last, [d]))
         return clusters
-
-    def _is_main(self, d: Definition, first: int, last: int) -> bool:
-        return d.kind not in SOFT or self._lines.tokens(first, last) >= self._min
 
     def _place(
         self, start: int, end: int, members: list[Definition], within: Definition | None, depth: int
@@ -179,17 +176,15 @@ class Segmenter:
             grouped[-1] = joined
 
     def _joined(self, a: Segment, b: Segment) -> Segment | None:
+        if "part" in (a.form, b.form) or a.part or b.part:
+            return None
+        is_inside = a.form == "gap" and a.definition is not None and a.definition is b.within
         tokens = self._lines.tokens(a.start, b.end)
-        if not self._belong(a, b) or tokens > self._limit(a, b):
+        if not (a.within is b.within or is_inside) or tokens > self._limit(a, b):
             return None
         main = b if a.form == "gap" and (b.form == "definition" or a.definition is None) else a
         form: Form = "gap" if a.form == b.form == "gap" else "definition"
         return Segment(a.start, b.end, tokens, form, main.definition, main.within, 0, (*a.grouped, *b.grouped))
-
-    def _belong(self, a: Segment, b: Segment) -> bool:
-        if "part" in (a.form, b.form) or a.part or b.part:
-            return False
-        return a.within is b.within or (a.form == "gap" and a.definition is not None and a.definition is b.within)
 
     def _limit(self, a: Segment, b: Segment) -> int:
         """How many tokens two neighbours may have together."""
@@ -269,7 +264,9 @@ class Cuts:
             for child in node.children:
                 start, end = rows_of(child)
                 if start > previous and not self._lines.is_closing(start):
-                    row = self._with_comments(start)
+                    row = start
+                    while row - 1 in self._above:  # its comments
+                        row = self._above[row - 1]
                     depths[row] = min(depths.get(row, _NO_STATEMENT), depth)
                 previous = end - 1
                 if end - start > 2 and self._lines.tokens(start, end) > self._max // 4:
@@ -278,8 +275,3 @@ class Cuts:
             if row - 1 in depths and row - 1 in self._above:
                 del depths[row]
         return sorted(depths), depths
-
-    def _with_comments(self, row: int) -> int:
-        while row - 1 in self._above:
-            row = self._above[row - 1]
-        return row

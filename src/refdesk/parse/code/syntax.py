@@ -1,4 +1,4 @@
-"""How is a text read?  Its lines, and its tree: grammars load on first use and are kept, parsers one per thread."""
+"""Lines and syntax trees of texts; grammars load on first use, with one parser per thread."""
 
 from __future__ import annotations
 

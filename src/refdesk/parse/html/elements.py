@@ -252,15 +252,13 @@ def inline_of(node: LexborNode, depth: int) -> str:
         if core in _MARKS or not core:
             return ""
         href = node.attributes.get("href")
-        return _linked(inner, core, href) if href and _LEADS.match(href) and "\n" not in core else inner
+        if not href or not _LEADS.match(href) or "\n" in core:
+            return inner
+        # Marked by noncharacters after its first character, so that lines start as they do without it.
+        start, end = inner[: len(inner) - len(inner.lstrip())], inner[len(inner.rstrip()) :]
+        return f"{start}{core[0]}{_TEXT}{core[1:]}{_TARGET}{href.strip()}{_END}{end}"
     mark = _MARK_OF.get(tag or "", "")
     return _marked(inner, mark) if mark else inner
-
-
-def _linked(inner: str, core: str, href: str) -> str:
-    """A link marked by noncharacters after its first character, so that lines start as they do without it."""
-    start = inner[: len(inner) - len(inner.lstrip())]
-    return f"{start}{core[0]}{_TEXT}{core[1:]}{_TARGET}{href.strip()}{_END}{inner[len(inner.rstrip()) :]}"
 
 
 def without_targets(text: str) -> str:

@@ -147,13 +147,15 @@ def extract(html: str, url: str = "") -> Extracted:
     """The page's main content as Markdown, its title and metadata."""
     if is_too_deep(html):
         note = "nested too deeply, or a tag with too many attributes: read without its structure"
-        return Extracted(title="", markdown=_stripped(html), notes=(note,))
+        lines = (" ".join(line.split()) for line in unescape(_STRIPPED.sub("\n", html)).split("\n"))
+        return Extracted(title="", markdown="\n\n".join(filter(None, lines)), notes=(note,))
     from selectolax.lexbor import LexborHTMLParser
 
     from refdesk.parse.html.markdown import to_markdown
 
     page = LexborHTMLParser(html)
-    base = _base(page, url)
+    given = page.css_first("base[href]")
+    base = _join(url, given.attributes.get("href") or "") if given is not None else url
     canonical, metadata = _canonical(page, base), _metadata(page)
     named, redirect = _named(page), _redirect(page, base)
     if redirect:
@@ -180,20 +182,10 @@ def _titled(markdown: str, heading: str, named: str) -> tuple[str, str]:
     return named, f"# {named}\n\n{markdown}" if named and markdown.strip() else markdown
 
 
-def _stripped(html: str) -> str:
-    lines = (" ".join(line.split()) for line in unescape(_STRIPPED.sub("\n", html)).split("\n"))
-    return "\n\n".join(line for line in lines if line)
-
-
 def _plain(markup: str) -> str:
     from refdesk.parse.prose.markdown import plain_text
 
     return plain_text(markup)
-
-
-def _base(page: LexborHTMLParser, url: str) -> str:
-    given = page.css_first("base[href]")
-    return _join(url, given.attributes.get("href") or "") if given is not None else url
 
 
 def _join(base: str, href: str) -> str:

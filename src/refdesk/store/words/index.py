@@ -228,8 +228,13 @@ class LexicalIndex:
         import tantivy
 
         writer, schema = self._open_writer()
-        if chunk_ids is not None:
-            self._remove(writer, chunk_ids)
+        highest = max(self._last_id, self._last_taken_id)
+        # Those that may be here; a commit without removals takes half the time.
+        known = [chunk_id for chunk_id in chunk_ids or () if chunk_id <= highest]
+        for chunk_id in known:
+            writer.delete_documents_by_term("id", chunk_id)
+        if known:
+            writer.delete_documents_by_term("mark", query.MARK)
         for row in _found(db, chunk_ids, terms):
             writer.add_document(tantivy.Document.from_dict(fields_of(row, terms), schema))
         last = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'").fetchone()
@@ -249,15 +254,6 @@ class LexicalIndex:
         writer.commit()
         make_all_private(self.folder)
         self.reload()
-
-    def _remove(self, writer: tantivy.IndexWriter, chunk_ids: Sequence[int]) -> None:
-        """Removes chunks that may be here; a commit without removals takes half the time."""
-        last = max(self._last_id, self._last_taken_id)
-        known = [chunk_id for chunk_id in chunk_ids if chunk_id <= last]
-        for chunk_id in known:
-            writer.delete_documents_by_term("id", chunk_id)
-        if known:
-            writer.delete_documents_by_term("mark", query.MARK)
 
     def _open_writer(self) -> tuple[tantivy.IndexWriter, tantivy.Schema]:
         with self._mutex:

@@ -112,10 +112,11 @@ def result(
         "kind": chunk.kind,
         "symbols": list(chunk.symbols),
     }
+    comment = chunk.doc_comment
     optional = {
         "signature": chunk.signature,
         "breadcrumb": " > ".join(enclosing),
-        "doc_comment": "" if _is_in(chunk.doc_comment, chunk.text) else chunk.doc_comment,
+        "doc_comment": "" if all(line.strip() in chunk.text for line in comment.splitlines()) else comment,
     }
     found |= {key: value for key, value in optional.items() if value}
     if is_part:
@@ -153,11 +154,6 @@ def _shown(hit: Hit, room: int, aim: int, terms: Sequence[str]) -> tuple[int, st
             first -= 1
             used += tokens.count(lines[first]) + 1
     return chunk.start_line + first, "\n".join(lines[first : last + 1])
-
-
-def _is_in(comment: str, text: str) -> bool:
-    """Whether the text contains all lines of the comment."""
-    return all(line.strip() in text for line in comment.splitlines())
 
 
 def render(

@@ -111,7 +111,8 @@ class Code:
         page = self._desk.search(replace(query, filters=replace(query.filters, extensions=_PROSE)))
         prose = page.hits
         code = self._desk.search(replace(query, limit=5 * limit)).hits
-        commented = [hit for hit in code if _in_comment(text, hit) and hit.stored.document.id not in _owners(prose)]
+        owners = {hit.stored.document.id for hit in prose}
+        commented = [hit for hit in code if _in_comment(text, hit) and hit.stored.document.id not in owners]
         hits = sorted([*prose, *commented], key=lambda hit: (-hit.score, hit.stored.id))[:limit]
         # Without a path, the codebase at hand stands in for the corpus that the library lacks.
         searched = () if "path" in arguments else (f"the library has no docs corpus: searched {collection.root}",)
@@ -275,10 +276,6 @@ def _in_comment(text: str, hit: Hit) -> bool:
     """Whether the comment says at least half of what is asked."""
     asked, said = set(analyse.terms(text)), set(analyse.terms(hit.stored.chunk.doc_comment))
     return bool(said) and 2 * len(asked & said) >= len(asked)
-
-
-def _owners(hits: Sequence[Hit]) -> set[str]:
-    return {hit.stored.document.id for hit in hits}
 
 
 def _filters_of(collection: Collection, inside: str, arguments: Json) -> Filters:
