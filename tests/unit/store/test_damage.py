@@ -324,6 +324,7 @@ def test_a_library_of_the_first_version_is_read(folder: Path) -> None:
         db.execute("ALTER TABLE vectors DROP COLUMN pieces")
         db.execute("ALTER TABLE documents DROP COLUMN stamp")
         db.execute("ALTER TABLE symbols DROP COLUMN facts")
+        db.execute("DROP TABLE playbook_outcomes")
         db.execute("DROP TABLE playbook_versions")
         db.execute("DROP TABLE playbooks")
         db.execute("DELETE FROM collections WHERE name = ':playbooks'")
