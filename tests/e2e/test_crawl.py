@@ -156,12 +156,17 @@ def test_what_was_removed_by_hand_is_fetched_again(desk: Desk, plain: Site) -> N
     assert go(desk, plain, depth=3).written == 4
 
 
+@pytest.mark.parametrize(("headers", "which"), [({}, "/a"), ({"X-Robots-Tag": "noindex"}, "/b")])
 def test_of_pages_with_the_same_bytes_the_first_to_arrive_is_kept(
-    desk: Desk, plain: Site, monkeypatch: pytest.MonkeyPatch
+    desk: Desk, plain: Site, monkeypatch: pytest.MonkeyPatch, headers: dict[str, str], which: str
 ) -> None:
-    """Also if the other one is read sooner."""
+    """Also if the other one is read sooner; but not if the first must not be kept."""
     same = page("Same", "<h1>Same</h1><p>The same words at two addresses.</p>")
-    plain.routes |= {"/a": same, "/b": same, "/": page("Start", "<h1>Start</h1><a href='/a'>a</a><a href='/b'>b</a>")}
+    plain.routes |= {
+        "/a": replace(same, headers=headers),
+        "/b": same,
+        "/": page("Start", "<h1>Start</h1><a href='/a'>a</a><a href='/b'>b</a>"),
+    }
     first_arrived, second_read = threading.Event(), threading.Event()
     read = PageReader.read
 
@@ -176,14 +181,17 @@ def test_of_pages_with_the_same_bytes_the_first_to_arrive_is_kept(
 
     monkeypatch.setattr(PageReader, "read", second_before_first)
     plain.on_request = lambda path: first_arrived.wait(30) if path == "/b" else None
-    assert go(desk, plain, concurrency=2).duplicates == 1
-    assert set(kept(desk, plain)) == {"/", "/a"}
+    report = go(desk, plain, concurrency=2)
+    assert set(kept(desk, plain)) == {"/", which}
+    assert report.duplicates + len(report.skipped) == 1
 
 
 def test_a_page_that_moves_is_kept_once(desk: Desk, plain: Site) -> None:
     go(desk, plain, depth=2)
     old = plain.routes["/p1"]
-    plain.routes |= {"/p1": Reply(status=301, headers={"Location": "/new"}), "/new": old}
+    plain.routes |= {"/p1": Reply(status=301, headers={"Location": "/new"}), "/new": Reply(b"", 503, etag=False)}
+    assert go(desk, plain, depth=2).removed == 0 and "/p1" in kept(desk, plain)  # until it is there
+    plain.routes["/new"] = old
     report = go(desk, plain, depth=2)
     assert set(kept(desk, plain)) == {"/", "/p0", "/new"}
     assert report.removed == 1
@@ -250,6 +258,13 @@ def test_robots_that_fail_stop_the_crawl(desk: Desk, plain: Site) -> None:
     with pytest.raises(LoadFailed, match="status 503"):
         go(desk, plain)
     assert set(plain.asked) == {"/robots.txt"}
+
+
+def test_a_start_that_robots_do_not_allow(desk: Desk, plain: Site) -> None:
+    plain.routes["/robots.txt"] = Reply(b"User-agent: *\nDisallow: /\n", content_type="text/plain")
+    with pytest.raises(Forbidden, match=r"robots\.txt does not allow"):
+        go(desk, plain)
+    assert set(plain.asked) == {"/robots.txt"} and desk.collections() == []
 
 
 def test_requests_are_as_far_apart_as_the_site_asks(desk: Desk, plain: Site) -> None:

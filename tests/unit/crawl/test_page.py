@@ -74,6 +74,7 @@ def test_directives(head: str, headers: dict[str, str], keep: bool, follow: bool
         ("<noscript>You need to enable JavaScript to run this app.</noscript><div id='x'>Loading the app, please "
          "wait a moment</div><script>boot()</script>", True),
         ("<div id='app'>One moment please</div><script src='a.js'></script>", True),
+        ("<p>Loading …</p><script>boot()</script>", True),
         (f"<div id='root'><p>{WORDS}</p></div><script src='/app.js'></script>", False),
         ("<p>A short page, but with all that it has to say.</p><script src='/analytics.js'></script>", False),
         ("<p>Short.</p>", False),
@@ -107,6 +108,7 @@ def test_pages_nested_without_end_are_read_soon() -> None:
         (Fetched(url=URL, status=301, location="https://other.org/"), "skipped", "other.org"),
         (Fetched(url=URL, status=301, location=f"{URL}#top"), "failed", "itself"),
         (answer(html("", "<meta http-equiv=refresh content='0;url=new.html'>")), "moved", ""),
+        (answer(html(f"<p>{WORDS}</p>", "<meta http-equiv=refresh content='30;url=new.html'>")), "fetched", ""),
         (answer(html(f"<p>{WORDS}</p>", "<link rel=canonical href='/c'>")), "alias", ""),
         (answer(html(f"<p>{WORDS}</p>", "<link rel=canonical href='https://other.org/c'>")), "fetched", ""),
         (answer(html(f"<p>{WORDS}</p>", f"<link rel=canonical href='{URL}'>")), "fetched", ""),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
@@ -14,6 +15,7 @@ from refdesk.crawl.frontier import Frontier
 from refdesk.crawl.model import Scope, crawl_options
 from refdesk.crawl.site import Robots
 from refdesk.crawl.state import Body, CrawlState, Entry, digest_of
+from refdesk.errors import LibraryTooNew
 
 ROOT = "https://e.org/"
 Open = Callable[[], CrawlState]
@@ -121,6 +123,7 @@ def test_a_shorter_way_brings_a_page_back(opened: Open) -> None:
     found.add([ROOT + "a"], 3)
     assert names(found) == []
     found.add([ROOT + "a"], 1)
+    assert [(one.url, one.depth) for one in state.queued()] == [(ROOT + "a", 1)]
     assert names(found) == ["a"]
 
 
@@ -130,6 +133,8 @@ def test_failed_pages_wait(opened: Open) -> None:
     found = frontier(state)
     found.retry(Entry(ROOT + "a", 1), 5.0)
     assert found.next() is None and found.wait_s() == 5.0 and len(found) == 1
+    found.add([ROOT + "text.md"], 1, late=1)  # it may repeat the one that failed
+    assert found.next() is None and len(found) == 2
 
 
 def test_collections_that_are_no_more_are_forgotten(opened: Open) -> None:
@@ -138,6 +143,25 @@ def test_collections_that_are_no_more_are_forgotten(opened: Open) -> None:
     frontier(state).add([ROOT + "a"], 1)
     state.forget_all_but(["other"])
     assert state.states() == {}
+
+
+def test_rules_are_read_again_after_a_day(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = opened()
+    state.begin_round(ROOT)
+    state.save_robots("User-agent: *")
+    now = time.time()
+    monkeypatch.setattr(time, "time", lambda: now + 23 * 3600)
+    assert state.robots == "User-agent: *"
+    monkeypatch.setattr(time, "time", lambda: now + 25 * 3600)
+    assert state.robots is None
+
+
+def test_a_file_of_a_later_format_is_refused(tmp_path: Path) -> None:
+    CrawlState(tmp_path / "crawl.db", "01ABC").close()
+    with closing(sqlite3.connect(tmp_path / "crawl.db")) as db:
+        db.execute("PRAGMA user_version = 99")
+    with pytest.raises(LibraryTooNew, match="written by a newer RefDesk"):
+        CrawlState(tmp_path / "crawl.db", "01ABC")
 
 
 def test_a_file_of_the_first_format_is_read(tmp_path: Path) -> None:
