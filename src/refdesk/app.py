@@ -106,18 +106,14 @@ def _store(settings: Settings) -> Store:
 
 def _playbooks(settings: Settings, store: Store) -> PlaybookStore:
     if settings.skills == "neo4j":
-        return _neo4j(settings)
+        from refdesk.store.neo4j import Neo4jPlaybooks
+
+        return Neo4jPlaybooks(settings.neo4j_uri, settings.neo4j_user, settings.neo4j_password, settings.neo4j_database)
     from refdesk.store.playbooks import RecordPlaybooks
     from refdesk.store.record.access import RecordAccess
 
     assert isinstance(store, RecordAccess)
     return RecordPlaybooks(store)
-
-
-def _neo4j(settings: Settings) -> PlaybookStore:
-    from refdesk.store.neo4j import Neo4jPlaybooks
-
-    return Neo4jPlaybooks(settings.neo4j_uri, settings.neo4j_user, settings.neo4j_password, settings.neo4j_database)
 
 
 def _has_playbooks(settings: Settings, store: Store) -> bool:

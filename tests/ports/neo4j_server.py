@@ -12,8 +12,6 @@ import subprocess
 import time
 from pathlib import Path
 
-import pytest
-
 VERSION = "5.26.30"
 CACHE = Path(__file__).parents[2] / ".cache" / "neo4j"
 JARS = CACHE / VERSION
@@ -69,9 +67,11 @@ def install() -> str:
 
 def required() -> None:
     """Skips a test where the server is missing."""
+    import pytest  # fetching needs nothing but Python
+
     if not JARS.is_dir() or shutil.which("java") is None:
-        tried = WHY.read_text() if WHY.exists() else "run `python tests/ports/neo4j_server.py` first"
-        pytest.skip(f"needs a Neo4j server: {tried}")
+        tried = WHY.read_text() if WHY.exists() else ""
+        pytest.skip(f"needs a Neo4j server: {tried or 'run `python tests/ports/neo4j_server.py` first'}")
 
 
 class Neo4jServer:

@@ -91,6 +91,15 @@ def test_a_skill_is_kept_as_it_is(make: Make) -> None:
     assert [each.skill_id for each in store.list_skills()] == [kept.skill_id]
 
 
+def test_skills_are_listed_in_pages_the_oldest_first(make: Make) -> None:
+    store = make()
+    days = ("2025-03-01", "2025-01-01", "2025-02-01", "2025-02-01", "2024-12-31")
+    kept = [store.create_skill(skill(day, created_at=f"{day}T00:00:00.000Z")) for day in days]
+    expected = [each.skill_id for each in sorted(kept, key=lambda each: (each.created_at, each.skill_id))]
+    pages = [store.list_skills(2, offset) for offset in (0, 2, 4, 6)]
+    assert [[each.skill_id for each in page] for page in pages] == [expected[:2], expected[2:4], expected[4:], []]
+
+
 def test_hybrid_search_by_words_and_by_vector(make: Make) -> None:
     store = make()
     refund = store.create_skill(skill("Refund a duplicate charge", 1.0, 0.0, 0.0))
