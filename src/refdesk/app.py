@@ -307,7 +307,7 @@ def make_toolsets(settings: Settings, clients: Callable[[], Sequence[Mapping[str
     made = {name: make(shared) for name, make in TOOLSETS.items() if name in settings.toolsets}
     if "docs" in made and "code" in made:
         from refdesk.desk.corpus import has_corpus
-        from refdesk.toolsets.union import united
+        from refdesk.toolsets.contract import united
 
         made["docs"], made["code"] = united(made["docs"], made["code"], lambda: has_corpus(shared.desk))
     *others, last = made.values()

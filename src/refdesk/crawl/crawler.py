@@ -13,12 +13,11 @@ from dataclasses import dataclass
 import anyio
 import anyio.to_thread
 
-from refdesk.crawl.frontier import Frontier
 from refdesk.crawl.indexing import Indexer, open_collection, reconcile
 from refdesk.crawl.model import CrawlOptions, CrawlReport, Scope
 from refdesk.crawl.page import Outcome, PageReader, outcome_of_answer, outcome_of_page
 from refdesk.crawl.render import Browser, why_no_browser
-from refdesk.crawl.site import MOST_PAUSE_S, Pace, Robots, SiteFetcher, list_pages, read_robots
+from refdesk.crawl.site import MOST_PAUSE_S, Frontier, Pace, Robots, SiteFetcher, list_pages, read_robots
 from refdesk.crawl.state import Body, CrawlState, Entry, digest_of
 from refdesk.crawl.urls import hide_keys, site_of, twins
 from refdesk.desk.desk import Desk

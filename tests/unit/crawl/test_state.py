@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from refdesk.crawl.frontier import Frontier
 from refdesk.crawl.model import Scope, crawl_options
-from refdesk.crawl.site import Robots
+from refdesk.crawl.site import Frontier, Robots
 from refdesk.crawl.state import Body, CrawlState, Entry, digest_of
 from refdesk.errors import LibraryTooNew
 
