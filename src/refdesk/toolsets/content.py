@@ -76,7 +76,7 @@ def _cost(one: object) -> int:
     if isinstance(one, dict) and isinstance(one.get("content"), str):  # `count` caches the content's count
         content = one["content"]
         rest = {key: value for key, value in one.items() if key != "content"}
-    return tokens.count(content) + content.count("\n") + len(json.dumps(rest, ensure_ascii=False)) // 3 + 4
+    return tokens.count(content) + content.count("\n") + len(json.dumps(rest, ensure_ascii=False)) * 2 // 5 + 4
 
 
 # ── whose words they are, and whether they address the agent ──
