@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test check lint types layers bench clean
+.PHONY: demo test shared check lint types layers bench clean
 
 $(STAMP): pyproject.toml
 	@echo "== Making $(VENV) with $$($(PYTHON) --version)"
@@ -28,6 +28,11 @@ test: $(STAMP)
 	@$(BIN)/python tests/ports/neo4j_server.py
 	@echo "== Running the tests in 3 processes; beside other work this takes a quarter of an hour or more"
 	@$(BIN)/python -m pytest -n 3 --dist loadfile -rs
+
+shared: $(STAMP)
+	@echo "== The rag, code and protocol contracts once more, on Postgres and Qdrant"
+	@$(BIN)/python tests/scale/servers.py || true
+	@$(BIN)/python -m pytest -n 3 --dist loadfile --shared tests/contracts/test_rag.py tests/contracts/test_code.py tests/contracts/test_transports.py
 
 check: lint types layers
 

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 from toon_format import decode
 
-from refdesk.app import open_desk
+from refdesk.app import PARTS, open_desk
 from refdesk.model import EmbedderIdentity, Filters, Query
-from refdesk.settings import Settings
-from refdesk.store.local import LocalStore
 from tests.contracts.conftest import Client, Serve, refdesk
+from tests.scale.servers import settings_of
 
 SWIFT = """import Foundation
 
@@ -306,7 +305,7 @@ def test_words_alone_are_searched_beside_the_vectors_of_another_model(
     indexed: Client, tmp_path: Path, project: Path, serve: Serve
 ) -> None:
     before = paths(found(indexed, project, "handle_login", semantic_weight=0.0))
-    store = LocalStore(tmp_path / "library")
+    store = PARTS.store(settings_of(tmp_path / "library"))
     store.set_embedder_identity(EmbedderIdentity("another", "1", 8))
     store.close()
     other = serve(tmp_path / "library", "--toolsets", "code", "--allow-root", str(project))
@@ -541,7 +540,7 @@ def test_a_file_is_one_hit_that_names_its_further_passages(client: Client, proje
 def test_the_engine_chooses_the_blend_unless_a_weight_is_named(client: Client, project: Path, tmp_path: Path) -> None:
     client.json("index_codebase", path=str(project))
     asked = {"query": "how is a user logged in", "path": str(project), "format": "json"}
-    with open_desk(Settings(library=tmp_path / "library")) as desk:
+    with open_desk(settings_of(tmp_path / "library")) as desk:
         own = Filters(collections=(desk.collections()[0].name,))
         for given, alpha in (({}, None), ({"semantic_weight": 1.0}, 1.0), ({"semantic_weight": 0}, 0.0)):
             query = Query(text=asked["query"], filters=own, alpha=alpha, by="file", prefer="code")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,8 @@ from refdesk.app import open_desk
 from refdesk.desk.desk import Desk
 from refdesk.errors import Cancelled
 from refdesk.ingest.prepare import Progress
-from refdesk.settings import Settings
 from tests.contracts.conftest import Serve, refdesk
+from tests.scale.servers import settings_of
 
 FILES = 30
 
@@ -28,7 +29,7 @@ def half_indexed(tmp_path: Path) -> Iterator[tuple[Desk, Path]]:
     root.mkdir()
     for number in range(FILES):
         (root / f"till_{number}.py").write_text(f'def open_till_{number}():\n    """Opens till {number}."""\n')
-    with open_desk(Settings(library=tmp_path / "library", workers=1)) as desk:
+    with open_desk(replace(settings_of(tmp_path / "library"), workers=1)) as desk:
         seen: list[str] = []
         progress = Progress(report=lambda done, total, what: seen.append(what), cancelled=lambda: len(seen) > 10)
         with pytest.raises(Cancelled):
@@ -99,7 +100,7 @@ def test_a_closed_shape_stays_as_it_is_and_the_last_line_says_it(tmp_path: Path,
     (tmp_path / "docs" / "tills.md").write_text("# Tills\n\nOpen the till with the silver key.\n")
     refdesk(tmp_path / "library", "index", str(tmp_path / "docs"), "--kind", "docs")
     client = serve(tmp_path / "library", "--toolsets", "docs,pages,skills")
-    with open_desk(Settings(library=tmp_path / "library", workers=1)) as desk:
+    with open_desk(replace(settings_of(tmp_path / "library"), workers=1)) as desk:
         docs = desk.collection("docs")
         (tmp_path / "docs" / "keys.md").write_text("# Keys\n\nKeys hang behind the counter.\n")
         with pytest.raises(Cancelled):

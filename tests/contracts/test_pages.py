@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,12 @@ from refdesk.app import open_desk
 from refdesk.crawl.crawler import crawl
 from refdesk.crawl.model import crawl_options
 from refdesk.model import Content, EmbedderIdentity
-from refdesk.settings import Settings
 from refdesk.text.tokens import count
 from tests.contracts.conftest import Client
 from tests.e2e.docsite.server import Reply, Site, page
 from tests.mcp_client.http import HttpClient, HttpServer
 from tests.mcp_client.stdio import StdioClient, environment
-from tests.scale.servers import library_argument
+from tests.scale.servers import library_argument, settings_of
 from tests.unit.parse.test_office import pdf
 
 READ_ON = 'Use qurio_read_page(url="...") to read the full content of any result.'
@@ -52,7 +52,7 @@ def shelf(tmp_path_factory: pytest.TempPathFactory) -> Shelf:
     code = f"<pre><code class='language-go'>{go}</code></pre>"
     with (
         Site() as site,
-        open_desk(Settings(library=made.folder, embedder=EMBEDDER, workers=1, allow_hosts=(site.address,))) as desk,
+        open_desk(replace(settings_of(made.folder), embedder=EMBEDDER, workers=1, allow_hosts=(site.address,))) as desk,
     ):
         made.root = site.root
         site.routes |= {
@@ -252,9 +252,9 @@ def test_a_page_is_found_by_near_addresses(client: Client, shelf: Shelf) -> None
 def test_correlation_ids_go_through(shelf: Shelf, tmp_path: Path) -> None:
     """The library's vectors are another model's: keywords still work, the rest fails with the caller's own id."""
     other = tmp_path / "other"
-    with open_desk(Settings(library=shelf.folder, embedder="none")) as desk:
+    with open_desk(replace(settings_of(shelf.folder), embedder="none")) as desk:
         desk.backup(other)
-    with open_desk(Settings(library=other, embedder="none")) as desk:
+    with open_desk(replace(settings_of(other), embedder="none")) as desk:
         desk._store.set_embedder_identity(EmbedderIdentity("another", "1", 8))
     with StdioClient(server(other)) as raw:
         raw.initialize()

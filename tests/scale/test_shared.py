@@ -95,6 +95,22 @@ def test_words_are_searched_in_the_record_while_the_index_is_away(caplog: pytest
         pytest.skip(str(missing))
 
 
+def test_a_postgres_that_stops_answering_is_an_error_and_not_a_hang() -> None:
+    try:
+        with servers.running(1, in_memory=True) as (postgres, nodes):
+            store = _filled(servers.address(postgres, nodes, shards="1", replicas="1"))
+            store.apply(batch(write("a", ["alpha"])))
+            with postgres.frozen():
+                began = time.monotonic()
+                with pytest.raises(StoreError, match="Postgres"):
+                    store.view()
+                assert time.monotonic() - began < 60  # it would never end
+            assert _texts(store, "alpha") == ["alpha"]
+            store.close()
+    except servers.Missing as missing:
+        pytest.skip(str(missing))
+
+
 def test_a_lost_index_is_built_anew(store: SharedStore) -> None:
     store.apply(batch(write("a", ["alpha"]), write("b", ["beta"])))
     _, state, _ = store.read(store._follower.look)

@@ -42,12 +42,13 @@ def _check_record(postgres: Postgres) -> Finding:
     with postgres.reading() as db:
         db.execute("SET statement_timeout = 0")
         try:
-            wrong = [
-                f"{count} {what}"
-                for what, where in _ORPHANS.items()
-                if (count := db.execute(f"SELECT count(*) FROM {where}").fetchone()[0])  # noqa: S608 - constants
-            ]
-            chunks = db.execute("SELECT count(*) FROM chunks").fetchone()[0]
+            with db.waiting(_REBUILD_S):
+                wrong = [
+                    f"{count} {what}"
+                    for what, where in _ORPHANS.items()
+                    if (count := db.execute(f"SELECT count(*) FROM {where}").fetchone()[0])  # noqa: S608 - constants
+                ]
+                chunks = db.execute("SELECT count(*) FROM chunks").fetchone()[0]
         finally:
             db.raw.close()  # its time limit is gone
     if wrong:

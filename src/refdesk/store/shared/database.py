@@ -35,6 +35,7 @@ _CONNECT_S = 3
 _BORROW_S = 5.0
 _FRESH_S = 1.0  # a connection that was used so lately is not checked before it is used again
 _READ_MS, _WRITE_MS = 4_500, 120_000  # time limits of a statement
+_GRACE_S = 1.0  # beyond those, for the way
 _VERSION = "version"  # of the tables, in meta
 
 # ruff: noqa: S608 - statements are put together from constants; values are bound
@@ -92,6 +93,16 @@ class Translating:
     def execute(self, sql: str, parameters: Any = (), /) -> Cursor:
         return self.raw.execute(translated(sql), _storable(parameters))
 
+    @contextmanager
+    def waiting(self, limit_s: float) -> Iterator[None]:
+        """Lets statements take so long."""
+        raw: Any = self.raw
+        before, raw.limit_s = raw.limit_s, limit_s + _GRACE_S
+        try:
+            yield
+        finally:
+            raw.limit_s = before
+
     def executemany(self, sql: str, parameters: Iterable[Any], /) -> Cursor:
         cursor = self.raw.cursor()
         cursor.executemany(translated(sql), [_storable(one) for one in parameters])
@@ -99,6 +110,24 @@ class Translating:
 
 
 # --- the server -------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _limited() -> type[psycopg.Connection[Any]]:
+    """Connections that don't wait for ever for a server that stopped answering: its own time limits need it alive."""
+    import psycopg
+
+    class Limited(psycopg.Connection[Any]):
+        limit_s = _READ_MS / 1000 + _GRACE_S
+
+        def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+            try:
+                return super().wait(gen, interval, self.limit_s if timeout is None else timeout)
+            except psycopg.errors._WaitTimeout as error:
+                self.pgconn.finish()  # the answer may still come, and would be taken for that of the next statement
+                raise psycopg.OperationalError(f"no answer in {self.limit_s:g} s") from error
+
+    return Limited
 
 
 class _Own(threading.local):
@@ -157,7 +186,7 @@ class Postgres:
         options = (
             f"-c search_path={self.schema} -c statement_timeout={_READ_MS} -c idle_in_transaction_session_timeout=60s"
         )
-        raw = self._psycopg.connect(
+        raw = _limited().connect(
             self._address, autocommit=True, connect_timeout=_CONNECT_S, application_name=name[:63], options=options,
             keepalives_idle=10, keepalives_interval=2, keepalives_count=3, tcp_user_timeout=10_000,
         )  # fmt: skip
@@ -241,7 +270,7 @@ class Postgres:
         """A write transaction on the connection that has the write lock: if that is lost, so is the transaction."""
         db = self._own.writing
         assert db is not None, "the write lock must be held"
-        with self._explained(), db.raw.transaction():
+        with self._explained(), db.waiting(_WRITE_MS / 1000), db.raw.transaction():
             db.execute(f"SET LOCAL statement_timeout = {_WRITE_MS}")
             if logged:
                 db.execute("INSERT INTO commits (token) VALUES (?)", (mark + secrets.token_hex(8),))
@@ -275,7 +304,8 @@ class Postgres:
         db.execute(f"SET lock_timeout = {max(1, int(self._lock_timeout_s * 1000))}")
         db.execute("SET statement_timeout = 0")
         try:
-            db.execute(f"SELECT pg_advisory_lock({self._key()}, {WRITER})")
+            with db.waiting(self._lock_timeout_s):
+                db.execute(f"SELECT pg_advisory_lock({self._key()}, {WRITER})")
         except self._psycopg.errors.LockNotAvailable as error:
             holders = self.holders(db, (WRITER,))
             raise LibraryBusy(
