@@ -25,58 +25,39 @@ if TYPE_CHECKING:
     from refdesk.toolsets.contract import Toolset
 
 _READING = ("tree_sitter", "tree_sitter_language_pack", "selectolax", "markdown_it", "yaml", "pypdf", "docx")
-EmbedderMaker = Callable[[Settings], Embedder | None]
-
-
-def _static(settings: Settings) -> Embedder:
-    from refdesk.embed.static import StaticEmbedder
-
-    return StaticEmbedder()
-
-
-def _wordllama(settings: Settings) -> Embedder:
-    from refdesk.embed.wordllama import WordllamaEmbedder
-
-    return WordllamaEmbedder()
-
-
-def _remote(settings: Settings) -> Embedder:
-    from refdesk.embed.remote import RemoteEmbedder
-
-    if not settings.embedder_url or not settings.embedder_model:
-        raise SettingsError("The remote embedder has no address.", "Set embedder_url and embedder_model.")
-    return RemoteEmbedder(base_url=settings.embedder_url, model=settings.embedder_model, api_key=settings.embedder_key)
-
-
-def _onnx(settings: Settings) -> Embedder:
-    from refdesk.embed.onnx import OnnxEmbedder
-
-    if not settings.embedder_path:
-        raise SettingsError("The onnx embedder has no model.", "Set embedder_path to its folder or file.")
-    return OnnxEmbedder(
-        Path(settings.embedder_path).expanduser(),
-        query_prefix=settings.embedder_query_prefix,
-        passage_prefix=settings.embedder_passage_prefix,
-    )
-
-
-def _none(settings: Settings) -> None:
-    return None
-
-
-EMBEDDERS: Mapping[str, EmbedderMaker] = {
-    "static": _static,
-    "wordllama": _wordllama,
-    "remote": _remote,
-    "onnx": _onnx,
-    "none": _none,
-}
 
 
 def _embedder(settings: Settings) -> Embedder | None:
-    if settings.embedder not in EMBEDDERS:
-        raise SettingsError(f"There is no embedder {settings.embedder!r}.", f"Take one of {', '.join(EMBEDDERS)}.")
-    return EMBEDDERS[settings.embedder](settings)
+    match settings.embedder:
+        case "none":
+            return None
+        case "static":
+            from refdesk.embed.static import StaticEmbedder
+
+            return StaticEmbedder()
+        case "wordllama":
+            from refdesk.embed.wordllama import WordllamaEmbedder
+
+            return WordllamaEmbedder()
+        case "remote":
+            from refdesk.embed.remote import RemoteEmbedder
+
+            url, model = settings.embedder_url, settings.embedder_model
+            if not url or not model:
+                raise SettingsError("The remote embedder has no address.", "Set embedder_url and embedder_model.")
+            return RemoteEmbedder(base_url=url, model=model, api_key=settings.embedder_key)
+        case "onnx":
+            from refdesk.embed.onnx import OnnxEmbedder
+
+            if not settings.embedder_path:
+                raise SettingsError("The onnx embedder has no model.", "Set embedder_path to its folder or file.")
+            queries, passages = settings.embedder_query_prefix, settings.embedder_passage_prefix
+            path = Path(settings.embedder_path).expanduser()
+            return OnnxEmbedder(path, query_prefix=queries, passage_prefix=passages)
+        case other:
+            raise SettingsError(
+                f"There is no embedder {other!r}.", "Take one of static, wordllama, remote, onnx, none."
+            )
 
 
 def _judge(settings: Settings) -> Judge | None:

@@ -92,11 +92,12 @@ def is_new(found: Found, state: FileState | Document | None) -> bool:
     return found.stamp != state.stamp and state.stamp != 0  # 0: indexed by an older version
 
 
-def same_facts(content: Content, known: Document) -> bool:
-    """Whether the type and metadata that the caller gives, if any, are unchanged."""
+def is_unchanged(content: Content, known: Document) -> bool:
+    """Whether a document has this content, and the type and metadata that the caller gives, if any."""
     is_override = content.content_type and "/" not in content.content_type  # a media type is only declared
-    same_type = not is_override or content.content_type == known.content_type
-    return same_type and all(known.metadata.get(key) == value for key, value in content.metadata.items())
+    if known.content_hash != content_hash(content) or (is_override and content.content_type != known.content_type):
+        return False
+    return all(known.metadata.get(key) == value for key, value in content.metadata.items())
 
 
 def is_same_file(document: Document, content: Content) -> bool:

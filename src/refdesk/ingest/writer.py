@@ -21,7 +21,7 @@ from refdesk.ingest.prepare import (
     embed_writes,
     is_new,
     is_same_file,
-    same_facts,
+    is_unchanged,
     touched,
 )
 from refdesk.library import new_id
@@ -129,9 +129,16 @@ class Writer:
                 raise CollectionNotFound(f"Collection not found: {collection.name}.", "Create it first.")
             self._seen = self._store.sequence()
             known = {one.uri: self._store.document_by_uri(one.uri, collection.name) for one in contents}
-            fresh = [one for one in contents if not self._same(one, known[one.uri], report)]
+            fresh = []
+            for one in contents:
+                document = known[one.uri]
+                if document is not None and is_unchanged(one, document):
+                    report.document_ids.append(document.id)
+                else:
+                    fresh.append(one)
+            report.unchanged = len(contents) - len(fresh)
             self._progress.step(report.unchanged, len(contents), contents[0].path if contents else "")
-            before = {uri: document for uri, document in known.items() if document}
+            before = {uri: found for uri, found in known.items() if found}
             self._write(collection, self._told(fresh, report), before, report, size)
             self._progress.report(len(contents), len(contents), "done")
         report.seconds = time.perf_counter() - started
@@ -146,9 +153,7 @@ class Writer:
     def attached_before(self, collection: Collection, content: Content) -> Metadata:
         """The metadata that an earlier call gave with a document that is about to change: all but its text's own."""
         known = self._store.document_by_uri(content.uri, collection.name)
-        if known is None or not known.metadata:
-            return {}
-        if known.content_hash == content_hash(content) and same_facts(content, known):
+        if known is None or not known.metadata or is_unchanged(content, known):
             return {}
         raw = self._store.raw(known.id).encode()
         own = self.parse(collection, replace(content, data=raw, content_type=known.content_type, charset="utf-8"))
@@ -160,13 +165,6 @@ class Writer:
         for number, one in enumerate(contents):
             self._progress.step(unchanged + number, report.files, one.path)
             yield one
-
-    def _same(self, content: Content, known: Document | None, report: Report) -> bool:
-        if known is None or known.content_hash != content_hash(content) or not same_facts(content, known):
-            return False
-        report.unchanged += 1
-        report.document_ids.append(known.id)
-        return True
 
     def _walk(
         self, source: Source, only: set[str] | None, states: Mapping[str, FileState]
