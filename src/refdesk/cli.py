@@ -66,6 +66,7 @@ _MEANT = {
     "rm": "remove",
     "show": "get",
     "start": "serve",
+    "ui": "console",
     "update": "index",
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -316,3 +317,43 @@ def test_the_desk_tells_what_each_collection_holds(tree: Tree, tmp_path: Path) -
         assert held["one"].documents == 3 and held["one"].types == {"python": 2, "markdown": 1}
         assert held["one"].chunks == desk.stats("one").chunks
         assert held["one"].size == sum(file.stat().st_size for file in root.iterdir())
+
+
+def test_the_command_serves_the_console_on_a_free_port(library: Path, tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    from tests.mcp_client.stdio import environment
+
+    shutil.copytree(library, tmp_path / "library")
+    command = [sys.executable, "-m", "refdesk", "--library", str(tmp_path / "library"), "console", "--no-open"]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=environment(), text=True
+    ) as run:
+        assert run.stdout is not None
+        said = re.search(r"http://127\.0\.0\.1:\d+/", run.stdout.readline())
+        assert said is not None
+        try:
+            for _ in range(100):
+                try:
+                    page = get(said[0] + "library").text
+                    break
+                except httpx.ConnectError:
+                    time.sleep(0.1)
+            assert "handbook" in page
+        finally:
+            run.terminate()
+
+
+def test_calls_over_stdio_are_in_the_journal_too(library: Path, tmp_path: Path) -> None:
+    from tests.mcp_client.stdio import StdioClient
+
+    shutil.copytree(library, tmp_path / "library")
+    script = Path(__file__).with_name("serve.py")
+    with StdioClient.python(script, str(tmp_path), "--library", str(tmp_path / "library"), "serve") as agent:
+        agent.initialize()
+        agent.call("search_docs", {"query": "how is a suite scored"})
+    noted = [json.loads(line) for line in (tmp_path / "library" / "journal.jsonl").read_text().splitlines()]
+    assert [(one["tool"], one["query"], one["hits"] > 0) for one in noted] == [
+        ("search_docs", "how is a suite scored", True)
+    ]

@@ -9,9 +9,12 @@ from urllib.parse import quote
 import httpx
 
 from refdesk.app import open_desk
+from refdesk.desk.desk import Desk
 from refdesk.settings import Settings
+from refdesk.skills.format import from_markdown
 from tests.conftest import Tree
-from tests.console.conftest import Client, Open, Serve, get, post
+from tests.console.conftest import PLAYBOOK, Client, Open, Serve, get, post
+from tests.mcp_client.http import HttpClient
 
 HOSTILE = {
     "script": "<script>window.hacked = 1; alert(1)</script>",
@@ -51,14 +54,21 @@ def test_nothing_that_is_indexed_acts(tree: Tree, serve: Serve, browse: Open, tm
     with open_desk(Settings(library=tmp_path / "library", workers=1)) as desk:
         desk.index(root, "files", name="poison", description="<script>alert(1)</script>")
         paths = [one.path for one in desk.documents("poison", 100)]
+        desk.index(root, "code", name="code")
+        skill_id = _poisoned_playbook(desk)
     assert len(paths) > 20
-    at = browse(serve(tmp_path / "library").root)
+    server = serve(tmp_path / "library")
+    at = browse(server.root)
+    with HttpClient(server.url) as agent:
+        agent.initialize()
+        for text in HOSTILE.values():
+            agent.call("rag_search", {"query": text[:200], "collection": "poison"})
     for query in ("poison", "script alert", '"><script>alert(1)</script>'):
         at.page.goto(f"{at.root}/?{httpx.QueryParams({'q': query, 'why': query})}")
         at.page.wait_for_selector("#results")
         assert at.page.evaluate("window.hacked") is None
     pages = [f"/read/poison/{quote(path)}" for path in paths]
-    for path in [*pages, *(f"{path}?as=agent" for path in pages), "/", "/library", "/library/poison"]:
+    for path in [*pages, *(f"{path}?as=agent" for path in pages), *_elsewhere(skill_id)]:
         at.go(path)
         at.page.wait_for_selector("main")
         assert at.page.evaluate("window.hacked") is None, path
@@ -71,10 +81,49 @@ def test_nothing_that_is_indexed_acts(tree: Tree, serve: Serve, browse: Open, tm
         assert (
             at.page.locator("main [style], main [onerror], main [onload], main [onclick], main [onfocus]").count() == 0
         )
-        for href in at.page.locator("main a[href]").evaluate_all("links => links.map(one => one.protocol)"):
+        for href in at.page.locator("main a[href]").evaluate_all(
+            "links => links.map(one => new URL(one.href.baseVal ?? one.href, location).protocol)"
+        ):
             assert href in ("http:", "https:", "mailto:"), path
     assert at.strangers == []
     assert at.errors == []
+
+
+def _poisoned_playbook(desk: Desk) -> str:
+    texts = iter(HOSTILE.values())
+    book = PLAYBOOK.replace("Reset a locked account", "<script>alert(1)</script>").replace("Accounts", "<b onclick=x>")
+    for part in (
+        "Let a locked customer",
+        "Compare the mail address",
+        "They are the same",
+        "Hand over to",
+        "is suspended",
+    ):
+        book = book.replace(part, next(texts).replace("\n", " "))
+    skill, _ = desk.learner.adopt(from_markdown(book).draft)
+    desk.learner.adopt(
+        from_markdown(book.replace("Unlock it", "<img src=x onerror=alert(1)>")).draft, skill_id=skill.skill_id
+    )
+    return skill.skill_id
+
+
+def _elsewhere(skill_id: str) -> list[str]:
+    """The other pages that show what is not to be trusted."""
+    of_playbook = [f"/playbooks/{skill_id}{tab}" for tab in ("", "?as=edit", "?as=history")]
+    symbols = [f"/graph/code?symbol={name}" for name in ("poison_script", "poison_svg", "%3Cscript%3Ealert(1)")]
+    asked = [f"/agents/case?query={quote(text[:200])}" for text in HOSTILE.values()]
+    return [
+        "/",
+        "/library",
+        "/library/poison",
+        "/graph/code",
+        "/playbooks",
+        "/agents",
+        "/setup",
+        *of_playbook,
+        *symbols,
+        *asked,
+    ]
 
 
 def test_pages_run_no_inline_script_and_load_nothing_from_elsewhere(served: str) -> None:

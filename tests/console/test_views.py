@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -148,10 +149,15 @@ def test_pictures(library: Path, serve: Serve, browse: Open, tmp_path: Path) -> 
             agent.call("rag_search", {"query": query})
     folder = PICTURES if os.environ.get("KEEP_PICTURES") else tmp_path
     folder.mkdir(exist_ok=True)
-    shown = {"search": "light", "reader": "dark", "library": "light", "graph": "light", "agents": "dark"}
+    shown = {"search": "light", "reader": "dark", "graph": "light", "playbook": "light", "agents": "dark"}
+    found = re.search(r"/playbooks/[0-9a-f-]{36}", get(f"{server.root}/playbooks").text)
+    assert found is not None
+    places = {**VIEWS, "playbook": f"{found[0]}?as=history", "reader": "/read/refdesk/text/globs.py?lines=18-24&q=glob"}
     for name, scheme in shown.items():
-        at = browse(server.root, color_scheme=scheme, viewport={"width": 1200, "height": 760})
-        at.go(VIEWS[name])
+        at = browse(
+            server.root, color_scheme=scheme, viewport={"width": 1200, "height": 900 if name == "graph" else 760}
+        )
+        at.go(places[name])
         if name == "search":
             at.page.locator(".why summary").first.click()
         at.page.wait_for_timeout(300)

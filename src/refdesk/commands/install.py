@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import shutil
 import sys
 import tomllib
@@ -189,6 +190,7 @@ def clients_here(library: Path | None) -> list[dict[str, str]]:
             "title": client.title,
             "state": _status(name, client, places),
             "file": _short(client.user_file(places), places),
+            "command": shlex.join(["refdesk", *(["--library", str(library)] if library else []), "install", name]),
             "entry": _with_entry("", client, own_command(name, library)),
             "then": client.then,
         }

@@ -113,10 +113,8 @@ def search(visit: Visit) -> Response:
     if not asked.text:
         return visit.show("search.html", **values, found=None, facets=[], answer=None, playbooks=desk.has_playbooks())
     counted = _find(desk, asked.query(asked.alpha, filtered=False, limit=_COUNTED))
-    whole = replace(asked.query(asked.alpha), limit=_COUNTED) == asked.query(
-        asked.alpha, filtered=False, limit=_COUNTED
-    )
-    found = [_found(desk, asked, asked.alpha, counted if whole and asked.page == 1 else None)]
+    is_whole = asked.page == 1 and not asked.query().filters
+    found = [_found(desk, asked, asked.alpha, counted if is_whole else None)]
     if asked.other:
         found.append(_found(desk, asked, asked.other))
     hits = counted.hits or found[0]["page"].hits

@@ -70,7 +70,8 @@ function fold(within) {
   }
 }
 fold(document);
-if (!location.hash) document.querySelector(".doc .hit")?.scrollIntoView({ block: "center" });
+const hit = document.querySelector(".doc .hit");
+if (hit && !location.hash && hit.getBoundingClientRect().bottom > innerHeight) hit.scrollIntoView({ block: "center" });
 
 const wide = document.querySelector(".graph.pad");
 if (wide) wide.scrollLeft = (wide.scrollWidth - wide.clientWidth) / 2; // the symbol itself is in the middle
