@@ -103,7 +103,7 @@ def served(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield server.root
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # not the session: while Playwright runs, no other event loop can in this thread
 def chromium() -> Iterator[Any]:
     """Debian's Chromium, which `.ci/run` installs."""
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 import httpx
@@ -20,20 +22,37 @@ from tests.e2e.docsite.server import Reply, Site, page
 from tests.mcp_client.http import HttpClient
 
 
+def _links(count: int) -> Reply:
+    links = "".join(f'<a href="/page{number}.html">page {number}</a> ' for number in range(count))
+    return page("Start", f"<h1>Start</h1><p>All the pages of quokkas.</p>{links}")
+
+
+def _quokka(number: int, wait: Callable[[], object]) -> Reply:
+    wait()
+    return page(f"Page {number}", f"<h1>Page {number}</h1><p>The quokka of page {number} eats leaves.</p>")
+
+
 @pytest.fixture
 def site() -> Iterator[Site]:
     """A site of forty pages, each slow enough to be watched."""
-    links = "".join(f'<a href="/page{number}.html">page {number}</a> ' for number in range(40))
-
-    def slow(number: int) -> Reply:
-        time.sleep(0.15)
-        return page(f"Page {number}", f"<h1>Page {number}</h1><p>The quokka of page {number} eats leaves.</p>")
-
     with Site() as served:
-        served.routes["/"] = page("Start", f"<h1>Start</h1><p>All the pages of quokkas.</p>{links}")
+        served.routes["/"] = _links(40)
         for number in range(40):
-            served.routes[f"/page{number}.html"] = lambda number=number: slow(number)  # type: ignore[misc]
+            served.routes[f"/page{number}.html"] = partial(_quokka, number, partial(time.sleep, 0.15))
         yield served
+
+
+@pytest.fixture
+def stuck() -> Iterator[Site]:
+    """A site that answers some pages, and then none until the test is over."""
+    over = threading.Event()
+    with Site() as served:
+        served.routes["/"] = _links(40)
+        for number in range(40):
+            wait = partial(over.wait, 120 if number > 5 else 0)
+            served.routes[f"/page{number}.html"] = partial(_quokka, number, wait)
+        yield served
+        over.set()
 
 
 def _crawl(at: Watched, site: Site, name: str) -> None:
@@ -65,19 +84,19 @@ def test_a_crawl_is_watched_and_its_pages_are_found(library: Path, serve: Serve,
     assert at.strangers == []
 
 
-def test_a_crawl_is_stopped_and_keeps_what_it_had(library: Path, serve: Serve, browse: Open, site: Site) -> None:
+def test_a_crawl_is_stopped_and_keeps_what_it_had(library: Path, serve: Serve, browse: Open, stuck: Site) -> None:
     at = browse(serve(library).root)
-    _crawl(at, site, "quokkas")
+    _crawl(at, stuck, "quokkas")
     at.page.wait_for_selector("#run progress[max]")
     assert at.page.locator(".run-pill").count() == 1
     at.page.get_by_role("button", name="Stop").click()
     at.page.wait_for_selector("#run .tag:text('stopped')")
-    asked = sum(site.asked.values())
+    asked = sum(stuck.asked.values())
     assert asked < 41
     at.go("/library")
     assert "has not finished" in at.page.locator("main").inner_text()
     at.page.wait_for_timeout(600)
-    assert sum(site.asked.values()) == asked
+    assert sum(stuck.asked.values()) == asked
 
 
 def test_a_folder_is_indexed_and_removed_with_a_question(
@@ -293,11 +312,11 @@ def test_a_run_of_a_process_that_is_gone_is_interrupted(tmp_path: Path) -> None:
     assert runs.run(run.id).state == "interrupted"
 
 
-def test_every_process_shows_and_stops_the_runs_of_the_others(library: Path, serve: Serve, site: Site) -> None:
+def test_every_process_shows_and_stops_the_runs_of_the_others(library: Path, serve: Serve, stuck: Site) -> None:
     root = serve(library, "--workers", "3").root
     with Client(base_url=root, follow_redirects=True) as client:
         token = _token(client.get("/library").text)
-        started = client.post("/library/crawl", data={"token": token, "url": site.root, "name": "q"})
+        started = client.post("/library/crawl", data={"token": token, "url": stuck.root, "name": "q"})
         url = str(started.url)
     for _ in range(6):  # a connection each, which go to the workers in turn
         with Client(base_url=root, cookies=client.cookies) as other:
@@ -353,6 +372,10 @@ def test_calls_over_stdio_are_in_the_journal_too(library: Path, tmp_path: Path) 
     with StdioClient.python(script, str(tmp_path), "--library", str(tmp_path / "library"), "serve") as agent:
         agent.initialize()
         agent.call("search_docs", {"query": "how is a suite scored"})
+        for _ in range(300):  # it is noted after the answer, so that no client waits for it
+            if (tmp_path / "library" / "journal.jsonl").exists():
+                break
+            time.sleep(0.1)
     noted = [json.loads(line) for line in (tmp_path / "library" / "journal.jsonl").read_text().splitlines()]
     assert [(one["tool"], one["query"], one["hits"] > 0) for one in noted] == [
         ("search_docs", "how is a suite scored", True)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from refdesk.commands.desk import (
-    bar_on_stderr,
     desk_from,
     json_option,
     on_one_line,
@@ -202,8 +201,8 @@ def crawl(
         url, excludes=exclude, depth=depth, max_pages=max_pages, delay_s=delay, concurrency=concurrency, browser=browser
     )
     try:
-        with bar_on_stderr("crawling") as tell, desk_from(context, allow_hosts=allow_host) as desk:
-            report = crawler.crawl(desk, options, name=name, description=description, tell=tell)
+        with progress_on_stderr("crawling") as progress, desk_from(context, allow_hosts=allow_host) as desk:
+            report = crawler.crawl(desk, options, name=name, description=description, progress=progress)
     except KeyboardInterrupt:
         click.echo("Stopped. What was fetched is kept: run the same command to go on.", err=True)
         sys.exit(130)

@@ -198,7 +198,7 @@ def _start_crawl(visit: Visit, url: str, name: str, depth: int, most: int) -> Re
     options = crawl_options(url, depth=depth, max_pages=most)
 
     def work(progress: Progress) -> dict[str, Any]:
-        report = crawler.crawl(desk, options, name=name, tell=progress.step)
+        report = crawler.crawl(desk, options, name=name, progress=progress)
         reasons = Counter(_reason(one.reason) for one in (*report.failed, *report.scripts, *report.skipped))
         counts = {one: getattr(report, one) for one in ("pages", "written", "unchanged", "removed", "chunks", "left")}
         return {

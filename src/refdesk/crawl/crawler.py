@@ -28,15 +28,15 @@ from refdesk.settings import Settings
 from refdesk.sources.web import Fetched, WebClient
 from refdesk.system.retry import backoff
 
-Tell = Callable[[int, int, str], None]  # pages done, pages in total, the last page
 Render = Callable[[str], Awaitable[str]]
+_LOOK_S = 0.25  # how often a crawl looks whether it was cancelled
 _INDEXED_PAGES, _INDEXED_BYTES = 50, 1_000_000  # indexed together: 5 s of pages at the default pace
 _FEWEST_REPEATS = 100  # redirects and duplicates that are allowed even if max_pages is lower
 _HINTS = {"empty without JavaScript": "Install refdesk[browser] and Chromium to render it."}
 
 
 def crawl(
-    desk: Desk, options: CrawlOptions, *, name: str = "", description: str = "", tell: Tell | None = None
+    desk: Desk, options: CrawlOptions, *, name: str = "", description: str = "", progress: Progress | None = None
 ) -> CrawlReport:
     """Updates a collection to what the site has now; resumes a crawl that was stopped."""
     started = time.perf_counter()
@@ -46,7 +46,7 @@ def crawl(
     with open_collection(desk, options, name, description) as (collection, state):
         report = CrawlReport(collection=collection.name, start=options.start, resumed=state.begin_round(options.start))
         indexer = Indexer(desk, collection, state, report)
-        anyio.run(_fetch_site, desk.settings, scope, state, indexer, report, Progress(tell) if tell else Progress())
+        anyio.run(_fetch_unless_cancelled, desk.settings, scope, state, indexer, report, progress or Progress())
         _refuse_empty(options.start, state)
         reconcile(state, indexer)
         state.finish_round()
@@ -69,6 +69,28 @@ def _refuse_empty(start: str, state: CrawlState) -> None:
     raise LoadFailed(f"Nothing to crawl at {start}: {reason}.", _HINTS.get(reason, "Check the address."))
 
 
+async def _fetch_unless_cancelled(
+    settings: Settings, scope: Scope, state: CrawlState, indexer: Indexer, report: CrawlReport, progress: Progress
+) -> None:
+    """Fetches the site; also while all requests wait for a slow site, a cancelled crawl stops."""
+
+    async def watch() -> None:
+        while not progress.cancelled():
+            await anyio.sleep(_LOOK_S)
+        raise Cancelled("The crawl was stopped.", "Crawl again to go on with it.")
+
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(watch)
+            await _fetch_site(settings, scope, state, indexer, report, progress)
+            tasks.cancel_scope.cancel()
+    except BaseExceptionGroup as group:
+        error: BaseException = group
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        raise error from None
+
+
 async def _fetch_site(
     settings: Settings, scope: Scope, state: CrawlState, indexer: Indexer, report: CrawlReport, progress: Progress
 ) -> None:
@@ -86,13 +108,7 @@ async def _fetch_site(
         render = None
         if options.browser and not why_no_browser():
             render = (await stack.enter_async_context(Browser(client))).render
-        try:
-            await Crawler(scope, fetcher, reader, state, frontier, indexer, report, progress, render).run()
-        except BaseExceptionGroup as group:
-            error: BaseException = group
-            while isinstance(error, BaseExceptionGroup):
-                error = error.exceptions[0]
-            raise error from None
+        await Crawler(scope, fetcher, reader, state, frontier, indexer, report, progress, render).run()
 
 
 async def _robots(fetcher: SiteFetcher, state: CrawlState, start: str) -> Robots:
