@@ -123,6 +123,15 @@ def test_a_lost_index_is_built_anew(store: SharedStore) -> None:
     _, state, _ = store.read(store._follower.look)
     assert state is not None
     store._follower._drop(state.name)
+    view = store.view()
+    assert len(view.lexical(["alpha"], 5)) == 1 and "can't be reached" in view.notices[0]  # and it is built anew
+    deadline = time.monotonic() + 60
+    while (view := store.view()).lexical(["alpha"], 5) and view.notices and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert view.notices == () and _texts(store, "alpha") == ["alpha"]
+    _, state, _ = store.read(store._follower.look)
+    assert state is not None
+    store._follower._drop(state.name)
     store.apply(batch(write("c", ["alpha too"])))
     assert _texts(store, "alpha") == ["alpha", "alpha too"]
 

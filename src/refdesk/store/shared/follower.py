@@ -72,6 +72,7 @@ class Follower:
         self._address = address
         self._terms: dict[int, str] = {}  # of texts that this process wrote and that the index lacks
         self._known_terms: set[str] = set()  # that the record has, or that it was given
+        self._missing = ""  # the collection that the nodes do not know
         self._closing = threading.Event()
         self._mutex = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -96,7 +97,7 @@ class Follower:
 
     def at(self, seq: int, state: State | None, is_waited_for: bool) -> tuple[State | None, int]:
         """The state of the index for a reader of this commit, who has looked, and how many commits it lacks."""
-        if is_waited_for:
+        if is_waited_for and (state is None or state.built is None):  # building may take long
             try:
                 state = self.catch_up(seq, _PATIENCE_S)
             except IndexAway:
@@ -106,6 +107,11 @@ class Follower:
         if behind > 0 or (state and state.built is not None):
             self.wake()
         return state, max(0, behind)
+
+    def report_missing(self, name: str) -> None:
+        """Has a collection that the nodes do not know made anew."""
+        self._missing = name
+        self.wake()
 
     def catch_up(self, seq: int, limit_s: float) -> State | None:
         """Follows the log to the commit, or waits for whoever does, at most so long; raises IndexAway."""
@@ -126,7 +132,7 @@ class Follower:
         state, last = state_of(db), sequence(db)
         identity = embedder_identity(db)
         generation = _generation(identity)
-        if state is None or state.generation != generation:
+        if state is None or state.generation != generation or state.name == self._missing:
             name = f"{self._postgres.schema}_{meta(db, 'library')}_{secrets.token_hex(4)}"
             self._create(name, identity.dimension if identity else 0)
             self._save(db, State(name, generation, last, built=-1))
@@ -151,7 +157,7 @@ class Follower:
             self._save(db, replace(state, seq=upto))
         except IndexMissing:
             _log.warning("the index has lost the collection %s; it is built anew", state.name)
-            self._save(db, replace(state, generation="lost"))
+            self._missing = state.name
             return True
         for chunk_id in ids:
             self._terms.pop(chunk_id, None)

@@ -64,7 +64,7 @@ class Nodes:
         import grpc  # after the first channel, which decides how it treats forks
 
         def wait() -> Any:
-            pending, problem = first, ""
+            pending, problem, missing = first, "", ""
             for place, node in enumerate(order):
                 if place:
                     if time.monotonic() >= ends:
@@ -77,7 +77,8 @@ class Nodes:
                 except grpc.RpcError as error:
                     code, said = error.code(), error.details() or ""
                     if code == grpc.StatusCode.NOT_FOUND or "doesn't exist" in said:
-                        raise IndexMissing(f"Qdrant: {said}") from error
+                        missing = said  # here: a node that was down when it was made learns of it later
+                        continue
                     if code == grpc.StatusCode.UNAUTHENTICATED or code == grpc.StatusCode.PERMISSION_DENIED:
                         raise SettingsError("Qdrant refuses the API key.", "Set REFDESK_QDRANT_API_KEY.") from error
                     if code == grpc.StatusCode.INVALID_ARGUMENT:
@@ -85,6 +86,8 @@ class Nodes:
                     self._failed_at[node] = time.monotonic()
                     metrics.count("refdesk_index_node_errors_total", node=node)
                     problem = f"{node}: {code.name.lower().replace('_', ' ')}: {said[:200]}"
+            if missing and not problem:
+                raise IndexMissing(f"Qdrant has lost the index: {missing}", "It is being built anew; try again.")
             raise IndexAway(f"No node of the index answers; {problem}", "Check that Qdrant runs, then try again.")
 
         return wait

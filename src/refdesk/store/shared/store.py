@@ -179,7 +179,7 @@ class SharedStore(RecordAccess):
         metrics.note("refdesk_index_behind", behind)
         if state is None:
             metrics.count("refdesk_index_away_total")
-        return SharedView(self._postgres, self._nodes, self._counts, seq, scope, state, behind)
+        return SharedView(self._postgres, self._nodes, self._follower, self._counts, seq, scope, state, behind)
 
     def chunks(self, chunk_ids: Sequence[int]) -> dict[int, StoredChunk]:
         """The same; what a query found is read without asking again for the last commit."""

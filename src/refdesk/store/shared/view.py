@@ -14,8 +14,8 @@ from refdesk.store.record.filters import Scope
 from refdesk.store.record.rows import storable
 from refdesk.store.shared import points
 from refdesk.store.shared.database import Postgres
-from refdesk.store.shared.follower import State
-from refdesk.store.shared.nodes import IndexAway, Nodes
+from refdesk.store.shared.follower import Follower, State
+from refdesk.store.shared.nodes import IndexAway, IndexMissing, Nodes
 from refdesk.store.shared.scan import SharedScan
 from refdesk.store.vectors.index import topics
 from refdesk.store.words import scan as literal
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _AWAY = "the index can't be reached; words were searched in the record, and meaning was not"
+_BUILT = "the index is being built; some passages can't be found yet"
 _BEHIND = "the index lags behind: the last {} writes are not searched yet"
 _EXTRA = 16  # fetched beyond the limit, so that hits with equal scores are seen together
 _MOST_TIED = 2000
@@ -59,10 +60,19 @@ class SharedView:
     """Implements ports.View."""
 
     def __init__(
-        self, postgres: Postgres, nodes: Nodes, counts: Counts, seq: int, scope: Scope, state: State | None, behind: int
+        self,
+        postgres: Postgres,
+        nodes: Nodes,
+        follower: Follower,
+        counts: Counts,
+        seq: int,
+        scope: Scope,
+        state: State | None,
+        behind: int,
     ) -> None:
         self._postgres = postgres
         self._nodes = nodes
+        self._follower = follower
         self._scope = scope
         self._state = state  # None while the index is away
         self._known = counts.of(state) if state is not None else {}
@@ -76,6 +86,8 @@ class SharedView:
     def notices(self) -> tuple[str, ...]:
         if self._state is None:
             return (_AWAY,)
+        if self._state.built is not None:
+            return (_BUILT,)
         return (_BEHIND.format(self._behind),) if self._behind else ()
 
     def _by_index(self, ask: Callable[[State], T], otherwise: Callable[[SharedScan], T]) -> T:
@@ -83,8 +95,10 @@ class SharedView:
         if self._state is not None:
             try:
                 return ask(self._state)
-            except IndexAway as error:
+            except (IndexAway, IndexMissing) as error:
                 _log.warning("%s", error)
+                if isinstance(error, IndexMissing):
+                    self._follower.report_missing(self._state.name)
                 self._state = None
         if self._scan is None:
             self._scan = SharedScan(self._postgres, self._scope)
