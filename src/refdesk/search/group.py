@@ -33,6 +33,9 @@ _VENDORED = re.compile(
 _HISTORY = re.compile(r"(?:change|history|news|releases?\b|whatsnew|licen[cs]e|authors|copying)", re.IGNORECASE)
 _FORM = re.compile(r"\.(?:html?|(?:md|mdx|markdown|rst|adoc|txt)(?:\.txt)?)$", re.IGNORECASE)
 _BUILT = frozenset(["_sources", "_build", "build", "site", "html", "dist", "public", "docs", "doc", "source", "src"])
+_USUAL_PASSAGES = (
+    12  # of a page: its length counts neither for nor against it beside code; authored questions .775 to .805
+)
 _KEPT_INSIDE = 5  # further passages that a hit names
 
 
@@ -140,7 +143,7 @@ def _worth(
     if topic is not None and is_prose(own[0].stored):
         # Among pages that mention it, the one that is about it: not a long one about many things, nor a stub.
         total += weights["prose topic"] * topic.cosine + weights["prose mean"] * topic.mean
-        total += weights["prose passages"] * math.log(topic.passages)
+        total += weights["prose passages"] * math.log(topic.passages / _USUAL_PASSAGES)
     elif topic is not None:
         total += weights["topic"] * topic.cosine
     path = own[0].stored.document.path
