@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -26,6 +28,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Tells it to what makes libraries."""
     servers.is_wanted = bool(config.getoption("--shared"))
+    if servers.is_wanted:  # what belongs to this machine of a shared library is in the user's data folder
+        os.environ["XDG_DATA_HOME"] = tempfile.mkdtemp(prefix="refdesk-data-")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

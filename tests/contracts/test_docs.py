@@ -140,6 +140,7 @@ def test_get_doc_has_the_documented_schema(client: Client) -> None:
     assert "outputSchema" not in tool
 
 
+@pytest.mark.folder
 def test_metadata_json_says_what_the_corpus_is(library: Path) -> None:
     body = json.loads((library / "metadata.json").read_text())
     assert body["corpus_description"] == "Acme SDK docs"

@@ -249,6 +249,7 @@ def test_a_page_is_found_by_near_addresses(client: Client, shelf: Shelf) -> None
     assert client.text("qurio_read_page", url="file:///notes/0007.md") == "# Note 7\n\nThe number 7."
 
 
+@pytest.mark.folder
 def test_correlation_ids_go_through(shelf: Shelf, tmp_path: Path) -> None:
     """The library's vectors are another model's: keywords still work, the rest fails with the caller's own id."""
     other = tmp_path / "other"

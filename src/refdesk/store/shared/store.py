@@ -198,12 +198,14 @@ class SharedStore(RecordAccess):
 
     def backup(self, target: Path) -> Mapping[str, int]:
         """Copies the library to a folder, and makes the backup of that."""
-        from refdesk.store.copying import copy
+        from refdesk.store.copying import copy, copy_beside
         from refdesk.store.local import LocalStore
 
         with tempfile.TemporaryDirectory(prefix="refdesk-") as folder:
             copied = LocalStore(Path(folder) / "library", durability="normal")
             try:
+                if self._beside is not None:
+                    copy_beside(self._beside, Library(copied.folder))
                 copy(self, copied, lambda done, total, table: None)
                 return copied.backup(target)
             finally:
