@@ -20,10 +20,12 @@ import pytest
 
 from refdesk.app import open_desk
 from refdesk.crawl.crawler import crawl
+from refdesk.crawl.indexing import Indexer
 from refdesk.crawl.model import CrawlReport, crawl_options
 from refdesk.crawl.page import PageFacts, PageReader
 from refdesk.desk.desk import Desk
 from refdesk.errors import Forbidden, InvalidUri, LoadFailed, SettingsError
+from refdesk.ingest.prepare import Progress
 from refdesk.model import Document, Skipped
 from refdesk.settings import Settings
 from refdesk.sources.web import Fetched
@@ -419,6 +421,26 @@ def test_a_failure_to_index_is_told_and_the_crawl_goes_on(tmp_path: Path, broad:
         assert report.resumed and (report.pages, report.written) == (151, 151)
         assert all(one.ok for one in desk._store.verify(repair=False))
     assert sum(broad.asked[f"/p{number}"] for number in range(150)) <= 150 + 4
+
+
+def test_a_crawl_that_fails_stops_indexing(desk: Desk, broad: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    indexing, stopped = threading.Event(), threading.Event()
+
+    def index_slowly(indexer: Indexer, progress: Progress) -> int:
+        indexing.set()
+        for _ in range(300):
+            if progress.cancelled():
+                stopped.set()
+                break
+            time.sleep(0.1)
+        return 0
+
+    monkeypatch.setattr(Indexer, "index_batch", index_slowly)
+    broad.routes["/p140"] = Reply(b"", 429, etag=False, headers={"Retry-After": "3600"})
+    broad.on_request = lambda path: indexing.wait(30) if path == "/p140" else None
+    with pytest.raises(LoadFailed, match="asks to wait"):
+        go(desk, broad)
+    assert stopped.is_set()
 
 
 def test_a_kill_while_pages_are_indexed(tmp_path: Path, broad: Site) -> None:

@@ -45,28 +45,18 @@ _LONG = 200  # characters of a path or an address; --json gives all of them
 @click.pass_context
 def index(
     context: click.Context,
+    /,
     path: Path,
     kind: CollectionKind,
-    name: str,
-    description: str,
     allow_secrets: tuple[str, ...],
-    force: bool,
-    verify: bool,
     keep_watching: bool,
     as_json: bool,
+    **options: Any,
 ) -> None:
     """Index the folder PATH; only what changed since last time is read."""
     with desk_from(context, allow_secrets=allow_secrets) as desk:
         with progress_on_stderr("indexing") as progress:
-            report = desk.index(
-                path.resolve(),
-                kind,
-                name=name,
-                description=description,
-                force=force,
-                verify=verify,
-                progress=progress,
-            )
+            report = desk.index(path.resolve(), kind, progress=progress, **options)
         if kind == "docs":
             write_metadata(desk)
         _show(report, as_json)
@@ -103,13 +93,7 @@ def ingest(
         desk.ensure_collection(collection, "files")
         try:
             with progress_on_stderr("adding") as progress:
-                report = desk.ingest(
-                    uri,
-                    collection,
-                    content_type=content_type,
-                    metadata=metadata,
-                    progress=progress,
-                )
+                report = desk.ingest(uri, collection, content_type=content_type, metadata=metadata, progress=progress)
         finally:
             if is_new and not desk.count_documents(collection):
                 desk.remove_collection(collection)  # nothing was added
@@ -172,34 +156,32 @@ def _show(report: Report, as_json: bool) -> None:
 @click.option("--description", default="", help="What an agent finds here, in a few words.")
 @click.option("--depth", type=click.IntRange(0), default=20, show_default=True, help="Links from the start at most.")
 @click.option("--max-pages", type=click.IntRange(1), default=5000, show_default=True)
-@click.option("--exclude", multiple=True, metavar="REGEX", help="Leave out addresses in which this is found.")
+@click.option(
+    "--exclude", "excludes", multiple=True, metavar="REGEX", help="Leave out URLs that match; may be repeated."
+)
 @click.option("--allow-host", multiple=True, metavar="HOST", help="A host that may be inside your network.")
-@click.option("--delay", type=click.FloatRange(0), default=0.1, show_default=True, help="Seconds between requests.")
+@click.option(
+    "--delay", "delay_s", type=click.FloatRange(0), default=0.1, show_default=True, help="Seconds between requests."
+)
 @click.option("--concurrency", type=click.IntRange(1, 64), default=4, show_default=True, help="Requests at a time.")
 @click.option("--browser/--no-browser", default=True, help="Render pages that are empty without JavaScript.")
 @json_option
 @click.pass_context
 def crawl(
     context: click.Context,
+    /,
     url: str,
     name: str,
     description: str,
-    depth: int,
-    max_pages: int,
-    exclude: tuple[str, ...],
     allow_host: tuple[str, ...],
-    delay: float,
-    concurrency: int,
-    browser: bool,
     as_json: bool,
+    **given: Any,
 ) -> None:
     """Crawl the site at URL; run it again to fetch only what changed, or to resume."""
     from refdesk.crawl import crawler
     from refdesk.crawl.model import crawl_options
 
-    options = crawl_options(
-        url, excludes=exclude, depth=depth, max_pages=max_pages, delay_s=delay, concurrency=concurrency, browser=browser
-    )
+    options = crawl_options(url, **given)
     try:
         with progress_on_stderr("crawling") as progress, desk_from(context, allow_hosts=allow_host) as desk:
             report = crawler.crawl(desk, options, name=name, description=description, progress=progress)
