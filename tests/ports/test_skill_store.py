@@ -224,6 +224,26 @@ def test_a_skill_is_restored_with_its_versions_and_outcomes(make: Make) -> None:
     assert store.get_skill(other.skill_id) == other
 
 
+def test_a_skill_that_is_updated_while_it_is_restored_has_one_history(make: Make) -> None:
+    stores = [make() for _ in range(4)]
+    kept = stores[0].create_skill(skill("Refund", 1.0))
+    history = stores[0].history(kept.skill_id)
+
+    def change(number: int) -> None:
+        if number % 5:
+            stores[number % 4].update_skill(kept.skill_id, SkillUpdate(title=f"t{number}", outcome="likely"))
+        else:
+            stores[number % 4].restore(kept, history)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(change, range(30)))
+    newest = stores[0].get_skill(kept.skill_id)
+    found = stores[0].history(kept.skill_id)
+    assert [each.skill.version for each in found] == list(range(1, newest.version + 1))
+    assert found[-1].skill.title == newest.title
+    assert sum(sum(each.outcomes.values()) for each in found) == newest.version - 1
+
+
 def test_any_text_is_kept_and_found(make: Make) -> None:
     store = make()
     for title in ("返金する", "Überweisung prüfen", 'a "quoted" \\ AND OR NOT (x) [y] {z}^2~ * ? : /', "\U0001f642 x"):
@@ -233,6 +253,14 @@ def test_any_text_is_kept_and_found(make: Make) -> None:
     lone = store.create_skill(skill("lone \ud83d half"))
     assert store.get_skill(lone.skill_id).title == "lone ? half"
     assert store.hybrid_search([], "\ud83d half")[0]["skill"].skill_id == lone.skill_id
+    for unknown in ("\ud83d", "x" * 100_000, "a\x00b", ""):
+        assert store.get_skill(unknown) is None
+        with pytest.raises(SkillNotFound):
+            store.update_skill(unknown, SkillUpdate(title="x"))
+        with pytest.raises(SkillNotFound):
+            store.history(unknown)
+    wide = store.create_skill(skill("Wide", product_area="x" * 100_000))
+    assert store.get_skill(wide.skill_id) == wide
     long = " ".join(f"word{number}" for number in range(5000))
     assert lone.skill_id in [each["skill"].skill_id for each in store.hybrid_search([], f"lone half {long}")]
 

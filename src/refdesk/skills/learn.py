@@ -249,11 +249,13 @@ class Learner:
 
     def kept(self, skill_id: str) -> tuple[Skill, list[Revision]] | None:
         """The skill as it is stored, with every version."""
-        while (skill := self._store.get_skill(skill_id)) is not None:
+        for _ in range(_TRIES):
+            if (skill := self._store.get_skill(skill_id)) is None:
+                return None
             revisions = self._store.history(skill_id)
             if revisions[-1].skill.version == skill.version:  # else it was updated in between
                 return skill, revisions
-        return None
+        raise LibraryBusy(f"Skill {skill_id} is being updated all the time.", "Try again.")
 
     def take(self, skill: Skill, revisions: Sequence[Revision]) -> None:
         """Stores a skill of another database with all its versions."""

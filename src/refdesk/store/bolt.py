@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import partial
@@ -14,14 +15,14 @@ from refdesk.errors import RefdeskError, SettingsError, StoreAway, StoreError
 if TYPE_CHECKING:
     from neo4j import AsyncDriver, AsyncManagedTransaction
 
+_log = logging.getLogger(__name__)
+
 T = TypeVar("T")
 Tx: TypeAlias = "AsyncManagedTransaction"
 
 # A server that answers no ping is away, within the five seconds of the skills contract; a slow one is waited for.
-_PATIENCE_S, _PING_S, _LONGEST_S = 3.5, 0.8, 60.0
-_SCHEMES = tuple(f"{scheme}{security}://" for scheme in ("bolt", "neo4j") for security in ("", "+s", "+ssc"))
+_PATIENCE_S, _PING_S, _LONGEST_S = 3.0, 0.8, 60.0
 
-_NO_ADDRESS = ("NEO4J_URI is no address of a Neo4j server.", "Set it as in bolt://localhost:7687.")
 # What is said where the code of Neo4j's error has this part.
 _TOLD = {
     "CredentialsExpired": (
@@ -29,6 +30,7 @@ _TOLD = {
         "Run ALTER CURRENT USER SET PASSWORD in cypher-shell, then set NEO4J_PASSWORD.",
     ),
     "AuthenticationRateLimit": ("Neo4j refused the user {user} too often and waits.", "Try again in some seconds."),
+    "Security.Forbidden": ("Neo4j does not let the user {user} do this.", "Let it read, write and make indexes."),
     ".Security.": ("Neo4j refused the user {user} or its password.", "Correct NEO4J_USER and NEO4J_PASSWORD."),
     "DatabaseNotFound": ("Neo4j has no database {database}.", "Correct NEO4J_DATABASE, or create it."),
 }
@@ -128,33 +130,36 @@ class Bolt:
             import neo4j
         except ImportError:
             raise SettingsError("The neo4j driver is not installed.", "Run pip install 'refdesk[neo4j]'.") from None
-        if not self._uri.startswith(_SCHEMES):
-            raise SettingsError(*_NO_ADDRESS)
-        return neo4j.AsyncGraphDatabase.driver(
-            self._uri,
-            auth=(self._user, self._password) if self._password else None,
-            connection_timeout=_PATIENCE_S,
-            connection_acquisition_timeout=_PATIENCE_S,
-            max_transaction_retry_time=_PATIENCE_S,
-            initial_retry_delay=0.1,
-            notifications_min_severity="OFF",
-            user_agent="refdesk",
-        )
+        try:
+            if self._uri.startswith("http"):  # the driver takes it, but can't do all that is needed
+                raise ValueError
+            return neo4j.AsyncGraphDatabase.driver(
+                self._uri,
+                auth=(self._user, self._password) if self._password else None,
+                connection_timeout=_PATIENCE_S,
+                connection_acquisition_timeout=_PATIENCE_S,
+                max_transaction_retry_time=_LONGEST_S,
+                initial_retry_delay=0.1,
+                notifications_min_severity="OFF",
+                user_agent="refdesk",
+            )
+        except (ValueError, neo4j.exceptions.ConfigurationError):
+            what_next = "Set it as in bolt://localhost:7687."
+            raise SettingsError("NEO4J_URI is no address of a Neo4j server.", what_next) from None
 
     def _told(self, error: Exception) -> RefdeskError:
         """The error in RefDesk's words, without the password."""
         from neo4j import exceptions
 
+        said = " ".join(str(getattr(error, "message", None) or error).split())[:300]
+        said = said.replace(self._password, "…") if self._password else said
         away = (TimeoutError, OSError, exceptions.ServiceUnavailable, exceptions.SessionExpired)
         if isinstance(error, (*away, exceptions.ConnectionPoolError, exceptions.TransientError)):
+            _log.warning("Neo4j is away: %s", said or type(error).__name__)
             return StoreAway()
-        if isinstance(error, ValueError | exceptions.ConfigurationError):
-            return SettingsError(*_NO_ADDRESS)
         for part, told in _TOLD.items():
             if part in (getattr(error, "code", None) or ""):
                 return StoreError(told[0].format(user=self._user, database=self._database), told[1])
-        said = " ".join(str(getattr(error, "message", None) or error).split())[:300]
-        said = said.replace(self._password, "…") if self._password else said
         return StoreError(
             f"Neo4j refused a query: {said}", "Playbooks need Neo4j 5.23 or later, and best a database of their own."
         )

@@ -31,6 +31,7 @@ _POOL = 120  # candidates from each index, as in every search
 _MOST_TERMS = 400  # searched at most: Lucene takes 1024 clauses, and a term has two
 _RERANKED = 4  # candidates for each that is wanted
 _NEAR = 10  # nearest vectors whose similarity is computed exactly, since the index is approximate
+_NAME = 200  # characters of an area or type: an index takes no long values
 _AT_ONCE = 200  # vectors of one transaction
 
 _KEYS = {"Playbook": "n.skill_id", "PlaybookVersion": "n.skill_id, n.version", "PlaybookEmbedder": "n.key"}
@@ -120,8 +121,8 @@ class Neo4jPlaybooks:
     """Implements PlaybookStore in one database of a Neo4j server, version 5.23 or later."""
 
     def __init__(self, uri: str, user: str = "neo4j", password: str = "", database: str = "") -> None:
-        self._bolt = Bolt(uri, user, password, database, _MADE, _SCHEMA)
-        self._run, self.close = self._bolt.run, self._bolt.close
+        bolt = Bolt(uri, user, password, database, _MADE, _SCHEMA)
+        self._run, self.close = bolt.run, bolt.close
         self._embedder: EmbedderIdentity | None = None  # whose vectors are given here
 
     # --- the contract's functions ---------------------------------------------------------------------
@@ -130,7 +131,7 @@ class Neo4jPlaybooks:
         asked = understand(storable(query_text))
         vector = _vector(query_embedding)
 
-        async def search(tx: Tx) -> list[tuple[Skill, float]]:
+        async def search(tx: Tx) -> list[dict[str, Any]]:
             await self._refuse_other_embedder(tx)
             found = await _candidates(tx, asked.terms[:_MOST_TERMS], vector)
             words = [row["words"] for row in found]
@@ -143,9 +144,9 @@ class Neo4jPlaybooks:
             rows = await rows_of(tx, _SOME, skill_ids=list(scores))
             skills = [_skill(row["skill"]) for row in rows]
             way = asked.kind if by_meaning else "keywords"
-            return _reranked(skills, [scores[one.skill_id] for one in skills], asked, way)
+            return _reranked(skills, [scores[one.skill_id] for one in skills], asked, way)[:top_k]
 
-        return [{"skill": skill, "score": score} for skill, score in self._run(search)[:top_k]]
+        return self._run(search)
 
     def create_skill(self, skill: Skill) -> Skill:
         """Stores a new skill, at version 1 unless it has a version of its own."""
@@ -213,13 +214,14 @@ class Neo4jPlaybooks:
         return [_skill(row["skill"]) for row in rows]
 
     def history(self, skill_id: str) -> list[Revision]:
-        rows = self._run(partial(rows_of, statement=_HISTORY, skill_id=skill_id))
+        rows = self._run(partial(rows_of, statement=_HISTORY, skill_id=storable(skill_id)))
         if not rows:
             raise SkillNotFound(skill_id)
         return [Revision(_skill(row["skill"]), row["skill"]["made_at"], dict(row["outcomes"])) for row in rows]
 
     def restore(self, skill: Skill, revisions: Sequence[Revision]) -> None:
         async def restore(tx: Tx) -> None:
+            await _find(tx, skill.skill_id, _LOCK)
             await self._refuse_other_embedder(tx)
             await rows_of(tx, _DROP_VERSIONS, skill_id=skill.skill_id)
             await _put(tx, skill)
@@ -259,7 +261,7 @@ async def _embedder(tx: Tx) -> EmbedderIdentity | None:
 
 
 async def _find(tx: Tx, skill_id: str, statement: str = _GET) -> Skill | None:
-    rows = await rows_of(tx, statement, skill_id=skill_id)
+    rows = await rows_of(tx, statement, skill_id=storable(skill_id))
     return _skill(rows[0]["skill"]) if rows else None
 
 
@@ -291,7 +293,7 @@ async def _put(tx: Tx, skill: Skill) -> None:
         "title_words": analyse.joined(skill.title),
         "embedding": _vector(skill.embedding) or None,
     }
-    area, kind = ([value] if (value := document[name]) else [] for name in ("product_area", "issue_type"))
+    area, kind = ([value] if (value := document[name][:_NAME]) else [] for name in ("product_area", "issue_type"))
     await rows_of(tx, _PUT, skill_id=skill.skill_id, properties=properties, area=area, type=kind)
 
 
@@ -321,9 +323,7 @@ def _vector(given: Sequence[float]) -> list[float]:
     return [] if scaled is None else np.asarray(scaled, float).tolist()
 
 
-def _reranked(
-    skills: Sequence[Skill], scores: Sequence[float], asked: Understood, way: str
-) -> list[tuple[Skill, float]]:
+def _reranked(skills: Sequence[Skill], scores: Sequence[float], asked: Understood, way: str) -> list[dict[str, Any]]:
     """The skills ordered as the engine orders passages, each with the probability that it is right."""
     passages = [passage(skill, PLAYBOOKS, full_text(skill)) for skill in skills]
     stored = [StoredChunk(id=at, index=0, document=one[0], chunk=one[1]) for at, one in enumerate(passages)]
@@ -331,6 +331,5 @@ def _reranked(
     gains = rerank.gains(rerank.values(stored, scores, asked, "", None, weights), weights)
     totals = [score + sum(one.values()) for score, one in zip(scores, gains, strict=True)]
     best = lookup.order(totals, range(len(totals)))
-    return list(
-        zip([skills[at] for at in best], confidence.of_hits([totals[at] for at in best], way, None), strict=True)
-    )
+    chances = confidence.of_hits([totals[at] for at in best], way, None)
+    return [{"skill": skills[at], "score": chance} for at, chance in zip(best, chances, strict=True)]

@@ -184,7 +184,7 @@ class RecordPlaybooks:
 
 
 def _find(db: Connection, skill_id: str) -> Skill | None:
-    row = db.execute(_SELECT, (skill_id,)).fetchone()
+    row = db.execute(_SELECT, (rows.storable(skill_id),)).fetchone()
     if row is None:
         return None
     kept = db.execute(_VECTOR, (skill_id,)).fetchone()
