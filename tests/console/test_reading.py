@@ -31,6 +31,9 @@ def test_results_come_while_typing_and_the_address_follows(served: str, browse: 
     assert set(at.page.locator(".hit-card header .tag").all_inner_texts()) == {"handbook"}
     at.page.reload()
     assert set(at.page.locator(".hit-card header .tag").all_inner_texts()) == {"handbook"}
+    at.page.go_back()
+    at.page.wait_for_selector(".filters a:not([aria-current])")
+    assert "collection=" not in at.page.url and "q=playbook+judge" in at.page.url
 
 
 def test_all_of_it_by_keyboard(served: str, browse: Open) -> None:

@@ -161,6 +161,8 @@ def test_with_a_token_only_who_signs_in_sees_anything(library: Path, serve: Serv
         answer = get(root + path)
         assert answer.status_code == 303 and answer.headers["location"].startswith("/sign-in"), path
     assert get(f"{root}/", cookies={f"refdesk-{httpx.URL(root).port}": "a.9999999999.b"}).status_code == 303
+    stranger = get(f"{root}/sign-in").text
+    assert "<nav" not in stranger and "run-pill" not in stranger and "refdesk-docs" not in stranger
     at = browse(root)
     at.go("/?q=write+lock")
     at.page.locator("[name=auth]").fill("wrong")
@@ -195,6 +197,22 @@ def test_a_sign_in_leads_nowhere_else(library: Path, serve: Serve) -> None:
             assert token is not None
             answer = client.post("/sign-in", params={"to": to}, data={"auth": "t", "token": token[1]})
             assert answer.status_code == 303 and answer.headers["location"] == "/"
+
+
+def test_the_tools_do_not_load_the_console(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    from tests.mcp_client.stdio import environment
+
+    loaded = (
+        "import sys; from pathlib import Path; from refdesk.app import make_toolsets;"
+        " from refdesk.settings import Settings; make_toolsets(Settings(library=Path(sys.argv[1])));"
+        " print([name for name in ('jinja2', 'nh3', 'pygments', 'refdesk.console.site') if name in sys.modules])"
+    )
+    command = [sys.executable, "-c", loaded, str(tmp_path / "library")]
+    told = subprocess.run(command, capture_output=True, text=True, env=environment(), check=True).stdout
+    assert told.strip() == "[]"
 
 
 def test_no_file_beside_the_pages_is_served(served: str) -> None:

@@ -116,12 +116,13 @@ def address(path: str, /, *parts: str, **query: Any) -> str:
 class Visit:
     """One request: what was asked for, by whom, and how it is answered."""
 
-    def __init__(self, console: Console, request: Request, form: FormData, session: str) -> None:
+    def __init__(self, console: Console, request: Request, form: FormData, session: str, is_in: bool) -> None:
         self.console = console
         self.desk = console.desk
         self.request = request
         self.form = form
         self.session = session
+        self.is_in = is_in  # signed in, where that is needed
 
     @property
     def is_part(self) -> bool:
@@ -156,9 +157,10 @@ class Visit:
             "here": self.request.url.path,
             "token": self.console.sign("form", self.session),
             "theme": self.request.cookies.get("refdesk-theme", ""),
-            "signed_in": bool(self.console.token),
+            "is_in": self.is_in,
+            "can_sign_out": bool(self.console.token),
             "back": _here(self.request),
-            "running": [run for run in self.console.runs.last(10) if not run.over],
+            "running": [run for run in self.console.runs.last(10) if not run.over] if self.is_in else [],
             "is_part": self.is_part,
         }
         return HTMLResponse(self.console.pages.get_template(template).render(base | values), status)
@@ -202,7 +204,7 @@ class Page:
                     raise Forbidden("This is too large for the console.", "Index its folder instead.")
                 form = await request.form(max_files=200, max_fields=500, max_part_size=_MOST_FIELD)
                 self._refuse_forged(request, form, "" if fresh else session)
-            visit = Visit(self._console, request, form, session)
+            visit = Visit(self._console, request, form, session, is_signed or not self._console.token)
             try:
                 response = await run_in_threadpool(self._view, visit)
             except RefdeskError as error:

@@ -15,16 +15,18 @@ const form = document.getElementById("search");
 let asked = 0;
 let timer = 0;
 
-async function show(url, { push = true } = {}) {
+async function show(url, { isNew = true } = {}) {
   const mine = ++asked;
   results.setAttribute("aria-busy", "true");
   const text = await part(url);
   if (mine !== asked) return; // a later one was asked for meanwhile
   results.removeAttribute("aria-busy");
   if (text === null) { location.assign(url); return; }
-  if (push) history.replaceState(null, "", url);
+  if (url !== location.pathname + location.search) history[isNew ? "pushState" : "replaceState"](null, "", url);
   results.innerHTML = text; // made and escaped by the server; the page's policy runs no script in it
   fold(results);
+  const count = results.querySelectorAll(".hit-card").length;
+  document.getElementById("told").textContent = count === 1 ? "1 hit" : `${count} hits`;
 }
 
 function address() {
@@ -34,10 +36,11 @@ function address() {
 
 function typed() {
   clearTimeout(timer);
-  timer = setTimeout(() => { if (new FormData(form).get("q").trim()) show(address()); }, 140);
+  timer = setTimeout(() => { if (new FormData(form).get("q").trim()) show(address(), { isNew: false }); }, 140);
 }
 
 if (form) {
+  addEventListener("popstate", () => location.reload());
   form.addEventListener("input", (event) => {
     const slider = event.target.closest("[data-alpha]");
     if (slider) form.querySelector("[data-alpha-text]").value = slider.value;
@@ -59,7 +62,7 @@ if (form) {
         form.append(Object.assign(document.createElement("input"), { type: "hidden", name, value }));
       }
     }
-    show(link.href);
+    show(link.pathname + link.search);
   });
 }
 
