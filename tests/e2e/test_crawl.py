@@ -364,6 +364,23 @@ def test_a_killed_crawl_goes_on_without_fetching_twice(tmp_path: Path, plain: Si
         assert all(one.ok for one in desk._store.verify(repair=False))
 
 
+def test_a_page_that_was_saved_but_not_read_is_read_by_the_next_crawl(
+    desk: Desk, plain: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = PageReader.read
+
+    async def fail(reader: PageReader, answer: Fetched) -> PageFacts | Skipped:
+        if answer.url.endswith("/p1"):
+            raise LoadFailed("stopped here")
+        return await read(reader, answer)
+
+    with monkeypatch.context() as patched, pytest.raises(LoadFailed, match="stopped here"):
+        patched.setattr(PageReader, "read", fail)
+        go(desk, plain, depth=3)
+    assert go(desk, plain, depth=3).resumed
+    assert set(kept(desk, plain)) == {"/", "/p0", "/p1", "/p2"} and plain.asked["/p1"] == 1
+
+
 def test_searches_say_that_a_crawl_has_not_finished(tmp_path: Path, plain: Site) -> None:
     library = tmp_path / "library"
     line = command(library, plain, "--concurrency", "1", "--depth", "40")
