@@ -259,7 +259,25 @@ def test_robots_that_fail_stop_the_crawl(desk: Desk, plain: Site) -> None:
     plain.routes["/robots.txt"] = Reply(b"", 503, etag=False)
     with pytest.raises(LoadFailed, match="status 503"):
         go(desk, plain)
-    assert set(plain.asked) == {"/robots.txt"}
+    assert plain.asked == {"/robots.txt": 3}
+
+
+def test_sitemaps_end_and_stay_on_the_site(desk: Desk, plain: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("refdesk.crawl.site._MOST_SITEMAPS", 3)
+
+    def following(path: str) -> Reply | None:
+        number = path.removeprefix("/map").removesuffix(".xml")
+        listed = f"<sitemapindex><sitemap><loc>/map{int(number) + 1}.xml</loc></sitemap></sitemapindex>"
+        return Reply(listed.encode(), content_type="application/xml")
+
+    with Site() as elsewhere:
+        names = ("Sitemap: /away.xml", "Sitemap: /map0.xml")
+        plain.routes["/robots.txt"] = Reply("\n".join(names).encode(), content_type="text/plain")
+        plain.routes["/away.xml"] = Reply(status=302, headers={"Location": elsewhere.url("/sitemap.xml")})
+        plain.endless = lambda path: following(path) if path.startswith("/map") else None
+        go(desk, plain, depth=1)
+        assert plain.asked["/away.xml"] == 1 and not elsewhere.asked
+    assert sum(count for path, count in plain.asked.items() if path.startswith("/map")) == 2
 
 
 def test_a_start_that_robots_do_not_allow(desk: Desk, plain: Site) -> None:
@@ -538,11 +556,11 @@ def test_a_browser_reaches_nothing_by_itself(tmp_path: Path, plain: Site) -> Non
             ".catch(e => {}).finally(() => { const p = document.createElement('p');"
             " p.innerText = 'The script has run and says a few words. '.repeat(8); document.body.appendChild(p); });"
         )
-        html = f"<html><body><div id='root'></div><script>{script}</script></body></html>"
+        html = f"<html><body><img src='/pixel.png'><div id='root'></div><script>{script}</script></body></html>"
         plain.routes["/"] = Reply(html.encode())
         settings = Settings(library=tmp_path / "library", embedder="none", allow_hosts=(plain.address,))
         with open_desk(settings) as desk:
             report = go(desk, plain, depth=0, browser=True)
             text = desk.raw(kept(desk, plain)["/"].id)
         assert report.rendered == 1 and "The script has run" in text and "secret" not in text
-        assert inside.connections == 0
+        assert inside.connections == 0 and not plain.asked["/pixel.png"]

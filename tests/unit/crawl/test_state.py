@@ -86,6 +86,16 @@ def test_a_round_goes_on_where_it_stopped(opened: Open) -> None:
     assert {one.url: one.etag for one in fresh.queued()}[ROOT + "a"] == '"tag"'
 
 
+def test_duplicates_come_after_others_in_the_next_round(opened: Open) -> None:
+    state = opened()
+    state.begin_round(ROOT)
+    frontier(state).add([ROOT + "copy", ROOT + "page"], 1)
+    state.finish_pages([(ROOT + "copy", "duplicate", ""), (ROOT + "page", "stored", "")])
+    state.finish_round()
+    state.begin_round(ROOT)
+    assert names(frontier(state)) == ["page", "copy"]
+
+
 def test_an_answer_that_was_not_read_is_not_lost(opened: Open) -> None:
     state = opened()
     state.begin_round(ROOT)
