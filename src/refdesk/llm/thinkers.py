@@ -15,7 +15,7 @@ from importlib import resources
 from importlib.util import find_spec
 from typing import Any
 
-from refdesk.errors import SettingsError
+from refdesk.errors import InvalidInput, SettingsError
 from refdesk.llm import models
 from refdesk.ports import Embedder, Llm
 from refdesk.settings import Settings
@@ -25,6 +25,7 @@ from refdesk.skills.extract import extract, refine
 from refdesk.skills.format import MAX_TITLE
 from refdesk.skills.judge import EvidenceJudge, Thinker, Verdict
 from refdesk.skills.model import LABELS, Draft, Playbook, Skill, Step
+from refdesk.skills.vocabulary import language_of
 
 CHOICES = ("gemini", "openai", "anthropic", "sampling", "local", "auto")
 
@@ -245,10 +246,12 @@ class LocalThinker:
 
     def judge(self, query: str, candidates: Sequence[Skill]) -> Verdict:
         """The candidate that matches both by words and by meaning, or none."""
+        _require_english(query)
         return self._judge.judge(redact.strip(query), candidates)
 
     def extract(self, transcript: Transcript, metadata: Mapping[str, object]) -> Draft:
         """The playbook that rules extract from the transcript."""
+        _require_english(str(transcript))
         return extract(transcript, metadata)
 
     def repair(self, draft: Draft, problems: Sequence[str], transcript: Transcript) -> Draft:
@@ -259,7 +262,16 @@ class LocalThinker:
 
     def refine(self, current: Draft, transcript: Transcript, feedback: str) -> Draft:
         """The draft with the additions of the conversation and the feedback."""
+        _require_english(f"{transcript}\n{feedback}")
         return refine(current, transcript, feedback)
+
+
+def _require_english(text: str) -> None:
+    if (language := language_of(text)) != "English":
+        raise InvalidInput(
+            f"The built-in rules read English only, and this looks like {language}.",
+            "Send it in English, or set a language model, which reads other languages too (REFDESK_LLM).",
+        )
 
 
 def _cut(text: str) -> str:

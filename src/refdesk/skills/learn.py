@@ -30,6 +30,7 @@ from refdesk.skills.format import checked, parse, render
 from refdesk.skills.judge import EvidenceJudge, Thinker, Verdict
 from refdesk.skills.merge import NOTHING_NEW, changes, merge
 from refdesk.skills.model import (
+    CONFIDENCE_CHANGE,
     FIRST_CONFIDENCE,
     TOP_K,
     Draft,
@@ -319,10 +320,26 @@ class Learner:
                 return []
             self.align()
             vector = [] if self._embedder is None else self._embedder.embed_queries([asked])[0].tolist()
-            return [hit["skill"] for hit in self._store.hybrid_search(vector, asked, TOP_K)]
+            found = self._store.hybrid_search(vector, asked, TOP_K)
+            if len(found) > 1:
+                found.sort(key=lambda hit: -self._reliability(hit["skill"].skill_id))  # alike ones stay in order
+            return [hit["skill"] for hit in found]
         except StoreAway:
             self._asked_again_at = time.monotonic() + _AWAY_S
             raise
+
+    def _reliability(self, skill_id: str) -> float:
+        """The mean of the Beta distribution of a playbook's success, given its outcomes.
+
+        A new one has a half and so ranks between those that worked and those that failed; a Wilson bound would put it
+        below one that fails every second time.
+        """
+        worked, failed = 1.0, 1.0
+        for revision in self._store.history(skill_id):
+            for outcome, times in revision.outcomes.items():
+                weight = CONFIDENCE_CHANGE[outcome] / CONFIDENCE_CHANGE["confirmed"]
+                worked, failed = worked + max(0.0, weight) * times, failed + max(0.0, -weight) * times
+        return worked / (worked + failed)
 
 
 def _same(one: Draft, other: Draft) -> bool:

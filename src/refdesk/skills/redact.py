@@ -14,11 +14,19 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from refdesk.skills.model import Draft
-from refdesk.skills.vocabulary import IDENTIFIER, clause, given_names, identifiers, noun_before, procedural_ids, words
+from refdesk.skills.vocabulary import (
+    IDENTIFIER,
+    PLACEHOLDER,
+    clause,
+    given_names,
+    identifiers,
+    noun_before,
+    procedural_ids,
+    words,
+)
 from refdesk.text.analyse import is_english
 
-_PLACEHOLDER = re.compile(r"\[(?:[a-zA-Z]+ )?(?:address|number|name|secret|code|id|date|phone|email|IBAN|IP)\]")
-_LEADING = re.compile(rf"^(?:\W*{_PLACEHOLDER.pattern}|['’]s\b|\W|(?:here|and|is|was|says|said|from)\b)++", re.I)
+_LEADING = re.compile(rf"^(?:\W*{PLACEHOLDER.pattern}|['’]s\b|\W|(?:here|and|is|was|says|said|from)\b)++", re.I)
 
 _Replace = Callable[[re.Match[str]], str]
 
@@ -242,7 +250,7 @@ def redact(text: str, role: str = "") -> str:
 
 def strip(text: str) -> str:
     """The text without anything sensitive and without placeholders, for searching."""
-    return " ".join(_PLACEHOLDER.sub(" ", redact(text, "query")).split()) or text
+    return " ".join(PLACEHOLDER.sub(" ", redact(text, "query")).split()) or text
 
 
 def redact_draft(draft: Draft, by: Redaction) -> Draft:
@@ -258,8 +266,8 @@ def redact_draft(draft: Draft, by: Redaction) -> Draft:
 
 def titled(title: str, otherwise: str) -> str:
     """The title without placeholders at its start; another one where nothing else is left of it."""
-    rest = _LEADING.sub("", title) if _PLACEHOLDER.match(title.lstrip("#\"'“( ")) else title
-    return rest[:1].upper() + rest[1:] if any(map(str.isalpha, _PLACEHOLDER.sub("", rest))) else otherwise
+    rest = _LEADING.sub("", title) if PLACEHOLDER.match(title.lstrip("#\"'“( ")) else title
+    return rest[:1].upper() + rest[1:] if any(map(str.isalpha, PLACEHOLDER.sub("", rest))) else otherwise
 
 
 def _formal(text: str) -> str:

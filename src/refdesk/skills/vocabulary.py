@@ -38,9 +38,13 @@ STOP_TERMS = analyse.STOP_TERMS | frozenset(
 )
 
 
+# What redaction puts in place of what it removes.
+PLACEHOLDER = re.compile(r"\[(?:[a-zA-Z]+ )?(?:address|number|name|secret|code|id|date|phone|email|IBAN|IP)\]")
+
+
 def content_terms(text: str) -> list[str]:
     """The terms of a text that carry meaning, in order."""
-    return [term for term in analyse.terms(text) if term not in STOP_TERMS]
+    return [term for term in analyse.terms(PLACEHOLDER.sub(" ", text)) if term not in STOP_TERMS]
 
 
 def _lines(file: str) -> list[str]:
@@ -67,8 +71,8 @@ def _thesaurus() -> tuple[Mapping[str, str], Mapping[tuple[str, ...], str]]:
     single: dict[str, str] = {}
     phrases: dict[tuple[str, ...], str] = {}
     for line in _lines("thesaurus.txt"):
-        entries = [tuple(analyse.terms(entry)) for entry in line.split(",")]
-        meaning = "=" + entries[0][0]
+        entries = [tuple(analyse.terms(entry)) for entry in line.removeprefix("! ").split(",")]
+        meaning = ("!" if line.startswith("! ") else "=") + entries[0][0]
         for entry in entries:
             if len(entry) == 1:
                 single.setdefault(entry[0], meaning)
@@ -80,7 +84,7 @@ def _thesaurus() -> tuple[Mapping[str, str], Mapping[tuple[str, ...], str]]:
 def meanings(text: str) -> set[str]:
     """The content terms of a text, synonyms replaced by their common meaning."""
     single, phrases = _thesaurus()
-    terms = analyse.terms(text)
+    terms = analyse.terms(PLACEHOLDER.sub(" ", text))
     found = set()
     place = 0
     while place < len(terms):
@@ -92,6 +96,11 @@ def meanings(text: str) -> set[str]:
             found.add(single.get(term, term))
         place += size
     return found
+
+
+def events(of: Iterable[str]) -> set[str]:
+    """Those of the meanings that say what happens or is wanted."""
+    return {each for each in of if each.startswith("!")}
 
 
 @cache
@@ -107,6 +116,50 @@ def weight(meaning: str) -> float:
 def total_weight(said: Iterable[str]) -> float:
     """The sum of the weights of distinct terms or meanings."""
     return sum(weight(each) for each in set(said))
+
+
+# --- languages -------------------------------------------------------------------------------------------
+
+# The words of a language that are few others' and in nearly every sentence; after the bar, words of support talks,
+# which count twice, so that one of them will do in a short query.
+_LANGUAGES = {
+    "English": """the and is to of my it i you not for with this that have are been has we your from they there
+        when how what which where after does did do can cannot won't can't don't didn't doesn't isn't our at be
+        will would""",
+    "German": """der das und ist nicht ich sie mein meine meinen ein eine einen mit für auf den dem zu wir bei habe
+        hat kann wie seit noch aber nach mir uns ihre wurde wird keine kein | passwort konto rechnung bestellung
+        kunde kundin gesperrt vergessen lieferung paket kündigen fehlermeldung erstattung anmelden angemeldet
+        funktioniert""",
+    "French": """le les des est et je vous nous ne pas mon ma mes une pour avec dans sur qui que du au ce cette
+        j'ai c'est n'est suis été plus votre mais depuis | passe compte facture commande livraison colis
+        remboursement bloqué oublié abonnement connexion bonjour fonctionne""",
+    "Spanish": """el los las es y no mi mis una para con por que del se su está he ha pero desde cuando como muy ya
+        lo al tengo puedo hola | contraseña cuenta factura pedido paquete reembolso bloqueada bloqueado olvidé
+        suscripción envío funciona cobraron""",
+    "Portuguese": """o os as é e não meu minha uma para com por que do da se está mas desde quando como muito já ao
+        na no tenho posso olá foi | senha conta fatura encomenda pedido reembolso bloqueada bloqueado esqueci
+        assinatura entrega funciona cobraram""",
+}
+
+
+@cache
+def _function_words() -> Mapping[str, tuple[frozenset[str], frozenset[str]]]:
+    halves = {name: text.partition("|") for name, text in _LANGUAGES.items()}
+    return {name: (words(common), words(telling)) for name, (common, _, telling) in halves.items()}
+
+
+def language_of(text: str) -> str:
+    """The language of a text, as far as it is one of these; English in doubt, "another script" if it is not Latin."""
+    letters = [c for c in text if c.isalpha()]
+    if sum(c > "\u024f" for c in letters) * 2 > len(letters):
+        return "another script"
+    said = [word.replace("’", "'") for word in re.findall(r"[^\W\d_]+(?:['’][^\W\d_]+)*", text.lower())]
+    counts = {
+        name: sum(word in common for word in said) + 2 * sum(word in telling for word in said)
+        for name, (common, telling) in _function_words().items()
+    }
+    best = max(counts, key=lambda name: counts[name])  # English comes first and wins a tie
+    return best if counts[best] > 1 else "English"
 
 
 # --- identifiers ------------------------------------------------------------------------------------------

@@ -2,14 +2,17 @@
 
     PYTHONPATH=src:. python tests/unit/skills/calibrate.py [--report]
 
-Prints the constants for `Calibration` in src/refdesk/skills/judge.py.  Only the calibration split is read, unless
-`--report` asks for the rates on the test split with the constants that are in force.
+Prints the constants for `Calibration` in src/refdesk/skills/judge.py: the weights of words and meaning are fitted, what
+an event or a wish counts is chosen from the grid of rates on the calibration topics.  Only the calibration split is
+read, unless `--report` asks for the rates on the test split with the constants that are in force.
 """
 
 from __future__ import annotations
 
 import sys
 import tempfile
+from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +22,16 @@ from refdesk.llm.thinkers import LocalThinker
 from refdesk.ports import Embedder
 from refdesk.skills.judge import Calibration, EvidenceJudge
 from refdesk.skills.model import Skill
-from tests.unit.skills.conversations import Conversation, cold, foreign, learner, learning, shipped_embedder, split
+from tests.unit.skills.conversations import (
+    Conversation,
+    cold,
+    foreign,
+    learner,
+    learning,
+    shipped_embedder,
+    split,
+    topics,
+)
 
 FALSE_MATCHES = 0.08  # nearly half of the unknown calibration issues are near misses, so this is strict
 Pairs = list[
@@ -43,8 +55,8 @@ def evidence(embedder: Embedder) -> Pairs:
         others = [(each, skill) for each, skill in kept if each != source]
         weighed = judge.weigh(query, [skill for _, skill in others])
         # What a rule settles needs no weights.
-        others = [other for other, one in zip(others, weighed, strict=True) if not one.only_asked]
-        weighed = [one for one in weighed if not one.only_asked]
+        others = [other for other, one in zip(others, weighed, strict=True) if not one.only_asks]
+        weighed = [one for one in weighed if not one.only_asks]
         if not weighed:
             continue
         rows = np.array([[one.meaning or 0.0, one.words * one.agreed, -float(one.no_trouble)] for one in weighed])
@@ -83,6 +95,16 @@ def fit(pairs: Pairs) -> Calibration:
     )
 
 
+def grid(embedder: Embedder) -> None:
+    """Prints the rates on the calibration topics for several weights of events and wishes."""
+    for same, other, wish in product((0.0, 1.0), (0.0, 1.0, 2.0, 3.0), (0.0, 3.0, 6.0)):
+        thinker = LocalThinker(embedder)
+        tried = replace(Calibration(), same_event=same, other_event=other, other_wish=wish)
+        thinker._judge = EvidenceJudge(embedder, tried)
+        with tempfile.TemporaryDirectory() as folder:
+            print(f"same {same} other {other} wish {wish}", topics(Path(folder), "calibration", embedder, thinker))
+
+
 def report(embedder: Embedder, name: str) -> None:
     """Prints the rates with the constants in force."""
     thinker = LocalThinker(embedder)
@@ -92,12 +114,15 @@ def report(embedder: Embedder, name: str) -> None:
                 print(name, label, "cold", first, cold(Path(folder), name, embedder, thinker, words, first))
         with tempfile.TemporaryDirectory() as folder:
             print(name, label, "loop", learning(Path(folder), name, embedder, thinker, words))
+    with tempfile.TemporaryDirectory() as folder:
+        print(name, "topics", topics(Path(folder), name, embedder, thinker))
 
 
 if __name__ == "__main__":
     model = shipped_embedder()
     print(model.identity)
     print(fit(evidence(model)))
+    grid(model)
     report(model, "calibration")
     if "--report" in sys.argv:
         report(model, "test")

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -178,4 +179,25 @@ def near_misses(folder: Path, embedder: Embedder, thinker: LocalThinker) -> Rate
             of = {loop.create(each[first].transcript, thinker).skill.skill_id: kind for kind, each in kinds.items()}
             for issue in foreign("near_test"):
                 _count_unknown(rates, of.get(_found(loop, issue, thinker)), issue)
+    return rates
+
+
+def read_topics(half: str) -> list[dict[str, Any]]:
+    """The topics of one half of near.yaml."""
+    found: list[dict[str, Any]] = yaml.safe_load((FOLDER / "near.yaml").read_text())[half]
+    return found
+
+
+def topics(folder: Path, half: str, embedder: Embedder, thinker: LocalThinker) -> Rates:
+    """One playbook for each topic of near.yaml; the same problem in other words is known, a near miss is not."""
+    rates = Rates()
+    found = read_topics(half)
+    with learner(folder, embedder) as loop:
+        of = {loop.create(each["talk"], thinker).skill.skill_id: each["business"] for each in found}
+        assert len(of) == len(found)
+        for each in found:
+            for query in each["same"]:
+                _count_known(rates, each["business"], of.get(_found(loop, query, thinker)), query)
+            for query in each["near"]:
+                _count_unknown(rates, of.get(_found(loop, query, thinker)), query)
     return rates

@@ -16,11 +16,24 @@ from refdesk.llm.thinkers import LocalThinker
 from refdesk.model import EmbedderIdentity
 from refdesk.ports import Embedder
 from refdesk.skills.format import parse
-from refdesk.skills.learn import Learner
+from refdesk.skills.learn import Learner, as_draft
 from refdesk.skills.model import PlaybookStore, Skill
+from refdesk.skills.vocabulary import background, language_of
 from refdesk.store.local import LocalStore
 from refdesk.store.playbooks import RecordPlaybooks
-from tests.unit.skills.conversations import Conversation, Rates, cold, learning, near_misses, of_kind, shipped_embedder
+from tests.unit.skills.conversations import (
+    Conversation,
+    Rates,
+    cold,
+    foreign,
+    learning,
+    near_misses,
+    of_kind,
+    read_topics,
+    shipped_embedder,
+    split,
+    topics,
+)
 
 LOCKED = of_kind("locked_out")
 
@@ -91,6 +104,58 @@ def test_a_distrusted_skill_needs_more_evidence(learner: Learner, store: Playboo
         strict = type(thinker._judge)(shipped_embedder(), replace(calibration, needed=needed))
         judged.append(strict.judge(LOCKED[3].query, [replace(kept, confidence=confidence)]).skill_id)
     assert judged == [kept.skill_id, None]
+
+
+def test_of_two_playbooks_that_fit_the_one_that_worked_is_found(learner: Learner, thinker: LocalThinker) -> None:
+    draft = as_draft(learner.create(LOCKED[0].transcript, thinker).skill)
+    first = learner.skills()[0].skill_id
+    other = replace(draft, playbook=replace(draft.playbook, title="Unlock the account", goal="Access again"))
+    second = learner.adopt(other, skill_id="5f0c2a52-6a3c-4a5e-9c51-0c3b7f5f6a11")[0].skill_id
+    for better, worse, times in ((first, second, 2), (second, first, 3)):
+        for _ in range(times):
+            learner.rate(worse, "likely_failure")
+            learner.rate(better, "likely")
+        found = learner.search(LOCKED[0].query, thinker).skill
+        assert found is not None and found.skill_id == better
+
+
+GERMAN = "Kunde: Ich habe mein Passwort vergessen und komme nicht mehr rein.\nAgent: Ich habe es für Sie zurückgesetzt."
+
+
+@pytest.mark.parametrize(
+    ("language", "query"),
+    [
+        ("German", "Kunde hat das Passwort vergessen und ist gesperrt"),
+        ("German", "Rechnung falsch, bitte korrigieren"),
+        ("French", "Le client a oublié son mot de passe et son compte est bloqué"),
+        ("French", "ma commande n'est pas arrivée"),
+        ("Spanish", "El cliente olvidó la contraseña y su cuenta está bloqueada"),
+        ("Spanish", "no puedo entrar en mi cuenta"),
+        ("Portuguese", "O cliente esqueceu a senha e a conta está bloqueada"),
+        ("Portuguese", "minha fatura está errada e não consigo pagar"),
+        ("another script", "パスワードを忘れました"),
+    ],
+)
+def test_rules_refuse_languages_they_can_not_read(
+    learner: Learner, thinker: LocalThinker, language: str, query: str
+) -> None:
+    skill = learner.create(LOCKED[0].transcript, thinker).skill
+    refused = rf"The built-in rules read English only, and this looks like {language}\. Send it in English, or set"
+    with pytest.raises(InvalidInput, match=refused):
+        learner.search(query, thinker)
+    if language == "German":
+        with pytest.raises(InvalidInput, match=refused):
+            learner.create(GERMAN, thinker)
+        with pytest.raises(InvalidInput, match=refused):
+            learner.update(skill.skill_id, GERMAN, thinker)
+
+
+def test_english_is_taken_for_english() -> None:
+    kinds = {**split("calibration"), **split("test")}
+    said = [text for kind in kinds.values() for each in kind for text in (each.query, each.transcript, each.opening)]
+    said += [query for half in ("calibration", "test") for each in read_topics(half) for query in each["same"]]
+    said += [*foreign("calibration"), *foreign("test"), *foreign("near_test"), *background()]
+    assert [text for text in said if language_of(text) != "English"] == []
 
 
 def test_an_update_adds_and_says_what(learner: Learner, thinker: LocalThinker) -> None:
@@ -263,4 +328,13 @@ def test_near_misses_are_mostly_told_apart(tmp_path: Path, embedder: Embedder, t
     """The built-in judge's weak side; the bound is what it does today, so that it gets no worse unseen."""
     rates = near_misses(tmp_path, embedder, thinker)
     print(f"\nnear misses: {rates.false}/{rates.unknown} = {rates.false_rate:.3f} false")
-    assert rates.false_rate <= 0.25
+    assert rates.false_rate <= 0.12
+
+
+def test_near_misses_of_topics_it_was_not_calibrated_on(
+    tmp_path: Path, embedder: Embedder, thinker: LocalThinker
+) -> None:
+    rates = topics(tmp_path, "test", embedder, thinker)
+    print(f"\ntopics: {rates}")
+    assert rates.false_rate < 0.08
+    assert rates.hits >= 18  # as many as before events and wishes were compared
