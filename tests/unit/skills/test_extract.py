@@ -12,7 +12,7 @@ from refdesk.skills.model import Playbook
 from refdesk.skills.redact import redact_draft
 from tests.unit.skills.conversations import FOLDER, of_kind
 
-KINDS = [file.stem for file in sorted(FOLDER.glob("*.yaml")) if file.stem not in ("split", "foreign")]
+KINDS = [file.stem for file in sorted(FOLDER.glob("*.yaml")) if file.stem not in ("split", "foreign", "near")]
 
 
 def book_of(chat: str, **metadata: object) -> Playbook:
