@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 Tx: TypeAlias = "AsyncManagedTransaction"
 
 # A server that answers no ping is away, within the five seconds of the skills contract; a slow one is waited for.
-_PATIENCE_S, _PING_S, _LONGEST_S = 3.0, 0.8, 60.0
+_PATIENCE_S, _PING_S, _LONGEST_S = 2.2, 1.0, 60.0
 
 # What is said where the code of Neo4j's error has this part.
 _TOLD = {
@@ -86,7 +86,7 @@ class Bolt:
             if self._prepared is None or (self._prepared.done() and self._prepared.exception() is not None):
                 self._prepared = asyncio.get_running_loop().create_task(self._prepare())
             driver = await asyncio.shield(self._prepared)  # all calls wait for the same preparation
-            return await self._patiently(driver, self._execute(driver, work, writes))
+            return await self._execute(driver, work, writes)
         except RefdeskError:
             raise
         except Exception as error:
@@ -97,25 +97,23 @@ class Bolt:
         driver = self._driver = self._driver or self._connect()
         import neo4j.exceptions
 
-        async def make() -> None:
-            is_made = (await self._execute(driver, partial(rows_of, statement=self._made), False))[0]["made"]
-            for statement in () if is_made else self._schema:
-                try:
-                    await self._execute(driver, partial(rows_of, statement=statement), True)
-                except neo4j.exceptions.ClientError as error:
-                    if "AlreadyExists" not in (error.code or ""):  # another server was first, all the same
-                        raise
-
-        await self._patiently(driver, make())
+        is_made = (await self._execute(driver, partial(rows_of, statement=self._made), False))[0]["made"]
+        for statement in () if is_made else self._schema:
+            try:
+                await self._execute(driver, partial(rows_of, statement=statement), True)
+            except neo4j.exceptions.ClientError as error:
+                if "AlreadyExists" not in (error.code or ""):  # another server was first, all the same
+                    raise
         return driver
 
     async def _execute(self, driver: AsyncDriver, work: Callable[[Tx], Awaitable[T]], writes: bool) -> T:
-        async with driver.session(database=self._database or None) as session:
-            return await (session.execute_write if writes else session.execute_read)(work)
-
-    async def _patiently(self, driver: AsyncDriver, work: Coroutine[Any, Any, T]) -> T:
         """What the work returns, as long as the server answers pings meanwhile."""
-        task = asyncio.get_running_loop().create_task(work)
+
+        async def execute() -> T:
+            async with driver.session(database=self._database or None) as session:
+                return await (session.execute_write if writes else session.execute_read)(work)
+
+        task = asyncio.get_running_loop().create_task(execute())
         try:
             async with asyncio.timeout(_LONGEST_S):
                 while not (await asyncio.wait({task}, timeout=_PATIENCE_S))[0]:
