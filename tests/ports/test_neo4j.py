@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import subprocess
 import sys
@@ -28,6 +29,7 @@ from tests.ports.test_skill_store import skill
 from tests.unit.skills.conversations import of_kind
 
 Refdesk = Callable[..., subprocess.CompletedProcess[str]]
+ROOT = Path(__file__).parents[2]
 AWAY = "Database connection failed: timeout after 5s"
 
 
@@ -66,6 +68,9 @@ def test_the_graph_has_versions_areas_types_and_outcomes(playbooks: Neo4jPlayboo
     assert neo4j_server.query(types) == [["refund"]]
     outcomes = "MATCH (v:PlaybookVersion)-[had:HAD]->(o:PlaybookOutcome) RETURN v.version, o.name, had.times"
     assert neo4j_server.query(outcomes) == [[1, "confirmed", 2]]
+    playbooks.record_outcome(kept.skill_id, "failure")
+    (example,) = re.findall(r"^```cypher\n(.*?)^```", (ROOT / "docs/skills.md").read_text(), re.M | re.S)
+    assert neo4j_server.query(example) == [["Refunds", 2, 1, None]]
 
 
 def test_indexes_are_made_once_and_again_where_they_are_gone(
