@@ -130,7 +130,7 @@ def repositories(clones: Path, split: str, only: Sequence[str] | None) -> Iterat
     """What questions.yaml says of each repository, and its clone."""
     for entry in yaml.safe_load(_FILE.read_text(encoding="utf-8")):
         if entry["split"] == split and (not only or entry["repo"] in only):
-            yield entry, _clone(clones, entry["repo"])
+            yield entry, clone_of(clones, entry["repo"])
 
 
 def questions(entry: dict[str, Any]) -> list[Asked]:
@@ -168,7 +168,8 @@ def main() -> None:
     tables.keep("files", kept, given.json)
 
 
-def _clone(folder: Path, repo: str) -> Path:
+def clone_of(folder: Path, repo: str) -> Path:
+    """The clone of a repository, as OWNER+NAME or NAME, bare or not."""
     owner, _, name = repo.partition("/")
     for place in (folder / f"{owner}+{name}" / "repo", folder / f"{owner}+{name}", folder / name):
         if place.exists():
