@@ -22,6 +22,7 @@ from refdesk.store.local import LocalStore
 from refdesk.store.record import batches, schema
 from refdesk.store.vectors import follower as vector_follower
 from refdesk.store.vectors import index as vectors
+from refdesk.store.vectors import table
 from tests.ports.library import IDENTITY, batch, collection, key, vector, write
 
 NAMES = [f"alpha text{i}" for i in range(20)]
@@ -279,9 +280,9 @@ def test_every_byte_of_the_snapshot_counts(folder: Path) -> None:
         for damaged in (0xFF ^ whole[place], whole[place] ^ 1):
             file.write_bytes(whole[:place] + bytes([damaged]) + whole[place + 1 :])
             with pytest.raises(ValueError, match="checksum"):
-                vectors.read_arrays(file, vectors.VERSION)
+                table.read_arrays(file, vectors.VERSION)
     file.write_bytes(whole)
-    vectors.read_arrays(file, vectors.VERSION)
+    table.read_arrays(file, vectors.VERSION)
 
 
 def test_a_reader_keeps_its_answers_while_the_snapshot_is_replaced(folder: Path, store: LocalStore) -> None:
