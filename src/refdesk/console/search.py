@@ -22,6 +22,7 @@ _SHOWN = 10  # hits of a page
 _COUNTED = 50  # hits that the filters' counts are of
 _VALUES = 8  # of a filter that are listed
 _RANKED = 200  # hits among which a file that is missing is looked for
+_DROPPED = 5  # folders at the start of a path that are tried without
 _PLAYBOOKS = "playbooks"
 _FACETS = {"collection": "Collection", "language": "Language", "kind": "Kind", "folder": "Folder"}
 _EMPTY = Page(hits=(), more=False, state=0)
@@ -292,11 +293,14 @@ def _rank(desk: Desk, asked: Asked, document: Document, *, filtered: bool) -> in
 def _named(desk: Desk, text: str) -> tuple[Document | None, list[tuple[str, str, str]]]:
     """The document that a path, an address or a passage means, or why there is none."""
     known = desk.collections()
-    first, _, rest = text.partition("/")
-    for one in known:
-        path = rest if one.name == first and desk.document_by_path(one.name, rest) else text
-        if found := desk.document_by_path(one.name, path) or desk.document_by_uri(text, one.name):
-            return found, []
+    if found := desk.document_by_uri(text):
+        return found, []
+    parts = text.split("/")
+    for at in range(min(len(parts), _DROPPED)):  # a path may begin with the collection's name or folders around it
+        for one in known:
+            is_told = at == 0 or len(parts) - at > 1 or parts[0] == one.name
+            if is_told and (found := desk.document_by_path(one.name, "/".join(parts[at:]))):
+                return found, []
     for one in known:
         if not one.root or "://" in one.root or "\n" in text:
             continue
@@ -313,7 +317,7 @@ def _named(desk: Desk, text: str) -> tuple[Document | None, list[tuple[str, str,
     page = desk.search(Query(text=text, exact=True, limit=1)) if len(text) > 2 else _EMPTY
     if page.hits:
         return page.hits[0].stored.document, []
-    return None, [("bad", "No indexed file has this path, and no passage has this text, to the letter.", "/library")]
+    return None, [("bad", "No indexed file has this path, and no passage has this text, to the letter.", "")]
 
 
 VIEWS: Mapping[str, View] = {"GET /": search}
