@@ -342,7 +342,7 @@ _OPENING = re.compile(
     re.I,
 )
 _TRAILING = re.compile(
-    r"(?<![\s,;:.!?–-])(?:[\s,;:.!?–-]++(?:and|or|but|so|the|a|an|of|to|on|in|at|for|with|by|from|than|that|which|when|because|now|is|was"
+    r"(?<![\s,;:.!?–-])(?:[\s,;:.!?–-]++(?:and|or|but|so|the|a|an|of|to|on|in|at|for|with|by|from|than|that|which|when|because|since|now|is|was"
     r"|their|they|them|one|not|only|there|we|you|if|as|has|have|it is))*+[\s,;:.!?–-]*+$",
     re.I,
 )

@@ -30,7 +30,6 @@ from refdesk.skills.format import checked, parse, render
 from refdesk.skills.judge import EvidenceJudge, Thinker, Verdict
 from refdesk.skills.merge import NOTHING_NEW, changes, merge
 from refdesk.skills.model import (
-    CONFIDENCE_CHANGE,
     FIRST_CONFIDENCE,
     TOP_K,
     Draft,
@@ -42,6 +41,7 @@ from refdesk.skills.model import (
     embedded_text,
     moved,
     passage,
+    reliability,
 )
 
 Report = Callable[[str], None]
@@ -138,7 +138,7 @@ class Learner:
     ) -> Created:
         """A new skill made from the conversation, or the existing one that it would duplicate."""
         transcript = read(_required("conversation", conversation))
-        given = _redacted(_checked(metadata or {}), transcript.redaction)
+        given = transcript.redaction.clean_all(_checked(metadata or {}))
         self.align()
         report("extracting")
         draft = _labelled(thinker.extract(transcript, given), given)
@@ -322,31 +322,18 @@ class Learner:
             vector = [] if self._embedder is None else self._embedder.embed_queries([asked])[0].tolist()
             found = self._store.hybrid_search(vector, asked, TOP_K)
             if len(found) > 1:
-                found.sort(key=lambda hit: -self._reliability(hit["skill"].skill_id))  # alike ones stay in order
+                found.sort(
+                    key=lambda hit: -reliability(self._store.history(hit["skill"].skill_id))
+                )  # alike ones stay in order
             return [hit["skill"] for hit in found]
         except StoreAway:
             self._asked_again_at = time.monotonic() + _AWAY_S
             raise
 
-    def _reliability(self, skill_id: str) -> float:
-        """The mean of the Beta distribution of a playbook's success, given its outcomes.
-
-        A new one has a half and so ranks between those that worked and those that failed; a Wilson bound would put it
-        below one that fails every second time.
-        """
-        worked, failed = 1.0, 1.0
-        for revision in self._store.history(skill_id):
-            for outcome, times in revision.outcomes.items():
-                weight = CONFIDENCE_CHANGE[outcome] / CONFIDENCE_CHANGE["confirmed"]
-                worked, failed = worked + max(0.0, weight) * times, failed + max(0.0, -weight) * times
-        return worked / (worked + failed)
-
 
 def _same(one: Draft, other: Draft) -> bool:
     """Whether two drafts say the same; their confidence is no part of that."""
-    return replace(one, playbook=replace(one.playbook, confidence=0.0)) == replace(
-        other, playbook=replace(other.playbook, confidence=0.0)
-    )
+    return replace(one, playbook=replace(one.playbook, confidence=other.playbook.confidence)) == other
 
 
 def as_draft(skill: Skill) -> Draft:
@@ -402,18 +389,6 @@ def _checked(metadata: Mapping[str, object]) -> Mapping[str, object]:
         if not isinstance(value := metadata.get(key), str | None):
             raise InvalidInput(f"metadata.{key} must be a string; got {json.dumps(value)[:80]}.")
     return metadata
-
-
-def _redacted(value: Any, by: redact.Redaction) -> Any:
-    """The value with each text in it redacted at any depth; numbers too, since they may be of a card or an account."""
-    if isinstance(value, Mapping):
-        return {by.clean(str(key)): _redacted(each, by) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_redacted(each, by) for each in value]
-    if isinstance(value, bool) or value is None:
-        return value
-    cleaned = by.clean(str(value))
-    return value if cleaned == str(value) else cleaned
 
 
 def _required(name: str, value: str) -> str:

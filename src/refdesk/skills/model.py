@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Literal, Protocol
@@ -205,6 +205,19 @@ def after(skill: Skill, outcome: Outcome) -> Skill:
 def moved(confidence: float, outcome: Outcome) -> float:
     """The confidence after an outcome."""
     return min(1.0, max(0.0, round(confidence + CONFIDENCE_CHANGE[outcome], 4)))
+
+
+def reliability(revisions: Iterable[Revision]) -> float:
+    """The mean of the Beta distribution of a playbook's success, given its outcomes.
+
+    A new one has a half and so ranks between those that worked and those that failed; a Wilson bound would put it below
+    one that fails every second time.
+    """
+    worked, failed = 1.0, 1.0
+    for outcome, times in (each for revision in revisions for each in revision.outcomes.items()):
+        weight = CONFIDENCE_CHANGE[outcome] / CONFIDENCE_CHANGE["confirmed"] * times
+        worked, failed = worked + max(0.0, weight), failed + max(0.0, -weight)
+    return worked / (worked + failed)
 
 
 def embedded_text(problem: str, conditions: tuple[str, ...], keywords: tuple[str, ...]) -> str:

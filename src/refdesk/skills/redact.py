@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from refdesk.skills.model import Draft
 from refdesk.skills.vocabulary import (
@@ -199,6 +200,7 @@ _TITLED = re.compile(
     rf"\b(?:Mr|Mrs|Ms|Miss|Dr|Prof|Herrn?|Frau|Madame|Mme|Monsieur|Señora?|Sra?|Senhora?)\b\.? ({_CAP})"
 )
 _HERE = re.compile(rf"(?:^|[.!?,:] )({_CAP}(?: {_CAP})?) (?:here|speaking|calling|hier|is my name)\b", re.M)
+_OF_ROLE = re.compile(rf"\b(?:customer|patient|client|guest|passenger|subscriber|tenant|member|owner) ({_CAP})")
 _INITIAL = re.compile(rf"\b(?:patient|of|by|for|from|to|with|and|,) [A-Z]\. ({_CAP})(?=[,.;!?\n]|$)")
 _GIVEN_AND_LAST = re.compile(rf"(?:([\w,] )|\b)({_CAP}) ({_CAP})\b(?! ?\d)")
 # In an answer or an aside: ", Was that all, Nadia?", "order 7781, Bill Hartley."
@@ -241,6 +243,17 @@ class Redaction:
             text = pattern.sub(put_unless_kept(put), text)
         text = IDENTIFIER.sub(lambda found: found[0] if procedural.get(found[1], True) else _instead(found), text)
         return without_names(text, names)
+
+    def clean_all(self, value: Any) -> Any:
+        """The value with each text in it redacted at any depth; numbers too: they may be of a card or an account."""
+        if isinstance(value, Mapping):
+            return {self.clean(str(key)): self.clean_all(each) for key, each in value.items()}
+        if isinstance(value, list):
+            return [self.clean_all(each) for each in value]
+        if isinstance(value, bool) or value is None:
+            return value
+        cleaned = self.clean(str(value))
+        return value if cleaned == str(value) else cleaned
 
 
 def redact(text: str, role: str = "") -> str:
@@ -303,6 +316,7 @@ def _names(text: str) -> set[str]:
         *_TITLED.findall(text),
         *_HERE.findall(text),
         *_INITIAL.findall(text),
+        *(name for name in _OF_ROLE.findall(text) if not (name.isupper() or is_english(name.lower()))),
         *(
             f"{given} {last}"
             for within, given, last in _GIVEN_AND_LAST.findall(text)
