@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import hmac
 import logging
 import secrets
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
@@ -27,7 +29,7 @@ from refdesk.console.journal import Journal
 from refdesk.console.runs import Runs
 from refdesk.desk.desk import Desk
 from refdesk.errors import Forbidden, InvalidInput, NotFound, RefdeskError
-from refdesk.model import Contents
+from refdesk.model import Contents, Query
 
 _log = logging.getLogger(__name__)
 
@@ -303,6 +305,15 @@ async def _file(request: Request) -> Response:
     return FileResponse(_HERE / "static" / name, media_type=_STATIC[name], headers=headers)
 
 
+def _warm_up(desk: Desk) -> None:
+    """Loads the model, the indexes and the highlighter, while a person looks at the first page."""
+    from refdesk.console.words import code_lines
+
+    code_lines("x = 1", "python")
+    with contextlib.suppress(RefdeskError):  # whoever searches is told
+        desk.search(Query(text="words to begin with", limit=1))
+
+
 def console_site(desk: Desk, key: bytes, clients: Clients) -> Starlette:
     """The console of a desk; `key` signs sessions and forms, `clients` are install's."""
     from refdesk.console import agents, graph, library, playbooks, reader, search, setup
@@ -311,6 +322,7 @@ def console_site(desk: Desk, key: bytes, clients: Clients) -> Starlette:
         # Nobody could sign in, and everybody could read.
         return Starlette()
     console = Console(desk, key, clients)
+    threading.Thread(target=_warm_up, args=(desk,), name="refdesk-warm-up", daemon=True).start()
     views: Mapping[str, View] = {
         **search.VIEWS,
         **library.VIEWS,
