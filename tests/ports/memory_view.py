@@ -7,9 +7,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
 from rapidfuzz.distance import OSA
 
-from refdesk.model import Filters, Ranking, StoredChunk, Vector, metadata_text
+from refdesk.model import Filters, Ranking, StoredChunk, Topic, Vector, metadata_text
+from refdesk.store.vectors.index import as_topics
 from refdesk.store.words.query import BOOSTS, PRESENT, telling
 from refdesk.text.analyse import names, terms
 from refdesk.text.globs import path_filter
@@ -104,6 +106,14 @@ class MemoryView:
     def cosines(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, float]:
         fitting = {one: self.everything[one] for one in chunk_ids if one in self.everything}
         return {one: float(own @ vector) for one, own in fitting.items() if len(own) == len(vector)}
+
+    def topics(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, Topic]:
+        found = {}
+        for one in self.cosines(vector, chunk_ids):
+            owner = self._stored[one].document.id
+            own = [self.everything[each] for each in self.everything if self._stored[each].document.id == owner]
+            (found[one],) = as_topics(vector, np.sum(own, axis=0, keepdims=True), np.array([len(own)]))
+        return found
 
     def same_text(self, chunk_ids: Sequence[int]) -> dict[int, int]:
         return {one: hash(self._stored[one].chunk.text) for one in chunk_ids if one in self._stored}

@@ -28,7 +28,7 @@ from tests.scale import servers
 
 MAIN = Path(refdesk.__file__).with_name("__main__.py")
 READERS = 4
-LIMIT_S = 15.0  # of a request: those of its parts, together, and a busy machine
+HANG_S = 60.0  # far more than a request may take, also on a busy machine
 POSTGRES_AWAY_S = 10.0
 _BETWEEN_S = (0.2, 1.5)  # from one fault to the next
 _SETTLED_S = 60.0
