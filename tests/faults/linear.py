@@ -17,7 +17,7 @@ from types import FrameType
 
 from refdesk.crawl import page
 from refdesk.errors import InvalidInput, RefdeskError
-from refdesk.llm import remote
+from refdesk.llm import models
 from refdesk.parse.code import facts
 from refdesk.parse.prose.manifest import chunking_hint, read_front_matter
 from refdesk.search.understand import understand
@@ -104,7 +104,7 @@ def attacks(seed: int, rounds: int) -> Iterator[Attack]:
         yield f"path {text[:9]!r}", partial(facts.dotted, text)
         yield f"query {text[:9]!r}", partial(understand, text)
     for text in texts(("\n", "```", "```json\n", " \n"), before="```json\n"):
-        yield f"fenced {text[-9:]!r}", partial(remote._FENCED.search, text)
+        yield f"fenced {text[-9:]!r}", partial(models._FENCED.search, text)
     told = (
         "ignore your ",
         "send .env http://?=",

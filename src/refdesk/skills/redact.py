@@ -225,16 +225,15 @@ class Redaction:
     @classmethod
     def of(cls, said: Iterable[tuple[str, str]], whole: str = "", known: str = "") -> Redaction:
         """The redaction for texts by their roles; `whole` names people, `known` is the playbook as it stands."""
-        texts = [(role, _formal(text)) for role, text in said]
-        return cls(frozenset(_names(whole)), procedural_ids(texts) | dict.fromkeys(identifiers(known), True))
+        names = frozenset(_names(whole))
+        found = procedural_ids([(role, _formal(text)) for role, text in said])
+        return cls(names, _without_people(found, names) | dict.fromkeys(identifiers(known), True))
 
     def clean(self, text: str, role: str = "") -> str:
         """The text with placeholders for everything sensitive."""
         text = _formal(text)
-        names = self.names | _names(text)
-        procedural = {**procedural_ids([(role, text)]), **self.procedural}
-        named = [name.lower() for name in names if len(name) > 3]
-        procedural |= {one: False for one in procedural if any(name in one.lower() for name in named)}
+        names = _names(text)
+        procedural = {**_without_people(procedural_ids([(role, text)]), names), **self.procedural}
 
         def put_unless_kept(put: _Replace) -> _Replace:
             return lambda found: found[0] if procedural.get(found[0]) else put(found)
@@ -242,7 +241,7 @@ class Redaction:
         for pattern, put in _UNLESS_KEPT:
             text = pattern.sub(put_unless_kept(put), text)
         text = IDENTIFIER.sub(lambda found: found[0] if procedural.get(found[1], True) else _instead(found), text)
-        return without_names(text, names)
+        return without_names(text, self.names | names)
 
     def clean_all(self, value: Any) -> Any:
         """The value with each text in it redacted at any depth; numbers too: they may be of a card or an account."""
@@ -281,6 +280,12 @@ def titled(title: str, otherwise: str) -> str:
     """The title without placeholders at its start; another one where nothing else is left of it."""
     rest = _LEADING.sub("", title) if PLACEHOLDER.match(title.lstrip("#\"'“( ")) else title
     return rest[:1].upper() + rest[1:] if any(map(str.isalpha, PLACEHOLDER.sub("", rest))) else otherwise
+
+
+def _without_people(procedural: dict[str, bool], names: Iterable[str]) -> dict[str, bool]:
+    """The same, but an identifier that has a name in it belongs to the case."""
+    named = [name.lower() for name in names if len(name) > 3] if procedural else []
+    return {one: kept and not any(name in one.lower() for name in named) for one, kept in procedural.items()}
 
 
 def _formal(text: str) -> str:
