@@ -18,6 +18,8 @@ from refdesk.system import metrics
 if TYPE_CHECKING:
     import grpc
 
+set_for_native("GRPC_ENABLE_FORK_SUPPORT", "false")  # read when it is imported; its handlers hinder children
+
 # Only the messages are needed: the client around them takes 1.3 s to import, so its package is not executed.
 if "qdrant_client" not in sys.modules and (_found := find_spec("qdrant_client")) is not None:
     sys.modules["qdrant_client"] = module_from_spec(_found)
@@ -61,7 +63,7 @@ class Nodes:
         order = self._order()
         first = self._send(order[0], service, method, request, ends, is_last=len(order) == 1)
 
-        import grpc  # after the first channel, which decides how it treats forks
+        import grpc
 
         def wait() -> Any:
             pending, problem, missing = first, "", ""
@@ -110,7 +112,6 @@ class Nodes:
                            metadata=self._metadata)  # fmt: skip
 
     def _channel(self, node: str) -> grpc.Channel:
-        set_for_native("GRPC_ENABLE_FORK_SUPPORT", "false")  # its handlers end a child process that never calls it
         import grpc
 
         with self._mutex:
