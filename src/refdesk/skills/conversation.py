@@ -1,4 +1,4 @@
-"""Who said what in a conversation, what does each sentence do, and how does an instruction for it read?"""
+"""Reads transcripts: who said what, the kind of each sentence, and sentences reworded as instructions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How does a conversation become a playbook, or a part of one, without a model?  By rules."""
+"""Makes a playbook of a conversation, and adds a conversation to one, by rules."""
 
 from __future__ import annotations
 

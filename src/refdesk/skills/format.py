@@ -1,4 +1,4 @@
-"""How is a playbook written down, checked and exchanged?  `parse(render(book)) == tidy(book)` for every one."""
+"""Writes, reads and checks playbooks in Markdown; `parse(render(book)) == tidy(book)` for every one."""
 
 from __future__ import annotations
 

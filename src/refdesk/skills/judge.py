@@ -1,4 +1,4 @@
-"""Does any playbook solve this?  What a judge is, and one that needs no model and abstains when in doubt.
+"""The port of judges, and the built-in judge, which needs no model and abstains when in doubt.
 
 The built-in judge weighs two kinds of evidence.  Meaning: how far the query and the skill's problem stand nearer to one
 another than to a crowd of other questions, in standard deviations, so that the numbers mean the same for any embedder.

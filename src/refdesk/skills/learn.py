@@ -1,4 +1,4 @@
-"""How is a playbook found, learnt and refined?  The three tools' work, each one function read from top to bottom."""
+"""Finds, creates and refines playbooks: one function for each of the three tools, read from top to bottom."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How do learnings get into a playbook without losing what is there, and what did that change?"""
+"""Merges changes into a playbook without losing what is there, and says what changed."""
 
 from __future__ import annotations
 

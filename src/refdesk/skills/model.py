@@ -1,4 +1,4 @@
-"""What is a Skill, a draft of one, a change to one, an outcome; and what must a store of skills do?"""
+"""Skills, drafts, updates, outcomes, and the port of the store that keeps them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must not leave a transcript?  Addresses, numbers, secrets, names and the identifiers of a case.
+"""Removes from transcripts what must not be kept: addresses, numbers, secrets, names, identifiers of the case.
 
 An identifier may belong to the case (an order, a ticket, an account) or to the procedure (a form, an article, an error
 code, a model, a version), which is what a playbook is learned for.  They look alike, so the words around each
@@ -134,7 +134,7 @@ _RULES: tuple[tuple[re.Pattern[str], _Replace], ...] = (
     ),
 )
 
-# The same for what may belong to the procedure: an identifier that does stays.
+# Not applied to what belongs to the procedure.
 _UNLESS_KEPT: tuple[tuple[re.Pattern[str], _Replace], ...] = (
     (re.compile(r"(?<![\w.-])\+\d[\d\s().-]{6,18}\d(?![\w-])"), _phone),
     (re.compile(r"(?<![\w.-])\(?\d{3,5}\)?[\s.-]\d{3,4}[\s.-]?\d{3,4}(?![\w-])"), _phone),
@@ -203,7 +203,7 @@ _HERE = re.compile(rf"(?:^|[.!?,:] )({_CAP}(?: {_CAP})?) (?:here|speaking|callin
 _OF_ROLE = re.compile(rf"\b(?:customer|patient|client|guest|passenger|subscriber|tenant|member|owner) ({_CAP})")
 _INITIAL = re.compile(rf"\b(?:patient|of|by|for|from|to|with|and|,) [A-Z]\. ({_CAP})(?=[,.;!?\n]|$)")
 _GIVEN_AND_LAST = re.compile(rf"(?:([\w,] )|\b)({_CAP}) ({_CAP})\b(?! ?\d)")
-# In an answer or an aside: ", Was that all, Nadia?", "order 7781, Bill Hartley."
+# Set off by a comma: "Was that all, Nadia?", "order 7781, Bill Hartley."
 _APART = re.compile(
     rf", ([A-Z][a-z]+)(?=[.!?]\s*$)|(?:\d|[Hh]ello|[Hh]i|\]), ({_CAP} {_CAP})(?=[.,;!]|$)"
     rf"|\b(?:ask for|contact|attn|speak to) ({_CAP})",

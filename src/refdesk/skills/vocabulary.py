@@ -1,4 +1,4 @@
-"""Which words of support conversations carry meaning, and what do they say about the identifiers beside them?"""
+"""The words of support conversations: meanings and weights, languages, and what they say about identifiers."""
 
 from __future__ import annotations
 
