@@ -19,6 +19,8 @@ from refdesk.skills.model import DUPLICATE, TOP_K, ContractFunctions, PlaybookSt
 from refdesk.store.local import LocalStore
 from refdesk.store.neo4j import Neo4jPlaybooks
 from refdesk.store.playbooks import RecordPlaybooks
+from refdesk.store.record.access import RecordAccess
+from tests.ports.conftest import _shared
 from tests.ports.library import IDENTITY, batch, collection, vector, write
 from tests.ports.neo4j_server import PASSWORD, Neo4jServer
 
@@ -28,7 +30,7 @@ Make = Callable[[], PlaybookStore]
 class Awaited(RecordPlaybooks):
     """The same store, its five contract functions called as the contract writes them."""
 
-    def __init__(self, store: LocalStore) -> None:
+    def __init__(self, store: RecordAccess) -> None:
         super().__init__(store)
         self._contract = ContractFunctions(RecordPlaybooks(store))
 
@@ -48,13 +50,13 @@ class Awaited(RecordPlaybooks):
         return asyncio.run(self._contract.check_duplicate(embedding, threshold))
 
 
-STORES: dict[str, type[RecordPlaybooks]] = {"record": RecordPlaybooks, "contract": Awaited}
+STORES: dict[str, type[RecordPlaybooks]] = {"record": RecordPlaybooks, "contract": Awaited, "shared": RecordPlaybooks}
 
 
 @pytest.fixture(params=[*STORES, "neo4j"])
 def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
     """Opens the store under test; every call gives another handle on the same skills."""
-    opened: list[LocalStore | Neo4jPlaybooks] = []
+    opened: list[Any] = []
     server: Neo4jServer | None = None
     if request.param == "neo4j":
         server = request.getfixturevalue("neo4j_server")
@@ -64,7 +66,8 @@ def make(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Make]:
         if server is not None:
             opened.append(one := Neo4jPlaybooks(server.uri, "neo4j", PASSWORD))
             return one
-        opened.append(local := LocalStore(tmp_path / "library"))
+        shared = request.param == "shared"
+        opened.append(local := _shared(tmp_path) if shared else LocalStore(tmp_path / "library"))
         return STORES[request.param](local)
 
     yield open_store

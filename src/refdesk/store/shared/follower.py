@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 _KEY = "index"  # in meta
 _LOOK = """
 SELECT coalesce((SELECT max(seq) FROM commits), 0), (SELECT value FROM meta WHERE key = 'index'),
-       (SELECT value FROM meta WHERE key = 'embedder')
+       (SELECT value FROM meta WHERE key = 'embedder'), (SELECT length(data) FROM vectors LIMIT 1)
 """
 _PATIENCE_S = 3.0  # how long a reader waits for what others wrote
 _LOOK_S = 0.02
@@ -57,10 +57,11 @@ def state_of(db: Connection) -> State | None:
     return State(**json.loads(found)) if found else None
 
 
-def _generation(identity: EmbedderIdentity | None) -> str:
-    return (
-        f"{points.VERSION}.{ANALYSED} {identity.name} {identity.version} {identity.dimension}" if identity else "words"
-    )
+def _generation(identity: EmbedderIdentity | None, length: int | None) -> tuple[str, int]:
+    """What points are made of, and the dimensions of their vectors: the model's, else those of a stored one."""
+    dimension = identity.dimension if identity else (length or 0) // 2
+    model = f"{identity.name} {identity.version}" if identity else "-"
+    return f"{points.VERSION}.{ANALYSED} {model} {dimension}", dimension
 
 
 class Follower:
@@ -88,10 +89,10 @@ class Follower:
 
         It waits for what others wrote, but not for the commits of a running stretch.
         """
-        seq, kept, embedder = db.execute(_LOOK).fetchone()
+        seq, kept, embedder, length = db.execute(_LOOK).fetchone()
         state = State(**json.loads(kept)) if kept else None
         identity = EmbedderIdentity(*json.loads(embedder)) if embedder else None
-        if state is None or state.generation != _generation(identity):
+        if state is None or state.generation != _generation(identity, length)[0]:
             return seq, None, True
         return seq, state, state.seq < seq and is_waited_for(db, Applied(state.seq, ""), _BOTH)
 
@@ -130,11 +131,11 @@ class Follower:
     def _step(self, db: Translating, limit_s: float = WRITE_S) -> bool:
         """Does the next part of the work on the connection that has the lock; whether there may be more."""
         state, last = state_of(db), sequence(db)
-        identity = embedder_identity(db)
-        generation = _generation(identity)
+        *_, length = db.execute(_LOOK).fetchone()
+        generation, dimension = _generation(embedder_identity(db), length)
         if state is None or state.generation != generation or state.name == self._missing:
             name = f"{self._postgres.schema}_{meta(db, 'library')}_{secrets.token_hex(4)}"
-            self._create(name, identity.dimension if identity else 0)
+            self._create(name, dimension)
             self._save(db, State(name, generation, last, built=-1))
             if state is not None:
                 self._drop(state.name)
