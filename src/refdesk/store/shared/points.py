@@ -26,7 +26,6 @@ TERMS, NAMES = "words", "names"  # fields of text: the terms of content and head
 BREAK = "\x1f"  # stands between content and headings, so that no phrase crosses
 KEYWORDS = ("kind", "type", "language", "extension", "meta")
 NUMBERS = ("collection", "document")
-TEXT = "text"  # equal for chunks of the same text
 
 _K1, _B = 1.2, 0.75  # of BM25, as tantivy has them
 # The mean numbers of terms, counted in 17,000 passages of code: weights can't follow them as the library grows.
@@ -34,7 +33,7 @@ _LENGTHS = {"content": 103.0, "title": 22.0, "symbol": 1.6, "path": 9.6}
 # ruff: noqa: S608 - statements are put together from constants; values are bound
 _SELECT = """
 SELECT c.id, d.collection, c.document, c.kind, c.type, c.language, d.extension, d.path, d.metadata, c.metadata,
-       c.title, c.breadcrumb, c.symbols, t.text, c.text, v.data
+       c.title, c.breadcrumb, c.symbols, t.text, v.data
 FROM chunks c JOIN documents d ON d.id = c.document JOIN texts t ON t.id = c.text LEFT JOIN vectors v ON v.id = c.vector
 """
 _FIELDS = 14  # of these columns, what fields_of takes
@@ -85,8 +84,8 @@ def point(row: Sequence[Any], known: Mapping[int, str], seen: set[str]) -> messa
     vectors = {
         SPARSE: messages.Vector(sparse=messages.SparseVector(indices=list(weighed), values=list(weighed.values())))
     }
-    if row[15] is not None:
-        dense = np.frombuffer(row[15], "<f2").astype(np.float32)
+    if row[14] is not None:
+        dense = np.frombuffer(row[14], "<f2").astype(np.float32)
         vectors[DENSE] = messages.Vector(dense=messages.DenseVector(data=dense.tolist()))
 
     def many(values: Iterable[str]) -> messages.Value:
@@ -99,7 +98,6 @@ def point(row: Sequence[Any], known: Mapping[int, str], seen: set[str]) -> messa
     payload[NAMES] = messages.Value(string_value=f"{fields['symbol']} {fields['path']}")
     payload["collection"] = messages.Value(integer_value=row[1])
     payload["document"] = messages.Value(integer_value=row[2])
-    payload[TEXT] = messages.Value(integer_value=row[14])
     return messages.PointStruct(
         id=messages.PointId(num=row[0]),
         vectors=messages.Vectors(vectors=messages.NamedVectors(vectors=vectors)),

@@ -77,7 +77,6 @@ class SharedView:
         self._state = state  # None while the index is away
         self._known = counts.of(state) if state is not None else {}
         self._behind = behind
-        self._texts: dict[int, int] = {}  # of the chunks found so far
         self._scan: SharedScan | None = None
         self.sequence = seq
         self.has_unembedded = scope.has_unembedded
@@ -212,7 +211,7 @@ class SharedView:
         while True:
             request = messages.QueryPoints(
                 collection_name=state.name, query=query, using=using, limit=fetch, filter=self._filter(*more),
-                with_payload=_included(points.TEXT), params=messages.SearchParams(hnsw_ef=max(_EF, fetch)),
+                with_payload=_included(), params=messages.SearchParams(hnsw_ef=max(_EF, fetch)),
             )  # fmt: skip
             if adds is not None:
                 request.with_vectors.include.names.append(points.SPARSE)
@@ -220,7 +219,6 @@ class SharedView:
             last = hits[-1].score if len(hits) == fetch else -math.inf
             found = []
             for hit in hits:
-                self._texts[hit.id.num] = hit.payload[points.TEXT].integer_value
                 score = hit.score
                 if adds is not None:
                     sparse = hit.vectors.vectors.vectors[points.SPARSE]
@@ -234,11 +232,9 @@ class SharedView:
             fetch *= 4
 
     def same_text(self, chunk_ids: Sequence[int]) -> dict[int, int]:
-        known = {one: self._texts[one] for one in chunk_ids if one in self._texts}
-        if rest := [one for one in chunk_ids if one not in known]:
-            with self._postgres.reading() as db:
-                known |= reads.same_text(db, rest)
-        return known
+        """From the record: a payload is read whole by Qdrant, with all terms of its passage."""
+        with self._postgres.reading() as db:
+            return reads.same_text(db, chunk_ids)
 
     # filters
 
