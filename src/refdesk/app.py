@@ -19,6 +19,7 @@ from refdesk.settings import Settings
 from refdesk.system import memory
 
 if TYPE_CHECKING:
+    from refdesk.console.journal import Journal
     from refdesk.llm.thinkers import Models
     from refdesk.skills.model import PlaybookStore
     from refdesk.toolsets.content import ToolAnswer
@@ -293,29 +294,44 @@ def make_toolsets(settings: Settings, clients: Callable[[], Sequence[Mapping[str
         made["docs"], made["code"] = united(made["docs"], made["code"], lambda: has_corpus(shared.desk))
     *others, last = made.values()
 
+    journal = _Journal(settings) if settings.journal else None
+
     def close() -> None:
         if last.close is not None:
             last.close()
+        if journal is not None:
+            journal.flush()
         shared.models.close()
         shared.desk.close()
 
     return [
         *others,
-        replace(last, close=close, heard=_heard(settings), site=lambda key: _site(shared.desk, key, clients)),
+        replace(
+            last,
+            close=close,
+            heard=journal.note if journal else None,
+            site=lambda key: _site(shared.desk, key, clients),
+        ),
     ]
 
 
-def _heard(settings: Settings) -> Callable[[str, dict[str, Any], ToolAnswer | None, float], None] | None:
-    """Writes each call into the library's journal; None where none is kept."""
-    if not settings.journal:
-        return None
+class _Journal:
+    """The library's journal of calls, loaded with the first one."""
 
-    def heard(tool: str, arguments: dict[str, Any], answer: ToolAnswer | None, seconds: float) -> None:
-        from refdesk.console.journal import Journal
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._opened: Journal | None = None
 
-        Journal(Library(settings.library), settings.journal).note(tool, arguments, answer, seconds)
+    def note(self, tool: str, arguments: dict[str, Any], answer: ToolAnswer | None, seconds: float) -> None:
+        if self._opened is None:
+            from refdesk.console.journal import Journal
 
-    return heard
+            self._opened = Journal(Library(self._settings.library), self._settings.journal)
+        self._opened.note(tool, arguments, answer, seconds)
+
+    def flush(self) -> None:
+        if self._opened is not None:
+            self._opened.flush()
 
 
 def _site(desk: Desk, key: bytes, clients: Callable[[], Sequence[Mapping[str, str]]]) -> Any:

@@ -97,6 +97,10 @@ class _Run:
     # the readers: each asks one server, and the other one if that is gone, as a balancer would
 
     def read(self, number: int) -> None:
+        with contextlib.ExitStack() as opened:
+            self._ask(number, opened)
+
+    def _ask(self, number: int, opened: contextlib.ExitStack) -> None:
         draw = random.Random(number)
         clients: dict[str, HttpClient] = {}
         while not self.stop.is_set():
@@ -110,7 +114,9 @@ class _Run:
                 if server is None:
                     continue
                 try:
-                    client = clients.setdefault(server.url, HttpClient(server.url))
+                    if server.url not in clients:
+                        clients[server.url] = opened.enter_context(HttpClient(server.url))
+                    client = clients[server.url]
                     answer = client.modern("tools/call", {"name": "rag_search", "arguments": {"query": query}})
                     break
                 except (httpx.HTTPError, AssertionError, OSError) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -77,9 +78,13 @@ def test_memory_stays_flat_over_many_calls(start: Start) -> None:
     make_calls(client, 0, CALLS // 5)
     before = own_kb(pid), open_files(pid)
     make_calls(client, CALLS // 5, CALLS - CALLS // 5)
-    after = own_kb(pid), open_files(pid)
-    assert after[0] - before[0] < MAY_GROW_KB
-    assert after[1] <= before[1]
+    assert own_kb(pid) - before[0] < MAY_GROW_KB
+    for _ in range(100):  # a file that is open for a moment is no leak
+        if open_files(pid) <= before[1]:
+            break
+        time.sleep(0.1)
+    else:
+        pytest.fail(f"{open_files(pid)} files are open, {before[1]} were")
     assert threads(pid) < 40
     assert client.end() == 0
 
