@@ -77,7 +77,7 @@ def crawl_options(url: str, *, excludes: tuple[str, ...] = (), **more: object) -
         patterns = tuple(re.compile(one) for one in excludes)
     except re.error as error:
         raise InvalidInput(f"--exclude takes a regular expression: {error}.", "Correct it.") from error
-    return CrawlOptions(start=start, excludes=patterns, **more)  # type: ignore[arg-type]
+    return CrawlOptions(start=start, excludes=patterns, **more)  # type: ignore[arg-type]  # click gave each its type
 
 
 @dataclass(slots=True, kw_only=True)

@@ -50,7 +50,7 @@ def read_chunk_by(value: Any, where: str) -> ChunkBy:
     """One of the four levels."""
     if value not in ("h1", "h2", "h3", "file"):
         raise InvalidInput(f"{where} is {value!r}.", "It must be one of: h1, h2, h3, file.")
-    return value  # type: ignore[no-any-return]
+    return value  # type: ignore[no-any-return]  # one of the four, as was checked
 
 
 def _positive(value: Any, where: str) -> int:
@@ -145,7 +145,7 @@ def _load(text: str, kind: str) -> Any:
     loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
     try:
         # The base loader creates strings, lists and maps only: no objects, and 1.10 stays "1.10".
-        return yaml.load(text, Loader=loader)  # noqa: S506
+        return yaml.load(text, Loader=loader)  # noqa: S506 - creates strings only
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise _Broken(str(getattr(error, "problem", "") or error), mark.line if mark else 0) from error
