@@ -247,6 +247,7 @@ class EmbedderIdentity:
 
 
 Filterable = Literal["kind", "language", "extension"]
+Countable = Literal["collection", "kind", "language", "path", "metadata"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

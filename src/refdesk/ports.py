@@ -14,6 +14,7 @@ from refdesk.model import (
     Collection,
     Content,
     Contents,
+    Countable,
     Document,
     EmbedderIdentity,
     FileState,
@@ -175,6 +176,9 @@ class View(Protocol):
 
     def facet_values(self, key: str) -> dict[str, int]:
         """The number of chunks with each value of a metadata key."""
+
+    def tally(self, of: Countable, terms: Sequence[str], most: int) -> dict[str, int]:
+        """The number of chunks with any of the terms, by value, most frequent first; metadata as KEY=VALUE."""
 
 
 class Record(Protocol):

@@ -37,6 +37,29 @@ def test_results_come_while_typing_and_the_address_follows(served: str, browse: 
     assert "collection=" not in at.page.url and "q=playbook+judge" in at.page.url
 
 
+def test_filters_count_all_passages_with_a_word_of_the_query(served: str, browse: Open) -> None:
+    def counts(of: str) -> dict[str, int]:
+        shown = at.page.locator(".filters section", has=at.page.locator(f"h2:text-is('{of}')")).locator("li a")
+        rows = [row.replace("\u202f", "").split("\n") for row in shown.all_inner_texts()]
+        return {row[0]: int(row[1]) for row in rows if len(row) > 1}
+
+    at = browse(served)
+    at.go("/?q=vectors")
+    everywhere = counts("Collection")
+    assert everywhere["refdesk"] > 50  # more than are ranked
+    assert counts("Folder")["store/"] > counts("Folder").get("llm/", 0)
+    at.go("/?q=vectors&collection=handbook")
+    assert counts("Collection") == everywhere  # what another choice would give
+    assert sum(counts("Language").values()) == everywhere["handbook"]
+    at.page.locator(".filters a", has_text="refdesk").click()
+    at.page.wait_for_url(re.compile("collection=refdesk"))
+    at.page.locator(".filters a", has_text="store/").first.click()
+    at.page.wait_for_url(re.compile("path=store"))
+    assert at.page.locator("#search [name=path]").input_value() == "store/**"
+    assert all("store/" in one for one in at.page.locator(".hit-card h3").all_inner_texts() if ".py" in one)
+    assert at.errors == []
+
+
 def test_all_of_it_by_keyboard(served: str, browse: Open) -> None:
     at = browse(served)
     at.go("/library")

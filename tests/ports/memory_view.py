@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rapidfuzz.distance import OSA
 
-from refdesk.model import Filters, Ranking, StoredChunk, Topic, Vector, metadata_text
+from refdesk.model import Countable, Filters, Ranking, StoredChunk, Topic, Vector, metadata_text
 from refdesk.store.vectors.index import as_topics
 from refdesk.store.words.query import BOOSTS, PRESENT, telling
 from refdesk.text.analyse import names, terms
@@ -144,6 +144,22 @@ class MemoryView:
     def facet_values(self, key: str) -> dict[str, int]:
         found = [{**self._stored[one].document.metadata, **self._stored[one].chunk.metadata} for one in self._all]
         return dict(Counter(metadata_text(metadata[key]) for metadata in found if key in metadata))
+
+    def tally(self, of: Countable, terms: Sequence[str], most: int) -> dict[str, int]:
+        found: Counter[str] = Counter()
+        for one, fields in self._all.items():
+            if any(term in own for term in terms for own in fields.values()):
+                document, chunk = self._stored[one].document, self._stored[one].chunk
+                metadata = {**document.metadata, **chunk.metadata}
+                values = {
+                    "collection": [document.collection],
+                    "kind": [chunk.kind],
+                    "language": [chunk.language],
+                    "path": [document.path],
+                    "metadata": [f"{key}={metadata_text(value)}" for key, value in metadata.items()],
+                }
+                found.update(values[of])
+        return dict(found.most_common(most))
 
 
 def _ranked(scores: Mapping[int, float], limit: int) -> Ranking:

@@ -334,6 +334,29 @@ def test_facets_count_chunks_within_filters(store: Store) -> None:
     assert store.view().facet_values("lang") == {"en": 1}
 
 
+def test_what_has_a_word_is_counted_by_value(store: Store) -> None:
+    store.apply(
+        batch(
+            write("a", ["retry later", chunk("retry", 2, kind="class"), "no"], path="src/a.py", metadata={"v": "1=2"}),
+            write("b", [chunk("never retry", 1, language="rust"), "backoff"], path="lib/b.rs"),
+        )
+    )
+    store.put_collection(collection("other"))
+    store.apply(batch(write("c", ["backoff"], path="src/a.py", name="other"), name="other"))
+    words = terms("retry backoff")
+    everywhere = store.view()
+    assert everywhere.tally("collection", words, 10) == {"code": 4, "other": 1}
+    assert everywhere.tally("kind", words, 10) == {"function": 4, "class": 1}
+    assert everywhere.tally("language", words, 10) == {"python": 4, "rust": 1}
+    assert everywhere.tally("path", words, 10) == {"src/a.py": 3, "lib/b.rs": 2}
+    assert everywhere.tally("metadata", words, 10) == {"v=1=2": 2}
+    assert everywhere.tally("kind", words, 1) == {"function": 4}
+    inside = store.view(Filters(collections=("code",), paths=("src/*",)))
+    assert inside.tally("kind", words, 10) == {"function": 1, "class": 1}
+    assert everywhere.tally("kind", ["zzz"], 10) == everywhere.tally("kind", [], 10) == {}
+    assert store.view(Filters(collections=("none",))).tally("kind", words, 10) == {}
+
+
 def test_metadata_may_be_any_json_and_is_compared_as_text(store: Store) -> None:
     own = {"level": 2, "draft": False, "tags": ["a", "b"]}
     store.apply(batch(write("a", [chunk("word", 1, metadata=own), "other"], metadata={"level": 1})))

@@ -15,16 +15,23 @@ from refdesk.console.site import View, Visit, address
 from refdesk.console.words import asked_terms, code_lines
 from refdesk.desk.desk import Desk
 from refdesk.desk.fresh import stale_hits
-from refdesk.model import Document, Filters, Found, Hit, Page, Query, Skipped, metadata_text
+from refdesk.model import Countable, Document, Filters, Found, Hit, Page, Query, Skipped
 from refdesk.toolsets.content import marks
 
 _SHOWN = 10  # hits of a page
-_COUNTED = 50  # hits that the filters' counts are of
 _VALUES = 8  # of a filter that are listed
+_COUNTED = 300  # values of a filter that are counted, among them the files with most matches: 1000 take 2 ms more
+_CATEGORIES = 40  # values of a metadata key; with more of them it is a name or a number rather
 _RANKED = 200  # hits among which a file that is missing is looked for
 _DROPPED = 5  # folders at the start of a path that are tried without
 _PLAYBOOKS = "playbooks"
-_FACETS = {"collection": "Collection", "language": "Language", "kind": "Kind", "folder": "Folder"}
+_FACETS: Mapping[str, tuple[Countable, str]] = {
+    "collection": ("collection", "Collection"),
+    "language": ("language", "Language"),
+    "kind": ("kind", "Kind"),
+    "path": ("path", "Folder"),
+    "meta": ("metadata", ""),
+}
 _EMPTY = Page(hits=(), more=False, state=0)
 _NOT_SIGNALS = frozenset({"query", "fused", "keywords", "meaning", "precise", "collapsed", "copies"})
 
@@ -34,9 +41,7 @@ class Asked:
     """A search as its address states it."""
 
     text: str
-    chosen: Mapping[str, tuple[str, ...]]  # facet → values
-    path: str
-    meta: tuple[str, ...]  # KEY=VALUE
+    chosen: Mapping[str, tuple[str, ...]]  # facet → values: globs of paths, KEY=VALUE of metadata
     alpha: str  # "" for the engine's own
     other: str  # the second setting's alpha, where two are compared
     exact: bool
@@ -47,8 +52,6 @@ class Asked:
         now: dict[str, Any] = {
             "q": self.text,
             **self.chosen,
-            "path": self.path,
-            "meta": self.meta,
             "alpha": self.alpha,
             "other": self.other,
             "exact": "1" if self.exact else "",
@@ -57,27 +60,28 @@ class Asked:
 
     def toggled(self, facet: str, value: str) -> str:
         """The address with a value of a filter chosen, or no longer."""
-        now = self.meta if facet == "meta" else self.chosen[facet]
+        now = self.chosen[facet]
         return self.where(**{facet: tuple(one for one in now if one != value) if value in now else (*now, value)})
 
+    def filters(self, without: str = "") -> Filters:
+        """What is chosen, without one of the facets."""
+        chosen = {**self.chosen, without: ()}
+        pairs: dict[str, tuple[str, ...]] = {}
+        for one in chosen["meta"]:
+            key, _, value = one.partition("=")
+            pairs[key] = (*pairs.get(key, ()), value)
+        return Filters(
+            collections=chosen["collection"],
+            languages=chosen["language"],
+            kinds=chosen["kind"],
+            paths=chosen["path"],
+            metadata=tuple(pairs.items()),
+        )
+
     def query(self, alpha: str = "", *, filtered: bool = True, limit: int = _SHOWN, offset: int = 0) -> Query:
-        filters = Filters()
-        if filtered:
-            pairs: dict[str, tuple[str, ...]] = {}
-            for one in self.meta:
-                key, _, value = one.partition("=")
-                pairs[key] = (*pairs.get(key, ()), value)
-            folders = tuple(f"{one}/**" for one in self.chosen["folder"])
-            filters = Filters(
-                collections=self.chosen["collection"],
-                languages=self.chosen["language"],
-                kinds=self.chosen["kind"],
-                paths=(*folders, *((self.path,) if self.path else ())),
-                metadata=tuple(pairs.items()),
-            )
         return Query(
             text=self.text,
-            filters=filters,
+            filters=self.filters() if filtered else Filters(),
             limit=limit,
             offset=offset,
             alpha=float(alpha) if alpha else None,
@@ -91,8 +95,6 @@ def _asked(visit: Visit) -> Asked:
     return Asked(
         text=visit.asked("q").strip(),
         chosen={facet: visit.several(facet) for facet in _FACETS},
-        path=visit.asked("path").strip(),
-        meta=tuple(one for one in visit.several("meta") if "=" in one),
         alpha=_share(visit.asked("alpha")),
         other=_share(visit.asked("other")),
         exact=visit.asked("exact") == "1",
@@ -113,22 +115,15 @@ def search(visit: Visit) -> Response:
     values: dict[str, Any] = {"asked": asked, "why": visit.asked("why").strip(), "collections": desk.collections()}
     if not asked.text:
         return visit.show("search.html", **values, found=None, facets=[], answer=None, playbooks=desk.has_playbooks())
-    counted = _find(desk, asked.query(asked.alpha, filtered=False, limit=_COUNTED))
-    is_whole = asked.page == 1 and not asked.query().filters
-    found = [_found(desk, asked, asked.alpha, counted if is_whole else None)]
-    if asked.other:
-        found.append(_found(desk, asked, asked.other))
-    hits = counted.hits or found[0]["page"].hits
-    nearest = [] if found[0]["hits"] else desk.engine.nearest_words(asked.query(filtered=False))
-    answer = list(_why(desk, asked, values["why"])) if values["why"] else None
+    found = [_found(desk, asked, alpha) for alpha in ((asked.alpha, asked.other) if asked.other else (asked.alpha,))]
+    nearest = [] if found[0]["hits"] else desk.nearest_words(asked.query(asked.alpha, filtered=False))
     return visit.show(
         "results.html" if visit.is_part else "search.html",
         **values,
         found=found,
-        facets=_facets(desk, asked, hits),
-        counted=len(hits),
+        facets=_facets(desk, asked, found[0]["page"].hits),
         nearest=nearest,
-        answer=answer,
+        answer=list(_why(desk, asked, values["why"])) if values["why"] else None,
         playbooks=False,
     )
 
@@ -144,14 +139,9 @@ def _find(desk: Desk, query: Query) -> Page:
     return desk.search_everything(query) if is_open else desk.search(query)
 
 
-def _found(desk: Desk, asked: Asked, alpha: str, known_page: Page | None = None) -> dict[str, Any]:
-    """The hits under one setting, as the page shows them: those of a longer page that is known, or looked up."""
-    if known_page is not None:
-        rest = len(known_page.hits) > _SHOWN
-        notes = tuple(note for note in known_page.notes if not (rest and note.startswith("Only the best")))
-        page = replace(known_page, hits=known_page.hits[:_SHOWN], more=rest or known_page.more, notes=notes)
-    else:
-        page = _find(desk, asked.query(alpha, offset=_SHOWN * (asked.page - 1)))
+def _found(desk: Desk, asked: Asked, alpha: str) -> dict[str, Any]:
+    """The hits under one setting, as the page shows them."""
+    page = _find(desk, asked.query(alpha, offset=_SHOWN * (asked.page - 1)))
     stale = stale_hits(page.hits)
     known = {one.name: one for one in desk.collections()}
     best = max((_scored(hit.explanation.get("keywords"))[1] for hit in page.hits), default=0.0)
@@ -215,39 +205,60 @@ def _scored(told: float | str | None) -> tuple[str, float]:
 
 
 def _facets(desk: Desk, asked: Asked, hits: Sequence[Hit]) -> list[dict[str, Any]]:
-    """The filters: their values, how many of the best hits have each, and the address that chooses it."""
-    counts: dict[str, Counter[str]] = {facet: Counter() for facet in _FACETS}
-    meta: dict[str, Counter[str]] = {}
-    for hit in hits:
-        document, chunk = hit.stored.document, hit.stored.chunk
-        counts["collection"][document.collection] += 1
-        counts["language"][chunk.language] += 1
-        counts["kind"][chunk.kind] += 1
-        if "/" in document.path and "://" not in document.uri.replace("file://", ""):
-            counts["folder"][document.path.rpartition("/")[0]] += 1
-        for key, value in {**document.metadata, **chunk.metadata}.items():
-            if isinstance(value, str | int | float | bool) and len(text := metadata_text(value)) < 60:
-                meta.setdefault(key, Counter())[text] += 1
-    facets = []
-    for facet, title in _FACETS.items():
-        chosen = asked.chosen[facet]
-        listed = [*chosen, *(value for value, _ in counts[facet].most_common(_VALUES) if value not in chosen)]
-        facets.append(_facet(asked, facet, title, [(one, one, counts[facet][one]) for one in listed if one]))
-    for key, found in meta.items():
-        if len(found) > 1 or any(one.startswith(f"{key}=") for one in asked.meta):
-            facets.append(
-                _facet(asked, "meta", key, [(f"{key}={one}", one, n) for one, n in found.most_common(_VALUES)])
-            )
+    """The filters: their values, how many passages with a word of the query have each, and the address to choose it.
+
+    The counts of a filter are within the other filters, so that they are what choosing another value would give.
+    """
+    within = {of: asked.filters(without=facet) for facet, (of, _) in _FACETS.items()}
+    counts = desk.tally(asked.query(asked.alpha, filtered=False), within, _COUNTED)
+    if learned := sum(hit.stored.document.uri.startswith("playbook:") for hit in hits):
+        counts["collection"][_PLAYBOOKS] = learned
+    counts["path"] = _folders(counts["path"], asked.chosen["path"])
+    facets = [
+        _facet(asked, facet, title, [(one, one.removesuffix("**"), count) for one, count in counts[of].items() if one])
+        for facet, (of, title) in _FACETS.items()
+        if facet != "meta"
+    ]
+    by_key: dict[str, list[tuple[str, str, int]]] = {}
+    for pair in dict.fromkeys((*counts["metadata"], *asked.chosen["meta"])):
+        key, _, value = pair.partition("=")
+        by_key.setdefault(key, []).append((pair, value, counts["metadata"].get(pair, 0)))
+    for key, listed in by_key.items():
+        is_chosen = any(pair in asked.chosen["meta"] for pair, _, _ in listed)
+        if is_chosen or 1 < len(listed) <= _CATEGORIES:
+            facets.append(_facet(asked, "meta", key, listed))
     return [one for one in facets if one["values"]]
 
 
+def _folders(paths: Mapping[str, int], chosen: Sequence[str]) -> dict[str, int]:
+    """The counts of the chosen folders and of those below the last, or below where all paths part; as globs."""
+    named = [one.removesuffix("/**").split("/") for one in chosen if one.endswith("/**")]
+    files = [(path.split("/")[:-1], count) for path, count in paths.items() if "://" not in path]
+    under = named[-1] if named else []
+    while True:
+        found: Counter[str] = Counter()
+        for parts, count in files:
+            for folder in named:
+                if parts[: len(folder)] == folder:
+                    found["/".join(folder)] += count
+            if len(parts) > len(under) and parts[: len(under)] == under:
+                found["/".join(parts[: len(under) + 1])] += count
+        if named or len(found) != 1:
+            return {f"{folder}/**": count for folder, count in found.most_common()}
+        under = next(iter(found)).split("/")
+
+
 def _facet(asked: Asked, facet: str, title: str, listed: Sequence[tuple[str, str, int]]) -> dict[str, Any]:
-    chosen = asked.meta if facet == "meta" else asked.chosen[facet]
+    chosen = asked.chosen[facet]
+    known = [one for one in listed if one[0] in chosen]
+    if facet != "meta":
+        known += [(one, one, 0) for one in chosen if one not in {value for value, _, _ in listed}]
+    shown = [*known, *(one for one in listed if one[0] not in chosen)][: max(_VALUES, len(known))]
     return {
         "title": title,
         "values": [
             {"name": name, "count": count, "chosen": value in chosen, "href": asked.toggled(facet, value)}
-            for value, name, count in listed
+            for value, name, count in shown
         ],
     }
 

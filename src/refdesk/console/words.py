@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import html
 import posixpath
 import re
 import time
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
@@ -92,50 +93,66 @@ def code_lines(text: str, language: str, marked: Container[str] = ()) -> list[Ma
                 lines.append(Markup("".join(parts)))  # noqa: S704  (every piece is escaped)
                 parts = []
             if row:
-                shown = _with_marks(row, marked) if marked else str(escape(row))
+                shown = _with_marks(row, marked) if marked else html.escape(row)
                 parts.append(f'<span class="{css}">{shown}</span>' if css else shown)
     return [*lines, Markup("".join(parts))]  # noqa: S704  (as above)
 
 
-def _pieces(text: str, language: str) -> Iterator[tuple[str, str]]:
+_FINE = frozenset({"nf", "nc", "nd", "nt", "na", "gd", "gi", "gh", "gu"})  # kinds with a colour of their own
+_PLAIN = frozenset({"n", "p", "w", "e", "l", "g"})  # kinds without one
+
+
+def _pieces(text: str, language: str) -> list[tuple[str, str]]:
     """Pieces of the text with the class of their colour, whose joined text is the text."""
     lexer = _lexer(language)
     if lexer is None or max(map(len, text.split("\n"))) > _LONG_LINE:
-        yield "", text
-        return
+        return [("", text)]
+    pieces: list[tuple[str, str]] = []
+    parts: list[str] = []
+    last = ""
+    for _, kind, value in lexer.get_tokens_unprocessed(text):
+        css = _css(kind)
+        if css != last and parts:  # those of one colour are one piece
+            pieces.append((last, "".join(parts)))
+            parts = []
+        last = css
+        parts.append(value)
+    return [*pieces, (last, "".join(parts))]
+
+
+@lru_cache(maxsize=256)
+def _css(kind: Any) -> str:
     from pygments.token import STANDARD_TYPES
 
-    for _, kind, value in lexer.get_tokens_unprocessed(text):
-        while kind not in STANDARD_TYPES:
-            kind = kind.parent
-        yield STANDARD_TYPES[kind][:1] if STANDARD_TYPES[kind] not in _FINE else STANDARD_TYPES[kind], value
-
-
-_FINE = frozenset({"nf", "nc", "nd", "nt", "na", "gd", "gi", "gh", "gu"})  # kinds with a colour of their own
+    while kind not in STANDARD_TYPES:
+        kind = kind.parent
+    fine = STANDARD_TYPES[kind]
+    return fine if fine in _FINE else "" if fine[:1] in _PLAIN else fine[:1]
 
 
 @lru_cache(maxsize=64)
 def _lexer(language: str) -> Any:
-    from pygments.lexers import get_lexer_by_name
-    from pygments.util import ClassNotFound
+    from pygments.lexers import get_all_lexers, get_lexer_by_name
 
     name = _LEXERS.get(language, language)
-    if name == "text":
-        return None
-    try:
-        return get_lexer_by_name(name)
-    except ClassNotFound:
-        return None
+    # Without a look at installed plugins, which takes 80 ms for a name that nobody knows.
+    is_known = any(name in aliases for _, aliases, _, _ in get_all_lexers(plugins=False))
+    return get_lexer_by_name(name) if is_known and name != "text" else None
+
+
+@lru_cache(maxsize=4096)
+def _word_terms(word: str) -> tuple[str, ...]:
+    return tuple(terms(word))
 
 
 def _with_marks(text: str, marked: Container[str]) -> str:
     parts: list[str] = []
     at = 0
     for found in _WORD.finditer(text):
-        if any(term in marked for term in terms(found[0])):
-            parts += [str(escape(text[at : found.start()])), f"<mark>{escape(found[0])}</mark>"]
+        if any(term in marked for term in _word_terms(found[0])):
+            parts += [html.escape(text[at : found.start()]), f"<mark>{html.escape(found[0])}</mark>"]
             at = found.end()
-    return "".join([*parts, str(escape(text[at:]))])
+    return "".join([*parts, html.escape(text[at:])])
 
 
 # --- prose -------------------------------------------------------------------------------------------
@@ -181,7 +198,7 @@ def prose(
     return clean(parser.renderer.render(tokens, parser.options, {}), collection, path), front
 
 
-def clean(html: str, collection: str, path: str) -> Markup:
+def clean(source: str, collection: str, path: str) -> Markup:
     """HTML reduced to what only shows; links to files of the collection lead to the reader."""
     import nh3
 
@@ -194,7 +211,7 @@ def clean(html: str, collection: str, path: str) -> Markup:
 
     attributes = {**_ATTRIBUTES, "*": {"class", "id"}}
     schemes = {"http", "https", "mailto"}
-    cleaned = nh3.clean(html, tags=set(_TAGS), attributes=attributes, attribute_filter=kept, url_schemes=schemes)
+    cleaned = nh3.clean(source, tags=set(_TAGS), attributes=attributes, attribute_filter=kept, url_schemes=schemes)
     return Markup(cleaned)  # noqa: S704  (what nh3 is for)
 
 

@@ -19,6 +19,7 @@ from refdesk.model import (
     CollectionKind,
     Content,
     Contents,
+    Countable,
     Document,
     EmbedderIdentity,
     FileState,
@@ -157,11 +158,22 @@ class Reader:
         """The page of hits that the query asks for; an unknown collection is an error."""
         searched = [self.collection(name) for name in query.filters.collections] or self._store.collections()
         memory.relieve_for_query()
-        engine = self._by_words if query.alpha == 0.0 or query.exact else self.engine
+        engine = self._engine_for(query)
         with self._queries:
             page = engine.search(query)
         unfinished = self.unfinished(searched)
         return replace(page, notes=(*unfinished, *page.notes)) if unfinished else page
+
+    def tally(self, query: Query, within: Mapping[Countable, Filters], most: int) -> dict[Countable, dict[str, int]]:
+        """How many passages share a word with the query, for each value of some properties, each within its filters."""
+        return self._engine_for(query).tally(query, within, most)
+
+    def nearest_words(self, query: Query) -> list[str]:
+        """Indexed words that are spelt like the query's unknown words."""
+        return self._engine_for(query).nearest_words(query)
+
+    def _engine_for(self, query: Query) -> Engine:
+        return self._by_words if query.alpha == 0.0 or query.exact else self.engine
 
     def unfinished(self, collections: Sequence[Collection]) -> tuple[str, ...]:
         """A note for each collection that is being indexed, or whose indexing or crawl broke off."""

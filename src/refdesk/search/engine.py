@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache
 
 from refdesk.errors import EmbeddingError
-from refdesk.model import Hit, Page, Query, Topic
+from refdesk.model import Countable, Filters, Hit, Page, Query, Topic
 from refdesk.ports import Embedder, Judge, Store, View, WordMatching
 from refdesk.search import confidence, group, rerank
 from refdesk.search import lookup as fuse
@@ -75,6 +75,13 @@ class Engine:
     def nearest_words(self, query: Query) -> list[str]:
         """Indexed words that are spelt like the query's unknown words, a few for each."""
         return alike(self._store.view(query.filters), self._store, self._matcher, query.text)
+
+    def tally(self, query: Query, within: Mapping[Countable, Filters], most: int) -> dict[Countable, dict[str, int]]:
+        """How many passages share a word with the query, for each value of some properties, each within its filters."""
+        view = self._store.view(query.filters)
+        terms = narrow(view, spelt(view, self._store, query, self._matcher).asked)[0].terms
+        views = {filters: self._store.view(filters) for filters in set(within.values())}
+        return {of: views[filters].tally(of, terms, most) for of, filters in within.items()}
 
     def _search(self, query: Query) -> Page:
         view = self._store.view(query.filters)

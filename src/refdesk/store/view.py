@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
-from refdesk.model import Filters, Ranking, Topic
+from refdesk.model import Countable, Filters, Ranking, Topic
 from refdesk.store.record import reads
 from refdesk.store.record.database import Record
 from refdesk.store.record.filters import Scope, resolve
@@ -166,3 +166,10 @@ class LocalView:
 
     def facet_values(self, key: str) -> dict[str, int]:
         return self._by_words(lambda ask: lexical_query.facet_values(ask, key), lambda scan: scan.facet_values(key))
+
+    def tally(self, of: Countable, terms: Sequence[str], most: int) -> dict[str, int]:
+        found = self._by_words(
+            lambda ask: lexical_query.tally(ask, of, terms, most), lambda scan: scan.tally(of, terms, most)
+        )
+        with self._record.reading() as db:
+            return reads.with_names(db, of, found)

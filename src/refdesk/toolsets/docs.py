@@ -194,7 +194,7 @@ class Docs:
             useful = {key: values for key, values in suggested.items() if values}
             then = "Try one of suggested_filters." if useful else "Try other words or fewer filters."
             return {"message": f"0 results found for {named}. {then}", "suggested_filters": useful}
-        near = self._desk.engine.nearest_words(query)
+        near = self._desk.nearest_words(query)
         then = f"Known terms spelt alike: {', '.join(near)}." if near else "Try other words."
         return {"message": f"0 results found for '{query.text[:100]}'. {then}", "suggested_filters": {}}
 

@@ -11,9 +11,10 @@ import pytest
 
 from refdesk.app import open_desk
 from refdesk.library import LEXICAL_FOLDER
-from refdesk.model import Batch, Filters, Query
+from refdesk.model import Batch, Countable, Filters, Query
 from refdesk.settings import Settings
 from refdesk.store.local import LocalStore
+from refdesk.store.record.reads import with_names
 from refdesk.store.words import follower
 from refdesk.store.words.index import IndexDamaged, LexicalIndex, seam
 from refdesk.store.words.scan import Scan
@@ -65,6 +66,11 @@ def test_the_record_gives_what_the_index_gives(store: LocalStore, filters: Filte
             if phrase:
                 assert sorted(scan.phrase(phrase, 50).ids) == sorted(view.phrase(phrase, 50).ids), phrase
     assert scan.facet_values("team") == view.facet_values("team")
+    counted: tuple[Countable, ...] = ("collection", "kind", "language", "path", "metadata")
+    for of in counted:
+        counts = scan.tally(of, terms("menus handl"), 9)
+        with view._record.reading() as db:
+            assert with_names(db, of, counts) == view.tally(of, terms("menus handl"), 9)
     assert scan.unknown(["handl", "zzzz"]) >= {"zzzz"}
     ranked = scan.lexical(terms("generator operators"), 10)
     assert ranked.scores == sorted(ranked.scores, reverse=True)

@@ -57,10 +57,12 @@ if (form) {
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
     for (const old of form.querySelectorAll("input[type=hidden]")) old.remove();
-    for (const [name, value] of new URL(link.href).searchParams) {
-      if (!["q", "alpha", "other", "path", "exact"].includes(name)) {
-        form.append(Object.assign(document.createElement("input"), { type: "hidden", name, value }));
-      }
+    const wanted = new URL(link.href).searchParams;
+    const [path = "", ...paths] = wanted.getAll("path");
+    form.elements.path.value = path;
+    for (const name of ["q", "alpha", "other", "path", "exact"]) wanted.delete(name);
+    for (const [name, value] of [...wanted, ...paths.map((one) => ["path", one])]) {
+      form.append(Object.assign(document.createElement("input"), { type: "hidden", name, value }));
     }
     show(link.pathname + link.search);
   });

@@ -12,6 +12,7 @@ from refdesk.errors import CollectionNotFound, DocumentNotFound
 from refdesk.model import (
     Collection,
     Contents,
+    Countable,
     Document,
     FileState,
     Filterable,
@@ -214,6 +215,20 @@ def documents_by_row(db: Connection, wanted: Iterable[int]) -> dict[int, Documen
         (json.dumps(list(wanted)),),
     )
     return {row[0]: rows.document_from(row[1:]) for row in found}
+
+
+def with_names(db: Connection, of: Countable, counts: Mapping[str, int]) -> dict[str, int]:
+    """The counts by name or path, where they are by row."""
+    if of not in ("collection", "path"):
+        return dict(counts)
+    wanted = json.dumps(list(map(int, counts)))
+    column = "name FROM collections" if of == "collection" else "path FROM documents"
+    found: dict[str, int] = {}
+    names = dict(db.execute(f"SELECT id, {column} WHERE id IN (SELECT value FROM json_each(?))", (wanted,)).fetchall())
+    for row, count in counts.items():
+        if (name := names.get(int(row))) is not None:
+            found[name] = found.get(name, 0) + count
+    return found
 
 
 # --- graph --------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from refdesk.errors import StoreError
-from refdesk.model import Ranking, Topic
+from refdesk.model import Countable, Ranking, Topic
 from refdesk.store.record import reads
 from refdesk.store.record.filters import Scope
 from refdesk.store.record.rows import storable
@@ -358,6 +358,30 @@ class SharedView:
             return {name.removeprefix(prefix): count for name, count in found.items() if name.startswith(prefix)}
 
         return self._by_index(ask, lambda scan: scan.facet_values(key))
+
+    def tally(self, of: Countable, terms: Sequence[str], most: int) -> dict[str, int]:
+        def ask(state: State) -> dict[str, int]:
+            from qdrant_client import grpc as messages
+
+            wanted = list(dict.fromkeys(map(storable, terms)))
+            if self._is_empty or not wanted:
+                return {}
+            fields = (points.TERMS, points.NAMES)
+            any_of = [_field(name, messages.Match(text=term)) for term in wanted for name in fields]
+            having = messages.Condition(filter=messages.Filter(should=any_of))
+            key = {"metadata": "meta", "path": "document"}.get(of, of)
+            request = messages.FacetCounts(
+                collection_name=state.name, key=key, filter=self._filter(having), limit=most, exact=True
+            )
+            found = {}
+            for hit in self._nodes.call("Points", "Facet", request).hits:
+                value = hit.value.string_value or str(hit.value.integer_value)
+                found[value.replace(SEPARATOR, "=", 1)] = int(hit.count)
+            return found
+
+        found = self._by_index(ask, lambda scan: scan.tally(of, terms, most))
+        with self._postgres.reading() as db:
+            return reads.with_names(db, of, found)
 
 
 def _field(name: str, match: messages.Match) -> messages.Condition:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from refdesk.model import Ranking
+from refdesk.model import Countable, Ranking
 from refdesk.store.record.filters import Scope
 from refdesk.store.record.rows import storable
 from refdesk.text.analyse import terms as terms_of
@@ -285,6 +285,26 @@ def facet_values(ask: Ask, key: str) -> dict[str, int]:
     prefix = f"{key}{SEPARATOR}"
     found = ask.searcher.terms_with_prefix("meta", prefix, restrict(ask, None))
     return {term.removeprefix(prefix): count for term, count in found if count}
+
+
+def tally(ask: Ask, of: Countable, terms: Sequence[str], most: int) -> dict[str, int]:
+    """How many chunks have any of the terms, by value; collections and documents by their rows."""
+    from tantivy import Occur, Query
+
+    parts = [
+        (Occur.Should, Query.term_query(ask.schema, field, storable(term), "basic"))
+        for term in dict.fromkeys(terms)
+        for field in BOOSTS
+    ]
+    if not parts:
+        return {}
+    having = restrict(ask, Query.boolean_query(parts))
+    if of == "path":
+        asked = {"rows": {"terms": {"field": "document", "size": most}}}
+        rows: Any = ask.searcher.aggregate(having, asked)
+        return {str(int(one["key"])): int(one["doc_count"]) for one in rows["rows"]["buckets"]}
+    found = ask.searcher.terms_with_prefix("meta" if of == "metadata" else of, "", having, limit=most)
+    return {term.replace(SEPARATOR, "=", 1): count for term, count in found if count}
 
 
 # --- for doctor ---------------------------------------------------------------------------------

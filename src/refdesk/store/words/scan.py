@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
-from refdesk.model import Ranking, metadata_text
+from refdesk.model import Countable, Ranking, metadata_text
 from refdesk.store.record import rows
 from refdesk.store.record.filters import Scope, satisfies
 from refdesk.store.record.schema import Connection
@@ -96,6 +96,8 @@ _PASSAGES = 2000
 _FACETS = """
 SELECT d.metadata, c.metadata, count(*) FROM chunks c JOIN documents d ON d.id = c.document WHERE 1 = 1 {} GROUP BY 1, 2
 """
+_TALLY = "SELECT {}, count(*) FROM chunks c JOIN documents d ON d.id = c.document WHERE 1 = 1 {} GROUP BY 1"
+_COUNTED = {"collection": "d.collection", "kind": "c.kind", "language": "c.language", "path": "d.id"}
 _COLUMNS = ", ".join(f"c{number}" for number in range(WIDTH))
 _AT_ONCE = f"WITH found ({_COLUMNS}) AS ({BY_ID}) SELECT json_group_array(json_array({_COLUMNS})) FROM found"
 _ANALYSED = 300  # of the likely passages, how many are looked at term by term: 0.15 ms each
@@ -178,6 +180,21 @@ class Scan:
                 if key in metadata and satisfies(metadata, self._scope.filters.metadata):
                     found[metadata_text(metadata[key])] += count
         return dict(found)
+
+    def tally(self, of: Countable, terms: Sequence[str], most: int) -> dict[str, int]:
+        """How many chunks may have any of the terms, by value; collections and documents by their rows."""
+        self._look_for(terms)
+        condition, values = within(self._scope, sorted({one for term in terms for one in self._having[term]}))
+        found: Counter[str] = Counter()
+        with self._record.snapshot() as db:
+            if of == "metadata":
+                for of_document, of_chunk, count in db.execute(_FACETS.format(condition), values):
+                    for key, value in {**rows.load_map(of_document), **rows.load_map(of_chunk)}.items():
+                        found[f"{key}={metadata_text(value)}"] += count
+            else:
+                for value, count in db.execute(_TALLY.format(_COUNTED[of], condition), values):
+                    found[str(value)] += count
+        return dict(found.most_common(most))
 
     def _rarity(self, terms: Sequence[str]) -> dict[str, float]:
         """The inverse document frequency as BM25 has it."""
