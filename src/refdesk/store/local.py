@@ -15,7 +15,7 @@ from refdesk.store import backup, doctor
 from refdesk.store.gate import Gate
 from refdesk.store.record import batches, contents, reads
 from refdesk.store.record.access import RecordAccess
-from refdesk.store.record.database import Record, sequence
+from refdesk.store.record.database import SOON, Record, sequence, unmark
 from refdesk.store.record.schema import Connection
 from refdesk.store.vectors.follower import VectorFollower
 from refdesk.store.view import LocalView, Scopes
@@ -72,8 +72,11 @@ class LocalStore(RecordAccess):
 
     def change(self, make: Callable[[Connection], Batch], chunks: int, *, for_good: bool = False) -> None:
         with self.writing():
-            with self._record.transaction(mark=self._lexical.mark(chunks), for_good=for_good) as db:
+            mark = self._lexical.mark(chunks)
+            with self._record.transaction(mark=mark, for_good=for_good) as db:
                 change = batches.apply(db, make(db), self.chunk_ids(db))
+                if mark == SOON and change.removed_chunks:
+                    unmark(db, mark)  # a search waits for it: it would find neither the old passages nor the new
             self._removed += change.removed_chunks
             self._lexical.queue(change.lexical_chunks, change.terms)
 

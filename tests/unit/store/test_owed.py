@@ -6,13 +6,13 @@ import time
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from threading import Event
+from threading import Event, Thread
 
 import pytest
 
 from refdesk.library import LEXICAL_FOLDER
 from refdesk.store.local import LocalStore
-from refdesk.store.words import follower
+from refdesk.store.words import follower, keeper
 from refdesk.store.words.index import LexicalIndex
 from tests.ports.library import IDENTITY, batch, collection, write
 
@@ -103,14 +103,14 @@ def test_what_a_stretch_brings_and_takes_away_again_is_not_found(
 
 
 def test_a_little_is_written_when_nobody_asks(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follower, "_IDLE_S", 0.01)
+    monkeypatch.setattr(keeper, "_IDLE_S", 0.01)
     store.apply(batch(write("a", ["alpha more"])))
     _wait_until_written(store)
     store.close()
 
 
 def test_a_little_is_written_once_the_gate_is_free(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(follower, "_IDLE_S", 0.2)
+    monkeypatch.setattr(keeper, "_IDLE_S", 0.2)
     tried = Event()
     look = store._gate.held_if_free
 
@@ -141,4 +141,95 @@ def test_terms_that_a_batch_brings_are_the_ones_found(store: LocalStore) -> None
     one = write("a", ["alpha"])
     store.apply(batch(replace(one, terms=("brought",))))
     assert (_found(store, "brought"), _found(store, "alpha")) == (1, 1)
+    store.close()
+
+
+def test_a_writer_updates_the_index_itself_where_there_are_readers(store: LocalStore) -> None:
+    assert _found(store, "alpha") == 1
+    store.apply(batch(write("a", ["alpha more"])))
+    assert _on_disk(store) == store.sequence()
+    store.close()
+
+
+def test_a_search_does_not_wait_for_a_commit_that_nobody_was_told_of(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = LocalStore(store.folder, lock_timeout_s=5)
+    assert (_found(store, "alpha"), _found(other, "alpha")) == (1, 1)
+    committing, go_on, commit = Event(), Event(), LexicalIndex.commit
+
+    def slow(index: LexicalIndex) -> None:
+        committing.set()
+        assert go_on.wait(30)
+        commit(index)
+
+    monkeypatch.setattr(LexicalIndex, "commit", slow)
+    writer = Thread(target=lambda: store.apply(batch(write("a", ["alpha more"]))))
+    writer.start()
+    assert committing.wait(30)
+    assert (_found(store, "alpha"), _found(other, "alpha")) == (1, 1)
+    go_on.set()
+    writer.join()
+    assert (_found(store, "alpha"), _found(other, "alpha")) == (2, 2)
+    other.close()
+    store.close()
+
+
+def test_a_search_waits_for_a_document_that_is_being_replaced(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _found(store, "alpha") == 1
+    committing, commit = Event(), LexicalIndex.commit
+
+    def slow(index: LexicalIndex) -> None:
+        committing.set()
+        time.sleep(0.2)
+        commit(index)
+
+    monkeypatch.setattr(LexicalIndex, "commit", slow)
+    writer = Thread(target=lambda: store.apply(batch(write("first", ["alpha gamma"]))))
+    writer.start()
+    assert committing.wait(30)
+    assert _found(store, "gamma") == 1
+    writer.join()
+    store.close()
+
+
+def test_what_a_writer_was_killed_over_is_found(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its commit says that it would update the index itself, and it holds the index no longer."""
+    assert _found(store, "alpha") == 1
+    with monkeypatch.context() as patch:
+        patch.setattr(store._lexical, "_publish", lambda: None)
+        store.apply(batch(write("a", ["alpha more"])))
+    assert _on_disk(store) < store.sequence()
+    store._lexical._index.release()  # as the system does
+    other = LocalStore(store.folder, lock_timeout_s=5)
+    assert _found(other, "alpha") == 2
+    other.close()
+    store._lexical._publish()
+    store.close()
+
+
+def test_many_writers_share_commits_and_each_is_found_once_it_is_told(store: LocalStore) -> None:
+    other = LocalStore(store.folder, lock_timeout_s=5)
+    assert _found(other, "alpha") == 1
+    missed: list[str] = []
+
+    def writes(name: str, into: LocalStore, reads: LocalStore) -> None:
+        for number in range(6):
+            assert _found(into, "alpha")  # so that it is read
+            term = f"{name}term{number}"
+            into.apply(batch(write(f"{name}{number}", [f"alpha {term}"])))
+            if _found(reads, term) != 1:
+                missed.append(term)
+
+    pairs = [("a", store, other), ("b", store, other), ("c", other, store), ("d", other, store)]
+    threads = [Thread(target=writes, args=pair) for pair in pairs]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not missed
+    assert all(finding.ok for finding in store.verify(repair=False))
+    other.close()
     store.close()

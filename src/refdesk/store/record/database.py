@@ -24,6 +24,7 @@ from refdesk.system.files import make_private
 
 LEXICAL, VECTORS = 1, 2  # the parts of a change, one for each follower
 LONG = "long-"  # begins the tokens of commits in a long stretch
+SOON = "soon-"  # begins those of commits that only add, and are acknowledged once the full-text index has them
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,13 +59,20 @@ def pending(db: Connection, applied: Applied | None, part: int) -> list[int] | N
     return [chunk for (chunk,) in found]
 
 
-def is_waited_for(db: Connection, applied: Applied, part: int) -> bool:
-    """Whether a chunk changed since, but for what a long stretch brings: that is seen as it comes."""
+def is_waited_for(db: Connection, applied: Applied, part: int, but: str = LONG) -> bool:
+    """Whether a chunk changed since, but for commits marked LONG, whose changes are seen as they come, or `but`."""
     within = (
-        "SELECT 1 FROM commits WHERE seq > ? AND token NOT LIKE ?"
+        "SELECT 1 FROM commits WHERE seq > ? AND token NOT LIKE ? AND token NOT LIKE ?"
         " AND EXISTS (SELECT 1 FROM changes WHERE changes.seq = commits.seq AND (parts & ?) != 0) LIMIT 1"
     )
-    return db.execute(within, (applied.seq, f"{LONG}%", part)).fetchone() is not None
+    return db.execute(within, (applied.seq, f"{LONG}%", f"{but}%", part)).fetchone() is not None
+
+
+def unmark(db: Connection, mark: str) -> None:
+    """Takes the mark off the token of the commit that is being made."""
+    db.execute(
+        "UPDATE commits SET token = substr(token, ?) WHERE seq = (SELECT max(seq) FROM commits)", (len(mark) + 1,)
+    )
 
 
 def _is_known(db: Connection, applied: Applied) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import shutil
 import threading
 import time
@@ -13,8 +14,10 @@ from contextlib import AbstractContextManager
 from refdesk.errors import LibraryBusy, RefdeskError, StoreError
 from refdesk.library import Library
 from refdesk.store.gate import Gate
-from refdesk.store.record.database import LEXICAL, LONG, Applied, Record, is_waited_for, last_commit, pending
+from refdesk.store.record import database
+from refdesk.store.record.database import LEXICAL, LONG, SOON, Applied, Record, last_commit, pending
 from refdesk.store.words.index import IndexDamaged, LexicalIndex, seam
+from refdesk.store.words.keeper import IdleFlusher, Keeper
 from refdesk.system.memory import give_back
 
 _log = logging.getLogger(__name__)
@@ -23,18 +26,18 @@ _LITTLE_BYTES = 16_000_000  # of free disk space
 # A commit of the full-text index takes as long for one chunk as for hundreds, so changes are queued.
 _LITTLE = 200  # queued changes that are left to the next search
 _AT_ONCE = 16_000  # changes committed at a time in a long stretch
-_IDLE_S = 2.0  # after which a short queue is flushed too, for readers that can't write
 _PATIENCE_S = 2.0  # how long a reader waits for writes other than those of a running stretch
 _LOOK_S = 0.02
+_READ_S = 2.0  # after a search in which writers update the index themselves, so that the next search need not
 _FLUSH_FOR_OTHERS_S = 0.25  # interval in which a long stretch checks for writes of others
 _SOON_BUILT = 2000  # chunks that are indexed in well under a second; more are indexed in the background
-_CHECK_EVERY_S = 300.0  # interval of full checks in a long-lived process
 
 
 class _Own(threading.local):
     """State per thread."""
 
     stretches = 0  # long ones that it is in
+    is_soon = False  # whether it has made a commit marked SOON, which it must publish
 
 
 class LexicalFollower:
@@ -57,15 +60,13 @@ class LexicalFollower:
         self._terms: dict[int, str] = {}  # of some of them
         self._counting = threading.Lock()  # of these four
         self._stretches = 0  # long ones that this process is in
+        self._publishing = 0  # threads with commits marked SOON
+        self._read_at = -math.inf  # the last search that found the index behind or up to date, on time.monotonic()
         self._own = _Own()
         self._looked_at = 0.0
-        self._idle: threading.Thread | None = None  # waits to write what is queued
-        self._idle_mutex = threading.Lock()
-        self._closing = threading.Event()
-        self._keeper: threading.Thread | None = None  # looks after the full-text index
-        self._in_doubt = False  # whether it must look now
+        self._idle = IdleFlusher(lambda: self._queued, self._flush_quietly)
+        self._keeper = Keeper(self._folder, self._index.reopen, self._rebuild_if_damaged)
         self._is_rebuilding = False  # which takes long and keeps others from writing it, but not the record
-        self._wake = threading.Event()
 
     @property
     def applied(self) -> Applied | None:
@@ -77,6 +78,7 @@ class LexicalFollower:
 
         None if it is missing or damaged; then it is rebuilt in the background, or at once if it is small.
         """
+        self._read_at = time.monotonic()
         if seq != self._complete_to:
             todo = self._look()
             if todo is None and self._is_much():
@@ -86,7 +88,8 @@ class LexicalFollower:
                 self._complete_to = seq
             elif todo is None and self._look() is None:
                 return None
-        self._start_keeper()
+        if not self._record.read_only:
+            self._keeper.start()
         return self._index
 
     def _look(self) -> list[int] | None:
@@ -105,31 +108,7 @@ class LexicalFollower:
     def doubt(self, why: str) -> None:
         """Checks the full-text index now, in the background, and rebuilds it if it is damaged."""
         if not self._record.read_only:
-            if not self._in_doubt:
-                _log.warning("the full-text index of %s is checked: %s", self._folder, why)
-            self._in_doubt = True
-            self._start_keeper()
-            self._wake.set()
-
-    def _start_keeper(self) -> None:
-        with self._idle_mutex:
-            if self._keeper is None and not self._record.read_only and not self._closing.is_set():
-                self._keeper = threading.Thread(target=self._keep, name="refdesk-keeper", daemon=True)
-                self._keeper.start()
-
-    def _keep(self) -> None:
-        """Checks the full-text index periodically, or when it is in doubt."""
-        while not self._closing.is_set() or self._in_doubt:
-            self._wake.wait(_CHECK_EVERY_S)
-            self._wake.clear()
-            if self._in_doubt or not self._closing.is_set():
-                if self._in_doubt:
-                    self._in_doubt = False
-                    self._index.reopen()  # the copy in memory may be damaged too
-                try:
-                    self._rebuild_if_damaged()
-                except Exception as error:
-                    _log.warning("the full-text index of %s could not be rebuilt: %s", self._folder, error)
+            self._keeper.doubt(why)
 
     def _rebuild_if_damaged(self) -> None:
         if self._look() is not None and self._index.problem() is None:
@@ -144,29 +123,67 @@ class LexicalFollower:
                 finally:
                     self._is_rebuilding = False
 
-    def _catch_up(self) -> bool:
-        """Applies what a writer left undone, unless one is running."""
+    def _catch_up(self, but: str = SOON) -> bool:
+        """Applies what a writer left undone, unless one is running that is expected to; `but` as in is_waited_for."""
         if self._record.read_only:
             return False
         deadline = time.monotonic() + _PATIENCE_S
         while True:
-            if (not self._stretches or self._is_waited_for()) and self.flush():
+            is_waited_for = self._is_waited_for(but)
+            if self._publishing and not is_waited_for:
+                return False  # nobody was told yet that these changes are made
+            if (not self._stretches or is_waited_for) and self.flush():
                 return True
             with self._mutex:
                 self._index.reload()
-            if not self._is_waited_for() or time.monotonic() > deadline:
+            if not self._is_waited_for(but) or time.monotonic() > deadline:
                 return False
             time.sleep(_LOOK_S)
 
-    def _is_waited_for(self) -> bool:
+    def _is_waited_for(self, but: str = LONG) -> bool:
         """Whether changes are missing that were not made by a long stretch, which commits those of others soon."""
         applied = self._index.applied
         with self._record.reading() as db:
-            return applied is None or is_waited_for(db, applied, LEXICAL)
+            return applied is None or database.is_waited_for(db, applied, LEXICAL, but)
 
     def mark(self, chunks: int) -> str:
-        """The mark of a commit of so many chunks: whether it belongs to a long stretch of this thread."""
-        return LONG if self._is_in_stretch and self._queued + chunks > _LITTLE else ""
+        """The mark of a commit of so many chunks, about to be made by this thread, which holds the gate."""
+        if self._is_in_stretch:
+            return LONG if self._queued + chunks > _LITTLE else ""
+        if not self._own.is_soon:
+            if self._stretches or time.monotonic() > self._read_at + _READ_S:
+                return ""
+            with self._counting:
+                self._publishing += 1
+            self._own.is_soon = True
+            if self._writing.acquire(blocking=False):  # else it is claimed already
+                self._index.claim()  # so that searches in other processes know that somebody is at it
+                self._writing.release()
+        return SOON
+
+    def _publish(self) -> None:
+        """Brings the index up to this thread's commits before they are acknowledged, so that no search waits for it."""
+        deadline = time.monotonic() + _PATIENCE_S
+        try:
+            with self._record.reading() as db:
+                last = database.sequence(db)
+            while self._complete_to < last and not self.flush() and time.monotonic() < deadline:
+                time.sleep(_LOOK_S)  # another process writes the index, and may have taken these changes
+                with self._mutex:
+                    self._index.reload()
+                if self._index.applied is not None and self._index.applied.seq >= last:
+                    break
+        except RefdeskError as error:
+            _log.warning("the full-text index of %s was not updated: %s", self._folder, error)  # the next search tries
+        finally:
+            self._own.is_soon = False
+            with self._counting:
+                self._publishing -= 1
+            if not self._publishing:
+                with self._writing:
+                    if not self._publishing and not self._stretches:
+                        self._tidy()
+            self._idle.start()
 
     @property
     def is_long(self) -> bool:
@@ -238,20 +255,6 @@ class LexicalFollower:
             with contextlib.suppress(RefdeskError):
                 self.flush()
 
-    def _flush_later(self) -> None:
-        with self._idle_mutex:
-            if self._queued and self._idle is None:
-                self._idle = threading.Thread(target=self._flush_when_idle, daemon=True)
-                self._idle.start()
-
-    def _flush_when_idle(self) -> None:
-        while not self._closing.wait(_IDLE_S):
-            self._flush_quietly()
-            with self._idle_mutex:
-                if not self._queued:
-                    self._idle = None
-                    return
-
     def flush(self) -> bool:
         """Brings the full-text index up to the record; returns False if another process is writing it."""
         return self._write(self._commit)
@@ -266,7 +269,7 @@ class LexicalFollower:
             try:
                 self._write_or_rebuild(write)
             finally:
-                if not self._stretches and not self._gate.is_ours:
+                if not self._stretches and not self._publishing and not self._gate.is_ours:
                     self._tidy()
             return True
 
@@ -347,26 +350,31 @@ class LexicalFollower:
             return "belongs to another state of the record" if self._index.readable else "is missing or can't be read"
         if problem := self._index.problem():
             return problem
-        if not todo or self._catch_up():
+        if not todo or self._catch_up(LONG) or not (todo := self._look()):
             return None
         return f"is {len(todo)} changed chunks behind"
 
     def after_leaving(self) -> None:
-        """The maintenance of a long stretch while others may write."""
+        """The maintenance that needs no gate: others may write meanwhile."""
         if self._is_in_stretch:
             self.flush_many()
+        elif self._own.is_soon:
+            self._publish()
 
     def finish(self) -> None:
         """Ends a run of writes: flushes the queue unless it is short, and lets others write."""
         if self._is_rebuilding:
-            self._flush_later()
+            self._idle.start()
             return
+        if self._own.is_soon and self._queued <= _LITTLE:
+            return  # published after the gate is left
         with self._writing:
             with self._beside(self._queued):
                 if self._queued <= _LITTLE or not self.flush():
-                    self._flush_later()
+                    self._idle.start()
             self._most_queued = _LITTLE
-            self._tidy()
+            if not self._publishing:
+                self._tidy()
 
     def _tidy(self) -> None:
         """Lets merges end and others write."""
@@ -382,11 +390,7 @@ class LexicalFollower:
 
     def close(self) -> None:
         """Closes all files."""
-        self._closing.set()
-        self._wake.set()
-        if self._keeper is not None:
-            self._keeper.join()
-        if (idle := self._idle) is not None:
-            idle.join()
+        self._keeper.close()
+        self._idle.close()
         self._flush_quietly()
         self._index.close()

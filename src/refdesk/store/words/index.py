@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-import mmap
-import os
 import shutil
 import sqlite3
-import struct
 import tempfile
 import threading
-import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
@@ -24,6 +20,7 @@ from refdesk.model import metadata_text
 from refdesk.store.record import rows
 from refdesk.store.record.database import Applied
 from refdesk.store.words import query
+from refdesk.store.words.keeper import META_FILE, Checked, check_folder, schema_checksum
 from refdesk.system.files import make_all_private
 from refdesk.text.analyse import joined, names
 
@@ -37,7 +34,6 @@ VERSION = 2  # of the fields below and of the analyser; another version is rebui
 _HEAP_BYTES = 64_000_000
 _SLICE = 1000
 _LOCK = "lexical.lock"  # beside the folder, which is removed when it is made anew
-META_FILE = "meta.json"
 
 _COLUMNS = """
 SELECT c.id, d.collection, c.document, c.kind, c.type, c.language, d.extension, d.path, d.metadata, c.metadata,
@@ -47,10 +43,6 @@ _WITHOUT_TEXT = f"{_COLUMNS}, '' FROM chunks c JOIN documents d ON d.id = c.docu
 _THESE = "WHERE c.id IN (SELECT value FROM json_each(?)) ORDER BY c.id"
 BY_ID = f"{_WITH_TEXT} {_THESE}"  # what the fields of some chunks are made of
 WIDTH = 14  # columns of it
-_Checked = dict[str, tuple[int, int]]  # sizes and times of the files that were found sound, by name
-_FOOTER = struct.Struct("<II")  # at the end of each file: the length of its description in JSON, and a mark
-_FOOTER_MARK = 1337
-_TRIES = 5  # to list the files of a commit while other processes commit and merge
 
 
 class IndexDamaged(Exception):
@@ -83,9 +75,10 @@ class LexicalIndex:
         self._mutex = threading.RLock()
         self._index: tantivy.Index | None = None
         self._searcher: tantivy.Searcher | None = None
+        self._loaded: tuple[int, int, int] | None = None  # the commit that it was made of
         self._frequencies: dict[str, int] = {}
         self._writer: tantivy.IndexWriter | None = None
-        self._checked: _Checked = {}
+        self._checked: Checked = {}
         self._linked: tempfile.TemporaryDirectory[str] | None = None
         self._lock: FileLock | None = None
 
@@ -113,7 +106,10 @@ class LexicalIndex:
         with self._mutex:
             try:
                 with seam():
-                    self._load()
+                    commit = self._commit_state()
+                    if self._searcher is None or commit != self._loaded:
+                        self._load()
+                        self._loaded = commit
             except IndexDamaged as error:
                 if self.exists:
                     _log.warning("the full-text index can't be read: %s", error)
@@ -133,12 +129,20 @@ class LexicalIndex:
             return "is missing or can't be read"
         try:
             with seam():
-                _check_folder(self.folder, {})
+                check_folder(self.folder, {})
                 if query.holds_another_number(*found[:2]):
                     return "holds another number of passages than it says"
         except IndexDamaged as error:
             return f"is damaged: {error}"
         return None
+
+    def _commit_state(self) -> tuple[int, int, int] | None:
+        """Tells the commits in the folder apart: each writes a new file of this name."""
+        try:
+            found = (self.folder / META_FILE).stat()
+        except FileNotFoundError:
+            return None
+        return found.st_ino, found.st_size, found.st_mtime_ns
 
     def _load(self) -> None:
         import tantivy
@@ -146,13 +150,13 @@ class LexicalIndex:
         # Damage is looked for before tantivy maps a file: what it makes of a wrong byte may be anything, also an end of
         # the process. All of it takes 27 ms for 100,000 passages (29 MB), once; later only what is new is read.
         if self.exists:
-            _check_folder(self.folder, self._checked)
+            check_folder(self.folder, self._checked)
         if self._index is None:
             self._index = tantivy.Index.open(str(self._readable_folder()))
             self._index.config_reader("Manual")
         self._index.reload()
         searcher = self._index.searcher()
-        self.applied, self._last_id = _read_mark(searcher, self._index.schema, _schema_checksum(self.folder))
+        self.applied, self._last_id = _read_mark(searcher, self._index.schema, schema_checksum(self.folder))
         self._searcher, self._frequencies = searcher, {}
 
     def _readable_folder(self) -> Path:
@@ -247,7 +251,7 @@ class LexicalIndex:
 
         writer, schema = self._open_writer()
         assert self.taken is not None
-        of_schema = _schema_checksum(self.folder)
+        of_schema = schema_checksum(self.folder)
         state = f"{VERSION}:{self.taken.seq}:{self.taken.token}:{self._last_taken_id}:{of_schema}"
         mark = {"mark": query.MARK, "seq": self.taken.seq, "state": state}
         writer.add_document(tantivy.Document.from_dict(mark, schema))
@@ -352,48 +356,3 @@ def _symbol_terms(symbols: Iterable[tuple[str, str]]) -> dict[str, None]:
         if analysed:
             found[analysed.partition(" ")[0]] = None
     return found
-
-
-# --- the checksums that tantivy writes at the end of each file ---------------------------------------
-
-
-def _check_folder(folder: Path, checked: _Checked) -> None:
-    """Reads every file of the last commit that was not found sound before; ValueError when one is not.
-
-    Another process may commit meanwhile and remove what was merged: then the next commit is looked at.
-    """
-    for last in range(_TRIES - 1, -1, -1):
-        segments = json.loads((folder / META_FILE).read_bytes())["segments"]
-        names = {one["segment_id"].replace("-", "") for one in segments}
-        try:
-            with os.scandir(folder) as found:
-                files = [(file, file.stat()) for file in found if file.name.partition(".")[0] in names]
-            for file, about in files:
-                state = (about.st_size, about.st_mtime_ns)
-                if checked.get(file.name) != state:
-                    _check_file(Path(file.path))
-                    checked[file.name] = state
-            return
-        except FileNotFoundError:
-            if not last:
-                raise
-
-
-def _schema_checksum(folder: Path) -> int:
-    """A checksum of what meta.json says of fields and settings, which never change."""
-    said = json.loads((folder / META_FILE).read_bytes())
-    return zlib.crc32(json.dumps([said["schema"], said["index_settings"]], sort_keys=True).encode())
-
-
-def _check_file(file: Path) -> None:
-    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as data:
-        if len(data) < _FOOTER.size:
-            raise ValueError(f"{file.name} is cut off")
-        length, mark = _FOOTER.unpack(data[-_FOOTER.size :])
-        end = len(data) - _FOOTER.size - length
-        if mark != _FOOTER_MARK or end < 0:
-            raise ValueError(f"{file.name} is cut off")
-        said = json.loads(data[end : -_FOOTER.size])["crc"]
-        with memoryview(data) as view, view[:end] as body:
-            if zlib.crc32(body) != said:
-                raise ValueError(f"the checksum of {file.name} is wrong")
