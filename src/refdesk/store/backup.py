@@ -12,12 +12,14 @@ import os
 import re
 import shutil
 import sqlite3
+import sys
 import tarfile
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import asdict, dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -54,7 +56,7 @@ _LOCK = "lock"
 _SHARE = 1 << 20  # bytes read at a time
 _MOST_MANIFEST = 4_000_000
 _SLACK = 1 << 16  # bytes of an archive that are neither a file nor said to be: headers, padding, read-ahead
-_WINDOW = 1 << 27
+_WINDOW_BITS = 27
 _LEVEL = 6
 
 
@@ -241,10 +243,9 @@ def _read_folder(source: Path, copy: Path) -> Manifest:
 
 def _read_archive(source: Path, copy: Path | None) -> Manifest:
     """Reads all of an archive and checks it; writes its files if a folder for them is given."""
-    import zstandard
-
-    plain = zstandard.ZstdDecompressor(max_window_size=_WINDOW)
-    with source.open("rb") as raw, plain.stream_reader(raw) as stream:
+    codec = zstd()
+    bounds = {codec.DecompressionParameter.window_log_max: _WINDOW_BITS}
+    with source.open("rb") as raw, codec.ZstdFile(raw, "rb", options=bounds) as stream:
         bounded = _Bounded(stream)
         with tarfile.open(fileobj=cast(IO[bytes], bounded), mode="r|", bufsize=_SLACK // 4) as tar:
             manifest: Manifest | None = None
@@ -324,12 +325,16 @@ def _take(read: IO[bytes], said: tuple[int, str], name: str, copy: Path | None) 
 # --- both -----------------------------------------------------------------------------------------
 
 
-def _pack(folder: Path, manifest: Manifest, target: Path) -> None:
-    import zstandard
+def zstd() -> Any:
+    """The standard library's module since 3.14, its backport before."""
+    return import_module("compression.zstd" if sys.version_info >= (3, 14) else "backports.zstd")
 
-    packer = zstandard.ZstdCompressor(level=_LEVEL, write_checksum=True)
+
+def _pack(folder: Path, manifest: Manifest, target: Path) -> None:
+    codec = zstd()
+    wanted = {codec.CompressionParameter.compression_level: _LEVEL, codec.CompressionParameter.checksum_flag: 1}
     with open(target, "wb", opener=private) as raw:
-        with packer.stream_writer(raw, closefd=False) as stream, tarfile.open(fileobj=stream, mode="w|") as tar:
+        with codec.ZstdFile(raw, "wb", options=wanted) as stream, tarfile.open(fileobj=stream, mode="w|") as tar:
             for name in (_MANIFEST, *manifest.files):
                 about = tarfile.TarInfo(name)
                 about.size, about.mode = (folder / name).stat().st_size, 0o600
@@ -379,8 +384,6 @@ def _sync(path: Path) -> None:
 @contextmanager
 def _explained(target: Path) -> Iterator[None]:
     """Turns what goes wrong with a backup into an error that tells what to do."""
-    import zstandard
-
     try:
         yield
     except RefdeskError:
@@ -390,7 +393,7 @@ def _explained(target: Path) -> Iterator[None]:
             f"{error.filename or target} can't be read or written: {error.strerror or error}.",
             "Check the place and the disk, then try again; nothing was changed.",
         ) from error
-    except (ValueError, LookupError, TypeError, EOFError, tarfile.TarError, zstandard.ZstdError) as error:
+    except (ValueError, LookupError, TypeError, EOFError, tarfile.TarError, zstd().ZstdError) as error:
         raise LibraryDamaged(
             f"The backup is damaged: {error}.", "Take another one. If it was opened as a library since, it is one now."
         ) from error

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import zstandard
 
 from refdesk.app import open_desk
 from refdesk.crawl.state import Body, CrawlState, Entry, digest_of
@@ -22,6 +21,7 @@ from refdesk.errors import InvalidInput, LibraryDamaged, NotFound, RefdeskError
 from refdesk.library import CRAWL_FILE, MARK_FILE, RECORD_FILE
 from refdesk.settings import Settings
 from refdesk.skills.model import Skill, SkillUpdate
+from refdesk.store.backup import zstd
 from refdesk.store.local import LocalStore, restore
 from refdesk.store.playbooks import RecordPlaybooks
 from tests.ports.library import IDENTITY, batch, collection, vector, write
@@ -173,7 +173,7 @@ def _archive(file: Path, members: list[tuple[tarfile.TarInfo, bytes]]) -> None:
         for about, data in members:
             about.size = len(data) if about.isreg() else 0
             tar.addfile(about, io.BytesIO(data))
-    file.write_bytes(zstandard.compress(packed.getvalue()))
+    file.write_bytes(zstd().compress(packed.getvalue()))
 
 
 def _link(name: str, kind: bytes) -> tarfile.TarInfo:

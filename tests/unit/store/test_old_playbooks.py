@@ -12,7 +12,6 @@ import tarfile
 from pathlib import Path
 
 import pytest
-import zstandard
 
 from refdesk.app import open_desk
 from refdesk.library import SKILLS_FILE
@@ -20,6 +19,7 @@ from refdesk.llm.thinkers import LocalThinker
 from refdesk.model import EmbedderIdentity, Query
 from refdesk.settings import Settings
 from refdesk.skills.model import Skill, SkillUpdate
+from refdesk.store.backup import zstd
 from refdesk.store.local import LocalStore, restore
 from refdesk.store.playbooks import RecordPlaybooks
 from refdesk.store.record import batches
@@ -38,8 +38,7 @@ LISTED = [
 def folder(tmp_path: Path) -> Path:
     """The library as that RefDesk left it."""
     target = tmp_path / "library"
-    plain = zstandard.ZstdDecompressor().stream_reader(BACKUP.read_bytes())
-    with plain, tarfile.open(fileobj=plain, mode="r|") as tar:
+    with zstd().ZstdFile(BACKUP) as plain, tarfile.open(fileobj=plain, mode="r|") as tar:
         tar.extractall(target, filter="data")
     (target / "backup.json").unlink()
     return target

@@ -8,15 +8,20 @@ import time
 from bisect import bisect_right
 from collections import defaultdict
 from functools import cache
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import module_from_spec, spec_from_file_location
 from itertools import accumulate
 from operator import attrgetter
 from pathlib import Path
 
 from tree_sitter import Language, Node, Parser, Query, QueryCursor, Tree
 
+from refdesk.system.files import replacing
 from refdesk.text import tokens
 
 _QUERIES = Path(__file__).with_name("queries")
+_PACKED = Path(__file__).with_name("grammars")  # in a wheel only; a checkout reads the pack itself
+_ALONE = ("csharp", "embeddedtemplate", "yaml")
 _MAX_BYTES = 4_000_000  # larger files are generated; their trees take gigabytes
 # Grammars are fast on code and can take minutes on what is none, and nothing stops them: tree-sitter 0.26 crashes
 # when it is given a progress callback.  So the start of a large text is tried before the whole.
@@ -40,12 +45,50 @@ _ASTRAL_STARTS = (b"\xf0", b"\xf1", b"\xf2", b"\xf3", b"\xf4")
 @cache
 def grammar(name: str) -> Language | None:
     """The grammar of that name, None when there is none."""
+    if _PACKED.is_dir():
+        return _unpacked(name)
     from tree_sitter_language_pack import get_language
 
     try:
         return get_language(name)  # type: ignore[arg-type]
     except LookupError:
         return None
+
+
+def _unpacked(name: str) -> Language | None:
+    """A grammar of the wheel, which has them compressed; the first use unpacks it into the user's cache folder."""
+    import hashlib
+    import lzma
+    import tempfile
+
+    import platformdirs
+
+    source = next(_PACKED.glob(f"{name}.*.xz"), None)
+    if source is None:
+        return None
+    packed, size = source.read_bytes(), int(source.suffixes[0][1:])
+    cache = platformdirs.user_cache_path("refdesk", appauthor=False) / "grammars"
+    file = cache / f"{name}-{hashlib.sha256(packed).hexdigest()[:16]}.so"
+    try:
+        if not file.exists() or file.stat().st_size != size:  # a library that is cut off ends the process
+            cache.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with replacing(file, mode=0o700) as out:
+                out.write(lzma.decompress(packed))
+        return _loaded(name, file)
+    except (OSError, ImportError):  # the folder can't be written, or nothing there may be executed
+        with tempfile.TemporaryDirectory(prefix="refdesk-", ignore_cleanup_errors=True) as folder:
+            file = Path(folder, file.name)
+            file.write_bytes(lzma.decompress(packed))
+            return _loaded(name, file)
+
+
+def _loaded(name: str, file: Path) -> Language:
+    # The module of a grammar that comes from a wheel of its own is called _binding there.
+    loader = ExtensionFileLoader("_binding" if name in _ALONE else name, str(file))
+    spec = spec_from_file_location(loader.name, file, loader=loader)
+    if spec is None:
+        raise ImportError(f"{file} is no module")
+    return Language(module_from_spec(spec).language())
 
 
 @cache

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import lzma
 import subprocess
 import sys
 import time
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -91,6 +93,37 @@ def test_importing_loads_no_grammar() -> None:
     code = "import sys, refdesk.parse.code; print([m for m in sys.modules if 'language_pack' in m])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("cache", ["cache", "a file/cache", "damaged"])
+def test_grammars_of_a_wheel_are_unpacked_on_first_use(cache: str, tmp_path: Path) -> None:
+    import tree_sitter_c_sharp
+    import tree_sitter_language_pack
+
+    (python,) = Path(tree_sitter_language_pack.__file__).parent.glob("bindings/python.*")
+    (csharp,) = Path(tree_sitter_c_sharp.__file__).parent.glob("_binding.*")
+    packed = tmp_path / "grammars"
+    packed.mkdir()
+    for name, file in {"python": python, "csharp": csharp}.items():
+        (packed / f"{name}.{file.stat().st_size}.xz").write_bytes(lzma.compress(file.read_bytes(), preset=0))
+    (tmp_path / "a file").touch()
+    code = f"""if True:
+        import sys
+        from pathlib import Path
+        import platformdirs
+        from refdesk.parse.code import syntax
+        syntax._PACKED = Path({str(packed)!r})
+        platformdirs.user_cache_path = lambda *_, **__: Path({str(tmp_path / cache)!r})
+        print(syntax.parse(b"f(1)", "python").root_node, syntax.parse(b"f(1);", "csharp").root_node.type,
+              syntax.grammar("zig"), "tree_sitter_language_pack" in sys.modules)"""
+    expected = "(module (call function: (identifier) arguments: (argument_list (integer))))"
+    for _ in range(2):
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        assert done.stdout.strip() == f"{expected} compilation_unit None False"
+        unpacked = [file for file in tmp_path.glob(f"{cache}/grammars/*") if cache != "a file/cache"]
+        assert len(unpacked) == (0 if cache == "a file/cache" else 2)
+        for file in unpacked if cache == "damaged" else ():
+            file.write_bytes(file.read_bytes()[:1000])
 
 
 @pytest.mark.parametrize(
