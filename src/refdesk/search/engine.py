@@ -6,10 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import partial
 
 from refdesk.errors import EmbeddingError
-from refdesk.model import Countable, Filters, Hit, Page, Query, Topic
+from refdesk.model import Chunk, Countable, Filters, Hit, Page, Query, Topic
 from refdesk.ports import Embedder, Judge, Store, View, WordMatching
 from refdesk.search import confidence, group, rerank
 from refdesk.search import lookup as fuse
@@ -308,11 +308,10 @@ def _places(found: Candidates, scores: Sequence[float], none: float) -> dict[int
 
 
 def _show(one: Ranked, asked: Understood, explanation: Mapping[str, float | str]) -> Hit:
-    chunk = one.stored.chunk
+    cut = partial(_excerpt, one.stored.chunk, asked.terms)
+    return Hit(stored=one.stored, score=one.score, excerpt=cut, more=one.more, explanation=explanation)
 
-    @cache
-    def excerpt() -> tuple[str, int]:
-        text, first = snippet(chunk.text, asked.terms)
-        return text, chunk.start_line + (first if chunk.is_as_written else 0)
 
-    return Hit(stored=one.stored, score=one.score, excerpt=excerpt, more=one.more, explanation=explanation)
+def _excerpt(chunk: Chunk, terms: tuple[str, ...]) -> tuple[str, int]:
+    text, first = snippet(chunk.text, terms)
+    return text, chunk.start_line + (first if chunk.is_as_written else 0)

@@ -108,9 +108,10 @@ def relieve() -> bool:
 
 
 def _remembering() -> list[Any]:
-    """The package's functions with large `lru_cache`s."""
+    """The package's functions with large caches."""
     loaded = [module for name, module in list(sys.modules.items()) if name.startswith("refdesk.")]
-    found = [value for module in loaded for value in list(vars(module).values()) if hasattr(value, "cache_parameters")]
+    values = [value for module in loaded for value in list(vars(module).values()) if not isinstance(value, type)]
+    found = [value for value in values if hasattr(value, "cache_parameters")]
     return [one for one in found if (one.cache_parameters()["maxsize"] or 0) >= _MANY]
 
 

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
+from refdesk.text.memo import by_hash
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -23,7 +25,7 @@ _CHARACTER = ((0x80, 0.25), (0x250, 1.24), (0x400, 1.0), (0x530, 0.64), (0x1100,
 _ASTRAL = 2.5  # tokens of a character beyond those: emoji
 
 
-@lru_cache(maxsize=2_000)  # for passages that are shown often; a count takes a twentieth of a search
+@by_hash  # for passages that are shown often; a count takes a twentieth of a search
 def count(text: str) -> int:
     """The estimated number of tokens, within a tenth of cl100k's for code, prose and CJK."""
     return round(sum(map(_tokens, _BLOCK.findall(text))))

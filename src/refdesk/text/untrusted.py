@@ -9,10 +9,10 @@ import base64
 import binascii
 import re
 import unicodedata
-from functools import lru_cache
 from itertools import islice
 
 from refdesk.text import untrusted_rules as rules
+from refdesk.text.memo import by_hash
 
 # Patterns are compiled on first use: compiling all at import would add 40 ms to every start.
 
@@ -63,7 +63,7 @@ _WORDLESS = [number for number, rule in enumerate(rules.EVERY_RULE) if not rule.
 _OTHER_SCRIPTS = "[\u0400-\u06ff\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]"
 
 
-@lru_cache(maxsize=2_000)  # the same passages are shown often; 0.1 ms each
+@by_hash  # the same passages are shown often; 0.1 ms each
 def flag(text: str) -> str:
     """How the text addresses an agent; "" if it does not."""
     if text.isascii():

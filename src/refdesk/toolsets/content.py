@@ -56,12 +56,15 @@ def shown(
     room = _Budget(budget)
     for rank, hit in enumerate(hits, 1):
         one = write(rank, hit, True)
-        has_excerpt = len(hit.snippet) < len(hit.stored.chunk.text)
-        if not room.takes(_cost(one), 0.75 if has_excerpt else 1.0):
-            one = write(rank, hit, False)
-            if not has_excerpt or not room.takes(_cost(one)):
+        cost = _cost(one)
+        if not room.takes(cost, 0.75):
+            has_excerpt = len(hit.snippet) < len(hit.stored.chunk.text)
+            if has_excerpt:
+                one = write(rank, hit, False)
+                cost = _cost(one)
+            if not room.takes(cost):
                 break
-            excerpts += 1
+            excerpts += has_excerpt
         written.append(one)
     notices = [f"{excerpts} of the results are excerpts: {how}"] if excerpts else []
     if left := len(hits) - len(written):
