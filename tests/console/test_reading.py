@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
+from urllib.parse import quote
 
-from tests.console.conftest import Open, get
+from refdesk.app import open_desk
+from refdesk.settings import Settings
+from tests.conftest import Tree
+from tests.console.conftest import Open, Serve, get
 
 
 def test_a_search_shows_hits_with_their_lines_and_why_they_rank(served: str, browse: Open) -> None:
@@ -116,11 +121,21 @@ def test_why_something_is_not_here(served: str) -> None:
     assert "Not indexed in refdesk: too large" in ask("embed/data/rows.i1") or "binary" in ask("embed/data/rows.i1")
     assert "No indexed file has this path" in ask("no/such/file.py")
     assert "store/gate.py" in ask("_granted(") or "Indexed" in ask("def ")
+    page = get(served, params={"q": "write lock", "why": "no/such/file.py"}).text
+    assert page.index("No indexed file has this path") < page.index('class="hit-card"')
+
+
+def _text(served: str, **query: str) -> str:
+    return re.sub(r"<[^>]+>", "", get(served, params=query).text)
 
 
 def test_nothing_found_says_why_and_what_was_meant(served: str) -> None:
-    page = get(served, params={"q": "zzqqxx"}).text
-    assert "No hits" in page and ("no passage" in page.lower() or "nothing" in page.lower())
+    page = _text(served, q="zzqqxx and vvkkww")
+    assert "No hits" in page and "No passage has zzqqxx, vvkkww." in page
+    page = re.sub(
+        r"<[^>]+>", "", get(served, params={"q": "fn main zzqqxx", "collection": "handbook", "exact": "1"}).text
+    )
+    assert re.search(r"main is in \d+ passages of handbook", page) and "No passage of handbook has zzqqxx" in page
     page = get(served, params={"q": "embeder identty", "collection": "refdesk"}).text
     assert "earched for" in page
 
@@ -135,6 +150,34 @@ def test_code_is_read_with_line_numbers_the_hit_marked_and_an_outline(served: st
     at.page.locator(".tabs a", has_text="As the agent gets it").click()
     at.page.wait_for_selector(".passage")
     assert "token" in at.page.locator(".passage header").first.inner_text()
+
+
+def test_names_hide_nothing_and_text_runs_its_own_way(tree: Tree, serve: Serve, browse: Open, tmp_path: Path) -> None:
+    odd = "photo\u202egnp.md"
+    files = {odd: "# Odd\n\ncode `a`\n", "a\tb\nc.md": "# Tab\n\nx\n", "x.py": "s = 'a\u202eb'  # 1\n"}
+    files["دليل.md"] = "# دليل\n\nهذا النص مكتوب من اليمين إلى اليسار.\n\nAnd some English.\n"
+    with open_desk(Settings(library=tmp_path / "library", workers=1)) as desk:
+        desk.index(tree(files), "files", name="odd")
+    at = browse(serve(tmp_path / "library").root)
+    at.go("/library/odd")
+    assert "photo⟨U+202E⟩gnp.md" in at.page.locator("main").inner_text()
+    assert "a\\tb\\nc.md" in at.page.locator("main").inner_text()
+    at.page.get_by_role("link", name="photo").click()
+    at.page.wait_for_selector("h1:text('photo⟨U+202E⟩gnp.md')")
+    at.go("/read/odd/x.py")
+    assert "'a⟨U+202E⟩b'" in at.page.locator(".code").inner_text()
+    at.go(f"/read/odd/{quote('دليل.md')}")
+    ways = at.page.locator(".prose p").evaluate_all("all => all.map(one => getComputedStyle(one).direction)")
+    assert ways == ["rtl", "ltr"]
+
+
+def test_the_outline_has_every_heading(served: str, browse: Open) -> None:
+    at = browse(served)
+    at.go("/read/handbook/console.md")
+    shown = at.page.locator(".prose :is(h1, h2, h3)").all_inner_texts()
+    assert len(shown) > 4 and at.page.locator(".outline li").all_inner_texts() == shown
+    at.page.locator(".outline a", has_text=shown[-1]).click()
+    assert at.page.evaluate("document.querySelector(':target').innerText") == shown[-1]
 
 
 def test_markdown_is_read_as_a_page(served: str, browse: Open) -> None:

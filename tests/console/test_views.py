@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from refdesk.app import open_desk
+from refdesk.settings import Settings
 from tests.console.conftest import ROOT, Open, Serve, get
 from tests.mcp_client.http import HttpClient
 from tests.server import node_tools
@@ -41,7 +43,7 @@ def test_the_graph_is_walked(served: str, browse: Open) -> None:
     at = browse(served)
     at.go("/graph/refdesk")
     assert at.page.locator(".graph a.map").count() > 5
-    at.page.locator(".graph a.map", has_text="store/").first.click()
+    at.page.locator(".graph a.map text", has_text="store/").first.click()
     at.page.wait_for_selector("h1:text('store')")
     at.page.locator("[aria-label='Find a symbol']").fill("Writer.index")
     at.page.keyboard.press("Enter")
@@ -138,6 +140,28 @@ def test_no_view_is_wider_than_a_phone(served: str, browse: Open) -> None:
         at.go(path)
         wide, there = at.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert wide <= there, name
+
+
+def test_long_lists_page(serve: Serve, browse: Open, tmp_path: Path) -> None:
+    with open_desk(Settings(library=tmp_path / "library", workers=1)) as desk:
+        for number in range(230):
+            desk.create_collection(f"team-{number:03}", "code" if number % 2 else "files")
+    at = browse(serve(tmp_path / "library").root)
+    at.go("/library")
+    assert at.page.locator("[aria-label=Collections] tbody tr").count() == 100
+    at.page.get_by_role("link", name="Next").click()
+    at.page.wait_for_url("**/library?page=2")
+    at.page.get_by_role("link", name="Next").click()
+    at.page.wait_for_url("**/library?page=3")
+    assert at.page.locator("[aria-label=Collections] tbody tr").count() == 30
+    at.page.locator("[name=named]").fill("AM-12")
+    at.page.keyboard.press("Enter")
+    at.page.wait_for_url("**named=AM-12")
+    assert at.page.locator("[aria-label=Collections] tbody tr").count() == 10
+    at.go("/")
+    assert "218 more collections" in at.page.locator("main").inner_text()
+    at.go("/graph?page=3")
+    assert at.page.locator("[aria-label=Codebases] tbody tr").count() == 15
 
 
 def test_pictures(library: Path, serve: Serve, browse: Open, tmp_path: Path) -> None:

@@ -25,7 +25,8 @@ _UNANSWERED = 12
 _OFFERED = 10  # hits among which the expected ones are picked
 _SUITE = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _PLOT = (760, 240)
-_MARGIN = (34, 12, 12, 24)  # left, top, right, bottom
+_MARGIN = (34, 12, 40, 24)  # left, top, right, bottom
+_DATES = 6  # that are written below a plot
 _MEASURES = {"ndcg": "NDCG@5", "mrr": "MRR@5", "hit_rate": "hit rate"}
 
 
@@ -234,7 +235,10 @@ def _plot(scores: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
         for name, points in lines.items()
     ]
     ticks = [(round(top + height * (1 - value), 1), f"{value:g}") for value in (0, 0.25, 0.5, 0.75, 1)]
-    return {"lines": drawn, "ticks": ticks, "size": _PLOT, "left": left, "right": _PLOT[0] - right}
+    moments = max(lines.values(), key=len)
+    step = max(1, -(-longest // _DATES))
+    dates = [(place(number, 0)[0], moments[number][0]) for number in range(0, longest, step)]
+    return {"lines": drawn, "ticks": ticks, "dates": dates, "size": _PLOT, "left": left, "right": _PLOT[0] - right}
 
 
 VIEWS: Mapping[str, View] = {

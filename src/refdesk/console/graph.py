@@ -15,11 +15,13 @@ from refdesk.graph.graph import Graph
 from refdesk.graph.languages import TYPES
 from refdesk.graph.nodes import Edge, Node
 
+_LISTED = 50  # codebases of a page
 _SHOWN = 12  # neighbours of a kind that are drawn
 _WIDTH, _HEIGHT, _GAP, _COLUMN = 236, 40, 12, 372  # of a node, between nodes, from one column to the next
 _LETTERS = 29  # of a name that fit into a node
 _MAP = (1000.0, 560.0)
 _TILES = 60
+_TITLE, _EDGE, _ROOM = 30, 5, 60  # of a folder's tile: above and beside what is in it, and the least that is divided
 _SURE = (0.5, 0.6, 0.7, 0.85, 0.95)  # the confidences that the graph gives
 
 
@@ -39,7 +41,10 @@ def choose(visit: Visit) -> Response:
     code = [one for one in visit.desk.collections() if one.kind == "code"]
     if len(code) == 1:
         return visit.go(address("/graph/{}", code[0].name))
-    return visit.show("graphs.html", code=[(one, held.get(one.name)) for one in code])
+    page = max(1, visit.number("page", 1))
+    listed = code[(page - 1) * _LISTED : page * _LISTED]
+    pages = max(1, -(-len(code) // _LISTED))
+    return visit.show("graphs.html", code=[(one, held.get(one.name)) for one in listed], page=page, pages=pages)
 
 
 def graph(visit: Visit) -> Response:
@@ -168,31 +173,42 @@ def _sizes(desk: Desk, collection: str, sequence: int) -> dict[str, int]:
 
 
 def _tiles(desk: Desk, collection: str, under: str) -> tuple[str, list[dict[str, Any]]]:
-    """The folders and files directly in a folder, their area by size; folders that hold one folder only are skipped."""
+    """The folders and files in a folder, their area by size; folders that hold one folder only are skipped."""
     sizes = _sizes(desk, collection, desk.sequence())
     while True:
         prefix = f"{under}/" if under else ""
-        inside: dict[str, list[int]] = {}
-        for path, size in sizes.items():
-            if path.startswith(prefix):
-                name, mark, _ = path[len(prefix) :].partition("/")
-                inside.setdefault(name + mark, []).append(size)
-        if len(inside) != 1 or not (only := next(iter(inside))).endswith("/"):
+        inside = {path: size for path, size in sizes.items() if path.startswith(prefix)}
+        parts = {path[len(prefix) :].partition("/")[0] for path in inside}
+        if len(parts) != 1 or f"{prefix}{next(iter(parts))}" in inside:
             break
-        under = prefix + only.rstrip("/")
-    ordered = sorted(inside.items(), key=lambda one: -sum(one[1]))[:_TILES]
-    boxes = _squares([sum(one) + 200.0 for _, one in ordered], Box(0, 0, *_MAP))
-    return under, [
-        {
-            "box": box,
-            "name": name,
-            "is_folder": name.endswith("/"),
-            "path": prefix + name.rstrip("/"),
-            "files": len(files),
-            "size": sum(files),
-        }
-        for (name, files), box in zip(ordered, boxes, strict=True)
-    ]
+        under = f"{prefix}{next(iter(parts))}"
+    return under, _laid_out(inside, prefix, Box(0, 0, *_MAP), deep=True)
+
+
+def _laid_out(sizes: Mapping[str, int], prefix: str, room: Box, *, deep: bool) -> list[dict[str, Any]]:
+    """The tiles that fill a room; in those of folders, what is in them."""
+    inside: dict[str, dict[str, int]] = {}
+    for path, size in sizes.items():
+        name, mark, _ = path[len(prefix) :].partition("/")
+        inside.setdefault(name + mark, {})[path] = size
+    ordered = sorted(inside.items(), key=lambda one: -sum(one[1].values()))[:_TILES]
+    boxes = _squares([sum(files.values()) + 200.0 for _, files in ordered], room)
+    tiles: list[dict[str, Any]] = []
+    for (name, files), box in zip(ordered, boxes, strict=True):
+        inner = Box(box.x + _EDGE, box.y + _TITLE, box.width - 2 * _EDGE, box.height - _TITLE - _EDGE)
+        is_open = deep and name.endswith("/") and inner.width > _ROOM and inner.height > _ROOM
+        tiles.append(
+            {
+                "box": box,
+                "name": name,
+                "is_folder": name.endswith("/"),
+                "path": prefix + name.rstrip("/"),
+                "files": len(files),
+                "size": sum(files.values()),
+                "inner": _laid_out(files, prefix + name, inner, deep=False) if is_open else [],
+            }
+        )
+    return tiles
 
 
 def _squares(areas: Sequence[float], room: Box) -> list[Box]:

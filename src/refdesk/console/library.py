@@ -23,7 +23,7 @@ from refdesk.library import checked_name
 from refdesk.model import Collection, CollectionKind, Content, Contents, Skipped
 from refdesk.sources.allowed import allowed_roots, confine
 
-_LISTED = 100  # documents of a page
+_LISTED = 100  # documents or collections of a page
 _NAMED = 200  # files that are named for a reason or a change
 _KINDS = ("code", "docs", "files")
 
@@ -32,6 +32,9 @@ def library(visit: Visit) -> Response:
     """All collections, and the forms that add to them."""
     runs = visit.console.runs.last()
     held = visit.console.contents()
+    named, page = visit.asked("named").strip(), max(1, visit.number("page", 1))
+    known = visit.desk.collections()
+    chosen = [one for one in known if named.casefold() in f"{one.name} {one.description}".casefold()]
     rows: list[dict[str, Any]] = [
         {
             "collection": one,
@@ -39,11 +42,15 @@ def library(visit: Visit) -> Response:
             "run": _last(runs, one.name),
             "can_change": _is_folder(one),
         }
-        for one in visit.desk.collections()
+        for one in chosen[(page - 1) * _LISTED : page * _LISTED]
     ]
     return visit.show(
         "library.html",
         rows=rows,
+        count=len(known),
+        named=named,
+        page=page,
+        pages=max(1, -(-len(chosen) // _LISTED)),
         total=sum(one.chunks for one in held.values()),
         kinds=_KINDS,
         roots=_roots(visit.desk),
@@ -200,10 +207,10 @@ def _start_crawl(visit: Visit, url: str, name: str, depth: int, most: int) -> Re
     def work(progress: Progress) -> dict[str, Any]:
         report = crawler.crawl(desk, options, name=name, progress=progress)
         reasons = Counter(_reason(one.reason) for one in (*report.failed, *report.scripts, *report.skipped))
-        counts = {one: getattr(report, one) for one in ("pages", "written", "unchanged", "removed", "chunks", "left")}
+        counts = {one: getattr(report, one) for one in ("pages", "written", "unchanged", "removed")}
         return {
             "collection": report.collection,
-            "counts": {**counts, "seconds": round(report.seconds, 1)},
+            "counts": {**counts, "passages": report.chunks, "not fetched yet": report.left},
             "skipped": dict(reasons.most_common(20)),
             "notes": tuple(report.notes),
         }
@@ -218,11 +225,11 @@ def _start(visit: Visit, what: str, target: str, work: Work, name: str) -> Respo
 
 def _ended(report: Report) -> dict[str, Any]:
     """What a run that ended says of itself."""
-    named = ("files", "written", "unchanged", "moved", "removed", "chunks", "symbols")
+    named = ("files", "written", "unchanged", "moved", "removed", "symbols")
     reasons = Counter(_reason(one.reason) for one in (*report.skipped, *report.errors))
     return {
         "collection": report.collection,
-        "counts": {**{name: getattr(report, name) for name in named}, "seconds": round(report.seconds, 1)},
+        "counts": {**{name: getattr(report, name) for name in named}, "passages": report.chunks},
         "skipped": dict(reasons.most_common(20)),
         "notes": tuple(f"{one.path}: {one.reason}" for one in report.errors[:20]),
     }

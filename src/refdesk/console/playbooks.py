@@ -25,7 +25,7 @@ _RATINGS: Mapping[str, Outcome] = {"confirm": "confirmed", "reject": "failure"}
 
 
 def playbooks(visit: Visit) -> Response:
-    """A page of the playbooks, the newest first."""
+    """A page of the playbooks, the oldest first."""
     page = max(1, visit.number("page", 1))
     skills = visit.desk.learner.skills(_LISTED + 1, (page - 1) * _LISTED) if visit.desk.has_playbooks() else []
     return visit.show("playbooks.html", skills=skills[:_LISTED], page=page, more=len(skills) > _LISTED, when=when)
@@ -41,7 +41,7 @@ def playbook(visit: Visit) -> Response:
     elif how == "page":
         text = skill.resolution_md
         text = text[text.find("## Goal") :]  # the page has title, confidence and labels in its head
-        values["body"] = prose(text, "playbooks", skill.skill_id, breaks=True)[0]
+        values["body"] = prose(text, "playbooks", skill.skill_id, breaks=True).body
     return visit.show("playbook.html", skill=skill, how=how, when=when, **values)
 
 

@@ -48,12 +48,14 @@ def read(visit: Visit) -> Response:
     if how == "agent":
         values = _as_passages(visit, chunks)
     elif is_prose:
-        body, front = prose(raw, collection.name, document.path, (first, last) if own_lines else (0, 0))
-        values = {"body": body, "front": front}
+        page = prose(raw, collection.name, document.path, (first, last) if own_lines else (0, 0))
+        values = {"body": page.body, "front": page.front}
+        top = min((level for level, _, _ in page.headings), default=0)
+        outline = [(max(0, level - top - 1), "", text, line, "") for level, text, line in page.headings if text]
     else:
         language = "text" if how == "text" and document.content_type in _RENDERED else document.content_type
         values = _as_lines(visit, document, raw, language, (first, last) if own_lines else (0, 0), wanted)
-    outline = _outline(visit, document, chunks, own_lines)
+    outline = outline if is_prose else _outline(visit, document, chunks, own_lines)
     return visit.show(
         "reader.html",
         document=document,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,10 +20,12 @@ from refdesk.model import Countable, Document, Filters, Found, Hit, Page, Query,
 from refdesk.toolsets.content import marks
 
 _SHOWN = 10  # hits of a page
+_LISTED = 12  # collections of the page before a search
 _VALUES = 8  # of a filter that are listed
 _COUNTED = 300  # values of a filter that are counted, among them the files with most matches: 1000 take 2 ms more
 _CATEGORIES = 40  # values of a metadata key; with more of them it is a name or a number rather
 _RANKED = 200  # hits among which a file that is missing is looked for
+_NAMED = 12  # words of a query without hits that are named
 _DROPPED = 5  # folders at the start of a path that are tried without
 _PLAYBOOKS = "playbooks"
 _FACETS: Mapping[str, tuple[Countable, str]] = {
@@ -112,19 +115,29 @@ def _share(text: str) -> str:
 def search(visit: Visit) -> Response:
     """The page of a search, or of none yet."""
     asked, desk = _asked(visit), visit.desk
-    values: dict[str, Any] = {"asked": asked, "why": visit.asked("why").strip(), "collections": desk.collections()}
+    why = visit.asked("why").strip()
     if not asked.text:
-        return visit.show("search.html", **values, found=None, facets=[], answer=None, playbooks=desk.has_playbooks())
+        known = desk.collections()
+        return visit.show(
+            "search.html",
+            asked=asked,
+            found=None,
+            collections=known[:_LISTED],
+            held=visit.console.contents(),
+            further=len(known[_LISTED:]),
+            playbooks=desk.has_playbooks(),
+        )
     found = [_found(desk, asked, alpha) for alpha in ((asked.alpha, asked.other) if asked.other else (asked.alpha,))]
     nearest = [] if found[0]["hits"] else desk.nearest_words(asked.query(asked.alpha, filtered=False))
     return visit.show(
         "results.html" if visit.is_part else "search.html",
-        **values,
+        asked=asked,
         found=found,
         facets=_facets(desk, asked, found[0]["page"].hits),
         nearest=nearest,
-        answer=list(_why(desk, asked, values["why"])) if values["why"] else None,
-        playbooks=False,
+        words=[] if found[0]["hits"] else _words(desk, asked),
+        why=why,
+        answer=list(_why(desk, asked, why)) if why else None,
     )
 
 
@@ -137,6 +150,15 @@ def _find(desk: Desk, query: Query) -> Page:
     query = replace(query, filters=replace(query.filters, collections=named))
     is_open = not query.filters and not query.exact and query.alpha != 0.0
     return desk.search_everything(query) if is_open else desk.search(query)
+
+
+def _words(desk: Desk, asked: Asked) -> list[tuple[str, int]]:
+    """The words of the query that count, and in how many passages of the chosen collections each is."""
+    terms = {word: tuple(asked_terms(word)) for word in re.findall(r"\w+", asked.text)[:_NAMED]}
+    view = desk.view(Filters(collections=asked.chosen["collection"]))
+    having = view.document_frequency([one for own in terms.values() for one in own])
+    absent = view.unknown(list(having))
+    return [(word, min(0 if one in absent else having[one] for one in own)) for word, own in terms.items() if own]
 
 
 def _found(desk: Desk, asked: Asked, alpha: str) -> dict[str, Any]:

@@ -39,7 +39,9 @@ def setup(visit: Visit) -> Response:
 def _shown(value: Any, *, is_secret: bool) -> str:
     if is_secret:
         return "set" if value else "not set"
-    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return (", ".join(map(str, value)) if isinstance(value, tuple) else str(value)) or "–"
 
 
 def _origin(settings: Settings, name: str) -> str:

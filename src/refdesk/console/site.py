@@ -164,8 +164,14 @@ class Visit:
             "back": _here(self.request),
             "running": [run for run in self.console.runs.last(10) if not run.over] if self.is_in else [],
             "is_part": self.is_part,
+            "at_page": self._at_page,
         }
         return HTMLResponse(self.console.pages.get_template(template).render(base | values), status)
+
+    def _at_page(self, page: int) -> str:
+        """The address of another page of the same list."""
+        pairs = [pair for pair in self.request.query_params.multi_items() if pair[0] != "page"]
+        return f"{self.request.url.path}?{urlencode([*pairs, ('page', page)])}"
 
     def go(self, path: str) -> Response:
         """Leads to another page."""

@@ -7,6 +7,7 @@ import posixpath
 import re
 import time
 from collections.abc import Callable, Container, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit
@@ -65,6 +66,15 @@ def lasted(milliseconds: int) -> str:
     return f"{milliseconds / 1000:.1f} s" if milliseconds < 90_000 else f"{milliseconds // 60_000} min"
 
 
+_CONTROLS = {code: repr(chr(code))[1:-1] for code in (*range(32), 127)}
+_BIDI = {code: f"⟨U+{code:04X}⟩" for code in (*range(0x202A, 0x202F), *range(0x2066, 0x206A))}  # embed and override
+
+
+def name(text: str) -> str:
+    """A name as it is: characters that would hide or reorder some of it are shown."""
+    return text if text.isascii() and text.isprintable() else text.translate(_CONTROLS | _BIDI)
+
+
 FILTERS: Mapping[str, Callable[..., Any]] = {
     "ago": ago,
     "moment": moment,
@@ -72,6 +82,7 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "number": number,
     "many": many,
     "lasted": lasted,
+    "name": name,
 }
 
 
@@ -87,7 +98,7 @@ def code_lines(text: str, language: str, marked: Container[str] = ()) -> list[Ma
     """The lines of a text, highlighted; words whose terms are in `marked` are marked."""
     lines: list[Markup] = []
     parts: list[str] = []
-    for css, piece in _pieces(text, language):
+    for css, piece in _pieces(text if text.isascii() else text.translate(_BIDI), language):
         for at, row in enumerate(piece.split("\n")):
             if at:
                 lines.append(Markup("".join(parts)))  # noqa: S704  (every piece is escaped)
@@ -170,10 +181,17 @@ _OURS = re.compile(r"hit|picture|k|c|s|n[fcdta]?|o|m|g[dihu]?|l|p|e|w|")
 _IDS = re.compile(r"L[0-9]{1,9}")
 
 
-def prose(
-    text: str, collection: str, path: str, lines: tuple[int, int] = (0, 0), *, breaks: bool = False
-) -> tuple[Markup, dict[str, str]]:
-    """Markdown as a page without anything that acts, with the lines of a hit marked, and its front matter."""
+@dataclass(frozen=True, slots=True)
+class Prose:
+    """A page, its front matter, and the level, text and line of its headings."""
+
+    body: Markup
+    front: Mapping[str, str]
+    headings: Sequence[tuple[int, str, int]]
+
+
+def prose(text: str, collection: str, path: str, lines: tuple[int, int] = (0, 0), *, breaks: bool = False) -> Prose:
+    """Markdown as a page without anything that acts, with the lines of a hit marked."""
     from markdown_it import MarkdownIt
 
     front: dict[str, str] = {}
@@ -187,15 +205,24 @@ def prose(
     parser.add_render_rule("image", _picture)
     parser.add_render_rule("fence", _fence)
     tokens = parser.parse(text)
-    for token in tokens:
+    headings = []
+    for at, token in enumerate(tokens):
         if token.map is None or token.nesting < 0:
             continue
         first, last = token.map[0] + 1 + skipped, token.map[1] + skipped
+        if token.type == "heading_open":
+            headings.append((int(token.tag[1]), _plain(tokens[at + 1]), first))
         if token.type == "heading_open" or (token.level == 0 and token.type != "inline"):
             token.attrSet("id", f"L{first}")
+            token.attrSet("dir", "auto")
         if token.level == 0 and lines[0] and first <= lines[1] and last >= lines[0] and token.type != "inline":
             token.attrJoin("class", "hit")
-    return clean(parser.renderer.render(tokens, parser.options, {}), collection, path), front
+    return Prose(clean(parser.renderer.render(tokens, parser.options, {}), collection, path), front, headings)
+
+
+def _plain(inline: Any) -> str:
+    """The text of a heading without its marks."""
+    return "".join(one.content for one in inline.children or () if one.type in ("text", "code_inline")).strip()
 
 
 def clean(source: str, collection: str, path: str) -> Markup:
@@ -207,9 +234,11 @@ def clean(source: str, collection: str, path: str) -> Markup:
             return value if all(map(_OURS.fullmatch, value.split())) else None
         if name == "id":
             return value if _IDS.fullmatch(value) else None
+        if name == "dir":
+            return value if value in ("auto", "ltr", "rtl") else None
         return _target(value, collection, path) if name == "href" else value
 
-    attributes = {**_ATTRIBUTES, "*": {"class", "id"}}
+    attributes = {**_ATTRIBUTES, "*": {"class", "id", "dir"}}
     schemes = {"http", "https", "mailto"}
     cleaned = nh3.clean(source, tags=set(_TAGS), attributes=attributes, attribute_filter=kept, url_schemes=schemes)
     return Markup(cleaned)  # noqa: S704  (what nh3 is for)
