@@ -199,6 +199,19 @@ def test_a_backup_has_the_state_of_crawls_and_the_description_of_the_docs(addres
         one.close()
 
 
+def test_what_documents_are_about_is_read_without_their_vectors(store: SharedStore) -> None:
+    store.apply(batch(write("a", ["alpha beta", "gamma"]), write("b", ["beta"])))
+    asked, ids = vector("alpha beta"), [one.id for name in "ab" for one in store.chunks_of(name)]
+    before = store.view().topics(asked, ids)
+    assert {topic.passages for topic in before.values()} == {1, 2}
+    store.note(lambda db: db.execute("UPDATE vectors SET data = ''"))
+    assert store.view().topics(asked, ids) == before
+    store.note(lambda db: db.execute("UPDATE documents SET raw = raw + 1000"))  # an earlier RefDesk wrote all anew
+    assert store.view().topics(asked, ids) == {}  # so it looks for vectors
+    store.apply(Batch(collection="code", removes=("a", "b")))
+    assert store.read(lambda db: db.execute("SELECT count(*) FROM means").fetchone()[0]) == 0
+
+
 # --- addresses and secrets ------------------------------------------------------------------------
 
 
@@ -206,7 +219,7 @@ def test_an_address_names_servers_and_options() -> None:
     found = addresses.parse("postgres://u@db:1/kb?index=qdrants://q1:6334,q2&schema=team&shards=3&sslmode=require")
     assert found.record == "postgresql://u@db:1/kb?sslmode=require"
     assert (found.nodes, found.is_encrypted, found.schema) == (("q1:6334", "q2:6334"), True, "team")
-    assert (found.shards, found.replicas, found.quantisation) == (3, 2, "none")
+    assert (found.shards, found.replicas, found.quantisation) == (3, 2, "binary")
     for wrong in (
         "postgres://db/kb",
         "postgres:///kb?index=qdrant://q",

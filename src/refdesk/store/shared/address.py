@@ -25,7 +25,7 @@ class Address:
     schema: str = "refdesk"  # of Postgres, and the prefix of Qdrant's collections
     shards: int = 6
     replicas: int = 2
-    quantisation: Quantisation = "none"
+    quantisation: Quantisation = "binary"
 
 
 def parse(address: str) -> Address:

@@ -36,7 +36,8 @@ _BORROW_S = 5.0
 _FRESH_S = 1.0  # a connection that was used so lately is not checked before it is used again
 _READ_MS, _WRITE_MS = 4_500, 120_000  # time limits of a statement
 _GRACE_S = 1.0  # beyond those, for the way
-_VERSION = "version"  # of the tables, in meta
+_ALTER_S = 1.0  # how long a migration may keep readers waiting before it steps back and tries again
+_VERSION, _OWN_VERSION = "version", "own version"  # of the tables that all records have, and of those below; in meta
 
 # ruff: noqa: S608 - statements are put together from constants; values are bound
 
@@ -91,7 +92,7 @@ class Translating:
         self.used_at = time.monotonic()
 
     def execute(self, sql: str, parameters: Any = (), /) -> Cursor:
-        return self.raw.execute(translated(sql), _storable(parameters))
+        return self.raw.execute(translated(sql), _storable(parameters), binary=True)
 
     @contextmanager
     def waiting(self, limit_s: float) -> Iterator[None]:
@@ -107,6 +108,16 @@ class Translating:
         cursor = self.raw.cursor()
         cursor.executemany(translated(sql), [_storable(one) for one in parameters])
         return cursor
+
+
+# Tables that only this record has: the terms of all passages by length, for words spelt wrong, and the mean vector of
+# each document, which holds for the content that it was made of, since an earlier RefDesk writes documents without it.
+_OWN = (
+    "CREATE TABLE IF NOT EXISTS terms (term TEXT PRIMARY KEY, size INTEGER NOT NULL);"
+    "CREATE INDEX IF NOT EXISTS terms_by_size ON terms (size)",
+    "CREATE TABLE means (document INTEGER PRIMARY KEY, raw INTEGER NOT NULL, many INTEGER NOT NULL, data BLOB NOT NULL,"
+    " FOREIGN KEY (document) REFERENCES documents ON DELETE CASCADE)",
+)
 
 
 # --- the server -------------------------------------------------------------------------------------
@@ -159,25 +170,48 @@ class Postgres:
 
     def _prepare(self) -> None:
         """Makes the schema, or brings it up to date; old servers go on reading meanwhile."""
+
+        def versions(db: Translating) -> tuple[int, int]:
+            if db.execute("SELECT to_regclass(?)", (f"{self.schema}.meta",)).fetchone()[0] is None:
+                return 0, 0
+            return int(meta(db, _VERSION) or 0), int(meta(db, _OWN_VERSION) or 0)
+
         with self.reading() as db:
-            there = db.execute("SELECT 1 FROM information_schema.tables WHERE table_schema = ? AND table_name = 'meta'",
-                               (self.schema,)).fetchone()  # fmt: skip
-            found = int(meta(db, _VERSION) or 0) if there else 0
-        schema.refuse_newer(found)
-        if found == len(schema.MIGRATIONS):
+            found = versions(db)
+        schema.refuse_newer(found[0])
+        wanted = len(schema.MIGRATIONS), len(_OWN)
+        if found == wanted:
             return
-        with self.writing(), self.transaction(logged=False) as db:
-            if not there:
-                db.execute(f"CREATE SCHEMA IF NOT EXISTS {self.schema}")
-            known = db.execute("SELECT to_regclass(?)", (f"{self.schema}.meta",)).fetchone()[0]
-            found = int(meta(db, _VERSION) or 0) if known else 0  # another server may have been first
-            for step in schema.MIGRATIONS[found:]:
-                step(db)
-            if found == 0:
-                db.execute("CREATE TABLE terms (term TEXT PRIMARY KEY, size INTEGER NOT NULL)")
-                db.execute("CREATE INDEX terms_by_size ON terms (size)")
+        with self.writing():
+            ends = time.monotonic() + self._lock_timeout_s
+            while found != wanted:
+                try:
+                    with self.transaction(logged=False) as db:
+                        # Whoever waits for a table keeps all later readers of it waiting too.
+                        db.execute(f"SET LOCAL lock_timeout = {int(_ALTER_S * 1000)}")
+                        found = self._migrate(db, versions(db))
+                except LibraryBusy:
+                    if time.monotonic() > ends:
+                        raise
+                    time.sleep(_ALTER_S)
+
+    def _migrate(self, db: Translating, found: tuple[int, int]) -> tuple[int, int]:
+        """Takes the next step from these versions, and returns those that it leads to."""
+        common, own = found
+        if found == (0, 0):
+            db.execute(f"CREATE SCHEMA IF NOT EXISTS {self.schema}")
+        if common < len(schema.MIGRATIONS):
+            schema.MIGRATIONS[common](db)
+            common += 1
+            if common == 1:
                 put_meta(db, "library", secrets.token_hex(8))
-            put_meta(db, _VERSION, str(len(schema.MIGRATIONS)))
+            put_meta(db, _VERSION, str(common))
+        elif own < len(_OWN):
+            for statement in _OWN[own].split(";"):
+                db.execute(statement)
+            own += 1
+            put_meta(db, _OWN_VERSION, str(own))
+        return common, own
 
     # connections
 
@@ -242,6 +276,10 @@ class Postgres:
             raise
         except self._psycopg.errors.QueryCanceled as error:
             raise StoreError("Postgres took too long to answer.", "Try again, or ask for less.") from error
+        except self._psycopg.errors.LockNotAvailable as error:
+            raise LibraryBusy(
+                "The library's tables can't be changed while a backup or a copy of it is made.", "Try again afterwards."
+            ) from error
         except (self._psycopg.OperationalError, self._psycopg.InterfaceError) as error:
             said = str(error).strip().splitlines()
             raise StoreError(

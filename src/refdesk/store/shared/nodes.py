@@ -50,49 +50,57 @@ class Nodes:
         self._metadata = (("api-key", api_key),) if api_key else ()
         self._mutex = threading.Lock()
         self._channels: dict[str, grpc.Channel] = {}
+        self._methods: dict[tuple[str, str, str], Any] = {}
         self._failed_at: dict[str, float] = {}
         self._turn = itertools.count()
 
     def call(self, service: str, method: str, request: Any, limit_s: float = ASK_S) -> Any:
         """The answer of the first node that gives one; raises IndexAway."""
-        return self.start(service, method, request, limit_s)()
+        ends = time.monotonic() + limit_s
+        return self._answer(self._order(), None, service, method, request, ends)
 
     def start(self, service: str, method: str, request: Any, limit_s: float = ASK_S) -> Callable[[], Any]:
-        """Sends the request, and returns what waits for its answer, so that several are on their way at once."""
+        """Sends the request, and returns what waits for its answer, so that several are on their way at once.
+
+        One alone is better called: gRPC starts a thread for what is not waited for.
+        """
         ends = time.monotonic() + limit_s
         order = self._order()
-        first = self._send(order[0], service, method, request, ends, is_last=len(order) == 1)
+        method_at, timeout_s = self._attempt(order[0], service, method, ends, is_last=len(order) == 1)
+        first = method_at.future(request, timeout=timeout_s, metadata=self._metadata)
+        return lambda: self._answer(order, first, service, method, request, ends)
 
+    def _answer(self, order: Sequence[str], first: Any, service: str, method: str, request: Any, ends: float) -> Any:
+        """The answer of the first node in this order, which may have been sent the request already."""
         import grpc
 
-        def wait() -> Any:
-            pending, problem, missing = first, "", ""
-            for place, node in enumerate(order):
-                if place:
-                    if time.monotonic() >= ends:
-                        break
-                    pending = self._send(node, service, method, request, ends, is_last=place + 1 == len(order))
-                try:
-                    answer = pending.result()
-                    self._failed_at.pop(node, None)
-                    return answer
-                except grpc.RpcError as error:
-                    code, said = error.code(), error.details() or ""
-                    if code == grpc.StatusCode.NOT_FOUND or "doesn't exist" in said:
-                        missing = said  # here: a node that was down when it was made learns of it later
-                        continue
-                    if code == grpc.StatusCode.UNAUTHENTICATED or code == grpc.StatusCode.PERMISSION_DENIED:
-                        raise SettingsError("Qdrant refuses the API key.", "Set REFDESK_QDRANT_API_KEY.") from error
-                    if code == grpc.StatusCode.INVALID_ARGUMENT:
-                        raise StoreError(f"Qdrant refused: {said}") from error
-                    self._failed_at[node] = time.monotonic()
-                    metrics.count("refdesk_index_node_errors_total", node=node)
-                    problem = f"{node}: {code.name.lower().replace('_', ' ')}: {said[:200]}"
-            if missing and not problem:
-                raise IndexMissing(f"Qdrant has lost the index: {missing}", "It is being built anew; try again.")
-            raise IndexAway(f"No node of the index answers; {problem}", "Check that Qdrant runs, then try again.")
-
-        return wait
+        problem, missing = "", ""
+        for place, node in enumerate(order):
+            if place and time.monotonic() >= ends:
+                break
+            try:
+                if place == 0 and first is not None:
+                    answer = first.result()
+                else:
+                    method_at, timeout_s = self._attempt(node, service, method, ends, is_last=place + 1 == len(order))
+                    answer = method_at(request, timeout=timeout_s, metadata=self._metadata)
+                self._failed_at.pop(node, None)
+                return answer
+            except grpc.RpcError as error:
+                code, said = error.code(), error.details() or ""
+                if code == grpc.StatusCode.NOT_FOUND or "doesn't exist" in said:
+                    missing = said  # here: a node that was down when it was made learns of it later
+                    continue
+                if code == grpc.StatusCode.UNAUTHENTICATED or code == grpc.StatusCode.PERMISSION_DENIED:
+                    raise SettingsError("Qdrant refuses the API key.", "Set REFDESK_QDRANT_API_KEY.") from error
+                if code == grpc.StatusCode.INVALID_ARGUMENT:
+                    raise StoreError(f"Qdrant refused: {said}") from error
+                self._failed_at[node] = time.monotonic()
+                metrics.count("refdesk_index_node_errors_total", node=node)
+                problem = f"{node}: {code.name.lower().replace('_', ' ')}: {said[:200]}"
+        if missing and not problem:
+            raise IndexMissing(f"Qdrant has lost the index: {missing}", "It is being built anew; try again.")
+        raise IndexAway(f"No node of the index answers; {problem}", "Check that Qdrant runs, then try again.")
 
     def _order(self) -> list[str]:
         """All nodes, in turn; those that failed lately last."""
@@ -101,15 +109,20 @@ class Nodes:
         late = time.monotonic() - _AVOIDED_S
         return sorted(turned, key=lambda node: self._failed_at.get(node, 0.0) > late)
 
-    def _send(self, node: str, service: str, method: str, request: Any, ends: float, *, is_last: bool) -> Any:
+    def _attempt(self, node: str, service: str, method: str, ends: float, *, is_last: bool) -> tuple[Any, float]:
+        """The method at a node, and how long it may take."""
+        if (known := self._methods.get((node, service, method))) is None:
+            from qdrant_client import grpc as messages
+
+            name = "DeleteCollection" if (service, method) == ("Collections", "Delete") else method
+            known = self._channel(node).unary_unary(
+                f"/qdrant.{service}/{method}",
+                request_serializer=lambda request: request.SerializeToString(),
+                response_deserializer=getattr(messages, _ANSWERS[name]).FromString,
+            )
+            self._methods[node, service, method] = known
         left = ends - time.monotonic()
-        call = self._channel(node).unary_unary(
-            f"/qdrant.{service}/{method}",
-            request_serializer=type(request).SerializeToString,
-            response_deserializer=_answers(service, method).FromString,
-        )
-        return call.future(request, timeout=max(0.05, left if is_last else min(left, max(_ATTEMPT_S, left / 2))),
-                           metadata=self._metadata)  # fmt: skip
+        return known, max(0.05, left if is_last else min(left, max(_ATTEMPT_S, left / 2)))
 
     def _channel(self, node: str) -> grpc.Channel:
         import grpc
@@ -132,6 +145,7 @@ class Nodes:
         for channel in self._channels.values():
             channel.close()
         self._channels.clear()
+        self._methods.clear()
 
 
 _ANSWERS = {
@@ -148,10 +162,3 @@ _ANSWERS = {
     "Get": "GetCollectionInfoResponse",
     "List": "ListCollectionsResponse",
 }
-
-
-def _answers(service: str, method: str) -> Any:
-    from qdrant_client import grpc as messages
-
-    name = "DeleteCollection" if (service, method) == ("Collections", "Delete") else method
-    return getattr(messages, _ANSWERS[name])

@@ -18,9 +18,9 @@ from refdesk.store.record import batches, contents, reads
 from refdesk.store.record.access import RecordAccess
 from refdesk.store.record.database import LONG, sequence
 from refdesk.store.record.schema import Connection
-from refdesk.store.shared import check
+from refdesk.store.shared import check, means
 from refdesk.store.shared.address import parse
-from refdesk.store.shared.database import STRETCH, WRITER, Postgres
+from refdesk.store.shared.database import STRETCH, WRITER, Postgres, Translating
 from refdesk.store.shared.follower import Follower
 from refdesk.store.shared.nodes import IndexAway, Nodes
 from refdesk.store.shared.view import Counts, SharedView
@@ -81,13 +81,17 @@ class SharedStore(RecordAccess):
         if self._beside is not None and self._beside.metadata.exists():
             contents.put_meta(db, _METADATA, self._beside.metadata.read_text(encoding="utf-8"))
         self._follower.rebuild(db)
+        assert isinstance(db, Translating)
+        means.put_all(db)
 
     # writing
 
     def change(self, make: Callable[[Connection], Batch], chunks: int, *, for_good: bool = False) -> None:
         with self.writing():
-            with self.transaction() as db:
-                change = batches.apply(db, make(db), self.chunk_ids(db))
+            with self._postgres.transaction(mark=LONG * (self._stretches > 0)) as db:
+                batch = make(db)
+                change = batches.apply(db, batch, self.chunk_ids(db))
+                means.put(db, [write.document.id for write in batch.writes])
                 if change.removed_chunks >= _MANY_REMOVED:
                     contents.drop_loose_vectors(db)
             self._follower.hint(change.terms)

@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from refdesk.model import Ranking, Topic
 from refdesk.store.record.database import Applied
 from refdesk.store.record.filters import Scope
-from refdesk.store.record.schema import Connection
 from refdesk.store.vectors.engines import SAMPLE, Codes, Engine, Matrix, Rows, turbovec_takes
 from refdesk.store.vectors.table import Arrays, Attributes, Table, read_arrays, write_arrays
 
@@ -286,26 +285,6 @@ def cosines(db: sqlite3.Connection, vector: Matrix, chunk_ids: Sequence[int]) ->
         return {}
     scores = (unpack([data for _, data in found]) @ vector).tolist()
     return {chunk_id: score for (chunk_id, _), score in zip(found, scores, strict=True)}
-
-
-def topics(db: Connection, vector: Matrix, chunk_ids: Sequence[int]) -> dict[int, Topic]:
-    """The same as the index's for documents whose vectors are in the record only."""
-    wanted = json.dumps([int(chunk_id) for chunk_id in chunk_ids])
-    among = "SELECT id, document FROM chunks WHERE vector IS NOT NULL AND id IN (SELECT value FROM json_each(?))"
-    owners = dict(db.execute(among, (wanted,)).fetchall())
-    packed: dict[int, list[bytes]] = {}
-    every = (
-        "SELECT d.id, v.data FROM documents d JOIN chunks c ON c.document = d.id JOIN vectors v ON v.id = c.vector"
-        " WHERE d.id IN (SELECT value FROM json_each(?))"
-    )
-    for document, data in db.execute(every, (json.dumps(sorted(set(owners.values()))),)):
-        packed.setdefault(document, []).append(data)
-    found = {
-        document: as_topics(vector, unpack(own).sum(axis=0, keepdims=True), np.array([len(own)]))[0]
-        for document, own in packed.items()
-        if len(own[0]) == 2 * len(vector)
-    }
-    return {chunk_id: found[document] for chunk_id, document in owners.items() if document in found}
 
 
 def as_topics(vector: Matrix, sums: Matrix, counts: NDArray[np.int64]) -> list[Topic]:
