@@ -8,6 +8,8 @@ import os
 import stat
 import time
 from collections.abc import Container, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, Thread
@@ -17,7 +19,7 @@ from refdesk.desk.desk import Desk
 from refdesk.desk.reading import Watching
 from refdesk.errors import LibraryBusy, LoadFailed, ParseFailed, RefdeskError, StoreError
 from refdesk.ingest.prepare import Progress, content_hash, is_new, stamp_of
-from refdesk.model import Chunk, Collection, Content, Document, FileState, Found, Hit
+from refdesk.model import Chunk, Collection, Content, Document, FileState, Found, Hit, Page, Query
 from refdesk.system.files import open_real, read_most
 
 _log = logging.getLogger(__name__)
@@ -28,6 +30,7 @@ _SECONDS_A_FILE = 0.003  # to read, compare and send it
 _SECONDS_A_BYTE = 1e-6  # to parse and embed it: files of 1 to 8 MB took 0.1 to 0.9 s a megabyte to parse
 _PATIENCE_S = 2.0  # after which no further file is started, if they take longer than estimated
 _NAMED = 5  # files that a note names
+_AT_ONCE = 16  # calls that refresh, as many as are answered
 _MOST_FILES = 1_000  # changed files considered for one answer
 _SMALL = 3_000  # files that are walked in .1 s, which a first answer waits for
 _WATCHED = 16  # folders at a time; a user has 128 queues for changes on most Linux systems
@@ -51,7 +54,20 @@ class Refresher:
     def __init__(self, desk: Desk) -> None:
         self._desk = desk
         self._codebases: dict[str, _Codebase] = {}  # the most recently used last
+        self._threads = ThreadPoolExecutor(_AT_ONCE, "refdesk-refresh")
         self._mutex = Lock()
+
+    def search(self, collection: Collection, query: Query) -> tuple[Page, Refreshed]:
+        """Searches and refreshes at once, and searches again if something was indexed.
+
+        Asking what changed takes 1 ms of waiting, and seldom something did.
+        """
+        refreshing = self._threads.submit(copy_context().run, self.refresh, collection)
+        try:
+            page = self._desk.search(query)
+        finally:
+            refreshed = refreshing.result()
+        return self._desk.search(query) if refreshed.indexed else page, refreshed
 
     def refresh(self, collection: Collection) -> Refreshed:
         """Indexes what changed if that fits the budget, else reports it as pending."""

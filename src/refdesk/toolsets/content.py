@@ -41,7 +41,7 @@ class _Budget:
 
 def fitting(texts: Iterable[str], budget: int) -> int:
     """The number of leading texts that fit the budget: at least one, and all if the budget is 0."""
-    return sum(1 for _ in takewhile(_Budget(budget).takes, map(tokens.count, texts)))
+    return sum(1 for _ in takewhile(_Budget(budget).takes, map(tokens.count_once, texts)))
 
 
 def shown(

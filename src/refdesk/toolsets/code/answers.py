@@ -85,6 +85,7 @@ _WHOLE = 450  # tokens of the best passage: nearly all passages are shorter
 _FULL = ((220, 220, 110, 110), 220)
 _LEAN = ((220, 150), 140)  # in TOON
 _A_RESULT, _USUAL = 115, 20  # average tokens of a result in TOON, and the default limit
+_TOKENS_A_PIECE = 0.77  # pieces are known, and counting the tokens of each passage took a tenth of a search's time
 _LONG = 160  # characters of a signature, a comment or a heading's path in TOON
 _FURTHER = 3  # of a file's further passages in TOON
 _NAMED = 4  # of a passage's symbols in TOON; a class lists every member
@@ -139,7 +140,7 @@ def further(stored: StoredChunk) -> str:
 def _shown(hit: Hit, room: int, aim: int, terms: Sequence[str]) -> tuple[int, str]:
     """The first line and the text to show: all of it, what fits around the match, or only the matching lines."""
     chunk = hit.stored.chunk
-    if len(chunk.text) <= max(4 * room, aim) or (whole := tokens.count(chunk.text)) <= room:
+    if len(chunk.text) <= max(4 * room, aim) or (whole := chunk.tokens * _TOKENS_A_PIECE) <= room:
         return chunk.start_line, chunk.text
     lines = chunk.text.split("\n")
     matching, first = snippet(chunk.text, tuple(terms), aim)
@@ -168,7 +169,8 @@ def render(
 ) -> ToolAnswer:
     """The answer in the requested format, within the budget, with the structured content of that format."""
     results: list[Json] = body["results"]
-    texts = [_rendered(form, number, one) for number, one in enumerate(results, 1)]
+    rows = [_row(one) for one in results] if form == "toon" else results
+    texts = [_rendered(form, number, one) for number, one in enumerate(rows, 1)]
     if form == "toon" and budget:
         budget = min(budget, _A_RESULT * max(_USUAL, len(results)))
     if budget:
@@ -179,7 +181,7 @@ def render(
     body = {**body, "results": results[:kept]}
     if form == "json":
         return ToolAnswer.of_json({"format": "json", **body}, notices=notices, meta=meta, links=links[:kept])
-    text = _toon(body, notices) if form == "toon" else _human(body, texts[:kept], notices)
+    text = _toon(body, rows[:kept], notices) if form == "toon" else _human(body, texts[:kept], notices)
     return ToolAnswer(
         (Text(text), *links[:kept]), structured={"format": form, "output": text}, meta=noted(meta, notices)
     )
@@ -189,7 +191,7 @@ def _rendered(form: str, number: int, one: Json) -> str:
     if form == "json":
         return json.dumps(one, ensure_ascii=False)
     if form == "toon":
-        return ",".join(map(json.dumps, _row(one).values()))
+        return ",".join(map(json.dumps, one.values()))
     about = f"{one['kind']} {', '.join(one['symbols'])}".strip()
     mark = f"  [stale: the file changed since {one['indexed_at']}]" if one.get("stale") else ""
     mark += "".join(f"  [{key}: {one[key]}]" for key in _MARKS if key in one)
@@ -234,11 +236,10 @@ def _row(one: Json) -> Json:
     }
 
 
-def _toon(body: Json, notices: Sequence[str]) -> str:
+def _toon(body: Json, rows: Sequence[Json], notices: Sequence[str]) -> str:
     """The results as one TOON table, without columns that are empty in every row."""
     from toon_format import encode
 
-    rows = [_row(one) for one in body["results"]]
     optional = ("signature", "breadcrumb", "doc_comment", "more", "stale", *_MARKS)
     empty = {key for key in optional if not any(row[key] for row in rows)}
     table = [{key: value for key, value in row.items() if key not in empty} for row in rows]

@@ -81,7 +81,6 @@ class Code:
         """Passages of the codebase, best first, fresh or marked stale."""
         text = asked_text(arguments)
         collection, inside = self._codebase(arguments.get("path", "."), context)
-        refreshed = self._refresher.refresh(collection)
         query = Query(
             text=text,
             filters=_filters_of(collection, inside, arguments),
@@ -90,7 +89,7 @@ class Code:
             by="file",
             prefer="code",
         )
-        page = self._desk.search(query)
+        page, refreshed = self._refresher.search(collection, query)
         extra: Json = {}
         if arguments.get("expand_query"):
             words, who = assist.expand(text, page.hits, self._desk, self._llm_for(context))
