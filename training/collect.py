@@ -45,10 +45,12 @@ def collect(desk: Desk, item: Asked, name: str) -> Found | None:
     found = desk.engine._look_up.find(view, query, asked, engine._POOL)
     if not found.ids:
         return None
+    origins = view.origins(found.ids)
     places: dict[int, None] = {}
     for share in SHARES:
         ordered = fuse.order(engine._fuse(query, found, share), found.ids)
-        places.update(dict.fromkeys(engine.first_of_each_text(view, found.ids, ordered)[: engine.RERANKED]))
+        turns = engine.in_turn([(at, origins.get(found.ids[at])) for at in ordered], 0)
+        places.update(dict.fromkeys(turns[: engine.RERANKED]))
     kept = list(places)
     stored = desk._store.chunks(found.ids)
     passages = [stored[found.ids[at]] for at in kept]

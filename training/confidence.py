@@ -54,7 +54,7 @@ def gather(asking: Engine, question: Question, alpha: float | None = None) -> di
     view = asking._store.view(query.filters)
     meant = spelt(view, asking._store, query, asking._matcher)
     query, asked, close = meant.query, meant.asked, engine.closely(meant.asked)
-    found, fused, window = asking._candidates(view, query, asked, close)
+    found, fused, window = asking._candidates(view, query, asked)
     best, rest = asking._rerank(query, asked, found, fused, window[:close], close)
     ranked = group.grouped(best, rest, asked, query.by, query.prefer, rerank.weights().file, {})
     assert asking._matcher is not None

@@ -307,6 +307,14 @@ class Ranking:
         return dict(zip(self.ids, self.scores, strict=True))
 
 
+class Origin(NamedTuple):
+    """What a chunk is a part of, known without reading it."""
+
+    text: int  # equal only for chunks of the same text
+    document: int  # equal only for chunks of the same document
+    path: str  # of the document
+
+
 @dataclass(frozen=True, slots=True)
 class Topic:
     """A whole document, by the vectors of its passages, compared with a query."""

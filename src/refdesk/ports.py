@@ -22,6 +22,7 @@ from refdesk.model import (
     Filters,
     Finding,
     Found,
+    Origin,
     Parsed,
     Ranking,
     Reference,
@@ -156,8 +157,8 @@ class View(Protocol):
     def topics(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, Topic]:
         """The documents of the chunks that have a vector, regardless of the filters, by chunk."""
 
-    def same_text(self, chunk_ids: Sequence[int]) -> dict[int, int]:
-        """A number for each existing chunk that is equal only for chunks of the same text."""
+    def origins(self, chunk_ids: Sequence[int]) -> dict[int, Origin]:
+        """The text and document of each existing chunk."""
 
     def document_frequency(self, terms: Sequence[str]) -> dict[str, int]:
         """The number of chunks with each term: in its collections, if they are a small part of the library."""

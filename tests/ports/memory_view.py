@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from rapidfuzz.distance import OSA
 
-from refdesk.model import Countable, Filters, Ranking, StoredChunk, Topic, Vector, metadata_text
+from refdesk.model import Countable, Filters, Origin, Ranking, StoredChunk, Topic, Vector, metadata_text
 from refdesk.store.vectors.index import as_topics
 from refdesk.store.words.query import BOOSTS, PRESENT, telling
 from refdesk.text.analyse import names, terms
@@ -115,8 +115,12 @@ class MemoryView:
             (found[one],) = as_topics(vector, np.sum(own, axis=0, keepdims=True), np.array([len(own)]))
         return found
 
-    def same_text(self, chunk_ids: Sequence[int]) -> dict[int, int]:
-        return {one: hash(self._stored[one].chunk.text) for one in chunk_ids if one in self._stored}
+    def origins(self, chunk_ids: Sequence[int]) -> dict[int, Origin]:
+        found = {one: self._stored[one] for one in chunk_ids if one in self._stored}
+        return {
+            one: Origin(hash(stored.chunk.text), hash(stored.document.id), stored.document.path)
+            for one, stored in found.items()
+        }
 
     def document_frequency(self, terms: Sequence[str]) -> dict[str, int]:
         return {

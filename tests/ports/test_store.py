@@ -404,6 +404,20 @@ def test_a_topic_is_the_whole_of_a_document(store: Store) -> None:
     assert store.view().topics(asked[:3], [ids["alpha"]]) == store.view().topics(asked, []) == {}
 
 
+def test_origins_are_known_without_reading_chunks(store: Store) -> None:
+    store.apply(batch(write("a", ["alpha", "beta"]), write("b", ["alpha"]), write("c", ["eps"], vectors=False)))
+    ids = {f"{name}/{one.chunk.text}": one.id for name in "abc" for one in store.chunks_of(name)}
+    view = store.view()
+    view.nearest(vector("alpha"), 1)  # an index in memory, if there is one, is in use
+    found = {name: view.origins([*ids.values(), -1])[one] for name, one in ids.items()}
+    assert len(view.origins([*ids.values(), -1])) == 4
+    assert found["a/alpha"].text == found["b/alpha"].text != found["a/beta"].text
+    assert found["a/alpha"].document == found["a/beta"].document != found["b/alpha"].document
+    for name in "abc":
+        path = store.chunks_of(name)[0].document.path
+        assert {origin.path for of, origin in found.items() if of.startswith(name)} == {path}
+
+
 def test_equal_vectors_come_by_id(store: Store) -> None:
     store.apply(batch(*(write(f"d{i}", ["same"]) for i in range(20))))
     ids = store.view().nearest(vector("same"), 10).ids

@@ -146,9 +146,15 @@ def _worth(
         total += weights["prose passages"] * math.log(topic.passages / _USUAL_PASSAGES)
     elif topic is not None:
         total += weights["topic"] * topic.cosine
-    path = own[0].stored.document.path
-    total += sum(weights[place] for place in places_in(path) if not is_asked_for(place, asked.terms))
-    return total + (weights.get(not_code(path), 0.0) if prefer == "code" else 0.0)
+    return total + path_worth(own[0].stored.document.path, asked, prefer, weights)
+
+
+def path_worth(path: str, asked: Understood, prefer: str, weights: Mapping[str, float]) -> float:
+    """What the kind of a path adds to the score of its file."""
+    if asked.kind in ("symbol", "path"):  # a definition is the answer, wherever it is
+        return 0.0
+    worth = sum(weights[place] for place in places_in(path) if not is_asked_for(place, asked.terms))
+    return worth + (weights.get(not_code(path), 0.0) if prefer == "code" else 0.0)
 
 
 @lru_cache(maxsize=50_000)

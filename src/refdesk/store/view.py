@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
-from refdesk.model import Countable, Filters, Ranking, Topic
+from refdesk.model import Countable, Filters, Origin, Ranking, Topic
 from refdesk.store.record import reads
 from refdesk.store.record.database import Record
 from refdesk.store.record.filters import Scope, resolve
@@ -133,12 +133,12 @@ class LocalView:
         with index.lock.reading():
             return index.topics(vector, chunk_ids)
 
-    def same_text(self, chunk_ids: Sequence[int]) -> dict[int, int]:
-        known = self._vectors.texts(chunk_ids)
+    def origins(self, chunk_ids: Sequence[int]) -> dict[int, Origin]:
+        known = self._vectors.origins(chunk_ids)
         rest = [chunk_id for chunk_id in chunk_ids if chunk_id not in known] if len(known) < len(chunk_ids) else ()
         if rest:
             with self._record.reading() as db:
-                known |= reads.same_text(db, rest)
+                known |= reads.origins(db, rest)
         return known
 
     def document_frequency(self, terms: Sequence[str]) -> dict[str, int]:

@@ -68,6 +68,20 @@ def test_tests_and_documentation_stand_behind_the_code_they_are_about(shop: Desk
     assert "tests/test_refunds.py" in [hit.stored.document.path for hit in shop.search(about_tests).hits[:2]]
 
 
+def test_tests_leave_room_for_code_among_the_candidates(desk: Desk, tree: Tree) -> None:
+    text = """def test_case_{n}(shop, clock):
+    order = shop.place(clock.today(), customer({n}))
+    order.refund()
+    assert order.state == "closed"
+"""
+    files = {f"tests/test_case{n}.py": text.format(n=n) for n in range(90)}
+    files["shop/money.py"] = (
+        "def give_back(order):\n    order.customer.balance += order.paid\n    order.money.send_back(order.customer)\n"
+    )
+    desk.index(tree(files), "code", name="shop")
+    assert "shop/money.py" in asked(desk, by="file", prefer="code")
+
+
 def test_by_passage_a_file_has_a_second_row_once_every_other_had_one(shop: Desk) -> None:
     found = asked(shop)
     different = len(set(found))

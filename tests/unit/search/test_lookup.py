@@ -41,3 +41,11 @@ def test_an_index_that_fails_fails_the_search_and_not_the_next_one(desk: Desk, t
         with pytest.raises(StoreError, match=name):
             engine.search(Query(text="flush the pages"))
     assert desk.search(Query(text="flush the pages")).hits
+
+
+def test_passages_near_the_question_come_in_beside_those_that_share_a_word(desk: Desk, tree: Tree) -> None:
+    drop = "def drop_duplicates(messages, last):\n    return [message for message in messages if message != last]\n"
+    files = {"lines.py": "def count_repeated_lines(file):\n    return Counter(file.lines).total()\n", "drop.py": drop}
+    desk.index(tree(files), "code", name="code")
+    query = Query(text="how are repeated identical lines suppressed", by="file")
+    assert {hit.stored.document.path for hit in desk.search(query).hits} == set(files)

@@ -16,6 +16,7 @@ from refdesk.model import (
     Document,
     FileState,
     Filterable,
+    Origin,
     Reference,
     RelationKind,
     Skipped,
@@ -170,10 +171,14 @@ def chunks(db: Connection, chunk_ids: Sequence[int], owning: Owning) -> dict[int
     return {row[0]: rows.chunk_from(row, owners[row[2]]) for row in found if row[2] in owners}
 
 
-def same_text(db: Connection, chunk_ids: Sequence[int]) -> dict[int, int]:
-    """The text ids of the chunks that exist, by chunk."""
-    wanted = json.dumps([int(chunk_id) for chunk_id in chunk_ids])
-    return dict(db.execute("SELECT id, text FROM chunks WHERE id IN (SELECT value FROM json_each(?))", (wanted,)))
+def origins(db: Connection, chunk_ids: Sequence[int]) -> dict[int, Origin]:
+    """The text and document of the chunks that exist, by chunk."""
+    found = db.execute(
+        "SELECT c.id, c.text, c.document, d.path FROM chunks c JOIN documents d ON d.id = c.document"
+        " WHERE c.id IN (SELECT value FROM json_each(?))",
+        (json.dumps([int(chunk_id) for chunk_id in chunk_ids]),),
+    )
+    return {chunk_id: Origin(*rest) for chunk_id, *rest in found}
 
 
 def unembedded(db: Connection, collection_name: str, limit: int) -> list[str]:

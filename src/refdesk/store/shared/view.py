@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from refdesk.errors import StoreError
-from refdesk.model import Countable, Ranking, Topic
+from refdesk.model import Countable, Origin, Ranking, Topic
 from refdesk.store.record import reads
 from refdesk.store.record.filters import Scope
 from refdesk.store.record.rows import storable
@@ -235,10 +235,10 @@ class SharedView:
                 return Ranking([chunk_id for _, chunk_id in best], [-score for score, _ in best])
             fetch *= 4
 
-    def same_text(self, chunk_ids: Sequence[int]) -> dict[int, int]:
+    def origins(self, chunk_ids: Sequence[int]) -> dict[int, Origin]:
         """From the record: a payload is read whole by Qdrant, with all terms of its passage."""
         with self._postgres.reading() as db:
-            return reads.same_text(db, chunk_ids)
+            return reads.origins(db, chunk_ids)
 
     # filters
 

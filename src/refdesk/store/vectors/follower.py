@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from refdesk.library import Library
+from refdesk.model import Origin
 from refdesk.store.gate import Gate
 from refdesk.store.record import contents as catalogue
 from refdesk.store.record.database import VECTORS, Applied, Record, last_commit, pending
@@ -55,13 +56,13 @@ class VectorFollower:
                 index.settle(db)
         return index
 
-    def texts(self, chunk_ids: Sequence[int]) -> dict[int, int]:
-        """The texts of those of the chunks that the vector index holds, if it is in use."""
+    def origins(self, chunk_ids: Sequence[int]) -> dict[int, Origin]:
+        """The text and document of those of the chunks that the vector index holds, if it is in use."""
         index = self._loaded
         if index is None:
             return {}
         with index.lock.reading():
-            return index.texts(chunk_ids)
+            return index.origins(chunk_ids)
 
     def _index(self) -> VectorIndex:
         with self._mutex:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.model import Ranking, Topic
+from refdesk.model import Origin, Ranking, Topic
 from refdesk.store.record.database import Applied
 from refdesk.store.record.filters import Scope
 from refdesk.store.vectors.engines import SAMPLE, Codes, Engine, Matrix, Rows, turbovec_takes
@@ -25,14 +25,14 @@ from refdesk.store.vectors.table import Arrays, Attributes, Table, read_arrays, 
 
 _log = logging.getLogger(__name__)
 
-VERSION = 4
+VERSION = 5
 EXACT_UP_TO = 8_000  # vectors; a search of 17,000 took 1.7 ms of processor time by rows, .8 by codes
 _RECALIBRATE_AT = 4  # times the size that the codes were calibrated at
 _ASIDE, _ASIDE_SHARE = 1000, 0.05  # changes, or share of the whole until codes are laid out, that are kept beside it
 _SLICE = 2000
 _READ_OF_EACH = 32  # passages of a document, about, that tell what it is about
 _SELECT = """
-SELECT c.id, c.document, c.text, d.collection, c.kind, c.type, c.language, d.extension, d.metadata, c.metadata, v.data
+SELECT c.id, c.document, c.text, d.collection, c.kind, c.type, c.language, d.path, d.metadata, c.metadata, v.data
 FROM chunks c JOIN documents d ON d.id = c.document JOIN vectors v ON v.id = c.vector
 """
 
@@ -153,12 +153,12 @@ class VectorIndex:
         found = dict(zip(documents.tolist(), as_topics(vector, sums, counts), strict=True))
         return {chunk_id: found[document] for chunk_id, document in owners.items()}
 
-    def texts(self, chunk_ids: Sequence[int]) -> dict[int, int]:
-        """The texts of those of the chunks that are here; a chunk keeps its text."""
-        found: dict[int, int] = {}
+    def origins(self, chunk_ids: Sequence[int]) -> dict[int, Origin]:
+        """The text and document of those of the chunks that are here; a chunk keeps them."""
+        found: dict[int, Origin] = {}
         for table in self._tables():
             if rest := [chunk_id for chunk_id in chunk_ids if chunk_id not in found]:
-                found |= table.attributes.texts(rest)
+                found |= table.attributes.origins(rest)
         return found
 
     # following the record

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from refdesk.model import Filters
+from refdesk.model import Filters, Origin
 from refdesk.store.record import rows
 from refdesk.store.record.filters import Scope, satisfies
 from refdesk.store.vectors.engines import Engine, Matrix
@@ -25,7 +25,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 # ── attributes: columns of codes, one entry per slot ──
 
-_CODED = ("kind", "type", "language", "extension", "metadata")
+_CODED = ("kind", "type", "language", "path", "metadata")
 _WIDE = ("id", "document", "text")
 _COLUMNS = (*_WIDE, "collection", *_CODED)
 Mask = NDArray[np.bool_]
@@ -74,17 +74,16 @@ class Attributes:
         here: NDArray[np.int64] = found[self.ids[found] == wanted]
         return here
 
-    def texts(self, chunk_ids: Sequence[int]) -> dict[int, int]:
-        """The text ids of the chunks that are here."""
-        return self._of("text", chunk_ids)
+    def origins(self, chunk_ids: Sequence[int]) -> dict[int, Origin]:
+        """The text and document of the chunks that are here."""
+        slots, paths = self.slots(chunk_ids), self._values["path"]
+        found = zip(*(self._columns[name][slots].tolist() for name in (*_WIDE, "path")), strict=True)
+        return {chunk_id: Origin(text, document, paths[path]) for chunk_id, document, text, path in found}
 
     def owners(self, chunk_ids: Sequence[int]) -> dict[int, int]:
         """The documents of the chunks that are here."""
-        return self._of("document", chunk_ids)
-
-    def _of(self, column: str, chunk_ids: Sequence[int]) -> dict[int, int]:
         slots = self.slots(chunk_ids)
-        return dict(zip(self.ids[slots].tolist(), self._columns[column][slots].tolist(), strict=True))
+        return dict(zip(self.ids[slots].tolist(), self._columns["document"][slots].tolist(), strict=True))
 
     def slots_within(self, documents: NDArray[np.int64]) -> list[NDArray[np.int64]]:
         """The slots of each document's chunks."""
@@ -99,7 +98,7 @@ class Attributes:
     # changing
 
     def add(self, found: Sequence[Sequence[Any]]) -> None:
-        """Appends rows of id, document, text, collection, kind, type, language, extension and the two metadata."""
+        """Appends rows of id, document, text, collection, kind, type, language, path and the two metadata."""
         start, end = self._count, self._count + len(found)
         self._grow(end)
         self._by_id = self._by_document = None
@@ -159,10 +158,13 @@ class Attributes:
             ("kind", filters.kinds),
             ("type", filters.types),
             ("language", filters.languages),
-            ("extension", filters.extensions),
         ):
             if accepted:
                 allowed &= self._having(name, [value in accepted for value in self._values[name]])
+        if filters.extensions:
+            allowed &= self._having(
+                "path", [rows.extension(path) in filters.extensions for path in self._values["path"]]
+            )
         if filters.metadata:
             parsed = [rows.load_map(value) for value in self._values["metadata"]]
             allowed &= self._having("metadata", [satisfies(value, filters.metadata) for value in parsed])
