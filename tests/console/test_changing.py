@@ -297,6 +297,30 @@ def test_the_journal_is_bounded_and_can_be_off(
     assert not (tmp_path / "library" / "journal.jsonl").exists()
 
 
+def test_calls_wait_for_no_file_and_are_written_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from filelock import FileLock
+
+    from refdesk.console import journal as module
+    from refdesk.library import Library
+    from refdesk.toolsets.content import ToolAnswer
+
+    monkeypatch.setattr(module, "_PATIENCE_S", 0.05)
+    file = tmp_path / "journal.jsonl"
+    journal = module.Journal(Library(tmp_path), 20)
+    nothing = ToolAnswer.of_json({"results": []})
+    with FileLock(f"{file}.lock"):  # as another process that is writing
+        for number in range(3):
+            journal.note("rag_search", {"query": f"number {number}"}, nothing, 0.1)
+        journal.flush()
+        assert not file.exists()
+    journal.note("rag_search", {"query": "number 3"}, nothing, 0.1)
+    for _ in range(300):  # nobody asks for them: they are written all the same, none lost, in order
+        if file.exists() and file.read_text().count("\n") == 4:
+            break
+        time.sleep(0.1)
+    assert [json.loads(line)["query"] for line in file.read_text().splitlines()] == [f"number {n}" for n in range(4)]
+
+
 def test_a_run_of_a_process_that_is_gone_is_interrupted(tmp_path: Path) -> None:
     from refdesk.console.runs import Runs
 

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import re
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import httpx
+import pytest
+from starlette.concurrency import run_in_threadpool
 
 from refdesk.app import open_desk
 from refdesk.desk.desk import Desk
@@ -186,6 +191,110 @@ def test_the_console_can_be_off(library: Path, serve: Serve) -> None:
     server = serve(library, "--no-console")
     assert get(f"{server.root}/").status_code == 404
     assert get(f"{server.root}/healthz").status_code == 200
+
+
+def test_with_oauth_alone_the_page_says_why_there_is_no_console(
+    library: Path, serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REFDESK_OAUTH_ISSUER", "https://login.example.org")
+    monkeypatch.setenv("REFDESK_OAUTH_AUDIENCE", "refdesk")
+    root = serve(library).root
+    answer = get(f"{root}/")
+    assert answer.status_code == 404 and "The console is off" in answer.text and "--auth-token" in answer.text
+    assert "content-security-policy" in answer.headers
+    for path in ("/library", "/read/refdesk/model.py", "/sign-in", "/static/console.js"):
+        assert get(root + path).status_code == 404, path
+
+
+def test_with_oauth_the_command_signs_in_with_a_token_of_its_own(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import subprocess
+    import sys
+
+    from tests.mcp_client.stdio import environment
+
+    monkeypatch.setenv("REFDESK_OAUTH_ISSUER", "https://login.example.org")
+    monkeypatch.setenv("REFDESK_OAUTH_AUDIENCE", "refdesk")
+    shutil.copytree(library, tmp_path / "library")
+    command = [sys.executable, "-m", "refdesk", "--library", str(tmp_path / "library"), "console", "--no-open"]
+    with subprocess.Popen(command, env=environment(), text=True, stdout=subprocess.PIPE) as run:
+        assert run.stdout is not None
+        try:
+            told = re.search(r"(http://127\.0\.0\.1:\d+).* token (\S+)", run.stdout.readline())
+            assert told is not None
+            transport = httpx.HTTPTransport(retries=20)
+            with Client(base_url=told[1], transport=transport, follow_redirects=True) as client:
+                form = re.search(r'name="token" value="([0-9a-f]+)"', client.get("/library").text)
+                assert form is not None
+                page = client.post("/sign-in?to=/library", data={"auth": told[2], "token": form[1]}).text
+            assert "handbook" in page
+        finally:
+            run.terminate()
+
+
+def test_who_looks_for_other_addresses_is_not_led_to_a_sign_in(library: Path, serve: Serve) -> None:
+    root = serve(library, "--auth-token", "t").root
+    for path in ("/.well-known/oauth-protected-resource", "/.well-known/oauth-authorization-server", "/nowhere"):
+        answer = get(root + path)
+        assert answer.status_code == 404 and "<nav" not in answer.text, path
+
+
+def test_what_is_large_or_many_is_refused_or_cut(served: str) -> None:
+    def lines() -> Iterator[bytes]:
+        yield b"theme=dark&back=" + b"x" * (7 << 20)
+
+    with Client(base_url=served) as client:
+        kind = {"content-type": "application/x-www-form-urlencoded"}
+        assert client.post("/theme", content=b"".join(lines()), headers=kind).status_code == 403
+        assert client.post("/theme", content=lines(), headers=kind).status_code == 403  # without a length
+        page = client.get("/", params={"q": "lock", "collection": ["refdesk"] * 2000})
+        assert page.status_code == 200 and len(page.content) < 300_000
+        page = client.get("/", params={"q": "x" * 20_000})
+        assert page.status_code == 200 and len(page.content) < 600_000
+
+
+def test_pages_take_few_threads_and_leave_out_what_nobody_waits_for(tmp_path: Path) -> None:
+    """As many requests as there are threads for everything must not take them all."""
+    import asyncio
+    import threading
+
+    from starlette.responses import Response
+
+    from refdesk.console.site import Console, Page, Visit
+
+    entered, over = [], threading.Event()
+
+    def slow(visit: Visit) -> Response:
+        entered.append(visit)
+        over.wait(60)
+        return Response("late")
+
+    async def ask(page: Page, *, stays: bool) -> None:
+        scope = {"type": "http", "method": "GET", "path": "/", "query_string": b"", "headers": [], "server": ("x", 80)}
+
+        async def receive() -> dict[str, Any]:
+            if stays:
+                await asyncio.sleep(3600)
+            return {"type": "http.disconnect"}
+
+        async def send(message: Any) -> None:
+            pass
+
+        await page(scope | {"scheme": "http", "root_path": ""}, receive, send)
+
+    async def crowd(page: Page) -> int:
+        waiting = [asyncio.create_task(ask(page, stays=number < 10)) for number in range(60)]
+        while len(entered) < 4:
+            await asyncio.sleep(0.01)
+        answered = await asyncio.wait_for(run_in_threadpool(lambda: len(entered)), 30)
+        over.set()
+        await asyncio.gather(*waiting)
+        return answered
+
+    with open_desk(Settings(library=tmp_path / "library", workers=1)) as desk:
+        assert asyncio.run(crowd(Page(Console(desk, b"k" * 32, list), slow))) == 4
+    assert len(entered) == 10  # those who were gone got nothing made
 
 
 def test_a_sign_in_leads_nowhere_else(library: Path, serve: Serve) -> None:

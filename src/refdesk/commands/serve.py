@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import secrets
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -66,7 +68,11 @@ def console(context: click.Context, /, port: int | None, opening: bool, **flags:
     here = {"transport": "http", "host": "127.0.0.1", "port": port, "console": True, "processes": 1}
     settings = load({**(context.find_root().obj or {}), **flags, **here, "log_level": "warning"})
     url = f"http://127.0.0.1:{port}/"
-    click.echo(f"The console is at {url}; Ctrl-C ends it.")
+    told = ""
+    if settings.oauth_issuer and not settings.auth_token:  # pages have no sign-in by OAuth
+        settings = replace(settings, auth_token=secrets.token_urlsafe(12))
+        told = f" Sign in with the token {settings.auth_token} there."
+    click.echo(f"The console is at {url}; Ctrl-C ends it.{told}")
     from refdesk.server import serve as run
 
     # The watchdog forks, so no thread may run before the server does: the page is opened from the loading thread.

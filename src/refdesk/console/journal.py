@@ -23,6 +23,7 @@ _PRIVATE = frozenset({"conversation", "feedback", "metadata", "content"})
 _SLACK = 1.25  # the file is rewritten when it has this many times the lines that are kept
 _TOTAL = re.compile(r"^total: (\d+)$|\A(\d+) results? for ", re.MULTILINE)  # of search_code's text formats
 _SOON_S = 0.5  # after which calls are written together: one by one took 2 ms of each
+_PATIENCE_S = 2.0  # while another process writes
 _CHARACTERS = 4  # to a token, about; a count takes 1 ms for a full answer
 _LINE = 200  # bytes of a line at least, to know without reading that a file is short enough
 
@@ -50,6 +51,7 @@ class Journal:
         self._most = most
         self._mutex = threading.Lock()
         self._pending: list[str] = []
+        self._is_timed = False  # whether a timer will write what is pending
 
     def note(self, tool: str, arguments: Mapping[str, Any], answer: ToolAnswer | None, seconds: float) -> None:
         """Adds a call; conversations and documents among its arguments are left out."""
@@ -77,22 +79,27 @@ class Journal:
         )
         with self._mutex:
             self._pending.append(json.dumps(asdict(call), ensure_ascii=False) + "\n")
-            if len(self._pending) == 1:
+            if not self._is_timed:
+                self._is_timed = True
                 waiting = threading.Timer(_SOON_S, self.flush)
                 waiting.daemon = True
                 waiting.start()
 
     def flush(self) -> None:
-        """Writes the calls that wait for it."""
+        """Writes the calls that wait for it; where that fails, they are written with the next ones."""
         with self._mutex:
-            lines, self._pending = self._pending, []
+            lines, self._pending, self._is_timed = self._pending, [], False
         if not lines:
             return
-        with contextlib.suppress(Timeout, OSError), self._lock():
-            with open(self._file, "a", encoding="utf-8", opener=private) as file:
-                file.writelines(lines)
-            if self._file.stat().st_size > self._most * _LINE:
-                self._trim()
+        try:
+            with self._lock():
+                with open(self._file, "a", encoding="utf-8", opener=private) as file:
+                    file.writelines(lines)
+                if self._file.stat().st_size > self._most * _LINE:
+                    self._trim()
+        except (Timeout, OSError):
+            with self._mutex:
+                self._pending = [*lines, *self._pending][-self._most :]
 
     def calls(self) -> list[Call]:
         """The calls, newest first."""
@@ -121,7 +128,7 @@ class Journal:
             return []
 
     def _lock(self) -> FileLock:
-        return FileLock(f"{os.fspath(self._file)}.lock", timeout=2)
+        return FileLock(f"{os.fspath(self._file)}.lock", timeout=_PATIENCE_S)
 
 
 def _hits(answer: ToolAnswer, texts: list[str]) -> int | None:

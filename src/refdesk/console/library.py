@@ -184,7 +184,7 @@ def ingest(visit: Visit) -> Response:
 
 
 def _uploaded(file: UploadFile, most: int) -> Content:
-    name = (file.filename or "file").replace("\\", "/").rpartition("/")[2]
+    name = (file.filename or "").replace("\\", "/").rpartition("/")[2].strip(".") or "file"
     data = file.file.read(most + 1)
     if len(data) > most:
         raise InvalidInput(f"{name} has more than {most} bytes.", "Raise max_file_bytes, or cut it.")

@@ -20,6 +20,7 @@ from refdesk.model import Countable, Document, Filters, Found, Hit, Page, Query,
 from refdesk.toolsets.content import marks
 
 _SHOWN = 10  # hits of a page
+_LONGEST = 4_000  # characters of a query, which stands in every link of the page
 _LISTED = 12  # collections of the page before a search
 _VALUES = 8  # of a filter that are listed
 _COUNTED = 300  # values of a filter that are counted, among them the files with most matches: 1000 take 2 ms more
@@ -96,7 +97,7 @@ class Asked:
 
 def _asked(visit: Visit) -> Asked:
     return Asked(
-        text=visit.asked("q").strip(),
+        text=visit.asked("q").strip()[:_LONGEST],
         chosen={facet: visit.several(facet) for facet in _FACETS},
         alpha=_share(visit.asked("alpha")),
         other=_share(visit.asked("other")),

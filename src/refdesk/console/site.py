@@ -38,7 +38,10 @@ _STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg
 _SIGNED_IN_S = 7 * 24 * 3600
 _GUESS_S = 0.5  # before a wrong token is answered
 _MOST_FIELD = 2 << 20  # bytes of a field of a form that is not a file
-_MOST_SENT = 256 << 20
+_MOST_FIELDS = 3 * _MOST_FIELD  # of a form without files
+_MOST_SENT = 256 << 20  # of one with files
+_AT_ONCE = 4  # views that are made at the same time, so that tool calls keep most of the processor
+_SEVERAL = 20  # values of one name in a query
 _HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
     " connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -65,6 +68,7 @@ class Console:
         self.runs = Runs(desk.library.runs)
         self.journal = Journal(desk.library, desk.settings.journal)
         self.token = desk.settings.auth_token
+        self.turns = asyncio.Semaphore(_AT_ONCE)
         self._held: tuple[int, dict[str, Contents]] = (-1, {})
         self._key = hmac.digest(key, self.token.encode(), "sha256")  # another token ends all sign-ins
 
@@ -140,8 +144,8 @@ class Visit:
         return self.request.query_params.get(name, default)
 
     def several(self, name: str) -> tuple[str, ...]:
-        """All values of that name in the query, without empty ones."""
-        return tuple(one for one in self.request.query_params.getlist(name) if one)
+        """The values of that name in the query, without empty ones; more than a few would make every link long."""
+        return tuple(one for one in self.request.query_params.getlist(name) if one)[:_SEVERAL]
 
     def number(self, name: str, default: int, most: int = 1_000_000) -> int:
         """A whole number of the query, from 0 on."""
@@ -208,19 +212,16 @@ class Page:
                 return RedirectResponse(address("/sign-in", to=_here(request) if request.method == "GET" else ""), 303)
             if request.method == "POST":
                 length = request.headers.get("content-length", "")
-                if not length.isdecimal() or int(length) > _MOST_SENT:
+                with_files = request.url.path == "/library/ingest"
+                if not length.isdecimal() or int(length) > (_MOST_SENT if with_files else _MOST_FIELDS):
                     raise Forbidden("This is too large for the console.", "Index its folder instead.")
                 form = await request.form(max_files=200, max_fields=500, max_part_size=_MOST_FIELD)
                 self._refuse_forged(request, form, "" if fresh else session)
             visit = Visit(self._console, request, form, session, is_signed or not self._console.token)
-            try:
-                response = await run_in_threadpool(self._view, visit)
-            except RefdeskError as error:
-                response = await run_in_threadpool(_complaint, visit, error)
-            except Exception:
-                _log.exception("%s failed", request.url.path)
-                unexpected = RefdeskError("Something went wrong here.", "The server's log says what.")
-                response = await run_in_threadpool(_complaint, visit, unexpected)
+            async with self._console.turns:
+                if request.method == "GET" and await request.is_disconnected():
+                    return Response(status_code=499)  # who typed on does not wait for it
+                response = await run_in_threadpool(self._made, visit)
         except Forbidden as error:
             response = HTMLResponse(f"<!doctype html><title>RefDesk</title><p>{error}</p>", 403)
         finally:
@@ -236,6 +237,16 @@ class Page:
                 name, value, max_age=_SIGNED_IN_S, httponly=True, samesite="strict", secure=is_https, path="/"
             )
         return response
+
+    def _made(self, visit: Visit) -> Response:
+        """What the view answers, or a page that tells of an error."""
+        try:
+            return self._view(visit)
+        except RefdeskError as error:
+            return _complaint(visit, error)
+        except Exception:
+            _log.exception("%s failed", visit.request.url.path)
+            return _complaint(visit, RefdeskError("Something went wrong here.", "The server's log says what."))
 
     def _session(self, cookie: str) -> tuple[str, bool]:
         """The session that the cookie names, "" for none, and whether it is signed in."""
@@ -303,6 +314,15 @@ def _missing(visit: Visit) -> Response:
     raise NotFound("There is no such page.", "The links above lead to all there are.")
 
 
+async def _off(request: Request) -> Response:
+    told = (
+        "<!doctype html><title>RefDesk</title><h1>The console is off</h1><p>This server admits clients by OAuth alone,"
+        " and the console needs a token to sign in with. Start the server with --auth-token (or REFDESK_AUTH_TOKEN)"
+        " besides, or run <code>refdesk console</code> on its machine."
+    )
+    return HTMLResponse(told, 404, _HEADERS)
+
+
 async def _file(request: Request) -> Response:
     name = request.path_params["name"]
     if name not in _STATIC:
@@ -325,8 +345,7 @@ def console_site(desk: Desk, key: bytes, clients: Clients) -> Starlette:
     from refdesk.console import agents, graph, library, playbooks, reader, search, setup
 
     if desk.settings.oauth_issuer and not desk.settings.auth_token:
-        # Nobody could sign in, and everybody could read.
-        return Starlette()
+        return Starlette(routes=[Route("/", _off)])  # nobody could sign in, and everybody could read
     console = Console(desk, key, clients)
     threading.Thread(target=_warm_up, args=(desk,), name="refdesk-warm-up", daemon=True).start()
     views: Mapping[str, View] = {
@@ -345,5 +364,6 @@ def console_site(desk: Desk, key: bytes, clients: Clients) -> Starlette:
     for name, view in views.items():
         method, _, path = name.partition(" ")
         routes.append(Route(path, Page(console, view), methods=[method]))
-    routes.append(Route("/{path:path}", Page(console, _missing)))
+    # Open, since clients of the API look for addresses that are not here, and must not be led to a sign-in.
+    routes.append(Route("/{path:path}", Page(console, _missing, is_open=True)))
     return Starlette(routes=routes)

@@ -135,7 +135,7 @@ _PARTICLES = frozenset(["up", "down", "in", "out", "on", "off", "back", "over"])
 _MOST_RUNS = 32  # words of a query: the known words of a longer text are enough
 _MOST_CORRECTED = 4
 _NAMED = 3  # suggestions for an unknown word, if nothing was found
-_SHORTEST = 4  # letters of a word that is corrected
+_SHORTEST, _LONGEST = 4, 64  # letters of a word that is corrected; 20,000 take the index 0.8 s
 _LONG = 6  # letters from which two edits are allowed
 _OTHER_LETTERS = 4  # that only one of two words has: two edits
 _READ = 16  # passages that are read for similar words
@@ -284,6 +284,8 @@ class _Speller:
 
     def near(self, word: str) -> list[_Word]:
         """Words and names with a similar spelling, likeliest first."""
+        if len(word) > _LONGEST:
+            return []
         limit = _LIMITS.get(len(word), _LIMIT)
         costs = {one: _cost(word, one.plain) for one in self._candidates(word)}
         close = [one for one, cost in costs.items() if cost <= limit]

@@ -3,8 +3,8 @@
 const box = () => document.querySelector("[data-search]");
 const isTyping = (at) => at.matches("input:not([type=checkbox], [type=radio], [type=range]), textarea, select");
 
-async function part(url) {
-  const answer = await fetch(url, { headers: { "x-part": "1" }, credentials: "same-origin" });
+async function part(url, signal) {
+  const answer = await fetch(url, { headers: { "x-part": "1" }, credentials: "same-origin", signal });
   if (answer.redirected) location.reload();
   return answer.ok ? answer.text() : null;
 }
@@ -12,14 +12,15 @@ async function part(url) {
 // Results while typing, and filters without a new page.
 const results = document.getElementById("results");
 const form = document.getElementById("search");
-let asked = 0;
+let asked = new AbortController();
 let timer = 0;
 
 async function show(url, { isNew = true } = {}) {
-  const mine = ++asked;
+  asked.abort(); // the server need not make what nobody waits for
+  const mine = asked = new AbortController();
   results.setAttribute("aria-busy", "true");
-  const text = await part(url);
-  if (mine !== asked) return; // a later one was asked for meanwhile
+  const text = await part(url, mine.signal).catch(() => null);
+  if (mine.signal.aborted) return; // a later one was asked for meanwhile
   results.removeAttribute("aria-busy");
   if (text === null) { location.assign(url); return; }
   if (url !== location.pathname + location.search) history[isNew ? "pushState" : "replaceState"](null, "", url);
