@@ -57,7 +57,7 @@ def _put(db: Translating, documents: Sequence[int]) -> None:
 
 def _means(db: Translating, documents: Sequence[int]) -> Iterable[tuple[int, int, int, Vector]]:
     """Those of the documents that have vectors, with the content and the number of passages they are made of."""
-    found = db.raw.execute(_VECTORS, (list(documents),), binary=True).fetchall()
+    found = db.raw.execute(_VECTORS, (list(documents),), binary=True)
     for (document, raw), own in groupby(found, itemgetter(0, 1)):
         vectors = unpack([data for *_, data in own])
         yield document, raw, len(vectors), vectors.mean(axis=0)
@@ -67,8 +67,7 @@ def topics(db: Translating, vector: Vector, chunk_ids: Sequence[int]) -> dict[in
     """The documents of those of the chunks that have a vector, by chunk."""
     owners: dict[int, int] = {}
     means: dict[int, tuple[int, Vector]] = {}
-    rows = db.raw.execute(_TOPICS, ([int(one) for one in chunk_ids],), binary=True).fetchall()
-    for chunk_id, document, many, data in rows:
+    for chunk_id, document, many, data in db.raw.execute(_TOPICS, ([int(one) for one in chunk_ids],), binary=True):
         owners[chunk_id] = document
         if many is not None:
             means[document] = many, data

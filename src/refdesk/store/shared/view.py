@@ -337,6 +337,7 @@ class SharedView:
     def _alike(self, term: str, edits: int) -> list[str]:
         """Words of the library within so many edits, the nearest first; none where there are too many to compare."""
         from rapidfuzz.distance import OSA
+        from rapidfuzz.process import extract
 
         try:
             with self._postgres.reading() as db:
@@ -344,8 +345,8 @@ class SharedView:
                 known = [row[0] for row in db.execute("SELECT term FROM terms WHERE size BETWEEN ? AND ?", sizes)]
         except StoreError:
             return []
-        found = [(OSA.distance(term, one, score_cutoff=edits), one) for one in known]
-        return [one for distance, one in sorted(found) if distance <= edits][:_MOST_ALIKE]
+        found = extract(term, known, scorer=OSA.distance, limit=None, score_cutoff=edits)
+        return [one for _, one in sorted((distance, one) for one, distance, _ in found)][:_MOST_ALIKE]
 
     def facet_values(self, key: str) -> dict[str, int]:
         def ask(state: State) -> dict[str, int]:
