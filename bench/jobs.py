@@ -48,7 +48,7 @@ def index_each(folder: str, library: str) -> dict[str, Any]:
 def floor(folder: str, library: str) -> dict[str, Any]:
     """What no indexer can do without: every indexed file read and hashed once, every different chunk embedded once."""
     with open_desk(Settings(library=Path(library))) as desk:
-        paths = [Path(folder, path) for path in desk.file_states(name_from(Path(folder).name))]
+        paths = [Path(folder, path) for path, _ in desk.file_states(name_from(Path(folder).name))]
         texts = sorted(set(chunk_texts(desk._store)))
         embedder = desk.embedder
         assert embedder is not None

@@ -66,7 +66,7 @@ def _cold_rows(size: str, runs: list[dict[str, Any]], floors: list[dict[str, Any
 def _again(folder: Path, library: Path, rounds: int = 7) -> tuple[list[Row], dict[str, Any]]:
     size = folder.name
     with open_desk(Settings(library=library)) as desk:
-        paths = [folder / path for path in desk.file_states(size)]
+        paths = [folder / path for path, _ in desk.file_states(size)]
 
         def index() -> None:
             report = desk.index(folder, "code", name=size)

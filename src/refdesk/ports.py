@@ -216,8 +216,8 @@ class Record(Protocol):
         """Whether another thread or process is writing now."""
 
     # documents
-    def file_states(self, collection: str, paths: Iterable[str] | None = None) -> dict[str, FileState]:
-        """The state of each file by path; of those at or below the given paths only, if any."""
+    def file_states(self, collection: str, paths: Iterable[str] | None = None) -> Iterator[tuple[str, FileState]]:
+        """The path and the state of each file, read in pages; of those at or below the given paths only, if any."""
 
     def skipped(self, collection: str) -> list[Skipped]: ...
     def documents(self, collection: str, limit: int, offset: int) -> list[Document]: ...

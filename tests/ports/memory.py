@@ -224,16 +224,14 @@ class MemoryStore:
                 found[one.id] = np.asarray(own, np.float32)
         return found
 
-    def file_states(self, collection: str, paths: Iterable[str] | None = None) -> dict[str, FileState]:
+    def file_states(self, collection: str, paths: Iterable[str] | None = None) -> Iterator[tuple[str, FileState]]:
         wanted = None if paths is None else list(paths)
-        found = {}
         for held in self._within(collection):
             document = held.write.document
             at = document.path
             if wanted is None or any(at == path or at.startswith(f"{path}/") for path in wanted):
                 state = (document.id, document.size, document.modified_ns, document.content_hash, document.stamp)
-                found[at] = FileState(*state)
-        return found
+                yield at, FileState(*state)
 
     def skipped(self, collection: str) -> list[Skipped]:
         found = self.collection(collection)

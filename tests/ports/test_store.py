@@ -20,6 +20,7 @@ from refdesk.errors import (
 )
 from refdesk.model import Batch, EmbedderIdentity, Filters, Ranking, Reference, Skipped, Symbol
 from refdesk.ports import Store
+from refdesk.store.record import access
 from refdesk.text.analyse import terms
 from tests.ports.library import IDENTITY, batch, chunk, collection, key, vector, write
 
@@ -143,8 +144,19 @@ def test_documents_are_listed_by_path_in_pages(store: Store) -> None:
     assert [d.path for d in store.documents("code", 3, 0)] == ["5.py", "6.py", "7.py"]
     assert [d.path for d in store.documents("code", 3, 3)] == ["8.py", "9.py"]
     assert store.count_documents("code") == store.count_documents("") == 5
-    assert store.file_states("code")["5.py"].document_id == "d4"
-    assert store.file_states("none") == {}
+    assert list(store.file_states("none")) == []
+
+
+def test_states_of_files_are_read_in_pages(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(access, "_PAGE", 2)
+    paths = ["a/b.py", "a/b/c.py", "a/b/d.py", "a/b0.py", "a/é.py", "b", "\U0010fffe"]
+    store.apply(batch(*(write(f"d{i}", ["x"], path=path) for i, path in enumerate(paths))))
+    found = dict(store.file_states("code"))
+    assert sorted(found) == sorted(paths) and found["b"].document_id == "d5"
+    assert [path for path, _ in store.file_states("code", ["a/b", "b"])] == ["a/b/c.py", "a/b/d.py", "b"]
+    same = [write(f"same{i}", ["x"], path="b") for i in range(3)]  # as of documents without a file
+    store.apply(batch(*same))
+    assert len(list(store.file_states("code", ["b"]))) == 4
 
 
 def test_rewriting_keeps_the_ids_of_chunks_that_stay(store: Store) -> None:

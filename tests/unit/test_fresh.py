@@ -70,7 +70,7 @@ def test_queries_pay_for_what_changed_and_never_walk_again(
     refreshed_until(lambda: refresher.refresh(collection), lambda: found(desk, "thing_3") == [])
     assert walks.count == 1
     (root / "pkg").rename(root.parent / "elsewhere")  # the folder alone is told of
-    refreshed_until(lambda: refresher.refresh(collection), lambda: not desk.file_states("c"))
+    refreshed_until(lambda: refresher.refresh(collection), lambda: not list(desk.file_states("c")))
 
 
 def test_a_folder_that_came_and_rules_that_changed_are_walked_for(

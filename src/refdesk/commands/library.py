@@ -200,7 +200,7 @@ def _folder_status(desk: Desk, collection: Collection, path: Path) -> dict[str, 
     """The status of a collection's folder or of a subfolder."""
     inside = path.resolve().relative_to(Path(collection.root).resolve()).as_posix()
     below = "" if inside == "." else f"{inside}/"
-    known = [one for one in desk.file_states(collection.name) if one.startswith(below)]
+    known = [one for one, _ in desk.file_states(collection.name, None if inside == "." else [inside])]
     skipped = [one for one in desk.skipped(collection.name) if one.path.startswith(below)]
     changed = [one for one in desk.freshness(collection)[1] if one.startswith(below)]
     return {

@@ -122,7 +122,7 @@ def _unknown(desk: Desk, filters: Filters) -> Iterator[str]:
 
 def _paths(desk: Desk, filters: Filters) -> Iterator[str]:
     for name in filters.collections or [one.name for one in desk.collections()]:
-        yield from desk.file_states(name)
+        yield from (path for path, _ in desk.file_states(name))
 
 
 def _filters(options: dict[str, Any]) -> Filters:

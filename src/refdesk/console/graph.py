@@ -169,7 +169,7 @@ def _look(edge: Edge) -> str:
 
 @lru_cache(maxsize=4)
 def _sizes(desk: Desk, collection: str, sequence: int) -> dict[str, int]:
-    return {path: state.size for path, state in desk.file_states(collection).items()}
+    return {path: state.size for path, state in desk.file_states(collection)}
 
 
 def _tiles(desk: Desk, collection: str, under: str) -> tuple[str, list[dict[str, Any]]]:

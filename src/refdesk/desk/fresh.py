@@ -113,7 +113,7 @@ class Refresher:
         if not (maybe := known.maybe_changed()):
             return []
         weighed = sorted(maybe)[:_MOST_FILES]
-        states = self._desk.file_states(collection.name, weighed)
+        states = dict(self._desk.file_states(collection.name, weighed))
         every = {*weighed, *states}
         changed = {
             path for path in every if path in known.walked or _differs(Path(collection.root, path), states.get(path))

@@ -234,8 +234,8 @@ class Reader:
         """The files that were left out, with the reasons."""
         return self._store.skipped(collection)
 
-    def file_states(self, collection: str, paths: Sequence[str] | None = None) -> dict[str, FileState]:
-        """How each file was when it was indexed, by path; all files, or those at or below the paths."""
+    def file_states(self, collection: str, paths: Sequence[str] | None = None) -> Iterator[tuple[str, FileState]]:
+        """The path of each file, and how it was when it was indexed; all files, or those at or below the paths."""
         return self._store.file_states(collection, paths)
 
     def facets(self, collection: str) -> dict[str, dict[str, int]]:
@@ -301,7 +301,7 @@ class Reader:
 
     def freshness(self, collection: Collection) -> tuple[int, list[str]]:
         """How many files are as they were indexed, and the paths that changed, came or went since."""
-        states = self._store.file_states(collection.name)
+        states = dict(self._store.file_states(collection.name))
         source = self._folder_source(collection)
         walked = {one.path: one for one in source.walk(known=states) if isinstance(one, Found)}
         changed = [

@@ -101,7 +101,7 @@ class Writer:
         report = Report(collection=collection.name)
         with self._store.stretch():
             self._seen = self._store.sequence()
-            states = self._store.file_states(collection.name, only)
+            states = dict(self._store.file_states(collection.name, only))
             found, report.skipped = self._walk(source, only, states)
             not_entered = len(report.skipped)
             changed = [one for one in found if force or verify or is_new(one, states.get(one.path))]
@@ -326,8 +326,9 @@ class Writer:
         paths = list(gone)
         for start in range(0, len(paths), _BATCH_CHUNKS):
             with self._writing(collection):
-                now = self._store.file_states(collection.name) if self._others_wrote else gone
-                same = [path for path in paths[start : start + _BATCH_CHUNKS] if now.get(path) == gone[path]]
+                some = paths[start : start + _BATCH_CHUNKS]
+                now = dict(self._store.file_states(collection.name, some)) if self._others_wrote else gone
+                same = [path for path in some if now.get(path) == gone[path]]
                 ids = tuple(gone[path].document_id for path in same)
                 self._store.apply(Batch(collection=collection.name, removes=ids))
             report.removed += len(ids)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
@@ -29,6 +29,8 @@ from refdesk.store.record.batches import ChunkIds
 from refdesk.store.record.database import sequence
 from refdesk.store.record.reads import Owners
 from refdesk.store.record.schema import Connection
+
+_PAGE = 5_000  # states of files
 
 T = TypeVar("T")
 
@@ -130,8 +132,17 @@ class RecordAccess(ABC):
 
     # documents
 
-    def file_states(self, collection: str, paths: Iterable[str] | None = None) -> dict[str, FileState]:
-        return self.read(lambda db: reads.file_states(db, collection, paths))
+    def file_states(self, collection: str, paths: Iterable[str] | None = None) -> Iterator[tuple[str, FileState]]:
+        for first, last in reads.ranges(paths):
+            after = first, -1
+            while True:
+                with self.reading() as db:
+                    page = reads.file_states(db, collection, after, last, _PAGE)
+                for path, *state, _ in page:
+                    yield path, FileState(*state)
+                if len(page) < _PAGE:
+                    break
+                after = page[-1][0], page[-1][-1]
 
     def skipped(self, collection: str) -> list[Skipped]:
         return self.read(lambda db: reads.skipped(db, collection))

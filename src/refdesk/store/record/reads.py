@@ -14,7 +14,6 @@ from refdesk.model import (
     Contents,
     Countable,
     Document,
-    FileState,
     Filterable,
     Origin,
     Reference,
@@ -75,22 +74,26 @@ def skipped(db: Connection, name: str) -> list[Skipped]:
 
 
 _FILE_STATES = """
-    SELECT path, ulid, size, modified_ns, content_hash, stamp FROM documents
-    WHERE collection = (SELECT id FROM collections WHERE name = ?)
+    SELECT path, ulid, size, modified_ns, content_hash, stamp, id FROM documents
+    WHERE collection = (SELECT id FROM collections WHERE name = ?) AND (path, id) > (?, ?) AND path <= ?
+    ORDER BY path, id LIMIT ?
 """
+_LAST = "\U0010ffff"  # no path comes after it
 
 
-def file_states(db: Connection, name: str, paths: Iterable[str] | None = None) -> dict[str, FileState]:
-    """The states of the collection's files by path; of those at or below the given paths only, if any."""
+def ranges(paths: Iterable[str] | None) -> Iterator[tuple[str, str]]:
+    """The first and the last path of what is at or below the given paths, or of everything."""
     if paths is None:
-        found = db.execute(_FILE_STATES, (name,)).fetchall()
-    else:
-        found = []
-        for path in paths:
-            at = {"name": name, "path": path, "below": path + "/", "end": path + "0"}  # "0" comes after "/"
-            found += db.execute(_FILE_STATES.replace("?", ":name") + " AND path = :path", at)
-            found += db.execute(_FILE_STATES.replace("?", ":name") + " AND path > :below AND path < :end", at)
-    return {row[0]: FileState(*row[1:]) for row in found}
+        yield "", _LAST
+        return
+    for path in map(rows.storable, paths):
+        yield path, path
+        yield f"{path}/", f"{path}/{_LAST}"
+
+
+def file_states(db: Connection, name: str, after: tuple[str, int], last: str, limit: int) -> list[Any]:
+    """A page of the collection's files up to a path: the path, what makes a FileState, and the row."""
+    return db.execute(_FILE_STATES, (name, *after, last, limit)).fetchall()
 
 
 def documents(db: Connection, name: str, limit: int, offset: int) -> list[Document]:
