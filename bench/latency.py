@@ -1,19 +1,23 @@
 """How long does a search take as served?  Each search tool over stdio and HTTP beside the engine alone, sides in turn.
 
-python -m bench.latency [--folders DIR...] [--queries 100] [--json FILE]
+python -m bench.latency [--folders DIR...] [--queries 100] [--semble COMMAND] [--json FILE]
 
 A folder is indexed as code into a library of its own. The floors: a tool adds at most 2.5 ms to the engine's p50, HTTP
-2 ms to stdio's, and `search_code` has its p95 within twice its p50.
+2 ms to stdio's, and `search_code` has its p95 within twice its p50. With the command of semble's server over stdio
+(`pip install semble[mcp]`; SEMBLE_MODEL_NAME names its model) that is asked the same in turn, and is to be slower.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import shlex
 import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +33,7 @@ Ask = Callable[[str], object]
 Given = Callable[[str], dict[str, Any]]
 
 
-def measure(folder: Path, library: Path, queries: int) -> tuple[list[Row], dict[str, Any]]:
+def measure(folder: Path, library: Path, queries: int, semble: list[str]) -> tuple[list[Row], dict[str, Any]]:
     """Rows for one folder."""
     with open_desk(Settings(library=library)) as desk:
         files = desk.index(folder, "code", name="tree").files
@@ -45,8 +49,16 @@ def measure(folder: Path, library: Path, queries: int) -> tuple[list[Row], dict[
             "qurio_search": lambda text: {"query": text},
         }
         command = [sys.executable, "-m", "refdesk", "--library", str(library), "serve", "--allow-root", str(folder)]
-        with StdioClient(command) as stdio, http_load.served(library, 1) as (port, _), asyncio.Runner() as loop:
+        with (
+            StdioClient(command) as stdio,
+            http_load.served(library, 1) as (port, _),
+            asyncio.Runner() as loop,
+            StdioClient(semble) if semble else nullcontext() as peer,
+        ):
             stdio.initialize()
+            if peer is not None:
+                peer.initialize()
+                _of_semble(peer, folder, texts[0])  # it indexes now
             http = http_load.Client(port)
             loop.run(http.open())
             rows: list[Row] = []
@@ -59,7 +71,10 @@ def measure(folder: Path, library: Path, queries: int) -> tuple[list[Row], dict[
                 def over_http(text: str, tool: str = tool, arguments: Given = arguments) -> object:
                     return loop.run(http.call(tool, arguments(text)))
 
-                times = _in_turn({"engine": engine[tool], "stdio": over_stdio, "http": over_http}, texts)
+                sides: dict[str, Ask] = {"engine": engine[tool], "stdio": over_stdio, "http": over_http}
+                if peer is not None and tool == "search_code":
+                    sides["semble"] = partial(_of_semble, peer, folder)
+                times = _in_turn(sides, texts)
                 p50 = {side: percentile(taken, 50) for side, taken in times.items()}
                 p95 = {side: percentile(taken, 95) for side, taken in times.items()}
                 facts[tool] = {"p50": p50, "p95": p95}
@@ -68,10 +83,21 @@ def measure(folder: Path, library: Path, queries: int) -> tuple[list[Row], dict[
                 more = 2.5 if tool == "search_code" else 2.0
                 rows.append(Row(f"{what}: stdio over engine, p50", p50["stdio"] - p50["engine"], "ms", more, note=note))
                 rows.append(Row(f"{what}: HTTP over stdio, p50", p50["http"] - p50["stdio"], "ms", 2.0))
+                if "semble" in p50:
+                    note = f"p50 {p50['semble']:.1f}, p95 {p95['semble']:.1f} ms"
+                    rows.append(
+                        Row(f"{what}: over semble's, p50", p50["stdio"] / p50["semble"], "times", 1.0, note=note)
+                    )
                 note = f"p95 {p95['stdio']:.1f} ms"
                 rows.append(Row(f"{what}: p95 over p50", p95["stdio"] / p50["stdio"], "times", 2.0, note=note))
             loop.run(_close(http))
         return rows, facts
+
+
+def _of_semble(peer: StdioClient, folder: Path, text: str) -> object:
+    answer = peer.call("search", {"query": text, "repo": str(folder), "top_k": 20})
+    assert not answer["result"].get("isError"), answer
+    return answer
 
 
 def _query(text: str, **more: Any) -> Query:
@@ -99,6 +125,7 @@ def main() -> None:
     options.add_argument("--folders", type=Path, nargs="*", help="trees of code; without, the corpora of bench.speed")
     options.add_argument("--queries", type=int, default=100)
     options.add_argument("--cache", type=Path, default=corpora.DEFAULT_CACHE)
+    options.add_argument("--semble", type=shlex.split, default=[], help="the command of its server")
     options.add_argument("--json", type=Path)
     asked = options.parse_args()
     folders = asked.folders or [corpora.speed_corpus(size, asked.cache) for size in ("small", "medium", "large")]
@@ -106,7 +133,7 @@ def main() -> None:
     facts: list[dict[str, Any]] = []
     for folder in folders:
         with tempfile.TemporaryDirectory() as library:
-            found, fact = measure(folder.resolve(), Path(library), asked.queries)
+            found, fact = measure(folder.resolve(), Path(library), asked.queries, asked.semble)
         rows += found
         facts.append(fact)
     print(tables.show_rows("searches as served", rows))

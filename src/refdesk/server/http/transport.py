@@ -73,6 +73,7 @@ def server_config(app: ASGIApp, options: ServerOptions) -> uvicorn.Config:
         access_log=False,
         proxy_headers=False,
         lifespan="on",
+        timeout_keep_alive=75,  # seconds: proxies keep idle connections for 60, and answer 502 for one that was closed
         timeout_graceful_shutdown=max(1, round(options.exit_grace_s)),
     )
 

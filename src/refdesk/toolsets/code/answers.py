@@ -191,7 +191,7 @@ def _rendered(form: str, number: int, one: Json) -> str:
     if form == "json":
         return json.dumps(one, ensure_ascii=False)
     if form == "toon":
-        return ",".join(map(json.dumps, one.values()))
+        return json.dumps(list(one.values()))
     about = f"{one['kind']} {', '.join(one['symbols'])}".strip()
     mark = f"  [stale: the file changed since {one['indexed_at']}]" if one.get("stale") else ""
     mark += "".join(f"  [{key}: {one[key]}]" for key in _MARKS if key in one)
