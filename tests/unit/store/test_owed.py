@@ -233,3 +233,24 @@ def test_many_writers_share_commits_and_each_is_found_once_it_is_told(store: Loc
     assert all(finding.ok for finding in store.verify(repair=False))
     other.close()
     store.close()
+
+
+def test_a_writer_does_not_wait_for_a_long_stretch_elsewhere_but_searches_do(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "_PUBLISH_S", 0.01)
+    assert _found(store, "alpha") == 1
+    other = LocalStore(store.folder, lock_timeout_s=5)
+    with other.stretch():
+        store.apply(batch(write("a", ["alpha more"])))
+        assert _on_disk(store) < store.sequence()
+        found: list[int] = []
+        reader = Thread(target=lambda: found.append(_found(store, "alpha")))
+        reader.start()
+        time.sleep(0.1)
+        assert not found
+        other.flush_for_others()
+        reader.join()
+    assert found == [2]
+    other.close()
+    store.close()

@@ -28,6 +28,7 @@ _LITTLE = 200  # queued changes that are left to the next search
 _AT_ONCE = 16_000  # changes committed at a time in a long stretch
 _PATIENCE_S = 2.0  # how long a reader waits for writes other than those of a running stretch
 _LOOK_S = 0.02
+_PUBLISH_S = 0.5  # how long a writer waits for another process that writes the index
 _READ_S = 2.0  # after a search in which writers update the index themselves, so that the next search need not
 _FLUSH_FOR_OTHERS_S = 0.25  # interval in which a long stretch checks for writes of others
 _SOON_BUILT = 2000  # chunks that are indexed in well under a second; more are indexed in the background
@@ -148,7 +149,7 @@ class LexicalFollower:
 
     def mark(self, chunks: int) -> str:
         """The mark of a commit of so many chunks, about to be made by this thread, which holds the gate."""
-        if self._is_in_stretch:
+        if self._own.stretches:
             return LONG if self._queued + chunks > _LITTLE else ""
         if not self._own.is_soon:
             if self._stretches or time.monotonic() > self._read_at + _READ_S:
@@ -163,15 +164,20 @@ class LexicalFollower:
 
     def _publish(self) -> None:
         """Brings the index up to this thread's commits before they are acknowledged, so that no search waits for it."""
-        deadline = time.monotonic() + _PATIENCE_S
+        deadline = time.monotonic() + _PUBLISH_S
         try:
             with self._record.reading() as db:
                 last = database.sequence(db)
-            while self._complete_to < last and not self.flush() and time.monotonic() < deadline:
+            while self._complete_to < last and not self.flush():
                 time.sleep(_LOOK_S)  # another process writes the index, and may have taken these changes
                 with self._mutex:
                     self._index.reload()
-                if self._index.applied is not None and self._index.applied.seq >= last:
+                applied = self._index.applied
+                if applied is not None and applied.seq >= last:
+                    break
+                if time.monotonic() > deadline:  # it is at work for long: searches must wait for these after all
+                    with self._record.transaction() as db:
+                        database.log_again(db, applied, SOON)
                     break
         except RefdeskError as error:
             _log.warning("the full-text index of %s was not updated: %s", self._folder, error)  # the next search tries
@@ -199,10 +205,6 @@ class LexicalFollower:
                 self._index.release()
             return False
 
-    @property
-    def _is_in_stretch(self) -> bool:
-        return self._own.stretches > 0
-
     def queue(self, changes: int, terms: Mapping[int, str]) -> None:
         """Queues changes of the record, and writes them once there are many; the gate is held."""
         with self._counting:
@@ -228,7 +230,7 @@ class LexicalFollower:
         """A long stretch of this thread: changes are queued in the index, which no other process writes."""
         with self._writing:
             is_ours = self._index.claim()
-            if not wait and not self._is_in_stretch and (self._stretches or not is_ours):
+            if not wait and not self._own.stretches and (self._stretches or not is_ours):
                 raise LibraryBusy("Another writer is at work.", "Try again when it has finished.")
             self._stretches += 1
             self._own.stretches += 1
@@ -247,7 +249,7 @@ class LexicalFollower:
         """Commits, in a long stretch, what others wrote, so that they find it."""
         if time.monotonic() > self._looked_at + _FLUSH_FOR_OTHERS_S:
             self._looked_at = time.monotonic()
-            if self._is_in_stretch and self._is_waited_for():
+            if self._own.stretches and self._is_waited_for():
                 self.flush()
 
     def _flush_quietly(self) -> None:
@@ -356,7 +358,7 @@ class LexicalFollower:
 
     def after_leaving(self) -> None:
         """The maintenance that needs no gate: others may write meanwhile."""
-        if self._is_in_stretch:
+        if self._own.stretches:
             self.flush_many()
         elif self._own.is_soon:
             self._publish()
