@@ -16,13 +16,12 @@ from refdesk.store.record import batches, rows
 from refdesk.store.record.access import RecordAccess
 from refdesk.store.record.database import explained
 from refdesk.store.record.rows import content_key
-from refdesk.store.record.schema import Connection
+from refdesk.store.record.schema import Connection, put_references
 from refdesk.system.files import make_private, replace_file
 
 Tell = Callable[[int, int, str], None]  # done, total, current table
 
 _BY_ID = ("blobs", "texts", "vectors", "documents")
-_BY_DOCUMENT = ("symbols", "refs")
 _WHOLE = ("skipped", "playbooks", "playbook_versions", "playbook_outcomes")
 _PAGE = 2_000
 _COUNTED = ("collections", "documents", "chunks", "vectors", "playbooks")
@@ -44,9 +43,10 @@ def copy(source: RecordAccess, target: RecordAccess, tell: Tell) -> Mapping[str,
             for first, last in _ranges(old):
                 tell(last, last, "chunks")
                 _insert(new, "chunks", _numbered(_chunks(old, first, last), ids))
-                for table in _BY_DOCUMENT:
-                    within = f"SELECT * FROM {table} WHERE document >= ? AND document <= ?"
-                    _insert(new, table, old.execute(within, (first, last)).fetchall())
+                within = "SELECT * FROM {} WHERE document >= ? AND document <= ?"
+                _insert(new, "symbols", old.execute(within.format("symbols"), (first, last)).fetchall())
+                packs = old.execute(within.format("ref_packs"), (first, last)).fetchall()
+                put_references(new, [(row, {one.target for one in rows.references_in(row[3])}) for row in packs])
             for table in _WHOLE:
                 _insert(new, table, old.execute(f"SELECT * FROM {table}").fetchall())
             _insert(new, "meta", old.execute("SELECT key, value FROM meta WHERE key = 'embedder'").fetchall())

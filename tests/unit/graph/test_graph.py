@@ -481,6 +481,9 @@ def test_files_that_were_indexed_without_facts_are_parsed_again(tmp_path: Path) 
     with closing(sqlite3.connect(tmp_path / "library" / "record.db")) as db:
         db.execute("ALTER TABLE symbols DROP COLUMN facts")  # as it was before
         db.execute("DROP TABLE playbook_outcomes")
+        db.execute("DROP TABLE ref_packs")
+        db.execute("DROP TABLE ref_targets")
+        db.execute("CREATE TABLE refs (document, position, kind, source, target, line, receiver, alias)")
         db.execute(f"PRAGMA user_version = {schema.MIGRATIONS.index(schema._add_facts)}")
         db.commit()
     with open_desk(settings) as desk:

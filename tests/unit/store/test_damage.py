@@ -17,7 +17,7 @@ import pytest
 
 from refdesk.errors import LibraryBusy, LibraryDamaged, LibraryTooNew, StoreError
 from refdesk.library import LEXICAL_FOLDER, VECTORS_FILE
-from refdesk.model import Batch
+from refdesk.model import Batch, Reference
 from refdesk.store.local import LocalStore
 from refdesk.store.record import batches, schema
 from refdesk.store.vectors import follower as vector_follower
@@ -325,6 +325,14 @@ def test_a_library_of_the_first_version_is_read(folder: Path) -> None:
         db.execute("ALTER TABLE vectors DROP COLUMN pieces")
         db.execute("ALTER TABLE documents DROP COLUMN stamp")
         db.execute("ALTER TABLE symbols DROP COLUMN facts")
+        db.execute("DROP TABLE ref_packs")
+        db.execute("DROP TABLE ref_targets")
+        db.execute("CREATE TABLE refs (document, position, kind, source, target, line, receiver, alias)")
+        document, ulid = db.execute("SELECT id, ulid FROM documents").fetchone()
+        used = [Reference("calls", f"f.{n}", f"ü\n{n % 7}", n, "", "a" * (n % 3)) for n in range(200)]
+        db.executemany(
+            "INSERT INTO refs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", [(document, n, *one) for n, one in enumerate(used)]
+        )
         db.execute("DROP TABLE playbook_outcomes")
         db.execute("DROP TABLE playbook_versions")
         db.execute("DROP TABLE playbooks")
@@ -335,6 +343,12 @@ def test_a_library_of_the_first_version_is_read(folder: Path) -> None:
     assert _counts(store) == (20, 20)
     hit, *_ = store.view().nearest(vector("q"), 5).ids
     assert store.chunks([hit])[hit].pieces == b""
+    assert store.references_of(ulid) == used
+    assert store.references_of(ulid, ("imports",)) == []
+    assert [one for _, one in store.references_to("ü\n3", "", ("calls",))] == [
+        one for one in used if one.target == "ü\n3"
+    ]
+    assert store.stats().references == 200
     store.close()
 
 

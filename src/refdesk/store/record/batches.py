@@ -15,7 +15,7 @@ from refdesk.model import Batch, Document, DocumentWrite
 from refdesk.store.record import contents, rows
 from refdesk.store.record.contents import collection_row
 from refdesk.store.record.database import LEXICAL, VECTORS, sequence
-from refdesk.store.record.schema import Connection
+from refdesk.store.record.schema import Connection, put_references
 
 BOTH = LEXICAL | VECTORS
 
@@ -100,7 +100,6 @@ _MOVE_CHUNK = """
 UPDATE chunks SET position = ?, start_line = ?, end_line = ?, tokens = ?, vector = ? WHERE id = ?
 """
 _PUT_SYMBOL = "INSERT INTO symbols VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
-_PUT_REFERENCE = "INSERT INTO refs VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 
 Row = tuple[Any, ...]
 _NONE: Mapping[bytes, list[Row]] = MappingProxyType({})
@@ -192,7 +191,7 @@ class _Taken:
         self._added: list[Row] = []
         self._moved: list[Row] = []
         self._symbols: list[Row] = []
-        self._references: list[Row] = []
+        self._references: list[tuple[Row, set[str]]] = []
 
     def chunks(
         self,
@@ -239,7 +238,7 @@ class _Taken:
     def graph(self, document: int, write: DocumentWrite) -> None:
         """Adds the symbols and references."""
         self._symbols += rows.symbol_rows(document, write.symbols)
-        self._references += rows.reference_rows(document, write.references)
+        self._references += rows.reference_packs(document, write.references)
 
     def put(self) -> None:
         """Writes the rows."""
@@ -247,7 +246,7 @@ class _Taken:
         db.executemany(_PUT_CHUNK, self._added)
         db.executemany(_MOVE_CHUNK, self._moved)
         db.executemany(_PUT_SYMBOL, self._symbols)
-        db.executemany(_PUT_REFERENCE, self._references)
+        put_references(db, self._references)
 
 
 def _document_values(collection: int, document: Document) -> Row:
@@ -300,4 +299,7 @@ def _remove_rows(change: Change, documents: Iterable[tuple[int, int]]) -> None:
 
 def _remove_graph(db: Connection, document: int) -> None:
     db.execute("DELETE FROM symbols WHERE document = ?", (document,))
-    db.execute("DELETE FROM refs WHERE document = ?", (document,))
+    packs = db.execute("SELECT first, data FROM ref_packs WHERE document = ?", (document,)).fetchall()
+    targets = {(one.target, document, first) for first, data in packs for one in rows.references_in(data)}
+    db.executemany("DELETE FROM ref_targets WHERE target = ? AND document = ? AND first = ?", sorted(targets))
+    db.execute("DELETE FROM ref_packs WHERE document = ?", (document,))

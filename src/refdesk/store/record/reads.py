@@ -41,7 +41,6 @@ _FEW = 64  # chunks whose ids are bound in the statement, which is prepared once
 _DOCUMENT_COLUMNS = rows.DOCUMENT.count(",") + 1
 _SYMBOL = "s.name, s.qualified, s.kind, s.start_line, s.end_line, s.signature, s.facts"
 Owning = Callable[[Connection, set[int]], Mapping[int, Document]]  # the documents of some rows
-_REFERENCE = "r.kind, r.source, r.target, r.line, r.receiver, r.alias"
 
 
 # --- collections --------------------------------------------------------------------------------
@@ -278,31 +277,23 @@ def references_to(
     db: Connection, name: str, collection_name: str, kinds: Sequence[RelationKind] = ()
 ) -> list[tuple[Document, Reference]]:
     """Uses of that name; of the given kinds only, if any."""
+    name = rows.storable(name)
     found = db.execute(
-        "SELECT " + rows.DOCUMENT + ", " + _REFERENCE + " FROM refs r JOIN documents d ON d.id = r.document"
-        " JOIN collections n ON n.id = d.collection WHERE r.target = ? AND ? IN ('', n.name)"
-        + _of_kinds(kinds)
-        + " ORDER BY n.name, d.path, d.id, r.position",
-        (rows.storable(name), collection_name, *kinds),
+        "SELECT " + rows.DOCUMENT + ", r.data FROM ref_targets t JOIN ref_packs r ON r.document = t.document"
+        " AND r.first = t.first JOIN documents d ON d.id = t.document JOIN collections n ON n.id = d.collection"
+        " WHERE t.target = ? AND ? IN ('', n.name) ORDER BY n.name, d.path, d.id, t.first",
+        (name, collection_name),
     )
-    return [(owner, _reference(row)) for owner, row in _with_owners(found)]
+    return [(owner, one) for owner, (data,) in _with_owners(found) for one in rows.references_in(data, name, kinds)]
 
 
 def references_of(db: Connection, document_id: str, kinds: Sequence[RelationKind] = ()) -> list[Reference]:
     """The names that the document uses, in order; of the given kinds only, if any."""
     found = db.execute(
-        "SELECT "
-        + _REFERENCE
-        + " FROM refs r WHERE document = (SELECT id FROM documents WHERE ulid = ?)"
-        + _of_kinds(kinds)
-        + " ORDER BY position",
-        (document_id, *kinds),
+        "SELECT data FROM ref_packs WHERE document = (SELECT id FROM documents WHERE ulid = ?) ORDER BY first",
+        (document_id,),
     )
-    return [_reference(row) for row in found]
-
-
-def _of_kinds(kinds: Sequence[RelationKind]) -> str:
-    return f" AND r.kind IN ({', '.join('?' * len(kinds))})" if kinds else ""
+    return [one for (data,) in found for one in rows.references_in(data, None, kinds)]
 
 
 def _with_owners(found: Iterable[Sequence[Any]]) -> Iterator[tuple[Document, Sequence[Any]]]:
@@ -317,10 +308,6 @@ def _with_owners(found: Iterable[Sequence[Any]]) -> Iterator[tuple[Document, Seq
 
 def _symbol(row: Sequence[Any]) -> Symbol:
     return Symbol(*row)
-
-
-def _reference(row: Sequence[Any]) -> Reference:
-    return Reference(*row)
 
 
 # --- statistics ---------------------------------------------------------------------------------
@@ -340,7 +327,7 @@ def stats(db: Connection, name: str, folder_bytes: int) -> Stats:
         chunks=chunk_count,
         embeddings=embedded,
         symbols=symbols,
-        references=db.execute("SELECT count(*) FROM refs " + within, bound).fetchone()[0],
+        references=int(db.execute("SELECT coalesce(sum(many), 0) FROM ref_packs " + within, bound).fetchone()[0]),
         storage_bytes=_content_bytes(db, name) if name else folder_bytes,
     )
 

@@ -4,12 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+import struct
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from itertools import chain
+from typing import Any, cast
 
-from refdesk.model import Chunk, Chunking, Collection, Document, Reference, SearchDefaults, StoredChunk, Symbol
+from refdesk.model import (
+    Chunk,
+    Chunking,
+    Collection,
+    Document,
+    Reference,
+    RelationKind,
+    SearchDefaults,
+    StoredChunk,
+    Symbol,
+)
 
 COLLECTION = "ulid, name, kind, description, root, chunking, search, properties, created_at, updated_at"
 DOCUMENT = (
@@ -21,6 +33,8 @@ CHUNK = (
     " c.title, c.breadcrumb, c.symbols, c.signature, c.doc_comment, c.metadata, v.pieces"
 )
 
+# References in a row.  Of a name that is used once in each of 85 rows they are read in 2 ms, at 256 a row in 2.5.
+_TOGETHER = 64
 _decode = json.JSONDecoder().raw_decode  # json.loads also looks for white space around, which dump() never writes
 
 
@@ -113,14 +127,39 @@ def symbol_rows(document: int, symbols: Sequence[Symbol]) -> list[tuple[Any, ...
     ]
 
 
-def reference_rows(document: int, references: Sequence[Reference]) -> list[tuple[Any, ...]]:
-    """The uses of a document as rows: so many that no call is made for what is ASCII, or nothing."""
-    clean = storable
+def reference_packs(document: int, references: Sequence[Reference]) -> Iterator[tuple[tuple[Any, ...], set[str]]]:
+    """The uses of a document, some to a row, and the names that each row has uses of.
+
+    Stored alone they took a fifth of a library, and a third of the time of writing one.
+    """
+    for first in range(0, len(references), _TOGETHER):
+        some = references[first : first + _TOGETHER]
+        kinds, sources, targets, lines, receivers, aliases = zip(*some, strict=True)
+        names: dict[str, int] = {}
+        codes = [names.setdefault(name, len(names)) for name in chain(targets, sources, receivers, kinds, aliases)]
+        clean = [storable(name) for name in names]
+        head = struct.pack(f"<I{5 * len(some)}H{len(some)}I", len(some), *codes, *lines)
+        data = zlib.compress(head + "\0".join(clean).encode(), 1)
+        yield (document, first, len(some), data), {clean[code] for code in codes[: len(some)]}
+
+
+def references_in(pack: bytes, target: str | None = None, kinds: Sequence[str] = ()) -> list[Reference]:
+    """The uses in a row; those of a name, or of some kinds, if asked for."""
+    data = zlib.decompress(pack)
+    many = int.from_bytes(data[:4], "little")
+    codes = struct.unpack_from(f"<{5 * many}H{many}I", data, 4)
+    names = data[4 + 14 * many :].decode().split("\0")
+    wanted: Iterable[int] = range(many)
+    if target is not None:
+        wanted = [place for place in wanted if names[codes[place]] == target]
+    if kinds:
+        wanted = [place for place in wanted if names[codes[3 * many + place]] in kinds]
     return [
-        (document, number, kind, source if source.isascii() else clean(source),
-         target if target.isascii() else clean(target), line, receiver if receiver.isascii() else clean(receiver),
-         alias if alias.isascii() else clean(alias))
-        for number, (kind, source, target, line, receiver, alias) in enumerate(references)
+        Reference(
+            cast(RelationKind, names[codes[3 * many + place]]), names[codes[many + place]], names[codes[place]],
+            codes[5 * many + place], names[codes[2 * many + place]], names[codes[4 * many + place]],
+        )
+        for place in wanted
     ]  # fmt: skip
 
 
