@@ -152,7 +152,7 @@ class LexicalFollower:
         if self._own.stretches:
             return LONG if self._queued + chunks > _LITTLE else ""
         if not self._own.is_soon:
-            if self._stretches or time.monotonic() > self._read_at + _READ_S:
+            if time.monotonic() > self._read_at + _READ_S:
                 return ""
             with self._counting:
                 self._publishing += 1
