@@ -11,7 +11,7 @@ $(STAMP): pyproject.toml
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
 	@echo "== Installing RefDesk and what its tests need; the first time this takes a few minutes"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' --editable extras/refdesk-precise
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $(STAMP)
 
 demo: $(STAMP)

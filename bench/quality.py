@@ -1,6 +1,6 @@
 """How good are the answers?  Known-item sets through the real engine, for keywords, vectors and hybrid.
 
-python -m bench.quality [--sets python code docs] [--embedder static|wordllama|none] [--precise] [--json FILE]
+python -m bench.quality [--sets python code docs] [--embedder static|wordllama|none] [--json FILE]
 python -m bench.quality --weights FILE   ranks with other weights of the second stage too
 """
 
@@ -22,7 +22,6 @@ from refdesk.app import open_desk
 from refdesk.desk.desk import Desk
 from refdesk.model import Query, StoredChunk
 from refdesk.search import rerank
-from refdesk.search.engine import Engine
 from refdesk.search.understand import understand
 from refdesk.settings import Settings
 
@@ -62,12 +61,12 @@ def weighed(file: Path) -> Iterator[None]:
         rerank.weights = shipped
 
 
-def rankers(desk: Desk, *, sweep: bool, precise: bool = False, weights: Path | None = None) -> dict[str, Ranker]:
+def rankers(desk: Desk, *, sweep: bool, weights: Path | None = None) -> dict[str, Ranker]:
     """The ways to rank: each index by itself, then the engine by keywords, by vectors and as it comes."""
 
-    def engine(alpha: float | None, own: Engine = desk.engine) -> Ranker:
+    def engine(alpha: float | None) -> Ranker:
         return lambda text: [
-            (hit.stored, *hit.more) for hit in own.search(Query(text=text, alpha=alpha, by="file")).hits
+            (hit.stored, *hit.more) for hit in desk.engine.search(Query(text=text, alpha=alpha, by="file")).hits
         ]
 
     found: dict[str, Ranker] = {"bm25 index": lambda text: _bm25(desk, text)}
@@ -77,10 +76,6 @@ def rankers(desk: Desk, *, sweep: bool, precise: bool = False, weights: Path | N
     if desk.embedder is not None:
         found["vectors"] = engine(1.0)
         found["hybrid"] = engine(None)
-        if precise:
-            from refdesk_precise import PreciseModel
-
-            found["precise"] = engine(None, Engine(desk._store, desk.embedder, PreciseModel()))
         if weights is not None:
             found[weights.stem] = lambda text: _with_weights(weights, found["hybrid"], text)
         if sweep:
@@ -130,7 +125,6 @@ def measure(
     libraries: Path | None = None,
     *,
     sweep: bool,
-    precise: bool = False,
     weights: Path | None = None,
 ) -> dict[str, Any]:
     """Every ranker on a set's reported half."""
@@ -138,7 +132,7 @@ def measure(
     with indexed(known, embedder, libraries) as desk:
         stats = desk.stats()
         built = time.perf_counter() - started
-        ways = rankers(desk, sweep=sweep, precise=precise, weights=weights)
+        ways = rankers(desk, sweep=sweep, weights=weights)
         scores = [score(name, ranker, known.report) for name, ranker in ways.items()]
     return {
         "set": known.name,
@@ -159,17 +153,12 @@ def fusion_rows(result: dict[str, Any]) -> list[tables.Row]:
         return []
     hybrid = by_name["hybrid"]
     rows = []
-    others = [name for name in by_name if name not in ("hybrid", "precise") and not name.startswith("alpha ")]
+    others = [name for name in by_name if name != "hybrid" and not name.startswith("alpha ")]
     for name in others:
         gain = metrics.difference(hybrid.by_query, by_name[name].by_query)
         sides = f"NDCG@10 {hybrid.ndcg.mean:.3f} against {by_name[name].ndcg.mean:.3f}"
         note = f"{sides}, 95% {gain.low:+.3f} to {gain.high:+.3f}"
         rows.append(tables.Row(f"{result['set']}: hybrid over {name}", gain.mean, "", 1e-9, at_least=True, note=note))
-    if "precise" in by_name:
-        gain = metrics.difference(by_name["precise"].by_query, hybrid.by_query)
-        sides = f"NDCG@10 {by_name['precise'].ndcg.mean:.3f} against {hybrid.ndcg.mean:.3f}"
-        note = f"{sides}, 95% {gain.low:+.3f} to {gain.high:+.3f}"
-        rows.append(tables.Row(f"{result['set']}: precise over hybrid", gain.mean, "", 1e-9, at_least=True, note=note))
     return rows
 
 
@@ -193,7 +182,6 @@ def main() -> None:
     options.add_argument("--sets", nargs="*", default=[*sets.NAMES, "authored"], choices=[*sets.NAMES, "authored"])
     options.add_argument("--embedder", default="static", choices=["static", "wordllama", "none"])
     options.add_argument("--no-sweep", action="store_true", help="leave the fixed alphas out")
-    options.add_argument("--precise", action="store_true", help="the precise mode too")
     options.add_argument("--weights", type=Path, help="other weights of the second stage, to compare with")
     options.add_argument(
         "--libraries", type=Path, help="where the indexed sets are kept for the next run, to save time"
@@ -204,7 +192,7 @@ def main() -> None:
     results = []
     for name in given.sets:
         known = authored.known_items(given.cache) if name == "authored" else sets.known_items(name, given.cache)
-        ways = {"sweep": not given.no_sweep, "precise": given.precise, "weights": given.weights}
+        ways = {"sweep": not given.no_sweep, "weights": given.weights}
         results.append(measure(known, given.embedder, given.libraries, **ways))
         print(show(results[-1]), flush=True)
     rows = [row for result in results for row in fusion_rows(result)]

@@ -14,7 +14,7 @@ from refdesk.errors import RefdeskError, SettingsError
 from refdesk.ingest.writer import ParsePool
 from refdesk.library import Library
 from refdesk.model import Collection, CollectionKind, Content, Finding, Found, Skipped
-from refdesk.ports import Embedder, Judge, Parser, Source, Store
+from refdesk.ports import Embedder, Parser, Source, Store
 from refdesk.settings import Settings
 from refdesk.system import memory
 
@@ -59,16 +59,6 @@ def _embedder(settings: Settings) -> Embedder | None:
             raise SettingsError(
                 f"There is no embedder {other!r}.", "Take one of static, wordllama, remote, onnx, none."
             )
-
-
-def _judge(settings: Settings) -> Judge | None:
-    """The precise mode's model, from whichever package offers one."""
-    from importlib.metadata import entry_points
-
-    for point in entry_points(group="refdesk.precise"):
-        judge: Judge = point.load()()
-        return judge
-    return None
 
 
 def _store(settings: Settings) -> Store:
@@ -211,7 +201,6 @@ def _facts(root: Path, kind: CollectionKind) -> dict[str, str]:
 PARTS = Parts(
     store=_store,
     embedder=_embedder,
-    judge=_judge,
     playbooks=_playbooks,
     has_playbooks=_has_playbooks,
     check_beside=_check_beside,

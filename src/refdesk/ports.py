@@ -1,4 +1,4 @@
-"""The Protocols that can have other implementations: Source, Parser, Embedder, Judge, Record, Index, Llm."""
+"""The Protocols that can have other implementations: Source, Parser, Embedder, Record, Index, Llm."""
 
 from __future__ import annotations
 
@@ -84,16 +84,6 @@ class Embedder(Protocol):
         """One L2-normalised row per text; a zero row for a text without meaning."""
 
     def embed_queries(self, texts: Sequence[str]) -> Vector: ...
-
-
-class Judge(Protocol):
-    """Scores the best hits by a slower model."""
-
-    @property
-    def name(self) -> str: ...
-
-    def judge(self, query: str, passages: Sequence[StoredChunk]) -> Sequence[float]:
-        """A score for each passage, higher is better; raises EmbeddingError."""
 
 
 @runtime_checkable

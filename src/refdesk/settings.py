@@ -36,8 +36,6 @@ class Settings:
     embedder_passage_prefix: str = ""
     embedder_key: str = field(default="", repr=False)
 
-    precise: bool = False  # rerank the best hits by a transformer, tens of milliseconds; needs refdesk[precise]
-
     # limits
     max_file_bytes: int = 8_000_000  # a larger file is skipped with a reason
     max_fetch_bytes: int = 20_000_000

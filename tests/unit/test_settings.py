@@ -83,12 +83,12 @@ def test_secrets_are_not_shown(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("said", "meant"), [("true", True), ("1", True), ("off", False), ("False", False)])
 def test_a_switch_is_read_as_it_is_meant(tmp_path: Path, said: str, meant: bool) -> None:
-    assert load({}, {"REFDESK_PRECISE": said}, tmp_path).precise is meant
+    assert load({}, {"REFDESK_CONSOLE": said}, tmp_path).console is meant
 
 
 def test_a_switch_that_is_neither_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match="precise"):
-        load({}, {"REFDESK_PRECISE": "maybe"}, tmp_path)
+    with pytest.raises(SettingsError, match="console"):
+        load({}, {"REFDESK_CONSOLE": "maybe"}, tmp_path)
 
 
 @pytest.mark.parametrize("value", ["-1", "nan", "inf"])

@@ -52,7 +52,6 @@ class _Search(click.Command):
 @click.option("--meta", multiple=True, metavar="KEY=VALUE")
 @click.option("--passages", is_flag=True, help="Every passage a hit of its own, not one hit a file.")
 @click.option("--exact", is_flag=True, help="Hits contain the query to the letter, punctuation and all.")
-@click.option("--precise", is_flag=True, help="Read the best hits closely; needs refdesk[precise].")
 @click.option("--explain", is_flag=True, help="Say why each hit ranks where it does.")
 @json_option
 @click.pass_context
@@ -71,7 +70,7 @@ def search(context: click.Context, /, query: str, as_json: bool, **options: Any)
         exact=options["exact"],
         explain=options["explain"],
     )
-    with desk_from(context, precise=options["precise"] or None) as desk:
+    with desk_from(context) as desk:
         here = collections_here(desk, options["collection"], everywhere=options["everywhere"])
         is_open = not asked.filters and not asked.exact and asked.alpha != 0.0  # playbooks have no paths or languages
         asked = replace(asked, filters=replace(asked.filters, collections=here))

@@ -37,7 +37,7 @@ _FACETS: Mapping[str, tuple[Countable, str]] = {
     "meta": ("metadata", ""),
 }
 _EMPTY = Page(hits=(), more=False, state=0)
-_NOT_SIGNALS = frozenset({"query", "fused", "keywords", "meaning", "precise", "collapsed", "copies"})
+_NOT_SIGNALS = frozenset({"query", "fused", "keywords", "meaning", "collapsed", "copies"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -33,7 +33,7 @@ from refdesk.model import (
     Stats,
     StoredChunk,
 )
-from refdesk.ports import Embedder, Judge, Parser, Source, Store, View
+from refdesk.ports import Embedder, Parser, Source, Store, View
 from refdesk.search.engine import Engine
 from refdesk.settings import Settings
 from refdesk.system import memory
@@ -71,7 +71,6 @@ class Parts:
 
     store: Callable[[Settings], Store]
     embedder: Callable[[Settings], Embedder | None]
-    judge: Callable[[Settings], Judge | None]
     playbooks: Callable[[Settings, Store], PlaybookStore]
     has_playbooks: Callable[[Settings, Store], bool]  # asked before anything is loaded for them
     check_beside: Callable[[Library, bool], list[Finding]]  # what the store keeps beside the record, with repair or not
@@ -87,7 +86,6 @@ class Parts:
 
 T = TypeVar("T")
 INDEXING = "indexing"  # of a collection's properties: how many files there are, until all of them are indexed
-_NOT_PRECISE = "ranked without the precise mode: it is not installed; pip install 'refdesk[precise]'"
 
 
 class opened_once(cached_property[T]):  # noqa: N801 - used as a decorator, like cached_property
@@ -129,18 +127,12 @@ class Reader:
 
     @opened_once
     def engine(self) -> Engine:
-        return self._engine(self.embedder)
+        return Engine(self._store, self.embedder)
 
     @opened_once
     def _by_words(self) -> Engine:
         """For queries that need no vectors: they are answered also where there is no embedder to be had."""
-        return self._engine(None)
-
-    def _engine(self, embedder: Embedder | None) -> Engine:
-        if not self.settings.precise:
-            return Engine(self._store, embedder)
-        judge = self._parts.judge(self.settings)
-        return Engine(self._store, embedder, judge, () if judge else (_NOT_PRECISE,))
+        return Engine(self._store, None)
 
     def _check_identity(self, embedder: Embedder) -> None:
         kept = self._store.embedder_identity()

@@ -1,43 +1,20 @@
-"""The read path in order: understand, look up, fuse, rerank, judge, group by file, cut a page, show."""
+"""The read path in order: understand, look up, fuse, rerank, group by file, cut a page, show."""
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from refdesk.errors import EmbeddingError
 from refdesk.model import Chunk, Countable, Filters, Hit, Origin, Page, Query, Topic
-from refdesk.ports import Embedder, Judge, Store, View, WordMatching
+from refdesk.ports import Embedder, Store, View, WordMatching
 from refdesk.search import confidence, group, rerank
 from refdesk.search import lookup as fuse
 from refdesk.search.group import Ranked, snippet
 from refdesk.search.lookup import Candidates, LookUp, narrow
 from refdesk.search.understand import QUOTED, Understood, alike, spelt
 from refdesk.system.memory import gc_paused
-
-DEPTH = 20  # hits that the judge reads; the same for every page, so that pages fit together
-_SHARE = 0.4  # weight of the judge's score; .7 gains more on passages and loses on questions, see docs/model.md
-
-
-def order(scores: Sequence[float], judged: Sequence[float]) -> list[int]:
-    """The positions of the hits, best first, by a weighted sum of both standardised scores."""
-    both = [
-        _SHARE * judgement + (1 - _SHARE) * score
-        for score, judgement in zip(_level(scores), _level(judged), strict=True)
-    ]
-    return sorted(range(len(both)), key=lambda place: (-both[place], place))
-
-
-def _level(values: Sequence[float]) -> list[float]:
-    if not values:
-        return []
-    mean = math.fsum(values) / len(values)
-    spread = math.sqrt(math.fsum((one - mean) ** 2 for one in values) / len(values))
-    return [(one - mean) / spread if spread > 1e-9 else 0.0 for one in values]
-
 
 _POOL = 120  # candidates from each index, for every page alike
 _POOL_OF_COPIES = 8 * _POOL
@@ -55,20 +32,16 @@ _NOTHING = "nothing relevant was found; a search by keywords alone shows what sh
 _END = "Only the best {} passages are ranked, and these were the last of them: narrow the query or the filters."
 _PHRASE = 2.0  # more than all features together: passages with the quoted phrases come first
 _REPORT = 300  # characters; longer texts are found by rare words as much as by meaning
-_READ = frozenset({"words", "error", "code"})  # kinds whose passages are compared word by word and judged
+_READ = frozenset({"words", "error", "code"})  # kinds whose passages are compared word by word
 
 
 class Engine:
-    """Searches one store, with an optional embedder and an optional judge."""
+    """Searches one store, with an optional embedder."""
 
-    def __init__(
-        self, store: Store, embedder: Embedder | None, judge: Judge | None = None, notes: tuple[str, ...] = ()
-    ) -> None:
+    def __init__(self, store: Store, embedder: Embedder | None) -> None:
         self._store = store
         self._matcher = embedder if isinstance(embedder, WordMatching) else None
         self._look_up = LookUp(store, embedder)
-        self._judge = judge
-        self._notes = notes  # notes on every page
 
     def search(self, query: Query) -> Page:
         """The page of hits that the query asks for."""
@@ -102,7 +75,6 @@ class Engine:
         sure = self._confidence(query, asked, found, best or rest)
         if sure is not None and sure < confidence.judgement().hidden:
             return Page(hits=(), more=False, state=state, notes=(*narrowed, *found.notes, _NOTHING), confidence=sure)
-        best, notes = self._judged(query, asked, best)
         topics: Mapping[int, Topic] = {}
         if found.vector is not None and asked.kind in _READ:
             topics = view.topics(found.vector, [one.stored.id for one in best])
@@ -128,7 +100,7 @@ class Engine:
             hits=tuple(_show(one, asked, why.get(one.stored.id, {})) for one in page),
             more=more,
             state=state,
-            notes=(*narrowed, *((_WEAK,) if is_weak else ()), *found.notes, *nothing, *ended, *notes),
+            notes=(*narrowed, *((_WEAK,) if is_weak else ()), *found.notes, *nothing, *ended),
             confidence=sure,
             weak=is_weak,
         )
@@ -184,23 +156,6 @@ class Engine:
         close.sort(key=lambda one: (-one.score, one.stored.id))
         rest = [Ranked(stored[ids[at]], fused[at], fused[at]) for at in there[closely:]]
         return close, rest
-
-    def _judged(self, query: Query, asked: Understood, ranked: list[Ranked]) -> tuple[list[Ranked], tuple[str, ...]]:
-        """The best hits reordered by the judge, with the same scores in the new order; and notes."""
-        if self._judge is None or query.exact or asked.kind not in _READ:
-            return ranked, self._notes
-        best, rest = ranked[:DEPTH], ranked[DEPTH:]
-        try:
-            given = self._judge.judge(query.text, [one.stored for one in best])
-        except EmbeddingError as error:
-            return ranked, (*self._notes, f"ranked without the precise mode: {error}")
-        scores = [one.score for one in best]
-        for place, (one, number) in enumerate(zip(best, given, strict=True), 1):
-            one.judged = f"from rank {place}, {number:.3f}"
-        best = [best[place] for place in order(scores, given)]
-        for one, score in zip(best, scores, strict=True):
-            one.score = score
-        return [*best, *rest], self._notes
 
     def _confidence(self, query: Query, asked: Understood, found: Candidates, ranked: Sequence[Ranked]) -> float | None:
         """The probability that something relevant was found; None if it can't be judged."""
@@ -297,8 +252,6 @@ def _explanations(page: Sequence[Ranked], asked: Understood, found: Candidates) 
             if one.stored.id in ranks:
                 said[name] = ranks[one.stored.id]
         said |= {name: round(value, 3) for name, value in one.signals.items()}
-        if one.judged:
-            said["precise"] = one.judged
         if one.collapsed:
             said["collapsed"] = one.collapsed
     return why

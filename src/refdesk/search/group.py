@@ -50,7 +50,6 @@ class Ranked:
     words: float = 0.0  # how well its words match the query's
     heading: float = 0.0  # and how well its heading's do
     collapsed: int = 0  # parts of the same symbol that this one stands for
-    judged: str = ""  # its rank before and the judge's score, if there is a judge
     more: tuple[StoredChunk, ...] = ()  # further passages of its file, if hits are files
 
 
