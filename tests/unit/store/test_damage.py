@@ -415,7 +415,7 @@ READ_ONLY = """
     import os
     import sys
     from pathlib import Path
-    import filelock, numpy, tantivy, turbovec, refdesk.store.vectors.index
+    import filelock, numpy, tantivy, turbovec, urllib.parse, refdesk.store.vectors.index
     from refdesk.errors import StoreError
     from refdesk.model import Filters
     from refdesk.store.local import LocalStore

@@ -215,10 +215,14 @@ class Record:
         db = sqlite3.connect(
             uri, uri=True, timeout=self._timeout_s, isolation_level=None, check_same_thread=False, cached_statements=256
         )
-        for pragma in (*self._pragmas, *mapping):
-            db.execute(f"PRAGMA {pragma}")
         with self._mutex:
             self._open.append(db)
+        try:
+            for pragma in (*self._pragmas, *mapping):
+                db.execute(f"PRAGMA {pragma}")
+        except BaseException:
+            self._discard(db)
+            raise
         return db
 
     def _discard(self, db: sqlite3.Connection) -> None:
