@@ -13,6 +13,7 @@ import pytest
 from refdesk.app import open_desk
 from refdesk.desk.desk import Desk
 from refdesk.settings import Settings
+from tests.ports.neo4j_server import Neo4jServer, required
 from tests.scale import servers
 
 # A shell starts what runs in the background deaf to Ctrl-C, and so would be every process that a test interrupts.
@@ -63,3 +64,16 @@ def desk(tmp_path: Path) -> Iterator[Desk]:
     """An empty library with the shipped embedder."""
     with open_desk(Settings(library=tmp_path / "library", workers=1)) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session")
+def neo4j_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neo4jServer]:
+    """A Neo4j that runs until the last test."""
+    required()
+    server = Neo4jServer(tmp_path_factory.mktemp("neo4j"))
+    try:
+        server.start()
+        server.wait()
+        yield server
+    finally:
+        server.kill()

@@ -17,6 +17,7 @@ from jsonschema import Draft202012Validator
 from refdesk.skills.format import parse
 from tests.contracts.conftest import Client
 from tests.mcp_client.stdio import Message, StdioClient
+from tests.ports.neo4j_server import Neo4jServer
 from tests.scale.servers import library_argument
 from tests.unit.llm.endpoints import Reply, endpoint
 from tests.unit.llm.test_playbooks import DRAFT
@@ -36,11 +37,16 @@ VARIABLES = (
 Start = Callable[..., Client]
 
 
-@pytest.fixture
-def start(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
-    """Starts a skills server on a library of its own."""
+@pytest.fixture(params=["embedded", "neo4j"])
+def start(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
+    """Starts a skills server on a library of its own, with playbooks in it or in Neo4j."""
     for name in VARIABLES:
         monkeypatch.delenv(name, raising=False)
+    if request.param == "neo4j":
+        server: Neo4jServer = request.getfixturevalue("neo4j_server")
+        server.query("MATCH (n) DETACH DELETE n")
+        for name, value in server.environment.items():
+            monkeypatch.setenv(name, value)
     with ExitStack() as stack:
 
         def run(

@@ -11,7 +11,6 @@ import pytest
 from refdesk.ports import Store
 from refdesk.store.local import LocalStore
 from tests.ports.memory import Data, MemoryStore
-from tests.ports.neo4j_server import Neo4jServer, required
 from tests.scale import servers
 
 OpenStore = Callable[..., Store]
@@ -68,16 +67,3 @@ def store(open_store: OpenStore) -> Store:
     made.put_collection(collection())
     made.set_embedder_identity(IDENTITY)
     return made
-
-
-@pytest.fixture(scope="session")
-def neo4j_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Neo4jServer]:
-    """A Neo4j that runs until the last test."""
-    required()
-    server = Neo4jServer(tmp_path_factory.mktemp("neo4j"))
-    try:
-        server.start()
-        server.wait()
-        yield server
-    finally:
-        server.kill()

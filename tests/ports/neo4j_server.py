@@ -35,6 +35,7 @@ server.bolt.advertised_address=127.0.0.1:{port}
 server.http.enabled=false
 server.memory.pagecache.size=16m
 dbms.usage_report.enabled=false
+dbms.security.auth_max_failed_attempts=0
 """
 _JAVA = (
     "-Xms64m", "-Xmx320m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData",

@@ -60,8 +60,19 @@ def test_the_graph_has_versions_areas_types_and_outcomes(playbooks: Neo4jPlayboo
     playbooks.create_skill(skill("Invoice", 0.0, 1.0, product_area="billing"))
     playbooks.record_outcome(kept.skill_id, "confirmed")
     playbooks.update_skill(kept.skill_id, SkillUpdate(title="Refunds", issue_type="refund", outcome="confirmed"))
-    replaced = "MATCH (p:Playbook {title: 'Refunds'})-[:HAS_VERSION]->(n)-[:REPLACES]->(o) RETURN n.version, o.version"
-    assert neo4j_server.query(replaced) == [[2, 1]]
+    more, fewer = "# Refunds\n- if late\n### 1. Look\n- if lost\n### 2. Pay\n", "# Refunds\n### 1. Pay\n- if late\n"
+    for text in (more, fewer):
+        playbooks.update_skill(kept.skill_id, SkillUpdate(resolution_md=text))
+    follows = (
+        "MATCH (:Playbook {title: 'Refunds'})-[:HAS_VERSION]->(n)-[how]->(o:PlaybookVersion)"
+        " RETURN n.version, type(how), o.version ORDER BY n.version"
+    )
+    related = [[2, "REFINES", 1], [3, "REFINES", 2], [4, "REPLACES", 3]]
+    assert neo4j_server.query(follows) == related
+    newest = playbooks.get_skill(kept.skill_id)
+    assert newest is not None
+    playbooks.restore(newest, playbooks.history(kept.skill_id))
+    assert neo4j_server.query(follows) == related
     areas = "MATCH (p:Playbook)-[:IN_AREA]->(a:ProductArea) RETURN a.name, count(*)"
     assert neo4j_server.query(areas) == [["billing", 2]]
     types = "MATCH (:Playbook)-[:OF_TYPE]->(t:IssueType) RETURN t.name"
@@ -70,7 +81,7 @@ def test_the_graph_has_versions_areas_types_and_outcomes(playbooks: Neo4jPlayboo
     assert neo4j_server.query(outcomes) == [[1, "confirmed", 2]]
     playbooks.record_outcome(kept.skill_id, "failure")
     (example,) = re.findall(r"^```cypher\n(.*?)^```", (ROOT / "docs/skills.md").read_text(), re.M | re.S)
-    assert neo4j_server.query(example) == [["Refunds", 2, 1, None]]
+    assert neo4j_server.query(example) == [["Refunds", 4, 1, None]]
 
 
 def test_indexes_are_made_once_and_again_where_they_are_gone(
@@ -125,7 +136,7 @@ def test_eight_updaters_at_once_lose_nothing(neo4j_server: Neo4jServer, playbook
     assert newest is not None
     assert (newest.version, newest.times_used, newest.times_confirmed) == (41, 40, 40)
     assert sum(each.outcomes.get("used", 0) for each in history) == 40
-    chain = "MATCH path = (:PlaybookVersion {version: 41})-[:REPLACES*]->(:PlaybookVersion {version: 1})"
+    chain = "MATCH path = (:PlaybookVersion {version: 41})-[:REFINES*]->(:PlaybookVersion {version: 1})"
     assert neo4j_server.query(f"{chain} RETURN length(path)") == [[40]]
 
 

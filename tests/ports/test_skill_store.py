@@ -117,6 +117,16 @@ def test_hybrid_search_by_words_and_by_vector(make: Make) -> None:
     assert store.hybrid_search([1.0], 'charge" OR * NEAR(') != []
 
 
+def test_misspelt_words_are_corrected_by_what_playbooks_say(make: Make) -> None:
+    store = make()
+    refund = store.create_skill(skill("Refund a duplicate charge"))
+    router = store.create_skill(skill("Restart the router", resolution_md="# x\nPress the hidden button, then backup"))
+    for typed, meant in (("dupilcate", refund), ("restrat ruoter", router), ("hiden buton", router)):
+        assert [each["skill"] for each in store.hybrid_search([], typed)] == [meant], typed
+    assert store.hybrid_search([], "back up")[0]["skill"] == router
+    assert store.hybrid_search([], "zebrafish qwertzuiop") == []
+
+
 def test_search_gives_at_most_top_k(make: Make) -> None:
     store = make()
     for number in range(8):

@@ -137,7 +137,9 @@ class Learner:
         report: Report = lambda stage: None,
     ) -> Created:
         """A new skill made from the conversation, or the existing one that it would duplicate."""
-        transcript = read(_required("conversation", conversation))
+        _required("conversation", conversation)
+        self._store.list_skills(1)  # if the database is away, nothing is extracted in vain
+        transcript = read(conversation)
         given = transcript.redaction.clean_all(_checked(metadata or {}))
         self.align()
         report("extracting")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import re
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from urllib.parse import urlsplit
 
 from refdesk.errors import RefdeskError, SettingsError, StoreAway, StoreError
 
@@ -21,7 +23,8 @@ T = TypeVar("T")
 Tx: TypeAlias = "AsyncManagedTransaction"
 
 # A server that answers no ping is away, within the five seconds of the skills contract; a slow one is waited for.
-_PATIENCE_S, _PING_S, _LONGEST_S = 2.2, 1.0, 60.0
+_PATIENCE_S, _PING_S, _LONGEST_S = 2.2, 2.0, 60.0
+_HELLO = bytes.fromhex("6060b017 00080805 00020404 00000104 00000003")  # Bolt's handshake, with versions 5, 4 and 3
 
 # What is said where the code of Neo4j's error has this part.
 _TOLD = {
@@ -94,6 +97,7 @@ class Bolt:
             raise self._told(error) from None  # the driver's own errors may quote what was sent
 
     async def _prepare(self) -> AsyncDriver:
+        await self._greet()
         driver = self._driver = self._driver or self._connect()
         import neo4j.exceptions
 
@@ -105,6 +109,26 @@ class Bolt:
                 if "AlreadyExists" not in (error.code or ""):  # another server was first, all the same
                     raise
         return driver
+
+    async def _greet(self) -> None:
+        """Raises StoreAway if nobody answers, before the driver is imported, which takes seconds on a busy machine."""
+        try:
+            address = urlsplit(self._uri)
+            host, port = address.hostname or "", address.port or 7687
+        except ValueError:
+            return  # the driver tells what is wrong with it
+        if address.username or not re.fullmatch(r"(?:bolt|neo4j)(?:\+ssc?)?", address.scheme):
+            return
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                reader, writer = await asyncio.open_connection(host, port)
+                with contextlib.closing(writer):
+                    if "+" not in address.scheme:  # else TLS would come first
+                        writer.write(_HELLO)
+                        await reader.readexactly(4)
+        except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
+            _log.warning("Neo4j is away: %s", str(error) or type(error).__name__)
+            raise StoreAway from None
 
     async def _execute(self, driver: AsyncDriver, work: Callable[[Tx], Awaitable[T]], writes: bool) -> T:
         """What the work returns, as long as the server answers pings meanwhile."""

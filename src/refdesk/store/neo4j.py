@@ -1,6 +1,6 @@
-"""Playbooks in Neo4j: nodes for playbooks and versions, relations for what replaced what, area, type and outcomes.
+"""Playbooks in Neo4j: nodes for playbooks and versions, relations for what replaced or refined what, and outcomes.
 
-(:Playbook)-[:HAS_VERSION]->(:PlaybookVersion)-[:REPLACES]->(:PlaybookVersion)
+(:Playbook)-[:HAS_VERSION]->(:PlaybookVersion)-[:REFINES|REPLACES]->(:PlaybookVersion)
 (:Playbook)-[:IN_AREA]->(:ProductArea), (:Playbook)-[:OF_TYPE]->(:IssueType)
 (:PlaybookVersion)-[:HAD {times, last_at}]->(:PlaybookOutcome)
 """
@@ -8,17 +8,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from refdesk.errors import SkillNotFound, StaleSkill, StoreError
-from refdesk.model import EmbedderIdentity, StoredChunk
+from refdesk.model import EmbedderIdentity, Query, Ranking, StoredChunk
 from refdesk.search import confidence, lookup, rerank
-from refdesk.search.understand import Understood, understand
+from refdesk.search.understand import Understood, spelt
 from refdesk.skills.model import DUPLICATE, TOP_K, Outcome, Revision, Skill, SkillUpdate, after, full_text, now, passage
 from refdesk.store.bolt import Bolt, Tx, rows_of
 from refdesk.store.playbooks import unit_vector
@@ -33,6 +34,7 @@ _RERANKED = 4  # candidates for each that is wanted
 _NEAR = 10  # nearest vectors whose similarity is computed exactly, since the index is approximate
 _NAME = 200  # characters of an area or type: an index takes no long values
 _AT_ONCE = 200  # vectors of one transaction
+_ITEM = re.compile(r"^(?:### \d+\.|-) (.+)$", re.M)  # the title of a step, a condition, an edge case
 
 _KEYS = {"Playbook": "n.skill_id", "PlaybookVersion": "n.skill_id, n.version", "PlaybookEmbedder": "n.key"}
 _NAMED = ("ProductArea", "IssueType", "PlaybookOutcome")
@@ -88,7 +90,7 @@ SET v = $properties
 WITH v
 OPTIONAL MATCH (before:PlaybookVersion {skill_id: $skill_id}) WHERE before.version < v.version
 WITH v, before ORDER BY before.version DESC LIMIT 1
-FOREACH (one IN CASE WHEN before IS NULL THEN [] ELSE [before] END | CREATE (v)-[:REPLACES]->(one))
+FOREACH (one IN CASE WHEN before IS NULL THEN [] ELSE [before] END | CREATE (v)-[:%s]->(one))
 """
 _PUT_OUTCOMES = """
 MATCH (v:PlaybookVersion {skill_id: $skill_id, version: $version})
@@ -101,6 +103,12 @@ _COSINE = "CASE WHEN size(p.embedding) = size($vector) THEN 2 * vector.similarit
 _BY_WORDS = "CALL db.index.fulltext.queryNodes('refdesk_words', $words, {limit: $pool}) YIELD node AS p, score"
 _BY_VECTOR = "CALL db.index.vector.queryNodes('refdesk_vectors', $pool, $vector) YIELD node AS p"
 _NEAREST = f"{_BY_VECTOR} RETURN p.skill_id AS skill_id, {_COSINE} AS cosine ORDER BY cosine DESC LIMIT 1"
+_COUNT = """
+UNWIND $terms AS term
+CALL (term) { CALL db.index.fulltext.queryNodes('refdesk_words', 'words:"' + term + '"') YIELD node
+RETURN count(node) AS times }
+RETURN term, times
+"""
 _EMBEDDER = "MATCH (e:PlaybookEmbedder {key: 'current'}) RETURN e {.name, .version, .dimension} AS embedder"
 _BARE = "MATCH (p:Playbook) WHERE p.embedding IS NULL RETURN p.skill_id LIMIT 1"
 _SET_EMBEDDER = """
@@ -128,7 +136,8 @@ class Neo4jPlaybooks:
     # --- the contract's functions ---------------------------------------------------------------------
 
     def hybrid_search(self, query_embedding: list[float], query_text: str, top_k: int = TOP_K) -> list[dict[str, Any]]:
-        asked = understand(storable(query_text))
+        words = cast(Any, _Words(self._run))  # of a view and a store it has what spelling needs
+        asked = spelt(words, words, Query(text=storable(query_text)), None).asked
         vector = _vector(query_embedding)
 
         async def search(tx: Tx) -> list[dict[str, Any]]:
@@ -178,7 +187,7 @@ class Neo4jPlaybooks:
             changed = replace(current, **updates.content(), version=current.version + 1, updated_at=now())
             changed = after(changed, updates.outcome) if updates.outcome else changed
             await _put(tx, changed)
-            await _put_version(tx, Revision(changed, changed.updated_at))
+            await _put_version(tx, Revision(changed, changed.updated_at), current)
             if updates.outcome:
                 await _put_outcomes(tx, current, {updates.outcome: 1})  # it is the version before that did so
             return changed
@@ -225,8 +234,8 @@ class Neo4jPlaybooks:
             await self._refuse_other_embedder(tx)
             await rows_of(tx, _DROP_VERSIONS, skill_id=skill.skill_id)
             await _put(tx, skill)
-            for revision in revisions:
-                await _put_version(tx, revision)
+            for before, revision in zip((None, *(each.skill for each in revisions)), revisions, strict=False):
+                await _put_version(tx, revision, before)
                 await _put_outcomes(tx, revision.skill, revision.outcomes)
 
         self._run(restore, writes=True)
@@ -253,6 +262,36 @@ class Neo4jPlaybooks:
                 f"Another server embedded the playbooks by {other.name}; this one uses {self._embedder.name}.",
                 "Let all servers of one Neo4j database use the same embedder.",
             )
+
+
+class _Words:
+    """What the correction of spelling asks of a view and a store, answered by the full-text index."""
+
+    def __init__(self, run: Callable[[Callable[[Tx], Awaitable[list[dict[str, Any]]]]], list[dict[str, Any]]]) -> None:
+        self._run = run
+        self._read: list[StoredChunk] = []
+
+    def document_frequency(self, terms: Sequence[str]) -> dict[str, int]:
+        rows = self._run(partial(rows_of, statement=_COUNT, terms=[term for term in set(terms) if term]))
+        return dict.fromkeys(terms, 0) | {row["term"]: row["times"] for row in rows}
+
+    def unknown(self, terms: Sequence[str]) -> set[str]:
+        return {term for term, times in self.document_frequency(terms).items() if not times}
+
+    def phrase(self, words: Sequence[str], limit: int) -> Ranking:
+        return self._found(" ".join(f'words:"{analyse.joined(one)}"' for one in words), limit)
+
+    def spelt_like(self, terms: Sequence[str], edits: int, limit: int) -> Ranking:
+        return self._found(" ".join(f"words:{term}~{edits}" if edits else f'words:"{term}"' for term in terms), limit)
+
+    def chunks(self, ids: Sequence[int]) -> dict[int, StoredChunk]:
+        return {at: self._read[at] for at in ids}
+
+    def _found(self, clauses: str, limit: int) -> Ranking:
+        rows = self._run(partial(rows_of, statement=f"{_BY_WORDS} RETURN {_SKILL}", words=clauses, pool=limit))
+        first = len(self._read)
+        self._read += _passages([_skill(row["skill"]) for row in rows])
+        return Ranking(range(first, len(self._read)))
 
 
 async def _embedder(tx: Tx) -> EmbedderIdentity | None:
@@ -297,9 +336,12 @@ async def _put(tx: Tx, skill: Skill) -> None:
     await rows_of(tx, _PUT, skill_id=skill.skill_id, properties=properties, area=area, type=kind)
 
 
-async def _put_version(tx: Tx, revision: Revision) -> None:
-    properties = {**_document(revision.skill), "made_at": revision.made_at}
-    await rows_of(tx, _PUT_VERSION, skill_id=revision.skill.skill_id, properties=properties)
+async def _put_version(tx: Tx, revision: Revision, before: Skill | None = None) -> None:
+    """Stores a version, which refines the one before if all its items are still there, as after a merge."""
+    skill = revision.skill
+    gone = before is not None and set(_ITEM.findall(before.resolution_md)) - set(_ITEM.findall(skill.resolution_md))
+    statement = _PUT_VERSION % ("REPLACES" if gone else "REFINES")
+    await rows_of(tx, statement, skill_id=skill.skill_id, properties={**_document(skill), "made_at": revision.made_at})
 
 
 async def _put_outcomes(tx: Tx, skill: Skill, outcomes: Mapping[Outcome, int]) -> None:
@@ -323,12 +365,15 @@ def _vector(given: Sequence[float]) -> list[float]:
     return [] if scaled is None else np.asarray(scaled, float).tolist()
 
 
+def _passages(skills: Sequence[Skill]) -> list[StoredChunk]:
+    made = (passage(skill, PLAYBOOKS, full_text(skill)) for skill in skills)
+    return [StoredChunk(id=at, index=0, document=document, chunk=chunk) for at, (document, chunk) in enumerate(made)]
+
+
 def _reranked(skills: Sequence[Skill], scores: Sequence[float], asked: Understood, way: str) -> list[dict[str, Any]]:
     """The skills ordered as the engine orders passages, each with the probability that it is right."""
-    passages = [passage(skill, PLAYBOOKS, full_text(skill)) for skill in skills]
-    stored = [StoredChunk(id=at, index=0, document=one[0], chunk=one[1]) for at, one in enumerate(passages)]
     weights = rerank.weighing(with_words=False)
-    gains = rerank.gains(rerank.values(stored, scores, asked, "", None, weights), weights)
+    gains = rerank.gains(rerank.values(_passages(skills), scores, asked, "", None, weights), weights)
     totals = [score + sum(one.values()) for score, one in zip(scores, gains, strict=True)]
     best = lookup.order(totals, range(len(totals)))
     chances = confidence.of_hits([totals[at] for at in best], way, None)
