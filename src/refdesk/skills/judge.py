@@ -3,21 +3,24 @@
 The built-in judge weighs two kinds of evidence.  Meaning: how far the query and the skill's problem stand nearer to one
 another than to a crowd of other questions, in standard deviations, so that the numbers mean the same for any embedder.
 Words: the share of what the skill's problem says that the query says too, synonyms made one, rare words counting more.
-It picks a skill only where both agree.  Near misses are about the same thing, so it compares what happens to it, too:
-the same event speaks for a skill, another one against it, and a skill that fixes trouble seldom answers a wish.
+It picks a skill only where both agree.  Near misses are about the same thing, so it compares what happens to it, too
+(events.txt): the same speaks for a skill, something else against it, and a skill that fixes trouble answers neither a
+wish nor a question.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Protocol
 
 from refdesk.skills.conversation import Transcript
 from refdesk.skills.model import DISTRUSTED, Draft, Skill
-from refdesk.skills.vocabulary import background, events, meanings, total_weight
+from refdesk.skills.vocabulary import background, events, lines, meanings, total_weight, words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -49,23 +52,24 @@ class Thinker(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Calibration:
-    """The weights of the evidence, fitted by tests/unit/skills/calibrate.py on the calibration conversations.
+    """The weights of the evidence in log odds, chosen by tests/unit/skills/calibrate.py on the calibration topics.
 
-    On topics that were never fitted on, 18 of 32 searches in other words find the playbook (18 where events and
-    wishes are not compared) and 3 of 40 near misses do (6).  On the test conversations 205 of 240 searches find it
-    (212), 16 of 510 for an unknown problem a wrong one (17), and 15 of 135 questions near a playbook's topic do (28).
+    On topics that were never fitted on, 50 of 76 searches in other words find the playbook (50 where it is not compared
+    what happens) and 6 of 84 near misses do (15).  On the test conversations 213 of 240 searches find it (205), 15 of
+    510 for an unknown problem a wrong one (17), and 4 of 135 questions near a playbook's topic do (15).
     """
 
     meaning_floor: float = 0.74  # standard deviations
     words_floor: float = 0.15  # share of what the problem says
-    meaning_weight: float = 1.09
-    words_weight: float = 16.24
-    same_event: float = 1.0  # log odds more where the same is said to happen or is wanted
-    other_event: float = 2.0  # log odds less where something else does
-    no_trouble: float = 2.88  # log odds less where the skill fixes a problem that the query does not report
-    other_wish: float = 3.0  # log odds less where the query wants something and the skill is about no wish
-    bias: float = -3.88
-    needed: float = 1.93  # log odds
+    words_floor_same: float = 0.04  # where the same happens
+    meaning_weight: float = 0.5  # for each standard deviation
+    words_weight: float = 17.0
+    same: float = 1.5  # times the weight of what happens in both
+    other: float = 5.5  # less where something else happens; a third of it where they share three things
+    unsaid: float = 1.0  # less where the query does not say what happens, and the skill does
+    no_trouble: float = 2.0  # less where the skill fixes a problem that the query does not report
+    other_wish: float = 6.0  # less where the query wants something and the skill is about no wish
+    needed: float = 4.65
     distrust: float = 1.5  # log odds more for a skill that failed often
     one_word_above: float = 3.0  # standard deviations from which one shared word is enough
     words_alone: float = 0.5  # share needed where there is no embedder
@@ -85,16 +89,31 @@ _TROUBLE = re.compile(
     re.I,
 )
 _WISH = re.compile(
-    r"\b(?:(?:(?:i|we|customer) )?(?:want|wish|hope|need|plan)s?|would like|(?<=['’])d like|please"
+    r"\b(?:(?:(?:i|we|customer) )?(?<!you )(?:want|wish|hope|need|plan)s?|would like|(?<=['’])d like|please"
     r"|(?:can|could|would) you|how (?:do|can|could|should|to))\b",
     re.I,
 )
+_UNWANTED = re.compile(r"\b(?:do not|don['’]t) want\b", re.I)
 _MILD = re.compile(r"\b(?:instead|without|different|less|but|still|though|no|not)\b", re.I)  # no trouble in a question
 _HOW = re.compile(r"\W*(?:(?:hi|hello|hey)\W+)?how (?:do|can|could|should|to)\b", re.I)
+# A wish in one sentence may have a word of trouble in it: how do I report a broken window?
+_PLAN = re.compile(
+    rf"{_HOW.pattern}|\W*(?:(?:can|may) (?:i|we)|(?:i|we) (?:want|would like|need) to|i['’]d like to"
+    r"|where (?:can|do) (?:i|we))\b",
+    re.I,
+)
+_AT_ODDS = re.compile(r"\b(?:but|still|although|though|because|not|never|since|cannot)\b|n['’]t\b|[.!?]\s+\w", re.I)
 _ASKS = re.compile(
     r"(?:^|[.!?]\s+)\W*(?:(?:hi|hello|hey|customer reports)\W+)?"
     r"(?:how (?:many|much|long|often|far|high|big|old|soon)|when|which|what|where|who|do (?:you|i|we)|does"
     r"|is (?:there|it)|are there|will (?:there|you|my|the)|(?:can|may|could|should) (?!you)\w+)\b",
+    re.I,
+)
+# Questions that report no trouble, whatever words they have.
+_ONLY_ASKS = re.compile(
+    r"\W*(?:(?:hi|hello|hey)\W+)?(?:how (?:many|much|long|often|far|high|big|old|soon)"
+    r"|when (?:is|are|do|does|will|can)|which|what (?:is|are|time|do)"
+    r"|where (?:can|do|is the)|do you|does (?!not)|(?:is|are|will) there)\b",
     re.I,
 )
 
@@ -103,16 +122,19 @@ _ASKS = re.compile(
 class Evidence:
     """What speaks for a skill and against it.
 
-    `agreed` when the words it shares with the query say enough.  The others compare what is reported: whether the same
-    happens in both (`same_event`) or something else (`other_event`); whether the query reports no trouble that the
-    skill could fix, wants something that the skill is not about, or only asks a question that no such skill answers.
+    `agreed` when the words it shares with the query say enough; `things` are those that are no events.  `same` is the
+    weight of what happens in both, `other` whether something else does, `unsaid` whether only the skill says what.
+    The rest is about queries that report no trouble that the skill could fix: they want something that it is not
+    about, or only ask a question.
     """
 
     meaning: float | None
     words: float
     agreed: bool
-    same_event: bool = False
-    other_event: bool = False
+    things: int = 0
+    same: float = 0.0
+    other: bool = False
+    unsaid: bool = False
     no_trouble: bool = False
     other_wish: bool = False
     only_asks: bool = False
@@ -121,12 +143,16 @@ class Evidence:
         """The log odds that the skill fits; negative where words and meaning disagree."""
         if self.only_asks:
             return -1.0
-        reported = by.same_event * self.same_event - by.other_event * self.other_event
+        reported = by.same * self.same - by.unsaid * self.unsaid
+        reported -= by.other * self.other * (0.3 if self.things > 2 else 1.0)
         reported -= by.no_trouble * self.no_trouble + by.other_wish * self.other_wish
         if self.meaning is None:
             return by.needed + 8 * (self.words - by.words_alone) + min(0.0, reported) if self.agreed else -1.0
-        odds = by.meaning_weight * self.meaning + by.words_weight * self.words + by.bias + reported
-        agree = self.agreed and self.meaning >= by.meaning_floor and self.words >= by.words_floor
+        odds = by.meaning_weight * self.meaning + by.words_weight * self.words + reported
+        if self.same and self.things:
+            agree = self.agreed and self.words >= by.words_floor_same
+        else:
+            agree = self.agreed and self.meaning >= by.meaning_floor and self.words >= by.words_floor
         return odds if agree else min(odds, -1.0)
 
 
@@ -164,26 +190,34 @@ class EvidenceJudge:
         said = meanings(query)
         asks = _ASKS.match(query) or _HOW.match(query) or _WISH.match(query)
         quiet = not _TROUBLE.search(_MILD.sub("", query) if asks else query)
+        wishes = bool((quiet and _WISH.search(query)) or _UNWANTED.search(query))
+        plain, plan = _ONLY_ASKS.match(query), _PLAN.match(query) and not _AT_ODDS.search(query)
         weighed = []
         for skill, near in zip(candidates, self._standing_out(query, candidates), strict=True):
             described = meanings("\n".join((skill.title, skill.problem, *skill.conditions, *skill.keywords)))
             shared, problem = said & described, meanings(skill.problem)
             # One shared word of several is too little, unless the meanings are nearly the same.
-            telling = len(shared) > 1 or shared == said or (near or 0.0) >= self._calibration.one_word_above
-            words = total_weight(said & problem) / (min(total_weight(problem), _LONG) or 1.0)
-            same_event, either = bool(events(shared)), events(said) and events(described)
+            telling_words = len(shared) > 1 or shared == said or (near or 0.0) >= self._calibration.one_word_above
+            share = total_weight(said & problem) / (min(total_weight(problem), _LONG) or 1.0)
+            (happens, wrong), (happened, was_wrong) = happenings(query), happenings(skill.problem)
+            both = happens & happened
+            if wrong and was_wrong and not wrong & was_wrong:
+                both -= {"wrong"}
             asked, wished = _ASKS.match(skill.problem) is not None, _WISH.search(skill.problem) is not None
             no_trouble = quiet and _TROUBLE.search(skill.problem) is not None
+            only_asks = quiet and bool(_ASKS.match(query) or (no_trouble and _HOW.match(query))) and not asked
             weighed.append(
                 Evidence(
                     meaning=near,
-                    words=min(1.0, words),
-                    agreed=bool(shared) and telling,
-                    same_event=same_event,
-                    other_event=bool(either) and not same_event,
+                    words=min(1.0, share),
+                    agreed=bool(shared) and telling_words,
+                    things=len(shared - events(shared)),
+                    same=max(map(telling, both), default=0.0),
+                    other=bool(happens and happened) and not both,
+                    unsaid=bool(happened) and not happens,
                     no_trouble=no_trouble,
-                    other_wish=quiet and _WISH.search(query) is not None and not (asked or wished),
-                    only_asks=quiet and bool(_ASKS.match(query) or (no_trouble and _HOW.match(query))) and not asked,
+                    other_wish=wishes and not (asked or wished),
+                    only_asks=only_asks or bool((plain and not asked) or (plan and not (asked or wished))),
                 )
             )
         return weighed
@@ -207,3 +241,44 @@ def _deviations(asked: Vector, kept: Vector, other_queries: Vector, other_passag
     sides = [other_passages @ asked, other_queries @ kept]
     scores = [(near - float(side.mean())) / (float(side.std()) or 1.0) for side in sides]
     return 0.0 if any(map(math.isnan, scores)) else sum(scores) / 2
+
+
+# --- what is said to happen -------------------------------------------------------------------------------
+
+
+@cache
+def _happenings() -> list[tuple[frozenset[str], re.Pattern[str]]]:
+    """Names of what may happen, and the expression that tells it."""
+    entries = (line.partition(": ") for line in lines("events.txt"))
+    return [(words(names.replace(" = ", " ")), re.compile(pattern)) for names, _, pattern in entries]
+
+
+_WRITTEN_OUT = (
+    (re.compile(r"\bwon['’]t\b"), "will not"),
+    (re.compile(r"\bcan['’]t\b|\bcannot\b"), "can not"),
+    (re.compile(r"n['’]t\b"), " not"),
+)
+_WHAT_IS_WRONG = re.compile(
+    r"\b(?:wrong|incorrect|different) (\w+)"
+    r"|\b(\w+)(?: (?:on|of|in|for)(?: \w+){1,3}?)? (?:is|was|are|were) (?:wrong|incorrect)\b"
+)
+
+
+@lru_cache(4_000)
+def happenings(text: str) -> tuple[frozenset[str], frozenset[str]]:
+    """The names of what is said to happen, and the meanings of what is wrong."""
+    text = text.lower()
+    for pattern, put in _WRITTEN_OUT:
+        text = pattern.sub(put, text)
+    found = frozenset(name for names, pattern in _happenings() if pattern.search(text) for name in names)
+    return found, frozenset(meanings(" ".join("".join(each) for each in _WHAT_IS_WRONG.findall(text))))
+
+
+@cache
+def _happened() -> Mapping[str, int]:
+    return Counter(name for text in background() for name in happenings(text)[0])
+
+
+def telling(happening: str) -> float:
+    """The weight of a happening: low if customers report it about anything."""
+    return math.log(len(background()) / (1 + _happened().get(happening, 0)))

@@ -324,9 +324,7 @@ class Learner:
             vector = [] if self._embedder is None else self._embedder.embed_queries([asked])[0].tolist()
             found = self._store.hybrid_search(vector, asked, TOP_K)
             if len(found) > 1:
-                found.sort(
-                    key=lambda hit: -reliability(self._store.history(hit["skill"].skill_id))
-                )  # alike ones stay in order
+                found.sort(key=lambda hit: -reliability(self._store.history(hit["skill"].skill_id)))
             return [hit["skill"] for hit in found]
         except StoreAway:
             self._asked_again_at = time.monotonic() + _AWAY_S

@@ -109,7 +109,12 @@ _RULES: tuple[tuple[re.Pattern[str], _Replace], ...] = (
     (re.compile(r"(?<![\w:])(?:[0-9a-f]{0,4}:){2,7}[0-9a-f]{1,4}(?![\w:])", re.I), _ip),
     (re.compile(r"\b(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}\b", re.I), _plain("[device id]")),
     (re.compile(r"\b[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\b", re.I), _plain("[reference id]")),
-    (re.compile(r"(?<![\w-])\d(?:[ -]?\d){12,18}(?![\w-]*\d)"), _card),
+    (re.compile(r"(?<![\w:])(?:[0-9A-F]{2} ){4,}[0-9A-F]{2}(?![\w:])"), _plain("[device id]")),
+    (re.compile(r"(?<![\w-])(?!97[89]-)\d(?:[ -]?\d){12,18}(?![\w-]*\d)"), _card),  # but not an ISBN
+    (
+        re.compile(r"/(?:u|users?|accounts?|profiles?|customers?|orders?|tickets?|cases?|members?)/([\w-]*\d[\w-]*)"),
+        _labelled("[reference id]"),
+    ),
     (re.compile(r"\b(?:ending|ends)(?:\s+in|\s+with)?\s+(\d{4})\b", re.I), _labelled("[card number]")),
     (re.compile(r"\b(?:cvv|cvc|security code)\b\D{0,8}(\d{3,4})\b", re.I), _labelled("[code]")),
     (re.compile(r"(?<![\w-])\d{3}-\d{2}-\d{4}(?![\w-])"), _plain("[id number]")),
@@ -190,7 +195,7 @@ _INTRODUCED = re.compile(
     rf"|dad|friend|colleague|boss|partner|owner|tenant|brother|sister|employee|neighbour|neighbor|assistant"
     rf"|manager) ({_CAP}(?: {_CAP})?)"
 )
-_I_AM = re.compile(rf"\bI(?: am|['’]m) ({_CAP} {_CAP})(?=[,.!;\n]|$| (?:from|here|calling|with|and)\b)")
+_I_AM = re.compile(rf"\bI(?: am|['’]m) ({_CAP}(?: {_CAP}){{1,3}})(?=[,.!;\n]|$| (?:from|here|calling|with|and)\b)")
 _GREETED = re.compile(
     r"\b(?:[Hh]i|[Hh]ello|[Hh]ey|Dear|[Tt]hanks|[Tt]hank you|Welcome|[Ss]orry|[Cc]all me|Bonjour|Hola|Olá|Hallo|Merci"
     rf"|Gracias|Danke)(?:,| there,)? ({_CAP})(?=[,.!?\n]|$)",
@@ -200,13 +205,21 @@ _TITLED = re.compile(
     rf"\b(?:Mr|Mrs|Ms|Miss|Dr|Prof|Herrn?|Frau|Madame|Mme|Monsieur|Señora?|Sra?|Senhora?)\b\.? ({_CAP})"
 )
 _HERE = re.compile(rf"(?:^|[.!?,:] )({_CAP}(?: {_CAP})?) (?:here|speaking|calling|hier|is my name)\b", re.M)
-_OF_ROLE = re.compile(rf"\b(?:customer|patient|client|guest|passenger|subscriber|tenant|member|owner) ({_CAP})")
+_OF_ROLE = re.compile(
+    r"\b(?i:customer|patient|client|guest|passenger|subscriber|tenant|member|owner|driver|engineer|technician|examiner"
+    r"|inspector|colleague|nurse|doctor|teacher|trainer|clerk|courier|adviser|pupil|student|witness|contact)"
+    rf"(?: is| was)?(?: [A-Z]\.)?( {_CAP}(?: {_CAP})?)"
+    rf"|\bI(?: am|['’]m)( {_CAP})(?=[,.!;\n]|$| (?:from|here|calling|with|and|in|of)\b)"
+)
+_CALLED = re.compile(r"([\w,]) ([A-Z][a-zà-ÿ]{2,})\b(?=([.!?]|(?: is| was| will| has| helped| comes)\b)?)")
+# At the start of a turn or sentence: "Leonor Duarte, born in May", "Wim Jansen."
+_ALONE = re.compile(rf"(?:^|[.!?:] )({_CAP}(?: {_CAP}){{1,3}})(?=[,.] ?|\n|$)", re.M)
 _INITIAL = re.compile(rf"\b(?:patient|of|by|for|from|to|with|and|,) [A-Z]\. ({_CAP})(?=[,.;!?\n]|$)")
 _GIVEN_AND_LAST = re.compile(rf"(?:([\w,] )|\b)({_CAP}) ({_CAP})\b(?! ?\d)")
 # Set off by a comma: "Was that all, Nadia?", "order 7781, Bill Hartley."
 _APART = re.compile(
     rf", ([A-Z][a-z]+)(?=[.!?]\s*$)|(?:\d|[Hh]ello|[Hh]i|\]), ({_CAP} {_CAP})(?=[.,;!]|$)"
-    rf"|\b(?:ask for|contact|attn|speak to) ({_CAP})",
+    r"|\b(?i:ask for|contact|attn|speak to) ([A-Z][a-zà-ÿ]+)",
     re.M,
 )
 
@@ -321,7 +334,23 @@ def _names(text: str) -> set[str]:
         *_TITLED.findall(text),
         *_HERE.findall(text),
         *_INITIAL.findall(text),
-        *(name for name in _OF_ROLE.findall(text) if not (name.isupper() or is_english(name.lower()))),
+        *(
+            word
+            for named in ("".join(each) for each in _OF_ROLE.findall(text))
+            for word in named.split()
+            if word.isalpha() and not (word.isupper() or is_english(word.lower()))
+        ),
+        *(
+            name
+            for before, name, end in _CALLED.findall(text)
+            if name in given_names() or (before == "," and end and not is_english(name.lower()))
+        ),
+        *(
+            named
+            for named in _ALONE.findall(text)
+            if all(word.isalpha() and not word.isupper() for word in named.split())
+            and not all(is_english(word.lower()) for word in named.split())
+        ),
         *(
             f"{given} {last}"
             for within, given, last in _GIVEN_AND_LAST.findall(text)

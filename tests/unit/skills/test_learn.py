@@ -317,18 +317,17 @@ def test_the_loop_on_conversations_it_was_not_calibrated_on(
             folder.mkdir()
             total.add(measure(folder, "test", embedder, thinker, asked, first))
     print(f"\nlearning loop: {loop}\none conversation learnt: {once}")
-    assert loop.hit_rate >= 0.85, loop
+    assert loop.hit_rate >= 0.87, loop
     assert loop.false_rate <= 0.05, loop
-    assert once.hit_rate >= 0.80, once
+    assert once.hit_rate >= 0.78, once
     assert once.false_rate <= 0.05, once
     assert loop.mixed_up / loop.known <= 0.02
 
 
 def test_near_misses_are_mostly_told_apart(tmp_path: Path, embedder: Embedder, thinker: LocalThinker) -> None:
-    """The built-in judge's weak side; the bound is what it does today, so that it gets no worse unseen."""
     rates = near_misses(tmp_path, embedder, thinker)
     print(f"\nnear misses: {rates.false}/{rates.unknown} = {rates.false_rate:.3f} false")
-    assert rates.false_rate <= 0.12
+    assert rates.false_rate < 0.08
 
 
 def test_near_misses_of_topics_it_was_not_calibrated_on(
@@ -337,4 +336,4 @@ def test_near_misses_of_topics_it_was_not_calibrated_on(
     rates = topics(tmp_path, "test", embedder, thinker)
     print(f"\ntopics: {rates}")
     assert rates.false_rate < 0.08
-    assert rates.hits >= 18  # as many as before events and wishes were compared
+    assert rates.hits >= 50  # as many as before it was compared what happens
