@@ -12,7 +12,7 @@ import unicodedata
 from itertools import islice
 
 from refdesk.text import untrusted_rules as rules
-from refdesk.text.memo import by_hash
+from refdesk.text.tokens import by_hash
 
 # Patterns are compiled on first use: compiling all at import would add 40 ms to every start.
 

@@ -89,8 +89,8 @@ class LexicalFollower:
                 self._complete_to = seq
             elif todo is None and self._look() is None:
                 return None
-        if not self._record.read_only:
-            self._keeper.start()
+            if not self._record.read_only:
+                self._keeper.start()
         return self._index
 
     def _look(self) -> list[int] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from refdesk.text.memo import by_hash
+from refdesk.text.tokens import by_hash
 
 
 def test_a_text_is_looked_at_once_until_there_are_too_many() -> None:
