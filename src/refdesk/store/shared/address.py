@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from typing import Literal, get_args
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from refdesk.errors import SettingsError
 
@@ -13,6 +13,7 @@ Quantisation = Literal["none", "int8", "binary"]
 _EXAMPLE = "Write it as postgres://user@host/database?index=qdrant://host:6334,host:6334."
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _PORT = 6334
+_OWN = ("index", "index_ca", "schema", "shards", "replicas", "quantisation")  # parameters; others are libpq's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +23,7 @@ class Address:
     record: str  # libpq's own, without the parameters below
     nodes: tuple[str, ...]  # host:port of each Qdrant node, for gRPC
     is_encrypted: bool = False  # qdrants:// speaks TLS
+    index_ca: str = ""  # the file with the certificate of who vouches for the nodes, if it is not a public authority
     schema: str = "refdesk"  # of Postgres, and the prefix of Qdrant's collections
     shards: int = 6
     replicas: int = 2
@@ -34,7 +36,11 @@ def parse(address: str) -> Address:
     if not parts.hostname and "service=" not in parts.query:
         raise SettingsError("The address of the library names no Postgres server.", _EXAMPLE)
     given = dict(parse_qsl(parts.query))
-    own = {key: given.pop(key) for key in ("index", "schema", "shards", "replicas", "quantisation") if key in given}
+    own = {
+        key: given.pop(key)
+        for key in ("index", "index_ca", "schema", "shards", "replicas", "quantisation")
+        if key in given
+    }
     index = re.fullmatch(r"(qdrants?)://([^/?#]+)/?", own.pop("index", ""))
     if index is None:
         raise SettingsError("The address of the library names no index.", _EXAMPLE)
@@ -49,5 +55,5 @@ def parse(address: str) -> Address:
     except ValueError as error:
         raise SettingsError("shards and replicas are numbers.", _EXAMPLE) from error
     nodes = tuple(one if re.search(r":\d+$", one) else f"{one}:{_PORT}" for one in index[2].split(","))
-    record = urlunsplit(("postgresql", parts.netloc, parts.path, urlencode(given), ""))
+    record = f"postgresql://{parts.netloc}{parts.path}" + f"?{urlencode(given)}" * bool(given)
     return Address(record=record, nodes=nodes, is_encrypted=index[1] == "qdrants", **own, **numbers)  # type: ignore[arg-type]

@@ -176,7 +176,11 @@ class Postgres:
         self._places = threading.BoundedSemaphore(_MOST_CONNECTIONS)
         self._own = _Own()
         self._closed = False
-        self._prepare()
+        try:
+            self._prepare()
+        except BaseException:
+            self.close()
+            raise
 
     def _prepare(self) -> None:
         """Makes the schema, or brings it up to date; old servers go on reading meanwhile."""

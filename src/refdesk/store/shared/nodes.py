@@ -9,10 +9,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec, module_from_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from refdesk.errors import SettingsError, StoreError
 from refdesk.settings import set_for_native
+from refdesk.store.shared.address import Address
 from refdesk.system import metrics
 
 if TYPE_CHECKING:
@@ -44,9 +46,10 @@ class IndexMissing(StoreError):
 class Nodes:
     """The channels to all nodes; they are made on first use, since they don't outlive a fork."""
 
-    def __init__(self, addresses: Sequence[str], *, is_encrypted: bool, api_key: str) -> None:
-        self._addresses = tuple(addresses)
-        self._is_encrypted = is_encrypted
+    def __init__(self, address: Address, api_key: str) -> None:
+        self._addresses = address.nodes
+        self._is_encrypted = address.is_encrypted
+        self._authority = _read(address.index_ca) if address.index_ca else None
         self._metadata = (("api-key", api_key),) if api_key else ()
         self._mutex = threading.Lock()
         self._channels: dict[str, grpc.Channel] = {}
@@ -136,7 +139,9 @@ class Nodes:
                     ("grpc.enable_http_proxy", 0),
                 ]
                 if self._is_encrypted:
-                    self._channels[node] = grpc.secure_channel(node, grpc.ssl_channel_credentials(), options)
+                    self._channels[node] = grpc.secure_channel(
+                        node, grpc.ssl_channel_credentials(self._authority), options
+                    )
                 else:
                     self._channels[node] = grpc.insecure_channel(node, options)
             return self._channels[node]
@@ -146,6 +151,13 @@ class Nodes:
             channel.close()
         self._channels.clear()
         self._methods.clear()
+
+
+def _read(file: str) -> bytes:
+    try:
+        return Path(file).expanduser().read_bytes()
+    except OSError as error:
+        raise SettingsError(f"index_ca names {file}, which can't be read: {error.strerror}.", "Correct it.") from error
 
 
 _ANSWERS = {

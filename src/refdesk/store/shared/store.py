@@ -46,8 +46,8 @@ class SharedStore(RecordAccess):
     ) -> None:
         super().__init__()
         self.address = parse(address)
+        self._nodes = Nodes(self.address, api_key)
         self._postgres = Postgres(self.address.record, self.address.schema, lock_timeout_s)
-        self._nodes = Nodes(self.address.nodes, is_encrypted=self.address.is_encrypted, api_key=api_key)
         self._follower = Follower(self._postgres, self._nodes, self.address)
         self._scopes = Scopes()
         self._counts = Counts()
