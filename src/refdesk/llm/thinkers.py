@@ -157,6 +157,9 @@ class PromptedThinker:
     def name(self) -> str:
         return self._llm.name
 
+    def check(self, query: str) -> None:
+        """Does nothing: models read many languages."""
+
     def judge(self, query: str, candidates: Sequence[Skill]) -> Verdict:
         """The candidate that the model picked, or none; an invented id counts as none."""
         seen = [
@@ -244,9 +247,12 @@ class LocalThinker:
     def __init__(self, embedder: Embedder | None) -> None:
         self._judge = EvidenceJudge(embedder)
 
+    def check(self, query: str) -> None:
+        """Raises InvalidInput unless the query is in English."""
+        _require_english(query)
+
     def judge(self, query: str, candidates: Sequence[Skill]) -> Verdict:
         """The candidate that matches both by words and by meaning, or none."""
-        _require_english(query)
         return self._judge.judge(redact.strip(query), candidates)
 
     def extract(self, transcript: Transcript, metadata: Mapping[str, object]) -> Draft:

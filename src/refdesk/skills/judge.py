@@ -44,6 +44,9 @@ class Thinker(Protocol):
     def name(self) -> str:
         """What answers call it: `local`, `gemini`, …"""
 
+    def check(self, query: str) -> None:
+        """Raises InvalidInput if it can't read the language of the query."""
+
     def judge(self, query: str, candidates: Sequence[Skill]) -> Verdict: ...
     def extract(self, transcript: Transcript, metadata: Mapping[str, object]) -> Draft: ...
     def repair(self, draft: Draft, problems: Sequence[str], transcript: Transcript) -> Draft: ...

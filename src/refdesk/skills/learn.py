@@ -105,8 +105,8 @@ class Learner:
     def search(self, query: str, thinker: Thinker, report: Report = lambda stage: None) -> Found:
         """The one playbook that fits, its use counted, or none."""
         started = time.perf_counter()
-        asked = redact.strip(_required("query", query))
-        candidates = self._candidates(asked)
+        thinker.check(_required("query", query))
+        candidates = self._candidates(redact.strip(query))
         report("judging")
         verdict = (
             thinker.judge(redact.redact(query, "query"), candidates) if candidates else Verdict(None, "no candidates")

@@ -142,6 +142,9 @@ _LANGUAGES = {
 }
 
 
+_FEW = 3  # words of another language, which a short English text with a name may have
+
+
 @cache
 def _function_words() -> Mapping[str, tuple[frozenset[str], frozenset[str]]]:
     halves = {name: text.partition("|") for name, text in _LANGUAGES.items()}
@@ -159,6 +162,9 @@ def language_of(text: str) -> str:
         for name, (common, telling) in _function_words().items()
     }
     best = max(counts, key=lambda name: counts[name])  # English comes first and wins a tie
+    if counts[best] <= _FEW and not _function_words()[best][1].intersection(said):
+        readable = sum(len(word) < 3 or analyse.is_english(word) for word in said)
+        return best if 2 * readable < len(said) and counts[best] > 1 else "English"  # "Las Vegas booking, no show"
     return best if counts[best] > 1 else "English"
 
 

@@ -155,6 +155,24 @@ def test_english_is_taken_for_english() -> None:
     said = [text for kind in kinds.values() for each in kind for text in (each.query, each.transcript, each.opening)]
     said += [query for half in ("calibration", "test") for each in read_topics(half) for query in each["same"]]
     said += [*foreign("calibration"), *foreign("test"), *foreign("near_test"), *background()]
+    said += [
+        "no access for João da Silva",
+        "Las Vegas booking, no show",
+        "Con Air film no sound",
+        "No module named los",
+    ]
+    added = product(
+        ("Jürgen Groß", "María José de la Fuente", "François Dubois", "João dos Santos", "Nguyễn Văn An"),
+        (
+            "Lindenstraße 14, Berlin",
+            "Calle de la Luna 3, Madrid",
+            "12 rue de la République, Lyon",
+            "Rua do Ouro 8, Lisboa",
+        ),
+        ("KeyError: 'la'", '{"detail": "no es valido"}', "SELECT o.id FROM o JOIN e ON o.e = e.id", "e.do(das[i])"),
+    )
+    for (name, street, code), each in zip(added, (each for kind in kinds.values() for each in kind), strict=False):
+        said += [f"{name}, {street}: {each.query}", f"{each.transcript}\nCustomer: {name}, {street}. It says {code}"]
     assert [text for text in said if language_of(text) != "English"] == []
 
 
