@@ -165,7 +165,8 @@ def main() -> None:
         said = faults.table(outcome)
         print(tables.show("faults", ("what", "how many"), [(name, str(value)) for name, value in said.items()]))
         tables.keep("cluster_faults", said, given.json)
-        raise SystemExit(bool(outcome.lost or outcome.half or outcome.doctor or outcome.share < 0.99))
+        is_bad = outcome.lost or outcome.half or outcome.doctor or outcome.share < 0.99 or not outcome.acknowledged
+        raise SystemExit(bool(is_bad))
     with tempfile.TemporaryDirectory(prefix="refdesk-bench-") as scratch:
         rows, result = measure(given, Path(scratch))
     print(tables.show_rows(f"{given.corpus}: {result['embedded']['chunks']} chunks", rows))

@@ -64,6 +64,7 @@ class _Run:
         self.node_down = threading.Event()
         self.postgres_down = threading.Event()
         self.unsure: set[str] = set()
+        self.wrote = threading.Event()  # since the last kill of a writer
         self.writer: StdioClient | None = None
         self.serving: list[HttpServer | None] = [None, None]
 
@@ -93,6 +94,7 @@ class _Run:
         if not answer.get("result", {}).get("isError", True):
             self.outcome.acknowledged[name] = word
             self.unsure.discard(name)
+            self.wrote.set()
 
     # the readers: each asks one server, and the other one if that is gone, as a balancer would
 
@@ -155,6 +157,8 @@ class _Run:
         self.node_down.clear()
 
     def kill_writer(self) -> None:
+        self.wrote.wait(HANG_S)  # else no writer gets anywhere on a machine where it takes long to start
+        self.wrote.clear()
         if self.writer is not None:
             self.writer.process.kill()
 
