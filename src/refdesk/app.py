@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,12 +16,12 @@ from refdesk.ingest.writer import ParsePool
 from refdesk.library import Library
 from refdesk.model import Collection, CollectionKind, Content, Finding, Found, Skipped
 from refdesk.ports import Embedder, Parser, Source, Store
-from refdesk.settings import Settings
+from refdesk.settings import LANGUAGE_MODELS, Settings
 from refdesk.system import memory
 
 if TYPE_CHECKING:
     from refdesk.console.journal import Journal
-    from refdesk.llm.thinkers import Models
+    from refdesk.llm.thinkers import Models, Thinkers
     from refdesk.skills.model import PlaybookStore
     from refdesk.toolsets.content import ToolAnswer
     from refdesk.toolsets.contract import Toolset
@@ -215,12 +216,33 @@ PARTS = Parts(
 )
 
 
-@dataclass(frozen=True, slots=True)
 class _Shared:
-    """What toolsets share: the desk and the language models."""
+    """What toolsets share: the desk, and the language models, which the first call that needs one loads."""
 
-    desk: Desk
-    models: Models
+    def __init__(self, settings: Settings) -> None:
+        if settings.llm not in LANGUAGE_MODELS:
+            raise SettingsError(
+                f"There is no language model {settings.llm!r}.", f"Take one of {', '.join(LANGUAGE_MODELS)}."
+            )
+        self.desk = Desk(settings, PARTS)
+        self._settings = settings
+
+    @cached_property
+    def models(self) -> Models:
+        from refdesk.llm.thinkers import Models
+
+        return Models(self._settings)
+
+    @cached_property
+    def thinkers(self) -> Thinkers:
+        from refdesk.llm.thinkers import Thinkers
+
+        return Thinkers(self.models, lambda: self.desk.embedder)
+
+    def close(self) -> None:
+        if "models" in self.__dict__:
+            self.models.close()
+        self.desk.close()
 
 
 def _docs(shared: _Shared) -> Toolset:
@@ -236,11 +258,9 @@ def _rag(shared: _Shared) -> Toolset:
 
 
 def _skills(shared: _Shared) -> Toolset:
-    from refdesk.llm.thinkers import Thinkers
     from refdesk.toolsets.skills import skills_toolset
 
-    desk = shared.desk
-    return skills_toolset(lambda: desk.learner, Thinkers(shared.models, lambda: desk.embedder).choose)
+    return skills_toolset(lambda: shared.desk.learner, lambda sampler: shared.thinkers.choose(sampler))
 
 
 def _pages(shared: _Shared) -> Toolset:
@@ -269,12 +289,10 @@ def make_toolsets(settings: Settings, clients: Callable[[], Sequence[Mapping[str
 
     The last has the console's site, which shows `clients`: what `install` would add to which of them.
     """
-    from refdesk.llm.thinkers import Models
-
     if unknown := [name for name in settings.toolsets if name not in TOOLSETS]:
         raise SettingsError(f"There is no toolset {', '.join(unknown)}.", f"Take some of {', '.join(TOOLSETS)}.")
     memory.allow(settings.max_memory)
-    shared = _Shared(Desk(settings, PARTS), Models(settings))
+    shared = _Shared(settings)
     made = {name: make(shared) for name, make in TOOLSETS.items() if name in settings.toolsets}
     if "docs" in made and "code" in made:
         from refdesk.desk.corpus import has_corpus
@@ -290,8 +308,7 @@ def make_toolsets(settings: Settings, clients: Callable[[], Sequence[Mapping[str
             last.close()
         if journal is not None:
             journal.flush()
-        shared.models.close()
-        shared.desk.close()
+        shared.close()
 
     return [
         *others,

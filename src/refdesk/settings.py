@@ -14,6 +14,7 @@ from refdesk.errors import SettingsError
 _PREFIX = "REFDESK_"
 _CONFIG = "refdesk.toml"
 _FOLDER = ".refdesk"
+LANGUAGE_MODELS = ("gemini", "openai", "anthropic", "sampling", "local", "auto")
 
 Durability = Literal["normal", "full"]
 SkillsDatabase = Literal["embedded", "neo4j"]
@@ -78,7 +79,7 @@ class Settings:
     neo4j_database: str = ""  # "": the server's default
 
     # language models; their keys are the vendors' own variables
-    llm: str = "auto"  # gemini | openai | anthropic | sampling | local | auto
+    llm: str = "auto"  # one of LANGUAGE_MODELS
     llm_small_model: str = ""
     llm_large_model: str = ""
     llm_timeout_s: float = 60.0

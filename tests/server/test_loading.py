@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
+
+import pytest
 
 from tests.server.conftest import Start
 
@@ -58,3 +62,18 @@ def test_it_ends_even_while_it_loads(start: Start, tmp_path: Path) -> None:
     client.initialize()
     client.start("tools/list")
     assert client.end() == 0
+
+
+_TOOLSETS = "from refdesk.app import make_toolsets as make; make(Settings(library=Path('none')))"
+_VERSION = "from refdesk.__main__ import program; sys.argv[1:] = ['--version']; program()"
+
+
+@pytest.mark.parametrize(
+    ("code", "unneeded"),
+    [(_TOOLSETS, "jsonschema"), (_TOOLSETS, "refdesk.skills.learn"), (_VERSION, "click")],
+)
+def test_what_a_start_does_not_need_is_not_imported(code: str, unneeded: str, tmp_path: Path) -> None:
+    begin = "import sys\nfrom pathlib import Path\nfrom refdesk.settings import Settings\n"
+    whole = f"{begin}{code}\nprint({unneeded!r} in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", whole], capture_output=True, text=True, check=True, cwd=tmp_path)
+    assert done.stdout.split("\n")[-2] == "False"

@@ -10,8 +10,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from jsonschema import Draft202012Validator
-
 from refdesk.errors import AttemptFailed, Cancelled, LlmError, RefdeskError, SettingsError
 from refdesk.system.retry import TRANSIENT, Retry, retry_after
 
@@ -23,6 +21,8 @@ def read_answer(text: str, schema: Mapping[str, Any] | None) -> Any:
     """The text, or the object in it that matches the schema; raises a transient AttemptFailed if it does not."""
     if schema is None:
         return text.strip()
+    from jsonschema import Draft202012Validator  # slow to import
+
     start, end = text.find("{"), text.rfind("}") + 1  # in a fence or among words
     fenced = _FENCED.search(text)
     try:

@@ -27,9 +27,6 @@ from refdesk.skills.judge import EvidenceJudge, Thinker, Verdict
 from refdesk.skills.model import LABELS, Draft, Playbook, Skill, Step
 from refdesk.skills.vocabulary import language_of
 
-CHOICES = ("gemini", "openai", "anthropic", "sampling", "local", "auto")
-
-
 # Each vendor's class and where its SDK is, in the order in which auto looks.
 _VENDORS: Mapping[str, tuple[type[models.RemoteModel], str]] = {
     "gemini": (models.Gemini, "google.genai"),
@@ -42,8 +39,6 @@ class Models:
     """The configured models, each created once."""
 
     def __init__(self, settings: Settings) -> None:
-        if settings.llm not in CHOICES:
-            raise SettingsError(f"There is no language model {settings.llm!r}.", f"Take one of {', '.join(CHOICES)}.")
         self._settings = settings
         self._lock = threading.Lock()
         self._made: dict[str, models.RemoteModel] = {}

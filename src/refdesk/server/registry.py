@@ -166,8 +166,6 @@ class Loading:
 
     def _load(self, coming: Future[Registry]) -> None:
         try:
-            import refdesk.server.validate  # noqa: F401  (slow to import: not in the first call)
-
             registry = Registry(self._make())
             self._then(registry)
         except BaseException as error:
@@ -178,3 +176,4 @@ class Loading:
         else:
             self._ready = registry
             coming.set_result(registry)
+            import refdesk.server.validate  # noqa: F401  (slow to import: neither in the list of tools nor in a call)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from refdesk.skills.judge import Thinker
-from refdesk.skills.learn import Found, Learner, Report
 from refdesk.toolsets.content import STRING, STRINGS, ArgumentProblem, Json, TextErrors, ToolAnswer, icon, object_schema
 from refdesk.toolsets.contract import CallContext, Sampler, Tool, ToolHints, Toolset
 
-ThinkerFor = Callable[[Sampler | None], Thinker]
+if TYPE_CHECKING:  # slow to import, and the list of tools needs none of it
+    from refdesk.skills.judge import Thinker
+    from refdesk.skills.learn import Found, Learner, Report
+
+    ThinkerFor = Callable[[Sampler | None], Thinker]
 
 _SHARE: Json = {"type": "number", "minimum": 0, "maximum": 1}
 _SKILL: Json = {
