@@ -56,7 +56,7 @@ def gather(asking: Engine, question: Question, alpha: float | None = None) -> di
     query, asked, close = meant.query, meant.asked, engine.closely(meant.asked)
     found, fused, window = asking._candidates(view, query, asked)
     best, rest = asking._rerank(query, asked, found, fused, window[:close], close)
-    ranked = group.grouped(best, rest, asked, query.by, query.prefer, rerank.weights().file, {})
+    ranked = group.grouped(best, rest, asked, query.by, query.prefer, rerank.weights().file, {}, {})
     assert asking._matcher is not None
     is_mixed = asked.kind == "words" and bool(found.cosines) and not asked.quoted
     alone = confidence.of_words(asked, found.frequency, asking._matcher.knows_word) if found.frequency else None

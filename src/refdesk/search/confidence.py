@@ -74,17 +74,22 @@ def sense(asked: Understood, frequency: Mapping[str, int], knows: Callable[[str]
 
 def covered(best: Sequence[StoredChunk], terms: Sequence[str], frequency: Mapping[str, int], passages: int) -> float:
     """The largest share of the query's terms, weighted by rarity, that one of the best hits has."""
-    share = _MANY / max(1, passages)
-    telling = {term: math.log(1 + _MANY / (frequency.get(term, 0) * share + 0.5)) for term in terms}
-    total = sum(telling.values()) or 1.0
+    rare = rarity(terms, frequency, passages)
+    total = sum(rare.values()) or 1.0
     most = 0.0
     for one in best[:LOOKED_AT]:
         text = _analysed(one)
-        held = [term for term in telling if f" {term} " in text]
-        if len(held) == len(telling):
+        held = [term for term in rare if f" {term} " in text]
+        if len(held) == len(rare):
             return 1.0
-        most = max(most, sum(telling[term] for term in held))
+        most = max(most, sum(rare[term] for term in held))
     return most / total
+
+
+def rarity(terms: Sequence[str], frequency: Mapping[str, int], passages: int) -> dict[str, float]:
+    """How much each term tells: the more, the fewer passages have it."""
+    share = _MANY / max(1, passages)
+    return {term: math.log(1 + _MANY / (frequency.get(term, 0) * share + 0.5)) for term in terms}
 
 
 def usual(terms: Sequence[str], frequency: Mapping[str, int], passages: int) -> dict[str, float]:

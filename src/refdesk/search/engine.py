@@ -78,7 +78,8 @@ class Engine:
         topics: Mapping[int, Topic] = {}
         if found.vector is not None and asked.kind in _READ:
             topics = view.topics(found.vector, [one.stored.id for one in best])
-        ranked = group.grouped(best, rest, asked, query.by, query.prefer, rerank.weights().file, topics)
+        rare = confidence.rarity(asked.terms, found.frequency, found.passages) if found.frequency else {}
+        ranked = group.grouped(best, rest, asked, query.by, query.prefer, rerank.weights().file, topics, rare)
         is_defined = any("definition" in one.signals for one in ranked[:1])
         way = "keywords" if not found.cosines else "name" if is_defined else asked.kind
         # A passage with the phrase comes first, but is a certain answer only if the query is nothing but the phrase.
@@ -252,6 +253,8 @@ def _explanations(page: Sequence[Ranked], asked: Understood, found: Candidates) 
             if one.stored.id in ranks:
                 said[name] = ranks[one.stored.id]
         said |= {name: round(value, 3) for name, value in one.signals.items()}
+        if one.beside:
+            said["whole file"] = round(one.beside, 3)
         if one.collapsed:
             said["collapsed"] = one.collapsed
     return why

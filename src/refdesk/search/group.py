@@ -36,6 +36,10 @@ _BUILT = frozenset(["_sources", "_build", "build", "site", "html", "dist", "publ
 _USUAL_PASSAGES = (
     12  # of a page: its length counts neither for nor against it beside code; authored questions .775 to .805
 )
+_SHORT, _USUAL_LENGTH, _HALF_SAID = 4, 8, 1.0  # passages of a page, and how often it says a word that counts by half
+_USUALLY_SAID = (
+    0.49  # by the best five pages of a question: what is said counts neither for nor against pages beside code
+)
 _KEPT_INSIDE = 5  # further passages that a hit names
 
 
@@ -50,6 +54,7 @@ class Ranked:
     words: float = 0.0  # how well its words match the query's
     heading: float = 0.0  # and how well its heading's do
     collapsed: int = 0  # parts of the same symbol that this one stands for
+    beside: float = 0.0  # what its file adds to it, if it is its best passage
     more: tuple[StoredChunk, ...] = ()  # further passages of its file, if hits are files
 
 
@@ -61,6 +66,7 @@ def grouped(
     prefer: Literal["", "code"],
     weights: Mapping[str, float],
     topics: Mapping[int, Topic],
+    rarity: Mapping[str, float],
 ) -> list[Ranked]:
     """One hit a file with its further passages inside; or all passages, the best of each file first.
 
@@ -72,8 +78,11 @@ def grouped(
     for one in _distinct(close, seen, pages):
         files.setdefault(one.stored.document.id, []).append(one)
     worth = {
-        document: _worth(own, asked, prefer, weights, topics.get(own[0].stored.id)) for document, own in files.items()
+        document: _worth(own, asked, prefer, weights, topics.get(own[0].stored.id), rarity)
+        for document, own in files.items()
     }
+    for document, (best, *_) in files.items():
+        best.beside = worth[document] - best.score
     ordered = [files[document] for document in sorted(files, key=lambda document: -worth[document])]
     later = list(_distinct(rest, seen, pages))
     if by == "passage":
@@ -132,7 +141,12 @@ def unsplit(key: str) -> str:
 
 
 def _worth(
-    own: Sequence[Ranked], asked: Understood, prefer: str, weights: Mapping[str, float], topic: Topic | None
+    own: Sequence[Ranked],
+    asked: Understood,
+    prefer: str,
+    weights: Mapping[str, float],
+    topic: Topic | None,
+    rarity: Mapping[str, float],
 ) -> float:
     """A file's score: its best passage, a share of the next ones, what all of it is about, and the kind of its path."""
     second, third, *others = (*(max(0.0, one.score) for one in own[1:8]), 0.0, 0.0)
@@ -141,11 +155,23 @@ def _worth(
         return total
     if topic is not None and is_prose(own[0].stored):
         # Among pages that mention it, the one that is about it: not a long one about many things, nor a stub.
-        total += weights["prose topic"] * topic.cosine + weights["prose mean"] * topic.mean
+        total += weights["prose start"] + weights["prose topic"] * topic.cosine + weights["prose mean"] * topic.mean
         total += weights["prose passages"] * math.log(topic.passages / _USUAL_PASSAGES)
+        total += weights["prose said"] * (_said(own, rarity, topic.passages) - _USUALLY_SAID) if rarity else 0.0
     elif topic is not None:
         total += weights["topic"] * topic.cosine
     return total + path_worth(own[0].stored.document.path, asked, prefer, weights)
+
+
+def _said(own: Sequence[Ranked], rarity: Mapping[str, float], passages: int) -> float:
+    """How much of the query, from 0 to 1, a page of so many passages says in these: BM25 of them as one text."""
+    texts = [one.stored.chunk.text.lower() for one in own]
+    half = _HALF_SAID * (0.25 + 0.75 * max(_SHORT, passages) / _USUAL_LENGTH)
+    said = 0.0
+    for term, rare in rarity.items():
+        often = sum(text.count(_beginning(term)) for text in texts)
+        said += rare * often / (often + half)
+    return said / sum(rarity.values())
 
 
 def path_worth(path: str, asked: Understood, prefer: str, weights: Mapping[str, float]) -> float:

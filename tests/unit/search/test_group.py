@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from refdesk.desk.desk import Desk
-from refdesk.model import Query
-from refdesk.search.group import not_code
-from refdesk.search.rerank import places_in
+from refdesk.model import Query, Topic
+from refdesk.search.group import Ranked, grouped, not_code
+from refdesk.search.rerank import places_in, weights
+from refdesk.search.understand import understand
 from tests.conftest import Tree
 
 _STEP = '''def {name}(order):
@@ -80,6 +81,22 @@ def test_tests_leave_room_for_code_among_the_candidates(desk: Desk, tree: Tree) 
     )
     desk.index(tree(files), "code", name="shop")
     assert "shop/money.py" in asked(desk, by="file", prefer="code")
+
+
+def test_of_pages_alike_the_one_whose_passages_say_more_of_the_question_is_first(desk: Desk, tree: Tree) -> None:
+    parts = {"Attempts": "A job is tried five times.", "Backoff": "Pauses double.", "Locks": "It holds a lock."}
+    pages = {
+        "faq.md": "# Jobs\n\n## Trying\n\nA job is tried, and tried, and tried again.\n",
+        "jobs.md": "# Jobs\n\n" + "".join(f"## {title}\n\n{text}\n\n" for title, text in parts.items()),
+    }
+    desk.index(tree(pages), "docs", name="manual")
+    question = "how often is a job tried, with which backoff and lock"
+    stored = [hit.stored for hit in desk.search(Query(text=question, limit=20)).hits]
+    best = [Ranked(one, 1.0, 1.0 if one.document.path == "faq.md" else 0.8) for one in stored]
+    topics = {one.id: Topic(0.5, 0.4, 3) for one in stored}
+    rare = dict.fromkeys(understand(question).terms, 2.0)
+    first, *_ = grouped(best, [], understand(question), "file", "", weights().file, topics, rare)
+    assert first.stored.document.path == "jobs.md"
 
 
 def test_by_passage_a_file_has_a_second_row_once_every_other_had_one(shop: Desk) -> None:

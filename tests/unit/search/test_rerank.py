@@ -77,7 +77,7 @@ def test_what_is_explained_adds_up(library: Desk, alpha: float | None) -> None:
     totals = []
     for hit in hits:
         told = {name: value for name, value in hit.explanation.items() if isinstance(value, float)}
-        totals.append(told.pop("fused") + sum(value for name, value in told.items() if name in features.NAMES))
+        totals.append(sum(value for name, value in told.items() if name in ("fused", "whole file", *features.NAMES)))
     assert totals == sorted(totals, reverse=True)
     assert ("words" in hits[0].explanation or "prose words" in hits[0].explanation) == (alpha != 0.0)
 
