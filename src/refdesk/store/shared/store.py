@@ -34,7 +34,7 @@ _MANY_REMOVED = 500  # chunks removed at once, after which unused vectors are dr
 _APPLY_S = 20.0  # how long a writer waits until its batch can be found
 _STRETCH_S = 4 * 3600.0  # and at the end of a long stretch, all of it
 _METADATA = "metadata"  # in meta: the text of metadata.json
-_JUST_S = 0.2
+_JUST_S = 1.0  # a search takes less, also on a busy machine
 _AWAY_S = 1.0  # after the index did not answer, the record is searched for so long
 
 
