@@ -114,7 +114,7 @@ def test_a_closed_shape_stays_as_it_is_and_the_last_line_says_it(tmp_path: Path,
     assert "interrupted" in said(nothing)[0]
     found = client.result("search_skills", query="the till does not open")
     assert set(found["structuredContent"]) == {"skill", "query", "search_time_ms"}
-    assert said(found) == ["no playbook fits: no candidates"]
+    assert said(found) == ["no playbook fits: none is about this"]
 
 
 def stop_at(step: int) -> Any:

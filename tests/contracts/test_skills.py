@@ -297,7 +297,8 @@ def test_confidence_moves_with_outcomes_only(client: Client) -> None:
     assert [found() for _ in range(3)] == [(0.5, f"0.50 ({uses} uses, 0 confirmed)") for uses in (1, 2, 3)]
     client.json("create_skill", conversation=LOCKED[0].transcript, resolution_confirmed=True)
     assert found() == (0.6, "0.60 (4 uses, 1 confirmed)")
-    for last, confidence in (("It works now.", 0.63), ("Still the same error.", 0.58), ("I will see.", 0.58)):
+    ends = ("It arrived.", 0.63), ("It has not arrived.", 0.63), ("Still the same error.", 0.58), ("I will see.", 0.58)
+    for last, confidence in ends:
         talk = f"Customer: I am locked out.\nAgent: I've unlocked the account.\nCustomer: {last}"
         client.json("update_skill", skill_id=skill_id, conversation=talk)
         assert found()[0] == confidence, last
@@ -327,3 +328,6 @@ def test_importing_an_unchanged_export_changes_nothing(client: Client, tmp_path:
     assert json.loads(refdesk(library, "skills", "show", skill_id, "--json").stdout) == before
     assert len(json.loads(refdesk(library, "skills", "history", skill_id, "--json").stdout)) == 2
     assert "PX-8443" in client.json("search_skills", query=LOCKED[1].query)["skill"]["resolution_md"]
+    assert f"{skill_id}  v3  updated" in refdesk(library, "skills", "rollback", skill_id, "1").stdout
+    assert "PX-8443" not in client.json("search_skills", query=LOCKED[1].query)["skill"]["resolution_md"]
+    assert f"{skill_id}  v3  unchanged" in refdesk(library, "skills", "rollback", skill_id, "1").stdout

@@ -1,4 +1,4 @@
-"""`skills`: list, show, export, import, rate and copy playbooks."""
+"""`skills`: list, show, roll back, export, import, rate and copy playbooks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import click
 
 from refdesk.commands.desk import desk_from, json_option, on_one_line, print_json, shown
 from refdesk.errors import InvalidInput, RefdeskError
-from refdesk.skills.learn import Learner
+from refdesk.skills.learn import Learner, as_draft
 from refdesk.skills.model import CONFIDENCE_CHANGE, Outcome, Revision, Skill
 
 _OUTCOMES = {outcome.replace("_", "-"): outcome for outcome in CONFIDENCE_CHANGE if outcome != "used"}
@@ -27,7 +27,7 @@ def _learner(context: click.Context) -> Iterator[Learner]:
 
 @click.group()
 def skills() -> None:
-    """List, show, export, import, rate and copy playbooks."""
+    """List, show, roll back, export, import, rate and copy playbooks."""
 
 
 @skills.command(name="list")
@@ -142,6 +142,17 @@ def feedback(context: click.Context, skill_id: str, outcome: str, as_json: bool)
         print_json(_brief(skill))
     else:
         click.echo(f"{on_one_line(skill.title)}: confidence {before:.2f} → {skill.confidence:.2f}")
+
+
+@skills.command()
+@click.argument("skill_id")
+@click.argument("version", type=int)
+@click.pass_context
+def rollback(context: click.Context, skill_id: str, version: int) -> None:
+    """Make VERSION of SKILL_ID the newest one again; none is lost."""
+    with _learner(context) as learner:
+        skill, done = learner.adopt(as_draft(_version(learner, skill_id, version)), skill_id=skill_id)
+    click.echo(f"{skill.skill_id}  v{skill.version}  {done}  {on_one_line(skill.title)}")
 
 
 @skills.command()

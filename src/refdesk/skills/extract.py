@@ -42,6 +42,7 @@ _YES = re.compile(
 _NO = re.compile(r"^\W*(?:no|nope|not yet|i don't|i haven't|i'm not|it isn't|it doesn't|never)\b", re.I)
 _SOLVED = re.compile(
     r"\b(?:work(?:s|ed|ing)(?: now| again| fine| perfectly)?|that did (?:it|the trick)|solved|fixed|sorted|resolved"
+    r"|(?<!not )(?<!never )(?<!n't )(?<!n’t )arrived"
     r"|i'?m in|back in|i (?:can )?see it|got it|it'?s (?:there|back|showing|connected|done)|all good|great,? thank"
     r"|perfect|thank(?:s| you) so much|no more)\b",
     re.I,

@@ -174,7 +174,7 @@ class EvidenceJudge:
         distrusted = (self._calibration.distrust * (skill.confidence < DISTRUSTED) for skill in candidates)
         odds = [one.odds(self._calibration) - less for one, less in zip(weighed, distrusted, strict=True)]
         if not odds or max(odds) < self._calibration.needed:
-            return Verdict(None, "no playbook has both the words and the meaning of the query")
+            return Verdict(None, "none has the words, the meaning and the event of the query")
         least = max(self._calibration.needed, max(odds) - _ALIKE)
         best = next(place for place, each in enumerate(odds) if each >= least)
         meaning = weighed[best].meaning

@@ -109,7 +109,9 @@ class Learner:
         candidates = self._candidates(redact.strip(query))
         report("judging")
         verdict = (
-            thinker.judge(redact.redact(query, "query"), candidates) if candidates else Verdict(None, "no candidates")
+            thinker.judge(redact.redact(query, "query"), candidates)
+            if candidates
+            else Verdict(None, "none is about this")
         )
         # An id that the judge made up counts as none.
         chosen = next((skill for skill in candidates if skill.skill_id == verdict.skill_id), None)
