@@ -137,7 +137,7 @@ def test_nothing_found_says_why_and_what_was_meant(served: str) -> None:
     )
     assert re.search(r"main is in \d+ passages of handbook", page) and "No passage of handbook has zzqqxx" in page
     page = get(served, params={"q": "embeder identty", "collection": "refdesk"}).text
-    assert "earched for" in page
+    assert "earched for" in page and re.search(r"<mark>\w*[Ii]dentity</mark>", page)  # what was meant is marked
 
 
 def test_code_is_read_with_line_numbers_the_hit_marked_and_an_outline(served: str, browse: Open) -> None:
@@ -178,6 +178,25 @@ def test_the_outline_has_every_heading(served: str, browse: Open) -> None:
     assert len(shown) > 4 and at.page.locator(".outline li").all_inner_texts() == shown
     at.page.locator(".outline a", has_text=shown[-1]).click()
     assert at.page.evaluate("document.querySelector(':target').innerText") == shown[-1]
+
+
+def test_a_long_page_is_read_in_parts(tree: Tree, serve: Serve, browse: Open, tmp_path: Path) -> None:
+    text = "".join(f"## Part {number}\n\n{'Words. ' * 300}\n\n```\n# no heading\n```\n\n" for number in range(100))
+    with open_desk(Settings(library=tmp_path / "library", workers=1)) as desk:
+        desk.index(tree({"long.md": text}), "files", name="long")
+    at = browse(serve(tmp_path / "library").root)
+    at.go("/read/long/long.md")
+    assert at.page.locator(".prose h2").first.inner_text() == "Part 0"
+    shown = at.page.locator(".prose h2").count()
+    assert 10 < shown < 40 and "Page 1 of" in at.page.locator(".pager").inner_text()
+    at.page.get_by_role("link", name="Next").click()
+    at.page.wait_for_url("**page=2")
+    assert at.page.locator(".prose h2").first.inner_text() == f"Part {shown}"
+    line = text.split("\n").index("## Part 77") + 1
+    at.go(f"/read/long/long.md?lines={line}")
+    assert at.page.locator(".prose .hit").all_inner_texts() == ["Part 77"]
+    at.page.locator(".outline a", has_text="Part 5").first.click()
+    at.page.wait_for_selector(".prose h2:text-is('Part 5')")
 
 
 def test_markdown_is_read_as_a_page(served: str, browse: Open) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 import shutil
 from collections.abc import Iterator
@@ -295,6 +296,15 @@ def test_pages_take_few_threads_and_leave_out_what_nobody_waits_for(tmp_path: Pa
     with open_desk(Settings(library=tmp_path / "library", workers=1)) as desk:
         assert asyncio.run(crowd(Page(Console(desk, b"k" * 32, list), slow))) == 4
     assert len(entered) == 10  # those who were gone got nothing made
+
+
+def test_what_lexers_take_minutes_over_is_shown_all_the_same() -> None:
+    from refdesk.console.words import code_lines
+
+    for language, line in {"toml": "a=[" * 600, "rust": 'r#"' * 600, "typescript": "<T>(" * 490}.items():
+        text = "\n".join([line] * 600)
+        assert "\n".join(row.striptags() for row in code_lines("x = <1>\n", language)) == "x = <1>\n"
+        assert html.unescape(re.sub(r"<[^>]+>", "", "\n".join(code_lines(text, language)))) == text
 
 
 def test_a_sign_in_leads_nowhere_else(library: Path, serve: Serve) -> None:

@@ -20,7 +20,8 @@ from refdesk.text import tokens
 from refdesk.toolsets.content import marks
 
 _ROWS = 600  # lines of code on a page: highlighting them takes up to 60 ms
-_PROSE = 200_000  # characters of markdown on a page
+_PROSE = 40_000  # characters of markdown on a page, which ends at the next heading, at the latest twice as far
+_HEADING = re.compile(r"#{1,6} |```|~~~")
 _LEXED = 40_000  # characters before the page that are lexed with it, so that it does not begin within a comment
 _LINES = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _OUTLINED = 400
@@ -42,20 +43,27 @@ def read(visit: Visit) -> Response:
     how = visit.asked("as", "page")
     first, last = _lines(visit.asked("lines"))
     own_lines = has_own_lines(raw, chunks)
-    is_prose = document.content_type in _RENDERED and how == "page" and len(raw) <= _PROSE
+    is_prose = document.content_type in _RENDERED and how == "page"
     wanted = asked_terms(visit.asked("q"))
+    outline: list[tuple[int, str, str, int, str]] | None = None
     values: dict[str, Any] = {}
     if how == "agent":
         values = _as_passages(visit, chunks)
     elif is_prose:
-        page = prose(raw, collection.name, document.path, (first, last) if own_lines else (0, 0))
-        values = {"body": page.body, "front": page.front}
-        top = min((level for level, _, _ in page.headings), default=0)
-        outline = [(max(0, level - top - 1), "", text, line, "") for level, text, line in page.headings if text]
+        parts = _parts(raw)
+        meant = next((at for at, (before, _) in enumerate(parts) if before >= first > 0), len(parts) if first else 1)
+        page = max(1, min(visit.number("page", meant), len(parts)))
+        before, text = parts[page - 1]
+        shown = prose(text, collection.name, document.path, (first, last) if own_lines else (0, 0), skipped=before)
+        values = {"body": shown.body, "front": shown.front, "page": page, "pages": len(parts)}
+        if len(parts) == 1:
+            top = min((level for level, _, _ in shown.headings), default=0)
+            outline = [(max(0, level - top - 1), "", text, line, "") for level, text, line in shown.headings if text]
     else:
         language = "text" if how == "text" and document.content_type in _RENDERED else document.content_type
         values = _as_lines(visit, document, raw, language, (first, last) if own_lines else (0, 0), wanted)
-    outline = outline if is_prose else _outline(visit, document, chunks, own_lines)
+    if outline is None:
+        outline = _outline(visit, document, chunks, own_lines)
     return visit.show(
         "reader.html",
         document=document,
@@ -74,6 +82,25 @@ def read(visit: Visit) -> Response:
         query=visit.asked("q"),
         **values,
     )
+
+
+def _parts(raw: str) -> list[tuple[int, str]]:
+    """The pages of a markdown text, each with the number of lines before it."""
+    if len(raw) <= 2 * _PROSE:
+        return [(0, raw)]
+    parts: list[tuple[int, str]] = []
+    rows: list[str] = []
+    size, begun, fence = 0, 0, ""
+    for number, row in enumerate(raw.split("\n")):
+        mark = _HEADING.match(row)
+        if mark and mark[0][:1] in "`~":
+            fence = "" if fence == mark[0] else fence or mark[0]
+        if size > 2 * _PROSE or (size > _PROSE and mark and not fence and mark[0][:1] == "#"):
+            parts.append((begun, "\n".join(rows)))
+            rows, size, begun = [], 0, number
+        rows.append(row)
+        size += len(row) + 1
+    return [*parts, (begun, "\n".join(rows))]
 
 
 def _tokens(raw: str) -> int:

@@ -168,7 +168,8 @@ def _found(desk: Desk, asked: Asked, alpha: str) -> dict[str, Any]:
     stale = stale_hits(page.hits)
     known = {one.name: one for one in desk.collections()}
     best = max((_scored(hit.explanation.get("keywords"))[1] for hit in page.hits), default=0.0)
-    wanted = asked_terms(asked.text)
+    corrected = [note.partition(";")[0] for note in page.notes if note.startswith("searched for ")]
+    wanted = asked_terms(" ".join([asked.text, *corrected]))
     return {
         "alpha": alpha,
         "page": page,

@@ -18,7 +18,8 @@ from refdesk.text.analyse import STOP_TERMS, terms
 
 _WORD = re.compile(r"\w+")
 _LEXERS = {"csharp": "csharp", "objc": "objective-c", "proto": "protobuf", "plain_text": "text", "toon": "yaml"}
-_LONG_LINE = 2_000  # characters of a line that is highlighted; lexers take quadratic time over some longer ones
+_LONG_LINE = 2_000  # characters of a line that is highlighted
+_LEXED_S = 0.15  # of processor time for a text, then the rest stays plain: lexers take quadratic time over some texts
 _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)---[ \t]*\n", re.DOTALL)
 
 
@@ -119,16 +120,18 @@ def _pieces(text: str, language: str) -> list[tuple[str, str]]:
     if lexer is None or max(map(len, text.split("\n"))) > _LONG_LINE:
         return [("", text)]
     pieces: list[tuple[str, str]] = []
-    parts: list[str] = []
+    until = time.thread_time() + _LEXED_S
+    start = end = 0
     last = ""
-    for _, kind, value in lexer.get_tokens_unprocessed(text):
+    for number, (at, kind, value) in enumerate(lexer.get_tokens_unprocessed(text)):
         css = _css(kind)
-        if css != last and parts:  # those of one colour are one piece
-            pieces.append((last, "".join(parts)))
-            parts = []
-        last = css
-        parts.append(value)
-    return [*pieces, (last, "".join(parts))]
+        if css != last:  # those of one colour are one piece
+            pieces.append((last, text[start:at]))
+            start, last = at, css
+        end = at + len(value)
+        if number % 32 == 0 and time.thread_time() > until:
+            break
+    return [*pieces, (last, text[start:end]), ("", text[end:])]
 
 
 @lru_cache(maxsize=256)
@@ -190,13 +193,20 @@ class Prose:
     headings: Sequence[tuple[int, str, int]]
 
 
-def prose(text: str, collection: str, path: str, lines: tuple[int, int] = (0, 0), *, breaks: bool = False) -> Prose:
-    """Markdown as a page without anything that acts, with the lines of a hit marked."""
+def prose(
+    text: str,
+    collection: str,
+    path: str,
+    lines: tuple[int, int] = (0, 0),
+    *,
+    skipped: int = 0,
+    breaks: bool = False,
+) -> Prose:
+    """Markdown as a page without anything that acts, with the lines of a hit marked; some lines may stand before it."""
     from markdown_it import MarkdownIt
 
     front: dict[str, str] = {}
-    skipped = 0
-    if found := _FRONT_MATTER.match(text):
+    if not skipped and (found := _FRONT_MATTER.match(text)):
         pairs = (line.partition(":") for line in found[1].splitlines() if not line.startswith((" ", "-", "#")))
         front = {key.strip(): value.strip(" '\"") for key, mark, value in pairs if mark and value.strip()}
         skipped = found[0].count("\n")
