@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import shutil
 import time
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from threading import Event, Thread
+from threading import Event, Thread, current_thread
+from typing import Any
 
 import pytest
 
+from refdesk.errors import StoreError
 from refdesk.library import LEXICAL_FOLDER
 from refdesk.store.local import LocalStore
+from refdesk.store.record.database import VECTORS, Applied, pending
 from refdesk.store.words import follower, keeper
 from refdesk.store.words.index import LexicalIndex
 from tests.ports.library import IDENTITY, batch, collection, write
@@ -253,4 +258,134 @@ def test_a_writer_does_not_wait_for_a_long_stretch_elsewhere_but_searches_do(
         reader.join()
     assert found == [2]
     other.close()
+    store.close()
+
+
+def test_a_writer_finds_what_it_has_written_before_it_lets_others_write(store: LocalStore) -> None:
+    assert _found(store, "alpha") == 1
+    with store.writing():
+        store.apply(batch(write("a", ["alpha more"])))
+        assert _found(store, "alpha") == 2
+    store.close()
+
+
+def _rebuilds(monkeypatch: pytest.MonkeyPatch, go_on: Event) -> list[str]:
+    """The names of threads that begin to build the index anew, which takes until the event is set."""
+    found: list[str] = []
+    take = LexicalIndex.take
+
+    def slow(index: LexicalIndex, db: Any, chunk_ids: Sequence[int] | None, *more: Any) -> None:
+        if chunk_ids is None:
+            found.append(current_thread().name)
+            assert go_on.wait(30)
+        take(index, db, chunk_ids, *more)
+
+    monkeypatch.setattr(LexicalIndex, "take", slow)
+    monkeypatch.setattr(follower, "_SOON_BUILT", 0)
+    return found
+
+
+def test_a_small_write_beside_searches_neither_rebuilds_the_index_nor_waits_for_it(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _found(store, "alpha") == 1
+    go_on = Event()
+    rebuilding = _rebuilds(monkeypatch, go_on)
+    shutil.rmtree(store.folder / LEXICAL_FOLDER)
+    writers = [Thread(target=store.apply, args=[batch(write(name, ["alpha more"]))]) for name in ("a", "b")]
+    for number, writer in enumerate(writers):  # the first finds that it is missing, the second that it is being rebuilt
+        writer.start()
+        writer.join(20)
+        assert not writer.is_alive()
+        assert _found(store, "alpha") == 2 + number  # in the record
+        while not rebuilding:
+            time.sleep(0.01)
+    go_on.set()
+    _wait_until_written(store)
+    assert set(rebuilding) == {"refdesk-keeper"} and _found(store, "alpha") == 3
+    store.close()
+
+
+def test_a_writer_does_not_wait_long_for_another_thread_and_others_can_write_then(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "_PUBLISH_S", 0.01)
+    monkeypatch.setattr(keeper, "_IDLE_S", 0.01)
+    assert _found(store, "alpha") == 1
+    writer = Thread(target=store.apply, args=[batch(write("a", ["alpha more"]))])
+    with store._lexical._writing:
+        assert store._lexical._index.claim()
+        writer.start()
+        writer.join(20)
+        assert not writer.is_alive()
+    _wait_until_written(store)
+    other = LocalStore(store.folder, lock_timeout_s=5)
+    for _ in range(1000):
+        if not other._lexical.is_written_elsewhere():
+            break
+        time.sleep(0.01)
+    assert not other._lexical.is_written_elsewhere()
+    other.close()
+    store.close()
+
+
+def test_searches_wait_for_what_its_writer_could_not_put_into_the_index(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _found(store, "alpha") == 1
+
+    def fails(index: LexicalIndex) -> None:
+        raise StoreError("The disk is full.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LexicalIndex, "commit", fails)
+        store.apply(batch(write("a", ["alpha more"])))
+    other = LocalStore(store.folder, lock_timeout_s=5)
+    assert other._lexical._index.claim()  # it has something long to write
+    found: list[int] = []
+    reader = Thread(target=lambda: found.append(_found(store, "alpha")))
+    reader.start()
+    time.sleep(0.1)
+    assert not found
+    other._lexical._index.release()
+    reader.join()
+    assert found == [2]
+    other.close()
+    store.close()
+
+
+def test_what_is_logged_again_is_no_change_of_vectors(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follower, "_PUBLISH_S", 0.01)
+    assert _found(store, "alpha") == 1
+    other = LocalStore(store.folder, lock_timeout_s=5)
+    with other.stretch():
+        store.apply(batch(write("a", ["alpha more"])))
+    with store.reading() as db:
+        (mine, token), (again, _) = db.execute("SELECT seq, token FROM commits ORDER BY seq DESC LIMIT 2").fetchall()[
+            ::-1
+        ]
+        assert token.startswith("soon-") and again > mine
+        assert pending(db, Applied(mine, token), VECTORS) == []
+    other.close()
+    store.close()
+
+
+def test_to_ask_whether_somebody_writes_leaves_the_index_to_a_writer(store: LocalStore) -> None:
+    assert _found(store, "alpha") == 1
+    other = LocalStore(store.folder, lock_timeout_s=5)
+    with store.writing():
+        store.apply(batch(write("a", ["alpha more"])))
+        asking = Thread(target=store.is_being_written)
+        asking.start()
+        asking.join()
+        assert other._lexical.is_written_elsewhere()
+    assert not other._lexical.is_written_elsewhere()
+    other.close()
+    store.close()
+
+
+def test_the_index_is_looked_after_although_each_search_finds_it_complete(store: LocalStore) -> None:
+    store._lexical.flush()
+    assert _found(store, "alpha") == 1
+    assert store._lexical._keeper._thread is not None
     store.close()

@@ -68,12 +68,12 @@ def is_waited_for(db: Connection, applied: Applied, part: int, but: str = LONG) 
     return db.execute(within, (applied.seq, f"{LONG}%", f"{but}%", part)).fetchone() is not None
 
 
-def log_again(db: Connection, applied: Applied | None, mark: str) -> None:
-    """Logs the changes since of commits with this mark in the commit that is being made, which has none."""
+def log_again(db: Connection, applied: Applied | None, part: int, mark: str) -> None:
+    """Logs the changes since of commits with this mark in the commit that is being made, for one follower."""
     db.execute(
-        "INSERT OR IGNORE INTO changes (seq, chunk, parts) SELECT (SELECT max(seq) FROM commits), chunk, parts"
-        " FROM changes JOIN commits USING (seq) WHERE seq > ? AND token LIKE ?",
-        (applied.seq if applied else 0, f"{mark}%"),
+        "INSERT INTO changes (seq, chunk, parts) SELECT DISTINCT (SELECT max(seq) FROM commits), chunk, ?"
+        " FROM changes JOIN commits USING (seq) WHERE seq > ? AND token LIKE ? AND (parts & ?) != 0",
+        (part, applied.seq if applied else 0, f"{mark}%", part),
     )
 
 

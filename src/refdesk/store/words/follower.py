@@ -89,8 +89,8 @@ class LexicalFollower:
                 self._complete_to = seq
             elif todo is None and self._look() is None:
                 return None
-            if not self._record.read_only:
-                self._keeper.start()
+        if not self._record.read_only:
+            self._keeper.start()
         return self._index
 
     def _look(self) -> list[int] | None:
@@ -131,12 +131,11 @@ class LexicalFollower:
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             is_waited_for = self._is_waited_for(but)
-            if self._publishing and not is_waited_for:
-                return False  # nobody was told yet that these changes are made
+            if self._publishing and not is_waited_for and not self._own.is_soon:
+                return False  # nobody else was told yet that these changes are made
             if (not self._stretches or is_waited_for) and self.flush():
                 return True
-            with self._mutex:
-                self._index.reload()
+            self._index.reload()
             if not self._is_waited_for(but) or time.monotonic() > deadline:
                 return False
             time.sleep(_LOOK_S)
@@ -152,44 +151,49 @@ class LexicalFollower:
         if self._own.stretches:
             return LONG if self._queued + chunks > _LITTLE else ""
         if not self._own.is_soon:
-            if time.monotonic() > self._read_at + _READ_S:
+            if self._is_rebuilding or time.monotonic() > self._read_at + _READ_S:
                 return ""
             with self._counting:
                 self._publishing += 1
             self._own.is_soon = True
-            if self._writing.acquire(blocking=False):  # else it is claimed already
-                self._index.claim()  # so that searches in other processes know that somebody is at it
-                self._writing.release()
+            self._write(lambda: None, 0.0)  # claims it, so that searches in other processes know that somebody is at it
         return SOON
 
     def _publish(self) -> None:
         """Brings the index up to this thread's commits before they are acknowledged, so that no search waits for it."""
-        deadline = time.monotonic() + _PUBLISH_S
+        is_flushed = False
         try:
-            with self._record.reading() as db:
-                last = database.sequence(db)
-            while self._complete_to < last and not self.flush():
-                time.sleep(_LOOK_S)  # another process writes the index, and may have taken these changes
-                with self._mutex:
-                    self._index.reload()
-                applied = self._index.applied
-                if applied is not None and applied.seq >= last:
-                    break
-                if time.monotonic() > deadline:  # it is at work for long: searches must wait for these after all
-                    with self._record.transaction() as db:
-                        database.log_again(db, applied, SOON)
-                    break
-        except RefdeskError as error:
-            _log.warning("the full-text index of %s was not updated: %s", self._folder, error)  # the next search tries
+            is_flushed = self._is_flushed_soon()
+        except (RefdeskError, OSError) as error:
+            _log.warning("the full-text index of %s was not updated: %s", self._folder, error)
         finally:
+            if not is_flushed:  # searches must wait for these commits, or make up for them, after all
+                with contextlib.suppress(RefdeskError), self._record.transaction() as db:
+                    database.log_again(db, self._index.applied, LEXICAL, SOON)
             self._own.is_soon = False
             with self._counting:
                 self._publishing -= 1
-            if not self._publishing:
-                with self._writing:
-                    if not self._publishing and not self._stretches:
-                        self._tidy()
+            if not self._publishing and not self._write(lambda: None, _LOOK_S):  # which tidies up
+                with self._counting:  # another thread will, unless it has just decided not to: then the idle one does
+                    self._queued, self._untaken = self._queued + 1, self._untaken + 1
             self._idle.start()
+
+    def _is_flushed_soon(self) -> bool:
+        """Flushes what was committed, unless it would have to wait for a long rebuild or another writer."""
+        deadline = time.monotonic() + _PUBLISH_S
+        with self._record.reading() as db:
+            last = database.sequence(db)
+        while self._complete_to < last:
+            if self._look() is None and self._is_much():
+                self.doubt("it can't be read")
+            elif self._write(self._commit, max(0.0, deadline - time.monotonic())):
+                break
+            applied = self._index.applied  # another process writes the index, and may have taken these changes
+            is_taken = applied is not None and applied.seq >= last
+            if is_taken or time.monotonic() > deadline:
+                return is_taken
+            time.sleep(_LOOK_S)
+        return True
 
     @property
     def is_long(self) -> bool:
@@ -198,12 +202,7 @@ class LexicalFollower:
 
     def is_written_elsewhere(self) -> bool:
         """Whether another process is writing the full-text index."""
-        with self._writing:
-            if not self._index.claim():
-                return True
-            if not self._stretches and not self._index.is_writing:
-                self._index.release()
-            return False
+        return not self._write(lambda: None)
 
     def queue(self, changes: int, terms: Mapping[int, str]) -> None:
         """Queues changes of the record, and writes them once there are many; the gate is held."""
@@ -261,9 +260,11 @@ class LexicalFollower:
         """Brings the full-text index up to the record; returns False if another process is writing it."""
         return self._write(self._commit)
 
-    def _write(self, write: Callable[[], object]) -> bool:
+    def _write(self, write: Callable[[], object], timeout_s: float = -1) -> bool:
         """Writes to the full-text index if it is free, or rebuilds it if it can't be written."""
-        with self._writing:
+        if not self._writing.acquire(timeout=timeout_s):
+            return False
+        try:
             if not self._index.claim():
                 with self._counting:
                     self._untaken, self._terms = 0, {}  # the other writer reads them from the record
@@ -274,6 +275,8 @@ class LexicalFollower:
                 if not self._stretches and not self._publishing and not self._gate.is_ours:
                     self._tidy()
             return True
+        finally:
+            self._writing.release()
 
     def _write_or_rebuild(self, write: Callable[[], object]) -> None:
         try:
@@ -342,8 +345,6 @@ class LexicalFollower:
                 self._index.take(db, None, last)
                 self._index.commit()
             self._complete_to = last.seq
-            if not self._stretches and not self._gate.is_ours:
-                self._tidy()
 
     def problem(self) -> str | None:
         """What is wrong with the full-text index on disk, or None."""
@@ -395,4 +396,5 @@ class LexicalFollower:
         self._keeper.close()
         self._idle.close()
         self._flush_quietly()
-        self._index.close()
+        with self._writing:
+            self._index.close()
