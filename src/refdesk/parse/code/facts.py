@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from operator import itemgetter
 from typing import NamedTuple
 
 from tree_sitter import Node
@@ -200,7 +201,9 @@ class _Facts:
         lines: dict[int, dict[str, None]] = {}
         owners: dict[int, Definition] = {}
         row = last = 0
-        for start, owner, sign, name, what in sorted(self._found, key=lambda one: one[0]):
+        for start, owner, sign, name, what in sorted(
+            self._found, key=itemgetter(0, 3)
+        ):  # by name: they come from a set
             row += self._data.count(b"\n", last, start)
             last = start
             if owner is not None:

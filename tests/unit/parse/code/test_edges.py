@@ -95,6 +95,21 @@ def test_importing_loads_no_grammar() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_a_file_gives_the_same_in_every_process() -> None:
+    text = "package a\n\nfunc f() {\n\tone, two, three := g()\n\tone.h(two.i(), three.j())\n}\n"
+    code = (
+        "from refdesk.model import Chunking; from refdesk.parse.code.parser import CodeParser;"
+        f" print(CodeParser().parse({text!r}, 'a.go', 'go', Chunking()))"
+    )
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed}
+        ).stdout
+        for seed in "1234"
+    }
+    assert len(found) == 1
+
+
 @pytest.mark.parametrize("cache", ["cache", "a file/cache", "damaged"])
 def test_grammars_of_a_wheel_are_unpacked_on_first_use(cache: str, tmp_path: Path) -> None:
     import tree_sitter_c_sharp
