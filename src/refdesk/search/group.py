@@ -155,7 +155,7 @@ def _worth(
         return total
     if topic is not None and is_prose(own[0].stored):
         # Among pages that mention it, the one that is about it: not a long one about many things, nor a stub.
-        total += weights["prose start"] + weights["prose topic"] * topic.cosine + weights["prose mean"] * topic.mean
+        total += weights["prose topic"] * topic.cosine + weights["prose mean"] * topic.mean
         total += weights["prose passages"] * math.log(topic.passages / _USUAL_PASSAGES)
         total += weights["prose said"] * (_said(own, rarity, topic.passages) - _USUALLY_SAID) if rarity else 0.0
     elif topic is not None:
