@@ -59,7 +59,8 @@ class Calibration:
 
     On topics that were never fitted on, 50 of 76 searches in other words find the playbook (50 where it is not compared
     what happens) and 6 of 84 near misses do (15).  On the test conversations 213 of 240 searches find it (205), 15 of
-    510 for an unknown problem a wrong one (17), and 4 of 135 questions near a playbook's topic do (15).
+    510 for an unknown problem a wrong one (17), and 4 of 135 questions near a playbook's topic do (15).  But on ten
+    topics that were written after events.txt it is 29 of 40 (28) and 7 of 40 (7): its events are those of these topics.
     """
 
     meaning_floor: float = 0.74  # standard deviations
@@ -114,7 +115,7 @@ _ASKS = re.compile(
 )
 # Questions that report no trouble, whatever words they have.
 _ONLY_ASKS = re.compile(
-    r"\W*(?:(?:hi|hello|hey)\W+)?(?:how (?:many|much|long|often|far|high|big|old|soon)"
+    r"\W*(?:(?:hi|hello|hey)\W+)?(?:how (?!do\b|can\b|could\b|should\b|to\b|come\b)\w+"
     r"|when (?:is|are|do|does|will|can)|which|what (?:is|are|time|do)"
     r"|where (?:can|do|is the)|do you|does (?!not)|(?:is|are|will) there)\b",
     re.I,

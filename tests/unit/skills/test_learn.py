@@ -355,3 +355,13 @@ def test_near_misses_of_topics_it_was_not_calibrated_on(
     print(f"\ntopics: {rates}")
     assert rates.false_rate < 0.08
     assert rates.hits >= 50  # as many as before it was compared what happens
+
+
+def test_near_misses_of_topics_that_were_written_later(
+    tmp_path: Path, embedder: Embedder, thinker: LocalThinker
+) -> None:
+    """What to expect of trades that nobody thought of; the bounds are what it does today."""
+    rates = topics(tmp_path, "fresh", embedder, thinker)
+    print(f"\nfresh topics: {rates}")
+    assert rates.false_rate <= 0.175
+    assert rates.hits >= 28
