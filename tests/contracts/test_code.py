@@ -355,7 +355,9 @@ def test_without_a_corpus_search_docs_searches_the_codebase_at_hand(
 ) -> None:
     client = serve(tmp_path / "library", "--allow-root", str(project))
     client.json("index_codebase", path=str(project))
-    assert "no documentation yet" in client.json("search_docs", query="installation")["hint"]["message"]
+    said = client.json("search_docs", query="installation")["hint"]["message"]
+    assert "no documentation yet" in said and f"codebases ({project})" in said
+    assert "README.md" in client.text("search_docs", query="installation", path=str(project))
     monkeypatch.chdir(project)
     client = serve(tmp_path / "library")
     found = client.text("search_docs", query="installation")

@@ -106,7 +106,9 @@ class Docs:
             limit=arguments.get("limit", 10),
         )
         if not views:
-            return _answer([], None, {"message": _EMPTY, "suggested_filters": {}})
+            roots = [one.root for one in self._desk.collections() if one.kind == "code" and one.root]
+            beside = _CODEBASES.format(", ".join(roots[:3]), roots[0]) if roots else ""
+            return _answer([], None, {"message": _EMPTY + beside, "suggested_filters": {}})
         if given := arguments.get("cursor"):
             query = replace(query, offset=decode_cursor(given, query, self._desk.sequence()))
         page = self._desk.search(query)
@@ -335,6 +337,10 @@ def _words(problem: ArgumentProblem) -> str | None:
 
 
 _EMPTY = "The library has no documentation yet. Run `refdesk index DOCS --kind docs`."
+_CODEBASES = (
+    " Documentation of indexed codebases ({0}) is searched by naming one as `path`, where the code tools are on, or"
+    " after `refdesk index {1} --kind docs --name docs`."
+)
 _ERRORS = TextErrors(words=_words)
 _SEARCH = object_schema(
     {
