@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from threading import Event, Thread, current_thread
+from threading import Event, Thread, Timer, current_thread
 from typing import Any
 
 import pytest
@@ -263,9 +263,18 @@ def test_a_writer_does_not_wait_for_a_long_stretch_elsewhere_but_searches_do(
 
 def test_a_writer_finds_what_it_has_written_before_it_lets_others_write(store: LocalStore) -> None:
     assert _found(store, "alpha") == 1
+    other = LocalStore(store.folder, lock_timeout_s=5)
     with store.writing():
         store.apply(batch(write("a", ["alpha more"])))
         assert _found(store, "alpha") == 2
+        store._lexical._index.close()
+        assert other._lexical._index.claim()  # it has something to write
+        writer = Timer(0.2, other._lexical.flush)
+        writer.start()
+        store.apply(batch(write("b", ["alpha more"])))
+        assert _found(store, "alpha") == 3
+        writer.join()
+    other.close()
     store.close()
 
 

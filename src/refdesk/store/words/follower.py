@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import shutil
 import threading
 import time
@@ -62,7 +61,7 @@ class LexicalFollower:
         self._counting = threading.Lock()  # of these four
         self._stretches = 0  # long ones that this process is in
         self._publishing = 0  # threads with commits marked SOON
-        self._read_at = -math.inf  # the last search that found the index behind or up to date, on time.monotonic()
+        self._read_at = float("-inf")  # the last search that found the index behind or up to date, on time.monotonic()
         self._own = _Own()
         self._looked_at = 0.0
         self._idle = IdleFlusher(lambda: self._queued, self._flush_quietly)
@@ -128,11 +127,12 @@ class LexicalFollower:
         """Applies what a writer left undone, unless one is running that is expected to; `but` as in is_waited_for."""
         if self._record.read_only:
             return False
+        but = LONG if self._own.is_soon else but  # who made such commits waits for them
         deadline = time.monotonic() + _PATIENCE_S
         while True:
             is_waited_for = self._is_waited_for(but)
-            if self._publishing and not is_waited_for and not self._own.is_soon:
-                return False  # nobody else was told yet that these changes are made
+            if self._publishing and not is_waited_for:
+                return False  # nobody was told yet that these changes are made
             if (not self._stretches or is_waited_for) and self.flush():
                 return True
             self._index.reload()
