@@ -33,7 +33,9 @@ class HttpServer:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         self._told.wait(60)
-        assert self.url, f"the server did not start: {''.join(self.log)}"
+        if not self.url:
+            self.process.kill()
+            raise AssertionError(f"the server did not start: {''.join(self.log)}")
 
     def __enter__(self) -> HttpServer:
         return self
