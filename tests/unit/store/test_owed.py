@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread, Timer, current_thread
@@ -111,27 +110,6 @@ def test_a_little_is_written_when_nobody_asks(store: LocalStore, monkeypatch: py
     monkeypatch.setattr(keeper, "_IDLE_S", 0.01)
     store.apply(batch(write("a", ["alpha more"])))
     _wait_until_written(store)
-    store.close()
-
-
-def test_a_little_is_written_once_the_gate_is_free(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(keeper, "_IDLE_S", 0.2)
-    tried = Event()
-    look = store._gate.held_if_free
-
-    def noted() -> AbstractContextManager[bool]:
-        tried.set()
-        return look()
-
-    other = LocalStore(store.folder, lock_timeout_s=5)
-    store.apply(batch(write("a", ["alpha more"])))
-    with other.writing():
-        monkeypatch.setattr(store._gate, "held_if_free", noted)
-        tried.wait(10)
-        tried.clear()
-        tried.wait(10)  # the first attempt has ended, in vain
-    _wait_until_written(store)
-    other.close()
     store.close()
 
 
