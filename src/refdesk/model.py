@@ -26,9 +26,6 @@ def metadata_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
-# --- stored values ----------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunking:
     """How a collection's documents are cut."""

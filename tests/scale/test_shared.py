@@ -29,7 +29,7 @@ from refdesk.store.playbooks import RecordPlaybooks
 from refdesk.store.record import schema
 from refdesk.store.record.schema import Connection
 from refdesk.store.shared import address as addresses
-from refdesk.store.shared.database import translated
+from refdesk.store.shared.dialect import translated
 from refdesk.store.shared.store import SharedStore
 from tests.ports.library import IDENTITY, batch, chunk, collection, key, vector, write
 from tests.scale import servers

@@ -385,15 +385,13 @@ def _cost(typed: str, meant: str) -> float:
         for j, b in enumerate(meant, 1):
             added = _SLIP if i > 1 and a == typed[i - 2] else 1.0
             left_out = _SLIP if j > 1 and b == meant[j - 2] else _NEAR
-            row[j] = min(before[j] + added, row[j - 1] + left_out, before[j - 1] + _change(a, b))
+            row[j] = min(before[j] + added, row[j - 1] + left_out, before[j - 1] + (_change(a, b) if a != b else 0.0))
             if i > 1 and j > 1 and a == meant[j - 2] and typed[i - 2] == b:
                 row[j] = min(row[j], last[j - 2] + _SLIP)
     return row[-1] + (_FIRST if typed[:1] != meant[:1] else 0.0)
 
 
 def _change(a: str, b: str) -> float:
-    if a == b:
-        return 0.0
     if a in _KEYS and b in _KEYS:
         (row, at), (other, there) = _KEYS[a], _KEYS[b]
         if abs(row - other) <= 1 and abs(at - there) <= 1:

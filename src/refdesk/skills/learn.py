@@ -108,11 +108,9 @@ class Learner:
         thinker.check(_required("query", query))
         candidates = self._candidates(redact.strip(query))
         report("judging")
-        verdict = (
-            thinker.judge(redact.redact(query, "query"), candidates)
-            if candidates
-            else Verdict(None, "none is about this")
-        )
+        verdict = Verdict(None, "none is about this")
+        if candidates:
+            verdict = thinker.judge(redact.redact(query, "query"), candidates)
         # An id that the judge made up counts as none.
         chosen = next((skill for skill in candidates if skill.skill_id == verdict.skill_id), None)
         if chosen is not None:

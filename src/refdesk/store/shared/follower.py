@@ -18,7 +18,8 @@ from refdesk.store.record.database import LEXICAL, VECTORS, Applied, is_waited_f
 from refdesk.store.record.schema import Connection
 from refdesk.store.shared import points
 from refdesk.store.shared.address import Address
-from refdesk.store.shared.database import Postgres, Translating
+from refdesk.store.shared.database import Postgres
+from refdesk.store.shared.dialect import Translating
 from refdesk.store.shared.nodes import WRITE_S, IndexAway, IndexMissing, Nodes
 from refdesk.store.words.index import VERSION as ANALYSED
 from refdesk.system import metrics

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from refdesk.model import Topic
-from refdesk.store.shared.database import Translating
+from refdesk.store.shared.dialect import Translating
 from refdesk.store.vectors.index import as_topics, unpack
 
 if TYPE_CHECKING:

@@ -103,3 +103,36 @@ def point(row: Sequence[Any], known: Mapping[int, str], seen: set[str]) -> messa
         vectors=messages.Vectors(vectors=messages.NamedVectors(vectors=vectors)),
         payload=payload,
     )
+
+
+# --- conditions on points --------------------------------------------------------------------------
+
+
+def holding(name: str, match: messages.Match) -> messages.Condition:
+    """Points whose field matches."""
+    from qdrant_client import grpc as messages
+
+    return messages.Condition(field=messages.FieldCondition(key=name, match=match))
+
+
+def among_words(name: str, values: Sequence[str]) -> messages.Condition:
+    """Points whose field is one of these words."""
+    from qdrant_client import grpc as messages
+
+    return holding(name, messages.Match(keywords=messages.RepeatedStrings(strings=list(values))))
+
+
+def among_numbers(name: str, values: Sequence[int]) -> messages.Condition:
+    """Points whose field is one of these numbers."""
+    from qdrant_client import grpc as messages
+
+    return holding(name, messages.Match(integers=messages.RepeatedIntegers(integers=list(values))))
+
+
+def with_fields(*fields: str) -> messages.WithPayloadSelector:
+    """What an answer has of the payload: these fields, or none of it."""
+    from qdrant_client import grpc as messages
+
+    if not fields:
+        return messages.WithPayloadSelector(enable=False)
+    return messages.WithPayloadSelector(include=messages.PayloadIncludeSelector(fields=list(fields)))

@@ -20,7 +20,8 @@ from refdesk.store.record.database import LONG, sequence
 from refdesk.store.record.schema import Connection
 from refdesk.store.shared import check, means
 from refdesk.store.shared.address import parse
-from refdesk.store.shared.database import STRETCH, WRITER, Postgres, Translating
+from refdesk.store.shared.database import STRETCH, WRITER, Postgres
+from refdesk.store.shared.dialect import Translating
 from refdesk.store.shared.follower import Follower
 from refdesk.store.shared.nodes import IndexAway, Nodes
 from refdesk.store.shared.view import Counts, SharedView

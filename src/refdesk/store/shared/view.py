@@ -138,7 +138,7 @@ class SharedView:
         def ask(state: State) -> Ranking:
             from qdrant_client import grpc as messages
 
-            together = _field(points.TERMS, messages.Match(phrase=" ".join(wanted)))
+            together = points.holding(points.TERMS, messages.Match(phrase=" ".join(wanted)))
             return self._lexical(state, wanted, limit, False, together) if limit > 0 else Ranking()
 
         return self._by_index(ask, lambda scan: scan.phrase(words, limit))
@@ -157,8 +157,8 @@ class SharedView:
         if self._is_empty:
             return []
         request = messages.ScrollPoints(
-            collection_name=state.name, limit=literal.MOST + 1, with_payload=_included(),
-            filter=self._filter(_field(points.TERMS, messages.Match(text=" ".join(terms)))),
+            collection_name=state.name, limit=literal.MOST + 1, with_payload=points.with_fields(),
+            filter=self._filter(points.holding(points.TERMS, messages.Match(text=" ".join(terms)))),
         )  # fmt: skip
         found = [one.id.num for one in self._nodes.call("Points", "Scroll", request).result]
         return found if len(found) <= literal.MOST else None
@@ -180,7 +180,7 @@ class SharedView:
 
             these = messages.HasIdCondition(has_id=[messages.PointId(num=one) for one in chunk_ids])
             request = messages.QueryPoints(
-                collection_name=state.name, using=points.DENSE, limit=len(chunk_ids), with_payload=_included(),
+                collection_name=state.name, using=points.DENSE, limit=len(chunk_ids), with_payload=points.with_fields(),
                 query=messages.Query(nearest=messages.VectorInput(dense=messages.DenseVector(data=vector.tolist()))),
                 filter=messages.Filter(must=[messages.Condition(has_id=these)]),
                 params=messages.SearchParams(exact=True, quantization=messages.QuantizationSearchParams(ignore=True)),
@@ -211,7 +211,7 @@ class SharedView:
         while True:
             request = messages.QueryPoints(
                 collection_name=state.name, query=query, using=using, limit=fetch, filter=self._filter(*more),
-                with_payload=_included(),
+                with_payload=points.with_fields(),
                 params=messages.SearchParams(
                     hnsw_ef=max(_EF, fetch),
                     quantization=messages.QuantizationSearchParams(rescore=True, oversampling=_OVERSAMPLED),
@@ -253,17 +253,17 @@ class SharedView:
         scope, filters = self._scope, self._scope.filters
         found = list(more)
         if scope.collections is not None:
-            found.append(_numbers("collection", scope.collections))
+            found.append(points.among_numbers("collection", scope.collections))
         if not documents:
             return messages.Filter(must=found)
         if scope.within is not None:
-            found.append(_numbers("document", sorted(scope.within)))
+            found.append(points.among_numbers("document", sorted(scope.within)))
         named = (("kind", filters.kinds), ("type", filters.types), ("language", filters.languages))
         for field, values in (*named, ("extension", filters.extensions)):
             if values:
-                found.append(_words(field, values))
+                found.append(points.among_words(field, values))
         for key, values in filters.metadata:
-            found.append(_words("meta", [f"{key}{SEPARATOR}{value}" for value in values]))
+            found.append(points.among_words("meta", [f"{key}{SEPARATOR}{value}" for value in values]))
         return messages.Filter(must=found)
 
     # counting
@@ -278,7 +278,7 @@ class SharedView:
         waiting: dict[tuple[Any, ...], Callable[[], Any]] = {}
         for field, term in dict.fromkeys(wanted):
             if (key := (field, term, where)) not in self._known:
-                having = [_field(field, messages.Match(text=term))] if field else []
+                having = [points.holding(field, messages.Match(text=term))] if field else []
                 within = self._filter(*having, documents=False) if inside else messages.Filter(must=having)
                 request = messages.CountPoints(collection_name=state.name, filter=within, exact=exact)
                 waiting[key] = self._nodes.start("Points", "Count", request)
@@ -372,7 +372,7 @@ class SharedView:
             if self._is_empty or not wanted:
                 return {}
             fields = (points.TERMS, points.NAMES)
-            any_of = [_field(name, messages.Match(text=term)) for term in wanted for name in fields]
+            any_of = [points.holding(name, messages.Match(text=term)) for term in wanted for name in fields]
             having = messages.Condition(filter=messages.Filter(should=any_of))
             key = {"metadata": "meta", "path": "document"}.get(of, of)
             request = messages.FacetCounts(
@@ -387,29 +387,3 @@ class SharedView:
         found = self._by_index(ask, lambda scan: scan.tally(of, terms, most))
         with self._postgres.reading() as db:
             return reads.with_names(db, of, found)
-
-
-def _field(name: str, match: messages.Match) -> messages.Condition:
-    from qdrant_client import grpc as messages
-
-    return messages.Condition(field=messages.FieldCondition(key=name, match=match))
-
-
-def _words(name: str, values: Sequence[str]) -> messages.Condition:
-    from qdrant_client import grpc as messages
-
-    return _field(name, messages.Match(keywords=messages.RepeatedStrings(strings=list(values))))
-
-
-def _numbers(name: str, values: Sequence[int]) -> messages.Condition:
-    from qdrant_client import grpc as messages
-
-    return _field(name, messages.Match(integers=messages.RepeatedIntegers(integers=list(values))))
-
-
-def _included(*fields: str) -> messages.WithPayloadSelector:
-    from qdrant_client import grpc as messages
-
-    if not fields:
-        return messages.WithPayloadSelector(enable=False)
-    return messages.WithPayloadSelector(include=messages.PayloadIncludeSelector(fields=list(fields)))
