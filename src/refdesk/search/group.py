@@ -109,8 +109,7 @@ def _distinct(
     for one in ranked:
         document = one.stored.document
         if (page := page_of(document.path)) is not None:
-            title = "".join(filter(str.isalnum, document.title.lower()))
-            forms = pages.setdefault(f"{document.collection}/{page}#{title}", {})
+            forms = pages.setdefault(f"{document.collection}/{page}#{_letters(document.title)}", {})
             known = forms.setdefault("page" if "htm" in document.path[-5:].lower() else "source", one)
             first = next(iter(forms.values()))
             if known.stored.document.id == document.id and first.stored.document.id != document.id:
@@ -122,6 +121,11 @@ def _distinct(
             continue
         seen[part] = one
         yield one
+
+
+@lru_cache(maxsize=50_000)
+def _letters(title: str) -> str:
+    return "".join(filter(str.isalnum, title.lower()))
 
 
 @lru_cache(maxsize=50_000)
@@ -165,12 +169,12 @@ def _worth(
 
 def _said(own: Sequence[Ranked], rarity: Mapping[str, float], passages: int) -> float:
     """How much of the query, from 0 to 1, a page of so many passages says in these: BM25 of them as one text."""
-    texts = [one.stored.chunk.text.lower() for one in own]
+    text = "\n".join([one.stored.chunk.text for one in own]).lower()
     half = _HALF_SAID * (0.25 + 0.75 * max(_SHORT, passages) / _USUAL_LENGTH)
     said = 0.0
     for term, rare in rarity.items():
-        often = sum(text.count(_beginning(term)) for text in texts)
-        said += rare * often / (often + half)
+        if often := text.count(_beginning(term)):
+            said += rare * often / (often + half)
     return said / sum(rarity.values())
 
 
