@@ -161,7 +161,9 @@ def _worth(
         # Among pages that mention it, the one that is about it: not a long one about many things, nor a stub.
         total += weights["prose topic"] * topic.cosine + weights["prose mean"] * topic.mean
         total += weights["prose passages"] * math.log(topic.passages / _USUAL_PASSAGES)
-        total += weights["prose said"] * (_said(own, rarity, topic.passages) - _USUALLY_SAID) if rarity else 0.0
+        said = _said(own, rarity, topic.passages) - _USUALLY_SAID if rarity else 0.0
+        # A page that repeats the question's words is no reason to read it before code, where code is asked for.
+        total += weights["prose said"] * (min(0.0, said) if prefer == "code" else said)
     elif topic is not None:
         total += weights["topic"] * topic.cosine
     return total + path_worth(own[0].stored.document.path, asked, prefer, weights)
