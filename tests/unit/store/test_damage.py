@@ -11,12 +11,13 @@ import tempfile
 import textwrap
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from refdesk.errors import LibraryBusy, LibraryDamaged, LibraryTooNew, StoreError
-from refdesk.library import LEXICAL_FOLDER, VECTORS_FILE
+from refdesk.library import LEXICAL_FOLDER, RECORD_FILE, VECTORS_FILE
 from refdesk.model import Batch, Reference
 from refdesk.store.local import LocalStore
 from refdesk.store.record import batches, schema
@@ -453,6 +454,18 @@ def read_only(folder: Path) -> Iterator[Path]:
         yield copied
         for entry in entries:
             entry.chmod(0o755)
+
+
+def test_a_schema_that_is_no_text_is_damage(folder: Path) -> None:
+    """SQLite quotes it in its message, which Python can't decode then."""
+    record = folder / RECORD_FILE
+    with closing(sqlite3.connect(record)) as db:
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        db.execute("PRAGMA writable_schema = ON")
+        db.execute("UPDATE sqlite_schema SET name = CAST(x'efff' AS TEXT), sql = 'nonsense' WHERE name = 'meta'")
+        db.commit()
+    with pytest.raises(LibraryDamaged, match="refdesk restore"):
+        LocalStore(folder)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="permissions work otherwise there")

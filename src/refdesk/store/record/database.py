@@ -319,6 +319,8 @@ def explained(file: Path, if_damaged: str = _RESTORE) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _explain(error, file, if_damaged) from error
+    except UnicodeDecodeError as error:  # of SQLite's own message, which quotes a garbled schema
+        raise LibraryDamaged(f"The file {file} is damaged: it holds what is no text.", if_damaged) from error
 
 
 def _explain(error: sqlite3.Error, file: Path, if_damaged: str) -> StoreError:
