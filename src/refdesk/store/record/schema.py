@@ -161,9 +161,9 @@ def _pack_references(db: Connection) -> None:
         "CREATE TABLE ref_targets (target TEXT NOT NULL, document INTEGER NOT NULL, first INTEGER NOT NULL,"
         " PRIMARY KEY (target, document, first)) STRICT, WITHOUT ROWID"
     )
-    columns = "kind, source, target, line, receiver, alias"
+    select = "SELECT kind, source, target, line, receiver, alias FROM refs WHERE document = ? ORDER BY position"
     for (document,) in db.execute("SELECT DISTINCT document FROM refs").fetchall():
-        found = db.execute(f"SELECT {columns} FROM refs WHERE document = ? ORDER BY position", (document,))  # noqa: S608
+        found = db.execute(select, (document,))
         put_references(db, rows.reference_packs(document, [Reference(*row) for row in found]))
     db.execute("DROP TABLE refs")
 
