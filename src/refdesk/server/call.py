@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
@@ -19,7 +20,7 @@ from refdesk.errors import Cancelled, ClientCannot
 from refdesk.server.messages import RELATED_TASK, clean
 from refdesk.server.sdk import Context, Outbound, channel_of, is_modern
 from refdesk.toolsets.content import Json
-from refdesk.toolsets.contract import LogLevel, Question, Sample, Sampler, Stoppable
+from refdesk.toolsets.contract import LogLevel, Question, Sample, Sampler
 
 T = TypeVar("T")
 
@@ -42,7 +43,7 @@ class InputNeeded(BaseException):
         self.questions = dict(questions)
 
 
-class ServerCall(Stoppable):
+class ServerCall:
     """The `CallContext` of one call; its methods are for the worker thread, `cancel` for anyone."""
 
     def __init__(
@@ -59,7 +60,7 @@ class ServerCall(Stoppable):
         task_id: str | None = None,
         meta: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__()
+        self._stop = threading.Event()
         self.correlation_id = correlation_id
         self.meta: Mapping[str, Any] = meta or {}
         self.version = version
@@ -74,6 +75,17 @@ class ServerCall(Stoppable):
         self._task_id = task_id
         self._last: tuple[float, float] | None = None
         self._samples = 0
+
+    @property
+    def cancelled(self) -> bool:
+        return self._stop.is_set()
+
+    def cancel(self) -> None:
+        self._stop.set()
+
+    def raise_if_cancelled(self) -> None:
+        if self._stop.is_set():
+            raise Cancelled("The call was cancelled.")
 
     # ── reporting ──
 

@@ -16,7 +16,7 @@ from refdesk.store.record import batches, rows
 from refdesk.store.record.access import RecordAccess
 from refdesk.store.record.database import explained
 from refdesk.store.record.rows import content_key
-from refdesk.store.record.schema import Connection, put_references
+from refdesk.store.record.schema import Connection
 from refdesk.system.files import make_private, replace_file
 
 Tell = Callable[[int, int, str], None]  # done, total, current table
@@ -46,7 +46,8 @@ def copy(source: RecordAccess, target: RecordAccess, tell: Tell) -> Mapping[str,
                 within = "SELECT * FROM {} WHERE document >= ? AND document <= ?"
                 _insert(new, "symbols", old.execute(within.format("symbols"), (first, last)).fetchall())
                 packs = old.execute(within.format("ref_packs"), (first, last)).fetchall()
-                put_references(new, [(row, {one.target for one in rows.references_in(row[3])}) for row in packs])
+                named = [(row, {one.target for one in rows.references_in(row[3])}) for row in packs]
+                rows.put_references(new.executemany, named)
             for table in _WHOLE:
                 _insert(new, table, old.execute(f"SELECT * FROM {table}").fetchall())
             _insert(new, "meta", old.execute("SELECT key, value FROM meta WHERE key = 'embedder'").fetchall())

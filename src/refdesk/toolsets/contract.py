@@ -9,14 +9,13 @@ the MCP SDK.
 from __future__ import annotations
 
 import logging
-import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from refdesk.errors import Cancelled, ClientCannot, InvalidInput, NotFound
+from refdesk.errors import ClientCannot, InvalidInput, NotFound
 from refdesk.toolsets.content import (
     Annotations,
     ArgumentProblem,
@@ -109,29 +108,12 @@ class CallContext(Protocol):
         ...
 
 
-class Stoppable:
-    """Cancellation of a call, from any thread."""
+class DirectContext:
+    """A `CallContext` without a client and never cancelled: for the command line and for tests."""
 
-    def __init__(self) -> None:
-        self._stop = threading.Event()
-
-    @property
-    def cancelled(self) -> bool:
-        return self._stop.is_set()
-
-    def cancel(self) -> None:
-        self._stop.set()
-
-    def raise_if_cancelled(self) -> None:
-        if self._stop.is_set():
-            raise Cancelled("The call was cancelled.")
-
-
-class DirectContext(Stoppable):
-    """A `CallContext` without a client: for the command line and for tests."""
+    cancelled = False
 
     def __init__(self, on_progress: Callable[[float, float | None, str | None], None] | None = None) -> None:
-        super().__init__()
         self.correlation_id = uuid.uuid4().hex
         self.meta: Mapping[str, Any] = {}
         self.log = logging.LoggerAdapter(logging.getLogger("refdesk.call"), {"correlation_id": self.correlation_id})
@@ -139,9 +121,11 @@ class DirectContext(Stoppable):
         self._on_progress = on_progress
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
-        self.raise_if_cancelled()
         if self._on_progress is not None:
             self._on_progress(done, total, message)
+
+    def raise_if_cancelled(self) -> None:
+        pass
 
     def tell(self, level: LogLevel, data: Any) -> None:
         self.log.debug("%s: %s", level, data)

@@ -15,7 +15,7 @@ from refdesk.model import Batch, Document, DocumentWrite
 from refdesk.store.record import contents, rows
 from refdesk.store.record.contents import collection_row
 from refdesk.store.record.database import LEXICAL, VECTORS, sequence
-from refdesk.store.record.schema import Connection, put_references
+from refdesk.store.record.schema import Connection
 
 BOTH = LEXICAL | VECTORS
 
@@ -246,7 +246,7 @@ class _Taken:
         db.executemany(_PUT_CHUNK, self._added)
         db.executemany(_MOVE_CHUNK, self._moved)
         db.executemany(_PUT_SYMBOL, self._symbols)
-        put_references(db, self._references)
+        rows.put_references(db.executemany, self._references)
 
 
 def _document_values(collection: int, document: Document) -> Row:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from typing import Any, cast
@@ -138,6 +138,16 @@ def reference_packs(document: int, references: Sequence[Reference]) -> Iterator[
         head = struct.pack(f"<I{5 * len(some)}H{len(some)}I", len(some), *codes, *lines)
         data = zlib.compress(head + "\0".join(clean).encode(), 1)
         yield (document, first, len(some), data), {clean[code] for code in codes[: len(some)]}
+
+
+def put_references(
+    put: Callable[[str, Iterable[Any]], object], packed: Iterable[tuple[tuple[Any, ...], set[str]]]
+) -> None:
+    """Writes rows of references and where their names are used, by a connection's `executemany`."""
+    some = list(packed)
+    put("INSERT INTO ref_packs VALUES (?, ?, ?, ?)", [row for row, _ in some])
+    named = sorted((target, *row[:2]) for row, targets in some for target in targets)
+    put("INSERT INTO ref_targets VALUES (?, ?, ?)", named)
 
 
 def references_in(pack: bytes, target: str | None = None, kinds: Sequence[str] = ()) -> list[Reference]:

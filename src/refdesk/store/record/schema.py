@@ -164,16 +164,8 @@ def _pack_references(db: Connection) -> None:
     select = "SELECT kind, source, target, line, receiver, alias FROM refs WHERE document = ? ORDER BY position"
     for (document,) in db.execute("SELECT DISTINCT document FROM refs").fetchall():
         found = db.execute(select, (document,))
-        put_references(db, rows.reference_packs(document, [Reference(*row) for row in found]))
+        rows.put_references(db.executemany, rows.reference_packs(document, [Reference(*row) for row in found]))
     db.execute("DROP TABLE refs")
-
-
-def put_references(db: Connection, packed: Iterable[tuple[tuple[Any, ...], set[str]]]) -> None:
-    """Writes rows of references and where their names are used."""
-    some = list(packed)
-    db.executemany("INSERT INTO ref_packs VALUES (?, ?, ?, ?)", [row for row, _ in some])
-    named = sorted((target, *row[:2]) for row, targets in some for target in targets)
-    db.executemany("INSERT INTO ref_targets VALUES (?, ?, ?)", named)
 
 
 # The record's version is the number of steps that made it; a step is never changed once released.

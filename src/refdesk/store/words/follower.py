@@ -88,7 +88,7 @@ class LexicalFollower:
                 self._complete_to = seq
             elif todo is None and self._look() is None:
                 return None
-        if not self._record.read_only:
+        if not self._keeper.is_started and not self._record.read_only:
             self._keeper.start()
         return self._index
 

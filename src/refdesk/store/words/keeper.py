@@ -30,6 +30,7 @@ class Keeper:
         self._folder = folder
         self._reopen = reopen
         self._repair = repair
+        self.is_started = False
         self._thread: threading.Thread | None = None
         self._mutex = threading.Lock()
         self._in_doubt = False  # whether it must look now
@@ -38,11 +39,11 @@ class Keeper:
 
     def start(self) -> None:
         """Starts the thread, if it has not been started."""
-        if self._thread is None:
-            with self._mutex:
-                if self._thread is None and not self._closing:
-                    self._thread = threading.Thread(target=self._keep, name="refdesk-keeper", daemon=True)
-                    self._thread.start()
+        with self._mutex:
+            if not self.is_started and not self._closing:
+                self.is_started = True
+                self._thread = threading.Thread(target=self._keep, name="refdesk-keeper", daemon=True)
+                self._thread.start()
 
     def doubt(self, why: str) -> None:
         """Checks the index now."""
