@@ -49,7 +49,7 @@ def collect(desk: Desk, item: Asked, name: str) -> Found | None:
     places: dict[int, None] = {}
     for share in SHARES:
         ordered = fuse.order(engine._fuse(query, found, share), found.ids)
-        turns = engine.in_turn([(at, origins.get(found.ids[at])) for at in ordered], 0)
+        turns = engine.in_turn([(at, origins.get(found.ids[at])) for at in ordered], 0, len(ordered))
         places.update(dict.fromkeys(turns[: engine.RERANKED]))
     kept = list(places)
     stored = desk._store.chunks(found.ids)

@@ -22,7 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from bench import corpora, names
 from bench.abstention import Question, of_names, packages, questions
 from refdesk.model import Filters, Query
-from refdesk.search import confidence, engine, group, rerank
+from refdesk.search import confidence, engine, group
 from refdesk.search.engine import Engine
 from refdesk.search.understand import spelt
 
@@ -54,19 +54,20 @@ def gather(asking: Engine, question: Question, alpha: float | None = None) -> di
     view = asking._store.view(query.filters)
     meant = spelt(view, asking._store, query, asking._matcher)
     query, asked, close = meant.query, meant.asked, engine.closely(meant.asked)
-    found, fused, window = asking._candidates(view, query, asked)
+    found, fused, window = asking._candidates(view, query, asked, close)
     best, rest = asking._rerank(query, asked, found, fused, window[:close], close)
-    ranked = group.grouped(best, rest, asked, query.by, query.prefer, rerank.weights().file, {}, {})
+    ranked = group.grouped(best, rest, asked, query.by, query.prefer, lambda _: {}, {})
     assert asking._matcher is not None
     is_mixed = asked.kind == "words" and bool(found.cosines) and not asked.quoted
-    alone = confidence.of_words(asked, found.frequency, asking._matcher.knows_word) if found.frequency else None
+    sense = confidence.sense(asked, found.frequency, asking._matcher.knows_word)
+    alone = confidence.of_words(asked, found.frequency, sense) if found.frequency else None
     is_defined = any("definition" in one.signals for one in best[:1])
     return {
         "group": question.group,
         "where": question.where,
         "collection": question.collections[0],
         "kind": asked.kind,
-        "evidence": asking._evidence(asked, found, best or rest, asking._matcher)
+        "evidence": engine.evidence(asked, found, best or rest, sense)
         if is_mixed and alone is None and not is_defined
         else None,
         "scores": [one.score for one in ranked[:HITS]],

@@ -128,6 +128,10 @@ class View(Protocol):
         """Whether some passages of its collections have no vector."""
 
     @property
+    def is_quick(self) -> bool:
+        """Whether a search by vectors takes less time than handing it to a thread."""
+
+    @property
     def notices(self) -> tuple[str, ...]:
         """Notices about the searches so far, such as a fallback."""
 

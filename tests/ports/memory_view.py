@@ -43,6 +43,7 @@ class MemoryView:
         self._counted = [fields for _, fields in (inside if small else every)]
         self._inside = [fields for _, fields in inside]
         self.sequence = data.sequence
+        self.is_quick = True
         self.has_unembedded = len(self._vectors) < len(inside)
 
     @staticmethod

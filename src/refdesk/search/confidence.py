@@ -51,13 +51,13 @@ def confidence(evidence: Mapping[str, float]) -> float:
     return max(sure, learned.hidden) if evidence["covered"] >= 1.0 else sure
 
 
-def of_words(asked: Understood, frequency: Mapping[str, int], knows: Callable[[str], bool]) -> float | None:
+def of_words(asked: Understood, frequency: Mapping[str, int], sense: float) -> float | None:
     """The confidence that follows from the query's words alone; None if the hits must decide.
 
     A single word or name that occurs is answered. One that does not occur has at best something similar, and unknown
     words have no answer.
     """
-    if sense(asked, frequency, knows) <= 1 - _DOUBT and not any(frequency.values()):
+    if sense <= 1 - _DOUBT and not any(frequency.values()):
         return 0.0
     last = asked.names[-1:] if asked.kind == "symbol" else asked.terms
     if asked.kind in ("code", "error") or len(last) != 1:

@@ -22,9 +22,9 @@ RERANKED = 48  # candidates that are reranked
 # Share of what a path's kind is worth that counts when the candidates to rerank are chosen: else tests, and docs beside
 # code, take half of the places only to rank last.  Measured: +.017 of NDCG@10 by file; shares of .3 to 1 do the same.
 _FIRST_SHARE = 0.4
-_SPREAD = 72  # candidates that are read, and among which files take turns; those not reranked are listed in their hits
+_SPREAD = 72  # candidates among which files take turns; if hits are files, all are read, and listed in them
 _PER_FILE = 3  # candidates of a file that go before those of other files; measured: +.012 of NDCG@10 by file
-_PER_HIT = {"passage": 2, "file": 3}  # candidates per requested hit: copies, parts and further passages are dropped
+_PER_HIT = 3  # candidates per requested hit: copies, parts and further passages of a file are dropped
 _RERANKED_BY_PATH = 24  # for a path, whose file is among the first of either index
 _WEAK = "weak match: nothing here answers this for certain; read the hits as what comes nearest"
 _NO_WORD = "no passage holds a word of the query, and none is near it"
@@ -67,19 +67,17 @@ class Engine:
         asked, narrowed = narrow(view, meant.asked)
         narrowed = () if query.exact else (*meant.notes, *narrowed)  # an exact search is not corrected
         close = closely(asked)
-        read = _SPREAD if asked.kind in _READ else close
-        wanted = max(read, _PER_HIT[query.by] * (query.offset + query.limit))
-        found, fused, window = self._candidates(view, query, asked)
+        last = query.offset + query.limit
+        wanted = max(_SPREAD if query.by == "file" and asked.kind in _READ else close, _PER_HIT * last)
+        found, fused, window = self._candidates(view, query, asked, wanted)
         narrowed = (*view.notices, *narrowed)
         best, rest = self._rerank(query, asked, found, fused, window[:wanted], close)
         sure = self._confidence(query, asked, found, best or rest)
         if sure is not None and sure < confidence.judgement().hidden:
             return Page(hits=(), more=False, state=state, notes=(*narrowed, *found.notes, _NOTHING), confidence=sure)
-        topics: Mapping[int, Topic] = {}
-        if found.vector is not None and asked.kind in _READ:
-            topics = view.topics(found.vector, [one.stored.id for one in best])
+        topics = partial(view.topics, found.vector) if found.vector is not None else _no_topics
         rare = confidence.rarity(asked.terms, found.frequency, found.passages) if found.frequency else {}
-        ranked = group.grouped(best, rest, asked, query.by, query.prefer, rerank.weights().file, topics, rare)
+        ranked = group.grouped(best, rest, asked, query.by, query.prefer, topics, rare)
         is_defined = any("definition" in one.signals for one in ranked[:1])
         way = "keywords" if not found.cosines else "name" if is_defined else asked.kind
         # A passage with the phrase comes first, but is a certain answer only if the query is nothing but the phrase.
@@ -106,27 +104,29 @@ class Engine:
             weak=is_weak,
         )
 
-    def _candidates(self, view: View, query: Query, asked: Understood) -> tuple[Candidates, list[float], list[int]]:
-        """The candidates, their scores at first sight, and the best of each distinct text in order.
+    def _candidates(
+        self, view: View, query: Query, asked: Understood, wanted: int
+    ) -> tuple[Candidates, list[float], list[int]]:
+        """The candidates, their scores at first sight, and the best `wanted` of distinct texts in order.
 
         If most of them are copies of each other, as in worktrees of one repository, more are looked up. The test uses
         the same candidates for every page.
         """
+        unasked = rerank.unasked_places(asked)
         for pool in (_POOL, _POOL_OF_COPIES):
             found = self._look_up.find(view, query, asked, pool)
             kind = "report" if len(query.text) > _REPORT else asked.kind
             seen = _fuse(query, found, rerank.weights().window[kind])
             origins = view.origins(found.ids)
-            worth = {
-                path: _FIRST_SHARE * group.path_worth(path, asked, query.prefer, rerank.weights().file)
-                for path in {origin.path for origin in origins.values()}
-            }
-            seen = [
-                score + worth[origins[one].path] if one in origins else score
-                for one, score in zip(found.ids, seen, strict=True)
-            ]
+            if asked.kind in _READ:
+                seen = [
+                    score + _FIRST_SHARE * group.path_worth(origins[one].path, unasked, query.prefer)
+                    if one in origins
+                    else score
+                    for one, score in zip(found.ids, seen, strict=True)
+                ]
             ordered = [(at, origins.get(found.ids[at])) for at in fuse.order(seen, found.ids)]
-            window = in_turn(ordered, _SPREAD if asked.kind in _READ else 0)
+            window = in_turn(ordered, _SPREAD if asked.kind in _READ else 0, max(wanted, RERANKED + 1))
             if len(window) > RERANKED or len(seen) < _POOL:
                 break
         return found, seen, window
@@ -165,25 +165,28 @@ class Engine:
             return None
         if any("definition" in one.signals for one in ranked[:1]):
             return 1.0
-        sure = confidence.of_words(asked, found.frequency, matcher.knows_word)
+        sense = confidence.sense(asked, found.frequency, matcher.knows_word)
+        sure = confidence.of_words(asked, found.frequency, sense)
         if sure is not None or asked.kind != "words":
             return sure
-        return confidence.confidence(self._evidence(asked, found, ranked, matcher))
+        return confidence.confidence(evidence(asked, found, ranked, sense))
 
-    def _evidence(
-        self, asked: Understood, found: Candidates, ranked: Sequence[Ranked], matcher: WordMatching
-    ) -> dict[str, float]:
-        """The features by which confidence is judged."""
-        best = ranked[: confidence.LOOKED_AT]
-        stored = [one.stored for one in best]
-        return {
-            "similarity": max(found.nearest[:1], default=0.0),
-            "covered": confidence.covered(stored, asked.terms, found.frequency, found.passages),
-            "sense": confidence.sense(asked, found.frequency, matcher.knows_word),
-            **confidence.usual(asked.terms, found.frequency, found.passages),
-            "words": max((one.words for one in best), default=0.0),
-            "heading": max((one.heading for one in best), default=0.0),
-        }
+
+def evidence(asked: Understood, found: Candidates, ranked: Sequence[Ranked], sense: float) -> dict[str, float]:
+    """The features by which confidence is judged."""
+    best = ranked[: confidence.LOOKED_AT]
+    return {
+        "similarity": max(found.nearest[:1], default=0.0),
+        "covered": confidence.covered([one.stored for one in best], asked.terms, found.frequency, found.passages),
+        "sense": sense,
+        **confidence.usual(asked.terms, found.frequency, found.passages),
+        "words": max((one.words for one in best), default=0.0),
+        "heading": max((one.heading for one in best), default=0.0),
+    }
+
+
+def _no_topics(_: Sequence[int]) -> Mapping[int, Topic]:
+    return {}
 
 
 def closely(asked: Understood) -> int:
@@ -191,14 +194,19 @@ def closely(asked: Understood) -> int:
     return _RERANKED_BY_PATH if asked.kind == "path" else RERANKED
 
 
-def in_turn(ordered: Sequence[tuple[int, Origin | None]], spread: int) -> list[int]:
-    """The first candidate with each distinct text; of the best `spread`, those beyond a document's first few last."""
+def in_turn(ordered: Sequence[tuple[int, Origin | None]], spread: int, most: int) -> list[int]:
+    """The first candidates with distinct texts, at most `most` beyond `spread`.
+
+    Of the best `spread`, those beyond a document's first few are last.
+    """
     owners: dict[int, Origin] = {}
     texts: set[int] = set()
     for at, origin in ordered:
         if origin is not None and origin.text not in texts:  # None: removed by another process since the lookup
             texts.add(origin.text)
             owners[at] = origin
+            if len(owners) >= most and len(owners) >= spread:
+                break
     window = list(owners)
     many: Counter[int] = Counter()
     later: set[int] = set()

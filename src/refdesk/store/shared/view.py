@@ -79,6 +79,7 @@ class SharedView:
         self._behind = behind
         self._scan: SharedScan | None = None
         self.sequence = seq
+        self.is_quick = False
         self.has_unembedded = scope.has_unembedded
 
     @property

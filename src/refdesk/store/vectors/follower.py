@@ -56,6 +56,11 @@ class VectorFollower:
                 index.settle(db)
         return index
 
+    @property
+    def is_small(self) -> bool:
+        """Whether the index is in memory and has no codes."""
+        return self._loaded is not None and self._loaded.is_exact
+
     def origins(self, chunk_ids: Sequence[int]) -> dict[int, Origin]:
         """The text and document of those of the chunks that the vector index holds, if it is in use."""
         index = self._loaded

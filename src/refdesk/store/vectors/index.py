@@ -101,6 +101,11 @@ class VectorIndex:
     def _tables(self) -> list[Table]:
         return [table for table in (self._base, self._fresh) if table is not None]
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether there are so few vectors that all are compared with a query's."""
+        return self._base is not None and self._base.engine.codes is None
+
     def ids(self) -> list[int]:
         """The chunks that are here."""
         settled: list[int] = self._base.ids.tolist() if self._base else []

@@ -9,6 +9,7 @@ import zlib
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,9 @@ _CODED = ("kind", "type", "language", "path", "metadata")
 _WIDE = ("id", "document", "text")
 _COLUMNS = (*_WIDE, "collection", *_CODED)
 Mask = NDArray[np.bool_]
+
+
+_origin = partial(tuple.__new__, Origin)  # a third of the time that Origin() takes, for the 200 of each query
 
 
 class Attributes:
@@ -76,9 +80,10 @@ class Attributes:
 
     def origins(self, chunk_ids: Sequence[int]) -> dict[int, Origin]:
         """The text and document of the chunks that are here."""
-        slots, paths = self.slots(chunk_ids), self._values["path"]
-        found = zip(*(self._columns[name][slots].tolist() for name in (*_WIDE, "path")), strict=True)
-        return {chunk_id: Origin(text, document, paths[path]) for chunk_id, document, text, path in found}
+        slots = self.slots(chunk_ids)
+        ids, documents, texts, codes = (self._columns[name][slots].tolist() for name in (*_WIDE, "path"))
+        columns = zip(texts, documents, map(self._values["path"].__getitem__, codes), strict=True)
+        return dict(zip(ids, map(_origin, columns), strict=True))
 
     def owners(self, chunk_ids: Sequence[int]) -> dict[int, int]:
         """The documents of the chunks that are here."""
