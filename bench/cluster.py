@@ -60,10 +60,10 @@ def agreement(ours: Sequence[Places], theirs: Sequence[Places]) -> float:
     return statistics.mean(shares)
 
 
-def load(library: Path | str, texts: list[str], clients: Sequence[int]) -> dict[str, Any]:
-    """What so many clients feel of one server over HTTP."""
+def load(library: Path | str, texts: list[str], clients: Sequence[int], workers: int) -> dict[str, Any]:
+    """What so many clients feel of one port over HTTP."""
     found: dict[str, Any] = {}
-    with http_load.served(library, 1) as (port, _):
+    with http_load.served(library, workers) as (port, _):
         asyncio.run(http_load.load(port, texts, 4, 0, None, 3))  # warm
         for count in clients:
             felt = asyncio.run(http_load.load(port, texts, count, 0, None, _SECONDS))
@@ -91,7 +91,7 @@ def measure(given: argparse.Namespace, scratch: Path) -> tuple[list[Row], dict[s
         texts = list(queries_from(list(sampled(desk, 2 * given.queries)), given.queries))
         asked, best = ask(desk, texts)
         embedded |= asked
-    embedded["load"] = load(scratch / "embedded", texts, given.clients)
+    embedded["load"] = load(scratch / "embedded", texts, given.clients, given.workers)
     known = sets.known_items("python", given.cache) if given.quality else None
     if known is not None:
         with open_desk(Settings(library=scratch / "quality")) as desk:
@@ -101,7 +101,8 @@ def measure(given: argparse.Namespace, scratch: Path) -> tuple[list[Row], dict[s
     for count in given.nodes:
         with servers.running(count) as (postgres, nodes):
             replicas = str(min(2, count))
-            address = servers.address(postgres, nodes, schema="bench", replicas=replicas, shards=str(given.shards))
+            own_shards = {"shards": str(given.shards)} if given.shards else {}
+            address = servers.address(postgres, nodes, schema="bench", replicas=replicas, **own_shards)
             with open_desk(Settings(library=scratch / f"beside{count}", database=address)) as desk:
                 own: dict[str, Any] = index(desk, folder)
                 settled = time.monotonic() + 120  # while Qdrant builds its graphs
@@ -110,12 +111,12 @@ def measure(given: argparse.Namespace, scratch: Path) -> tuple[list[Row], dict[s
                 asked, found = ask(desk, texts)
                 own |= asked
                 own["agreement"] = agreement(found, best)
-            own["load"] = load(address, texts, given.clients)
+            own["load"] = load(address, texts, given.clients, given.workers)
             own["node_rss_mb"] = [round(clock._rss(node.pid) / 1e6) for node in nodes]
             own["node_disk_mb"] = [round(node.size / 1e6) for node in nodes]
             own["postgres_disk_mb"] = round(postgres.size / 1e6)
             if known is not None:
-                other = servers.address(postgres, nodes, schema="quality", replicas=replicas, shards=str(given.shards))
+                other = servers.address(postgres, nodes, schema="quality", replicas=replicas, **own_shards)
                 with open_desk(Settings(library=scratch / f"quality{count}", database=other)) as desk:
                     own["ndcg"] = ndcg(desk, known)
         result[f"{count} nodes"] = own
@@ -151,7 +152,8 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--corpus", choices=corpora.SPEED, default="chunks100k")
     options.add_argument("--nodes", type=int, nargs="*", default=[1, 3])
-    options.add_argument("--shards", type=int, default=6)
+    options.add_argument("--shards", type=int, default=0, help="of the index; by itself one for each node")
+    options.add_argument("--workers", type=int, default=2, help="processes that serve over HTTP")
     options.add_argument("--clients", type=int, nargs="*", default=[1, 8, 64])
     options.add_argument("--queries", type=int, default=200)
     options.add_argument("--quality", action="store_true", help="NDCG on the python set too")

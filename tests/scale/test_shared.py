@@ -144,6 +144,17 @@ def test_a_lost_index_is_built_anew(store: SharedStore) -> None:
     assert _texts(store, "alpha") == ["alpha", "alpha too"]
 
 
+def test_an_index_for_fewer_nodes_is_built_anew_with_more_shards_by_doctor(store: SharedStore, address: str) -> None:
+    store.apply(batch(write("a", ["alpha"]), write("b", ["beta"])))
+    other = SharedStore(address.replace("shards=1", "shards=3"))
+    index = other.verify(repair=False)[1]
+    assert not index.ok and "1 shards where 3 are wanted" in index.message
+    assert other.verify(repair=True)[1].repaired
+    assert other.verify(repair=False)[1].ok and store.verify(repair=False)[1].ok  # nor does who asks for fewer go back
+    other.close()
+    assert _texts(store, "alpha") == ["alpha"]
+
+
 def test_what_a_killed_writer_left_is_indexed_by_the_next_query(address: str) -> None:
     dead, alive = _filled(address), SharedStore(address)
     dead._follower.catch_up = lambda seq, limit_s: None  # type: ignore[method-assign, assignment]
@@ -303,6 +314,7 @@ def test_an_address_names_servers_and_options() -> None:
     assert found.record == "postgresql://u@db:1/kb?sslmode=require"
     assert (found.nodes, found.is_encrypted, found.schema) == (("q1:6334", "q2:6334"), True, "team")
     assert (found.shards, found.replicas, found.quantisation) == (3, 2, "binary")
+    assert addresses.parse("postgres://db/kb?index=qdrant://q1,q2").shards == 2
     for wrong in (
         "postgres://db/kb",
         "postgres:///kb?index=qdrant://q",

@@ -25,7 +25,7 @@ class Address:
     is_encrypted: bool = False  # qdrants:// speaks TLS
     index_ca: str = ""  # the file with the certificate of who vouches for the nodes, if it is not a public authority
     schema: str = "refdesk"  # of Postgres, and the prefix of Qdrant's collections
-    shards: int = 6
+    shards: int
     replicas: int = 2
     quantisation: Quantisation = "binary"
 
@@ -36,11 +36,7 @@ def parse(address: str) -> Address:
     if not parts.hostname and "service=" not in parts.query:
         raise SettingsError("The address of the library names no Postgres server.", _EXAMPLE)
     given = dict(parse_qsl(parts.query))
-    own = {
-        key: given.pop(key)
-        for key in ("index", "index_ca", "schema", "shards", "replicas", "quantisation")
-        if key in given
-    }
+    own = {key: given.pop(key) for key in _OWN if key in given}
     index = re.fullmatch(r"(qdrants?)://([^/?#]+)/?", own.pop("index", ""))
     if index is None:
         raise SettingsError("The address of the library names no index.", _EXAMPLE)
@@ -55,5 +51,8 @@ def parse(address: str) -> Address:
     except ValueError as error:
         raise SettingsError("shards and replicas are numbers.", _EXAMPLE) from error
     nodes = tuple(one if re.search(r":\d+$", one) else f"{one}:{_PORT}" for one in index[2].split(","))
+    # Each shard is searched by itself: with six on one node a query takes 40 % more processor time than with one, and
+    # .916 of the ten best are those of a folder in place of .977, since each counts by itself how rare a term is.
+    numbers["shards"] = numbers.get("shards") or len(nodes)
     record = f"postgresql://{parts.netloc}{parts.path}" + f"?{urlencode(given)}" * bool(given)
     return Address(record=record, nodes=nodes, is_encrypted=index[1] == "qdrants", **own, **numbers)  # type: ignore[arg-type]

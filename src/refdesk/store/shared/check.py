@@ -33,9 +33,9 @@ def size(db: Connection, schema: str) -> int:
     return int(found.fetchone()[0])
 
 
-def verify(postgres: Postgres, nodes: Nodes, follower: Follower, *, repair: bool) -> list[Finding]:
+def verify(postgres: Postgres, nodes: Nodes, follower: Follower, shards: int, *, repair: bool) -> list[Finding]:
     """What was checked in the record and in the index, and what was repaired."""
-    return [_check_record(postgres), _check_index(postgres, nodes, follower, repair=repair)]
+    return [_check_record(postgres), _check_index(postgres, nodes, follower, shards, repair=repair)]
 
 
 def _check_record(postgres: Postgres) -> Finding:
@@ -56,12 +56,12 @@ def _check_record(postgres: Postgres) -> Finding:
     return Finding(part="record", ok=True, message=f"The record is sound: {chunks} chunks.")
 
 
-def _check_index(postgres: Postgres, nodes: Nodes, follower: Follower, *, repair: bool) -> Finding:
+def _check_index(postgres: Postgres, nodes: Nodes, follower: Follower, shards: int, *, repair: bool) -> Finding:
     try:
         with postgres.reading() as db:
             last = sequence(db)
         follower.catch_up(last, WRITE_S)
-        problem = _difference(postgres, nodes)
+        problem = _difference(postgres, nodes, shards)
         if not problem:
             return Finding(part="index", ok=True, message=f"The index has every passage, up to commit {last}.")
         if not repair:
@@ -69,7 +69,7 @@ def _check_index(postgres: Postgres, nodes: Nodes, follower: Follower, *, repair
         with postgres.writing(), postgres.transaction(logged=False) as db:
             follower.rebuild(db)
         follower.catch_up(last, _REBUILD_S)
-        problem = _difference(postgres, nodes)
+        problem = _difference(postgres, nodes, shards)
         if problem:
             return Finding(part="index", ok=False, message=f"The index was built anew and still {problem}.")
         return Finding(part="index", ok=True, message="The index was built anew.", repaired=True)
@@ -77,7 +77,7 @@ def _check_index(postgres: Postgres, nodes: Nodes, follower: Follower, *, repair
         return Finding(part="index", ok=False, message=str(error))
 
 
-def _difference(postgres: Postgres, nodes: Nodes) -> str:
+def _difference(postgres: Postgres, nodes: Nodes, shards: int) -> str:
     """What the index has that the record has not, or the other way round: both are read in the order of ids."""
     from qdrant_client import grpc as messages
 
@@ -85,6 +85,9 @@ def _difference(postgres: Postgres, nodes: Nodes) -> str:
         state = state_of(db)
         if state is None:
             return "is missing"
+        about = messages.GetCollectionInfoRequest(collection_name=state.name)
+        if (there := nodes.call("Collections", "Get", about, WRITE_S).result.config.params.shard_number) < shards:
+            return f"has {there} shards where {shards} are wanted"
         after, missing, spare = -1, 0, 0
         while True:
             known = {

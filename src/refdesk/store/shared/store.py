@@ -199,7 +199,7 @@ class SharedStore(RecordAccess):
         return self.read(lambda db: reads.stats(db, collection, check.size(db, self.address.schema)))
 
     def verify(self, repair: bool) -> list[Finding]:
-        return check.verify(self._postgres, self._nodes, self._follower, repair=repair)
+        return check.verify(self._postgres, self._nodes, self._follower, self.address.shards, repair=repair)
 
     def backup(self, target: Path) -> Mapping[str, int]:
         """Copies the library to a folder, and makes the backup of that."""
