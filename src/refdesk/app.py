@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from refdesk.console.journal import Journal
     from refdesk.llm.thinkers import Models, Thinkers
     from refdesk.skills.model import PlaybookStore
+    from refdesk.store.record.crawls import Crawls
     from refdesk.toolsets.content import ToolAnswer
     from refdesk.toolsets.contract import Toolset
 
@@ -170,11 +171,17 @@ def _load(uri: str, roots: Sequence[Path], settings: Settings) -> Iterator[Conte
     return load(uri, roots, settings)
 
 
-def _pending_pages(library: Library, collection: Collection) -> int:
+def _crawls(library: Library, store: Store) -> Path | Crawls:
+    from refdesk.store.record.access import RecordAccess
+
+    return (store.crawls if isinstance(store, RecordAccess) else None) or library.crawls
+
+
+def _pending_pages(crawls: Path | Crawls, collection: Collection) -> int:
     from refdesk.crawl.state import pending_pages
 
     try:
-        return pending_pages(library.crawls, collection.id)
+        return pending_pages(crawls, collection.id)
     except RefdeskError:  # a crawl says so itself, and so does doctor; what is indexed can be searched all the same
         return 0
 
@@ -211,6 +218,7 @@ PARTS = Parts(
     watch=_watch,
     load=_load,
     why=_why,
+    crawls=_crawls,
     pending_pages=_pending_pages,
     facts=_facts,
 )

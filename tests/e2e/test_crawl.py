@@ -27,12 +27,13 @@ from refdesk.desk.desk import Desk
 from refdesk.errors import Forbidden, InvalidUri, LoadFailed, SettingsError
 from refdesk.ingest.prepare import Progress
 from refdesk.model import Document, Skipped
-from refdesk.settings import Settings
+from refdesk.settings import Settings, load
 from refdesk.sources.web import Fetched
 from tests.e2e.docsite.build import build_mkdocs, build_sphinx, source_words, sources, text_words
 from tests.e2e.docsite.nasty import make_nasty
 from tests.e2e.docsite.server import Reply, Site, page
 from tests.mcp_client.stdio import StdioClient, environment
+from tests.scale import servers
 
 MAX_BYTES = 500_000
 
@@ -340,7 +341,7 @@ def test_llms_full_is_kept_where_the_pages_say_less(desk: Desk, plain: Site) -> 
 # --- stopping and going on ------------------------------------------------------------------------
 
 
-def command(library: Path, site: Site, *arguments: str) -> list[str]:
+def command(library: Path | str, site: Site, *arguments: str) -> list[str]:
     allowed = ("--allow-host", "127.0.0.1", "--delay", "0", "--no-browser")
     start = [sys.executable, "-m", "refdesk", "--library", str(library), "--embedder", "none", "crawl", site.root]
     return [*start, "--name", "site", *allowed, *arguments]
@@ -365,19 +366,26 @@ def stopped_at(site: Site, path: str, running: Callable[[], subprocess.Popen[str
     return process
 
 
-def test_a_killed_crawl_goes_on_without_fetching_twice(tmp_path: Path, plain: Site) -> None:
-    library = tmp_path / "library"
+@pytest.mark.parametrize("is_shared", [False, True], ids=["folder", "shared, from another machine"])
+def test_a_killed_crawl_goes_on_without_fetching_twice(
+    tmp_path: Path, plain: Site, is_shared: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "first"))
+    library: Path | str = tmp_path / "library"
+    if is_shared:
+        library = servers.address(*servers.for_tests(), schema="crawled")
     line = command(library, plain, "--concurrency", "1", "--depth", "40", "--json")
     run: Callable[[], subprocess.Popen[str]] = lambda: subprocess.Popen(line, env=environment(), text=True)  # noqa: E731
     stopped_at(plain, "/p12", run, signal.SIGKILL)
     plain.asked["/p12"] -= 1  # never answered
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "second"))
     done = subprocess.run(line, env=environment(), capture_output=True, text=True, check=True)
     report = json.loads(done.stdout)
     assert report["resumed"] is True and report["pages"] == 31
     pages = {path: times for path, times in plain.asked.items() if path == "/" or path.startswith("/p")}
     assert set(pages.values()) == {1} and len(pages) == 32
     assert plain.asked["/robots.txt"] == plain.asked["/sitemap.xml"] == 1
-    with open_desk(Settings(library=library, embedder="none")) as desk:
+    with open_desk(load({"library": library, "embedder": "none"})) as desk:
         assert desk.count_documents("site") == 31
         assert all(one.ok for one in desk._store.verify(repair=False))
 

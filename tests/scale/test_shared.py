@@ -6,19 +6,18 @@ import dataclasses
 import itertools
 import logging
 import os
-import sqlite3
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from refdesk.crawl.state import CrawlState, Entry
 from refdesk.errors import InvalidInput, LibraryTooNew, SettingsError, StoreError
 from refdesk.library import Library
 from refdesk.model import Batch, EmbedderIdentity
@@ -196,10 +195,9 @@ def test_a_backup_has_the_state_of_crawls_and_the_description_of_the_docs(addres
     store = SharedStore(address, beside=beside)
     store.put_collection(collection())
     store.apply(batch(write("a", ["alpha"], vectors=False)))
-    with closing(sqlite3.connect(beside.crawls)) as crawls:
-        crawls.execute("CREATE TABLE pages (url TEXT)")
-        crawls.execute("INSERT INTO pages VALUES ('x')")
-        crawls.commit()
+    state = CrawlState(store.crawls, "SITE")
+    state.begin_round("https://example.org/")
+    state.add([Entry("https://example.org/x", 1)])
     beside.metadata.write_text('{"corpus_description": "of lanterns"}')
     store.share_metadata()
     assert store.backup(tmp_path / "copy")["pages"] == 1

@@ -11,7 +11,7 @@ from refdesk.crawl.model import CrawlOptions, CrawlReport
 from refdesk.crawl.state import Body, CrawlState, Entry, PageState
 from refdesk.crawl.urls import path_of, site_of
 from refdesk.desk.desk import Desk
-from refdesk.errors import InvalidInput, LibraryBusy, RefdeskError
+from refdesk.errors import InvalidInput, RefdeskError
 from refdesk.ingest.prepare import Progress
 from refdesk.library import name_from
 from refdesk.model import Collection, Content
@@ -35,18 +35,12 @@ def open_collection(
     desk: Desk, options: CrawlOptions, name: str, description: str
 ) -> Iterator[tuple[Collection, CrawlState]]:
     """The site's collection and crawl state; a new collection is removed again if it stays empty."""
-    from filelock import FileLock, Timeout
-
     known = {one.id for one in desk.collections()}
     collection = _collection(desk, options, name, description)
     with ExitStack() as stack:
-        lock = FileLock(desk.library.crawl_lock(collection.name), timeout=0, thread_local=False, mode=0o600)
-        try:
-            stack.enter_context(lock)
-        except Timeout as error:
-            raise LibraryBusy(f"Another crawl of {collection.name} is running.", "Wait for it, or stop it.") from error
-        state = CrawlState(desk.library.crawls, collection.id, desk.settings.durability)
+        state = CrawlState(desk.crawls, collection.id, desk.settings.durability)
         stack.callback(state.close)
+        stack.enter_context(state.lock(collection.name))
         state.forget_all_but(one.id for one in desk.collections())
         try:
             yield collection, state

@@ -1,27 +1,23 @@
-"""The state of every page of a crawl, in crawl.db, so that a kill loses nothing that was fetched."""
+"""The state of every page of a crawl, kept so that a kill loses nothing that was fetched."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import sqlite3
-import threading
 import time
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from refdesk.crawl.model import MOST_HOPS
 from refdesk.crawl.urls import hide_keys
-from refdesk.errors import LibraryTooNew
-from refdesk.library import Library
 from refdesk.model import Skipped
 from refdesk.settings import Durability
+from refdesk.store.record.crawls import SET_ASIDE, TABLES, CrawlFile, Crawls
 from refdesk.store.record.database import explained
-from refdesk.system.files import make_private
 
 PageState = Literal[
     "queued",  # to be requested
@@ -38,37 +34,12 @@ PageState = Literal[
     "left",  # beyond the limits of depth or number
 ]
 
-SET_ASIDE = "`refdesk doctor` moves it aside; the next crawl then requests every page again and keeps what is indexed."
-
-_FORMAT = 4
-_SCHEMA = """
-CREATE TABLE crawls (
-    collection TEXT PRIMARY KEY, start TEXT NOT NULL, round INTEGER NOT NULL, unfinished INTEGER NOT NULL,
-    seeded INTEGER NOT NULL DEFAULT 0, robots TEXT, robots_at REAL NOT NULL DEFAULT 0,
-    full_url TEXT NOT NULL DEFAULT '', full_text TEXT NOT NULL DEFAULT ''
-);
-CREATE TABLE pages (
-    collection TEXT NOT NULL, url TEXT NOT NULL, round INTEGER NOT NULL, state TEXT NOT NULL, depth INTEGER NOT NULL,
-    late INTEGER NOT NULL DEFAULT 0, hops INTEGER NOT NULL DEFAULT 0, status INTEGER NOT NULL DEFAULT 0,
-    reason TEXT NOT NULL DEFAULT '', target TEXT NOT NULL DEFAULT '', etag TEXT NOT NULL DEFAULT '',
-    last_modified TEXT NOT NULL DEFAULT '', hash TEXT NOT NULL DEFAULT '', content_type TEXT NOT NULL DEFAULT '',
-    charset TEXT NOT NULL DEFAULT '', headers TEXT NOT NULL DEFAULT '{}',
-    asked_at INTEGER NOT NULL DEFAULT 0,
-    PRIMARY KEY (collection, url)
-);
-CREATE INDEX pages_by_state ON pages (collection, state);
-CREATE INDEX pages_by_url ON pages (url);
-"""
-_BODIES = (
-    "CREATE TABLE bodies (collection TEXT NOT NULL, url TEXT NOT NULL, data BLOB NOT NULL,"
-    " PRIMARY KEY (collection, url))"
-)
 _ENTRY = "url, depth, late, hops, etag, last_modified"
 _BODY = "url, target, hash, data, content_type, charset, last_modified"
 _DROP_BODY = "DELETE FROM bodies WHERE collection = ? AND url = ?"
 _ROBOTS_FRESH_S = 24 * 3600  # as long as RFC 9309 allows
 _KEPT_HEADERS = ("link", "x-robots-tag", "etag", "last-modified")
-_ALL = -1
+_ALL = 1 << 60
 
 
 @dataclass(slots=True)
@@ -102,68 +73,59 @@ def digest_of(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def target_of(file: Path, url: str) -> str:
+def target_of(crawls: Path | Crawls, url: str) -> str:
     """The URL whose text is kept for a URL that redirects or is a duplicate, "" if there is none."""
     query = "SELECT target FROM pages WHERE url = ? AND state IN ('moved', 'alias', 'duplicate') AND target <> ''"
     found = ""
     for _ in range(MOST_HOPS):
-        row = _read_row(file, query, found or url)
+        row = _read_row(crawls, query, found or url)
         if row is None:
             break
         found = str(row[0])
     return found
 
 
-def pending_pages(file: Path, collection: str) -> int:
+def pending_pages(crawls: Path | Crawls, collection: str) -> int:
     """The number of known pages that an unfinished crawl has still to request or index."""
     query = (
         "SELECT count(*) FROM pages JOIN crawls USING (collection) WHERE collection = ? AND unfinished = 1"
         " AND state IN ('queued', 'answered', 'fetched')"
     )
-    row = _read_row(file, query, collection)
+    row = _read_row(crawls, query, collection)
     return int(row[0]) if row is not None else 0
 
 
-def _read_row(file: Path, query: str, *values: Any) -> tuple[Any, ...] | None:
-    if not file.is_file():
-        return None
-    uri = f"{file.absolute().as_uri()}?mode=ro"
-    with explained(file, SET_ASIDE), closing(sqlite3.connect(uri, uri=True, timeout=5.0)) as db:
-        row: tuple[Any, ...] | None = db.execute(query, values).fetchone()
-        return row
+def _read_row(crawls: Path | Crawls, query: str, *values: Any) -> tuple[Any, ...] | None:
+    row: tuple[Any, ...] | None = None
+    if not isinstance(crawls, Path):
+        with crawls.transaction() as tables:
+            row = tables.execute(query, values).fetchone()
+    elif crawls.is_file():
+        uri = f"{crawls.absolute().as_uri()}?mode=ro"
+        with explained(crawls, SET_ASIDE), closing(sqlite3.connect(uri, uri=True, timeout=5.0)) as db:
+            row = db.execute(query, values).fetchone()
+    return row
 
 
 class CrawlState:
     """The pages of one collection's crawl; usable from several threads."""
 
-    def __init__(self, file: Path, collection: str, durability: Durability = "normal") -> None:
-        Library(file.parent).prepare()
-        make_private(file)
+    def __init__(self, crawls: Path | Crawls, collection: str, durability: Durability = "normal") -> None:
+        self._crawls = CrawlFile(crawls, durability) if isinstance(crawls, Path) else crawls
         self._collection = collection
         self._round = 0
-        self._mutex = threading.Lock()
-        self._explained = partial(explained, file, SET_ASIDE)
-        with self._explained():
-            self._db = sqlite3.connect(file, timeout=30.0, isolation_level="IMMEDIATE", check_same_thread=False)
-            try:
-                _prepare(self._db, file, durability)
-            except BaseException:
-                self._db.close()
-                raise
-
-    def close(self) -> None:
-        with self._mutex:
-            self._db.close()
+        self.close = self._crawls.close
+        self.lock = self._crawls.lock
 
     def _rows(self, query: str, *values: Any) -> list[Any]:
-        with self._mutex, self._explained():
-            return self._db.execute(query, values).fetchall()
+        with self._crawls.transaction() as db:
+            return db.execute(query, values).fetchall()
 
     def _write(self, *statements: tuple[str, Iterable[tuple[Any, ...]]]) -> None:
         """Runs each statement for all of its rows, in one transaction."""
-        with self._mutex, self._explained(), self._db:
+        with self._crawls.transaction() as db:
             for query, rows in statements:
-                self._db.executemany(query, rows)
+                db.executemany(query, rows)
 
     def _run(self, query: str, *values: Any) -> None:
         self._write((query, [values]))
@@ -174,8 +136,7 @@ class CrawlState:
         """Deletes the state of collections that were removed."""
         kept = set(collections)
         gone = [row for row in self._rows("SELECT collection FROM crawls") if row[0] not in kept]
-        tables = ("pages", "bodies", "crawls")
-        self._write(*((f"DELETE FROM {table} WHERE collection = ?", gone) for table in tables))  # noqa: S608 - constants
+        self._write(*((f"DELETE FROM {table} WHERE collection = ?", gone) for table in TABLES))  # noqa: S608 - constants
 
     def begin_round(self, start: str) -> bool:
         """Resumes an unfinished round or starts a new one; returns whether it resumed."""
@@ -195,8 +156,8 @@ class CrawlState:
             return True
         own = [(self._collection,)]
         anew = (
-            "UPDATE pages SET round = ?, late = max(late, state IN ('alias', 'duplicate')), state = 'queued', hops = 0,"
-            " status = 0, reason = '', target = '' WHERE collection = ?"
+            "UPDATE pages SET round = ?, late = CASE WHEN state IN ('alias', 'duplicate') THEN 1 ELSE late END,"
+            " state = 'queued', hops = 0, status = 0, reason = '', target = '' WHERE collection = ?"
         )
         self._write(
             ("UPDATE crawls SET seeded = 0, robots = NULL WHERE collection = ?", own),
@@ -212,9 +173,7 @@ class CrawlState:
             ("UPDATE crawls SET unfinished = 0, full_text = '' WHERE collection = ?", own),
             ("DELETE FROM bodies WHERE collection = ?", own),
         )
-        with self._mutex, self._explained():
-            self._db.executescript("PRAGMA incremental_vacuum")  # execute() would free a single page
-            self._db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        self._crawls.free()
 
     @property
     def has_lists(self) -> bool:
@@ -247,8 +206,8 @@ class CrawlState:
     def add(self, entries: Iterable[Entry], state: PageState = "queued", reason: str = "") -> None:
         """Adds new pages; known ones are unchanged."""
         query = (
-            "INSERT OR IGNORE INTO pages (collection, url, round, state, depth, late, hops, reason)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+            "INSERT INTO pages (collection, url, round, state, depth, late, hops, reason)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
         )
         rows = [(self._collection, e.url, self._round, state, e.depth, e.late, e.hops, reason) for e in entries]
         if rows:
@@ -307,7 +266,10 @@ class CrawlState:
             state, body.target, headers.get("etag", ""), body.last_modified, body.hash, body.content_type,
             body.charset, kept, int(time.time()), self._collection, body.url,
         )  # fmt: skip
-        keep = "INSERT OR REPLACE INTO bodies (collection, url, data) VALUES (?, ?, ?)"
+        keep = (
+            "INSERT INTO bodies (collection, url, data) VALUES (?, ?, ?)"
+            " ON CONFLICT (collection, url) DO UPDATE SET data = excluded.data"
+        )
         self._write((query, [values]), (keep, [(self._collection, body.url, body.data)]))
 
     def set_state(self, url: str, state: PageState, target: str = "") -> None:
@@ -335,19 +297,17 @@ class CrawlState:
 
     def bodies(self, state: PageState, limit: int, most_bytes: int = _ALL) -> list[Body]:
         """The oldest pages in a state with their bodies: at least one, at most `most_bytes` in total."""
-        query = (
-            f"SELECT {_BODY} FROM pages JOIN bodies USING (collection, url) WHERE collection = ? AND state = ?"  # noqa: S608 - _BODY
-            " ORDER BY asked_at, pages.rowid LIMIT ?"
-        )
+        there = "FROM pages JOIN bodies USING (collection, url) WHERE collection = ?"
+        oldest = f"SELECT url, length(data) {there} AND state = ? ORDER BY asked_at, url LIMIT ?"
         found: list[Body] = []
-        size = 0
-        with self._mutex, self._explained(), closing(self._db.cursor()) as rows:
-            for row in rows.execute(query, (self._collection, state, limit)):
-                body = Body(*row)
-                size += len(body.data)
-                if found and 0 <= most_bytes < size:
+        with self._crawls.transaction() as db:
+            for url, size in db.execute(oldest, (self._collection, state, limit)).fetchall():
+                most_bytes -= size
+                if found and most_bytes < 0:
                     break
-                found.append(body)
+                found.append(
+                    Body(*db.execute(f"SELECT {_BODY} {there} AND url = ?", (self._collection, url)).fetchone())
+                )
         return found
 
     def counts(self) -> dict[str, int]:
@@ -363,36 +323,3 @@ class CrawlState:
             for one in states
             for url, why in self._rows(query, self._collection, one)
         ]
-
-
-def _prepare(db: sqlite3.Connection, file: Path, durability: Durability) -> None:
-    """Creates the tables, or migrates those of an older format."""
-    db.execute("PRAGMA auto_vacuum = INCREMENTAL")
-    db.execute("PRAGMA journal_mode = WAL")
-    db.execute(f"PRAGMA synchronous = {durability}")
-    with db:
-        db.execute("BEGIN IMMEDIATE")
-        found = db.execute("PRAGMA user_version").fetchone()[0]
-        if found == 0 and db.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone():
-            raise sqlite3.DatabaseError("it belongs to another program")
-        if found > _FORMAT:
-            raise LibraryTooNew("crawl.db was written by a newer RefDesk.", "Update RefDesk.")
-        if found == 0:
-            for statement in _SCHEMA.strip().removesuffix(";").split(";\n"):
-                db.execute(statement)
-        if found < 2:
-            db.execute(_BODIES)
-        if found == 1:  # bodies were in the rows of pages
-            db.execute("INSERT INTO bodies SELECT collection, url, body FROM pages WHERE body IS NOT NULL")
-            db.execute("UPDATE pages SET body = NULL")
-        if found == 3:  # bodies were in files beside this one, at offset `at`: those pages are requested again
-            db.execute(
-                "UPDATE pages SET state = 'queued', etag = '', last_modified = ''"
-                " WHERE (collection, url) IN (SELECT collection, url FROM bodies WHERE at >= 0)"
-            )
-            db.execute("DELETE FROM bodies WHERE at >= 0")
-        if found < _FORMAT:
-            db.execute(f"PRAGMA user_version = {_FORMAT}")
-    if found == 3:
-        for bodies in file.parent.glob(f"{file.stem}-*.bodies"):
-            bodies.unlink(missing_ok=True)

@@ -80,7 +80,8 @@ class Parts:
     watch: Callable[[Path], Watching]  # OSError where the folder can't be watched
     load: Callable[[str, Sequence[Path], Settings], Iterator[Content | Skipped]]
     why: Callable[[Path, str, Settings], Found | Skipped]
-    pending_pages: Callable[[Library, Collection], int]  # of a site whose crawl has not finished
+    crawls: Callable[[Library, Store], Any]  # the file, or the tables, with what crawls know
+    pending_pages: Callable[[Any, Collection], int]  # of a site whose crawl has not finished
     facts: Callable[[Path, CollectionKind], Mapping[str, str]]  # what is kept with a folder's collection
 
 
@@ -116,6 +117,11 @@ class Reader:
     @opened_once
     def _store(self) -> Store:
         return self._parts.store(self.settings)
+
+    @property
+    def crawls(self) -> Any:
+        """The file with what crawls know, or the tables of a shared record; `crawl.state` takes both."""
+        return self._parts.crawls(self.library, self._store)
 
     @opened_once
     def embedder(self) -> Embedder | None:
@@ -171,7 +177,7 @@ class Reader:
         """A note for each collection that is being indexed, or whose indexing or crawl broke off."""
         notes = []
         for one in collections:
-            if one.kind == "web" and (waiting := self._parts.pending_pages(self.library, one)):
+            if one.kind == "web" and (waiting := self._parts.pending_pages(self.crawls, one)):
                 again = f"unless it is running, `refdesk crawl {one.root} --name {one.name}` goes on with it"
                 notes.append(f"the crawl of {one.name} has not finished, {waiting} known pages wait: {again}")
         begun = [one for one in collections if INDEXING in one.properties]

@@ -5,19 +5,18 @@
 from __future__ import annotations
 
 import itertools
-import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Any
 
 from refdesk.errors import InvalidInput
 from refdesk.library import Library
 from refdesk.store.record import batches, rows
 from refdesk.store.record.access import RecordAccess
-from refdesk.store.record.database import explained
+from refdesk.store.record.crawls import TABLES, CrawlFile
 from refdesk.store.record.rows import content_key
 from refdesk.store.record.schema import Connection
-from refdesk.system.files import make_private, replace_file
+from refdesk.system.files import replace_file
 
 Tell = Callable[[int, int, str], None]  # done, total, current table
 
@@ -59,14 +58,22 @@ def copy(source: RecordAccess, target: RecordAccess, tell: Tell) -> Mapping[str,
     return {**counts, **own, "chunks": counts["chunks"] - skills, "skills": skills}
 
 
-def copy_beside(source: Library, target: Library) -> None:
-    """Copies what is in files beside the record: the state of crawls, and the description of the docs corpus."""
+def copy_beside(ours: RecordAccess, source: Library, theirs: RecordAccess, target: Library) -> None:
+    """Copies what a folder has in files beside its record: what crawls know, and the description of the docs corpus."""
     target.prepare()
-    if source.crawls.exists() and not target.crawls.exists():
-        make_private(target.crawls)
-        databases = (closing(sqlite3.connect(one)) for one in (source.crawls, target.crawls))
-        with explained(source.crawls), next(databases) as old, next(databases) as new:
-            old.backup(new)
+    if ours.crawls or source.crawls.exists():
+        with ExitStack() as stack:
+            old, new = (
+                one.crawls or stack.enter_context(closing(CrawlFile(library.crawls)))
+                for one, library in ((ours, source), (theirs, target))
+            )
+            for table, columns in TABLES.items():
+                with old.transaction() as db:
+                    found = db.execute(f"SELECT {columns} FROM {table}").fetchall()
+                with new.transaction() as db:
+                    places = ", ".join("?" * (columns.count(",") + 1))
+                    into = f"INSERT INTO {table} ({columns}) VALUES ({places}) ON CONFLICT DO NOTHING"
+                    db.executemany(into, found)
     if source.metadata.exists():
         replace_file(target.metadata, source.metadata.read_text(encoding="utf-8"))
 

@@ -309,7 +309,7 @@ class _Pages:
         for form in dict.fromkeys((url, bare, one_form, one_form.rstrip("/"), f"{one_form.rstrip('/')}/")):
             if form and (found := self._desk.document_by_uri(form)) is not None:
                 return found
-        elsewhere = target_of(self._desk.library.crawls, one_form)
+        elsewhere = target_of(self._desk.crawls, one_form)
         return self._desk.document_by_uri(elsewhere) if elsewhere else self._desk.document(url)
 
     def _source(self, wanted: str) -> Collection | None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,23 +15,32 @@ import pytest
 from refdesk.crawl.model import Scope, crawl_options
 from refdesk.crawl.site import Frontier, Robots
 from refdesk.crawl.state import Body, CrawlState, Entry, digest_of
-from refdesk.errors import LibraryTooNew
+from refdesk.errors import LibraryBusy, LibraryTooNew
+from refdesk.store.record.crawls import Crawls
+from refdesk.store.shared.store import SharedStore
+from tests.scale import servers
 
 ROOT = "https://e.org/"
 Open = Callable[[], CrawlState]
+_number = itertools.count()
 
 
-@pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Open]:
+@pytest.fixture(params=["file", "shared"])
+def opened(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Open]:
     states: list[CrawlState] = []
+    with ExitStack() as stack:
+        crawls: Path | Crawls = tmp_path / "crawl.db"
+        if request.param == "shared":
+            address = servers.address(*servers.for_tests(), schema=f"crawl{next(_number)}")
+            crawls = stack.enter_context(closing(SharedStore(address))).crawls
 
-    def make() -> CrawlState:
-        states.append(CrawlState(tmp_path / "crawl.db", "01ABC"))
-        return states[-1]
+        def make() -> CrawlState:
+            states.append(CrawlState(crawls, "01ABC"))
+            return states[-1]
 
-    yield make
-    for state in states:
-        state.close()
+        yield make
+        for state in states:
+            state.close()
 
 
 def frontier(state: CrawlState, robots: str = "", **options: int) -> Frontier:
@@ -219,8 +229,8 @@ def test_pages_whose_bodies_were_in_a_file_are_asked_for_again(tmp_path: Path) -
     again.close()
 
 
-def test_a_finished_crawl_leaves_a_small_file(tmp_path: Path, opened: Open) -> None:
-    state = opened()
+def test_a_finished_crawl_leaves_a_small_file(tmp_path: Path) -> None:
+    state = CrawlState(tmp_path / "crawl.db", "01ABC")
     state.begin_round(ROOT)
     frontier(state).add([ROOT + str(number) for number in range(40)], 1)
     for number in range(40):
@@ -228,6 +238,15 @@ def test_a_finished_crawl_leaves_a_small_file(tmp_path: Path, opened: Open) -> N
     state.finish_pages((ROOT + str(number), "stored", "") for number in range(40))
     state.finish_round()
     assert (tmp_path / "crawl.db").stat().st_size < 200_000
+    state.close()
+
+
+def test_a_collection_has_one_crawl_at_a_time(opened: Open) -> None:
+    one, other = opened(), opened()
+    with one.lock("site"), other.lock("another"), pytest.raises(LibraryBusy, match="Another crawl of site"):
+        other.lock("site").__enter__()
+    with other.lock("site"):
+        pass
 
 
 def test_bodies_come_by_size(opened: Open) -> None:

@@ -26,6 +26,7 @@ from refdesk.model import (
 from refdesk.ports import View
 from refdesk.store.record import contents, reads
 from refdesk.store.record.batches import ChunkIds
+from refdesk.store.record.crawls import Crawls
 from refdesk.store.record.database import sequence
 from refdesk.store.record.reads import Owners
 from refdesk.store.record.schema import Connection
@@ -38,6 +39,7 @@ T = TypeVar("T")
 class RecordAccess(ABC):
     """Reads and writes a record over the connections that a subclass provides."""
 
+    crawls: Crawls | None = None  # the tables of what crawls know, if they are in this record and not in a file
     left_over = ""  # the problem with an older version's playbooks file, if any
 
     def __init__(self) -> None:

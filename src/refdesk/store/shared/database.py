@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from refdesk.errors import LibraryBusy, RefdeskError, SettingsError, StoreError
-from refdesk.store.record import schema
+from refdesk.store.record import crawls, schema
 from refdesk.store.record.contents import meta, put_meta
 from refdesk.store.shared.dialect import GRACE_S, Translating
 
@@ -39,13 +39,15 @@ _VERSION, _OWN_VERSION = "version", "own version"  # of the tables that all reco
 
 # ruff: noqa: S608 - statements are put together from constants; values are bound
 
-# Tables that only this record has: the terms of all passages by length, for words spelt wrong, and the mean vector of
-# each document, which holds for the content that it was made of, since an earlier RefDesk writes documents without it.
+# Tables that only this record has: the terms of all passages by length, for words spelt wrong, the mean vector of each
+# document, which holds for the content that it was made of, since an earlier RefDesk writes documents without it, and
+# what crawls know, so that any machine can go on with one.
 _OWN = (
     "CREATE TABLE IF NOT EXISTS terms (term TEXT PRIMARY KEY, size INTEGER NOT NULL);"
     "CREATE INDEX IF NOT EXISTS terms_by_size ON terms (size)",
     "CREATE TABLE means (document INTEGER PRIMARY KEY, raw INTEGER NOT NULL, many INTEGER NOT NULL, data BLOB NOT NULL,"
     " FOREIGN KEY (document) REFERENCES documents ON DELETE CASCADE)",
+    crawls.SCHEMA + crawls.BODIES,
 )
 
 
@@ -121,8 +123,8 @@ class Postgres:
 
         with self.reading() as db:
             found = versions(db)
-        schema.refuse_newer(found[0])
         wanted = len(schema.MIGRATIONS), len(_OWN)
+        schema.refuse_newer(found[0] if found[1] <= wanted[1] else wanted[0] + 1)
         if found == wanted:
             return
         with self.writing():
@@ -341,3 +343,32 @@ class Postgres:
         with contextlib.suppress(queue.Empty):
             while True:
                 self._idle.get_nowait().raw.close()
+
+
+class SharedCrawls:
+    """Implements Crawls: the tables are written without the write lock, since each crawl has rows of its own."""
+
+    def __init__(self, postgres: Postgres) -> None:
+        self._postgres = postgres
+
+    @contextmanager
+    def transaction(self) -> Iterator[Translating]:
+        with self._postgres.reading() as db, db.raw.transaction():
+            yield db
+
+    @contextmanager
+    def lock(self, collection: str) -> Iterator[None]:
+        with self._postgres.reading() as db:
+            key = (f"{self._postgres.schema} crawl", collection)
+            if not db.execute("SELECT pg_try_advisory_lock(hashtext(?), hashtext(?))", key).fetchone()[0]:
+                raise crawls.busy(collection)
+            try:
+                yield
+            finally:
+                db.raw.close()  # which gives up the lock
+
+    def free(self) -> None:
+        """Does nothing: Postgres does so by itself."""
+
+    def close(self) -> None:
+        """Does nothing: the connections are the store's."""

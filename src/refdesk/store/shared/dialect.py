@@ -24,6 +24,7 @@ _TYPES = (
     (re.compile(r"\bINTEGER\b"), "BIGINT"),
     (re.compile(r"\bTEXT\b"), 'TEXT COLLATE "C"'),  # sorted by bytes, as SQLite does
     (re.compile(r"\bBLOB\b"), "BYTEA"),
+    (re.compile(r"\bREAL\b"), "DOUBLE PRECISION"),
     (re.compile(r"\bx''"), "''"),
     (re.compile(r"\) STRICT(, WITHOUT ROWID)?"), ")"),
     (re.compile(r" REFERENCES \w+ \(\w+\)"), ""),  # one writer at a time keeps them; checking costs a third of a batch

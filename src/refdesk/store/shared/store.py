@@ -20,7 +20,7 @@ from refdesk.store.record.database import LONG, sequence
 from refdesk.store.record.schema import Connection
 from refdesk.store.shared import check, means
 from refdesk.store.shared.address import parse
-from refdesk.store.shared.database import STRETCH, WRITER, Postgres
+from refdesk.store.shared.database import STRETCH, WRITER, Postgres, SharedCrawls
 from refdesk.store.shared.dialect import Translating
 from refdesk.store.shared.follower import Follower
 from refdesk.store.shared.nodes import IndexAway, Nodes
@@ -50,6 +50,7 @@ class SharedStore(RecordAccess):
         self._nodes = Nodes(self.address, api_key)
         self._postgres = Postgres(self.address.record, self.address.schema, lock_timeout_s)
         self._follower = Follower(self._postgres, self._nodes, self.address)
+        self.crawls = SharedCrawls(self._postgres)
         self._scopes = Scopes()
         self._counts = Counts()
         self._stretches = 0
@@ -210,7 +211,7 @@ class SharedStore(RecordAccess):
             copied = LocalStore(Path(folder) / "library", durability="normal")
             try:
                 if self._beside is not None:
-                    copy_beside(self._beside, Library(copied.folder))
+                    copy_beside(self, self._beside, copied, Library(copied.folder))
                 copy(self, copied, lambda done, total, table: None)
                 return copied.backup(target)
             finally:
