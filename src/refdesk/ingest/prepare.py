@@ -190,18 +190,20 @@ class Readings:
     def read(self, text: str) -> tuple[str, bytes]:
         """The text's terms, as analyse.joined returns them, and its pieces."""
         found = list(map(self._runs.__getitem__, runs.runs(text)))
-        terms, spelt = zip(*found, strict=True) if found else ((), ())
-        return " ".join(filter(None, terms)), b"".join(spelt)
+        return "".join([terms for terms, _ in found])[:-1], b"".join([spelt for _, spelt in found])
 
     def spell(self, text: str) -> bytes:
         """The text's pieces alone."""
         return b"".join(map(_SPELT, map(self._runs.__getitem__, runs.runs(text))))
 
     def _of_run(self, run: bytes) -> tuple[str, bytes]:
+        """The terms, each with a blank behind it, and the pieces."""
         if run.isascii():
             words = runs.words(run.decode())
-            return terms_of_words(words), self._spelling.spell_words(words)
-        return terms_of_run(run), self._spelling.spell_run(run)
+            terms, spelt = terms_of_words(words), self._spelling.spell_words(words)
+        else:
+            terms, spelt = terms_of_run(run), self._spelling.spell_run(run)
+        return f"{terms} " if terms else "", spelt
 
 
 def prepare(parsed: Parsed, readings: Readings | None = None) -> Prepared:

@@ -31,9 +31,7 @@ _LAST_NAME = re.compile(r"(?:^|(?<=[^\w$@]))[~@$#]*([\w$]+[?!]?)$")
 _GROUPS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|<[^<>]*>|\{[^{}]*\}")
 _BLANKS = re.compile(r"\s+")
 _KEYWORD = re.compile(r"^[\s(]*(?:(?:try[?!]?|await|new|not|throw|yield|co_await)\s+)+")
-_TAIL = re.compile(r"[\s{:=]+$|\s*=>\s*$")
 _COMMENT_START = re.compile(r"^[ \t]*(?:/\*+!?|\*+/|\*(?!\*)|//[/!]*|#+!?|--+\|?|;+|%+)[ \t]?")
-_COMMENT_END = re.compile(r"[ \t]*(?:\*+/|-\})?[ \t]*$")
 _RULE = re.compile(r"^[\W_]{4,}$")
 # Kinds whose names are used by what is around them.
 NO_SOURCE = frozenset(["constant", "variable", "field", "case", "namespace", "test"])
@@ -65,10 +63,9 @@ class Definition:
 
 
 def definitions(
-    found: Mapping[str, list[Node]], data: bytes, lines: Lines, above: Mapping[int, int]
+    found: Mapping[str, list[Node]], data: bytes, lines: Lines, comments: Mapping[int, int], above: Mapping[int, int]
 ) -> list[Definition]:
     """The definitions that a query captured, in the order of the text, named as written."""
-    comments = own_rows(found.get("comment", ()), lines)
     sweep = _Sweep(data, lines, comments, above, {node.byte_range for node in found.get("import", ())})
     for _start, _end, _rank, _order, role, node in _events(found):
         sweep.take(role, node)
@@ -85,10 +82,12 @@ def rows_of(node: Node) -> tuple[int, int]:
 def own_rows(nodes: Iterable[Node], lines: Lines) -> dict[int, int]:
     """Last row → first row of the nodes that have their rows to themselves."""
     rows = {}
+    contents, count = lines.contents, lines.count
     for node in nodes:
         row, column = node.start_point
-        if lines.starts_at(row, column):
-            rows[rows_of(node)[1] - 1] = row
+        if row < count and (column == 0 or not contents[row][:column].strip()):
+            end, column = node.end_point
+            rows[end - 1 if column == 0 and end > row else end] = row
     return rows
 
 
@@ -302,7 +301,8 @@ def without_groups(text: str) -> str:
 
 def signature(text: str) -> str:
     """A definition's head on one line."""
-    one_line = _TAIL.sub("", " ".join(text.split())).strip()
+    one_line = " ".join(text.split())
+    one_line = one_line[:-2].rstrip() if one_line.endswith("=>") else one_line.rstrip(" {:=")
     one_line = one_line.replace("( ", "(").replace(" )", ")").replace(",)", ")")
     if len(one_line) > _MAX_SIGNATURE:
         one_line = one_line[:_MAX_SIGNATURE].rsplit(" ", 1)[0] + " …"
@@ -315,7 +315,11 @@ def doc_comment(text: str) -> str:
         return docstring(re.sub(r"^\s*@\w+\s*", "", text))
     kept = []
     for line in text.splitlines():
-        said = _COMMENT_END.sub("", _COMMENT_START.sub("", line, count=1))
+        said = _COMMENT_START.sub("", line, count=1).rstrip(" \t")
+        if said.endswith("*/"):
+            said = said[:-2].rstrip("*").rstrip(" \t")
+        elif said.endswith("-}"):
+            said = said[:-2].rstrip(" \t")
         kept.append("" if _RULE.match(said) else said)
     return "\n".join(kept).strip()[:_MAX_DOC]
 

@@ -64,7 +64,7 @@ def add_facts(
     """Sets each definition's facts, as `Symbol.facts` explains; returns the facts outside of any definition."""
     events: list[tuple[int, int, int, str]] = []
     for rank, role in enumerate(_PARTS):
-        events += [(start, -end, rank, role) for start, end in {node.byte_range for node in found.get(role, ())}]
+        events += {(node.start_byte, -node.end_byte, rank, role) for node in found.get(role, ())}
     events.sort()
     opened: list[_Declared] = []
     declared: list[_Declared] = []

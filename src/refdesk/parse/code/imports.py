@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _NAMES = re.compile(r"([\w.*]+)(?:\s+as\s+(\w+))?")
 _PY_COMMENT = re.compile(r"#[^\n]*")
@@ -15,8 +15,7 @@ _GO_SPEC = re.compile(r"""(?:([\w.]+)\s+)?["`]([^"`]+)["`]""")
 _RUST_TOKEN = re.compile(r"r#|[\w]+|::|[{},*]")
 
 
-@dataclass(frozen=True, slots=True)
-class Import:
+class Import(NamedTuple):
     """One name brought in; for a whole module `name` is the module's last part, "*" is everything."""
 
     module: str

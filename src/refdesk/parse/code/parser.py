@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import accumulate
@@ -42,8 +41,9 @@ class CodeParser:
         lines = Lines(text)
         data = text.encode("utf-8", "replace")
         tree, found = read(data, row) if lines.count and text.strip() else (None, {})
-        above = own_rows((*found.get("comment", ()), *found.get("lead", ())), lines)
-        defined = definitions(found, data, lines, above)
+        comments = own_rows(found.get("comment", ()), lines)
+        above = {**comments, **own_rows(found.get("lead", ()), lines)}
+        defined = definitions(found, data, lines, comments, above)
         if found.get("error"):
             defined = recover(defined, found["error"], lines, data)
         finish(defined, data)
@@ -222,21 +222,25 @@ class ChunkWriter:
         chunks: list[Chunk] = []
         alone = len(segments) == 1
         for segment in segments:
+            low = bisect_left(self._starts, segment.start)
+            inside = self._definitions[low : bisect_left(self._starts, segment.end, low)]
             is_long = len(self._lines.contents[segment.start]) > self._max * _LONG_LINE
             if segment.form == "outline" and (d := segment.definition) is not None:
                 text = outline(d, self._max)
-                whole = self._chunk(segment, self._keys.give(f"{d.qualified}-outline"))
+                whole = self._chunk(segment, inside, "outline", self._keys.give(f"{d.qualified}-outline"))
                 size = tokens.pieces(text)
-                whole = replace(whole, text=text, kind="outline", tokens=size, title=d.name, symbols=(d.qualified,))
-                chunks.append(whole)
-            elif segment.end - segment.start == 1 and is_long:
-                chunks += self._pieces(self._chunk(segment, self._key(segment)))
+                chunks.append(replace(whole, text=text, tokens=size, title=d.name, symbols=(d.qualified,)))
+                continue
+            kind = self._kind(segment, inside)
+            if segment.end - segment.start == 1 and is_long:
+                chunks += self._pieces(self._chunk(segment, inside, kind, self._key(segment, inside, kind)))
                 alone = False
             else:
-                chunks.append(self._chunk(segment, "" if alone else self._key(segment)))
+                key = "" if alone else self._key(segment, inside, kind)
+                chunks.append(self._chunk(segment, inside, kind, key))
         return tuple(chunks)
 
-    def _chunk(self, segment: Segment, key: str) -> Chunk:
+    def _chunk(self, segment: Segment, inside: list[Definition], kind: str, key: str) -> Chunk:
         d = segment.definition
         enclosing: list[str] = []
         within = segment.within
@@ -245,16 +249,16 @@ class ChunkWriter:
             within = within.parent
         return Chunk(
             text=self._lines.text_of(segment.start, segment.end),
-            kind=self._kind(segment),
+            kind=kind,
             type="code",
             language=self._language.id,
             start_line=segment.start + 1,
             end_line=segment.end,
             tokens=segment.tokens,
             key=key,
-            title=self._title(segment),
+            title=_title(segment, inside),
             breadcrumb=(self._path, *reversed(enclosing)),
-            symbols=self._symbols(segment),
+            symbols=_symbols(segment, inside),
             signature=d.signature if d is not None else "",
             doc_comment=d.doc if d is not None and segment.part <= 1 else "",
         )
@@ -272,56 +276,55 @@ class ChunkWriter:
                 pieces.append(piece)
         return pieces
 
-    def _kind(self, segment: Segment) -> str:
-        if segment.definition is None:
-            return self._gap_kind(segment)
-        kinds = Counter(d.kind for d in segment.grouped if d.kind not in SOFT)
-        kind = kinds.most_common(1)[0][0] if kinds else segment.definition.kind
-        d, prefix = segment.definition, self._language.test_prefix
+    def _kind(self, segment: Segment, inside: list[Definition]) -> str:
+        d = segment.definition
+        if d is None:
+            return self._gap_kind(segment, inside)
+        kinds = [one.kind for one in segment.grouped if one.kind not in SOFT]
+        kind = max(kinds, key=kinds.count) if len(kinds) > 1 else kinds[0] if kinds else d.kind
         if d.kind not in ("function", "method"):
             return kind
+        prefix = self._language.test_prefix
+        if prefix and d.name.startswith(prefix):
+            return "test"
         head = self._lines.text_of(d.top, min(d.start + 2, d.end))
-        is_test = (prefix and d.name.startswith(prefix)) or _TEST_MARKS.search(head) is not None
-        return "test" if is_test else kind
+        return "test" if _TEST_MARKS.search(head) is not None else kind
 
-    def _gap_kind(self, segment: Segment) -> str:
+    def _gap_kind(self, segment: Segment, inside: list[Definition]) -> str:
         rows = range(segment.start, segment.end)
-        if sum(row in self._imports for row in rows) * 2 >= len(rows):
+        imports = len(self._imports.intersection(rows))
+        if imports * 2 >= len(rows):
             return "imports"
-        if self._inside(segment):
+        if inside:
             return "properties" if segment.within is not None and segment.within.kind in TYPES else "constants"
-        return "imports" if any(row in self._imports for row in rows) else "block"
+        return "imports" if imports else "block"
 
-    def _title(self, segment: Segment) -> str:
-        if len(segment.grouped) > 1:
-            shown = [d.name for d in segment.grouped[:4]]
-            return ", ".join(shown) + (", …" if len(segment.grouped) > 4 else "")
-        if segment.definition is not None:
-            return segment.definition.name
-        inside = self._inside(segment)
-        return inside[0].name if len(inside) == 1 else ""
-
-    def _inside(self, segment: Segment) -> list[Definition]:
-        low, high = bisect_left(self._starts, segment.start), bisect_left(self._starts, segment.end)
-        return self._definitions[low:high]
-
-    def _symbols(self, segment: Segment) -> tuple[str, ...]:
-        found = dict.fromkeys(d.qualified for d in self._inside(segment) if d.kind != "test")
-        if segment.definition is not None and segment.part > 1:
-            found.setdefault(segment.definition.qualified)
-        return tuple(found)[:_MAX_SYMBOLS]
-
-    def _key(self, segment: Segment) -> str:
+    def _key(self, segment: Segment, inside: list[Definition], kind: str) -> str:
         if segment.definition is not None:
             base = segment.definition.qualified
+        elif inside and kind != "imports":
+            base = inside[0].qualified
         else:
-            inside = self._inside(segment)
-            kind = self._gap_kind(segment)
-            prefix = f"{segment.within.qualified}." if segment.within is not None else ""
-            base = inside[0].qualified if inside and kind != "imports" else f"{prefix}{kind}"
+            base = f"{segment.within.qualified}.{kind}" if segment.within is not None else kind
         if segment.part > 1 and segment.form == "part":
             return self._keys.give(f"{base}-part-{segment.part}")
         return self._keys.give(base)
+
+
+def _title(segment: Segment, inside: list[Definition]) -> str:
+    if len(segment.grouped) > 1:
+        shown = [d.name for d in segment.grouped[:4]]
+        return ", ".join(shown) + (", …" if len(segment.grouped) > 4 else "")
+    if segment.definition is not None:
+        return segment.definition.name
+    return inside[0].name if len(inside) == 1 else ""
+
+
+def _symbols(segment: Segment, inside: list[Definition]) -> tuple[str, ...]:
+    found = dict.fromkeys([d.qualified for d in inside if d.kind != "test"])
+    if segment.definition is not None and segment.part > 1:
+        found.setdefault(segment.definition.qualified)
+    return tuple(found)[:_MAX_SYMBOLS]
 
 
 _INDENT = "    "

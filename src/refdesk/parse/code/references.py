@@ -7,8 +7,9 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from operator import attrgetter
-from typing import cast
+from functools import partial
+from operator import itemgetter
+from typing import Any, cast
 
 from tree_sitter import Node
 
@@ -20,14 +21,15 @@ from refdesk.parse.code.languages import Language
 
 _BASES = ("inherits", "conforms", "base")
 _NAMING = ("name", "owner", "nocall")
-_line = attrgetter("line")
+_LINE = itemgetter(3)
+_reference = partial(cast(Any, tuple.__new__), Reference)  # without the call of Reference's own __new__
 _ARGUMENTS = re.compile(rb"[<\[(]")
 _CALLS = ("call", "invoke", "bare", "new")
 _DOTS = b" \t\r\n.:->?&!"
 _FOLLOWED = {"invoke": (b"(", b" ", b"{", b"<", b"\n"), "bare": (b"(",)}  # what makes it a call and no subscript
 _MEMBERS = frozenset(["property", "field", "case", "test"])
 _MOST_LAMBDAS = 8  # around a call; deeper ones are seldom builders
-_RECEIVER = re.compile(r"([\w.:]*\w)(?:\.|::)\s*$")
+_RECEIVER = re.compile(r"([\w.:]*\w)(?:\.|::)$")
 _WORD = re.compile(rb"\w+")
 _VARIABLES = re.compile(
     rb"\|([^|\n]*)\||\b(\w+)[ \t]*(?:\|\||&&|[-+*/])?=(?![=~>])|^[ \t]*(\w+(?:, *\w+)+)[ \t]*=", re.M
@@ -41,7 +43,7 @@ def references(
     reader = _Reader(data, definitions, language.no_calls, found.get("lambda", ()), found.get("wanted", ()))
     for node in found.get("package", ())[:1]:
         package = data[node.start_byte : node.end_byte].decode("utf-8", "replace").replace("`", "")
-        reader.found[Reference("package", "", package, node.start_point[0] + 1)] = None
+        reader.found["package", "", package, node.start_point[0] + 1, "", ""] = None
     for ref in _imports(found.get("import", ()), data, language):
         reader.bind(ref)
     for role in _BASES:
@@ -65,7 +67,7 @@ def references(
             named.add(node.end_byte)  # of `a.b.C` only the whole, not C again
             reader.mention(node)
     reader.values(found.get("value", ()))
-    return tuple(sorted(reader.found, key=_line))
+    return tuple(map(_reference, sorted(reader.found, key=_LINE)))
 
 
 def _name_end(node: Node, data: bytes) -> int:
@@ -86,7 +88,7 @@ class _Reader:
         lambdas: Sequence[Node],
         wanted: Iterable[Node],
     ) -> None:
-        self.found: dict[Reference, None] = {}
+        self.found: dict[tuple[RelationKind, str, str, int, str, str], None] = {}  # as in a Reference
         self._data = data
         self._lambdas = lambdas  # handed to calls, which may give them a receiver
         self._lambda_starts = [node.start_byte for node in lambdas]
@@ -124,8 +126,9 @@ class _Reader:
         receiver = None
         if role == "bare":
             start = node.start_byte  # of `let x = Point::new`, the receiver is Point
-            before = _RECEIVER.search(self._data[max(start - 80, 0) : start].decode("utf-8", "replace"))
-            receiver = before[1] if before else ""
+            before = self._data[max(start - 80, 0) : start].decode("utf-8", "replace").rstrip()
+            found = _RECEIVER.search(before) if before.endswith((".", "::")) else None
+            receiver = found[1] if found else ""
         self._add("calls", node, self._source(node), receiver)
 
     def message(self, node: Node, receivers: Mapping[int, Node]) -> None:
@@ -177,30 +180,33 @@ class _Reader:
         return "inherits" if self._bases[id(source)] == 1 else "conforms"
 
     def _add(self, kind: RelationKind, node: Node, source: Definition | None, receiver: str | None = None) -> None:
-        raw = self._data[node.start_byte : node.end_byte]
+        start = node.start_byte
+        raw = self._data[start : node.end_byte]
         split = self._split.get(raw)
         if split is None:
-            split = self._split[raw] = split_name(raw.decode("utf-8", "replace"))
+            target, before = split_name(raw.decode("utf-8", "replace"))
+            split = self._split[raw] = ("" if target.isdigit() else target, before)
         target, before = split
-        if not target or target.isdigit():
+        if not target:
             return
         if kind == "references":
             if target in BUILTIN or len(target) == 1 or (source is not None and target == source.name):
                 return
-        elif kind == "calls" and target in self._no_calls:
+        elif kind == "calls":
+            if target in self._no_calls:
+                return
+        elif source is not None and target == source.name and not before:  # not class Channel(base.Channel)
             return
-        is_own = source is not None and target == source.name and not before  # not class Channel(base.Channel)
-        if kind in ("inherits", "conforms") and is_own:
-            return
-        where = source.qualified if source is not None else ""
-        line = node.end_point[0] + 1  # the name is the last part of what was captured
-        receiver = before if receiver is None else receiver
+        if receiver is None:
+            receiver = before
         around = ""
         if kind == "calls" and self._lambdas and not receiver:
-            around = self._calls_around(node.start_byte, source.start_byte if source is not None else 0)
+            around = self._calls_around(start, source.start_byte if source is not None else 0)
         elif receiver == "." and kind == "calls":
-            receiver = self._receiver_left_out(node.start_byte)
-        self.found[Reference(kind, where, target, line, receiver, around)] = None
+            receiver = self._receiver_left_out(start)
+        where = source.qualified if source is not None else ""
+        line = node.end_point[0] + 1  # the name is the last part of what was captured
+        self.found[kind, where, target, line, receiver, around] = None
 
     def _calls_around(self, at: int, first: int) -> str:
         """The calls whose lambdas a place is in, innermost first."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from tree_sitter import Node
 
 from refdesk.model import Chunking
-from refdesk.parse.code.definitions import CALLABLES, SOFT, SPACES, TYPES, Definition, rows_of
+from refdesk.parse.code.definitions import CALLABLES, SOFT, SPACES, TYPES, Definition
 from refdesk.parse.code.syntax import Lines
 
 _DEEPEST = 40  # containers opened inside each other; anything deeper is cut by statements
@@ -20,8 +19,7 @@ _SLACK = 8  # tokens a chunk may have too many for the brackets that close it
 Form = Literal["definition", "gap", "outline", "part"]
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(NamedTuple):
     """Rows that become one chunk."""
 
     start: int
@@ -132,12 +130,12 @@ class Segmenter:
             tokens = self._lines.tokens(last.start, row + 1)
             if tokens > self._max + _SLACK:
                 return row
-            before[-1] = replace(last, end=row + 1, tokens=tokens)
+            before[-1] = last._replace(end=row + 1, tokens=tokens)
         return end
 
     def _apart(self, start: int, end: int) -> list[tuple[int, int]]:
         """Imports and what follows them apart, when both are worth it."""
-        last = max((row for row in range(start, end) if row in self._imports), default=-1)
+        last = max(self._imports.intersection(range(start, end)), default=-1)
         if last < 0 or last + 1 >= end:
             return [(start, end)]
         head, tail = self._lines.trim(start, last + 1), self._lines.trim(last + 1, end)
@@ -255,21 +253,21 @@ class Cuts:
     @cached_property
     def _rows(self) -> tuple[list[int], dict[int, int]]:
         depths: dict[int, int] = {}
+        above, lines, much = self._above, self._lines, self._max // 4
         stack = [(self._root, 0)] if self._root is not None else []
         while stack:
             node, depth = stack.pop()
-            if node is None:
-                continue
             previous = node.start_point[0]
             for child in node.children:
-                start, end = rows_of(child)
-                if start > previous and not self._lines.is_closing(start):
+                start = child.start_point[0]
+                end, column = child.end_point
+                if start > previous and not lines.is_closing(start):
                     row = start
-                    while row - 1 in self._above:  # its comments
-                        row = self._above[row - 1]
+                    while row - 1 in above:  # its comments
+                        row = above[row - 1]
                     depths[row] = min(depths.get(row, _NO_STATEMENT), depth)
-                previous = end - 1
-                if end - start > 2 and self._lines.tokens(start, end) > self._max // 4:
+                previous = end - 1 if column == 0 and end > start else end
+                if previous - start > 1 and lines.tokens(start, previous + 1) > much:
                     stack.append((child, depth + 1))
         for row in list(depths):
             if row - 1 in depths and row - 1 in self._above:

@@ -294,13 +294,11 @@ class Lines:
 
     def tokens(self, start: int, end: int) -> int:
         """The tokens of the rows as `text_of` gives them."""
-        last = end - 1
-        if last < start:
+        if end <= start:
             return 0
-        total = self._sums[end] - self._sums[start] - (1 if self.contents[last] else 0)
         if not self._exact or not self.contents[start]:
             return tokens.pieces(self.text_of(start, end))
-        return total
+        return self._sums[end] - self._sums[start] - (1 if self.contents[end - 1] else 0)
 
     def row_within(self, start: int, budget: int) -> int:
         """The furthest end for which the rows from `start` keep within a budget of tokens."""
@@ -319,12 +317,9 @@ class Lines:
 
     def trim(self, start: int, end: int) -> tuple[int, int]:
         """The rows without the blank ones at both ends; empty when all are blank."""
-        while start < end and self.is_blank(start):
+        contents = self.contents
+        while start < end and (not contents[start] or contents[start].isspace()):
             start += 1
-        while end > start and self.is_blank(end - 1):
+        while end > start and (not contents[end - 1] or contents[end - 1].isspace()):
             end -= 1
         return start, end
-
-    def starts_at(self, row: int, column: int) -> bool:
-        """Whether nothing but blanks stands before a column."""
-        return row < self.count and (column == 0 or not self.contents[row][:column].strip())
