@@ -12,11 +12,12 @@ from refdesk.graph import Edge, Graph, Node
 from refdesk.graph.languages import CALLABLES, TYPES, is_test
 from refdesk.graph.nodes import symbol_node
 from refdesk.graph.relations import implementing, needed_by, needs, overridden, overriders
-from refdesk.model import Filters, Query
+from refdesk.model import Filters, Query, Symbol
 from refdesk.research.answer import Answer, add_sections
 from refdesk.research.render import INSTEAD
 from refdesk.search.engine import Engine
 from refdesk.system.memory import gc_paused
+from refdesk.text import analyse
 
 Focus = Literal["architecture", "dependencies", "patterns", "flow"]
 Intent = Literal["callers", "callees", "implementations", "users", "general"]
@@ -160,7 +161,15 @@ def _seeds(
     if not found:
         named = [node for name in named_in(asked.text) for node in graph.find(name)[:2] if node.kind in _TELLING]
         by_search = []
-        for hit in engine.search(Query(text=content_of(asked.text), filters=filters, limit=_LOOKED_AT * _SEEDS)).hits:
+        text = content_of(asked.text)
+        terms = set(analyse.terms(text))
+
+        def telling(symbol: Symbol) -> tuple[int, int]:
+            """How much of the question is in its name, and how many lines it has."""
+            return len(terms.intersection(analyse.terms(symbol.name))), symbol.end_line - symbol.start_line
+
+        limit = _LOOKED_AT * _SEEDS
+        for hit in engine.search(Query(text=text, filters=filters, limit=limit, prefer="code")).hits:
             chunk, document = hit.stored.chunk, hit.stored.document
             defined = {one.rpartition(".")[2] for one in chunk.symbols}  # none in prose
             inside = [
@@ -169,7 +178,7 @@ def _seeds(
                 if symbol.name in defined and chunk.start_line <= symbol.start_line <= chunk.end_line
             ]
             inside = [symbol for symbol in inside if symbol.kind in _TELLING] or inside
-            by_search += [symbol_node(document, symbol) for symbol in inside[:1]]
+            by_search += [symbol_node(document, max(inside, key=telling))] if inside else []
         by_search.sort(key=lambda node: is_test(node.path))
         found = [*named[:_SEEDS], *by_search[:_SEEDS]]
         answer.intent = "general"  # a caller tree of another symbol would mislead

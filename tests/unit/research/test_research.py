@@ -355,3 +355,16 @@ def test_a_near_name_is_asked_back(asked: Asked, name: str) -> None:
 def test_a_name_that_nothing_is_near_to_is_searched_for(asked: Asked) -> None:
     answer = ask(asked, "what calls frobnicate")
     assert (answer.intent, answer.meant) == ("general", "")
+
+
+def test_of_a_passage_with_several_definitions_the_one_that_is_asked_about_starts(tmp_path: Path) -> None:
+    body = "".join(f"\tkeep(packs[{number}])\n" for number in range(8))
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "repack.go").write_text(
+        "package repo\n\ntype LogFunc func(text string)\n\n"
+        f"// CopyBlobs saves the blobs of each pack that are still in use.\nfunc CopyBlobs(packs []int) {{\n{body}}}\n"
+    )
+    with open_desk(Settings(library=tmp_path / "library", workers=1)) as desk:
+        desk.index(tmp_path / "code", "code", name="code")
+        answer = ask((desk.graph("code"), desk.engine), "how are the blobs of a pack saved that are in use")
+    assert next(iter(answer.findings.values())).node.qualified == "CopyBlobs"
