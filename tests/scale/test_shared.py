@@ -304,6 +304,13 @@ def test_codes_find_what_is_nearest_and_scores_are_exact(
     assert np.mean(shared) > 8  # of vectors without any structure, the hardest case
 
 
+def test_tables_of_a_later_version_are_refused(store: SharedStore, address: str) -> None:
+    with store.writing(), store.transaction() as db:
+        db.execute("UPDATE meta SET value = '99' WHERE key = 'own version'")
+    with pytest.raises(LibraryTooNew):
+        SharedStore(address, lock_timeout_s=1)
+
+
 # --- addresses and secrets ------------------------------------------------------------------------
 
 

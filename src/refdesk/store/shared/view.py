@@ -7,6 +7,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from refdesk.errors import StoreError
 from refdesk.model import Countable, Origin, Ranking, Topic
 from refdesk.store.record import reads
@@ -37,6 +39,10 @@ _MOST_FACETS = 10_000
 _MOST_ALIKE = 64  # words spelt like one
 _EF = 192  # of HNSW: how many candidates a search keeps
 _OVERSAMPLED = 4.0  # times the hits that codes propose: of the 120 nearest .985 are found so, .951 with twice
+_ORIGINS = """
+SELECT c.id, c.text, c.document, d.path, v.data FROM chunks c JOIN documents d ON d.id = c.document
+LEFT JOIN vectors v ON v.id = c.vector WHERE c.id = ANY(%s)
+"""
 
 T = TypeVar("T")
 
@@ -78,6 +84,7 @@ class SharedView:
         self._known = counts.of(state) if state is not None else {}
         self._behind = behind
         self._scan: SharedScan | None = None
+        self._origins: dict[int, Origin] = {}  # that were read so far
         self.sequence = seq
         self.is_quick = False
         self.has_unembedded = scope.has_unembedded
@@ -173,23 +180,15 @@ class SharedView:
         return self._by_index(lambda state: self._best(state, query, points.DENSE, limit, ()), lambda scan: Ranking())
 
     def cosines(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, float]:
-        if not len(chunk_ids) or not self._takes(vector):
+        """From the record, with the origins, which are asked for next."""
+        if not len(chunk_ids) or self._state is None or not self._takes(vector):
             return {}
-
-        def ask(state: State) -> dict[int, float]:
-            from qdrant_client import grpc as messages
-
-            these = messages.HasIdCondition(has_id=[messages.PointId(num=one) for one in chunk_ids])
-            request = messages.QueryPoints(
-                collection_name=state.name, using=points.DENSE, limit=len(chunk_ids), with_payload=points.with_fields(),
-                query=messages.Query(nearest=messages.VectorInput(dense=messages.DenseVector(data=vector.tolist()))),
-                filter=messages.Filter(must=[messages.Condition(has_id=these)]),
-                params=messages.SearchParams(exact=True, quantization=messages.QuantizationSearchParams(ignore=True)),
-            )  # fmt: skip
-            found = self._nodes.call("Points", "Query", request).result
-            return {one.id.num: one.score for one in found}
-
-        return self._by_index(ask, lambda scan: {})
+        with self._postgres.reading() as db:
+            found = db.raw.execute(_ORIGINS, ([int(one) for one in chunk_ids],), binary=True).fetchall()
+        self._origins |= {chunk_id: Origin(*rest) for chunk_id, *rest, _ in found}
+        known = {row[0]: row[4] for row in found if row[4] is not None}
+        vectors = np.frombuffer(b"".join(known.values()), "<f2").reshape(-1, len(vector)).astype(np.float32)
+        return dict(zip(known, (vectors @ vector).tolist(), strict=True)) if known else {}
 
     def topics(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, Topic]:
         with self._postgres.reading() as db:
@@ -238,8 +237,10 @@ class SharedView:
 
     def origins(self, chunk_ids: Sequence[int]) -> dict[int, Origin]:
         """From the record: a payload is read whole by Qdrant, with all terms of its passage."""
-        with self._postgres.reading() as db:
-            return reads.origins(db, chunk_ids)
+        if rest := [chunk_id for chunk_id in chunk_ids if chunk_id not in self._origins]:
+            with self._postgres.reading() as db:
+                self._origins |= reads.origins(db, rest)
+        return {chunk_id: self._origins[chunk_id] for chunk_id in chunk_ids if chunk_id in self._origins}
 
     # filters
 
