@@ -96,7 +96,9 @@ def passage(stored: StoredChunk, asked: Understood, wanted: Container[str] = NAM
         found["file"] = 1.0
     if asked.quoted and (share := _phrase(stored, asked)):
         found["phrase"] = share
-    if places := places_in(path):
+    if (
+        places := (*places_in(path), chunk.kind) if chunk.kind == "test" else places_in(path)
+    ):  # in Rust, beside the code
         found |= {place: 1.0 for place in unasked_places(asked) if place in places}
     return found
 

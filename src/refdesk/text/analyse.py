@@ -148,7 +148,8 @@ STOP_TERMS = frozenset(
 
 # Paths of tests and of what only tests use.
 TEST_PATH = re.compile(
-    r"(?:^|/)(?:(?:\w+[_-])?tests?|tests?[_-]\w+|testing|__tests__|spec|specs|fixtures|testdata|mocks?|e2e|\w*Tests)/"
+    r"(?:^|/)(?:(?:\w+[_-])?tests?|tests?[_-]\w+|testing|__tests__|spec|specs|fixtures|testdata|mocks?|e2e|\w*Tests"
+    r"|[\w.-]*test-?suites?)/"
     r"|^(?:features|t)/|(?:^|/)(?:test_[^/]*|conftest\.py$)|[._-](?:test|spec)s?\.[^/]+$|(?:Tests?|Spec)\.\w+$|\.feature$"
 )
 

@@ -155,9 +155,21 @@ def test_a_file_full_of_the_words_leaves_room_for_others(desk: Desk, tree: Tree)
     assert len(found[0].more) == 5, "those that made room are named still"
 
 
-@pytest.mark.parametrize("path", ["features/refund.feature", "t/smoke/refund.py", "shop_tests/a.py", "tests/unit/a.py"])
+@pytest.mark.parametrize(
+    "path",
+    ["features/refund.feature", "t/smoke/refund.py", "shop_tests/a.py", "tests/unit/a.py", "v3-test-suite/refund.js"],
+)
 def test_tests_are_known_by_their_place(path: str) -> None:
     assert places_in(path) == ("test",)
+
+
+def test_a_test_beside_the_code_stands_behind_it(desk: Desk, tree: Tree) -> None:
+    filler = "".join(f"    let step{n} = order.total * {n} - order.paid;\n" for n in range(30))
+    code = f"pub fn refund(order: &Order) {{\n{filler}    order.customer.send(order.paid);\n}}\n"
+    text = f"#[test]\nfn refunds_an_order_to_the_customer() {{\n{filler}    assert_eq!(order.paid, 0);\n}}\n"
+    desk.index(tree({"src/refund.rs": f"{code}\n{text}"}), "code", name="shop")
+    first = desk.search(Query(text="how is an order refunded to the customer", prefer="code")).hits[0]
+    assert first.stored.chunk.symbols == ("refund",)
 
 
 @pytest.mark.parametrize(
