@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from refdesk.toolsets.content import ToolAnswer
     from refdesk.toolsets.contract import Toolset
 
-_READING = ("tree_sitter", "tree_sitter_language_pack", "selectolax", "markdown_it", "yaml", "pypdf", "docx")
+_READING = ("tree_sitter", "tree_sitter_language_pack", "selectolax", "markdown_it", "yaml", "pypdfium2", "docx")
 
 
 def _embedder(settings: Settings) -> Embedder | None:

@@ -273,7 +273,7 @@ def test_correlation_ids_go_through(shelf: Shelf, tmp_path: Path) -> None:
 
 
 def test_a_folder_of_files_is_a_source(tmp_path: Path) -> None:
-    pytest.importorskip("pypdf")
+    pytest.importorskip("pypdfium2")
     folder, library = tmp_path / "papers", tmp_path / "library"
     (folder / "sub").mkdir(parents=True)
     html = page("Fish", "<nav>Menu</nav><h1>Fish</h1><p>Saved from the web: the oarfish swims upright.</p>").body

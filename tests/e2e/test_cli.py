@@ -173,12 +173,12 @@ def test_status_says_why(tmp_path: Path, shop: Path) -> None:
 
 @pytest.mark.parametrize("flags", [(), ("--force",)])
 def test_what_an_extra_reads_is_read_once_it_is_installed(tmp_path: Path, flags: tuple[str, ...]) -> None:
-    pytest.importorskip("pypdf")
+    pytest.importorskip("pypdfium2")
     root, without = tmp_path / "papers", tmp_path / "without"
     root.mkdir()
     without.mkdir()
     (root / "a.pdf").write_bytes(pdf(["Whales sing."]))
-    (without / "pypdf.py").write_text("raise ImportError\n")
+    (without / "pypdfium2.py").write_text("raise ImportError\n")
     env = environment()
     env["PYTHONPATH"] = os.pathsep.join((str(without), env["PYTHONPATH"]))
     library, index = tmp_path / "library", ("index", str(root), "--kind", "files", "--json")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
-import logging
+import re
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -15,7 +16,7 @@ from refdesk.errors import ParseFailed
 from refdesk.model import Chunk, Chunking, Parsed
 from refdesk.parse.prose.manifest import NO_RULES, Governing
 from refdesk.parse.prose.passages import Block, Keys, Limits, Piece, Sizes, pack, split_lines
-from refdesk.text import tokens
+from refdesk.text import analyse, tokens
 
 if TYPE_CHECKING:
     from docx.document import Document as WordDocument
@@ -113,7 +114,8 @@ def _fence(code: str, language: str) -> str:
 _INSTALL = "Install it with: pip install 'refdesk[office]'"
 _MAX_PAGES = 5_000  # read; twenty times a long book
 _MAX_UNPACKED = 300_000_000  # bytes: python-docx builds a tree of all of it, several times as large
-_PDF_METADATA = {"/Title": "title", "/Author": "author", "/CreationDate": "published", "/ModDate": "modified"}
+_PDF_METADATA = {"Title": "title", "Author": "author", "CreationDate": "published", "ModDate": "modified"}
+_BROKEN_WORD = re.compile("(\\w*)\ufffe(\\w*)")  # PDFium's mark for a hyphen at the end of a line
 
 
 class PdfParser:
@@ -183,31 +185,41 @@ def _page(piece: Piece, title: str, number: int, key: str) -> Chunk:
 
 def _pdf_pages(data: bytes) -> tuple[list[str], dict[str, str], list[str]]:
     try:
-        import pypdf
+        import pypdfium2
     except ImportError as error:
         raise ParseFailed("pdf files need an extra that is not installed.", _INSTALL) from error
-    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it logs every font with all its widths
     try:
-        reader = pypdf.PdfReader(io.BytesIO(data), strict=False)
-        if reader.is_encrypted and not reader.decrypt(""):
-            raise ParseFailed("the pdf is encrypted", "Save it without a password.")
-        count = len(reader.pages)
+        document = pypdfium2.PdfDocument(data)
+    except pypdfium2.PdfiumError as error:
+        if "password" in str(error):
+            raise ParseFailed("the pdf is encrypted", "Save it without a password.") from error
+        raise ParseFailed(f"the pdf could not be read: {error}"[:300]) from error
+    with contextlib.closing(document):
         pages, bad = [], 0
-        for page in reader.pages[:_MAX_PAGES]:
+        for number in range(min(len(document), _MAX_PAGES)):
             try:
-                pages.append(page.extract_text().replace("\0", ""))
-            except Exception:  # a broken font or stream can raise anything
+                with (
+                    contextlib.closing(document[number]) as page,
+                    contextlib.closing(page.get_textpage()) as text,
+                ):
+                    written = text.get_text_range().replace("\r\n", "\n").replace("\0", "")
+                    pages.append(_BROKEN_WORD.sub(_mended, written))
+            except pypdfium2.PdfiumError:
                 pages.append("")
                 bad += 1
         notes = [f"{bad} pages could not be read"] if bad else []
-        notes += [f"only the first {_MAX_PAGES} of {count} pages were read"] if count > _MAX_PAGES else []
-        given: Mapping[str, Any] = reader.metadata or {}
-        said = {name: str(given.get(key, "")).strip() for key, name in _PDF_METADATA.items()}
+        notes += (
+            [f"only the first {_MAX_PAGES} of {len(document)} pages were read"] if len(document) > _MAX_PAGES else []
+        )
+        said = {name: document.get_metadata_value(key).strip() for key, name in _PDF_METADATA.items()}
         return pages, {name: value for name, value in said.items() if value}, notes
-    except ParseFailed:
-        raise
-    except Exception as error:
-        raise ParseFailed(f"the pdf could not be read: {type(error).__name__}: {error}"[:300]) from error
+
+
+def _mended(broken: re.Match[str]) -> str:
+    """A word that was broken at the end of a line; it keeps the hyphen if it is made of words, as in four-bit."""
+    first, joined = broken[1], broken[1] + broken[2]
+    is_compound = analyse.is_english(first.lower()) and not analyse.is_english(joined.lower())
+    return f"{first}-{broken[2]}" if is_compound else joined
 
 
 def _word_document(data: bytes) -> WordDocument:

@@ -153,7 +153,7 @@ def test_large_files_take_seconds() -> None:
 def test_nothing_heavy_is_loaded_before_it_is_needed() -> None:
     code = (
         "import sys, refdesk.parse; "
-        "heavy = {'markdown_it', 'selectolax', 'yaml', 'charset_normalizer', 'tree_sitter', 'pypdf', 'docx'}; "
+        "heavy = {'markdown_it', 'selectolax', 'yaml', 'charset_normalizer', 'tree_sitter', 'pypdfium2', 'docx'}; "
         "print(*sorted(heavy & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

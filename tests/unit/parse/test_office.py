@@ -48,7 +48,7 @@ def pdf(*pages: list[str]) -> bytes:
 
 
 def test_pdf_pages() -> None:
-    pytest.importorskip("pypdf")
+    pytest.importorskip("pypdfium2")
     parsed = read(pdf(["First page.", "More words."], ["Second page."]), "a.pdf")
     assert parsed.content_type == "pdf"
     assert [chunk.key for chunk in parsed.chunks] == ["page-1", "page-2"]
@@ -57,8 +57,25 @@ def test_pdf_pages() -> None:
     assert {chunk.lines for chunk in parsed.chunks} == {""}  # the file has none; the text that was made of it has
 
 
+def test_words_that_a_pdf_breaks_at_the_end_of_a_line_are_mended() -> None:
+    pytest.importorskip("pypdfium2")
+    parsed = read(pdf(["Set the little-", "endian order for the manip-", "ulation of numbers."]), "a.pdf")
+    assert parsed.chunks[0].text == "Set the little-endian order for the manipulation of numbers."
+
+
+def test_an_encrypted_pdf_says_what_to_do() -> None:
+    pytest.importorskip("pypdfium2")
+    locked = pdf(["Secret."]).replace(
+        b"/Root 1 0 R",
+        b"/Root 1 0 R /ID [<00><00>] /Encrypt << /Filter /Standard /V 1"
+        b" /R 2 /P -4 /O (" + b"o" * 32 + b") /U (" + b"u" * 32 + b") >>",
+    )
+    with pytest.raises(ParseFailed, match="encrypted"):
+        read(locked, "a.pdf")
+
+
 def test_a_damaged_pdf_is_read_without_a_word_to_the_terminal(caplog: pytest.LogCaptureFixture) -> None:
-    pytest.importorskip("pypdf")
+    pytest.importorskip("pypdfium2")
     whole = pdf(["First page."])
     start = whole.rindex(b"startxref\n") + len(b"startxref\n")
     damaged = whole[:start] + b"7\n%%EOF\n"
@@ -67,7 +84,7 @@ def test_a_damaged_pdf_is_read_without_a_word_to_the_terminal(caplog: pytest.Log
 
 
 def test_a_pdf_without_text_says_so() -> None:
-    pytest.importorskip("pypdf")
+    pytest.importorskip("pypdfium2")
     with pytest.raises(ParseFailed, match="nothing to read"):
         read(pdf([]), "a.pdf")
 
@@ -101,7 +118,7 @@ def test_a_document_that_unpacks_without_end_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "library", "data"), [("a.pdf", "pypdf", b"%PDF-1.4"), ("a.docx", "docx", b"PK\x03\x04")]
+    ("name", "library", "data"), [("a.pdf", "pypdfium2", b"%PDF-1.4"), ("a.docx", "docx", b"PK\x03\x04")]
 )
 def test_without_the_extra(monkeypatch: pytest.MonkeyPatch, name: str, library: str, data: bytes) -> None:
     real = builtins.__import__
