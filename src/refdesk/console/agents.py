@@ -31,7 +31,6 @@ _MEASURES = {"ndcg": "NDCG@5", "mrr": "MRR@5", "hit_rate": "hit rate"}
 
 
 def agents(visit: Visit) -> Response:
-    """What was asked lately."""
     calls = visit.console.journal.calls()
     tool, page = visit.asked("tool"), max(1, visit.number("page", 1))
     chosen = [one for one in calls if not tool or one.tool == tool]
@@ -64,7 +63,6 @@ def _unanswered(calls: Sequence[Call]) -> list[tuple[Call, list[str], int]]:
 
 
 def clear(visit: Visit) -> Response:
-    """Forgets all calls."""
     visit.console.journal.clear()
     return visit.go("/agents")
 
@@ -98,7 +96,6 @@ def add_case(visit: Visit) -> Response:
 
 
 def suite(visit: Visit) -> Response:
-    """A suite: its cases, and its scores as a plot over time."""
     name = visit.part("name")
     file = _file(visit, name)
     if not file.exists():

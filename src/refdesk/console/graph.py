@@ -27,8 +27,6 @@ _SURE = (0.5, 0.6, 0.7, 0.85, 0.95)  # the confidences that the graph gives
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A rectangle of a drawing."""
-
     x: float
     y: float
     width: float

@@ -30,8 +30,6 @@ _LINE = 200  # bytes of a line at least, to know without reading that a file is 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """One call of a tool."""
-
     id: str
     at: int  # milliseconds since the epoch
     tool: str
@@ -111,7 +109,6 @@ class Journal:
         return found[: self._most]
 
     def clear(self) -> None:
-        """Forgets all calls."""
         self.flush()
         with self._lock():
             self._file.unlink(missing_ok=True)

@@ -192,7 +192,6 @@ def _uploaded(file: UploadFile, most: int) -> Content:
 
 
 def crawl(visit: Visit) -> Response:
-    """Starts crawling a site."""
     depth, most = (visit.said(name) or default for name, default in (("depth", "20"), ("max_pages", "5000")))
     if not depth.isdecimal() or not most.isdecimal() or len(depth) > 4 or len(most) > 6 or most == "0":
         raise InvalidInput("Depth and pages are whole numbers.", "Correct them.")
@@ -259,13 +258,11 @@ def remove(visit: Visit) -> Response:
 
 
 def run(visit: Visit) -> Response:
-    """A run, as it goes on."""
     found = visit.console.runs.run(visit.part("id"))
     return visit.show("run_state.html" if visit.is_part else "run.html", run=found)
 
 
 def stop(visit: Visit) -> Response:
-    """Asks a run to stop."""
     visit.console.runs.stop(visit.part("id"))
     return visit.go(address("/runs/{}", visit.part("id")))
 

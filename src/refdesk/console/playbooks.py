@@ -25,7 +25,6 @@ _RATINGS: Mapping[str, Outcome] = {"confirm": "confirmed", "reject": "failure"}
 
 
 def playbooks(visit: Visit) -> Response:
-    """A page of the playbooks, the oldest first."""
     page = max(1, visit.number("page", 1))
     skills = visit.desk.learner.skills(_LISTED + 1, (page - 1) * _LISTED) if visit.desk.has_playbooks() else []
     return visit.show("playbooks.html", skills=skills[:_LISTED], page=page, more=len(skills) > _LISTED, when=when)
@@ -110,7 +109,6 @@ def roll_back(visit: Visit) -> Response:
 
 
 def export(visit: Visit) -> Response:
-    """The playbook as a SKILL.md."""
     skill = visit.desk.learner.get(visit.part("id"))
     name = f"{folder_name(skill)}.md"
     headers = {"content-disposition": f'attachment; filename="{name}"'}

@@ -31,7 +31,6 @@ _RENDERED = frozenset({"markdown", "html", "mdx"})
 
 
 def read(visit: Visit) -> Response:
-    """A document, or a part of a long one."""
     desk = visit.desk
     collection = desk.collection(visit.part("collection"))
     document = desk.document_by_path(collection.name, visit.part("path"))

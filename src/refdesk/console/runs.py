@@ -53,8 +53,6 @@ Work = Callable[[Progress], Mapping[str, Any]]  # the fields of the run that its
 
 
 class Runs:
-    """The runs of one library."""
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
@@ -68,7 +66,6 @@ class Runs:
         return run
 
     def run(self, run_id: str) -> Run:
-        """The run of that id."""
         if not run_id.isalnum():
             raise NotFound("There is no such run.")
         try:
@@ -88,7 +85,6 @@ class Runs:
         return found
 
     def stop(self, run_id: str) -> None:
-        """Asks the run to stop."""
         if not self.run(run_id).over:
             (self._folder / f"{run_id}.stop").touch()
 

@@ -114,7 +114,6 @@ def _share(text: str) -> str:
 
 
 def search(visit: Visit) -> Response:
-    """The page of a search, or of none yet."""
     asked, desk = _asked(visit), visit.desk
     why = visit.asked("why").strip()
     if not asked.text:

@@ -15,7 +15,6 @@ from refdesk.system import memory
 
 
 def setup(visit: Visit) -> Response:
-    """The page of the set-up."""
     settings = visit.desk.settings
     checks = [run for run in visit.console.runs.last() if run.what == "check"]
     rows = [

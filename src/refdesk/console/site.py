@@ -136,7 +136,6 @@ class Visit:
         return "x-part" in self.request.headers
 
     def part(self, name: str) -> str:
-        """A part of the path."""
         return str(self.request.path_params[name])
 
     def asked(self, name: str, default: str = "") -> str:
@@ -158,7 +157,6 @@ class Visit:
         return value.strip() if isinstance(value, str) else ""
 
     def show(self, template: str, status: int = 200, **values: Any) -> Response:
-        """A page."""
         base = {
             "here": self.request.url.path,
             "token": self.console.sign("form", self.session),
@@ -178,7 +176,6 @@ class Visit:
         return f"{self.request.url.path}?{urlencode([*pairs, ('page', page)])}"
 
     def go(self, path: str) -> Response:
-        """Leads to another page."""
         return RedirectResponse(path, 303)
 
 

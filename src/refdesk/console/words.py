@@ -39,12 +39,10 @@ def ago(milliseconds: int) -> str:
 
 
 def moment(milliseconds: int) -> str:
-    """A moment in UTC."""
     return time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(milliseconds / 1000))
 
 
 def size(count: float) -> str:
-    """A number of bytes."""
     for unit in ("B", "kB", "MB", "GB"):
         if count < 1000 or unit == "GB":
             return f"{count:.0f} {unit}" if unit == "B" or count >= 10 else f"{count:.1f} {unit}"
@@ -53,7 +51,6 @@ def size(count: float) -> str:
 
 
 def number(count: float) -> str:
-    """A count, its thousands apart."""
     return f"{count:,}".replace(",", "\u202f")
 
 
@@ -63,7 +60,6 @@ def many(count: int, one: str, several: str = "") -> str:
 
 
 def lasted(milliseconds: int) -> str:
-    """A duration."""
     return f"{milliseconds / 1000:.1f} s" if milliseconds < 90_000 else f"{milliseconds // 60_000} min"
 
 

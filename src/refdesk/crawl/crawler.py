@@ -94,7 +94,6 @@ async def _fetch_unless_cancelled(
 async def _fetch_site(
     settings: Settings, scope: Scope, state: CrawlState, indexer: Indexer, report: CrawlReport, progress: Progress
 ) -> None:
-    """Fetches the site and indexes it meanwhile."""
     options = scope.options
     async with AsyncExitStack() as stack:
         client = WebClient(

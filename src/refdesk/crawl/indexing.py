@@ -93,12 +93,10 @@ class Indexer:
         return len(results)
 
     def index_all(self) -> None:
-        """Indexes all fetched pages."""
         while self.index_batch():
             pass
 
     def remove(self, urls: Iterable[str]) -> None:
-        """Removes pages from the library."""
         name = self._collection.name
         found = [self._desk.document_by_uri(url, name) for url in urls]
         ids = [one.id for one in found if one is not None]

@@ -50,7 +50,6 @@ class Scope:
         return cls(options, frozenset((site, other) if is_name else (site,)))
 
     def has(self, url: str) -> bool:
-        """Whether the URL is on the site."""
         return site_of(url) in self.sites
 
     def why_not(self, url: str) -> str:
@@ -107,7 +106,6 @@ class CrawlReport:
     fetch_seconds: float = 0.0  # until the last page was fetched
 
     def fill(self, state: CrawlState) -> None:
-        """Fills in the numbers and lists from the crawl state."""
         counts = state.counts()
         self.pages = counts.get("stored", 0)
         self.moved = counts.get("moved", 0)

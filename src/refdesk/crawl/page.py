@@ -51,8 +51,6 @@ class PageFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """The outcome of a request for a page."""
-
     state: PageState
     status: int = 0
     reason: str = ""
@@ -225,7 +223,6 @@ def outcome_of_answer(url: str, answer: Fetched, scope: Scope, hops: int = 0) ->
 
 
 def outcome_of_page(url: str, facts: PageFacts | Skipped, scope: Scope, hops: int = 0) -> Outcome:
-    """The outcome of a page that was parsed."""
     if isinstance(facts, Skipped):
         return Outcome(state="failed" if facts.failed else "skipped", status=200, reason=facts.reason)
     if facts.redirect and facts.redirect != url:

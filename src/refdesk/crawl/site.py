@@ -19,7 +19,7 @@ from refdesk.crawl.model import AGENT, Scope
 from refdesk.crawl.state import CrawlState, Entry, PageState
 from refdesk.crawl.urls import clean, folder_of, hide_keys, root_of
 from refdesk.errors import InvalidUri, LoadFailed
-from refdesk.sources.web import UNTYPED, Fetched, WebClient
+from refdesk.sources.web import Fetched, WebClient, is_text_type
 from refdesk.system.retry import backoff
 
 if TYPE_CHECKING:
@@ -29,14 +29,13 @@ logger = logging.getLogger(__name__)
 MOST_PAUSE_S = 60.0  # the longest pause, once or between two requests
 _FILE_TRIES, _FILE_BACKOFF_S = 3, 0.3  # about a second in total; without robots.txt no crawl begins
 _FILE_HOPS = 5  # as many redirects as RFC 9309 asks to follow
-_PAGE_TYPES = frozenset(
+_NOT_PAGES = frozenset(
     {
-        "application/xhtml+xml", "application/json", "application/yaml", "application/x-yaml", "application/toml",
-        "application/pdf", "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-        "application/x-sh", "application/x-python-code", "application/sql",
+        "text/css", "text/javascript", "text/calendar", "text/vcard", "text/xml",  # feeds are xml
+        "application/xml", "application/javascript", "application/x-javascript", "application/typescript",
+        "application/x-ndjson", "application/x-httpd-php",
     }
 )  # fmt: skip
-_NOT_PAGES = frozenset({"text/css", "text/javascript", "text/calendar", "text/vcard", "text/xml"})  # feeds are xml
 
 
 class Pace:
@@ -54,7 +53,6 @@ class Pace:
         self._next = 0.0
 
     async def wait_turn(self) -> None:
-        """Waits until the next request may start."""
         now = self._clock()
         start = max(now, self._next)
         self._next = start + self.delay_s
@@ -113,10 +111,7 @@ class SiteFetcher:
 
 
 def is_page_type(media_type: str) -> bool:
-    """Whether a response of this media type may be a page."""
-    if media_type in _NOT_PAGES:
-        return False
-    return media_type in UNTYPED or media_type.startswith("text/") or media_type in _PAGE_TYPES
+    return media_type not in _NOT_PAGES and is_text_type(media_type)
 
 
 # --- robots.txt ----------------------------------------------------------------------------------------
@@ -134,7 +129,6 @@ class Robots:
         self._rules: Protego = Protego.parse(text)
 
     def allows(self, url: str) -> bool:
-        """Whether the page may be requested."""
         return bool(self._rules.can_fetch(url, AGENT))
 
     @property
@@ -150,7 +144,6 @@ class Robots:
 
     @property
     def sitemaps(self) -> tuple[str, ...]:
-        """The sitemaps that robots.txt names."""
         return tuple(dict.fromkeys(str(one) for one in self._rules.sitemaps))
 
 
@@ -177,8 +170,6 @@ _MOST_SITEMAPS = 500  # per site: full ones list 25 million pages
 
 @dataclass(slots=True)
 class Listed:
-    """The pages that a site lists."""
-
     pages: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)  # pages in llms.txt, which may repeat others as Markdown
     full: str = ""  # the address of llms-full.txt
@@ -227,8 +218,6 @@ async def _from_sitemaps(fetcher: SiteFetcher, scope: Scope, robots: Robots) -> 
 
 @dataclass(frozen=True, slots=True)
 class Sitemap:
-    """The pages and sitemaps that a sitemap lists."""
-
     pages: tuple[str, ...] = ()
     sitemaps: tuple[str, ...] = ()
 

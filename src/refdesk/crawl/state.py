@@ -177,7 +177,6 @@ class CrawlState:
 
     @property
     def has_lists(self) -> bool:
-        """Whether sitemaps and llms.txt were read in this round."""
         return bool(self._rows("SELECT seeded FROM crawls WHERE collection = ?", self._collection)[0][0])
 
     def save_lists(self, full_url: str, full_text: str) -> None:
@@ -214,21 +213,17 @@ class CrawlState:
             self._write((query, rows))
 
     def queued(self) -> list[Entry]:
-        """The pages to request."""
         query = f"SELECT {_ENTRY} FROM pages WHERE collection = ? AND state = 'queued'"  # noqa: S608 - a constant
         return [Entry(*row) for row in self._rows(query, self._collection)]
 
     def states(self) -> dict[str, PageState]:
-        """All known pages with their states."""
         return dict(self._rows("SELECT url, state FROM pages WHERE collection = ?", self._collection))
 
     def state_of(self, url: str) -> PageState | None:
-        """The state of one page."""
         found = self._rows("SELECT state FROM pages WHERE collection = ? AND url = ?", self._collection, url)
         return found[0][0] if found else None
 
     def targets(self, state: PageState) -> dict[str, str]:
-        """The targets of all pages in a state."""
         query = "SELECT url, target FROM pages WHERE collection = ? AND state = ?"
         return dict(self._rows(query, self._collection, state))
 
@@ -311,12 +306,10 @@ class CrawlState:
         return found
 
     def counts(self) -> dict[str, int]:
-        """How many pages are in each state."""
         query = "SELECT state, count(*) FROM pages WHERE collection = ? GROUP BY state"
         return dict(self._rows(query, self._collection))
 
     def reasons(self, *states: PageState) -> list[Skipped]:
-        """The pages in some states, with the reasons."""
         query = "SELECT url, reason FROM pages WHERE collection = ? AND state = ? ORDER BY url"
         return [
             Skipped(path=hide_keys(url), reason=hide_keys(why))

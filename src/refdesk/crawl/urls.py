@@ -71,19 +71,16 @@ def _cleaned(url: str) -> str:
 
 
 def site_of(url: str) -> str:
-    """The host and port of a URL."""
     parts = urlsplit(url)
     return parts.netloc
 
 
 def root_of(url: str) -> str:
-    """The URL of the site's root."""
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}/"
 
 
 def folder_of(url: str) -> str:
-    """The URL of the page's folder."""
     return urljoin(url, ".").partition("?")[0]
 
 

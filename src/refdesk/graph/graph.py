@@ -51,7 +51,6 @@ class Graph:
         return sorted(found, key=lambda node: (is_test(node.path), rank.get(node.kind, 3), node.path, node.start_line))
 
     def documents(self) -> list[Document]:
-        """The files of the codebase."""
         return self._store.documents(self._collection, _MOST_FILES, 0)
 
     def entry_files(self) -> list[Node]:
@@ -66,13 +65,11 @@ class Graph:
         return self._files[document.id]
 
     def named(self, name: str) -> list[tuple[Document, Symbol]]:
-        """What has that very name, anywhere in the codebase."""
         if name not in self._symbols:
             self._symbols[name] = self._store.symbols_named(name, self._collection)
         return self._symbols[name]
 
     def text_at(self, path: str) -> str | None:
-        """The text of the file at that path."""
         found = self._store.document_by_path(self._collection, path)
         return self._store.raw(found.id) if found else None
 
@@ -82,7 +79,6 @@ class Graph:
         return self._references[name, kinds]
 
     def imported(self, name: str) -> list[tuple[Document, Reference]]:
-        """The imports of that name."""
         return self._used(name, ("imports",))
 
     # --- edges into a symbol -------------------------------------------------------------------------
@@ -160,7 +156,6 @@ class Graph:
     # --- edges out of a symbol -----------------------------------------------------------------------
 
     def callees(self, node: Node, most: int = ALL) -> list[Edge]:
-        """What the symbol calls."""
         return self._out_of(node, ("calls",), most)
 
     def supertypes(self, node: Node) -> list[Edge]:
@@ -221,7 +216,6 @@ class Graph:
         return list(found.values())
 
     def file_of(self, node: Node) -> File:
-        """The file that the node lies in."""
         if node.document_id not in self._files:
             document = self._store.document(node.document_id)
             if document is None:
@@ -230,7 +224,6 @@ class Graph:
         return self._files[node.document_id]
 
     def file_node(self, node: Node) -> Node:
-        """The node's whole file."""
         return file_node(self.file_of(node).document)
 
     def supertype_names(self, name: str) -> set[str]:

@@ -145,7 +145,6 @@ def last_part(module: str, importer: str) -> str:
 
 
 def is_index(name: str) -> bool:
-    """Whether a file of that name stands for its folder."""
     return name.partition(".")[0] in _INDEX
 
 

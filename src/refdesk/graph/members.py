@@ -36,8 +36,6 @@ _NO_KIN = frozenset(["object", "Protocol", "ABC", "Generic", "Exception", "Objec
 
 
 class Members:
-    """Resolves names that stand behind a receiver."""
-
     def __init__(self, names: Resolver) -> None:
         self._names = names
         self._graph = names.graph
@@ -45,7 +43,6 @@ class Members:
         self._lines: dict[str, set[str]] = {}
 
     def behind(self, file: File, ref: Reference, candidates: Candidates) -> list[Resolved]:
-        """What `receiver.name` may mean."""
         if ref.receiver in (languages.LEFT_OUT, languages.RESULT):
             return self._of_expected(file, ref, candidates)
         language = file.language

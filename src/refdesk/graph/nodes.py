@@ -102,7 +102,6 @@ class Fact(NamedTuple):
 
 
 def facts_of(symbol: Symbol) -> list[Fact]:
-    """The facts of one definition, in the order of the text."""
     found = []
     for written in symbol.facts.split("\n") if symbol.facts else ():
         name, line, what = written[1:].split(" ", 2)
@@ -183,7 +182,6 @@ class File:
 
     @lazy
     def _facts(self) -> dict[str, list[Fact]]:
-        """Name → the facts about it."""
         found: dict[str, list[Fact]] = {}
         for symbol in self.symbols:
             for fact in facts_of(symbol):
@@ -233,8 +231,6 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """A symbol that a reference means, and how sure that is."""
-
     document: Document
     symbol: Symbol
     confidence: float
@@ -253,7 +249,6 @@ class Candidates:
 
     @lazy
     def top(self) -> list[Candidate]:
-        """Those outside of any type or function."""
         return [one for one in self.every if "." not in one[1].qualified]
 
     @lazy

@@ -33,8 +33,6 @@ class Typed(NamedTuple):
 
 
 class Types:
-    """Finds the types of expressions."""
-
     def __init__(self, names: Resolver) -> None:
         self._names = names
         self._graph = names.graph

@@ -57,8 +57,6 @@ class Access:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """One request to a model."""
-
     prompt: str
     system: str
     schema: Mapping[str, Any] | None
@@ -92,7 +90,6 @@ class RemoteModel(ABC):
             raise failed(self.label, failure.message, self._access.key) from failure
 
     def close(self) -> None:
-        """Closes the connections, if there are any."""
         with self._lock:
             client, self._made = self._made, None
         if client is not None:
@@ -127,7 +124,6 @@ def failed(label: str, detail: str, key: str = "") -> LlmError:
 
 
 def status_failure(status: int, message: str, wait: str | None) -> AttemptFailed:
-    """The failure for an HTTP status."""
     wait_s = retry_after({"retry-after": wait or ""}) or None
     return AttemptFailed(f"{status} {message}".strip(), is_transient=status in TRANSIENT, wait_s=wait_s)
 
@@ -292,23 +288,17 @@ _ASKED_TWICE = Retry(attempts=2, first_wait_s=0.0)
 
 
 class Sampled(Protocol):
-    """What the client's model wrote."""
-
     @property
     def text(self) -> str: ...
 
 
 class Sampler(Protocol):
-    """Calls the client's model."""
-
     def __call__(
         self, prompt: str, *, system: str | None = None, max_tokens: int = 1024, temperature: float | None = None
     ) -> Sampled: ...
 
 
 class Sampling:
-    """The client's own model, by MCP sampling."""
-
     name = "sampling"
     label = "Sampling"
 

@@ -75,7 +75,6 @@ class Models:
             return self._made[wanted]
 
     def close(self) -> None:
-        """Closes the vendors' connections."""
         with self._lock:
             made, self._made = self._made, {}
         for model in made.values():
@@ -173,17 +172,14 @@ class PromptedThinker:
         return Verdict(chosen, answer["reason"])
 
     def extract(self, transcript: Transcript, metadata: Mapping[str, object]) -> Draft:
-        """The playbook that the model extracted from the transcript."""
         more = {"metadata": _json(dict(metadata))} if metadata else {}
         return _draft(self._ask("extract", DRAFT, "large", transcript=str(transcript), **more))
 
     def repair(self, draft: Draft, problems: Sequence[str], transcript: Transcript) -> Draft:
-        """The draft with the problems corrected."""
         parts = {"playbook": _json(_fields(draft)), "problems": "\n".join(problems), "transcript": str(transcript)}
         return _draft(self._ask("repair", DRAFT, "large", **parts))
 
     def refine(self, current: Draft, transcript: Transcript, feedback: str) -> Draft:
-        """The draft as the model refined it after the conversation."""
         more = {"feedback": feedback} if feedback.strip() else {}
         parts = {"playbook": _json(_fields(current)), "transcript": str(transcript), **more}
         return _draft(self._ask("refine", DRAFT, "large", **parts))
@@ -195,7 +191,6 @@ class PromptedThinker:
 
 @cache
 def instructions(task: str) -> str:
-    """The system prompt of a task."""
     return resources.files("refdesk.llm").joinpath("prompts", f"{task}.v1.md").read_text(encoding="utf-8").strip()
 
 
@@ -251,7 +246,6 @@ class LocalThinker:
         return self._judge.judge(redact.strip(query), candidates)
 
     def extract(self, transcript: Transcript, metadata: Mapping[str, object]) -> Draft:
-        """The playbook that rules extract from the transcript."""
         _require_english(str(transcript))
         return extract(transcript, metadata)
 

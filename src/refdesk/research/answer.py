@@ -73,7 +73,6 @@ class Answer:
         return True
 
     def note(self, text: str) -> None:
-        """Adds a note once."""
         if text not in self.notes:
             self.notes.append(text)
 
@@ -280,7 +279,6 @@ def _chains(answer: Answer) -> list[str]:
 
 
 def cycles(edges: set[tuple[str, str]]) -> list[list[str]]:
-    """Cycles of files, smallest first."""
     forward: dict[str, list[str]] = defaultdict(list)
     for source, target in sorted(edges):
         forward[source].append(target)

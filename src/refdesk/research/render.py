@@ -219,7 +219,6 @@ def _named(one: Finding) -> str:
 
 
 def mermaid(relations: list[Edge], names: Mapping[str, str]) -> str:
-    """The relations as a Mermaid flowchart."""
     lines: dict[str, None] = {"graph LR": None} if relations else {}
     for one in relations:
         for node in (one.source, one.target):

@@ -110,15 +110,12 @@ _BASES = dict(
 
 
 class Question(NamedTuple):
-    """A parsed question."""
-
     text: str
     intent: Intent
     name: str  # the symbol it names, "" if none
 
 
 def read_question(text: str) -> Question:
-    """Parses a question: its intent and its symbol."""
     for intent, pattern in _PATTERNS:
         if match := re.search(pattern, text, re.I):
             return Question(text, intent, match[1])

@@ -132,5 +132,4 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         raise httpcore.UnsupportedProtocol("no socket files")
 
     async def sleep(self, seconds: float) -> None:
-        """Waits."""
         await anyio.sleep(seconds)

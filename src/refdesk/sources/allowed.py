@@ -275,7 +275,6 @@ def why_not_stat(root: str, file: str, found: os.stat_result, max_bytes: int) ->
 
 
 def too_large(size: int, limit: int) -> str:
-    """The reason for a file over the size limit."""
     return f"too large: {size} bytes, more than the {limit} that max_file_bytes allows"
 
 

@@ -64,14 +64,16 @@ def why_not_written(path: str, data: bytes) -> str:
 # ── data: URIs ──
 
 _LONGEST_URI = 1_000  # a longer URI is replaced by a hash of its content
-_ENDINGS = {
+MEDIA_TYPES = {  # and their usual file extensions
     "text/plain": ".txt", "text/markdown": ".md", "text/x-markdown": ".md", "text/html": ".html",
     "application/xhtml+xml": ".html", "application/json": ".json", "application/yaml": ".yaml",
     "application/x-yaml": ".yaml", "text/yaml": ".yaml", "application/toml": ".toml", "text/x-python": ".py",
     "text/x-rust": ".rs", "text/rust": ".rs", "text/x-go": ".go", "text/x-java": ".java", "text/x-c++": ".cpp",
     "text/x-c": ".c", "text/javascript": ".js", "application/javascript": ".js", "text/typescript": ".ts",
     "application/typescript": ".ts", "text/x-rst": ".rst", "text/csv": ".csv", "application/xml": ".xml",
-    "text/xml": ".xml", "application/pdf": ".pdf",
+    "text/xml": ".xml", "application/pdf": ".pdf", "application/x-ndjson": ".jsonl", "application/x-javascript": ".js",
+    "application/x-sh": ".sh", "application/x-python-code": ".py", "application/sql": ".sql",
+    "application/x-httpd-php": ".php",
     "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
 }  # fmt: skip
 _MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+")
@@ -90,18 +92,14 @@ def read_data_uri(uri: str, max_bytes: int) -> Content:
     if len(data) > max_bytes:
         raise TooLarge(f"The data: URI carries {len(data)} bytes, more than the {max_bytes} allowed.", _RAISE)
     digest = hashlib.sha256(data).hexdigest()
+    ending = MEDIA_TYPES.get(media_type) or mimetypes.guess_extension(media_type, strict=False) or ""
     return Content(
         uri=uri if len(uri) <= _LONGEST_URI else f"data:{media_type or 'text/plain'};sha256={digest}",
-        path=f"data-{digest[:12]}{ending_of(media_type) if media_type else ''}",
+        path=f"data-{digest[:12]}{ending}",
         data=data,
         content_type="" if media_type in ("", "text/plain", "application/octet-stream") else media_type,
         charset=charset,
     )
-
-
-def ending_of(media_type: str) -> str:
-    """The usual file extension of a media type, with its dot; "" for none."""
-    return _ENDINGS.get(media_type) or mimetypes.guess_extension(media_type, strict=False) or ""
 
 
 def _head(head: str, uri: str) -> tuple[str, str, bool]:
@@ -192,7 +190,6 @@ def _uri_of(file: str) -> str:
 
 
 def too_large(path: str, size: int, limit: int) -> str:
-    """The message about a file over the limit."""
     return f"{path} has {size} bytes, more than the {limit} allowed."
 
 

@@ -295,8 +295,6 @@ _MAX_SYMBOLIC = 5  # how many symbolic refs may lead to one another
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A work tree of a git repository."""
-
     work_tree: Path
     git_dir: Path  # this work tree's own
     common_dir: Path  # shared by all work trees of the repository
@@ -357,7 +355,6 @@ def global_excludes(config: dict[str, str], work_tree: Path) -> Path:
 
 
 def is_true(value: str) -> bool:
-    """Whether git reads the setting's value as true."""
     return value.lower() in ("true", "yes", "on", "1")
 
 

@@ -23,8 +23,6 @@ _MOST_RULES = 10_000  # each is tried on every path below
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One line of an ignore file."""
-
     line: int
     text: str
     negated: bool

@@ -55,7 +55,6 @@ class RuleState:
             return cls([])
 
     def fingerprint(self) -> str:
-        """The state as a string."""
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
 
 

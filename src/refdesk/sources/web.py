@@ -18,7 +18,7 @@ import httpx
 from refdesk import __version__
 from refdesk.errors import InvalidUri, LoadFailed, TooLarge
 from refdesk.sources.addresses import AddressGuard, GuardedBackend, Resolve, resolve_by_system
-from refdesk.sources.files import why_binary
+from refdesk.sources.files import MEDIA_TYPES, why_binary
 
 WantsType = Callable[[str], bool]  # whether to read a body of this media type
 
@@ -26,15 +26,7 @@ _REDIRECTS = frozenset((301, 302, 303, 307, 308))
 _MAX_REDIRECTS = 10  # browsers follow 20, and nobody needs more than a few
 _DRAINED_BYTES = 65_536  # bytes of an unwanted body that are read so that its connection can be reused
 _ACCEPT = "text/html, application/xhtml+xml, text/markdown, text/plain, application/json;q=0.9, */*;q=0.5"
-UNTYPED = ("", "application/octet-stream", "binary/octet-stream")
-_READABLE = frozenset(
-    {
-        "application/json", "application/xml", "application/xhtml+xml", "application/javascript", "application/yaml",
-        "application/x-yaml", "application/toml", "application/x-ndjson", "application/typescript", "application/pdf",
-        "application/x-javascript", "application/x-sh", "application/x-python-code", "application/sql",
-        "application/vnd.openxmlformats-officedocument.wordprocessingml.document", "application/x-httpd-php",
-    }
-)  # fmt: skip
+_UNTYPED = ("", "application/octet-stream", "binary/octet-stream")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +61,7 @@ class Fetched:
         if self.content_type in ("text/html", "application/xhtml+xml"):
             return True
         start = self.data[:200].lstrip().lower()
-        return self.content_type in UNTYPED and start.startswith((b"<!doctype html", b"<html"))
+        return self.content_type in _UNTYPED and start.startswith((b"<!doctype html", b"<html"))
 
 
 class WebClient:
@@ -196,7 +188,7 @@ class WebClient:
             if inflater.is_too_large:
                 return too_large
         data = inflater.finish()
-        if wants is not None and answer.content_type in UNTYPED:
+        if wants is not None and answer.content_type in _UNTYPED:
             path = httpx.URL(answer.url).path
             if reason := why_binary(path, data):
                 return replace(answer, unread=reason)
@@ -228,8 +220,6 @@ def fetch(
     resolve: Resolve = resolve_by_system,
     ssl_context: ssl.SSLContext | None = None,
 ) -> Fetched:
-    """The response of one URL, for callers outside an event loop."""
-
     async def ask() -> Fetched:
         async with WebClient(
             allow_hosts=allow_hosts, max_bytes=max_bytes, timeout_s=timeout_s, resolve=resolve, ssl_context=ssl_context
@@ -315,7 +305,6 @@ async def _drain(response: httpcore.Response) -> None:
 
 
 def _conditions(etag: str, last_modified: str) -> dict[str, str]:
-    """The headers of a conditional request."""
     given = {"If-None-Match": etag, "If-Modified-Since": last_modified}
     return {key: value for key, value in given.items() if value and value.isprintable()}
 
@@ -338,13 +327,13 @@ def _declared(content_type: str) -> tuple[str, str]:
         return media_type, ""
 
 
+def is_text_type(media_type: str) -> bool:
+    """Whether a response of this type may hold text, or a document that a parser reads."""
+    return media_type in _UNTYPED or media_type.startswith("text/") or media_type in MEDIA_TYPES
+
+
 def _is_readable(media_type: str) -> bool:
-    return (
-        media_type in UNTYPED
-        or media_type.startswith("text/")
-        or media_type in _READABLE
-        or media_type.endswith(("+json", "+xml", "+yaml"))
-    )
+    return is_text_type(media_type) or media_type.endswith(("+json", "+xml", "+yaml"))
 
 
 _LATER = "Try again later."

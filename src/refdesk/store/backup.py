@@ -49,8 +49,7 @@ _COUNTED = {
     CRAWL_FILE: {"pages": "pages"},
 }
 _AS_THEY_ARE = (MARK_FILE, METADATA_FILE, "refdesk.toml")
-# Older backups may hold crawl-*.bodies files: a crawl drops them and asks for their pages again.
-_NAME = re.compile(r"(?:record|skills|crawl)\.db|library\.json|metadata\.json|refdesk\.toml|crawl-[\w-]{1,80}\.bodies")
+_NAME = re.compile(r"(?:record|skills|crawl)\.db|library\.json|metadata\.json|refdesk\.toml")
 _PARTIAL = ".partial"
 _LOCK = "lock"
 _SHARE = 1 << 20  # bytes read at a time

@@ -56,7 +56,6 @@ def allow(most: int) -> None:
 
 
 def limit() -> int:
-    """The limit in bytes, 0 before one is set."""
     return _limit
 
 

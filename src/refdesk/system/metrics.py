@@ -25,18 +25,15 @@ _times: dict[tuple[str, _Labels], list[float]] = {}  # a count for each bound, o
 
 
 def count(name: str, by: float = 1, **labels: str) -> None:
-    """Adds to a counter."""
     with _mutex:
         _counts[name, tuple(labels.items())] += by
 
 
 def note(name: str, value: float) -> None:
-    """Sets a gauge."""
     _gauges[name] = value
 
 
 def took(name: str, seconds: float, **labels: str) -> None:
-    """Adds to a histogram of times."""
     with _mutex:
         times = _times.setdefault((name, tuple(labels.items())), [0.0] * (len(_BOUNDS) + 2))
         times[bisect.bisect_left(_BOUNDS, seconds)] += 1

@@ -183,49 +183,19 @@ def test_a_file_of_a_later_format_is_refused(tmp_path: Path) -> None:
         CrawlState(tmp_path / "crawl.db", "01ABC")
 
 
-def test_a_file_of_the_first_format_is_read(tmp_path: Path) -> None:
-    """There the bodies were in the rows of the pages."""
+def test_a_file_of_a_format_that_no_release_had_begins_anew(tmp_path: Path) -> None:
     file = tmp_path / "crawl.db"
     state = CrawlState(file, "01ABC")
     state.begin_round(ROOT)
-    frontier(state).add([ROOT + "a", ROOT + "b"], 1)
-    state.save_answer(body("a", b"<p>x</p>"), "fetched", {})
+    frontier(state).add([ROOT + "a"], 1)
     state.close()
     with closing(sqlite3.connect(file)) as db:
-        db.executescript(
-            "ALTER TABLE pages ADD COLUMN body BLOB; UPDATE pages SET body = CAST('<p>x</p>' AS BLOB)"
-            " WHERE state = 'fetched'; DROP TABLE bodies; PRAGMA user_version = 1"
-        )
+        db.executescript("ALTER TABLE pages ADD COLUMN body BLOB; DROP TABLE bodies; PRAGMA user_version = 1")
     again = CrawlState(file, "01ABC")
-    assert again.begin_round(ROOT) is True
-    assert [(one.url, one.data) for one in again.bodies("fetched", 5)] == [(ROOT + "a", b"<p>x</p>")]
-    assert names(frontier(again)) == ["b"]
-    again.close()
-
-
-def test_pages_whose_bodies_were_in_a_file_are_asked_for_again(tmp_path: Path) -> None:
-    """The third format kept bodies in a file beside the tables; what the site said of them must not hide a change."""
-    file = tmp_path / "crawl.db"
-    state = CrawlState(file, "01ABC")
-    state.begin_round(ROOT)
-    frontier(state).add([ROOT + name for name in ("a", "b", "c")], 1)
-    state.save_answer(body("a"), "fetched", {"etag": "new"})
-    state.save_answer(body("b"), "fetched", {})
-    state.finish_pages([(ROOT + "c", "stored", "")])
-    state.close()
-    with closing(sqlite3.connect(file)) as db:
-        db.executescript(
-            "ALTER TABLE bodies ADD COLUMN at INTEGER NOT NULL DEFAULT -1;"
-            " ALTER TABLE bodies ADD COLUMN size INTEGER NOT NULL DEFAULT 0;"
-            " UPDATE bodies SET data = x'', at = 40, size = 1 WHERE url LIKE '%/a'; PRAGMA user_version = 3"
-        )
-    (tmp_path / "crawl-01ABC.bodies").write_bytes(b"x" * 41)
-    again = CrawlState(file, "01ABC")
-    assert again.begin_round(ROOT) is True
-    assert [(one.url, one.etag) for one in again.queued()] == [(ROOT + "a", "")]
+    assert again.begin_round(ROOT) is False
+    frontier(again).add([ROOT + "b"], 1)
+    again.save_answer(body("b"), "fetched", {})
     assert [one.url for one in again.bodies("fetched", 5)] == [ROOT + "b"]
-    assert again.counts() == {"queued": 1, "fetched": 1, "stored": 1}
-    assert not list(tmp_path.glob("*.bodies"))
     again.close()
 
 

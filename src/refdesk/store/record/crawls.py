@@ -36,11 +36,8 @@ CREATE TABLE pages (
 );
 CREATE INDEX pages_by_state ON pages (collection, state);
 CREATE INDEX pages_by_url ON pages (url);
+CREATE TABLE bodies (collection TEXT NOT NULL, url TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY (collection, url))
 """
-BODIES = (
-    "CREATE TABLE bodies (collection TEXT NOT NULL, url TEXT NOT NULL, data BLOB NOT NULL,"
-    " PRIMARY KEY (collection, url))"
-)
 TABLES = {
     "crawls": "collection, start, round, unfinished, seeded, robots, robots_at, full_url, full_text",
     "pages": "collection, url, round, state, depth, late, hops, status, reason, target, etag, last_modified, hash,"
@@ -79,7 +76,7 @@ class CrawlFile:
         with explained(file, SET_ASIDE):
             self._db = sqlite3.connect(file, timeout=30.0, isolation_level="IMMEDIATE", check_same_thread=False)
             try:
-                _prepare(self._db, file, durability)
+                _prepare(self._db, durability)
             except BaseException:
                 self._db.close()
                 raise
@@ -113,8 +110,8 @@ class CrawlFile:
             self._db.close()
 
 
-def _prepare(db: sqlite3.Connection, file: Path, durability: Durability) -> None:
-    """Creates the tables, or migrates those of an older format."""
+def _prepare(db: sqlite3.Connection, durability: Durability) -> None:
+    """Creates the tables, in place of those of a format that no release had."""
     db.execute("PRAGMA auto_vacuum = INCREMENTAL")
     db.execute("PRAGMA journal_mode = WAL")
     db.execute(f"PRAGMA synchronous = {durability}")
@@ -125,22 +122,7 @@ def _prepare(db: sqlite3.Connection, file: Path, durability: Durability) -> None
             raise sqlite3.DatabaseError("it belongs to another program")
         if found > _FORMAT:
             raise LibraryTooNew("crawl.db was written by a newer RefDesk.", "Update RefDesk.")
-        if found == 0:
-            for statement in SCHEMA.strip().removesuffix(";").split(";\n"):
-                db.execute(statement)
-        if found < 2:
-            db.execute(BODIES)
-        if found == 1:  # bodies were in the rows of pages
-            db.execute("INSERT INTO bodies SELECT collection, url, body FROM pages WHERE body IS NOT NULL")
-            db.execute("UPDATE pages SET body = NULL")
-        if found == 3:  # bodies were in files beside this one, at offset `at`: those pages are requested again
-            db.execute(
-                "UPDATE pages SET state = 'queued', etag = '', last_modified = ''"
-                " WHERE (collection, url) IN (SELECT collection, url FROM bodies WHERE at >= 0)"
-            )
-            db.execute("DELETE FROM bodies WHERE at >= 0")
         if found < _FORMAT:
-            db.execute(f"PRAGMA user_version = {_FORMAT}")
-    if found == 3:
-        for bodies in file.parent.glob(f"{file.stem}-*.bodies"):
-            bodies.unlink(missing_ok=True)
+            old = (f"DROP TABLE IF EXISTS {table}" for table in TABLES)
+            for statement in (*old, *SCHEMA.split(";\n"), f"PRAGMA user_version = {_FORMAT}"):
+                db.execute(statement)

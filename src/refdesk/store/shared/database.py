@@ -47,7 +47,7 @@ _OWN = (
     "CREATE INDEX IF NOT EXISTS terms_by_size ON terms (size)",
     "CREATE TABLE means (document INTEGER PRIMARY KEY, raw INTEGER NOT NULL, many INTEGER NOT NULL, data BLOB NOT NULL,"
     " FOREIGN KEY (document) REFERENCES documents ON DELETE CASCADE)",
-    crawls.SCHEMA + crawls.BODIES,
+    crawls.SCHEMA,
 )
 
 
