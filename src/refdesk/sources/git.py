@@ -147,6 +147,16 @@ def _one_of(members: set[int], negated: bool, slashes: bool) -> str:
 
 # ── configuration ──
 
+_CONFIG = re.compile(
+    r"""
+      \s++ | [#;][^\n]*+
+    | \[ (?P<section>[^]"\n]*+) (?: "(?P<sub>(?:[^"\\\n]|\\.)*+)" [^]\n]*+ )? \]
+    | (?P<key>[A-Za-z0-9-]++) [ \t]*+
+      (?: = (?P<value>(?: "(?:[^"\\\n]|\\[\s\S])*+" | \\[\s\S] | [^"\\\n\#;] )*+) (?:[#;][^\n]*+)? )? (?: \n | \Z )
+    """,
+    re.VERBOSE,
+)
+_QUOTED = re.compile(r'\\([\s\S])|"')
 _ESCAPES = {"n": "\n", "t": "\t", "b": "\b", '"': '"', "\\": "\\"}
 _MAX_INCLUDES = 10  # git's own limit on files that include each other
 
@@ -214,79 +224,16 @@ def _is_included(section: str, condition: str | None, file: Path, git_dir: Path 
 def parse_config(text: str) -> Iterator[tuple[str, str | None, str, str]]:
     """Each setting as section, subsection, key and value; what follows a syntax error is left out."""
     section, subsection = "", None
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
-    at, end = 0, len(text)
-    while at < end:
-        char = text[at]
-        if char.isspace():
-            at += 1
-        elif char in "#;":
-            at = _line_end(text, at)
-        elif char == "[":
-            header = _header(text, at)
-            if header is None:
-                return
-            section, subsection, at = header
-        else:
-            key_end = at
-            while key_end < end and (text[key_end].isalnum() or text[key_end] == "-"):
-                key_end += 1
-            key = text[at:key_end].lower()
-            if not key:
-                return
-            value, at = _value(text, key_end)
-            yield section, subsection, key, value
-
-
-def _line_end(text: str, at: int) -> int:
-    found = text.find("\n", at)
-    return len(text) if found < 0 else found
-
-
-def _header(text: str, at: int) -> tuple[str, str | None, int] | None:
-    """Section, subsection and what follows "[section "sub"]"."""
-    line_end = _line_end(text, at)
-    quote = text.find('"', at, line_end)
-    close = text.find("]", at, line_end)
-    if close < 0:
-        return None
-    if quote < 0 or close < quote:
-        name, _, sub = text[at + 1 : close].lower().partition(".")
-        return name.strip(), sub or None, close + 1
-    sub, here = "", quote + 1
-    while here < line_end and text[here] != '"':
-        here += text[here] == "\\"
-        sub += text[here : here + 1]
-        here += 1
-    close = text.find("]", here, line_end)
-    return None if close < 0 else (text[at + 1 : quote].strip().lower(), sub, close + 1)
-
-
-def _value(text: str, at: int) -> tuple[str, int]:
-    """The value behind a key, unquoted, and where its line ends; "true" for a key that stands alone."""
-    while text[at : at + 1] in (" ", "\t"):
-        at += 1
-    if text[at : at + 1] != "=":
-        return "true", _line_end(text, at)
-    out, kept, quoted = "", 0, False  # `kept`: how much of `out` is safe from the trimming of spaces at the end
-    at += 1
-    while at < len(text) and (char := text[at]) != "\n":
-        at += 1
-        if char == '"':
-            quoted = not quoted
-            kept = len(out)
-        elif char == "\\":
-            out += _ESCAPES.get(text[at : at + 1], "") if text[at : at + 1] != "\n" else ""
-            at += 1
-            kept = len(out)
-        elif char in "#;" and not quoted:
-            at = _line_end(text, at)
-        elif char in " \t" and not quoted:
-            out += char if out else ""
-        else:
-            out += char
-            kept = len(out)
-    return out[:kept], at
+    text, at = text.removeprefix("\ufeff").replace("\r\n", "\n"), 0
+    while found := _CONFIG.match(text, at):
+        at = found.end()
+        if found["key"]:
+            written = found["value"]  # None for a key that stands alone
+            plain = _QUOTED.sub(lambda one: _ESCAPES.get(one[1], ""), (written or "").strip(" \t"))
+            yield section, subsection, found["key"].lower(), "true" if written is None else plain
+        elif found["section"] is not None:
+            section, _, dotted = found["section"].strip().lower().partition(".")
+            subsection = dotted or None if found["sub"] is None else re.sub(r"\\(.)", r"\1", found["sub"])
 
 
 _COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
