@@ -267,6 +267,12 @@ class Store(Record, Index, Protocol):
     def close(self) -> None: ...
 
 
+class Sampler(Protocol):
+    """The client's own model, which answers in text."""
+
+    def __call__(self, prompt: str, *, system: str | None = None, max_tokens: int = 1024) -> str: ...
+
+
 class Llm(Protocol):
     """A language model."""
 

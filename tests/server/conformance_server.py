@@ -80,7 +80,7 @@ def progress(arguments: Json, ctx: CallContext) -> ToolAnswer:
 def sampling(arguments: Json, ctx: CallContext) -> ToolAnswer:
     if ctx.sampler is None:
         return ToolAnswer((Text("The client has no sampling."),), is_error=True)
-    return ToolAnswer.of_text(f"LLM response: {ctx.sampler(arguments['prompt'], max_tokens=100).text}")
+    return ToolAnswer.of_text(f"LLM response: {ctx.sampler(arguments['prompt'], max_tokens=100)}")
 
 
 def elicitation(arguments: Json, ctx: CallContext) -> ToolAnswer:

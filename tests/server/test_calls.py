@@ -130,7 +130,7 @@ def test_the_clients_model_can_be_asked(start: Start) -> None:
 
     client = start(answers={"sampling/createMessage": answer})
     client.initialize(capabilities={"sampling": {}})
-    assert client.call("think")["result"]["content"][0]["text"] == "m-1 says three"
+    assert client.call("think")["result"]["content"][0]["text"] == "the client's model says three"
     assert asked == [
         {
             "messages": [{"role": "user", "content": {"type": "text", "text": "How many?"}}],

@@ -172,7 +172,7 @@ def think(arguments: dict[str, Any], ctx: CallContext) -> ToolAnswer:
     if ctx.sampler is None:
         return ToolAnswer.of_text("the client has no model")
     said = ctx.sampler("How many?", system="Be brief.", max_tokens=5)
-    return ToolAnswer.of_text(f"{said.model} says {said.text}")
+    return ToolAnswer.of_text(f"the client's model says {said}")
 
 
 def inquire(arguments: dict[str, Any], ctx: CallContext) -> ToolAnswer:

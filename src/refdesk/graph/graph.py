@@ -103,9 +103,9 @@ class Graph:
         found = [*self._into(node, _SUBTYPING, most), *by_method_set(self, node)]
         return sorted(found, key=lambda edge: is_test(edge.source.path))
 
-    def importers(self, node: Node, most: int = ALL) -> list[Edge]:
+    def importers(self, node: Node) -> list[Edge]:
         """Files that import the symbol, or the file by name."""
-        return self._into(node, ("imports",), most)
+        return self._into(node, ("imports",), ALL)
 
     def _into(self, node: Node, kinds: tuple[RelationKind, ...], most: int) -> list[Edge]:
         """The edges in the order of their files, those of tests last."""

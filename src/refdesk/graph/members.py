@@ -157,9 +157,7 @@ class Members:
             return []
         return self._of_types(file, {Typed(file, receiver, ref.source)}, candidates)
 
-    def _of_types(
-        self, file: File, types: Iterable[Typed], candidates: Candidates, confidence: float = LIKELY
-    ) -> list[Resolved]:
+    def _of_types(self, file: File, types: Iterable[Typed], candidates: Candidates) -> list[Resolved]:
         """Members of the types, as they are known where they are named; by their names where they are not."""
         found: dict[tuple[str, str], Candidate] = {}
         unknown: set[str] = set()
@@ -170,8 +168,8 @@ class Members:
             for member in self._along_bases(owners or [], candidates):
                 found.setdefault((member[0].id, member[1].qualified), member)
         if found:
-            return all_of(found.values(), confidence)
-        return self._by_type_names(file, unknown, candidates, confidence) if unknown else []
+            return all_of(found.values(), LIKELY)
+        return self._by_type_names(file, unknown, candidates) if unknown else []
 
     def _along_bases(self, level: Sequence[tuple[File, str]], candidates: Candidates) -> list[Candidate]:
         """Members of the very classes, else of those that their bases mean where they are named."""

@@ -8,9 +8,10 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from refdesk.errors import AttemptFailed, Cancelled, LlmError, RefdeskError, SettingsError
+from refdesk.ports import Sampler
 from refdesk.system.retry import TRANSIENT, Retry, retry_after
 
 _MAX_TOKENS = {"small": 1024, "large": 8192}  # of an answer: a verdict, or a whole playbook
@@ -287,17 +288,6 @@ def _refusal(error: Any) -> AttemptFailed:
 _ASKED_TWICE = Retry(attempts=2, first_wait_s=0.0)
 
 
-class Sampled(Protocol):
-    @property
-    def text(self) -> str: ...
-
-
-class Sampler(Protocol):
-    def __call__(
-        self, prompt: str, *, system: str | None = None, max_tokens: int = 1024, temperature: float | None = None
-    ) -> Sampled: ...
-
-
 class Sampling:
     name = "sampling"
     label = "Sampling"
@@ -310,8 +300,8 @@ class Sampling:
         asked = with_schema(prompt, schema)
 
         def attempt(left_s: float) -> Any:
-            sampled = self._sampler(asked, system=system or None, max_tokens=_MAX_TOKENS.get(size, 1024))
-            return read_answer(sampled.text, schema)
+            text = self._sampler(asked, system=system or None, max_tokens=_MAX_TOKENS.get(size, 1024))
+            return read_answer(text, schema)
 
         try:
             return _ASKED_TWICE.call(attempt)

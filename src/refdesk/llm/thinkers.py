@@ -17,7 +17,7 @@ from typing import Any
 
 from refdesk.errors import InvalidInput, SettingsError
 from refdesk.llm import models
-from refdesk.ports import Embedder, Llm
+from refdesk.ports import Embedder, Llm, Sampler
 from refdesk.settings import Settings
 from refdesk.skills import redact
 from refdesk.skills.conversation import Transcript, shortened
@@ -43,7 +43,7 @@ class Models:
         self._lock = threading.Lock()
         self._made: dict[str, models.RemoteModel] = {}
 
-    def choose(self, sampler: models.Sampler | None = None) -> Llm | None:
+    def choose(self, sampler: Sampler | None = None) -> Llm | None:
         """The model for a call; None for `local`. `sampler` is the client's own model, if it offers one."""
         wanted = self._settings.llm
         if wanted == "auto":
@@ -101,7 +101,7 @@ class Thinkers:
         self._embedder = embedder
         self._local: LocalThinker | None = None
 
-    def choose(self, sampler: models.Sampler | None = None) -> Thinker:
+    def choose(self, sampler: Sampler | None = None) -> Thinker:
         """A thinker with the call's model, or the one without a model."""
         if (model := self._models.choose(sampler)) is not None:
             return PromptedThinker(model)

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlparse
 from urllib.request import url2pathname
 
@@ -20,7 +20,10 @@ from refdesk.errors import Cancelled, ClientCannot
 from refdesk.server.messages import RELATED_TASK, clean
 from refdesk.server.sdk import Context, Outbound, channel_of, is_modern
 from refdesk.toolsets.content import Json
-from refdesk.toolsets.contract import LogLevel, Question, Sample, Sampler
+from refdesk.toolsets.contract import LogLevel, Question
+
+if TYPE_CHECKING:
+    from refdesk.ports import Sampler
 
 T = TypeVar("T")
 
@@ -150,24 +153,19 @@ class ServerCall:
     def sampler(self) -> Sampler | None:
         return self._sample if self.client_can("sampling/createMessage") else None
 
-    def _sample(
-        self, prompt: str, *, system: str | None = None, max_tokens: int = 1024, temperature: float | None = None
-    ) -> Sample:
+    def _sample(self, prompt: str, *, system: str | None = None, max_tokens: int = 1024) -> str:
         params: Json = {
             "messages": [{"role": "user", "content": {"type": "text", "text": prompt}}],
             "maxTokens": max_tokens,
         }
         if system is not None:
             params["systemPrompt"] = system
-        if temperature is not None:
-            params["temperature"] = temperature
         self._samples += 1
         key = f"sample-{self._samples}"
         answer = self.ask({key: Question("sampling/createMessage", params)})[key]
         content = answer.get("content")
         blocks = content if isinstance(content, list) else [content]
-        text = "".join(each.get("text", "") for each in blocks if isinstance(each, dict))
-        return Sample(text, str(answer.get("model", "")))
+        return "".join(each.get("text", "") for each in blocks if isinstance(each, dict))
 
     # ── from the worker thread to the event loop ──
 

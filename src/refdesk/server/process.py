@@ -30,7 +30,6 @@ class OAuth:
     issuer: str
     audience: str
     scopes: tuple[str, ...] = ()
-    jwks_uri: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

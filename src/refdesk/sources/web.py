@@ -97,12 +97,12 @@ class WebClient:
     ) -> None:
         await self._pool.__aexit__(kind, error, trace)
 
-    async def get(self, url: str, *, etag: str = "", last_modified: str = "") -> Fetched:
-        """The response after all redirects; an unchanged page, by etag or date, has no data."""
+    async def get(self, url: str) -> Fetched:
+        """The response after all redirects."""
         target = self.checked(url)
         with self._explained(target):
             for _ in range(_MAX_REDIRECTS + 1):
-                answer = await self._request(target, _conditions(etag, last_modified), _is_readable)
+                answer = await self._request(target, {}, _is_readable)
                 if not answer.location:
                     return self._successful(target, answer)
                 target = self.checked(answer.location)
@@ -196,7 +196,7 @@ class WebClient:
 
     def _successful(self, target: httpx.URL, answer: Fetched) -> Fetched:
         """Returns the response if it has a readable body, else raises."""
-        if answer.status >= 300 and not answer.not_modified:
+        if answer.status >= 300:
             raise LoadFailed(f"{redacted(target)} answered with status {answer.status}.", "Check the address.")
         if answer.is_too_large:
             raise TooLarge(
@@ -215,8 +215,6 @@ def fetch(
     allow_hosts: Iterable[str] = (),
     max_bytes: int,
     timeout_s: float,
-    etag: str = "",
-    last_modified: str = "",
     resolve: Resolve = resolve_by_system,
     ssl_context: ssl.SSLContext | None = None,
 ) -> Fetched:
@@ -224,7 +222,7 @@ def fetch(
         async with WebClient(
             allow_hosts=allow_hosts, max_bytes=max_bytes, timeout_s=timeout_s, resolve=resolve, ssl_context=ssl_context
         ) as client:
-            return await client.get(url, etag=etag, last_modified=last_modified)
+            return await client.get(url)
 
     return anyio.run(ask)
 

@@ -23,12 +23,9 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _MOST = 16_000_000  # bytes of a small file; the packed refs of large repositories have some millions
 
 
-def open_real(path: str, *, at: int | None = None) -> int:
-    """Opens the regular file at a path without following links; raises OSError for anything else.
-
-    The path is absolute, or relative to the folder whose descriptor is `at`.
-    """
-    descriptor = _open(path, _FILE, at)
+def open_real(path: str) -> int:
+    """Opens the regular file at an absolute path without following links; raises OSError for anything else."""
+    descriptor = _open(path, _FILE, None)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file", path)

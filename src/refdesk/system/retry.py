@@ -26,19 +26,18 @@ class Retry:
     first_wait_s: float = 0.5
     longest_wait_s: float = math.inf
     sleep: Callable[[float], None] = time.sleep
-    clock: Callable[[], float] = time.monotonic
 
     def call(self, attempt: Callable[[float], T], budget_s: float = math.inf) -> T:
         """The result of the first attempt that succeeds; each gets the seconds left. Raises the last AttemptFailed."""
-        ends = self.clock() + budget_s
+        ends = time.monotonic() + budget_s
         number = 1
         while True:
             try:
-                return attempt(max(0.001, ends - self.clock()))
+                return attempt(max(0.001, ends - time.monotonic()))
             except AttemptFailed as failure:
                 wait_s = failure.wait_s if failure.wait_s is not None else backoff(number, self.first_wait_s)
                 wait_s = min(wait_s, self.longest_wait_s)
-                if not failure.is_transient or number == self.attempts or wait_s >= ends - self.clock():
+                if not failure.is_transient or number == self.attempts or wait_s >= ends - time.monotonic():
                     raise
             self.sleep(wait_s)
             number += 1

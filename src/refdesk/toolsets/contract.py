@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from refdesk.errors import ClientCannot, InvalidInput, NotFound
 from refdesk.toolsets.content import (
@@ -28,17 +28,12 @@ from refdesk.toolsets.content import (
     ToolAnswer,
 )
 
+if TYPE_CHECKING:
+    from refdesk.ports import Sampler
+
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
 # ── the call context ───────────────────────────────────────────────────────────────────────────────────────────
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """What the client's own model wrote."""
-
-    text: str
-    model: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,12 +42,6 @@ class Question:
 
     method: str
     params: Json = field(default_factory=dict)
-
-
-class Sampler(Protocol):
-    def __call__(
-        self, prompt: str, *, system: str | None = None, max_tokens: int = 1024, temperature: float | None = None
-    ) -> Sample: ...
 
 
 class CallContext(Protocol):

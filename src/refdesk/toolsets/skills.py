@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from refdesk.toolsets.content import STRING, STRINGS, ArgumentProblem, Json, TextErrors, ToolAnswer, icon, object_schema
-from refdesk.toolsets.contract import CallContext, Sampler, Tool, ToolHints, Toolset
+from refdesk.toolsets.contract import CallContext, Tool, ToolHints, Toolset
 
 if TYPE_CHECKING:  # slow to import, and the list of tools needs none of it
+    from refdesk.ports import Sampler
     from refdesk.skills.judge import Thinker
     from refdesk.skills.learn import Found, Learner, Report
 

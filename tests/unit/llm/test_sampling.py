@@ -8,7 +8,6 @@ import pytest
 
 from refdesk.errors import Cancelled, ClientCannot, LlmError
 from refdesk.llm.models import Sampling
-from refdesk.toolsets.contract import Sample
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
@@ -20,14 +19,12 @@ class Client:
     replies: list[str | Exception] = field(default_factory=lambda: list[str | Exception](['{"n": 1}']))
     asked: list[tuple[str, str | None, int]] = field(default_factory=list)
 
-    def __call__(
-        self, prompt: str, *, system: str | None = None, max_tokens: int = 1024, temperature: float | None = None
-    ) -> Sample:
+    def __call__(self, prompt: str, *, system: str | None = None, max_tokens: int = 1024) -> str:
         self.asked.append((prompt, system, max_tokens))
         reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
         if isinstance(reply, Exception):
             raise reply
-        return Sample(reply, "client-model")
+        return reply
 
 
 def test_the_schema_is_asked_for_in_words_and_checked() -> None:

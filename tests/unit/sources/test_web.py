@@ -35,7 +35,6 @@ def ask(
     *allow: str,
     max_bytes: int = 100_000,
     timeout_s: float = 10,
-    etag: str = "",
     ssl_context: ssl.SSLContext | None = None,
 ) -> Fetched:
     return fetch(
@@ -43,7 +42,6 @@ def ask(
         allow_hosts=allow,
         max_bytes=max_bytes,
         timeout_s=timeout_s,
-        etag=etag,
         resolve=resolve,
         ssl_context=ssl_context or ssl.create_default_context(),
     )
@@ -62,11 +60,6 @@ def test_a_page_comes_with_what_its_server_says_of_it(site: LocalSite) -> None:
     assert path == "/page?q=1"
     assert headers["host"] == f"site.test:{site.port}"
     assert headers["user-agent"].startswith("refdesk/")
-
-
-def test_an_unchanged_page_is_not_sent_again(site: LocalSite) -> None:
-    got = ask(local(site, "/page"), "site.test", etag='"v1"')
-    assert (got.not_modified, got.status, got.data, got.etag) == (True, 304, b"", '"v1"')
 
 
 def test_charsets_are_taken_as_declared_when_they_exist(site: LocalSite) -> None:

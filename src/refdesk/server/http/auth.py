@@ -48,7 +48,7 @@ class IssuerTokens:
         self._lock = threading.Lock()
         self._keys: dict[str | None, Any] = {}
         self._asked = -KEYS_FRESH_S
-        self._keys_uri = oauth.jwks_uri
+        self._keys_uri = ""
 
     def verify(self, token: str) -> AccessToken | None:
         """The verified token, or None if it is refused, with the reason in the log."""
@@ -94,8 +94,7 @@ class IssuerTokens:
     def _fetch_keys(self) -> dict[str | None, Any]:
         import jwt
 
-        if self._keys_uri is None:
-            self._keys_uri = self._find_keys_uri()
+        self._keys_uri = self._keys_uri or self._find_keys_uri()
         found = jwt.PyJWKSet.from_dict(_fetch(self._keys_uri))
         return {key.key_id: key for key in found.keys}
 
