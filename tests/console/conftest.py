@@ -14,7 +14,6 @@ import httpx
 import pytest
 
 from refdesk.app import open_desk
-from refdesk.desk.corpus import write_metadata
 from refdesk.settings import Settings
 from refdesk.skills.format import from_markdown
 from tests.mcp_client.http import HttpServer
@@ -68,7 +67,6 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
         desk.index(ROOT / "src" / "refdesk", "code", name="refdesk", description="RefDesk's own source code")
         desk.index(ROOT / "docs", "docs", name="handbook", description="RefDesk's documentation")
         desk.index(ROOT / "tests" / "fixtures" / "code", "code", name="samples", description="One file per language")
-        write_metadata(desk)
         draft = from_markdown(PLAYBOOK).draft
         skill, _ = desk.learner.adopt(draft)
         better = PLAYBOOK.replace("Press Unlock in the admin panel.", "Press Unlock and clear the failed attempts.")

@@ -1,4 +1,4 @@
-"""A desk opens its parts once, however many threads ask for them first."""
+"""A desk opens its parts once, and describes the corpus by what is in it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from refdesk.app import PARTS
+from refdesk.app import PARTS, open_desk
+from refdesk.desk.corpus import read_metadata
 from refdesk.desk.desk import Desk
 from refdesk.ports import Store
 from refdesk.settings import Settings
@@ -32,3 +33,14 @@ def test_first_calls_at_once_open_one_store(tmp_path: Path) -> None:
         assert len(list(threads.map(first_call, range(4)))) == 4
     desk.close()
     assert len(opened) == 1
+
+
+def test_the_corpus_is_described_anew_when_documentation_comes_or_goes(tmp_path: Path) -> None:
+    page = tmp_path / "docs" / "p.md"
+    page.parent.mkdir()
+    page.write_text("---\nmetadata:\n  product: Rocket\n---\n# Rocket\n\nIt flies.\n")
+    with open_desk(Settings(library=tmp_path / "library", embedder="none")) as desk:
+        desk.index(page.parent, "docs")
+        assert read_metadata(desk.library).taxonomy["product"].values == ("Rocket",)
+        desk.remove("docs")
+        assert read_metadata(desk.library).taxonomy == {}

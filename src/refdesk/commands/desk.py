@@ -65,6 +65,14 @@ def collections_here(
     return nearest
 
 
+def pair(text: str) -> tuple[str, str]:
+    """The key and the value of KEY=VALUE, as --meta takes it."""
+    key, mark, value = text.partition("=")
+    if not mark or not key:
+        raise click.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="--meta")
+    return key, value
+
+
 def print_json(value: Any) -> None:
     """Prints JSON with all control characters escaped, U+0080 to U+009F too."""
     text = json.dumps(value, ensure_ascii=False, indent=2)
@@ -91,13 +99,8 @@ def bar_on_stderr(what: str) -> Iterator[Tell]:
         from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
         from rich.progress import Progress as Bar
 
-        columns = (
-            TextColumn("{task.description}", markup=False),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-        )
-        with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
+        with Bar(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
             task = bar.add_task(what, total=None)
             yield lambda done, total, at: bar.update(
                 task, completed=done, total=total or None, description=f"{what} {on_one_line(at[-40:])}"

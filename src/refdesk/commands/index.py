@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from refdesk.commands.desk import (
-    desk_from,
-    json_option,
-    on_one_line,
-    print_json,
-    progress_on_stderr,
-)
-from refdesk.desk.corpus import write_metadata
+from refdesk.commands.desk import desk_from, json_option, on_one_line, pair, print_json, progress_on_stderr
 from refdesk.desk.desk import Desk
 from refdesk.errors import LoadFailed
 from refdesk.ingest.prepare import Report
@@ -57,8 +50,6 @@ def index(
     with desk_from(context, allow_secrets=allow_secrets) as desk:
         with progress_on_stderr("indexing") as progress:
             report = desk.index(path.resolve(), kind, progress=progress, **options)
-        if kind == "docs":
-            write_metadata(desk)
         _show(report, as_json)
         if keep_watching:
             _watch(desk, path.resolve(), report.collection, kind)
@@ -84,7 +75,7 @@ def ingest(
     as_json: bool,
 ) -> None:
     """Add URI (file://, https://, data:, or a plain path) to a collection."""
-    metadata = dict(_pair(one) for one in meta)
+    metadata = dict(pair(one) for one in meta)
     if ":" not in uri.partition("/")[0] or Path(uri).exists():
         uri = Path(uri).resolve().as_uri()
     may = {"allow_hosts": allow_host, "allow_roots": (Path.cwd().anchor,), "allow_secrets": allow_secrets}
@@ -102,13 +93,6 @@ def ingest(
             sys.exit(LoadFailed.exit_code)
 
 
-def _pair(text: str) -> tuple[str, str]:
-    key, mark, value = text.partition("=")
-    if not mark or not key:
-        raise click.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="--meta")
-    return key, value
-
-
 def _watch(desk: Desk, root: Path, name: str, kind: CollectionKind) -> None:
     from refdesk.sources.watch import watch
 
@@ -117,8 +101,6 @@ def _watch(desk: Desk, root: Path, name: str, kind: CollectionKind) -> None:
         for _ in watch(root, threading.Event()):
             # A changed ignore rule or a moved folder affects other files too, so all of it is walked.
             report = desk.index(root, kind, name=name)
-            if kind == "docs":
-                write_metadata(desk)
             click.echo(f"{report.written} written, {report.removed} removed, {report.moved} moved", err=True)
     click.echo("Stopped watching. What is indexed stays searchable.", err=True)
 

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from refdesk.commands.desk import (
     settings_from,
 )
 from refdesk.desk.desk import Desk
+from refdesk.desk.fresh import indexed_at
 from refdesk.errors import InvalidInput, LibraryDamaged, NotFound
 from refdesk.ingest.prepare import is_new
 from refdesk.library import Library
@@ -167,7 +167,7 @@ def status(context: click.Context, path: Path, as_json: bool) -> None:
             answer = {"path": str(path), "collection": collection.name, "indexed": document is not None}
             if document is not None:
                 answer["chunks"] = len(desk.chunks_of(document.id))
-                answer["indexed_at"] = _moment(document.updated_at)
+                answer["indexed_at"] = indexed_at(document)
                 answer["up_to_date"] = isinstance(walked, Found) and not is_new(walked, document)
             if isinstance(walked, Skipped):
                 answer["reason"] = walked.reason
@@ -303,7 +303,3 @@ def reembed(context: click.Context) -> None:
     with desk_from(context) as desk, progress_on_stderr("embedding") as progress:
         count = desk.reembed(progress)
     click.echo(f"{count} texts embedded.")
-
-
-def _moment(milliseconds: int) -> str:
-    return datetime.fromtimestamp(milliseconds / 1000, tz=UTC).isoformat(timespec="seconds")

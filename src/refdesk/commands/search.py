@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from refdesk.commands.desk import collections_here, desk_from, json_option, on_one_line, print_json, shown
+from refdesk.commands.desk import collections_here, desk_from, json_option, on_one_line, pair, print_json, shown
 from refdesk.desk.desk import Desk
 from refdesk.desk.fresh import indexed_at, stale_hits
 from refdesk.errors import InvalidInput
@@ -126,10 +126,7 @@ def _paths(desk: Desk, filters: Filters) -> Iterator[str]:
 
 def _filters(options: dict[str, Any]) -> Filters:
     metadata: dict[str, tuple[str, ...]] = {}
-    for text in options["meta"]:
-        key, mark, value = text.partition("=")
-        if not mark:
-            raise click.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="--meta")
+    for key, value in map(pair, options["meta"]):
         metadata[key] = (*metadata.get(key, ()), value)
     return Filters(
         collections=options["collection"],

@@ -32,14 +32,13 @@ _MEASURES = {"ndcg": "NDCG@5", "mrr": "MRR@5", "hit_rate": "hit rate"}
 
 def agents(visit: Visit) -> Response:
     calls = visit.console.journal.calls()
-    tool, page = visit.asked("tool"), max(1, visit.number("page", 1))
-    chosen = [one for one in calls if not tool or one.tool == tool]
+    tool = visit.asked("tool")
+    chosen, pages = visit.paged([one for one in calls if not tool or one.tool == tool], _LISTED)
     searches = [one for one in calls if one.hits is not None]
     return visit.show(
         "agents.html",
-        calls=chosen[(page - 1) * _LISTED : page * _LISTED],
-        page=page,
-        pages=max(1, -(-len(chosen) // _LISTED)),
+        **pages,
+        calls=chosen,
         unanswered=_unanswered(calls),
         tools=sorted({one.tool for one in calls}),
         tool=tool,

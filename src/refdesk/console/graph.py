@@ -39,10 +39,8 @@ def choose(visit: Visit) -> Response:
     code = [one for one in visit.desk.collections() if one.kind == "code"]
     if len(code) == 1:
         return visit.go(address("/graph/{}", code[0].name))
-    page = max(1, visit.number("page", 1))
-    listed = code[(page - 1) * _LISTED : page * _LISTED]
-    pages = max(1, -(-len(code) // _LISTED))
-    return visit.show("graphs.html", code=[(one, held.get(one.name)) for one in listed], page=page, pages=pages)
+    listed, pages = visit.paged(code, _LISTED)
+    return visit.show("graphs.html", **pages, code=[(one, held.get(one.name)) for one in listed])
 
 
 def graph(visit: Visit) -> Response:
@@ -133,11 +131,9 @@ def _drawing(node: Node, sides: Mapping[str, Sequence[tuple[Node, Edge]]]) -> di
 
 
 def _drawn(box: Box, node: Node, edge: Edge | None, side: str) -> dict[str, Any]:
-    name, place = (
-        node.qualified or node.name,
-        f"{node.path}:{edge.line if edge and side == 'left' else node.start_line}",
-    )
-    return {"box": box, "node": node, "side": side, "name": _cut(name), "place": _cut(place, start=True)}
+    place = f"{node.path}:{edge.line if edge and side == 'left' else node.start_line}"
+    name = _cut(node.qualified or node.name)
+    return {"box": box, "node": node, "side": side, "name": name, "place": _cut(place, start=True)}
 
 
 def _cut(text: str, *, start: bool = False) -> str:

@@ -15,7 +15,6 @@ from refdesk.console.runs import Run, Work
 from refdesk.console.site import View, Visit, address
 from refdesk.crawl import crawler
 from refdesk.crawl.model import crawl_options
-from refdesk.desk.corpus import write_metadata
 from refdesk.desk.desk import Desk
 from refdesk.errors import InvalidInput, InvalidUri
 from refdesk.ingest.prepare import Progress, Report
@@ -32,31 +31,22 @@ def library(visit: Visit) -> Response:
     """All collections, and the forms that add to them."""
     runs = visit.console.runs.last()
     held = visit.console.contents()
-    named, page = visit.asked("named").strip(), max(1, visit.number("page", 1))
+    named = visit.asked("named").strip()
     known = visit.desk.collections()
     chosen = [one for one in known if named.casefold() in f"{one.name} {one.description}".casefold()]
-    rows: list[dict[str, Any]] = [
-        {
-            "collection": one,
-            "held": held.get(one.name, Contents()),
-            "run": _last(runs, one.name),
-            "can_change": _is_folder(one),
-        }
-        for one in chosen[(page - 1) * _LISTED : page * _LISTED]
-    ]
+    listed, pages = visit.paged(chosen, _LISTED)
     return visit.show(
         "library.html",
-        rows=rows,
+        **pages,
+        rows=[(one, held.get(one.name, Contents()), _last(runs, one.name), _is_folder(one)) for one in listed],
         count=len(known),
         named=named,
-        page=page,
-        pages=max(1, -(-len(chosen) // _LISTED)),
         total=sum(one.chunks for one in held.values()),
         kinds=_KINDS,
         roots=_roots(visit.desk),
         hosts=visit.desk.settings.allow_hosts,
         runs=runs[:8],
-        notes=visit.desk.unfinished([row["collection"] for row in rows]),
+        notes=visit.desk.unfinished(listed),
         ask=visit.asked("add"),
     )
 
@@ -65,15 +55,14 @@ def collection(visit: Visit) -> Response:
     """One collection: its documents by path, and what was left out, by reason."""
     desk = visit.desk
     found = desk.collection(visit.part("name"))
-    page = max(1, visit.number("page", 1))
     held = visit.console.contents().get(found.name, Contents())
+    numbers, pages = visit.paged(range(held.documents), _LISTED)
     return visit.show(
         "collection.html",
         collection=found,
         held=held,
-        documents=desk.documents(found.name, _LISTED, (page - 1) * _LISTED),
-        page=page,
-        pages=max(1, -(-held.documents // _LISTED)),
+        **pages,
+        documents=desk.documents(found.name, len(numbers), numbers[0]) if numbers else (),
         left_out=_by_reason(desk.skipped(found.name)),
         named=_NAMED,
         run=_last(visit.console.runs.last(), found.name),
@@ -145,10 +134,7 @@ def _start_index(visit: Visit, folder: Path, kind: CollectionKind, name: str, de
     desk = visit.desk
 
     def work(progress: Progress) -> dict[str, Any]:
-        report = desk.index(folder, kind, name=name, description=description, progress=progress)
-        if kind == "docs":
-            write_metadata(desk)
-        return _ended(report)
+        return _ended(desk.index(folder, kind, name=name, description=description, progress=progress))
 
     return _start(visit, "index", str(folder), work, name)
 
@@ -249,8 +235,6 @@ def remove(visit: Visit) -> Response:
     if visit.said("name") != found.name:
         raise InvalidInput(f"Nothing was removed: {visit.said('name')!r} is not {found.name!r}.", "Type its name.")
     visit.desk.remove_collection(found.name)
-    if found.kind == "docs":
-        write_metadata(visit.desk)
     return visit.go("/library")
 
 

@@ -148,10 +148,8 @@ def _highlighted(raw: str, language: str, start: int, wanted: frozenset[str]) ->
 
 def _as_passages(visit: Visit, chunks: Sequence[StoredChunk]) -> dict[str, Any]:
     """The passages that an agent can find and get, as their text is given to it."""
-    pages = max(1, -(-len(chunks) // _PASSAGES))
-    page = max(1, min(visit.number("page", 1), pages))
-    shown = chunks[(page - 1) * _PASSAGES : page * _PASSAGES]
-    return {"given": [(one, tokens.count(one.chunk.text)) for one in shown], "page": page, "pages": pages}
+    shown, pages = visit.paged(chunks, _PASSAGES)
+    return {**pages, "given": [(one, tokens.count(one.chunk.text)) for one in shown]}
 
 
 def _outline(

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote, urlencode, urlsplit
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -32,6 +32,7 @@ from refdesk.errors import Forbidden, InvalidInput, NotFound, RefdeskError
 from refdesk.model import Contents, Query
 
 _log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 _HERE = Path(__file__).parent
 _STATIC = {"console.css": "text/css", "console.js": "text/javascript", "icon.svg": "image/svg+xml"}
@@ -150,6 +151,12 @@ class Visit:
         """A whole number of the query, from 0 on."""
         text = self.asked(name)
         return min(int(text), most) if text.isdecimal() and len(text) < 10 else default
+
+    def paged(self, rows: Sequence[T], most: int) -> tuple[Sequence[T], dict[str, int]]:
+        """The rows of the page that is asked for, at most so many, and what the template says of pages."""
+        pages = max(1, -(-len(rows) // most))
+        page = min(max(1, self.number("page", 1)), pages)
+        return rows[(page - 1) * most : page * most], {"page": page, "pages": pages}
 
     def said(self, name: str) -> str:
         """A value of the form."""

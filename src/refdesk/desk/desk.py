@@ -175,7 +175,9 @@ class Desk(Reader):
                 report.embedded += embed_rest(self._store, self.embedder, collection.name, progress or Progress())
             facts = {**facts, "rules": source.fingerprint(only_rejected=only is not None)}
             self._note(collection, facts, (INDEXING,) if only is None else ())
-            return report
+        if kind == "docs" and only is None:
+            self._describe_docs()
+        return report
 
     def _note(self, collection: Collection, properties: Mapping[str, str], dropped: Sequence[str] = ()) -> None:
         """Changes properties of the collection's current state, since others may have changed or removed it."""
@@ -250,7 +252,16 @@ class Desk(Reader):
 
     def remove_collection(self, name: str) -> int:
         """Removes a collection with its documents; returns their number."""
-        return self._store.remove_collection(name)
+        known = self._store.collection(name)
+        removed = self._store.remove_collection(name)
+        if known is not None and known.kind == "docs":
+            self._describe_docs()
+        return removed
+
+    def _describe_docs(self) -> None:
+        from refdesk.desk.corpus import write_metadata
+
+        write_metadata(self)
 
     def remove_documents(self, collection: str, ids: Sequence[str]) -> None:
         """Removes documents of one collection in one transaction."""
