@@ -54,9 +54,9 @@ def number(count: float) -> str:
     return f"{count:,}".replace(",", "\u202f")
 
 
-def many(count: int, one: str, several: str = "") -> str:
+def many(count: int, one: str) -> str:
     """A count with its noun."""
-    return f"{number(count)} {one if count == 1 else several or one + 's'}"
+    return f"{number(count)} {one}{'s' * (count != 1)}"
 
 
 def lasted(milliseconds: int) -> str:
@@ -73,13 +73,7 @@ def name(text: str) -> str:
 
 
 FILTERS: Mapping[str, Callable[..., Any]] = {
-    "ago": ago,
-    "moment": moment,
-    "size": size,
-    "number": number,
-    "many": many,
-    "lasted": lasted,
-    "name": name,
+    one.__name__: one for one in (ago, moment, size, number, many, lasted, name)
 }
 
 
@@ -168,7 +162,7 @@ def _with_marks(text: str, marked: Container[str]) -> str:
 # --- prose -------------------------------------------------------------------------------------------
 
 
-_TAGS = frozenset(
+_TAGS = set(
     re.findall(
         r"\w+",
         "a abbr b blockquote br caption cite code dd del details dfn div dl dt em h1 h2 h3 h4 h5 h6 hr i ins kbd li ol"
@@ -190,13 +184,7 @@ class Prose:
 
 
 def prose(
-    text: str,
-    collection: str,
-    path: str,
-    lines: tuple[int, int] = (0, 0),
-    *,
-    skipped: int = 0,
-    breaks: bool = False,
+    text: str, collection: str, path: str, lines: tuple[int, int] = (0, 0), *, skipped: int = 0, breaks: bool = False
 ) -> Prose:
     """Markdown as a page without anything that acts, with the lines of a hit marked; some lines may stand before it."""
     from markdown_it import MarkdownIt
@@ -246,7 +234,7 @@ def clean(source: str, collection: str, path: str) -> Markup:
 
     attributes = {**_ATTRIBUTES, "*": {"class", "id", "dir"}}
     schemes = {"http", "https", "mailto"}
-    cleaned = nh3.clean(source, tags=set(_TAGS), attributes=attributes, attribute_filter=kept, url_schemes=schemes)
+    cleaned = nh3.clean(source, tags=_TAGS, attributes=attributes, attribute_filter=kept, url_schemes=schemes)
     return Markup(cleaned)  # noqa: S704  (what nh3 is for)
 
 

@@ -82,7 +82,7 @@ class PageReader:
         """The page's facts, or why it can't be parsed."""
         import anyio.to_thread
 
-        if not page.is_html and not _is_markdown(page):
+        if not page.is_html and page.content_type not in _MARKDOWN and not page.url.endswith((".md", "/llms.txt")):
             return PageFacts(may_keep=_directives(page.headers.get("x-robots-tag", ""))[0])
         content = Content(
             uri=page.url, path=page.url, data=page.data, content_type="html" if page.is_html else "markdown",
@@ -138,10 +138,6 @@ def links_in_markdown(text: str, url: str) -> tuple[str, ...]:
     parts = (part for block in blocks for part in block.children or ())
     hrefs = [str(part.attrs.get("href", "")) for part in parts if part.type == "link_open"]
     return clean_all((*hrefs, *(match[1].rstrip(".,;:!?") for match in _BARE_URL.finditer(text))), url)
-
-
-def _is_markdown(page: Fetched) -> bool:
-    return page.content_type in _MARKDOWN or page.url.endswith((".md", "/llms.txt"))
 
 
 def _canonical(page: LexborHTMLParser, base: str, link_header: str) -> str:

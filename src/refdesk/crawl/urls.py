@@ -71,8 +71,7 @@ def _cleaned(url: str) -> str:
 
 
 def site_of(url: str) -> str:
-    parts = urlsplit(url)
-    return parts.netloc
+    return urlsplit(url).netloc
 
 
 def root_of(url: str) -> str:
@@ -125,16 +124,8 @@ def _ascii(host: str) -> str:
 
 
 def _undotted(path: str) -> str:
-    if "/." not in path:
-        return re.sub(r"^/{2,}", "/", path)
-    kept: list[str] = []
-    pieces = path.split("/")
-    for piece in pieces:
-        if piece == ".." and len(kept) > 1:
-            kept.pop()
-        elif piece not in (".", ".."):
-            kept.append(piece)
-    return "/".join(kept) + ("/" if pieces[-1] in (".", "..") and kept[-1:] != [""] else "")
+    path = re.sub(r"^/{2,}", "/", path)
+    return urlsplit(urljoin("http://site/", path)).path if "/." in path else path
 
 
 def _escaped(text: str, safe: str) -> str:

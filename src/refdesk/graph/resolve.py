@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from refdesk.graph import languages
@@ -83,7 +82,8 @@ class Resolver:
         if bound := file.imports.get(ref.target):
             return self.from_imports(file, bound, candidates)
         top = candidates.top
-        starred = [one for one in top if self._is_any(one, file.starred, file)]
+        path = file.document.path
+        starred = [one for one in top if any(self._is_meant(one[0], module, path) for module in file.starred)]
         if starred:
             return all_of(starred, LIKELY)
         is_base = ref.kind in ("inherits", "conforms")  # named outside of the type
@@ -164,9 +164,6 @@ class Resolver:
                 if found := self.from_imports(self.graph.file(document), bound, candidates, hops - 1):
                     return found
         return []
-
-    def _is_any(self, candidate: Candidate, named: Iterable[str], file: File) -> bool:
-        return any(self._is_meant(candidate[0], module, file.document.path) for module in named)
 
     def _is_meant(self, document: Document, module: str, importer: str) -> bool:
         if document.content_type in languages.PACKAGED:

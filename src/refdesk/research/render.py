@@ -173,10 +173,8 @@ def _counted(answer: Answer, starts: list[Finding], verbs: Mapping[str, str]) ->
     """The number of related places for each definition in the question."""
     sentences: list[str] = []
     for start, (verb, what) in product(starts, verbs.items()):
-        reached = _reached(answer, start, verb)
-        if not reached:
-            continue
-        sentences.append(f"{_named(start)} {verb} {reached} {what}{'s' if reached > 1 else ''}.")
+        if reached := _reached(answer, start, verb):
+            sentences.append(f"{_named(start)} {verb} {reached} {what}{'s' if reached > 1 else ''}.")
     if not sentences:
         return f"{_named(starts[0])} has no {next(iter(verbs.values()))} in the index."
     if len(sentences) > _TOLD:
@@ -193,13 +191,10 @@ def _reached(answer: Answer, start: Finding, verb: str) -> int:
     found = set()
     for one in answer.relations.values():
         near, far = (one.source, one.target) if verb == "calls" else (one.target, one.source)
-        if near.id == start.node.id and _tells(verb, one.kind):
+        own = _OWN_VERBS.get(one.kind)
+        if near.id == start.node.id and (own == verb if own else verb not in _OWN_VERBS.values()):
             found.add(far.id)
     return len(found)
-
-
-def _tells(verb: str, kind: str) -> bool:
-    return _OWN_VERBS[kind] == verb if kind in _OWN_VERBS else verb not in _OWN_VERBS.values()
 
 
 def _grouped(near: list[Finding]) -> dict[str, list[Finding]]:
