@@ -1,4 +1,4 @@
-"""Does the server stay the same after twenty thousand calls of all kinds?"""
+"""Does the server stay the same after ten thousand calls of all kinds?"""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.server.test_http import HELLO, Connect
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
-CALLS = 20_000
+CALLS = 10_000
 AT_ONCE = 100
 MAY_GROW_KB = 8 * 1024
 

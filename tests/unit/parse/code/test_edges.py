@@ -82,11 +82,11 @@ def test_overlap_repeats_the_end_of_the_part_before() -> None:
     assert all(b.start_line <= a.end_line for a, b in pairwise(overlapping))
 
 
-def test_a_generated_file_of_two_megabytes_takes_seconds() -> None:
-    text = "".join(f"def function_{n}(a, b):\n    return other_{n}(a, key=b.c[{n}])\n\n\n" for n in range(30_000))
+def test_a_generated_file_of_a_megabyte_takes_seconds() -> None:
+    text = "".join(f"def function_{n}(a, b):\n    return other_{n}(a, key=b.c[{n}])\n\n\n" for n in range(15_000))
     started = time.process_time()
-    assert len(parse(text).symbols) == 30_000
-    assert time.process_time() - started < 20
+    assert len(parse(text).symbols) == 15_000
+    assert time.process_time() - started < 10
 
 
 def test_importing_loads_no_grammar() -> None:
