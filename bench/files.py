@@ -1,6 +1,6 @@
 """Does the right file stand first?  Questions and changes of public repositories, asked of search_code as served.
 
-python -m bench.files --clones FOLDER [--split report] [--sets questions changes reports] [--repos NAME …]
+python -m bench.files --clones FOLDER [--split tune|report|check] [--sets questions changes reports] [--repos NAME …]
 
 FOLDER holds clones of the repositories that questions.yaml names, as OWNER+NAME or NAME, bare or not.  Each is indexed
 as it was at the commit named there.  `questions` are written by hand; `changes` are the subjects of later commits that
@@ -140,7 +140,7 @@ def questions(entry: dict[str, Any]) -> list[Asked]:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--clones", type=Path, required=True)
-    options.add_argument("--split", choices=["tune", "report"], default="report")
+    options.add_argument("--split", choices=["tune", "report", "check"], default="report")
     options.add_argument("--sets", nargs="*", choices=["questions", "changes", "reports"], default=["questions"])
     options.add_argument("--repos", nargs="*", help="as owner/name, to ask only some")
     options.add_argument("--json", type=Path)

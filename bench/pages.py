@@ -1,6 +1,6 @@
 """Does the right page stand first?  Questions over manuals of public projects, asked of the engine as tools ask it.
 
-python -m bench.pages --clones FOLDER [--split report] [--libraries FOLDER]
+python -m bench.pages --clones FOLDER [--split tune|report|check] [--libraries FOLDER]
 
 FOLDER holds clones as bench.files takes them.  Of each, the pages in a folder are indexed as they were at a commit.
 """
@@ -47,7 +47,7 @@ def unpack(clone: Path, commit: str, folder: str, into: Path) -> None:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--clones", type=Path, required=True)
-    options.add_argument("--split", choices=["tune", "report"], default="report")
+    options.add_argument("--split", choices=["tune", "report", "check"], default="report")
     options.add_argument("--libraries", type=Path, help="keeps what was indexed for the next run")
     options.add_argument("--json", type=Path)
     given = options.parse_args()
