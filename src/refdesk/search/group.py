@@ -12,7 +12,7 @@ from itertools import accumulate
 from typing import Literal
 
 from refdesk.model import StoredChunk, Topic
-from refdesk.search.rerank import is_prose, places_in, unasked_places, weights
+from refdesk.search.rerank import counted, is_prose, places_in, unasked_places, weights
 from refdesk.search.understand import Understood
 from refdesk.text import analyse
 
@@ -30,6 +30,8 @@ _OF_DOCS = re.compile(r"(?:^|/)(?:docs?|man)/", re.IGNORECASE)
 _VENDORED = re.compile(
     r"(?:^|/)(?:bundled|vendor(?:ed)?|third[_-]?party|3rdparty|external|node_modules)/", re.IGNORECASE
 )
+_DECLARATIONS = re.compile(r"\.d\.[cm]?ts$|\.pyi$", re.IGNORECASE)
+_OF_C = re.compile(r"([^/]+?)(?:[-_]inl)?\.(?:(h|hh|hpp|hxx)|c|cc|cpp|cxx|m|mm)$", re.IGNORECASE)
 _HISTORY = re.compile(r"(?:change|history|news|releases?\b|whatsnew|licen[cs]e|authors|copying)", re.IGNORECASE)
 _FORM = re.compile(r"\.(?:html?|(?:md|mdx|markdown|rst|adoc|txt)(?:\.txt)?)$", re.IGNORECASE)
 _BUILT = frozenset(["_sources", "_build", "build", "site", "html", "dist", "public", "docs", "doc", "source", "src"])
@@ -121,6 +123,20 @@ def _distinct(
         yield one
 
 
+def _headers(files: Iterable[list[Ranked]]) -> list[list[Ranked]]:
+    """The files that are headers of others among them."""
+    units = [(own, *unit) for own in files if (unit := _unit(own[0].stored.document.path)) is not None]
+    implemented = {name for _, name, is_header in units if not is_header}
+    return [own for own, name, is_header in units if is_header and name in implemented]
+
+
+@lru_cache(maxsize=50_000)
+def _unit(path: str) -> tuple[str, bool] | None:
+    """The name that a C header and its implementation share, and whether the path is the header; None for others."""
+    match = _OF_C.search(path)
+    return (match[1], match[2] is not None and "inl" not in path[-9:]) if match else None
+
+
 @lru_cache(maxsize=50_000)
 def _letters(title: str) -> str:
     return "".join(filter(str.isalnum, title.lower()))
@@ -161,9 +177,11 @@ def _in_order(
         second, third, *others = (*(max(0.0, one.score) for one in own[1:8]), 0.0, 0.0)
         own[0].beside = learned["second"] * second + learned["third"] * third + learned["further"] * sum(others)
         own[0].beside += 0.0 if is_anywhere else path_worth(own[0].stored.document.path, unasked, prefer)
-    ordered = sorted(files, key=by_worth)
     if is_anywhere:
-        return ordered
+        return sorted(files, key=by_worth)
+    for own in _headers(files):
+        own[0].beside += learned["header"]
+    ordered = sorted(files, key=by_worth)
     known = topics([own[0].stored.id for own in ordered[:_AS_WHOLES]])
     for own in ordered[:_AS_WHOLES]:
         if (topic := known.get(own[0].stored.id)) is None:
@@ -195,19 +213,21 @@ def _said(own: Sequence[Ranked], rarity: Mapping[str, float], passages: int) -> 
 def path_worth(path: str, unasked: Sequence[str], prefer: str) -> float:
     """What the kind of a path adds to the score of its file, for a query that asks for none of some kinds."""
     file = weights().file
-    worth = sum(file[place] for place in places_in(path) if place in unasked)
+    worth = sum(file[place] * share for place, share in counted(places_in(path), unasked).items())
     return worth + (file.get(not_code(path), 0.0) if prefer == "code" else 0.0)
 
 
 def not_code(path: str) -> str:
-    """The kind of a file that is not the project's code: prose, data, history, vendored code; "" for its code."""
+    """The kind of a file that is not the project's own code: prose, data, history, …; "" for its code."""
     name = path.rpartition("/")[2]
     kind = name.rpartition(".")[2].lower()
     if kind in _PROSE or _MANUAL.search(name):
         return "history" if _HISTORY.match(name) else "prose"
     if kind not in _CODE:
         return "prose" if _OF_DOCS.search(path) else "data"
-    return "vendored" if _VENDORED.search(path) else ""
+    if _VENDORED.search(path):
+        return "vendored"
+    return "declarations" if _DECLARATIONS.search(name) else ""
 
 
 # ── snippets ──

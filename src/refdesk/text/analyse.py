@@ -148,9 +148,11 @@ STOP_TERMS = frozenset(
 
 # Paths of tests and of what only tests use.
 TEST_PATH = re.compile(
-    r"(?:^|/)(?:(?:\w+[_-])?tests?|tests?[_-]\w+|testing|__tests__|spec|specs|fixtures|testdata|mocks?|e2e|\w*Tests"
-    r"|[\w.-]*test-?suites?)/"
-    r"|^(?:features|t)/|(?:^|/)(?:test_[^/]*|conftest\.py$)|[._-](?:test|spec)s?\.[^/]+$|(?:Tests?|Spec)\.\w+$|\.feature$"
+    r"(?:^|/)(?:(?:\w+[_-])?tests?|tests?[_-]\w+|testing|__tests__|specs?|fixtures|test[Dd]ata|testFixtures|__\w+fixtures__"
+    r"|_*mocks?_*|e2e|regress|[\w-]+-testing-\w+|[\w.-]*test-?suites?|\w*Tests|[a-z]+Test"
+    r"|[^/]+\.(?:\w*Tests?|tests?)(?:\.[^/]+)?)/"
+    r"|^(?:features|t)/|(?:^|/)(?:test_[^/]*|tests\.\w+$|conftest\.py$)|[._-](?:test|spec)s?\.[^/]+$"
+    r"|(?:Tests?|Spec)\.\w+$|\.feature$"
 )
 
 

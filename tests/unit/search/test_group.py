@@ -6,8 +6,8 @@ import pytest
 
 from refdesk.desk.desk import Desk
 from refdesk.model import Query, Topic
-from refdesk.search.group import Ranked, grouped, not_code
-from refdesk.search.rerank import places_in
+from refdesk.search.group import Ranked, grouped, not_code, path_worth
+from refdesk.search.rerank import places_in, unasked_places, weights
 from refdesk.search.understand import understand
 from tests.conftest import Tree
 
@@ -157,8 +157,12 @@ def test_a_file_full_of_the_words_leaves_room_for_others(desk: Desk, tree: Tree)
 
 @pytest.mark.parametrize(
     "path",
-    ["features/refund.feature", "t/smoke/refund.py", "shop_tests/a.py", "tests/unit/a.py", "v3-test-suite/refund.js"],
-)
+    [
+        "features/refund.feature", "t/smoke/refund.py", "shop_tests/a.py", "tests/unit/a.py", "v3-test-suite/refund.js",
+        "src/Shop.Tests/Refunds.cs", "src/Shop.Tests.Unit/Clock.cs", "shop/src/jvmTest/kotlin/Refunds.kt",
+        "shop/src/refunds/tests.rs", "shop-testing-support/src/Clock.kt", "src/__mocks__/clock.js",
+    ],
+)  # fmt: skip
 def test_tests_are_known_by_their_place(path: str) -> None:
     assert places_in(path) == ("test",)
 
@@ -170,6 +174,48 @@ def test_a_test_beside_the_code_stands_behind_it(desk: Desk, tree: Tree) -> None
     desk.index(tree({"src/refund.rs": f"{code}\n{text}"}), "code", name="shop")
     first = desk.search(Query(text="how is an order refunded to the customer", prefer="code")).hits[0]
     assert first.stored.chunk.symbols == ("refund",)
+
+
+@pytest.mark.parametrize("path", ["src/Latest/a.cs", "src/latest.v2/a.cs", "src/Test/Runner.php", "src/contest/a.py"])
+def test_a_name_that_resembles_tests_is_no_test(path: str) -> None:
+    assert places_in(path) == ()
+
+
+@pytest.mark.parametrize("path", ["benches/refund.rs", "src/__benchmarks__/refund.ts", "src/Shop.Benchmarks/Refund.cs"])
+def test_benchmarks_are_examples(path: str) -> None:
+    assert places_in(path) == ("example",)
+
+
+def test_a_question_that_names_tests_still_finds_the_code_first(desk: Desk, tree: Tree) -> None:
+    test = _STEP.format(name="test_retry", about="A failing test is run again before it is reported as failed.")
+    code = _STEP.format(name="retry", about="Runs a failing test again, a few times, before it counts as failed.")
+    desk.index(tree({"test/retry.py": test, "runner/retry.py": code}), "code", name="runner")
+    found = desk.search(Query(text="where is a failing test run again before it is reported as failed", by="file"))
+    assert [hit.stored.document.path for hit in found.hits] == ["runner/retry.py", "test/retry.py"]
+
+
+def test_a_header_comes_after_its_implementation(desk: Desk, tree: Tree) -> None:
+    files = {
+        "include/refund.h": "// Refunds an order to the customer in parts.\nint refund_order(int order);\n",
+        "src/refund.c": "// Refunds the parts one by one.\nint refund_order(int order) {\n  return pay(order);\n}\n",
+        "include/mail.h": "// Tells the customer of it.\nint write_mail(int order);\n",
+    }
+    desk.index(tree(files), "code", name="shop")
+    found = desk.search(Query(text="how is an order refunded to the customer", by="file", prefer="code", explain=True))
+    added = {hit.stored.document.path: hit.explanation.get("whole file", 0.0) for hit in found.hits}
+    assert next(iter(added)) == "src/refund.c"
+    assert float(added["include/refund.h"]) < float(added["include/mail.h"]), "which has no implementation here"
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["docs/blog/limits.md", "docs/use/migrate-to-10.0.0.md", "CHANGELOG.md", "docs/development/limits.rst", "news.rst"],
+)
+def test_pages_that_mention_everything_count_less_unless_they_are_asked_for(path: str) -> None:
+    assert places_in(path) == ("aside",)
+    asked, other = understand("what is new in this version"), understand("how long does a request wait")
+    assert path_worth(path, unasked_places(asked), "") == 0.0
+    assert path_worth(path, unasked_places(other), "") == weights().file["aside"]
 
 
 @pytest.mark.parametrize(
@@ -184,6 +230,7 @@ def test_a_test_beside_the_code_stands_behind_it(desk: Desk, tree: Tree) -> None
         ("refund.rockspec", "data"),
         ("CHANGES.md", "history"),
         ("include/fmt/bundled/core.h", "vendored"),
+        ("types/refund.d.ts", "declarations"),
     ],
 )
 def test_what_is_not_the_projects_own_code_is_known_by_its_path(path: str, kind: str) -> None:
