@@ -24,6 +24,12 @@ def test_rows_have_the_pieces_that_each_has_alone(rows: list[str]) -> None:
         assert tokens.pieces_of_rows(rows) == [tokens.pieces(row) for row in rows]
 
 
+@settings(deadline=None)
+@given(st.text(st.characters(max_codepoint=127), max_size=80) | st.text("anrt'sldve_Z9 \\\t\r\n\x1c(\"", max_size=80))
+def test_ascii_is_split_as_any_text_is(text: str) -> None:
+    assert tokens._ASCII_BLOCK.findall(text) == tokens._BLOCK.findall(text)
+
+
 def test_long_runs_are_several_pieces() -> None:
     rows = ["a" * 15, "1" * 7, " " * 33, "=" * 9, "_" * 50, "é" * 3, "\U0001f600" * 5, "x" * 3000]
     assert tokens.pieces_of_rows(rows) == [3, 3, 2, 3, 1, 3, 2, 429]

@@ -59,6 +59,7 @@ _BY_WORD: dict[bytes, set[int]] = {}  # numbers of the rules that need the word
 for _number, _rule in enumerate(rules.EVERY_RULE):
     for _word in _rule.needles[0] if _rule.needles else ():
         _BY_WORD.setdefault(_word, set()).add(_number)
+_NEEDED = frozenset(_BY_WORD)
 _WORDLESS = [number for number, rule in enumerate(rules.EVERY_RULE) if not rule.needles]
 _OTHER_SCRIPTS = "[\u0400-\u06ff\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]"
 
@@ -77,10 +78,14 @@ def flag(text: str) -> str:
 
 
 def _judged(text: str) -> str:
-    lower = text.lower()
-    parts = " ".join([line.lstrip(_MARKS) for line in lower.split("\n")]).split()
-    low = " ".join(parts)
-    words = _words(low)
+    lower, is_encoded = text.lower(), _is_encoded(text)
+    words = _words(lower)
+    if text.isascii() and not is_encoded:  # most passages have no rule's words and need not be rewritten
+        is_plain = words.isdisjoint(_UNSHOWN_BY) and "<!--" not in lower and "[//]" not in lower
+        if is_plain and not words >= _LETTERS and not _tried(lower, words):
+            return ""
+    low = " ".join(" ".join([line.lstrip(_MARKS) for line in lower.split("\n")]).split())
+    words = words if text.isascii() else _words(low)  # other alphabets have blanks that are no ASCII
     if words >= _LETTERS:
         low = f"{low} {re.sub(_APART, lambda found: found[0].replace(found[1], ''), lower)}"
         words = _words(low)
@@ -89,7 +94,7 @@ def _judged(text: str) -> str:
         hidden = " ".join(found[0] for found in re.finditer(_UNSHOWN, low))
         if re.search(_TO_AGENT, hidden) and re.search(_TOLD, hidden):
             scored[rules.HIDDEN] = 1.0
-    if max(map(len, parts), default=0) >= _ENCODED_LENGTH and _is_encoded(text):
+    if is_encoded:
         scored[rules.ENCODED] = 1.0
     if not scored:
         return ""
@@ -117,18 +122,21 @@ def _words(low: str) -> frozenset[bytes]:
     return frozenset(low.encode(errors="replace").translate(_BYTES).split())
 
 
+def _tried(low: str, words: frozenset[bytes]) -> list[rules.Rule]:
+    """The rules whose words are in the text."""
+    found = set() if low.isascii() or not re.search(_OTHER_SCRIPTS, low) else set(_WORDLESS)
+    for word in words & _NEEDED:
+        found |= _BY_WORD[word]
+    tried = [rules.EVERY_RULE[number] for number in sorted(found)]
+    return [rule for rule in tried if not any(map(words.isdisjoint, rule.needles[1:]))]
+
+
 def _scored(low: str, words: frozenset[bytes]) -> dict[str, float]:
     """The points of a text for each reason: those of the best matching rule."""
     found: dict[str, float] = {}
-    tried = set() if low.isascii() or not re.search(_OTHER_SCRIPTS, low) else set(_WORDLESS)
-    for word in words & _BY_WORD.keys():
-        tried |= _BY_WORD[word]
-    for number in sorted(tried):
-        rule = rules.EVERY_RULE[number]
-        if (
-            found.get(rule.reason, 0.0) < rule.points
-            and not any(words.isdisjoint(group) for group in rule.needles[1:])
-            and any(_is_order(rule, one) for one in re.finditer(rule.pattern, low))
+    for rule in _tried(low, words):
+        if found.get(rule.reason, 0.0) < rule.points and any(
+            _is_order(rule, one) for one in re.finditer(rule.pattern, low)
         ):
             found[rule.reason] = rule.points
     return found
