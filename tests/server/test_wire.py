@@ -142,6 +142,27 @@ def test_it_ends_when_nobody_reads_any_more(tmp_path: Path) -> None:
         assert process.wait(60) == 0
 
 
+def test_answers_are_whole_lines_for_a_client_that_reads_late(tmp_path: Path) -> None:
+    command = [sys.executable, str(TOY), str(tmp_path)]
+    piped = subprocess.PIPE
+    hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "late", "version": "0"}}
+    with subprocess.Popen(command, stdin=piped, stdout=piped, stderr=subprocess.DEVNULL, env=environment()) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        asked: list[tuple[str, Any]] = [("initialize", hello)]
+        asked += [("tools/call", {"name": "echo", "arguments": {"query": str(n) * 50_000}}) for n in range(6)]
+        for number, (method, params) in enumerate(asked):
+            line = {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
+            process.stdin.write(json.dumps(line).encode() + b"\n")
+        process.stdin.flush()
+        time.sleep(1)  # the pipe is full now
+        answers = [json.loads(process.stdout.readline()) for _ in asked]
+        process.stdin.close()
+        assert process.wait(60) == 0
+    assert sorted(one["id"] for one in answers) == list(range(7))
+    assert all(str(one["id"] - 1) * 50_000 in json.dumps(one["result"]) for one in answers if one["id"])
+
+
 def test_a_client_that_never_reads_the_log_stalls_nothing(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(StdioClient, "_read_log", lambda self: None)
     client = start()

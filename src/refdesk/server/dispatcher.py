@@ -34,6 +34,7 @@ from refdesk.toolsets.content import INTERNAL_ERROR, ToolAnswer, unexpected_text
 from refdesk.toolsets.contract import Tool, Toolset
 
 SUBSCRIPTIONS = "refdesk/subscriptions"
+_SOON_S = 0.05  # after which toolsets are told of a call: not while its answer is on the way
 
 
 class Subscribers:
@@ -133,6 +134,7 @@ class Dispatcher:
         self.tasks = ThreadPool(options.task_workers, "refdesk-task")
         self.hold_session: Callable[[str | None], Callable[[], None]] = lambda _: lambda: None
         self._running: set[ServerCall] = set()
+        self._unheard: list[Callable[[], None]] = []
         self._compiled: dict[int, tuple[Tool, Any]] = {}
 
     async def registry(self) -> Registry:
@@ -167,9 +169,11 @@ class Dispatcher:
         metrics.took("refdesk_call_seconds", seconds, tool=tool.name)
         logged = {"tool": tool.name, "failed": failed, "ms": round(seconds * 1000)}
         logger.info("called %s", tool.name, extra={"correlation_id": call.correlation_id, **logged})
-        if (registry := self.loading.ready) is not None:  # in a thread, so that no client waits for it
+        if (registry := self.loading.ready) is not None:
             answer = None if isinstance(outcome, RpcError) else outcome
-            self.calls.submit(partial(registry.heard, tool.name, dict(arguments), answer, seconds))
+            if not self._unheard:
+                asyncio.get_running_loop().call_later(_SOON_S, self._tell)
+            self._unheard.append(partial(registry.heard, tool.name, dict(arguments), answer, seconds))
         if isinstance(outcome, RpcError):
             raise outcome
         for uri in outcome.updated:
@@ -193,8 +197,14 @@ class Dispatcher:
             is_wanted.reset(wanted)
             correlation.reset(token)
 
+    def _tell(self) -> None:
+        """Tells the toolsets of calls that were answered, in a thread."""
+        while self._unheard:
+            self.calls.submit(self._unheard.pop(0))
+
     def stop(self) -> None:
         """Cancels all calls and waits up to `exit_grace_s`; ends the process if some don't stop."""
+        self._tell()
         for call in list(self._running):
             call.cancel()
         until = time.monotonic() + self.options.exit_grace_s

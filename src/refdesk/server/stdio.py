@@ -7,6 +7,7 @@ import concurrent.futures
 import json
 import logging
 import os
+import select
 import signal
 import sys
 import threading
@@ -199,7 +200,15 @@ class StdioSession:
         await self._put(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
 
     async def _put(self, data: bytes) -> None:
-        await self._writer.run(partial(_write_all, self._out, data + b"\n"))
+        """Writes a line: here what the client's pipe takes at once, the rest in a thread."""
+        view = memoryview(data + b"\n")
+        if hasattr(select, "poll") and not self._writer.pending:
+            room = select.poll()
+            room.register(self._out, select.POLLOUT)
+            while view and room.poll(0) == [(self._out, select.POLLOUT)]:
+                view = view[os.write(self._out, view[: select.PIPE_BUF]) :]
+        if view:
+            await self._writer.run(partial(_write_all, self._out, view))
 
 
 def _finish_on(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> None:
@@ -221,8 +230,7 @@ def _encoded(message: types.JSONRPCMessage) -> bytes:
         return json.dumps(replace(error, request_id=getattr(message, "id", None)).to_json()).encode()
 
 
-def _write_all(fd: int, data: bytes) -> None:
-    view = memoryview(data)
+def _write_all(fd: int, view: memoryview) -> None:
     while view:
         view = view[os.write(fd, view) :]
 
