@@ -1,5 +1,6 @@
 """The `refdesk` command, also as `python -m refdesk`."""
 
+import gc
 import sys
 
 
@@ -10,6 +11,8 @@ def program() -> None:
 
         print(f"refdesk, version {__version__}")  # as click says it
         return
+    # Modules are no garbage: looking for some among them took an eighth of the processor time of a cold search.
+    gc.set_threshold(20_000, 10, 10)
     from refdesk.cli import program as run
 
     run()

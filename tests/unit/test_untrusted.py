@@ -6,8 +6,7 @@ import pytest
 
 from bench import injection
 from refdesk.model import Collection, Document
-from refdesk.text.untrusted import flag
-from refdesk.toolsets.content import origin
+from refdesk.text.untrusted import flag, origin
 
 
 def test_attacks_are_flagged_and_innocent_texts_are_not() -> None:

@@ -17,7 +17,7 @@ from refdesk.errors import InvalidInput
 from refdesk.model import Filterable, Filters, Hit, Page, Query
 from refdesk.text.analyse import terms
 from refdesk.text.globs import path_filter
-from refdesk.toolsets.content import marks
+from refdesk.text.untrusted import marks
 
 if TYPE_CHECKING:
     from refdesk.search.evaluate import Score, Suite

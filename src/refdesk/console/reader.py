@@ -17,7 +17,7 @@ from refdesk.desk.reading import has_own_lines
 from refdesk.errors import NotFound
 from refdesk.model import Document, StoredChunk
 from refdesk.text import tokens
-from refdesk.toolsets.content import marks
+from refdesk.text.untrusted import marks
 
 _ROWS = 600  # lines of code on a page: highlighting them takes up to 60 ms
 _PROSE = 40_000  # characters of markdown on a page, which ends at the next heading, at the latest twice as far

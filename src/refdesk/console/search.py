@@ -17,7 +17,7 @@ from refdesk.console.words import asked_terms, code_lines
 from refdesk.desk.desk import Desk
 from refdesk.desk.fresh import stale_hits
 from refdesk.model import Countable, Document, Filters, Found, Hit, Page, Query, Skipped
-from refdesk.toolsets.content import marks
+from refdesk.text.untrusted import marks
 
 _SHOWN = 10  # hits of a page
 _LONGEST = 4_000  # characters of a query, which stands in every link of the page

@@ -9,6 +9,7 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +46,7 @@ class Pieces:
     """The vocabulary: whole words, and parts (written `##part`) for words it does not hold."""
 
     def __init__(self, vocabulary: Iterable[str]) -> None:
-        self._ids = {piece: number for number, piece in enumerate(vocabulary)}
-        inner = {piece[len(_PART) :]: number for piece, number in self._ids.items() if piece.startswith(_PART)}
-        self._first, self._inner = _Table(self._ids), _Table(inner)
+        self._ids = dict(zip(vocabulary, count(), strict=False))
         self._words = Cache[str, bytes](self._spell, _WORDS)
         self._runs = Cache[bytes, bytes](self.of_run, _RUNS)
 
@@ -75,6 +74,12 @@ class Pieces:
                 found.setdefault((piece[0], len(piece)), []).append(piece)
         return found
 
+    @cached_property
+    def _tables(self) -> tuple[_Table, _Table]:
+        """For the first part of a word and for further ones; words that are pieces by themselves need none."""
+        inner = {piece[len(_PART) :]: number for piece, number in self._ids.items() if piece.startswith(_PART)}
+        return _Table(self._ids), _Table(inner)
+
     def ids(self, text: str) -> bytes:
         """The ids of a text's pieces in order, two bytes each; characters that no piece covers are left out."""
         return b"".join(map(self._runs.__getitem__, runs.runs(text)))
@@ -95,7 +100,7 @@ class Pieces:
 
     def _parts(self, word: str) -> list[int]:
         found: list[int] = []
-        table, start = self._first, 0
+        (table, inner), start = self._tables, 0
         while start < len(word):
             for length in table.lengths.get(word[start : start + 2], _ONE):
                 number = table.numbers.get(word[start : start + length])
@@ -105,7 +110,7 @@ class Pieces:
                     break
             else:
                 start += 1
-            table = self._inner
+            table = inner
         return found
 
 

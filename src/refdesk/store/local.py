@@ -11,7 +11,6 @@ from refdesk.errors import LibraryBusy, LibraryDamaged, StoreError
 from refdesk.library import Library
 from refdesk.model import EVERYTHING, Batch, Filters, Finding, Stats
 from refdesk.settings import Durability, Settings
-from refdesk.store import backup, doctor
 from refdesk.store.gate import Gate
 from refdesk.store.record import batches, contents, reads
 from refdesk.store.record.access import RecordAccess
@@ -138,6 +137,8 @@ class LocalStore(RecordAccess):
         return self.read(lambda db: reads.stats(db, collection, self._library.size()))
 
     def verify(self, repair: bool) -> list[Finding]:
+        from refdesk.store import doctor
+
         found = doctor.verify(self._record, self._gate, self._lexical, self._vectors, repair=repair)
         return [*found, Finding(part="playbooks", ok=False, message=self.left_over)] if self.left_over else found
 
@@ -165,6 +166,8 @@ def restore(settings: Settings, source: Path, *, replace: bool) -> tuple[Mapping
             store.close()
         if wrong:
             raise LibraryDamaged(f"The backup {source} is damaged: {wrong[0]}", "Take another one.")
+
+    from refdesk.store import backup
 
     manifest, aside = backup.restore(source, Library(settings.library), replace=replace, finish=finish)
     return manifest.counts, aside

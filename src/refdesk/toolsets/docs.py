@@ -18,6 +18,7 @@ from refdesk.desk.fresh import stale_hits, stale_notes
 from refdesk.errors import ChunkNotFound, InvalidCursor, InvalidInput, NotFound
 from refdesk.model import Document, Filters, Hit, Query, StoredChunk, metadata_text
 from refdesk.text import tokens
+from refdesk.text.untrusted import mark_notices
 from refdesk.toolsets.content import (
     READ,
     STRING,
@@ -30,7 +31,6 @@ from refdesk.toolsets.content import (
     ToolAnswer,
     fitting,
     icon,
-    mark_notices,
     object_schema,
 )
 from refdesk.toolsets.contract import CallContext, ResourceTemplate, Tool, ToolHints, Toolset

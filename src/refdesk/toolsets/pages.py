@@ -15,7 +15,7 @@ from refdesk.desk.fresh import indexed_at, stale_hits, stale_notes
 from refdesk.errors import InvalidInput
 from refdesk.model import ChunkType, Collection, Document, Filters, Hit, Query, metadata_text
 from refdesk.text.tokens import count
-from refdesk.text.untrusted import flag
+from refdesk.text.untrusted import flag, marks
 from refdesk.toolsets.content import (
     LISTED,
     READ,
@@ -26,7 +26,6 @@ from refdesk.toolsets.content import (
     ToolAnswer,
     fitting,
     icon,
-    marks,
     object_schema,
     shown,
 )

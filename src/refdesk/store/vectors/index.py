@@ -145,7 +145,7 @@ class VectorIndex:
             owners |= table.attributes.owners(chunk_ids)
         if not owners:
             return {}
-        documents = np.unique(np.fromiter(owners.values(), np.int64, len(owners)))
+        documents = np.array(sorted(set(owners.values())), np.int64)  # not np.unique, which imports numpy.ma
         sums, counts = np.zeros((len(documents), self._dimension), np.float32), np.zeros(len(documents), np.int64)
         for table in self._tables():
             every = table.attributes.slots_within(documents)

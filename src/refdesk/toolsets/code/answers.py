@@ -12,17 +12,8 @@ from refdesk.desk.fresh import indexed_at
 from refdesk.model import Document, Hit, StoredChunk
 from refdesk.search.group import snippet
 from refdesk.text import tokens
-from refdesk.toolsets.content import (
-    Annotations,
-    Json,
-    ResourceLink,
-    Text,
-    ToolAnswer,
-    fitting,
-    marks,
-    note_lines,
-    noted,
-)
+from refdesk.text.untrusted import marks
+from refdesk.toolsets.content import Annotations, Json, ResourceLink, Text, ToolAnswer, fitting, note_lines, noted
 from refdesk.toolsets.contract import CallContext
 
 # ── resource links, for a client that sends `refdesk/links` in its `_meta` ──

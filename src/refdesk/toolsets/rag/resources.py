@@ -15,7 +15,8 @@ from refdesk.errors import DocumentNotFound, InvalidInput, RefdeskError
 from refdesk.model import Collection, StoredChunk
 from refdesk.parse.detect import display_name
 from refdesk.text import tokens
-from refdesk.toolsets.content import READ, Json, ResourceContents, ToolAnswer, marks
+from refdesk.text.untrusted import marks
+from refdesk.toolsets.content import READ, Json, ResourceContents, ToolAnswer
 from refdesk.toolsets.contract import Announcer, CallContext, Handler, Resource, ResourceTemplate, Tool
 
 _MIME = "application/json"

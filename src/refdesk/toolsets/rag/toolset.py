@@ -16,7 +16,8 @@ from refdesk.ingest.prepare import Progress
 from refdesk.model import Filters, Hit, Query
 from refdesk.system import memory
 from refdesk.text import tokens
-from refdesk.toolsets.content import LISTED, CodedErrors, Json, ToolAnswer, fitting, icon, marks, shown
+from refdesk.text.untrusted import marks
+from refdesk.toolsets.content import LISTED, CodedErrors, Json, ToolAnswer, fitting, icon, shown
 from refdesk.toolsets.contract import CallContext, Handler, Tool, ToolHints, Toolset
 from refdesk.toolsets.rag import schemas
 from refdesk.toolsets.rag.resources import Notices, resources, templates
