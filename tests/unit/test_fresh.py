@@ -7,10 +7,12 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from refdesk.app import PARTS
+from refdesk.commands import index as commands
 from refdesk.desk import fresh
 from refdesk.desk.desk import Desk
 from refdesk.desk.fresh import Refreshed, Refresher
@@ -113,6 +115,28 @@ def test_a_folder_that_can_not_be_watched_is_walked_beside_the_answers(
     (root / "pkg/m1.py").write_text("def xylophone():\n    return 1\n")
     refreshed_until(lambda: refresher.refresh(collection), lambda: found(desk, "xylophone") == ["pkg/m1.py"])
     desk.close()
+
+
+def test_index_watch_compares_the_files_of_a_folder_that_can_not_be_watched(
+    tmp_path: Path, tree: Tree, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse(root: Path) -> watch.Watch:
+        raise OSError("too many open files")
+
+    def sleep(seconds: float) -> None:
+        if found(desk, "xylophone"):
+            raise KeyboardInterrupt
+        (root / "pkg/m1.py").write_text("def xylophone():\n    return 1\n")
+
+    desk = Desk(load({"library": tmp_path / "library"}, {}, tmp_path), replace(PARTS, watch=refuse))
+    root = tree(FILES)
+    desk.index(root, "code", name="c")
+    monkeypatch.setattr(commands, "time", SimpleNamespace(sleep=sleep))
+    commands._watch(desk, root, "c", "code")
+    desk.close()
+    said = capsys.readouterr().err
+    assert "note: too many open files; its files are compared every 2 seconds." in said
+    assert "1 written, 0 removed, 0 moved" in said
 
 
 def test_files_that_other_machines_write_are_not_watched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

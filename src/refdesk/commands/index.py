@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import threading
+import time
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ from refdesk.sources.ignore import IGNORED
 if TYPE_CHECKING:
     from refdesk.crawl.model import CrawlReport
 
+_LOOK_S, _WALK_S = 0.4, 2.0  # between two looks at a folder: by the changes that the system tells, or by a walk
 _SHOWN = 20
 _LONG = 200  # characters of a path or an address; --json gives all of them
 
@@ -94,14 +95,21 @@ def ingest(
 
 
 def _watch(desk: Desk, root: Path, name: str, kind: CollectionKind) -> None:
-    from refdesk.sources.watch import watch
-
-    click.echo(f"Watching {root}; Ctrl-C ends it.", err=True)
-    with contextlib.suppress(KeyboardInterrupt):  # watchfiles catches it while waiting; during indexing it arrives here
-        for _ in watch(root, threading.Event()):
+    with contextlib.suppress(KeyboardInterrupt):
+        watching = None
+        try:
+            watching = desk.watch(desk.collection(name))
+        except OSError as error:
+            click.echo(f"note: {error}; its files are compared every {_WALK_S:g} seconds.", err=True)
+        click.echo(f"Watching {root}; Ctrl-C ends it.", err=True)
+        while True:
+            time.sleep(_LOOK_S if watching else _WALK_S)
+            if watching and watching.changed() == set():
+                continue
             # A changed ignore rule or a moved folder affects other files too, so all of it is walked.
             report = desk.index(root, kind, name=name)
-            click.echo(f"{report.written} written, {report.removed} removed, {report.moved} moved", err=True)
+            if report.written or report.removed or report.moved:
+                click.echo(f"{report.written} written, {report.removed} removed, {report.moved} moved", err=True)
     click.echo("Stopped watching. What is indexed stays searchable.", err=True)
 
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
-from threading import Event, Lock
+from threading import Lock
 
 import watchfiles
 
 from refdesk.sources.allowed import Layers, why_not_file, why_not_folder
 from refdesk.sources.ignore import CONTROL
 
-_DEBOUNCE_MS = 400  # time to collect a burst of changes
 _RULES = CONTROL - {".git"}
 _MANY = 1_000  # changes from which a walk is as cheap; an overflowed queue shows as many
 # Network and shared file systems: the system does not report changes by other machines.
@@ -22,25 +20,6 @@ _FROM_ELSEWHERE = frozenset(
 _MOUNTS = Path("/proc/self/mountinfo")
 _WATCHES = Path("/proc/sys/fs/inotify/max_user_watches")  # folders that all programs of a user may watch on Linux
 _SHARE = 4  # one program takes a quarter of them at most
-
-
-def watch(root: Path, stop: Event) -> Iterator[set[str]]:
-    """Yields sets of changed paths, relative to the root, until `stop` is set; changed ignore files count too."""
-    top = os.path.realpath(root)
-    batches = watchfiles.watch(
-        top,
-        stop_event=stop,
-        debounce=_DEBOUNCE_MS,
-        watch_filter=None,
-        raise_interrupt=False,
-        ignore_permission_denied=True,
-    )
-    for batch in batches:
-        # The rules are read anew for every batch, since they may have changed.
-        interesting = Interest(top)
-        paths = {os.path.relpath(path, top).replace(os.sep, "/") for _, path in batch}
-        if changed := {path for path in paths if interesting.has(path)}:
-            yield changed
 
 
 class Watch:
@@ -77,7 +56,7 @@ class Watch:
             return set()
         if len(batch) > _MANY:
             return None
-        interesting = Interest(self._top)
+        interesting = Interest(self._top)  # by the rules as they are now
         found: set[str] = set()
         for change, path in batch:
             relative = os.path.relpath(path, self._top).replace(os.sep, "/")

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from queue import Queue
 
-import pytest
-
-from refdesk.sources.watch import Interest, watch
+from refdesk.sources.watch import Interest, Watch
 
 
 def test_the_rules_decide_about_paths_that_exist_and_about_those_that_went(tmp_path: Path) -> None:
@@ -22,32 +19,22 @@ def test_the_rules_decide_about_paths_that_exist_and_about_those_that_went(tmp_p
     assert [path for path in quiet if interest.has(path)] == []
 
 
-@pytest.mark.filterwarnings("ignore")
-def test_changes_are_told_until_the_watch_is_stopped(tmp_path: Path) -> None:
+def test_changes_are_told_once_and_ignored_files_are_not(tmp_path: Path) -> None:
     (tmp_path / ".gitignore").write_text("*.log\n")
-    stop, batches = threading.Event(), Queue[set[str]]()
-
-    def run() -> None:
-        for batch in watch(tmp_path, stop):
-            batches.put(batch)
-
-    thread = threading.Thread(target=run)
-    thread.start()
+    (tmp_path / "sub").mkdir()
+    watching = Watch(tmp_path)
+    for name in ("noise.log", "a.md", "sub/b.md"):
+        (tmp_path / name).write_text("x")
     seen: set[str] = set()
-    number = 0
-    try:
-        while not {"a.md", "sub/b.md"} <= seen and number < 200:
-            # Written again and again, since the watch may not have begun when the first change comes.
-            number += 1
-            (tmp_path / "noise.log").write_text(str(number))
-            (tmp_path / "a.md").write_text(str(number))
-            (tmp_path / "sub").mkdir(exist_ok=True)
-            (tmp_path / "sub" / "b.md").write_text(str(number))
-            threading.Event().wait(0.05)
-            while not batches.empty():
-                seen |= batches.get()
-    finally:
-        stop.set()
-        thread.join()
-    assert {"a.md", "sub/b.md"} <= seen
-    assert "noise.log" not in seen
+    for _ in range(200):
+        seen |= watching.changed() or set()
+        if {"a.md", "sub/b.md"} <= seen:
+            break
+        threading.Event().wait(0.05)
+    assert seen == {"a.md", "sub/b.md"}
+    (tmp_path / ".gitignore").write_text("*.txt\n")
+    for _ in range(200):
+        if (told := watching.changed()) is None:
+            break  # other rules hold: everything must be looked at
+        threading.Event().wait(0.05)
+    assert told is None
