@@ -22,6 +22,7 @@ ROWS = st.lists(st.text(st.characters(exclude_characters="\n"), max_size=60) | s
 def test_rows_have_the_pieces_that_each_has_alone(rows: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tokens, "_FEW", 0)
+        patch.setattr(tokens, "_BEFORE_NUMPY", 0)
         assert tokens.pieces_of_rows(rows) == [tokens.pieces(row) for row in rows]
 
 
@@ -31,7 +32,8 @@ def test_ascii_is_split_as_any_text_is(text: str) -> None:
     assert re.findall(tokens._ASCII_BLOCK, text) == re.findall(tokens._BLOCK, text)
 
 
-def test_long_runs_are_several_pieces() -> None:
+def test_long_runs_are_several_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tokens, "_BEFORE_NUMPY", 0)
     rows = ["a" * 15, "1" * 7, " " * 33, "=" * 9, "_" * 50, "é" * 3, "\U0001f600" * 5, "x" * 3000]
     assert tokens.pieces_of_rows(rows) == [3, 3, 2, 3, 1, 3, 2, 429]
 

@@ -120,9 +120,9 @@ class _Table:
     def __init__(self, numbers: Mapping[str, int]) -> None:
         self.numbers = numbers
         lengths: dict[str, set[int]] = {}
-        for piece in numbers:
-            if len(piece) <= _LONGEST:
-                lengths.setdefault(piece[:2], {1}).add(len(piece))
+        for begin, length in {(piece[:2], len(piece)) for piece in numbers}:
+            if length <= _LONGEST:
+                lengths.setdefault(begin, {1}).add(length)
         self.lengths = {begin: tuple(sorted(known, reverse=True)) for begin, known in lengths.items()}
 
 

@@ -207,7 +207,7 @@ class Writer:
                         self._drop_unreadable(collection, self._known(states.get(one.path)), report)
                     continue
                 document = self._known(states.get(one.path))
-                came_from = by_hash.get(content_hash(content)) if document is None else None
+                came_from = by_hash.get(content_hash(content)) if by_hash and document is None else None
                 if came_from is not None and came_from in gone:
                     document = self._known(gone.pop(came_from))
                     report.moved += document is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, wraps
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
@@ -100,6 +101,8 @@ def _tokens(block: str) -> float:
 # character; a single blank is free. Indentation counts once for every 16 columns.
 _PIECE = re.compile(r"[A-Za-z]{1,7}|[0-9]{1,3}|[\r\n]+|[ \t]{2,16}|([^\w\s])\1{0,3}|[^\W\d_A-Za-z]|_+|[^\s]")
 _FEW = 2_000  # characters up to which the regular expression is faster than numpy
+_BEFORE_NUMPY = 1_000_000  # and altogether, where numpy is not loaded yet: they take as long as that
+_seen = 0
 
 
 def pieces(text: str) -> int:
@@ -109,8 +112,10 @@ def pieces(text: str) -> int:
 
 def pieces_of_rows(rows: Sequence[str]) -> list[int]:
     """The pieces of each row; rows hold no line feed."""
+    global _seen  # of this process
     text = "\n".join(rows)
-    if len(text) < _FEW or not text:
+    _seen += len(text)
+    if not text or len(text) < _FEW or (_seen < _BEFORE_NUMPY and "numpy" not in sys.modules):
         return [pieces(row) for row in rows]
     import numpy as np
 

@@ -23,6 +23,7 @@ _OPERATOR = re.compile(r"\boperator\s*(?:[^\w\s]+|\s\w.*)$")
 _OPERATOR_HEAD = re.compile(r"\boperator\s*(\S+?)\s*\(")
 _TEST_MACRO = re.compile(r"TEST\w*\(\s*(\w+)\s*,\s*(\w+)")
 _NO_OWNER = frozenset(["exports", "module.exports", "this", "self", "window", "globalThis"])
+_PATH = re.compile(r"::|->|[.:\\]")
 _BORROWED = re.compile(r"^(?:[&*]|'\w+\s|mut\s|const\s|dyn\s|\s)+")
 _MAX_SIGNATURE = 400  # characters; they are stored and shown beside the text, where the rest is
 _MAX_DOC = 1500
@@ -232,7 +233,7 @@ def _name(d: Definition) -> None:
     """Takes a name as written apart: `Foo::bar` is bar of Foo."""
     if d.kind == "impl":  # impl Draw for &'a mut M
         d.name = _BORROWED.sub("", d.name)
-    operator = _OPERATOR.search(d.name)
+    operator = _OPERATOR.search(d.name) if "operator" in d.name else None
     macro = _TEST_MACRO.match(d.signature) if d.kind == "function" and d.name.isupper() else None
     if operator is not None:
         d.name, d.owner = operator[0], d.owner or without_groups(d.name[: operator.start()])
@@ -258,7 +259,7 @@ def _qualify(d: Definition, spaces: set[str]) -> None:
     enclosing = d.parent
     while enclosing is not None and (enclosing.kind == "namespace" or enclosing.name == "companion"):
         enclosing = enclosing.parent
-    owners = [part for part in re.split(r"::|->|[.:\\]", d.owner) if part and part not in spaces]
+    owners = [part for part in _PATH.split(d.owner) if part and part not in spaces] if d.owner else []
     d.qualified = ".".join([*([enclosing.qualified] if enclosing is not None else []), *owners, d.name])
     type_name = owners[-1] if owners else d.parent.name if d.parent is not None and d.parent.kind in TYPES else ""
     if d.kind in ("function", "method") and type_name:

@@ -226,9 +226,8 @@ class ChunkWriter:
             inside = self._definitions[low : bisect_left(self._starts, segment.end, low)]
             is_long = len(self._lines.contents[segment.start]) > self._max * _LONG_LINE
             if segment.form == "outline" and (d := segment.definition) is not None:
-                text = outline(d, self._max)
+                text, size = outline(d, self._max)
                 whole = self._chunk(segment, inside, "outline", self._keys.give(f"{d.qualified}-outline"))
-                size = tokens.pieces(text)
                 chunks.append(replace(whole, text=text, tokens=size, title=d.name, symbols=(d.qualified,)))
                 continue
             kind = self._kind(segment, inside)
@@ -330,8 +329,8 @@ def _symbols(segment: Segment, inside: list[Definition]) -> tuple[str, ...]:
 _INDENT = "    "
 
 
-def outline(d: Definition, max_tokens: int) -> str:
-    """A type's head, its documentation and its members' signatures, within a budget of tokens."""
+def outline(d: Definition, max_tokens: int) -> tuple[str, int]:
+    """A type's head, its documentation and its members' signatures, within a budget of tokens, and their number."""
     paragraph = d.doc.split("\n\n", 1)[0][:600]
     head = [d.signature or d.name, *(f"{_INDENT}{line}" for line in paragraph.splitlines())]
     members: list[tuple[Definition, int]] = []
@@ -342,8 +341,8 @@ def outline(d: Definition, max_tokens: int) -> str:
         if member.kind in TYPES and depth < 4:
             stack += [(child, depth + 1) for child in reversed(member.children)]
     text = "\n".join([*head, *(f"{_INDENT * depth}{m.signature}" for m, depth in members)])
-    if tokens.pieces(text) <= max_tokens:
-        return text
+    if (size := tokens.pieces(text)) <= max_tokens:
+        return text, size
     budget = max_tokens - tokens.pieces("\n".join(head)) - 8
     kept: list[str] = []
     for m, depth in members:
@@ -353,4 +352,5 @@ def outline(d: Definition, max_tokens: int) -> str:
             break
         kept.append(line)
     left = len(members) - len(kept)
-    return "\n".join([*head, *kept, *([f"{_INDENT}… {left} more"] if left else [])])
+    text = "\n".join([*head, *kept, *([f"{_INDENT}… {left} more"] if left else [])])
+    return text, tokens.pieces(text)

@@ -35,7 +35,7 @@ _MAX_LEVELS = 200  # of indentation; more than 500 overflow the state of Python'
 _FAR_IN = re.compile(rb"\n[ \t]{200}")
 _DEPTHS = bytes.maketrans(b"([{)]}", bytes([1, 1, 1, 2, 2, 2]))
 _NO_BRACKETS = bytes(set(range(256)) - set(b"([{)]}"))
-_extent = attrgetter("byte_range")
+_start, _end = attrgetter("start_byte"), attrgetter("end_byte")
 _local = threading.local()
 _NOT_ASCII = re.compile(rb"[\x80-\xff]+")
 _ASTRAL = re.compile(rb"(?:[\xf0-\xf4][\x80-\xbf]{3})+")
@@ -143,7 +143,7 @@ def captures(tree: Tree, asked: Query) -> dict[str, list[Node]]:
         for _pattern, match in QueryCursor(asked).matches(tree.root_node):
             for role, nodes in match.items():
                 found[role] += nodes
-    return {role: sorted(found[role], key=_extent) for role in sorted(found)}
+    return {role: sorted(sorted(found[role], key=_end), key=_start) for role in sorted(found)}  # faster than by both
 
 
 def _is_code(parser: Parser, start: bytes, language: Language) -> bool:
