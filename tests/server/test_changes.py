@@ -57,6 +57,7 @@ def test_a_toolset_that_fails_to_answer_a_poll_harms_nobody() -> None:
     polled = Polled()
     held: list[Announcer] = []
     registry = Registry([Toolset(name="one", poll=polled, attach=held.append)])
+    registry.attach()
     registry.poll()
     registry.poll()
     assert polled.turns == 2

@@ -208,12 +208,12 @@ class Dispatcher:
         for call in list(self._running):
             call.cancel()
         until = time.monotonic() + self.options.exit_grace_s
-        pools = (self.calls, self.writes, self.tasks)
-        idle = all(pool.wait_idle(max(0.0, until - time.monotonic())) for pool in pools)
+        waited = (self.calls, self.writes, self.tasks, self.loading)
+        idle = all(each.wait_idle(max(0.0, until - time.monotonic())) for each in waited)
         if (registry := self.loading.ready) is not None:
             registry.close()
         # Interpreter teardown can crash while a thread is inside native code, so it is skipped.
-        if not idle or self.loading.busy:
+        if not idle:
             import multiprocessing
 
             logger.info("ending with calls that did not stop")

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 from refdesk.toolsets.content import Json, ToolAnswer
@@ -43,8 +44,12 @@ class Registry:
     def add(self, toolset: Toolset) -> None:
         self._toolsets.append(toolset)
         self.register(*toolset.tools)
-        if toolset.attach is not None:
-            toolset.attach(self)
+
+    def attach(self) -> None:
+        """Gives the toolsets that announce changes their announcer; they may open the library for it."""
+        for toolset in self._toolsets:
+            if toolset.attach is not None:
+                toolset.attach(self)
 
     def register(self, *tools: Tool) -> None:
         """Adds tools, replacing those of the same name in place, and notifies the listeners."""
@@ -138,6 +143,7 @@ class Loading:
         self._then = then
         self._lock = threading.Lock()
         self._coming: Future[Registry] | None = None
+        self._thread = threading.Thread()  # that loads
         self._ready: Registry | None = None
 
     @property
@@ -145,16 +151,21 @@ class Loading:
         """The registry, or None while it is not loaded."""
         return self._ready
 
-    @property
-    def busy(self) -> bool:
-        """Whether the loading thread is running."""
-        return self._coming is not None and not self._coming.done()
+    def wait_idle(self, seconds: float) -> bool:
+        """Waits for the loading thread to end; returns whether it did within `seconds`."""
+        with self._lock:
+            thread = self._thread
+        if thread.is_alive():
+            thread.join(seconds)
+        return not thread.is_alive()
 
     def start(self) -> Future[Registry]:
         with self._lock:
             if self._coming is None:
                 self._coming = Future()
-                threading.Thread(target=self._load, args=(self._coming,), name="refdesk-load", daemon=True).start()
+                target = partial(self._load, self._coming)
+                self._thread = threading.Thread(target=target, name="refdesk-load", daemon=True)
+                self._thread.start()
             return self._coming
 
     async def registry(self) -> Registry:
@@ -176,4 +187,8 @@ class Loading:
         else:
             self._ready = registry
             coming.set_result(registry)
+            try:  # the list of tools is answered already: it needs no library
+                registry.attach()
+            except Exception:
+                logger.exception("a toolset can't announce changes")
             import refdesk.server.validate  # noqa: F401  (slow to import: neither in the list of tools nor in a call)

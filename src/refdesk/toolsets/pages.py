@@ -8,8 +8,6 @@ from dataclasses import replace
 from typing import get_args
 
 from refdesk import errors
-from refdesk.crawl.state import target_of
-from refdesk.crawl.urls import clean
 from refdesk.desk.desk import Desk
 from refdesk.desk.fresh import indexed_at, stale_hits, stale_notes
 from refdesk.errors import InvalidInput
@@ -303,6 +301,9 @@ class _Pages:
 
     def _document(self, url: str) -> Document | None:
         """The document at the address, or at an equivalent one."""
+        from refdesk.crawl.state import target_of
+        from refdesk.crawl.urls import clean
+
         bare = url.partition("#")[0]
         one_form = clean(bare)
         for form in dict.fromkeys((url, bare, one_form, one_form.rstrip("/"), f"{one_form.rstrip('/')}/")):

@@ -15,8 +15,6 @@ from refdesk.errors import InvalidInput, NotFound
 from refdesk.ingest.prepare import Progress, Report
 from refdesk.model import Collection, Filters, Found, Hit, Query, Skipped
 from refdesk.ports import Llm
-from refdesk.research import research
-from refdesk.research.render import as_json
 from refdesk.sources.allowed import HIDDEN, LASTING, allowed_roots, confine
 from refdesk.sources.ignore import IGNORED
 from refdesk.text import analyse
@@ -119,6 +117,9 @@ class Code:
 
     def research(self, arguments: Json, context: CallContext) -> ToolAnswer:
         """What is within some hops of the question: as text, as a graph and as a diagram."""
+        from refdesk.research import research  # only here, since a start takes a fiftieth longer with it
+        from refdesk.research.render import as_json
+
         text = asked_text(arguments)
         collection, inside = self._codebase(arguments.get("path", "."), context)
         refreshed = self._refresher.refresh(collection)

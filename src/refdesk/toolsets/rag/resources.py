@@ -13,7 +13,6 @@ from typing import Any
 from refdesk.desk.desk import Desk
 from refdesk.errors import DocumentNotFound, InvalidInput, RefdeskError
 from refdesk.model import Collection, StoredChunk
-from refdesk.parse.detect import display_name
 from refdesk.text import tokens
 from refdesk.text.untrusted import marks
 from refdesk.toolsets.content import READ, Json, ResourceContents, ToolAnswer
@@ -134,6 +133,8 @@ def _collections(desk: Desk) -> list[Json]:
 
 
 def _collection(desk: Desk, name: str, offset: int) -> Json:
+    from refdesk.parse.detect import display_name
+
     one = desk.collection(name)
     listed = desk.documents(name, _PAGE, offset)
     total = desk.count_documents(name)
@@ -168,6 +169,8 @@ def _settings(one: Collection) -> Json:
 
 
 def _document(desk: Desk, document_id: str) -> Json:
+    from refdesk.parse.detect import display_name
+
     document = desk.document(document_id)
     if document is None:
         raise DocumentNotFound(f"Document not found: {document_id}.", "rag_list_documents lists the ids there are.")
