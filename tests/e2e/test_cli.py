@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from refdesk import errors
-from refdesk.commands.desk import bar_on_stderr
+from refdesk.commands import desk
 from tests.mcp_client.stdio import environment
 from tests.unit.parse.test_office import pdf
 
@@ -140,14 +140,21 @@ def test_status_and_json_do_not_steer_the_terminal(tmp_path: Path, shop: Path) -
         assert "2Jname.py" in said and not {"\x1b", "\x9b"} & set(said)
 
 
-def test_a_file_name_is_not_taken_for_markup_of_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_on_a_terminal_is_one_line_that_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
         def isatty(self) -> bool:
             return True
 
-    monkeypatch.setattr(sys, "stderr", Terminal())
-    with bar_on_stderr("indexing") as tell:
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    monkeypatch.setattr(desk, "_REDRAWN_EVERY_S", 0.0)
+    with desk.bar_on_stderr("indexing") as tell:
         tell(1, 2, "odd[/b].py")
+        tell(2, 2, "odd\x1b[31m\n" + "long" * 100)
+    said = terminal.getvalue()
+    assert said.startswith("\rindexing: 1 of 2 odd[/b].py\x1b[K\rindexing: 2 of 2 odd\\x1b[31m\\nlong")
+    assert said.endswith("\x1b[K\r\x1b[K")
+    assert "\n" not in said
+    assert max(map(len, said.split("\r"))) < 90
 
 
 def test_status_says_why(tmp_path: Path, shop: Path) -> None:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from refdesk.ingest.prepare import Progress
 
 _LINE_EVERY_S = 3.0
+_REDRAWN_EVERY_S = 0.1
 _STEERING = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
 Tell = Callable[[int, int, str], None]  # done, total, current item
 
@@ -93,28 +94,27 @@ def shown(text: str) -> str:
 
 @contextmanager
 def bar_on_stderr(what: str) -> Iterator[Tell]:
-    """Shows progress: a bar if stderr is a terminal, else a line every few seconds."""
-    if sys.stderr.isatty():
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-        from rich.progress import Progress as Bar
+    """Shows progress: on a line that is overwritten if stderr is a terminal, else on one every few seconds."""
+    from shutil import get_terminal_size
 
-        columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
-        with Bar(*columns, TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
-            task = bar.add_task(what, total=None)
-            yield lambda done, total, at: bar.update(
-                task, completed=done, total=total or None, description=f"{what} {on_one_line(at[-40:])}"
-            )
-        return
+    is_terminal = sys.stderr.isatty()
+    every = _REDRAWN_EVERY_S if is_terminal else _LINE_EVERY_S
     last = time.monotonic()
 
     def line(done: int, total: int, at: str) -> None:
         nonlocal last
-        if time.monotonic() - last >= _LINE_EVERY_S:
+        if time.monotonic() - last >= every:
             last = time.monotonic()
-            click.echo(f"{what}: {done}{f' of {total}' if total else ''} {on_one_line(at)}", err=True)
+            said = f"{what}: {done}{f' of {total}' if total else ''} {on_one_line(at)}"
+            if is_terminal:
+                said = f"\r{said[: get_terminal_size().columns - 1]}\x1b[K"
+            click.echo(said, nl=not is_terminal, err=True)
 
-    yield line
+    try:
+        yield line
+    finally:
+        if is_terminal:
+            click.echo("\r\x1b[K", nl=False, err=True)
 
 
 @contextmanager
