@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 if TYPE_CHECKING:
+    import os
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -28,8 +30,6 @@ def metadata_text(value: Any) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chunking:
-    """How a collection's documents are cut."""
-
     max_tokens: int = 512
     min_tokens: int = 50
     overlap_tokens: int = 0
@@ -108,8 +108,17 @@ class Chunk:
         """Whether its text equals lines of the source file: not so for outlines and converted pages."""
         return self.start_line > 0 and self.text.count("\n") == self.end_line - self.start_line
 
+    @property
+    def around(self) -> tuple[str, ...]:
+        """The headings or types around it; for code without the file name."""
+        return self.breadcrumb[1:] if self.type == "code" and self.kind != "section" else self.breadcrumb
+
+    @property
+    def heading(self) -> str:
+        """Its headings, title and first names, which are compared with a query word by word, as its text is."""
+        return " ".join((*self.around[-2:], self.title, *self.symbols[:8], self.signature))
+
     def place(self, path: str) -> str:
-        """The path with the lines."""
         return f"{path}:{self.lines}" if self.start_line else path
 
 
@@ -155,9 +164,6 @@ class Parsed:
     notes: tuple[str, ...] = ()  # problems that did not stop it: "decoded as latin-1", "3 syntax errors"
 
 
-# --- input ------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Content:
     """Bytes and what their source declares about them."""
@@ -180,7 +186,19 @@ class Found:
     path: str  # relative, "/"
     size: int
     modified_ns: int
-    stamp: int = 0
+    stamp: int = 0  # changes with the inode and its change time, even if the modification time was reset
+
+    @classmethod
+    def of(cls, path: str, state: os.stat_result) -> Found:
+        """The file in that state on disk."""
+        stamp = (state.st_ctime_ns ^ state.st_ino << 32) & 0x7FFF_FFFF_FFFF_FFFF  # SQLite has signed 64-bit integers
+        return cls(path=path, size=state.st_size, modified_ns=state.st_mtime_ns, stamp=stamp)
+
+    def is_new(self, state: FileState | Document | None) -> bool:
+        """Whether size, time or stamp differ from the indexed ones, so that the content must be compared."""
+        if state is None or (self.size, self.modified_ns) != (state.size, state.modified_ns):
+            return True
+        return self.stamp != state.stamp and state.stamp != 0  # 0: indexed by an older version
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,9 +219,6 @@ class FileState:
     modified_ns: int
     content_hash: str
     stamp: int = 0
-
-
-# --- writes -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -232,15 +247,10 @@ class Batch:
 
 
 @dataclass(frozen=True, slots=True)
-class EmbedderIdentity:
-    """The model that made the vectors; vectors of two identities are never mixed."""
-
+class EmbedderIdentity:  # vectors of two models are never mixed
     name: str
     version: str
     dimension: int
-
-
-# --- queries and answers ------------------------------------------------------------------------
 
 
 Filterable = Literal["kind", "language", "extension"]
@@ -274,8 +284,6 @@ EVERYTHING = Filters()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """One search."""
-
     text: str
     filters: Filters = EVERYTHING
     limit: int = 10
@@ -300,7 +308,6 @@ class Ranking:
         return len(self.ids)
 
     def by_chunk(self) -> dict[int, float]:
-        """The score of each chunk."""
         return dict(zip(self.ids, self.scores, strict=True))
 
 
@@ -334,8 +341,6 @@ class StoredChunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hit:
-    """A passage that answers a query."""
-
     stored: StoredChunk
     score: float  # the probability that this is the answer, 0..1; never higher than that of the hit before
     excerpt: Callable[[], tuple[str, int]] = field(compare=False, repr=False)  # cut when asked for: many show none
@@ -344,12 +349,10 @@ class Hit:
 
     @property
     def snippet(self) -> str:
-        """The lines that match best."""
         return self.excerpt()[0]
 
     @property
     def snippet_line(self) -> int:
-        """The line the snippet starts on."""
         return self.excerpt()[1]
 
 
@@ -367,8 +370,6 @@ class Page:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stats:
-    """Counts of what is stored."""
-
     collections: int
     documents: int
     chunks: int

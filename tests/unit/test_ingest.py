@@ -17,8 +17,9 @@ from refdesk.desk.desk import Desk
 from refdesk.desk.fresh import stale_hits
 from refdesk.embed.static import StaticEmbedder
 from refdesk.errors import Cancelled, CollectionExists, CollectionNotFound, EmbedderMismatch, InvalidInput
-from refdesk.ingest.prepare import Progress, heading, pieces_apart
+from refdesk.ingest.prepare import Progress
 from refdesk.model import Chunk, EmbedderIdentity, Filters, Query
+from refdesk.search.rerank import pieces_apart
 from tests.conftest import Tree
 
 FILES = {
@@ -303,8 +304,8 @@ def test_texts_are_spelt_when_they_are_kept_and_again_for_another_model(desk: De
     model = StaticEmbedder()
     most = model.most_compared
     for chunk, pieces in first:
-        assert pieces_apart(pieces) == (model.spell(chunk.text)[:most], model.spell(heading(chunk))[:most])
-    assert any(heading(chunk) for chunk, _ in first)
+        assert pieces_apart(pieces) == (model.spell(chunk.text)[:most], model.spell(chunk.heading)[:most])
+    assert any(chunk.heading for chunk, _ in first)
     desk._store.set_embedder_identity(EmbedderIdentity("other", "1", 256))
     assert not any(pieces for _, pieces in kept())
     desk.reembed()

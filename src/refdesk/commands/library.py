@@ -24,7 +24,6 @@ from refdesk.commands.desk import (
 from refdesk.desk.desk import Desk
 from refdesk.desk.fresh import indexed_at
 from refdesk.errors import InvalidInput, LibraryDamaged, NotFound
-from refdesk.ingest.prepare import is_new
 from refdesk.library import Library
 from refdesk.model import Collection, Found, Skipped
 from refdesk.system import memory
@@ -168,7 +167,7 @@ def status(context: click.Context, path: Path, as_json: bool) -> None:
             if document is not None:
                 answer["chunks"] = len(desk.chunks_of(document.id))
                 answer["indexed_at"] = indexed_at(document)
-                answer["up_to_date"] = isinstance(walked, Found) and not is_new(walked, document)
+                answer["up_to_date"] = isinstance(walked, Found) and not walked.is_new(document)
             if isinstance(walked, Skipped):
                 answer["reason"] = walked.reason
             elif document is None:

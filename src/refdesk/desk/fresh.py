@@ -18,7 +18,7 @@ from urllib.parse import unquote_to_bytes
 from refdesk.desk.desk import Desk
 from refdesk.desk.reading import Watching
 from refdesk.errors import LibraryBusy, LoadFailed, ParseFailed, RefdeskError, StoreError
-from refdesk.ingest.prepare import Progress, content_hash, is_new, stamp_of
+from refdesk.ingest.prepare import Progress, content_hash
 from refdesk.model import Chunk, Collection, Content, Document, FileState, Found, Hit, Page, Query
 from refdesk.system.files import open_real, read_most
 
@@ -209,7 +209,7 @@ def _differs(file: Path, state: FileState | None) -> bool:
         return state is not None
     if not stat.S_ISREG(found.st_mode):
         return state is not None
-    return is_new(Found(path="", size=found.st_size, modified_ns=found.st_mtime_ns, stamp=stamp_of(found)), state)
+    return Found.of("", found).is_new(state)
 
 
 def _fitting(root: Path, changed: Sequence[str], seconds: float) -> set[str]:
@@ -274,12 +274,12 @@ def changed_content(document: Document) -> bytes | None:
     file = file.lstrip("/") if os.name == "nt" else file
     try:
         # Only its state is read, so links in the path do no harm; opening by descriptors takes four times as long.
-        if _is_as_indexed(os.lstat(file), document):
+        if not Found.of("", os.lstat(file)).is_new(document):
             return None
         descriptor = open_real(file)
         try:
             state = os.fstat(descriptor)
-            if _is_as_indexed(state, document):
+            if not Found.of("", state).is_new(document):
                 return None
             data = read_most(descriptor, state.st_size)
         finally:
@@ -287,8 +287,3 @@ def changed_content(document: Document) -> bytes | None:
     except (OSError, ValueError):
         return b""
     return None if content_hash(Content(uri="", path="", data=data)) == document.content_hash else data
-
-
-def _is_as_indexed(state: os.stat_result, document: Document) -> bool:
-    found = Found(path="", size=state.st_size, modified_ns=state.st_mtime_ns, stamp=stamp_of(state))
-    return not is_new(found, document)

@@ -10,7 +10,6 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, overload
 
 from refdesk.errors import CollectionNotFound, EmbedderMismatch
-from refdesk.ingest.prepare import is_new
 from refdesk.ingest.writer import ParsePool
 from refdesk.library import Library
 from refdesk.model import (
@@ -305,7 +304,7 @@ class Reader:
         changed = [
             path
             for path in sorted(states.keys() | walked.keys())
-            if path not in walked or is_new(walked[path], states.get(path))
+            if path not in walked or walked[path].is_new(states.get(path))
         ]
         return len(states.keys() - changed), changed
 

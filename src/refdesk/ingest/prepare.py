@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextvars import ContextVar
@@ -14,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from refdesk.errors import Cancelled
-from refdesk.model import Batch, Chunk, Content, Document, DocumentWrite, FileState, Found, Parsed, Skipped
+from refdesk.model import Batch, Chunk, Content, Document, DocumentWrite, Parsed, Skipped
 from refdesk.ports import Embedder, Store, WordMatching
 from refdesk.text import analyse as runs
 from refdesk.text.analyse import Cache, joined, terms_of_run, terms_of_words
@@ -80,18 +79,6 @@ def content_hash(content: Content) -> str:
     return hashlib.blake2b(content.data, digest_size=16).hexdigest()
 
 
-def stamp_of(state: os.stat_result) -> int:
-    """A number that changes with the file's inode or its change time, even if the modification time was reset."""
-    return (state.st_ctime_ns ^ state.st_ino << 32) & 0x7FFF_FFFF_FFFF_FFFF  # SQLite has signed 64-bit integers
-
-
-def is_new(found: Found, state: FileState | Document | None) -> bool:
-    """Whether a file's size, time or stamp differ from the indexed ones, so that its content must be compared."""
-    if state is None or (found.size, found.modified_ns) != (state.size, state.modified_ns):
-        return True
-    return found.stamp != state.stamp and state.stamp != 0  # 0: indexed by an older version
-
-
 def is_unchanged(content: Content, known: Document) -> bool:
     """Whether a document has this content, and the type and metadata that the caller gives, if any."""
     is_override = content.content_type and "/" not in content.content_type  # a media type is only declared
@@ -149,7 +136,6 @@ def groups(loaded: Iterable[Content | Skipped]) -> Iterator[tuple[list[Content |
         yield group, True
 
 
-_NAMES = 8  # of a chunk's symbols that are part of its heading
 _SPELT = itemgetter(1)
 _RUNS = 100_000  # runs whose terms and pieces are cached
 
@@ -228,31 +214,13 @@ def embedding_text(chunk: Chunk) -> str:
 
 
 def _head(chunk: Chunk) -> str:
-    where = _where(chunk)
+    where = chunk.around
     return " > ".join((*where, chunk.title) if chunk.title not in where[-1:] else where)
-
-
-def _where(chunk: Chunk) -> tuple[str, ...]:
-    """The headings or types around the chunk; for code without the file name."""
-    return chunk.breadcrumb[1:] if chunk.type == "code" and chunk.kind != "section" else chunk.breadcrumb
-
-
-def heading(chunk: Chunk) -> str:
-    """The chunk's headings and title."""
-    return " ".join((*_where(chunk)[-2:], chunk.title, *chunk.symbols[:_NAMES], chunk.signature))
 
 
 def pieces(text: bytes, heading: bytes) -> bytes:
     """The pieces of a text and its heading in one; the last byte is the number of the heading's pieces."""
     return text + heading + bytes([len(heading) // 2])
-
-
-def pieces_apart(kept: bytes) -> tuple[bytes, bytes]:
-    """The pieces of the text and of the heading; either may be empty if not stored."""
-    if len(kept) % 2 == 0:  # stored without a heading
-        return kept, b""
-    end = len(kept) - 1 - 2 * kept[-1]
-    return kept[:end], kept[end:-1]
 
 
 def vector_key(text: str) -> bytes:
@@ -280,7 +248,7 @@ def embed_missing(
     texts = [spelt[key] if key in spelt else spell(by_key[key].text) for key in wanted]
     rows = embedder.embed_spelt([spell(_head(chunk)) + own for chunk, own in zip(new, texts, strict=True)])
     most = embedder.most_compared
-    kept = (pieces(own[:most], spell(heading(chunk))[:most]) for chunk, own in zip(new, texts, strict=True))
+    kept = (pieces(own[:most], spell(chunk.heading)[:most]) for chunk, own in zip(new, texts, strict=True))
     return Embedded(dict(zip(wanted, rows, strict=True)), dict(zip(wanted, kept, strict=True)))
 
 

@@ -19,7 +19,6 @@ from refdesk.ingest.prepare import (
     Report,
     content_hash,
     embed_writes,
-    is_new,
     is_same_file,
     is_unchanged,
     touched,
@@ -104,7 +103,7 @@ class Writer:
             states = dict(self._store.file_states(collection.name, only))
             found, report.skipped = self._walk(source, only, states)
             not_entered = len(report.skipped)
-            changed = [one for one in found if force or verify or is_new(one, states.get(one.path))]
+            changed = [one for one in found if force or verify or one.is_new(states.get(one.path))]
             report.unchanged = len(found) - len(changed)
             present = {one.path for one in found}
             gone = {path: state for path, state in states.items() if path not in present}

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from refdesk.errors import InvalidUri, LoadFailed, ParseFailed
-from refdesk.ingest.prepare import content_hash, stamp_of
+from refdesk.ingest.prepare import content_hash
 from refdesk.model import Content, FileState, Found, Skipped
 from refdesk.settings import Settings
 from refdesk.sources.allowed import (
@@ -227,7 +227,7 @@ class FolderSource:
                 except OSError:
                     continue  # removed since the folder was listed
                 if state.st_mode & _KIND == _REGULAR and state.st_size <= self._max:
-                    yield Found(path=path, size=state.st_size, modified_ns=state.st_mtime_ns, stamp=stamp_of(state))
+                    yield Found.of(path, state)
                     continue
             if not entry.is_dir(follow_symlinks=False):
                 if (decided := self._decide(frame, entry, path)) is not None:
@@ -268,11 +268,12 @@ class FolderSource:
             return Skipped(path=path, reason=reason)
         # Its content was read before, whatever the rules are now.
         kept = self._before.rejected.get(path, ())
-        same = kept[:2] == [state.st_size, state.st_mtime_ns] and kept[3:] in ([], [stamp_of(state)])
+        found = Found.of(path, state)
+        same = kept[:2] == [found.size, found.modified_ns] and kept[3:] in ([], [found.stamp])
         if same and (reason := self._why_rejected(path)):
             self._now.rejected[path] = self._before.rejected[path]
             return Skipped(path=path, reason=reason)
-        return Found(path=path, size=state.st_size, modified_ns=state.st_mtime_ns, stamp=stamp_of(state))
+        return found
 
     def _why_rejected(self, path: str) -> str:
         """Why an unchanged rejected file is skipped again; "" if it must be read."""
@@ -330,7 +331,7 @@ def _why_file(
         )
         if reason:
             return Skipped(path=path, reason=reason)
-        found = Found(path=path, size=state.st_size, modified_ns=state.st_mtime_ns, stamp=stamp_of(state))
+        found = Found.of(path, state)
         FolderSource(Path(root), max_file_bytes=max_bytes, allow_secrets=allow_secrets).read(found)
     except OSError as error:
         return Skipped(path=path, reason=f"can't be read: {error.strerror}")

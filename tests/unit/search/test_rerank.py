@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 
 from refdesk.desk.desk import Desk
 from refdesk.embed.static import StaticEmbedder
-from refdesk.ingest.prepare import pieces, pieces_apart
+from refdesk.ingest.prepare import pieces
 from refdesk.model import Query
 from refdesk.search import rerank
 from refdesk.search import rerank as features
 from refdesk.search.engine import Engine
+from refdesk.search.rerank import pieces_apart
 from tests.conftest import Tree
 
 FILES = {
