@@ -20,6 +20,7 @@ import sys
 import tempfile
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -171,8 +172,8 @@ def writers(tally: Tally, work: Path, draw: random.Random, until: float) -> None
                 tally.rounds += 1
                 tally.faults += 1
                 tally.checked += finished
-        except AssertionError as error:
-            tally.say("lost", f"seeds {seeds}: {error}")
+        except AssertionError:
+            tally.say("lost", f"seeds {seeds}: {traceback.format_exc(limit=-1)}")
 
 
 # ── wrong calls ──

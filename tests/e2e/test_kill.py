@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import random
 import signal
 import tempfile
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from multiprocessing.connection import Connection
 from multiprocessing.context import ForkServerContext
 from pathlib import Path
@@ -19,6 +21,7 @@ from refdesk.store.local import LocalStore
 from refdesk.store.vectors import follower as vector_follower
 from refdesk.store.vectors import index as vectors
 from refdesk.store.words import follower
+from refdesk.store.words import index as words
 from tests.ports.library import IDENTITY, batch, collection, vector, write
 
 KILLS = 36
@@ -124,7 +127,8 @@ def _check_indexes(store: LocalStore, state: dict[str, int]) -> None:
     expected = sorted(c.text for key, version in state.items() for c in _document(key, version).chunks)
     assert sorted(h.chunk.text for h in by_words.values()) == expected
     assert sorted(h.chunk.text for h in by_vector.values()) == expected
-    assert [finding.message for finding in store.verify(repair=False) if not finding.ok] == []
+    wrong = [finding.message for finding in store.verify(repair=False) if not finding.ok]
+    assert not wrong, wrong
 
 
 @pytest.fixture
@@ -153,7 +157,7 @@ def killed_writers(folder: Path, processes: ForkServerContext, seeds: Iterable[i
         try:
             held = _held(store)
             possible = [state, _after(state, begun)] if begun else [state]
-            assert held in possible
+            assert held in possible, f"{held} is none of {possible}"
             state = held
             _check_indexes(store, state)
         finally:
@@ -168,3 +172,36 @@ def test_a_killed_writer_loses_nothing(
     monkeypatch.setattr(vectors, "EXACT_UP_TO", 10)
     finished, unfinished = map(sum, zip(*killed_writers(folder, processes, range(1, KILLS + 1)), strict=True))
     assert finished > KILLS and unfinished > KILLS // 4
+
+
+def _write_once(folder: str, number: int, gone: str, is_killed: bool) -> None:
+    """Writes four documents and removes one; killed, if it is, before segments of the index are merged."""
+    if is_killed:
+        words.make_all_private = lambda _: os._exit(0)  # called after tantivy's commit
+    store = LocalStore(Path(folder), lock_timeout_s=30)
+    made = batch(*(write(f"doc{number}-{part}", [f"common {number} {part}"]) for part in range(4)))
+    with store.writing():
+        store.apply(replace(made, removes=(gone,)))
+        store._lexical.flush()
+    store.close()
+
+
+def test_no_removal_is_lost_in_a_merge_that_was_left_to_the_next_writer(
+    folder: Path, processes: ForkServerContext
+) -> None:
+    store = LocalStore(folder, lock_timeout_s=30)
+    store.put_collection(collection())
+    store.set_embedder_identity(IDENTITY)
+    store.close()
+    for number in range(60):
+        is_killed = number % 10 != 9
+        # Those who are not killed remove from the segment that the last commit removed from.
+        gone = f"doc{number - 2}-0" if is_killed else f"doc{number - 3}-1"
+        writer = processes.Process(target=_write_once, args=(str(folder), number, gone, is_killed))
+        writer.start()
+        writer.join()
+        assert writer.exitcode == 0
+        if not is_killed:
+            store = LocalStore(folder, lock_timeout_s=30)
+            assert [finding.message for finding in store.verify(repair=False) if not finding.ok] == []
+            store.close()

@@ -33,6 +33,7 @@ _log = logging.getLogger(__name__)
 VERSION = 2  # of the fields below and of the analyser; another version is rebuilt
 _HEAP_BYTES = 64_000_000
 _SLICE = 1000
+_NO_CHUNK = -1
 _LOCK = "lexical.lock"  # beside the folder, which is removed when it is made anew
 
 _COLUMNS = """
@@ -235,10 +236,13 @@ class LexicalIndex:
         highest = max(self._last_id, self._last_taken_id)
         # Those that may be here; a commit without removals takes half the time.
         known = [chunk_id for chunk_id in chunk_ids or () if chunk_id <= highest]
+        if known:
+            # tantivy numbers the first operation of a writer like the last commit. A removal of that number is lost
+            # where segments are merged that the process before was killed before it could merge, so it removes nothing.
+            writer.delete_documents_by_term("id", _NO_CHUNK)
+            writer.delete_documents_by_term("mark", query.MARK)
         for chunk_id in known:
             writer.delete_documents_by_term("id", chunk_id)
-        if known:
-            writer.delete_documents_by_term("mark", query.MARK)
         for row in _found(db, chunk_ids, terms):
             writer.add_document(tantivy.Document.from_dict(fields_of(row, terms), schema))
         last = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'").fetchone()
