@@ -65,7 +65,13 @@ def test_gibberish_finds_nothing_and_is_told_so(library: Desk, text: str) -> Non
 
 
 @pytest.mark.parametrize(
-    "text", ["how are two rankings made one", "which lines of a passage match the query best", "cancel a running task"]
+    "text",
+    [
+        "how are two rankings made one",
+        "which lines of a passage match the query best",
+        "cancel a running task",
+        "how long may a call run before it is given up",
+    ],
 )
 def test_a_question_that_the_library_answers_is_answered(library: Desk, text: str) -> None:
     page = library.search(Query(text=text))
