@@ -177,7 +177,7 @@ def test_a_killed_writer_loses_nothing(
 def _write_once(folder: str, number: int, gone: str, is_killed: bool) -> None:
     """Writes four documents and removes one; killed, if it is, before segments of the index are merged."""
     if is_killed:
-        words.make_all_private = lambda _: os._exit(0)  # called after tantivy's commit
+        pytest.MonkeyPatch().setattr(words, "make_all_private", lambda _: os._exit(0))  # called after tantivy's commit
     store = LocalStore(Path(folder), lock_timeout_s=30)
     made = batch(*(write(f"doc{number}-{part}", [f"common {number} {part}"]) for part in range(4)))
     with store.writing():
