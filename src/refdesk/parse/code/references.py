@@ -29,7 +29,7 @@ _DOTS = b" \t\r\n.:->?&!"
 _FOLLOWED = {"invoke": (b"(", b" ", b"{", b"<", b"\n"), "bare": (b"(",)}  # what makes it a call and no subscript
 _MEMBERS = frozenset(["property", "field", "case", "test"])
 _MOST_LAMBDAS = 8  # around a call; deeper ones are seldom builders
-_RECEIVER = re.compile(r"([\w.:]*\w)(?:\.|::)$")
+_PATHS = re.compile(r"[\w.:]+")
 _WORD = re.compile(rb"\w+")
 _VARIABLES = re.compile(
     rb"\|([^|\n]*)\||\b(\w+)[ \t]*(?:\|\||&&|[-+*/])?=(?![=~>])|^[ \t]*(\w+(?:, *\w+)+)[ \t]*=", re.M
@@ -125,10 +125,12 @@ class _Reader:
             return
         receiver = None
         if role == "bare":
-            start = node.start_byte  # of `let x = Point::new`, the receiver is Point
+            start, receiver = node.start_byte, ""  # of `let x = Point::new`, the receiver is Point
             before = self._data[max(start - 80, 0) : start].decode("utf-8", "replace").rstrip()
-            found = _RECEIVER.search(before) if before.endswith((".", "::")) else None
-            receiver = found[1] if found else ""
+            if before.endswith((".", "::")):
+                path = _PATHS.findall(before)[-1]
+                path = path[:-1] if path[-1] == "." else path[:-2]
+                receiver = path if path[-1:] not in ("", ".", ":") else ""
         self._add("calls", node, self._source(node), receiver)
 
     def message(self, node: Node, receivers: Mapping[int, Node]) -> None:
