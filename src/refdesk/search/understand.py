@@ -252,8 +252,10 @@ class _Speller:
 
     def correct(self, run: str) -> str:
         """The correction of an unknown word or name; "" if it is known or nothing is near."""
+        if not self.is_unknown(run):
+            return ""
         parts = analyse.parts(analyse.fold(run))
-        if not parts or not self.is_unknown(run) or any(map(str.isdigit, parts)):
+        if not parts or any(map(str.isdigit, parts)):
             return ""
         if len(parts) == 1:
             best = self._best(parts[0])
