@@ -2,7 +2,7 @@
 
 Both sides are started again and again, in turn, in this one run, so that what else the machine does falls on both.
 
-    python bench/cold_start.py [--rounds 20] [--library DIR]
+    python -m bench.cold_start [--rounds 20] [--library DIR]
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+
+from bench import clock
 
 BARE = """
 import anyio
@@ -61,15 +63,10 @@ def start_and_greet(command: list[str]) -> tuple[float, ...]:
             assert answer["id"] == message["id"], answer
             assert "result" in answer, answer
             times.append((time.perf_counter() - begun) * 1000)
-            spent.append(_processor_ms(process.pid))
+            spent.append(clock.processor_ms(process.pid))
         process.stdin.close()
         process.wait(30)
     return (*times, *spent)
-
-
-def _processor_ms(pid: int) -> float:
-    """The processor time of a process so far; 0 where the system does not say."""
-    return sum(int(one.read_text().split()[0]) for one in Path(f"/proc/{pid}/task").glob("*/schedstat")) / 1e6
 
 
 def main() -> None:
