@@ -12,7 +12,7 @@ from refdesk.ports import Embedder, Store, View, WordMatching
 from refdesk.search import confidence, group, rerank
 from refdesk.search import lookup as fuse
 from refdesk.search.group import Ranked, snippet
-from refdesk.search.lookup import Candidates, LookUp, narrow
+from refdesk.search.lookup import Candidates, LookUp, narrow, without_form
 from refdesk.search.understand import QUOTED, Understood, alike, spelt
 from refdesk.system.memory import gc_paused
 
@@ -62,6 +62,8 @@ class Engine:
     def _search(self, query: Query) -> Page:
         view = self._store.view(query.filters)
         state = view.sequence
+        if len(query.text) > _REPORT and not query.exact:
+            query = replace(query, text=without_form(query.text))
         meant = spelt(view, self._store, query, self._matcher)
         query = meant.query
         asked, narrowed = narrow(view, meant.asked)

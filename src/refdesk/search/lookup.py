@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
@@ -46,6 +47,20 @@ def order(scores: Sequence[float], ids: Sequence[int]) -> list[int]:
     return sorted(by_id, key=scores.__getitem__, reverse=True)
 
 
+# What forms for reports ask everybody for, which says nothing of where a fault is.
+_HEADING = re.compile(r"#{1,6}\s|\*\*[^*]+\*\*:?\s*$")
+_ASIDE = re.compile(
+    r"(?:#+|\*\*)\s*(?:(?:my|your|run-?time|system)\s+)?(?:environment|info|versions?|platform|checklist|pre-?requisites"
+    r"|screenshots?|before submitting|is there an existing|code of conduct)\b",
+    re.IGNORECASE,
+)
+_ASKED = re.compile(
+    r"(?:#+|\*\*)\s*(?:(?:(?:steps|how) )?(?:to )?reproduc|expected|actual|current|descri(?:be|ption)|bug description"
+    r"|what happened|summary)",
+    re.IGNORECASE,
+)
+_TICKED = re.compile(r"\s*[-*] \[[ xX]\] ")
+_LEFT = 0.2  # of a text at least: else it is no filled-in form
 _MOST_TERMS = 128  # searched at most: each costs up to 0.4 ms in a large library; a stack trace has about as many
 _MOST_QUOTED = 16  # searched at most: each phrase is a search of its own
 _CUT = "only the {} most telling words of {} were searched; ask a shorter question, or several"
@@ -80,6 +95,26 @@ def narrow(view: View, asked: Understood) -> tuple[Understood, tuple[str, ...]]:
         asked = replace(asked, quoted=asked.quoted[:_MOST_QUOTED])
         notes.append(_CUT_QUOTED.format(_MOST_QUOTED, given))
     return asked, tuple(notes)
+
+
+def without_form(text: str) -> str:
+    """A report without what a form added to it: comments, ticked boxes, headings, and sections on the environment."""
+    kept: list[str] = []
+    is_aside = is_comment = is_code = False
+    for line in text.splitlines():
+        was_comment, has_comment = is_comment, "<!--" in line and not is_code
+        is_comment = (was_comment or has_comment) and "-->" not in line
+        if was_comment or has_comment:
+            continue
+        is_code ^= line.lstrip().startswith("```")
+        if not is_code and _HEADING.match(line):
+            is_aside = _ASIDE.match(line) is not None
+            if is_aside or _ASKED.match(line):
+                continue
+        if not is_aside and (is_code or not _TICKED.match(line)):
+            kept.append(line)
+    found = "\n".join(kept)
+    return found if len(found) >= _LEFT * len(text) else text
 
 
 class LookUp:

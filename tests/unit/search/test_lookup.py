@@ -11,6 +11,7 @@ from refdesk.errors import StoreError
 from refdesk.model import Filters, Query
 from refdesk.ports import Store
 from refdesk.search.engine import Engine
+from refdesk.search.lookup import without_form
 from tests.conftest import Tree
 
 
@@ -49,3 +50,47 @@ def test_passages_near_the_question_come_in_beside_those_that_share_a_word(desk:
     desk.index(tree(files), "code", name="code")
     query = Query(text="how are repeated identical lines suppressed", by="file")
     assert {hit.stored.document.path for hit in desk.search(query).hits} == set(files)
+
+
+_FORM = """{title}
+
+<!-- Thank you for
+your report! -->
+- [x] I searched the existing issues for this environment
+
+**Describe the bug**
+{story}
+```py
+# Versions
+refund(order)
+```
+
+### Environment
+- OS: Ubuntu 22.04, shell bash, terminal and editor versions as installed by the package manager
+
+### Expected behavior
+{wish}
+"""
+
+
+def test_a_report_is_read_without_the_form_that_it_fills_in() -> None:
+    text = without_form(_FORM.format(title="Orders paid twice", story="Each refund is sent twice.", wish="Once."))
+    lines = ["Orders paid twice", "Each refund is sent twice.", "```py", "# Versions", "refund(order)", "```", "Once."]
+    assert [line for line in text.splitlines() if line] == lines
+    assert (
+        without_form("## Version\n" + 50 * "The refund is sent twice. ")
+        == "## Version\n" + 50 * "The refund is sent twice. "
+    )
+
+
+def test_the_form_of_a_report_does_not_decide_what_is_found(desk: Desk, tree: Tree) -> None:
+    about = "Reads the environment: the OS, the shell, the terminal, the editor and versions of the package manager."
+    sent = "Sends the money of a paid order back to the customer."
+    files = {
+        "shop/refund.py": f'def refund(order):\n    """{sent}"""\n    send(order)\n',
+        "shop/environment.py": f'def environment():\n    """{about}"""\n    return os, shell, terminal, editor\n',
+    }
+    desk.index(tree(files), "code", name="shop")
+    told = _FORM.format(title="A customer gets it twice", story="It is sent back two times.", wish="Sent back once.")
+    told = told.replace("refund(order)", "pay(order)")
+    assert desk.search(Query(text=told, by="file", prefer="code")).hits[0].stored.document.path == "shop/refund.py"
