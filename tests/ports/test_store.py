@@ -382,13 +382,15 @@ def test_metadata_may_be_any_json_and_is_compared_as_text(store: Store) -> None:
 # --- vectors ------------------------------------------------------------------------------------
 
 
-def test_the_nearest_come_with_exact_cosines(store: Store) -> None:
+def test_the_nearest_come_with_cosines_to_two_digits(store: Store) -> None:
     names = [f"text {i}" for i in range(40)]
     store.apply(batch(write("d", names)))
     hits = store.view().nearest(vector("query"), 10)
-    exact = sorted(((float(vector("query") @ vector(name)), name) for name in names), reverse=True)[:10]
-    assert texts(store, hits) == [name for _, name in exact]
-    assert np.allclose(hits.scores, [score for score, _ in exact], atol=2e-3)
+    exact = {name: float(vector("query") @ vector(name)) for name in names}
+    best = sorted(exact.values(), reverse=True)[:10]
+    assert np.allclose([exact[name] for name in texts(store, hits)], best, atol=5e-3)
+    assert np.allclose(hits.scores, best, atol=5e-3)
+    assert hits.scores == sorted(hits.scores, reverse=True)
     assert store.view().cosines(vector("query"), hits.ids) == pytest.approx(hits.by_chunk(), abs=5e-4)
     assert not store.view().nearest(vector("query"), 0)
 
@@ -409,10 +411,10 @@ def test_a_topic_is_the_whole_of_a_document(store: Store) -> None:
         return {name: dataclasses.astuple(given[ids[name]]) for name in names if ids[name] in given}
 
     assert list(topics("alpha", "delta", "eps")) == ["alpha", "delta"]
-    assert np.allclose(topics("beta")["beta"], expected("alpha", "beta", "gamma"), atol=2e-3)
-    assert np.allclose(topics("delta")["delta"], expected("delta"), atol=2e-3)
+    assert np.allclose(topics("beta")["beta"], expected("alpha", "beta", "gamma"), atol=5e-3)
+    assert np.allclose(topics("delta")["delta"], expected("delta"), atol=5e-3)
     store.apply(batch(write("a", ["alpha", "beta"])))
-    assert np.allclose(topics("alpha")["alpha"], expected("alpha", "beta"), atol=2e-3)
+    assert np.allclose(topics("alpha")["alpha"], expected("alpha", "beta"), atol=5e-3)
     assert store.view().topics(asked[:3], [ids["alpha"]]) == store.view().topics(asked, []) == {}
 
 

@@ -218,7 +218,7 @@ def test_what_documents_are_about_is_read_without_their_vectors(store: SharedSto
     asked, ids = vector("alpha beta"), [one.id for name in "ab" for one in store.chunks_of(name)]
     before = store.view().topics(asked, ids)
     assert {topic.passages for topic in before.values()} == {1, 2}
-    store.note(lambda db: db.execute("UPDATE vectors SET data = ''"))
+    store.note(lambda db: db.execute("UPDATE vectors SET numbers = ''"))
     assert store.view().topics(asked, ids) == before
     store.note(lambda db: db.execute("UPDATE documents SET raw = raw + 1000"))  # an earlier RefDesk wrote all anew
     assert store.view().topics(asked, ids) == {}  # so it looks for vectors

@@ -21,6 +21,7 @@ from refdesk.search.engine import Engine
 from refdesk.skills.model import DUPLICATE, TOP_K, Outcome, Revision, Skill, SkillUpdate, after, full_text, now, passage
 from refdesk.store.record import rows
 from refdesk.store.record.schema import PLAYBOOKS, Connection
+from refdesk.store.vectors.index import unpack
 
 if TYPE_CHECKING:
     from refdesk.ports import Store
@@ -33,7 +34,7 @@ _ADVICE = "Restore it with `refdesk restore BACKUP`, or move it away to start ov
 _ALONE = Filters(collections=(PLAYBOOKS,))
 _SELECT = "SELECT skill FROM playbooks WHERE skill_id = ?"
 _VECTOR = """
-SELECT v.key, v.data FROM documents d JOIN chunks c ON c.document = d.id JOIN vectors v ON v.id = c.vector
+SELECT v.key, v.numbers FROM documents d JOIN chunks c ON c.document = d.id JOIN vectors v ON v.id = c.vector
 WHERE d.ulid = ?
 """
 
@@ -188,7 +189,7 @@ def _find(db: Connection, skill_id: str) -> Skill | None:
     if row is None:
         return None
     kept = db.execute(_VECTOR, (skill_id,)).fetchone()
-    embedding = tuple(np.frombuffer(kept[1], "<f2").astype(float).tolist()) if kept else ()
+    embedding = tuple(unpack([kept[1]])[0].tolist()) if kept else ()
     return replace(_from_json(row[0]), embedding=embedding)
 
 

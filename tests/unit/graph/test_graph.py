@@ -480,6 +480,7 @@ def test_files_that_were_indexed_without_facts_are_parsed_again(tmp_path: Path) 
         desk.index(tmp_path / "code", "code", name="code")
     with closing(sqlite3.connect(tmp_path / "library" / "record.db")) as db:
         db.execute("ALTER TABLE symbols DROP COLUMN facts")  # as it was before
+        db.execute("ALTER TABLE vectors RENAME COLUMN numbers TO data")
         db.execute("DROP TABLE playbook_outcomes")
         db.execute("DROP TABLE ref_packs")
         db.execute("DROP TABLE ref_targets")

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from refdesk.errors import LibraryBusy, LibraryDamaged, LibraryTooNew, StoreError
@@ -321,8 +322,61 @@ def test_an_older_library_is_brought_up_to_date(folder: Path, monkeypatch: pytes
     store.close()
 
 
-def test_a_library_of_the_first_version_is_read(folder: Path) -> None:
+def _widen_vectors(db: sqlite3.Connection) -> None:
+    """Puts the vectors into the 16 bits a number that libraries up to version 8 had."""
+    wide = [
+        (np.frombuffer(numbers, np.int8).astype("<f2") / np.float16(200)).astype("<f2").tobytes()
+        for (numbers,) in db.execute("SELECT numbers FROM vectors ORDER BY id").fetchall()
+    ]
+    db.execute("ALTER TABLE vectors RENAME COLUMN numbers TO data")
+    ids = db.execute("SELECT id FROM vectors ORDER BY id").fetchall()
+    db.executemany(
+        "UPDATE vectors SET data = ? WHERE id = ?", [(data, *row) for data, row in zip(wide, ids, strict=True)]
+    )
+
+
+def _stored_vectors(folder: Path) -> list[tuple[int, bytes]]:
     with sqlite3.connect(folder / "record.db") as db:
+        found: list[tuple[int, bytes]] = db.execute("SELECT id, numbers FROM vectors ORDER BY id").fetchall()
+    db.close()
+    return found
+
+
+def test_a_migration_that_is_killed_begins_again(folder: Path) -> None:
+    before = _stored_vectors(folder)
+    with sqlite3.connect(folder / "record.db") as db:
+        _widen_vectors(db)
+        db.execute(f"PRAGMA user_version = {schema.MIGRATIONS.index(schema._pack_vectors)}")
+    db.close()
+    script = """
+        import os, sys
+        from pathlib import Path
+        from refdesk.store.record import rows
+        from refdesk.store.local import LocalStore
+        pack = rows.pack_vectors
+        def killed(vectors):
+            if killed.calls:
+                os.kill(os.getpid(), 9)
+            killed.calls += 1
+            return pack(vectors)
+        killed.calls = 0
+        rows.pack_vectors = killed
+        import refdesk.store.record.schema as schema
+        schema._PAGE = 7
+        LocalStore(Path(sys.argv[1]))
+    """
+    died = subprocess.run([sys.executable, "-c", textwrap.dedent(script), str(folder)], check=False)
+    assert died.returncode == -9
+    store = _opened(folder)
+    assert _counts(store) == (20, 20)
+    store.close()
+    assert _stored_vectors(folder) == before
+
+
+def test_a_library_of_the_first_version_is_read(folder: Path) -> None:
+    before = _stored_vectors(folder)
+    with sqlite3.connect(folder / "record.db") as db:
+        _widen_vectors(db)
         db.execute("ALTER TABLE vectors DROP COLUMN pieces")
         db.execute("ALTER TABLE documents DROP COLUMN stamp")
         db.execute("ALTER TABLE symbols DROP COLUMN facts")
@@ -344,6 +398,7 @@ def test_a_library_of_the_first_version_is_read(folder: Path) -> None:
     assert _counts(store) == (20, 20)
     hit, *_ = store.view().nearest(vector("q"), 5).ids
     assert store.chunks([hit])[hit].pieces == b""
+    assert _stored_vectors(folder) == before
     assert store.references_of(ulid) == used
     assert store.references_of(ulid, ("imports",)) == []
     assert [one for _, one in store.references_to("ü\n3", "", ("calls",))] == [

@@ -11,9 +11,11 @@ import pytest
 
 from refdesk.model import Batch, DocumentWrite, EmbedderIdentity, Filters, Vector
 from refdesk.store.local import LocalStore
+from refdesk.store.record.rows import pack_vectors
 from refdesk.store.vectors import engines
 from refdesk.store.vectors import index as vectors
 from refdesk.store.vectors.engines import Codes, Engine, Rows
+from refdesk.store.vectors.index import unpack
 from tests.ports.library import collection, write
 
 COUNT, DIMENSION, PER_DOCUMENT = 3000, 64, 50
@@ -171,10 +173,18 @@ def test_rows_score_as_the_vectors_they_were_made_of() -> None:
     rows.add(np.concatenate([ROWS, np.zeros((1, DIMENSION), np.float32)]))
     every = np.arange(COUNT)
     for n in (0, 17, 2999):
-        assert np.abs(rows.scores(ROWS[n], None)[:COUNT] - ROWS @ ROWS[n]).max() < 5e-5
-        assert np.abs(rows.cosines(ROWS[n], every) - ROWS @ ROWS[n]).max() < 5e-5
-        assert np.abs(rows.scores(ROWS[n], every[::7]) - ROWS[::7] @ ROWS[n]).max() < 5e-5
+        assert np.abs(rows.scores(ROWS[n], None)[:COUNT] - ROWS @ ROWS[n]).max() < 5e-3
+        assert np.abs(rows.cosines(ROWS[n], every) - ROWS @ ROWS[n]).max() < 5e-3
+        assert np.abs(rows.scores(ROWS[n], every[::7]) - ROWS[::7] @ ROWS[n]).max() < 5e-3
     assert rows.cosines(ROWS[0], np.array([COUNT])).tolist() == [0.0]
+
+
+def test_the_index_has_the_numbers_of_the_record() -> None:
+    stored = pack_vectors(ROWS)
+    rows = Rows.empty(DIMENSION)
+    rows.add(unpack(stored))
+    assert rows.dump()["rows"].tobytes() == b"".join(stored)
+    assert unpack(pack_vectors(np.zeros((1, DIMENSION), np.float32))).tolist() == [[0.0] * DIMENSION]
 
 
 def test_equal_vectors_have_equal_cosines_wherever_they_are() -> None:

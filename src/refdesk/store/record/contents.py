@@ -90,7 +90,7 @@ Table = Literal["texts", "blobs", "vectors"]
 _COLUMNS: Mapping[Table, tuple[str, ...]] = {
     "texts": ("hash", "text"),
     "blobs": ("hash", "data"),
-    "vectors": ("key", "data", "pieces"),
+    "vectors": ("key", "numbers", "pieces"),
 }
 _ASKED = 500  # values bound per statement
 _DROP_LOOSE_TEXTS = """
@@ -153,16 +153,14 @@ def _ids(db: Connection, table: Table, keys: Sequence[bytes]) -> dict[bytes, int
 
 
 def _packed_vectors(keys: Sequence[bytes], vectors: Mapping[bytes, Vector]) -> list[bytes]:
-    """Each vector in half precision."""
+    """The vectors as they are stored."""
     import numpy as np
 
     if any(key not in vectors for key in keys):
         raise VectorsMissing(
             "The batch names vectors that the library does not hold.", "Embed the texts again and retry."
         )
-    packed = np.stack([vectors[key] for key in keys]).astype("<f2")
-    data, size = packed.tobytes(), packed.shape[1] * packed.itemsize
-    return [data[start : start + size] for start in range(0, len(data), size)]
+    return rows.pack_vectors(np.stack([vectors[key] for key in keys]))
 
 
 def _refuse_other_dimensions(db: Connection, vectors: Iterable[Vector]) -> None:
@@ -180,7 +178,7 @@ def _dimension(db: Connection) -> int:
     identity = embedder_identity(db)
     if identity:
         return identity.dimension
-    found = db.execute("SELECT length(data) / 2 FROM vectors LIMIT 1").fetchone()
+    found = db.execute("SELECT length(numbers) FROM vectors LIMIT 1").fetchone()
     return int(found[0]) if found else 0
 
 

@@ -358,7 +358,7 @@ def _content_bytes(db: Connection, name: str) -> int:
         "        (SELECT raw FROM documents WHERE collection = n.id)),"
         " (SELECT coalesce(sum(length(CAST(t.text AS BLOB))), 0) FROM texts t WHERE t.id IN"
         "        (SELECT c.text FROM chunks c JOIN documents d ON d.id = c.document WHERE d.collection = n.id)),"
-        " (SELECT coalesce(sum(length(v.data)), 0) FROM vectors v WHERE v.id IN"
+        " (SELECT coalesce(sum(length(v.numbers)), 0) FROM vectors v WHERE v.id IN"
         "        (SELECT c.vector FROM chunks c JOIN documents d ON d.id = c.document WHERE d.collection = n.id))"
         " FROM collections n WHERE n.name = ?",
         (name,),

@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 _KEY = "index"  # in meta
 _LOOK = """
 SELECT coalesce((SELECT max(seq) FROM commits), 0), (SELECT value FROM meta WHERE key = 'index'),
-       (SELECT value FROM meta WHERE key = 'embedder'), (SELECT length(data) FROM vectors LIMIT 1)
+       (SELECT value FROM meta WHERE key = 'embedder'), (SELECT length(numbers) FROM vectors LIMIT 1)
 """
 _PATIENCE_S = 3.0  # how long a reader waits for what others wrote
 _LOOK_S = 0.02
@@ -60,7 +60,7 @@ def state_of(db: Connection) -> State | None:
 
 def _generation(identity: EmbedderIdentity | None, length: int | None) -> tuple[str, int]:
     """What points are made of, and the dimensions of their vectors: the model's, else those of a stored one."""
-    dimension = identity.dimension if identity else (length or 0) // 2
+    dimension = identity.dimension if identity else length or 0
     model = f"{identity.name} {identity.version}" if identity else "-"
     return f"{points.VERSION}.{ANALYSED} {model} {dimension}", dimension
 

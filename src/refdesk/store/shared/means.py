@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _PAGE = 500  # documents
 _VECTORS = """
-SELECT d.id, d.raw, v.data FROM documents d JOIN chunks c ON c.document = d.id JOIN vectors v ON v.id = c.vector
+SELECT d.id, d.raw, v.numbers FROM documents d JOIN chunks c ON c.document = d.id JOIN vectors v ON v.id = c.vector
 WHERE d.id = ANY(%s) ORDER BY d.id
 """
 _PUT = """

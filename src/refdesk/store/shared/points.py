@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from refdesk.store.record.schema import Connection
+from refdesk.store.vectors.index import unpack
 from refdesk.store.words.index import fields_of
 from refdesk.store.words.query import BOOSTS
 
@@ -33,7 +34,7 @@ _LENGTHS = {"content": 103.0, "title": 22.0, "symbol": 1.6, "path": 9.6}
 # ruff: noqa: S608 - statements are put together from constants; values are bound
 _SELECT = """
 SELECT c.id, d.collection, c.document, c.kind, c.type, c.language, d.extension, d.path, d.metadata, c.metadata,
-       c.title, c.breadcrumb, c.symbols, t.text, v.data
+       c.title, c.breadcrumb, c.symbols, t.text, v.numbers
 FROM chunks c JOIN documents d ON d.id = c.document JOIN texts t ON t.id = c.text LEFT JOIN vectors v ON v.id = c.vector
 """
 _FIELDS = 14  # of these columns, what fields_of takes
@@ -74,7 +75,6 @@ def read_after(db: Connection, chunk_id: int, limit: int) -> list[Any]:
 
 def point(row: Sequence[Any], known: Mapping[int, str], seen: set[str]) -> messages.PointStruct:
     """The point of a row; the terms of some texts are known; adds all of its terms to `seen`."""
-    import numpy as np
     from qdrant_client import grpc as messages
 
     fields = fields_of(row[:_FIELDS], known)
@@ -85,8 +85,8 @@ def point(row: Sequence[Any], known: Mapping[int, str], seen: set[str]) -> messa
         SPARSE: messages.Vector(sparse=messages.SparseVector(indices=list(weighed), values=list(weighed.values())))
     }
     if row[14] is not None:
-        dense = np.frombuffer(row[14], "<f2").astype(np.float32)
-        vectors[DENSE] = messages.Vector(dense=messages.DenseVector(data=dense.tolist()))
+        dense = unpack([row[14]])[0].tolist()
+        vectors[DENSE] = messages.Vector(dense=messages.DenseVector(data=dense))
 
     def many(values: Iterable[str]) -> messages.Value:
         items = [messages.Value(string_value=value) for value in values]

@@ -1,4 +1,4 @@
-"""Nearest vectors: exact search in 16-bit rows, and candidates by 4-bit codes among many."""
+"""Nearest vectors: exact search in 8-bit rows, and candidates by 4-bit codes among many."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Slots = NDArray[np.int64]
 SAMPLE = 4096  # vectors that the codes are calibrated on
 CODES = "codes"
 _DIMENSION_STEP = 8  # turbovec takes multiples of it
-_STEPS = 32767  # of a row's largest number
+_STEPS = 127  # of a row's largest number, as in the record, so that nothing is lost twice
 _BLOCK = 1 << 18  # numbers multiplied at a time: they stay in the processor's cache, and BLAS starts no threads
 _MORE = 32  # slots beyond those asked for, so that equals at the end are seen together
 _TIED, _TIE = 2000, 1e-5
@@ -34,9 +34,9 @@ _PATIENCE = 3  # searches before the codes are laid out, which takes as long as 
 
 
 class Rows:
-    """Vectors of length 1 in slots 0..n-1, 16 bits a number; removing one moves the last into its slot."""
+    """Vectors of length 1 in slots 0..n-1, 8 bits a number; removing one moves the last into its slot."""
 
-    def __init__(self, rows: NDArray[np.int16], scales: Matrix) -> None:
+    def __init__(self, rows: NDArray[np.int8], scales: Matrix) -> None:
         self._rows = rows
         self._scales = scales
         self._count = len(rows)
@@ -44,7 +44,7 @@ class Rows:
     @classmethod
     def empty(cls, dimension: int, capacity: int = 64) -> Rows:
         """No rows, with room for some."""
-        made = cls(np.empty((capacity, dimension), np.int16), np.empty(capacity, np.float32))
+        made = cls(np.empty((capacity, dimension), np.int8), np.empty(capacity, np.float32))
         made._count = 0
         return made
 

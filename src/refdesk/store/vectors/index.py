@@ -25,14 +25,14 @@ from refdesk.store.vectors.table import Arrays, Attributes, Table, read_arrays, 
 
 _log = logging.getLogger(__name__)
 
-VERSION = 5
+VERSION = 6
 EXACT_UP_TO = 8_000  # vectors; a search of 17,000 took 1.7 ms of processor time by rows, .8 by codes
 _RECALIBRATE_AT = 4  # times the size that the codes were calibrated at
 _ASIDE, _ASIDE_SHARE = 1000, 0.05  # changes, or share of the whole until codes are laid out, that are kept beside it
 _SLICE = 2000
 _READ_OF_EACH = 32  # passages of a document, about, that tell what it is about
 _SELECT = """
-SELECT c.id, c.document, c.text, d.collection, c.kind, c.type, c.language, d.path, d.metadata, c.metadata, v.data
+SELECT c.id, c.document, c.text, d.collection, c.kind, c.type, c.language, d.path, d.metadata, c.metadata, v.numbers
 FROM chunks c JOIN documents d ON d.id = c.document JOIN vectors v ON v.id = c.vector
 """
 
@@ -282,11 +282,11 @@ class VectorIndex:
 def cosines(db: sqlite3.Connection, vector: Matrix, chunk_ids: Sequence[int]) -> dict[int, float]:
     """The cosine of each of the chunks that has a vector, as the record has it."""
     found = db.execute(
-        "SELECT c.id, v.data FROM chunks c JOIN vectors v ON v.id = c.vector"
+        "SELECT c.id, v.numbers FROM chunks c JOIN vectors v ON v.id = c.vector"
         " WHERE c.id IN (SELECT value FROM json_each(?))",
         (json.dumps([int(chunk_id) for chunk_id in chunk_ids]),),
     ).fetchall()
-    if not found or len(found[0][1]) != 2 * len(vector):
+    if not found or len(found[0][1]) != len(vector):
         return {}
     scores = (unpack([data for _, data in found]) @ vector).tolist()
     return {chunk_id: score for (chunk_id, _), score in zip(found, scores, strict=True)}
@@ -302,16 +302,16 @@ def as_topics(vector: Matrix, sums: Matrix, counts: NDArray[np.int64]) -> list[T
 
 def vector_of(db: sqlite3.Connection, chunk_id: int) -> Matrix:
     """The chunk's vector."""
-    found = db.execute("SELECT v.data FROM chunks c JOIN vectors v ON v.id = c.vector WHERE c.id = ?", (chunk_id,))
+    found = db.execute("SELECT v.numbers FROM chunks c JOIN vectors v ON v.id = c.vector WHERE c.id = ?", (chunk_id,))
     row: Matrix = unpack([found.fetchone()[0]])[0]
     return row
 
 
 def unpack(packed: Sequence[bytes]) -> Matrix:
-    """The vectors as rows of length 1: halving their precision changed the length more than the direction."""
+    """Stored vectors as rows of length 1."""
     if not packed:
         return np.empty((0, 0), np.float32)
-    found = np.frombuffer(b"".join(packed), "<f2").reshape(len(packed), -1).astype(np.float32)
+    found = np.frombuffer(b"".join(packed), np.int8).reshape(len(packed), -1).astype(np.float32)
     found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.float32(1e-6))
     return found
 
@@ -320,9 +320,9 @@ def _sample(db: sqlite3.Connection) -> Matrix:
     """Vectors drawn evenly from all, the same ones for the same record."""
     last = db.execute("SELECT max(id) FROM vectors").fetchone()[0]
     drawn = random.Random(last).sample(range(1, last + 1), min(SAMPLE, last))
-    found = db.execute("SELECT data FROM vectors WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(drawn),))
+    found = db.execute("SELECT numbers FROM vectors WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(drawn),))
     packed = [data for (data,) in found]
-    return unpack(packed or [db.execute("SELECT data FROM vectors LIMIT 1").fetchone()[0]])
+    return unpack(packed or [db.execute("SELECT numbers FROM vectors LIMIT 1").fetchone()[0]])
 
 
 def _add_from(db: sqlite3.Connection, chunk_ids: Sequence[int], table: Table) -> None:
