@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -18,6 +19,7 @@ from refdesk.model import (
     Symbol,
     Vector,
 )
+from refdesk.store.record import rows
 
 DIMENSION = 16
 IDENTITY = EmbedderIdentity("test", "1", DIMENSION)
@@ -95,3 +97,20 @@ def batch(*writes: DocumentWrite, name: str = "code", removes: tuple[str, ...] =
     """The writes with the vectors that they name."""
     vectors = {k: vector(c.text) for w in writes for c, k in zip(w.chunks, w.vector_keys, strict=True) if k}
     return Batch(collection=name, writes=writes, removes=removes, vectors=vectors)
+
+
+def make_version_8(db: sqlite3.Connection) -> None:
+    """Turns a record into one of version 8: vectors of 16 bits a number, and a row for each symbol."""
+    for row, numbers in db.execute("SELECT id, numbers FROM vectors").fetchall():
+        wide = (np.frombuffer(numbers, np.int8) / 200).astype("<f2").tobytes()
+        db.execute("UPDATE vectors SET numbers = ? WHERE id = ?", (wide, row))
+    db.execute("ALTER TABLE vectors RENAME COLUMN numbers TO data")
+    db.execute(
+        "CREATE TABLE symbols (document, position, name, qualified, kind, start_line, end_line, signature, facts)"
+    )
+    for document, first, pack in db.execute("SELECT document, first, data FROM symbol_packs").fetchall():
+        found = [(document, first + place, *one) for place, one in enumerate(rows.symbols_in(pack))]
+        db.executemany("INSERT INTO symbols VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", found)
+    db.execute("DROP TABLE symbol_packs")
+    db.execute("DROP TABLE symbol_names")
+    db.execute("PRAGMA user_version = 8")

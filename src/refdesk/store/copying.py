@@ -43,10 +43,18 @@ def copy(source: RecordAccess, target: RecordAccess, tell: Tell) -> Mapping[str,
                 tell(last, last, "chunks")
                 _insert(new, "chunks", _numbered(_chunks(old, first, last), ids))
                 within = "SELECT * FROM {} WHERE document >= ? AND document <= ?"
-                _insert(new, "symbols", old.execute(within.format("symbols"), (first, last)).fetchall())
+                packs = old.execute(within.format("symbol_packs"), (first, last)).fetchall()
+                rows.put_packs(
+                    new.executemany,
+                    "symbol_packs",
+                    [(row, {one.name for one in rows.symbols_in(row[3])}) for row in packs],
+                )
                 packs = old.execute(within.format("ref_packs"), (first, last)).fetchall()
-                named = [(row, {one.target for one in rows.references_in(row[3])}) for row in packs]
-                rows.put_references(new.executemany, named)
+                rows.put_packs(
+                    new.executemany,
+                    "ref_packs",
+                    [(row, {one.target for one in rows.references_in(row[3])}) for row in packs],
+                )
             for table in _WHOLE:
                 _insert(new, table, old.execute(f"SELECT * FROM {table}").fetchall())
             _insert(new, "meta", old.execute("SELECT key, value FROM meta WHERE key = 'embedder'").fetchall())

@@ -16,6 +16,7 @@ from refdesk.graph import Graph, Node
 from refdesk.graph.relations import overriders
 from refdesk.settings import Settings
 from refdesk.store.record import schema
+from tests.ports.library import make_version_8
 from tests.unit.graph.indexed import graph_of
 
 PYTHON = {
@@ -479,8 +480,8 @@ def test_files_that_were_indexed_without_facts_are_parsed_again(tmp_path: Path) 
     with open_desk(settings) as desk:
         desk.index(tmp_path / "code", "code", name="code")
     with closing(sqlite3.connect(tmp_path / "library" / "record.db")) as db:
+        make_version_8(db)
         db.execute("ALTER TABLE symbols DROP COLUMN facts")  # as it was before
-        db.execute("ALTER TABLE vectors RENAME COLUMN numbers TO data")
         db.execute("DROP TABLE playbook_outcomes")
         db.execute("DROP TABLE ref_packs")
         db.execute("DROP TABLE ref_targets")

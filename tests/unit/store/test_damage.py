@@ -14,18 +14,17 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from refdesk.errors import LibraryBusy, LibraryDamaged, LibraryTooNew, StoreError
 from refdesk.library import LEXICAL_FOLDER, RECORD_FILE, VECTORS_FILE
-from refdesk.model import Batch, Reference
+from refdesk.model import Batch, Reference, Symbol
 from refdesk.store.local import LocalStore
 from refdesk.store.record import batches, schema
 from refdesk.store.vectors import follower as vector_follower
 from refdesk.store.vectors import index as vectors
 from refdesk.store.vectors import table
-from tests.ports.library import IDENTITY, batch, collection, key, vector, write
+from tests.ports.library import IDENTITY, batch, collection, key, make_version_8, vector, write
 
 NAMES = [f"alpha text{i}" for i in range(20)]
 
@@ -322,19 +321,6 @@ def test_an_older_library_is_brought_up_to_date(folder: Path, monkeypatch: pytes
     store.close()
 
 
-def _widen_vectors(db: sqlite3.Connection) -> None:
-    """Puts the vectors into the 16 bits a number that libraries up to version 8 had."""
-    wide = [
-        (np.frombuffer(numbers, np.int8).astype("<f2") / np.float16(200)).astype("<f2").tobytes()
-        for (numbers,) in db.execute("SELECT numbers FROM vectors ORDER BY id").fetchall()
-    ]
-    db.execute("ALTER TABLE vectors RENAME COLUMN numbers TO data")
-    ids = db.execute("SELECT id FROM vectors ORDER BY id").fetchall()
-    db.executemany(
-        "UPDATE vectors SET data = ? WHERE id = ?", [(data, *row) for data, row in zip(wide, ids, strict=True)]
-    )
-
-
 def _stored_vectors(folder: Path) -> list[tuple[int, bytes]]:
     with sqlite3.connect(folder / "record.db") as db:
         found: list[tuple[int, bytes]] = db.execute("SELECT id, numbers FROM vectors ORDER BY id").fetchall()
@@ -345,8 +331,7 @@ def _stored_vectors(folder: Path) -> list[tuple[int, bytes]]:
 def test_a_migration_that_is_killed_begins_again(folder: Path) -> None:
     before = _stored_vectors(folder)
     with sqlite3.connect(folder / "record.db") as db:
-        _widen_vectors(db)
-        db.execute(f"PRAGMA user_version = {schema.MIGRATIONS.index(schema._pack_vectors)}")
+        make_version_8(db)
     db.close()
     script = """
         import os, sys
@@ -376,7 +361,7 @@ def test_a_migration_that_is_killed_begins_again(folder: Path) -> None:
 def test_a_library_of_the_first_version_is_read(folder: Path) -> None:
     before = _stored_vectors(folder)
     with sqlite3.connect(folder / "record.db") as db:
-        _widen_vectors(db)
+        make_version_8(db)
         db.execute("ALTER TABLE vectors DROP COLUMN pieces")
         db.execute("ALTER TABLE documents DROP COLUMN stamp")
         db.execute("ALTER TABLE symbols DROP COLUMN facts")
@@ -387,6 +372,11 @@ def test_a_library_of_the_first_version_is_read(folder: Path) -> None:
         used = [Reference("calls", f"f.{n}", f"ü\n{n % 7}", n, "", "a" * (n % 3)) for n in range(200)]
         db.executemany(
             "INSERT INTO refs VALUES (?, ?, ?, ?, ?, ?, ?, ?)", [(document, n, *one) for n, one in enumerate(used)]
+        )
+        defined = [Symbol(f"ü{n % 7}", f"f.ü{n % 7}", "class", n, n + 1, "class\n " * (n % 3)) for n in range(200)]
+        db.executemany(
+            "INSERT INTO symbols VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            [(document, n, *one[:-1]) for n, one in enumerate(defined)],
         )
         db.execute("DROP TABLE playbook_outcomes")
         db.execute("DROP TABLE playbook_versions")
@@ -404,7 +394,13 @@ def test_a_library_of_the_first_version_is_read(folder: Path) -> None:
     assert [one for _, one in store.references_to("ü\n3", "", ("calls",))] == [
         one for one in used if one.target == "ü\n3"
     ]
-    assert store.stats().references == 200
+    assert store.symbols_of(ulid) == defined
+    assert [one for _, one in store.symbols_named("ü3")] == [one for one in defined if one.name == "ü3"]
+    assert (store.stats().symbols, store.stats().references) == (200, 200)
+    store.apply(Batch(collection="code", removes=(ulid,)))
+    assert store.symbols_named("ü3") == store.references_to("ü\n3") == []
+    left = "SELECT (SELECT count(*) FROM symbol_names) + (SELECT count(*) FROM ref_targets)"
+    assert store.read(lambda db: db.execute(left).fetchone()) == (0,)
     store.close()
 
 

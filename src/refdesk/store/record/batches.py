@@ -99,7 +99,6 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 _MOVE_CHUNK = """
 UPDATE chunks SET position = ?, start_line = ?, end_line = ?, tokens = ?, vector = ? WHERE id = ?
 """
-_PUT_SYMBOL = "INSERT INTO symbols VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 
 Row = tuple[Any, ...]
 _NONE: Mapping[bytes, list[Row]] = MappingProxyType({})
@@ -190,8 +189,8 @@ class _Taken:
         self._texts = texts
         self._added: list[Row] = []
         self._moved: list[Row] = []
-        self._symbols: list[Row] = []
-        self._references: list[tuple[Row, set[str]]] = []
+        self._symbols: list[rows.Pack] = []
+        self._references: list[rows.Pack] = []
 
     def chunks(
         self,
@@ -237,7 +236,7 @@ class _Taken:
 
     def graph(self, document: int, write: DocumentWrite) -> None:
         """Adds the symbols and references."""
-        self._symbols += rows.symbol_rows(document, write.symbols)
+        self._symbols += rows.symbol_packs(document, write.symbols)
         self._references += rows.reference_packs(document, write.references)
 
     def put(self) -> None:
@@ -245,8 +244,8 @@ class _Taken:
         db = self._change.db
         db.executemany(_PUT_CHUNK, self._added)
         db.executemany(_MOVE_CHUNK, self._moved)
-        db.executemany(_PUT_SYMBOL, self._symbols)
-        rows.put_references(db.executemany, self._references)
+        rows.put_packs(db.executemany, "symbol_packs", self._symbols)
+        rows.put_packs(db.executemany, "ref_packs", self._references)
 
 
 def _document_values(collection: int, document: Document) -> Row:
@@ -298,8 +297,11 @@ def _remove_rows(change: Change, documents: Iterable[tuple[int, int]]) -> None:
 
 
 def _remove_graph(db: Connection, document: int) -> None:
-    db.execute("DELETE FROM symbols WHERE document = ?", (document,))
+    packs = db.execute("SELECT first, data FROM symbol_packs WHERE document = ?", (document,)).fetchall()
+    names = {(one.name, document, first) for first, data in packs for one in rows.symbols_in(data)}
+    db.executemany("DELETE FROM symbol_names WHERE name = ? AND document = ? AND first = ?", sorted(names))
     packs = db.execute("SELECT first, data FROM ref_packs WHERE document = ?", (document,)).fetchall()
     targets = {(one.target, document, first) for first, data in packs for one in rows.references_in(data)}
     db.executemany("DELETE FROM ref_targets WHERE target = ? AND document = ? AND first = ?", sorted(targets))
+    db.execute("DELETE FROM symbol_packs WHERE document = ?", (document,))
     db.execute("DELETE FROM ref_packs WHERE document = ?", (document,))

@@ -39,7 +39,6 @@ _SELECT_CHUNK = (
 )
 _FEW = 64  # chunks whose ids are bound in the statement, which is prepared once for each number
 _DOCUMENT_COLUMNS = rows.DOCUMENT.count(",") + 1
-_SYMBOL = "s.name, s.qualified, s.kind, s.start_line, s.end_line, s.signature, s.facts"
 Owning = Callable[[Connection, set[int]], Mapping[int, Document]]  # the documents of some rows
 
 
@@ -254,23 +253,23 @@ def symbols_named(db: Connection, name: str, collection_name: str) -> list[tuple
 
 
 def _symbols_where(db: Connection, name: str, collection_name: str) -> list[tuple[Document, Symbol]]:
+    name = rows.storable(name)
     found = db.execute(
-        "SELECT " + rows.DOCUMENT + ", " + _SYMBOL + " FROM symbols s JOIN documents d ON d.id = s.document"
-        " JOIN collections n ON n.id = d.collection WHERE s.name = ? AND ? IN ('', n.name)"
-        " ORDER BY n.name, d.path, d.id, s.position",
-        (rows.storable(name), collection_name),
+        "SELECT " + rows.DOCUMENT + ", s.data FROM symbol_names t JOIN symbol_packs s ON s.document = t.document"
+        " AND s.first = t.first JOIN documents d ON d.id = t.document JOIN collections n ON n.id = d.collection"
+        " WHERE t.name = ? AND ? IN ('', n.name) ORDER BY n.name, d.path, d.id, t.first",
+        (name, collection_name),
     )
-    return [(owner, _symbol(row)) for owner, row in _with_owners(found)]
+    return [(owner, one) for owner, (data,) in _with_owners(found) for one in rows.symbols_in(data, name)]
 
 
 def symbols_of(db: Connection, document_id: str) -> list[Symbol]:
     """The document's definitions in order."""
     found = db.execute(
-        "SELECT " + _SYMBOL + " FROM symbols s WHERE document = (SELECT id FROM documents WHERE ulid = ?)"
-        " ORDER BY position",
+        "SELECT data FROM symbol_packs WHERE document = (SELECT id FROM documents WHERE ulid = ?) ORDER BY first",
         (document_id,),
     )
-    return [_symbol(row) for row in found]
+    return [one for (data,) in found for one in rows.symbols_in(data)]
 
 
 def references_to(
@@ -306,10 +305,6 @@ def _with_owners(found: Iterable[Sequence[Any]]) -> Iterator[tuple[Document, Seq
         yield owner, row[_DOCUMENT_COLUMNS:]
 
 
-def _symbol(row: Sequence[Any]) -> Symbol:
-    return Symbol(*row)
-
-
 # --- statistics ---------------------------------------------------------------------------------
 
 
@@ -320,14 +315,17 @@ def stats(db: Connection, name: str, folder_bytes: int) -> Stats:
     within = "WHERE document IN (SELECT d.id" + _FROM_DOCUMENTS + "WHERE ? IN ('', n.name))"
     bound = (name,)
     chunk_count, embedded = db.execute("SELECT count(*), count(vector) FROM chunks " + within, bound).fetchone()
-    symbols = db.execute("SELECT count(*) FROM symbols " + within, bound).fetchone()[0]
+    symbols, references = (
+        int(db.execute(f"SELECT coalesce(sum(many), 0) FROM {table} {within}", bound).fetchone()[0])
+        for table in rows.PACKS
+    )
     return Stats(
         collections=1 if name else len(collections(db)),
         documents=count_documents(db, name),
         chunks=chunk_count,
         embeddings=embedded,
         symbols=symbols,
-        references=int(db.execute("SELECT coalesce(sum(many), 0) FROM ref_packs " + within, bound).fetchone()[0]),
+        references=references,
         storage_bytes=_content_bytes(db, name) if name else folder_bytes,
     )
 

@@ -39,7 +39,7 @@ CHUNK = (
     " c.title, c.breadcrumb, c.symbols, c.signature, c.doc_comment, c.metadata, v.pieces"
 )
 
-# References in a row.  Unpacking the 85 rows with 155 uses of a name took 2.0 ms; at 256 a row, 57 rows took 2.5.
+# Symbols or references in a row.  Unpacking 85 rows with 155 uses of a name took 2.0 ms; at 256 a row, 57 took 2.5.
 _TOGETHER = 64
 _decode = json.JSONDecoder().raw_decode  # json.loads also looks for white space around, which dump() never writes
 
@@ -137,16 +137,28 @@ def _breadcrumb(names: tuple[str, ...]) -> str:
     return storable(dump(names))
 
 
-def symbol_rows(document: int, symbols: Sequence[Symbol]) -> list[tuple[Any, ...]]:
-    """The definitions of a document as rows."""
-    clean = storable
-    return [
-        (document, number, clean(name), clean(qualified), kind, start, end, clean(signature), clean(facts))
-        for number, (name, qualified, kind, start, end, signature, facts) in enumerate(symbols)
-    ]
+Pack = tuple[tuple[Any, ...], set[str]]  # a row of some symbols or references, and the names to find it by
 
 
-def reference_packs(document: int, references: Sequence[Reference]) -> Iterator[tuple[tuple[Any, ...], set[str]]]:
+def symbol_packs(document: int, symbols: Sequence[Symbol]) -> Iterator[Pack]:
+    """The definitions of a document, some to a row, by their names."""
+    for first in range(0, len(symbols), _TOGETHER):
+        columns = zip(*symbols[first : first + _TOGETHER], strict=True)
+        fields = [storable(str(field)) for column in columns for field in column]
+        names = fields[: len(fields) // len(Symbol._fields)]
+        yield (document, first, len(names), zlib.compress("\0".join(fields).encode(), 1)), set(names)
+
+
+def symbols_in(pack: bytes, name: str | None = None) -> list[Symbol]:
+    """The definitions in a row, or those of a name."""
+    fields = zlib.decompress(pack).decode().split("\0")
+    many = len(fields) // len(Symbol._fields)
+    columns = [fields[start : start + many] for start in range(0, len(fields), many)]
+    found = zip(*columns[:3], map(int, columns[3]), map(int, columns[4]), *columns[5:], strict=True)
+    return [Symbol(*one) for one in found if name is None or one[0] == name]
+
+
+def reference_packs(document: int, references: Sequence[Reference]) -> Iterator[Pack]:
     """The uses of a document, some to a row, and the names that each row has uses of."""
     for first in range(0, len(references), _TOGETHER):
         some = references[first : first + _TOGETHER]
@@ -159,14 +171,15 @@ def reference_packs(document: int, references: Sequence[Reference]) -> Iterator[
         yield (document, first, len(some), data), {clean[code] for code in codes[: len(some)]}
 
 
-def put_references(
-    put: Callable[[str, Iterable[Any]], object], packed: Iterable[tuple[tuple[Any, ...], set[str]]]
-) -> None:
-    """Writes rows of references and where their names are used, by a connection's `executemany`."""
+PACKS = {"symbol_packs": "symbol_names", "ref_packs": "ref_targets"}  # tables of packs, and of where a name is in them
+
+
+def put_packs(write: Callable[[str, Iterable[Any]], object], table: str, packed: Iterable[Pack]) -> None:
+    """Writes rows of symbols or references and where their names are, by a connection's executemany."""
     some = list(packed)
-    put("INSERT INTO ref_packs VALUES (?, ?, ?, ?)", [row for row, _ in some])
-    named = sorted((target, *row[:2]) for row, targets in some for target in targets)
-    put("INSERT INTO ref_targets VALUES (?, ?, ?)", named)
+    write(f"INSERT INTO {table} VALUES (?, ?, ?, ?)", [row for row, _ in some])  # noqa: S608
+    named = sorted((name, *row[:2]) for row, names in some for name in names)
+    write(f"INSERT INTO {PACKS[table]} VALUES (?, ?, ?)", named)  # noqa: S608
 
 
 def references_in(pack: bytes, target: str | None = None, kinds: Sequence[str] = ()) -> list[Reference]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 from refdesk.errors import LibraryTooNew
-from refdesk.model import Reference
+from refdesk.model import Reference, Symbol
 from refdesk.store.record import rows
 
 
@@ -154,19 +154,36 @@ def _add_outcomes(db: Connection) -> None:
 
 def _pack_references(db: Connection) -> None:
     """References in rows of some dozens, which take a tenth of the room; a second table says where a name is used."""
-    db.execute(
-        "CREATE TABLE ref_packs (document INTEGER NOT NULL REFERENCES documents (id), first INTEGER NOT NULL,"
-        " many INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (document, first)) STRICT, WITHOUT ROWID"
-    )
-    db.execute(
-        "CREATE TABLE ref_targets (target TEXT NOT NULL, document INTEGER NOT NULL, first INTEGER NOT NULL,"
-        " PRIMARY KEY (target, document, first)) STRICT, WITHOUT ROWID"
-    )
+    _create_packs(db, "ref_packs", "ref_targets", "target")
     select = "SELECT kind, source, target, line, receiver, alias FROM refs WHERE document = ? ORDER BY position"
     for (document,) in db.execute("SELECT DISTINCT document FROM refs").fetchall():
         found = db.execute(select, (document,))
-        rows.put_references(db.executemany, rows.reference_packs(document, [Reference(*row) for row in found]))
+        rows.put_packs(db.executemany, "ref_packs", rows.reference_packs(document, [Reference(*row) for row in found]))
     db.execute("DROP TABLE refs")
+
+
+def _pack_symbols(db: Connection) -> None:
+    """Symbols in rows of some dozens too, which take a third of the room."""
+    _create_packs(db, "symbol_packs", "symbol_names", "name")
+    select = (
+        "SELECT name, qualified, kind, start_line, end_line, signature, facts FROM symbols WHERE document = ?"
+        " ORDER BY position"
+    )
+    for (document,) in db.execute("SELECT DISTINCT document FROM symbols").fetchall():
+        found = db.execute(select, (document,))
+        rows.put_packs(db.executemany, "symbol_packs", rows.symbol_packs(document, [Symbol(*row) for row in found]))
+    db.execute("DROP TABLE symbols")
+
+
+def _create_packs(db: Connection, packs: str, names: str, name: str) -> None:
+    db.execute(
+        f"CREATE TABLE {packs} (document INTEGER NOT NULL REFERENCES documents (id), first INTEGER NOT NULL,"
+        " many INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (document, first)) STRICT, WITHOUT ROWID"
+    )
+    db.execute(
+        f"CREATE TABLE {names} ({name} TEXT NOT NULL, document INTEGER NOT NULL, first INTEGER NOT NULL,"
+        f" PRIMARY KEY ({name}, document, first)) STRICT, WITHOUT ROWID"
+    )
 
 
 def _pack_vectors(db: Connection) -> None:
@@ -193,6 +210,7 @@ MIGRATIONS: tuple[Callable[[Connection], None], ...] = (
     _add_outcomes,
     _pack_references,
     _pack_vectors,
+    _pack_symbols,
 )
 
 

@@ -7,8 +7,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
 from refdesk.errors import StoreError
 from refdesk.model import Countable, Origin, Ranking, Topic
 from refdesk.store.record import reads
@@ -19,6 +17,7 @@ from refdesk.store.shared.database import Postgres
 from refdesk.store.shared.follower import Follower, State
 from refdesk.store.shared.nodes import IndexAway, IndexMissing, Nodes
 from refdesk.store.shared.scan import SharedScan
+from refdesk.store.vectors.index import unpack
 from refdesk.store.words import scan as literal
 from refdesk.store.words.query import PRESENT, SEPARATOR, telling
 from refdesk.text.analyse import terms as terms_of
@@ -40,7 +39,7 @@ _MOST_ALIKE = 64  # words spelt like one
 _EF = 192  # of HNSW: how many candidates a search keeps
 _OVERSAMPLED = 4.0  # times the hits that codes propose: of the 120 nearest .985 are found so, .951 with twice
 _ORIGINS = """
-SELECT c.id, c.text, c.document, d.path, v.data FROM chunks c JOIN documents d ON d.id = c.document
+SELECT c.id, c.text, c.document, d.path, v.numbers FROM chunks c JOIN documents d ON d.id = c.document
 LEFT JOIN vectors v ON v.id = c.vector WHERE c.id = ANY(%s)
 """
 
@@ -187,8 +186,7 @@ class SharedView:
             found = db.raw.execute(_ORIGINS, ([int(one) for one in chunk_ids],), binary=True).fetchall()
         self._origins |= {chunk_id: Origin(*rest) for chunk_id, *rest, _ in found}
         known = {row[0]: row[4] for row in found if row[4] is not None}
-        vectors = np.frombuffer(b"".join(known.values()), "<f2").reshape(-1, len(vector)).astype(np.float32)
-        return dict(zip(known, (vectors @ vector).tolist(), strict=True)) if known else {}
+        return dict(zip(known, (unpack(list(known.values())) @ vector).tolist(), strict=True)) if known else {}
 
     def topics(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, Topic]:
         with self._postgres.reading() as db:
