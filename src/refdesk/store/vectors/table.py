@@ -186,13 +186,18 @@ class Attributes:
     def dump(self) -> dict[str, NDArray[Any]]:
         """The columns and their values as arrays."""
         values = np.frombuffer(json.dumps(self._values).encode(), np.uint8)
-        return {**{name: column[: self._count] for name, column in self._columns.items()}, "values": values}
+        columns = {name: column[: self._count] for name, column in self._columns.items()}
+        for name in _WIDE:  # half the room, unless a library is very old
+            if columns[name].max(initial=0) < 2**31:
+                columns[name] = columns[name].astype(np.int32)
+        return {**columns, "values": values}
 
     @classmethod
     def load(cls, dumped: Mapping[str, NDArray[Any]]) -> Attributes:
-        """The attributes that were dumped; their arrays are the same ones."""
+        """The attributes that were dumped."""
         loaded = cls()
         loaded._columns = {name: dumped[name] for name in _COLUMNS}
+        loaded._columns |= {name: dumped[name].astype(np.int64) for name in _WIDE}
         loaded._count = len(loaded._columns["id"])
         loaded._values = json.loads(dumped["values"].tobytes())
         return loaded

@@ -37,8 +37,9 @@ def schema() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()
     builder.add_integer_field("id", indexed=True, fast=True)  # by an unsigned one tantivy-py deletes nothing
     builder.add_integer_field("document", indexed=True, fast=True)
-    for name in BOOSTS:
-        builder.add_text_field(name, tokenizer_name="whitespace", index_option="position")
+    for name in BOOSTS:  # an index that was made with positions of all of them is as good
+        option = "position" if name in PHRASE_BOOSTS else "freq"
+        builder.add_text_field(name, tokenizer_name="whitespace", index_option=option)
     for name in _TERM_FIELDS:
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic")
     # A document of its own says which commit is applied, since that must be written with the rest.
