@@ -252,9 +252,7 @@ class _Speller:
 
     def correct(self, run: str) -> str:
         """The correction of an unknown word or name; "" if it is known or nothing is near."""
-        if not self.is_unknown(run):
-            return ""
-        parts = analyse.parts(analyse.fold(run))
+        parts = analyse.parts(analyse.fold(run)) if self.is_unknown(run) else []
         if not parts or any(map(str.isdigit, parts)):
             return ""
         if len(parts) == 1:
