@@ -152,7 +152,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--corpus", choices=corpora.SPEED, default="chunks100k")
     options.add_argument("--nodes", type=int, nargs="*", default=[1, 3])
-    options.add_argument("--shards", type=int, default=0, help="of the index; by itself one for each node")
+    options.add_argument("--shards", type=int, default=0, help="of the index; by itself 1 on one node, 6 on several")
     options.add_argument("--workers", type=int, default=2, help="processes that serve over HTTP")
     options.add_argument("--clients", type=int, nargs="*", default=[1, 8, 64])
     options.add_argument("--queries", type=int, default=200)

@@ -13,6 +13,7 @@ Quantisation = Literal["none", "int8", "binary"]
 _EXAMPLE = "Write it as postgres://user@host/database?index=qdrant://host:6334,host:6334."
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _PORT = 6334
+_SHARDS = 6
 _OWN = ("index", "index_ca", "schema", "shards", "replicas", "quantisation")  # parameters; others are libpq's
 
 
@@ -52,7 +53,8 @@ def parse(address: str) -> Address:
         raise SettingsError("shards and replicas are numbers.", _EXAMPLE) from error
     nodes = tuple(one if re.search(r":\d+$", one) else f"{one}:{_PORT}" for one in index[2].split(","))
     # Each shard is searched by itself: with six on one node a query takes 40 % more processor time than with one, and
-    # .916 of the ten best are those of a folder in place of .977, since each counts by itself how rare a term is.
-    numbers["shards"] = numbers.get("shards") or len(nodes)
+    # .916 of the ten best are those of a folder in place of .977, since each counts by itself how rare a term is. A
+    # cluster has six, so that it can grow to as many nodes without building its index anew.
+    numbers["shards"] = numbers.get("shards") or (1 if len(nodes) == 1 else max(_SHARDS, len(nodes)))
     record = f"postgresql://{parts.netloc}{parts.path}" + f"?{urlencode(given)}" * bool(given)
     return Address(record=record, nodes=nodes, is_encrypted=index[1] == "qdrants", **own, **numbers)  # type: ignore[arg-type]
