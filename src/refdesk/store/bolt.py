@@ -24,6 +24,7 @@ Tx: TypeAlias = "AsyncManagedTransaction"
 
 # A server that answers no ping is away, within the five seconds of the skills contract; a slow one is waited for.
 _PATIENCE_S, _PING_S, _LONGEST_S = 2.2, 2.0, 60.0
+_SILENT_S = 4.5  # without a greeting the waiting thread gives up, however slowly the loop's thread runs
 _HELLO = bytes.fromhex("6060b017 00080805 00020404 00000104 00000003")  # Bolt's handshake, with versions 5, 4 and 3
 
 # What is said where the code of Neo4j's error has this part.
@@ -58,6 +59,7 @@ class Bolt:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._starting = threading.Lock()
         self._prepared: asyncio.Task[AsyncDriver] | None = None  # connects, and makes missing indexes
+        self._is_there = False  # whether the server has answered a greeting
 
     def close(self) -> None:
         """Ends calls that are under way, and the connections; the next call would begin anew."""
@@ -82,7 +84,13 @@ class Bolt:
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(target=_turn, args=(self._loop,), name="refdesk-neo4j", daemon=True).start()
             waiting = asyncio.run_coroutine_threadsafe(self._transaction(work, writes), self._loop)
-        return waiting.result()
+        try:
+            return waiting.result(_SILENT_S)
+        except TimeoutError:
+            if not self._is_there and not waiting.done():
+                waiting.cancel()
+                raise StoreAway from None
+            return waiting.result()  # it has answered before, so pings tell whether it still does
 
     async def _transaction(self, work: Callable[[Tx], Awaitable[T]], writes: bool) -> T:
         try:
@@ -93,7 +101,7 @@ class Bolt:
         except RefdeskError:
             raise
         except Exception as error:
-            self._prepared = None  # an index may be missing, as in a database that was emptied
+            self._prepared, self._is_there = None, False  # an index may be missing, as in a database that was emptied
             raise self._told(error) from None  # the driver's own errors may quote what was sent
 
     async def _prepare(self) -> AsyncDriver:
@@ -116,8 +124,10 @@ class Bolt:
             address = urlsplit(self._uri)
             host, port = address.hostname or "", address.port or 7687
         except ValueError:
+            self._is_there = True
             return  # the driver tells what is wrong with it
         if address.username or not re.fullmatch(r"(?:bolt|neo4j)(?:\+ssc?)?", address.scheme):
+            self._is_there = True
             return
         try:
             async with asyncio.timeout(_PATIENCE_S):
@@ -126,6 +136,7 @@ class Bolt:
                     if "+" not in address.scheme:  # else TLS would come first
                         writer.write(_HELLO)
                         await reader.readexactly(4)
+            self._is_there = True
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
             _log.warning("Neo4j is away: %s", str(error) or type(error).__name__)
             raise StoreAway from None
