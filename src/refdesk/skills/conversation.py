@@ -64,13 +64,18 @@ def read(conversation: str, feedback: str = "", known: str = "") -> Transcript:
 
     The feedback on it, and the playbook that is known already, tell which identifiers belong to the procedure.
     """
-    conversation = _a_turn_a_line(conversation)
-    spoken = _from_json(conversation) or _from_labels(conversation) or _from_paragraphs(conversation)
-    redaction = Redaction.of([*spoken, ("feedback", feedback)], conversation, known)
-    turns = tuple(Turn(role, redaction.clean(text.strip())) for role, text in spoken if text.strip())
+    said = spoken(conversation)
+    redaction = Redaction.of([*said, ("feedback", feedback)], _a_turn_a_line(conversation), known)
+    turns = tuple(Turn(role, redaction.clean(text.strip())) for role, text in said if text.strip())
     if not turns:
         raise InvalidInput("conversation is required")
     return Transcript(turns, redaction)
+
+
+def spoken(conversation: str) -> list[tuple[Role, str]]:
+    """Who said what, as it was written."""
+    conversation = _a_turn_a_line(conversation)
+    return _from_json(conversation) or _from_labels(conversation) or _from_paragraphs(conversation)
 
 
 def _a_turn_a_line(conversation: str) -> str:

@@ -25,10 +25,11 @@ from refdesk.skills.conversation import (
     third_person,
 )
 from refdesk.skills.format import MAX_KEYWORDS
+from refdesk.skills.identifiers import identifiers
 from refdesk.skills.merge import covered
 from refdesk.skills.model import Draft, Playbook, Step
 from refdesk.skills.redact import titled
-from refdesk.skills.vocabulary import STOP_TERMS, content_terms, identifiers, total_weight, weight, words
+from refdesk.skills.vocabulary import STOP_TERMS, content_terms, total_weight, weight, words
 from refdesk.text import analyse
 
 _MAX_STEPS = 14

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from refdesk.skills.conversation import shortened
 from refdesk.skills.format import MAX_KEYWORDS, parse
+from refdesk.skills.identifiers import identifiers
 from refdesk.skills.model import Draft, Playbook, Skill, Step
-from refdesk.skills.vocabulary import identifiers
 from refdesk.text import analyse
 
 _SAME = 0.9  # likeness from which a text is not added again

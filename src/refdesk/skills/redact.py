@@ -9,22 +9,14 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from refdesk.skills.identifiers import IDENTIFIER, QUANTITY, clause, identifiers, noun_before, procedural_ids
 from refdesk.skills.model import Draft
-from refdesk.skills.vocabulary import (
-    IDENTIFIER,
-    PLACEHOLDER,
-    clause,
-    given_names,
-    identifiers,
-    noun_before,
-    procedural_ids,
-    words,
-)
+from refdesk.skills.people import names_in, without_names
+from refdesk.skills.vocabulary import PLACEHOLDER, people
 from refdesk.text.analyse import is_english
 
 _LEADING = re.compile(rf"^(?:\W*{PLACEHOLDER.pattern}|['’]s\b|\W|(?:here|and|is|was|says|said|from)\b)++", re.I)
@@ -51,6 +43,10 @@ def _iban(found: re.Match[str]) -> str:
 
 
 def _ip(found: re.Match[str]) -> str:
+    if re.search(
+        r"\b(?:app|version|firmware|build|release|driver|software|bios|client|update to) $", clause(found), re.I
+    ):
+        return found[0]
     try:
         ipaddress.ip_address(found[0])
     except ValueError:
@@ -58,9 +54,31 @@ def _ip(found: re.Match[str]) -> str:
     return "[IP address]"
 
 
+def _email(found: re.Match[str]) -> str:
+    return "[email]"
+
+
 def _phone(found: re.Match[str]) -> str:
     digits = re.sub(r"\D", "", found[0])
     return "[phone]" if 7 <= len(digits) <= 15 else found[0]
+
+
+def _user_name(found: re.Match[str]) -> str:
+    start, end = (place - found.start() for place in found.span(1))
+    is_name = (
+        not is_english(found[1].lower()) and not found[1].isupper() and not found[1].endswith(("ed", "ing", "able"))
+    )
+    return f"{found[0][:start]}[user name]{found[0][end:]}" if is_name else found[0]
+
+
+def _locator(found: re.Match[str]) -> str:
+    start = found.start(1) - found.start()
+    return found[0] if is_english(found[1].lower()) else f"{found[0][:start]}[reference id]"
+
+
+def _grouped(found: re.Match[str]) -> str:
+    is_number = sum(map(str.isdigit, found[0])) > 5 and not QUANTITY.match(found.string, found.start())
+    return "[number]" if is_number else found[0]
 
 
 def _labelled(placeholder: str) -> _Replace:
@@ -74,6 +92,30 @@ def _labelled(placeholder: str) -> _Replace:
 def _plain(placeholder: str) -> _Replace:
     return lambda found: placeholder
 
+
+_USER = (
+    r"\b(?:user ?name|user(?: id)?|login|handle|nick(?:name)?|gamer ?tag|screen name|profile name|account name|tenant"
+    r"|workspace|organi[sz]ation|subdomain|sign in as|log in as|logged in as|yours(?= is )|mine(?= is )"
+    r"|(?:account|profile|avatar|character)(?= is |: ?|=| under ))(?: is| was| under|:|=)? "
+)
+_MONTH = (
+    r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec|Mär|Mai|Okt|Dez|janv|févr|mars|avr|juin|juil|août|ene|abr|ago|dic"
+    r"|fev|set|out|dez)[a-zé]*\.?"
+)
+_DATE = (
+    r"(?:\d{1,4}[./-]\d{1,2}[./-]\d{2,4}|\d{1,2}(?:st|nd|rd|th)?\.? (?:of |de )?"
+    rf"{_MONTH},? (?:de )?(?:\d{{4}}|['’]\d\d)|{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?,? \d{{4}})"
+)
+_BORN = (
+    r"\b(?:born|birth(?:day|date)?|d\.?o\.?b|geboren|geburtsdatum|née?|naissance|nacid[oa]|nacimiento|nascid[oa]"
+    r"|nascimento)\b"
+)
+_STREET = (
+    "Street|St|Avenue|Ave|Road|Rd|Lane|Ln|Drive|Dr|Court|Ct|Boulevard|Blvd|Way|Place|Pl|Terrace|Close|Square|Sq|Gardens"
+    "|Crescent|Cres|Grove|Hill|Park|Row|Mews|View|Walk|Green|Quay|Wharf|Parade|Circle|Cir|Trail|Parkway|Pkwy|Highway|Hwy"
+    "|Alley|Loop|Path|Rise|Vale|Meadows?|Heights|Yard|Bridge|Gate|Embankment|Promenade|Esplanade|Broadway|Fields?|Common"
+    "|End|Croft|Farm|House|Cottage|Villas?|Buildings?|Mount|Ridge|Valley|Orchard|Strand|Crossing|Point|Bay|Turnpike|Pike"
+)
 
 # In this order: what is recognised by its form alone before what is recognised by the words around it.
 _RULES: tuple[tuple[re.Pattern[str], _Replace], ...] = (
@@ -102,7 +144,7 @@ _RULES: tuple[tuple[re.Pattern[str], _Replace], ...] = (
     # Possessive, so that a pasted attachment, one long run of such characters, is read once.
     (
         re.compile(r"(?<![\w.+%-])[\w.+%-]++(?:@|\s?[(\[]at[)\]]\s?)[\w-]+(?:\.[\w-]+)+", re.I),
-        _plain("[email]"),
+        _email,
     ),
     (re.compile(r"\b[A-Z]{2}\d{2}(?:\s?[A-Z0-9]{4}){2,7}(?:\s?[A-Z0-9]{1,4})?\b", re.I), _iban),
     (re.compile(r"(?<![\w.])(?:\d{1,3}\.){3}\d{1,3}(?![\w.]*\d)"), _ip),
@@ -118,10 +160,8 @@ _RULES: tuple[tuple[re.Pattern[str], _Replace], ...] = (
     (re.compile(r"\b(?:ending|ends)(?:\s+in|\s+with)?\s+(\d{4})\b", re.I), _labelled("[card number]")),
     (re.compile(r"\b(?:cvv|cvc|security code)\b\D{0,8}(\d{3,4})\b", re.I), _labelled("[code]")),
     (re.compile(r"(?<![\w-])\d{3}-\d{2}-\d{4}(?![\w-])"), _plain("[id number]")),
-    (
-        re.compile(r"\b(?:user ?name|user|login|handle)(?: is|:)? ([A-Za-z]++(?:[._][A-Za-z]++)++)(?![\w-])", re.I),
-        _labelled("[user name]"),
-    ),
+    (re.compile(rf"{_USER}([A-Za-z]++(?:[._-][A-Za-z]++)++)(?![\w-])", re.I), _labelled("[user name]")),
+    (re.compile(rf"{_USER}[\"'“‘]?([A-Za-z]{{4,}}+)(?![\w'’-])", re.I), _user_name),
     (
         re.compile(
             r"\b(?:plate|registration|car|van|kennzeichen|immatriculation|matr[ií]cula|placa)\b(?:\s++(?:number|is|was|n[ro]))*+"
@@ -130,12 +170,46 @@ _RULES: tuple[tuple[re.Pattern[str], _Replace], ...] = (
         ),
         _labelled("[plate number]"),
     ),
+    (re.compile(rf"{_BORN}[^\d\n.]{{0,30}}?\b({_DATE})", re.I), _labelled("[birth date]")),
+    # Postcodes: British, Irish, Canadian, and those after a word that says so.
     (
         re.compile(
-            r"\b(?:born|birth(?:day)?|dob|geboren|née?|nacid[oa]|nascid[oa])\b\D{0,12}(\d{1,4}[./-]\d{1,2}[./-]\d{2,4})",
+            r"\b(?:[A-Z]{1,2}\d[A-Z\d]? \d[A-Z]{2}|[A-Z]\d[\dW] (?=\d*[A-Z])"
+            r"(?=[A-Z]*\d)[A-Z\d]{4}|[A-Z]\d[A-Z] \d[A-Z]\d)\b"
+        ),
+        _plain("[postcode]"),
+    ),
+    (
+        re.compile(
+            r"\b(?:post ?code|zip(?: ?code)?|eircode|plz|postleitzahl|code postal)\W{0,3}(?:is |ist )?"
+            r"([A-Z0-9-]*\d[A-Z0-9-]*(?: (?:\d[A-Z]{2}|[A-Z]{2}))?)\b",
             re.I,
         ),
-        _labelled("[birth date]"),
+        _labelled("[postcode]"),
+    ),
+    (re.compile(r"(?<=, )[A-Z]{2} \d{5}(?:-\d{4})?\b"), _plain("[postcode]")),
+    # A locator of letters alone: "booking reference KQXTRW".
+    (re.compile(r"\b(?i:book|reserv|confirm)(?i:\w{0,8})[^.!?\n]{1,40}?\b([A-Z]{6})\b"), _locator),
+    (
+        re.compile(
+            r"\b(?i:booking|reservation|confirmation|pnr|locator|reference|record|ref|voucher|tracking)"
+            r"(?: (?i:code|number|no|ref\w*|locator|is|:))*:? [\"'“‘]?([A-Z]{5,10})\b(?! [a-z]+ (?:form|error))"
+        ),
+        _locator,
+    ),
+)
+
+# What the next turn answers to a question, or says of it.
+_ANSWERS = (
+    (re.compile(rf"{_BORN}[^\n]{{0,80}}\n[^\n]{{0,80}}?\b({_DATE})", re.I), "[birth date]"),
+    (re.compile(r"\b(?:Are|are) you (?:still )?([a-z]+[\w.-]*[\d_.-]\w*)\?"), "[user name]"),
+    (
+        re.compile(
+            r"(?<![\w.-])([A-Za-z][\w.-]{3,30}+)(?:[^\w\n]{0,3}\n\w{1,20}:)?[^\w\n]{1,3}(?:yes\W{1,3}|yep\W{1,3})?"
+            r"(?:that['’]?s|is) (?:me|my (?:handle|user ?name|nick\w*|login|gamer ?tag))\b",
+            re.I,
+        ),
+        "[user name]",
     ),
 )
 
@@ -147,8 +221,10 @@ _UNLESS_KEPT: tuple[tuple[re.Pattern[str], _Replace], ...] = (
     (re.compile(r"(?<![\w.$€£-])\d{3}-\d{4}(?![\w-])"), _phone),
     (
         re.compile(
-            r"\b\d{1,5}[A-Za-z]?\s+(?:[A-Z][\w'.-]*\s+){1,3}(?:Street|St|Avenue|Ave|Road|Rd|Lane|Ln|Drive|Dr|Court|Ct"
-            r"|Boulevard|Blvd|Way|Place|Pl|Terrace|Close|Square|Sq)\b\.?(?:,?\s+(?:Apt|Unit|Suite|Flat|#)\s?\w+)?"
+            rf"\b\d{{1,5}}[A-Za-z]?(?:[-/]\d+[A-Za-z]?)?,?\s+(?:[A-Z][\w'’.-]{{0,30}}+\s+){{1,3}}(?:{_STREET})\b\.?"
+            r"(?:,?\s+(?:Apt|Unit|Suite|Flat|Floor|#)\.?\s?\w+)?"
+            r"|(?<![\w-])(?:[A-Z][\w'’-]{1,30}+\s+){1,3}(?:Street|Avenue|Road|Lane|Drive|Boulevard|Terrace|Square|Crescent|Grove)\s+\d{1,5}[a-z]?\b(?!\.\d)"
+            r"|\b(?:[Aa]pt|[Aa]partment|[Uu]nit|[Ss]uite|[Ff]lat|P\.?O\.? [Bb]ox)\.?\s#?\d+\w?\b(?=,| [A-Z])"
             r"|\b(?:Via|[Rr]ue|Calle|Rua|Avenida|[Aa]venue|Plaza|Praça)\s+(?:[\w'’.]+,?\s+){1,4}?\d{1,4}\b"
             r"|\b\d{1,4},?\s+(?:rue|avenue|boulevard|place|chemin|quai)\s+(?:d[eu]s?\s+|de la\s+|l')?\w+"
             r"|\b[Ff]lat\s\d+\w?\b"
@@ -156,76 +232,24 @@ _UNLESS_KEPT: tuple[tuple[re.Pattern[str], _Replace], ...] = (
         ),
         _plain("[address]"),
     ),
+    (re.compile(r"(?<![\w.,-])(?:[A-Z]{1,3} ?)?\d{1,4}(?:[ -]\d{1,4}){2,}(?: ?[A-Z])?(?![\w.,-]*\w)"), _grouped),
     (re.compile(r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{16,}\b", re.I), _plain("[secret]")),
     (re.compile(r"\b(?=\w*\d)(?=\w*[A-Z])(?=\w*[a-z])\w{20,}\b"), _plain("[secret]")),
 )
 
-_ROLES = words(
-    """agent support assistant rep representative bot system customer user client caller visitor shopper human ai
-    advisor operator specialist member guest buyer subscriber note internal supervisor manager team desk help billing
-    you me chatbot technician engineer admin summary subject resolution action issue problem step steps update result
-    kunde kundin cliente agente berater beraterin conseiller conseillère atendente usuario utilizador"""
-)
-_NOT_A_NAME = _ROLES | words(
-    """a an the not just really so sorry still very having trying getting looking calling writing happy glad sure here
-    there back about from urgent regarding using unable afraid thanks thank hi hello all everyone again yes no ok
-    okay it is was now and but for with sir madam folks guys"""
-)
-_CAP = r"[A-ZÀ-ÖØ-Þ][\w'’-]{1,40}+"  # a word with a capital
-_SPEAKER = re.compile(
-    r"^[^\S\n]*+(?:[\[(][^\])\n]{1,30}[\])][^\S\n]*+)?[*_]{0,3}([A-ZÀ-ÖØ-Þ][\w'’.-]+(?: [A-ZÀ-ÖØ-Þ][\w'’.-]+){0,2})"
-    r"[*_]{0,3}(?:[^\S\n]*+\(([^)\n]*)\))?[*_]{0,3}[^\S\n]*+:",
-    re.M,
-)
-_PERSON = re.compile(r"[A-Z][a-z'’-]+(?: [A-Z]\.)?(?: [A-Z][\w'’-]+){0,2}")
-# Capitalised words in parentheses after a speaker's role that are no names.
-_NOT_A_PERSON = words(
-    """tier level line plan premium pro basic free business enterprise gold silver platinum vip trial verified new sales
-    phone chat email mail web mobile app online offline first second third senior junior english returning typing
-    reply via day shift night morning evening live voice call continued later north south east west account accounts
-    payments service services technical tech product portal onsite remote retail store public private unknown
-    anonymous"""
-)
-_INTRODUCED = re.compile(
-    r"(?:\b[Mm]y name(?:'s| is)|\b[Nn]ame:|\b[Nn]ame(?: is)?|\b[Nn]ame on (?:it|the account|the order) is"
-    rf"|\b[Mm]ein Name ist|\b[Jj]e m'appelle|\b[Mm]e llamo|\b[Mm]e chamo"
-    rf"|\b(?:Soy|Sou|Je suis|Ich bin)(?= {_CAP} {_CAP}))\s+({_CAP}(?: {_CAP}){{0,2}})"
-    rf"|\b[Tt]his is ({_CAP}(?: {_CAP})?)(?=,| (?:from|here|calling|speaking|with)\b)"
-    r"|\b(?:[Mm]y|[Hh]is|[Hh]er|[Oo]ur|the|account) (?:son|daughter|wife|husband|mother|father|mum|mom"
-    rf"|dad|friend|colleague|boss|partner|owner|tenant|brother|sister|employee|neighbour|neighbor|assistant"
-    rf"|manager) ({_CAP}(?: {_CAP})?)"
-)
-_I_AM = re.compile(rf"\bI(?: am|['’]m) ({_CAP}(?: {_CAP}){{1,3}})(?=[,.!;\n]|$| (?:from|here|calling|with|and)\b)")
-_GREETED = re.compile(
-    r"\b(?:[Hh]i|[Hh]ello|[Hh]ey|Dear|[Tt]hanks|[Tt]hank you|Welcome|[Ss]orry|[Cc]all me|Bonjour|Hola|Olá|Hallo|Merci"
-    rf"|Gracias|Danke)(?:,| there,)? ({_CAP})(?=[,.!?\n]|$)",
-    re.M,
-)
-_TITLED = re.compile(
-    rf"\b(?:Mr|Mrs|Ms|Miss|Dr|Prof|Herrn?|Frau|Madame|Mme|Monsieur|Señora?|Sra?|Senhora?)\b\.? ({_CAP})"
-)
-_HERE = re.compile(rf"(?:^|[.!?,:] )({_CAP}(?: {_CAP})?) (?:here|speaking|calling|hier|is my name)\b", re.M)
-_OF_ROLE = re.compile(
-    r"\b(?i:customer|patient|client|guest|passenger|subscriber|tenant|member|owner|driver|engineer|technician|examiner"
-    r"|inspector|colleague|nurse|doctor|teacher|trainer|clerk|courier|adviser|pupil|student|witness|contact)"
-    rf"(?: is| was)?(?: [A-Z]\.)?( {_CAP}(?: {_CAP})?)"
-    rf"|\bI(?: am|['’]m)( {_CAP})(?=[,.!;\n]|$| (?:from|here|calling|with|and|in|of)\b)"
-)
-_CALLED = re.compile(r"([\w,]) ([A-Z][a-zà-ÿ]{2,})\b(?=([.!?]|(?: is| was| will| has| helped| comes)\b)?)")
-# At the start of a turn or sentence: "Leonor Duarte, born in May", "Wim Jansen."
-_ALONE = re.compile(rf"(?:^|[.!?:] )({_CAP}(?: {_CAP}){{1,3}})(?=[,.] ?|\n|$)", re.M)
-_INITIAL = re.compile(rf"\b(?:patient|of|by|for|from|to|with|and|,) [A-Z]\. ({_CAP})(?=[,.;!?\n]|$)")
-_GIVEN_AND_LAST = re.compile(rf"(?:([\w,] )|\b)({_CAP}) ({_CAP})\b(?! ?\d)")
-# Set off by a comma: "Was that all, Nadia?", "order 7781, Bill Hartley."
-_APART = re.compile(
-    rf", ([A-Z][a-z]+)(?=[.!?]\s*$)|(?:\d|[Hh]ello|[Hh]i|\]), ({_CAP} {_CAP})(?=[.,;!]|$)"
-    r"|\b(?i:ask for|contact|attn|speak to) ([A-Z][a-zà-ÿ]+)",
-    re.M,
-)
 
-_JOINED = re.compile(r"\w+(?:['’.-]\w+){0,7}")
-_JOINT = re.compile(r"(['’.-])")
-_NAMES = re.compile(r"\[name\](?:\s++\[name\])+")
+_CONTACTS = (
+    *((pattern, put) for pattern, put in _RULES if put in (_email, _ip)),
+    *((p, f) for p, f in _UNLESS_KEPT if f is _phone),
+)
+# Before an address of the business: a line or an office of it, or where the customer is sent.
+_OUR = re.compile(
+    r"\b(?:our|us (?:at|on|under)|hotline|helpline|switchboard|open|dns|gateway|server|browse to|go (?:in)?to"
+    r"|(?:night|help|service|claims?|billing|records|returns|fraud|support|emergency|customer|duty|front|hot|free|toll-free"
+    r"|press|legal|technical|medical)[ -]?(?:line|desk|team|office|number|department|cent(?:re|er)|mailbox|phone))\b"
+    r"(?:\W+\w+){0,6}\W*$",
+    re.I,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,27 +257,46 @@ class Redaction:
     """What is known of a conversation: the people in it, and which of its identifiers belong to the procedure."""
 
     names: frozenset[str] = frozenset()
+    contacts: frozenset[str] = frozenset()  # addresses of the business, which a playbook needs
+    answers: Mapping[str, str] = field(default_factory=dict)  # placeholders by what was answered to a question
     procedural: Mapping[str, bool] = field(default_factory=dict)  # by identifier
 
     @classmethod
     def of(cls, said: Iterable[tuple[str, str]], whole: str = "", known: str = "") -> Redaction:
         """The redaction for texts by their roles; `whole` names people, `known` is the playbook as it stands."""
-        names = frozenset(_names(whole))
-        found = procedural_ids([(role, _formal(text)) for role, text in said])
-        return cls(names, _without_people(found, names) | dict.fromkeys(identifiers(known), True))
+        names = frozenset(names_in(whole))
+        said = list(said)
+        found = procedural_ids([(role, formal(text)) for role, text in said])
+        answers = {each[1]: put for pattern, put in _ANSWERS for each in pattern.finditer(whole)}
+        contacts = {
+            each[0]
+            for role, text in (*said, ("feedback", known))
+            if role in ("agent", "feedback")
+            for pattern, put in _CONTACTS
+            for each in pattern.finditer(text)
+            if put(each) != each[0] and _is_of_business(each, is_known=text == known)
+        }
+        return cls(
+            names, frozenset(contacts), answers, _without_people(found, names) | dict.fromkeys(identifiers(known), True)
+        )
 
     def clean(self, text: str, role: str = "") -> str:
         """The text with placeholders for everything sensitive."""
-        text = _formal(text)
-        names = _names(text)
+        text = formal(text, self.contacts)
+        for answer, placeholder in self.answers.items():
+            text = text.replace(answer, placeholder)
+        names = names_in(text, by_guess=not self.names and not self.procedural)
         procedural = {**_without_people(procedural_ids([(role, text)]), names), **self.procedural}
 
-        def put_unless_kept(put: _Replace) -> _Replace:
-            return lambda found: found[0] if procedural.get(found[0]) else put(found)
-
+        kept = {one for one, is_kept in procedural.items() if is_kept} | self.contacts
         for pattern, put in _UNLESS_KEPT:
-            text = pattern.sub(put_unless_kept(put), text)
-        text = IDENTIFIER.sub(lambda found: found[0] if procedural.get(found[1], True) else _instead(found), text)
+            text = pattern.sub(_unless(kept, put), text)
+
+        def put_id(found: re.Match[str]) -> str:
+            is_kept = procedural.get(found[1], True) or any(found[1] in one or one in found[1] for one in self.contacts)
+            return found[0] if is_kept else _instead(found)
+
+        text = IDENTIFIER.sub(put_id, text)
         return without_names(text, self.names | names)
 
     def clean_all(self, value: Any) -> Any:
@@ -301,87 +344,29 @@ def _without_people(procedural: dict[str, bool], names: Iterable[str]) -> dict[s
     return {one: kept and not any(name in one.lower() for name in named) for one, kept in procedural.items()}
 
 
-def _formal(text: str) -> str:
-    """The text without what is recognised by its form alone."""
+def formal(text: str, kept: Collection[str] = ()) -> str:
+    """The text without what is recognised by its form alone, but for addresses to keep."""
     for pattern, put in _RULES:
-        text = pattern.sub(put, text)
+        text = pattern.sub(_unless(kept, put), text)
     return text
+
+
+def _unless(kept: Collection[str], put: _Replace) -> _Replace:
+    return lambda found: found[0] if found[0] in kept else put(found)
+
+
+def _is_of_business(found: re.Match[str], is_known: bool) -> bool:
+    """Whether an address that the agent wrote is the business's own, as of a hotline, a mailbox or a router."""
+    before = clause(found)
+    if is_known or (_OUR.search(before) and not re.search(r"\byours?\b", before)):
+        return True
+    mailbox = re.findall(r"[^\W\d_]+", found[0].partition("@")[0])  # claims, no-reply; but no name
+    return "@" in found[0] and all(is_english(word.lower()) and word.capitalize() not in people() for word in mailbox)
 
 
 def _instead(found: re.Match[str]) -> str:
     before = clause(found)
-    if found[1].isdigit() and not noun_before(before, found[1]):
+    if found[1].isdigit() and not noun_before(before):
         return "[number]"
     kind = "[code]" if re.search(r"\bcode\b[^\w]*(?:is|was)?[^\w]*$", before) else "[reference id]"
     return "#" * found[0].startswith("#") + kind
-
-
-def _names(text: str) -> set[str]:
-    labels = _SPEAKER.findall(text)
-    speakers = Counter(name for name, _ in labels if not _ROLES & _lower(name))
-    # "Customer (Jane Doe):" and "Jane Doe (customer):" name a person: the role says so.
-    beside = [name if _ROLES & _lower(other) else other for name, other in labels if _ROLES & _lower(f"{name} {other}")]
-    titled = [each for each in beside if _PERSON.fullmatch(each)] + _I_AM.findall(text)
-    persons = [each for each in titled if not (_ROLES | _NOT_A_PERSON) & _lower(each)]
-    introduced = ["".join(each) for each in _INTRODUCED.findall(text)]
-    found: set[str] = set()
-    # A label that occurs once may be a heading; one that occurs again is a person.
-    for phrase in [
-        *(name for name, times in speakers.items() if times > 1),
-        *persons,
-        *introduced,
-        *_GREETED.findall(text),
-        *_TITLED.findall(text),
-        *_HERE.findall(text),
-        *_INITIAL.findall(text),
-        *(
-            word
-            for named in ("".join(each) for each in _OF_ROLE.findall(text))
-            for word in named.split()
-            if word.isalpha() and not (word.isupper() or is_english(word.lower()))
-        ),
-        *(
-            name
-            for before, name, end in _CALLED.findall(text)
-            if name in given_names() or (before == "," and end and not is_english(name.lower()))
-        ),
-        *(
-            named
-            for named in _ALONE.findall(text)
-            if all(word.isalpha() and not word.isupper() for word in named.split())
-            and not all(is_english(word.lower()) for word in named.split())
-        ),
-        *(
-            f"{given} {last}"
-            for within, given, last in _GIVEN_AND_LAST.findall(text)
-            # A last name is often no English word; the first word of a sentence has its capital for another reason.
-            if given in given_names()
-            or (within and not (given.isupper() or last.isupper() or is_english(last.lower())))
-        ),
-        *("".join(each) for each in _APART.findall(text)),
-    ]:
-        found.update(w for w in phrase.strip(".'’-").split() if len(w) > 1 and w.lower() not in _NOT_A_NAME)
-    return found
-
-
-def _lower(text: str) -> set[str]:
-    return set(re.findall(r"[a-z]+", text.lower()))
-
-
-def without_names(text: str, names: Iterable[str]) -> str:
-    """The text with one placeholder for each of these names, or for several in a row."""
-    known = frozenset(names)
-    if not known:
-        return text
-
-    def put(found: re.Match[str]) -> str:
-        # A pattern of all names would be tried at each word, so each word is looked up, with what is joined to it.
-        parts = _JOINT.split(found[0])
-        out, at = "", 0
-        while at < len(parts):
-            end = next((end for end in range(len(parts), at, -1) if "".join(parts[at:end]) in known), 0)
-            out += "[name]" if end else parts[at]
-            at = end or at + 1
-        return out
-
-    return _NAMES.sub("[name]", _JOINED.sub(put, text))
