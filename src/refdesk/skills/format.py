@@ -38,7 +38,7 @@ _STRUCTURAL = re.compile(
 def render(playbook: Playbook, record: tuple[int, int] | None = None) -> str:
     """The playbook as markdown; `record` is how often it was used and confirmed."""
     book = tidy(playbook)
-    uses = f" ({record[0]} uses, {record[1]} confirmed)" if record else ""
+    uses = f" ({record[0]} use{'s' * (record[0] != 1)}, {record[1]} confirmed)" if record else ""
     header = (
         f"**Confidence:** {book.confidence:.2f}{uses} | **Product Area:** {book.product_area or _UNSPECIFIED}"
         f" | **Issue Type:** {book.issue_type or _UNSPECIFIED}"

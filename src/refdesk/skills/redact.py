@@ -334,6 +334,9 @@ def redact_draft(draft: Draft, by: Redaction) -> Draft:
 
 def titled(title: str, otherwise: str) -> str:
     """The title without placeholders at its start; another one where nothing else is left of it."""
+    title = re.sub(
+        r"^(?:(?:and )?(?:this is|it['’]s|i['’]m|i am|they are|their name is) )(?=\[name\])", "", title, flags=re.I
+    )
     rest = _LEADING.sub("", title) if PLACEHOLDER.match(title.lstrip("#\"'“( ")) else title
     return rest[:1].upper() + rest[1:] if any(map(str.isalpha, PLACEHOLDER.sub("", rest))) else otherwise
 

@@ -65,7 +65,7 @@ def test_a_use_is_counted_and_told_in_the_header(learner: Learner, thinker: Loca
     found = learner.search(LOCKED[1].query, thinker)
     assert found.skill is not None
     assert (found.skill.times_used, found.skill.confidence, found.skill.version) == (1, 0.6, 1)
-    assert "**Confidence:** 0.60 (1 uses, 1 confirmed)" in found.skill.resolution_md
+    assert "**Confidence:** 0.60 (1 use, 1 confirmed)" in found.skill.resolution_md
     assert found.took_ms > 0
     assert found.candidates == 1
 

@@ -171,6 +171,7 @@ def test_an_identifier_is_told_by_the_whole_conversation() -> None:
         ("#[reference id] never came", "Never came"),
         ("[name]'s card [card number] was refused", "Card [card number] was refused"),
         ("[email]", "Other"),
+        ("This is [name], the charger stops", "The charger stops"),
         ("Is the account locked?", "Is the account locked?"),
     ],
 )
