@@ -294,7 +294,9 @@ def test_confidence_moves_with_outcomes_only(client: Client) -> None:
         skill = client.json("search_skills", query=LOCKED[1].query)["skill"]
         return skill["confidence"], re.search(r"\*\*Confidence:\*\* (.*?) \|", skill["resolution_md"])[1]
 
-    assert [found() for _ in range(3)] == [(0.5, f"0.50 ({uses} uses, 0 confirmed)") for uses in (1, 2, 3)]
+    assert [found() for _ in range(3)] == [
+        (0.5, f"0.50 ({uses}, 0 confirmed)") for uses in ("1 use", "2 uses", "3 uses")
+    ]
     client.json("create_skill", conversation=LOCKED[0].transcript, resolution_confirmed=True)
     assert found() == (0.6, "0.60 (4 uses, 1 confirmed)")
     ends = ("It arrived.", 0.63), ("It has not arrived.", 0.63), ("Still the same error.", 0.58), ("I will see.", 0.58)
