@@ -48,6 +48,7 @@ _SOLVED = re.compile(
     r"|perfect|thank(?:s| you) so much|no more)\b",
     re.I,
 )
+_THANKS = re.compile(r"\b(?:thanks|thank you|cheers)\b", re.I)
 _FAILED = re.compile(
     r"\b(?:didn'?t (?:work|help)|does(?:n'?t| not) (?:work|help)|not working|same (?:error|problem|thing|issue)"
     r"|still (?:not|no|the same|can'?t|doesn'?t|won'?t|get|getting|shows?|says?|fail\w*|see|nothing|happening|crash\w*"
@@ -110,6 +111,8 @@ def issue_of(transcript: Transcript) -> list[str]:
     """The sentences in which the customer says what is wrong."""
     found: list[str] = []
     for text in transcript.said_by("customer")[:3]:
+        if found and (_SOLVED.search(text) or _THANKS.search(text)):
+            break
         told = [core_of(each) for each in sentences(text)]
         found += [each for each in told if content_terms(each)]
         if len(content_terms(" ".join(found))) >= 5:

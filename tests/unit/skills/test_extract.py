@@ -47,6 +47,15 @@ def test_what_did_not_help_becomes_an_edge_case() -> None:
     assert any("does not help → go on with the next step" in case for case in book.edge_cases)
 
 
+def test_a_thank_you_is_no_part_of_the_problem() -> None:
+    talk = (
+        "Customer: My parcel says delivered but nothing arrived.\nAgent: Open form CL-77 and resend it.\n"
+        "Customer: It came on Monday, thank you.\nAgent: Great."
+    )
+    draft = extract(read(talk), {})
+    assert "Monday" not in draft.problem and "parcel" in draft.problem
+
+
 def test_metadata_names_area_type_and_segment() -> None:
     chat = of_kind("promo_code")[0].transcript
     book = book_of(chat, product_area="checkout", issue_type="bug", customer_segment="business")
