@@ -99,7 +99,7 @@ def test_a_bar_shows_how_far_the_crawl_is(tmp_path: Path, site: Site) -> None:
     held = Held(site, "/p100")
     terminal = Terminal(command(tmp_path / "library", site))
     assert held.reached.wait(60)
-    seen = _when(terminal, r"crawling \S*/p99\s.*?101/151")
+    seen = _when(terminal, r"crawling: \d+ of 151 \S*/p\d+")
     held.go_on.set()
     assert terminal.wait() == 0
     assert seen, terminal.text[-2000:]

@@ -319,7 +319,7 @@ def test_an_address_names_servers_and_options() -> None:
     assert found.record == "postgresql://u@db:1/kb?sslmode=require"
     assert (found.nodes, found.is_encrypted, found.schema) == (("q1:6334", "q2:6334"), True, "team")
     assert (found.shards, found.replicas, found.quantisation) == (3, 2, "binary")
-    assert addresses.parse("postgres://db/kb?index=qdrant://q1,q2").shards == 2
+    assert addresses.parse("postgres://db/kb?index=qdrant://q1,q2").shards == 6
     for wrong in (
         "postgres://db/kb",
         "postgres:///kb?index=qdrant://q",
