@@ -211,7 +211,10 @@ def _pdf_pages(data: bytes) -> tuple[list[str], dict[str, str], list[str]]:
         notes += (
             [f"only the first {_MAX_PAGES} of {len(document)} pages were read"] if len(document) > _MAX_PAGES else []
         )
-        said = {name: document.get_metadata_value(key).strip() for key, name in _PDF_METADATA.items()}
+        said: dict[str, str] = {}
+        for key, name in _PDF_METADATA.items():
+            with contextlib.suppress(UnicodeDecodeError):  # half a character, where a title was cut off
+                said[name] = document.get_metadata_value(key).replace("\0", "").strip()
         return pages, {name: value for name, value in said.items() if value}, notes
 
 

@@ -19,13 +19,13 @@ def read(data: bytes, path: str, chunking: Chunking | None = None) -> Parsed:
     return AnyParser(ManifestSet()).parse(Content(uri="", path=path, data=data), chunking or Chunking())
 
 
-def pdf(*pages: list[str]) -> bytes:
+def pdf(*pages: list[str], about: str = "") -> bytes:
     """A pdf of the given lines, with nothing that is not needed."""
     kids = " ".join(f"{4 + 2 * n} 0 R" for n in range(len(pages)))
     objects = [
         "<< /Type /Catalog /Pages 2 0 R >>",
         f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>",
-        "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>",
+        f"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica {about} >>",
     ]
     for number, lines in enumerate(pages):
         shown = " ".join(f"({line}) Tj 0 -14 Td" for line in lines)
@@ -43,7 +43,7 @@ def pdf(*pages: list[str]) -> bytes:
     start = len(text)
     text += f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n"
     text += "".join(f"{offset:010} 00000 n \n" for offset in offsets)
-    text += f"trailer\n<< /Size {len(objects) + 1} /Root 1 0 R >>\nstartxref\n{start}\n%%EOF\n"
+    text += f"trailer\n<< /Size {len(objects) + 1} /Root 1 0 R /Info 3 0 R >>\nstartxref\n{start}\n%%EOF\n"
     return text.encode("latin-1")
 
 
@@ -81,6 +81,13 @@ def test_a_damaged_pdf_is_read_without_a_word_to_the_terminal(caplog: pytest.Log
     damaged = whole[:start] + b"7\n%%EOF\n"
     assert read(damaged, "a.pdf").chunks[0].text == "First page."
     assert not caplog.records
+
+
+def test_a_pdf_with_half_a_character_in_its_title_is_read() -> None:
+    pytest.importorskip("pypdfium2")
+    parsed = read(pdf(["First page."], about="/Title <FEFF0041D83D> /Author <FEFF00420000>"), "a.pdf")
+    assert parsed.chunks[0].text == "First page."
+    assert parsed.title == "a" and parsed.metadata == {"author": "B"}
 
 
 def test_a_pdf_without_text_says_so() -> None:
