@@ -270,6 +270,23 @@ def test_old_servers_go_on_while_a_new_one_changes_the_tables(address: str, monk
         one.close()
 
 
+def test_a_search_goes_on_while_the_vectors_are_replaced_by_longer_ones(store: SharedStore) -> None:
+    store.apply(batch(write("a", ["alpha", "beta"])))
+    view = store.view()
+    ids = view.lexical(["alpha"], 5).ids
+    assert view.cosines(vector("alpha"), ids)
+    store.set_embedder_identity(EmbedderIdentity("wide", "1", 256))
+    wide = np.eye(256, dtype=np.float32)
+    store.apply(
+        Batch(
+            collection="code",
+            writes=(write("a", ["alpha", "beta"]),),
+            vectors={key("alpha"): wide[0], key("beta"): wide[1]},
+        )
+    )
+    assert view.cosines(vector("alpha"), ids) == {}
+
+
 @pytest.mark.parametrize("quantisation", ["int8", "binary"])
 def test_codes_find_what_is_nearest_and_scores_are_exact(
     address: str, quantisation: str, request: pytest.FixtureRequest

@@ -185,7 +185,8 @@ class SharedView:
         with self._postgres.reading() as db:
             found = db.raw.execute(_ORIGINS, ([int(one) for one in chunk_ids],), binary=True).fetchall()
         self._origins |= {chunk_id: Origin(*rest) for chunk_id, *rest, _ in found}
-        known = {row[0]: row[4] for row in found if row[4] is not None}
+        # Another process may have begun to replace them by those of another model.
+        known = {row[0]: row[4] for row in found if row[4] is not None and len(row[4]) == len(vector)}
         return dict(zip(known, (unpack(list(known.values())) @ vector).tolist(), strict=True)) if known else {}
 
     def topics(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, Topic]:
