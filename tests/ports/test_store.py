@@ -386,7 +386,7 @@ def test_the_nearest_come_with_cosines_to_two_digits(store: Store) -> None:
     names = [f"text {i}" for i in range(40)]
     store.apply(batch(write("d", names)))
     hits = store.view().nearest(vector("query"), 10)
-    exact = {name: float(vector("query") @ vector(name)) for name in names}
+    exact = {name: float(vector("query") @ vector(name)) for name in names}  # stored with 8 bits a number
     best = sorted(exact.values(), reverse=True)[:10]
     assert np.allclose([exact[name] for name in texts(store, hits)], best, atol=5e-3)
     assert np.allclose(hits.scores, best, atol=5e-3)

@@ -340,9 +340,7 @@ def test_workers_embed_what_is_new_and_nothing_else(tmp_path: Path, tree: Tree) 
         desk.index(root, "code", name="one")
         desk.index(root, "files", name="again")
         alone = [(hit.stored.id, hit.score) for hit in desk.search(Query(text="only_77", alpha=1.0)).hits]
-    assert [one for one, _ in by_workers] == [one for one, _ in alone] != []
-    scores = [score for _, score in alone]
-    assert [score for _, score in by_workers] == pytest.approx(scores, abs=0.001)  # vectors take 8 bits a number
+    assert by_workers == alone != []
 
 
 def test_a_file_that_turns_binary_is_not_found_any_more(desk: Desk, tree: Tree) -> None:

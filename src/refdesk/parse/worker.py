@@ -197,7 +197,7 @@ def _matrix(vectors: Mapping[bytes, Any]) -> Any:
     """The vectors as one matrix: sent one by one they take longer than making them."""
     import numpy as np
 
-    return np.stack(list(vectors.values())).astype(np.float16) if vectors else ()
+    return np.stack(list(vectors.values())) if vectors else ()
 
 
 # Plain tuples are sent in a quarter of the time that objects take.
