@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -142,14 +143,21 @@ def test_status_and_json_do_not_steer_the_terminal(tmp_path: Path, shop: Path) -
 
 def test_progress_on_a_terminal_is_one_line_that_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     class Terminal(io.StringIO):
+        drawn = threading.Semaphore(0)
+
         def isatty(self) -> bool:
             return True
 
+        def flush(self) -> None:
+            self.drawn.release()
+
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
-    monkeypatch.setattr(desk, "_REDRAWN_EVERY_S", 0.0)
+    monkeypatch.setattr(desk, "_REDRAWN_EVERY_S", 0.001)
     with desk.bar_on_stderr("indexing") as tell:
         tell(1, 2, "odd[/b].py")
+        assert terminal.drawn.acquire(timeout=60)
         tell(2, 2, "odd\x1b[31m\n" + "long" * 100)
+        assert terminal.drawn.acquire(timeout=60)
     said = terminal.getvalue()
     assert said.startswith("\rindexing: 1 of 2 odd[/b].py\x1b[K\rindexing: 2 of 2 odd\\x1b[31m\\nlong")
     assert said.endswith("\x1b[K\r\x1b[K")

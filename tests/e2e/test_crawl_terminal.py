@@ -99,14 +99,15 @@ def test_a_bar_shows_how_far_the_crawl_is(tmp_path: Path, site: Site) -> None:
     held = Held(site, "/p100")
     terminal = Terminal(command(tmp_path / "library", site))
     assert held.reached.wait(60)
-    seen = _when(terminal, r"crawling: \d+ of 151 \S*/p\d+")
+    seen = _when(terminal, r"crawling: 101 of 151 \S*/p99\b")
     held.go_on.set()
     assert terminal.wait() == 0
     assert seen, terminal.text[-2000:]
-    shown = [int(done) for done in re.findall(r"(\d+)/151", terminal.text)]
-    assert shown == sorted(shown)
+    shown = [int(done) for done in re.findall(r"(\d+) of 151", terminal.text)]
+    assert shown == sorted(shown) and 101 in shown
     assert terminal.text.rstrip().endswith(" s") and "151 pages, 151 written" in terminal.text
-    assert terminal.text.count("\x1b[?25l") == terminal.text.count("\x1b[?25h")  # the cursor is there again
+    last = re.split(r"crawling: [^\r\n]*", terminal.text)[-1]
+    assert last.startswith("\r\x1b[K") and "151 pages" in last  # the line was erased before the summary
 
 
 def test_ctrl_c_on_the_keyboard_ends_cleanly_and_the_crawl_goes_on(tmp_path: Path, site: Site) -> None:
@@ -117,7 +118,7 @@ def test_ctrl_c_on_the_keyboard_ends_cleanly_and_the_crawl_goes_on(tmp_path: Pat
     assert terminal.wait() == 130
     held.go_on.set()
     assert "run the same command to go on" in terminal.text and "Traceback" not in terminal.text
-    assert terminal.text.count("\x1b[?25l") == terminal.text.count("\x1b[?25h")
+    assert "\r\x1b[K" in terminal.text
     site.asked["/p120"] -= 1  # never answered
 
     again = Terminal(command(tmp_path / "library", site))

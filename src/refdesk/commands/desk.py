@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -96,23 +95,32 @@ def shown(text: str) -> str:
 def bar_on_stderr(what: str) -> Iterator[Tell]:
     """Shows progress: on a line that is overwritten if stderr is a terminal, else on one every few seconds."""
     from shutil import get_terminal_size
+    from threading import Event, Thread
 
     is_terminal = sys.stderr.isatty()
-    every = _REDRAWN_EVERY_S if is_terminal else _LINE_EVERY_S
-    last = time.monotonic()
+    now, ended = ("", ""), Event()
 
-    def line(done: int, total: int, at: str) -> None:
-        nonlocal last
-        if time.monotonic() - last >= every:
-            last = time.monotonic()
-            said = f"{what}: {done}{f' of {total}' if total else ''} {on_one_line(at)}"
-            if is_terminal:
-                said = f"\r{said[: get_terminal_size().columns - 1]}\x1b[K"
-            click.echo(said, nl=not is_terminal, err=True)
+    def draw() -> None:
+        drawn = now
+        while not ended.wait(_REDRAWN_EVERY_S if is_terminal else _LINE_EVERY_S):
+            if now is not drawn:
+                drawn = now
+                said = f"{what}: {drawn[0]} {on_one_line(drawn[1])}"
+                if is_terminal:
+                    said = f"\r{said[: get_terminal_size().columns - 1]}\x1b[K"
+                click.echo(said, nl=not is_terminal, err=True)
 
+    def tell(done: int, total: int, at: str) -> None:
+        nonlocal now
+        now = (f"{done} of {total}" if total else str(done), at)
+
+    thread = Thread(target=draw, daemon=True)
+    thread.start()
     try:
-        yield line
+        yield tell
     finally:
+        ended.set()
+        thread.join()
         if is_terminal:
             click.echo("\r\x1b[K", nl=False, err=True)
 
