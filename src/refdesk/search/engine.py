@@ -29,7 +29,7 @@ _RERANKED_BY_PATH = 24  # for a path, whose file is among the first of either in
 _WEAK = "weak match: nothing here answers this for certain; read the hits as what comes nearest"
 _NO_WORD = "no passage holds a word of the query, and none is near it"
 _NOTHING = "nothing relevant was found; a search by keywords alone shows what shares a word with the query"
-_END = "Only the best {} passages are ranked, and these were the last of them: narrow the query or the filters."
+_END = "Only the best {} {}s are ranked, and these were the last of them: narrow the query or the filters."
 _PHRASE = 2.0  # more than all features together: passages with the quoted phrases come first
 _REPORT = 300  # characters; longer texts are found by rare words as much as by meaning
 _READ = frozenset({"words", "error", "code"})  # kinds whose passages are compared word by word
@@ -73,7 +73,7 @@ class Engine:
         wanted = max(_SPREAD if query.by == "file" and asked.kind in _READ else close, _PER_HIT * last)
         found, fused, window = self._candidates(view, query, asked, wanted)
         narrowed = (*view.notices, *narrowed)
-        best, rest = self._rerank(query, asked, found, fused, window[:wanted], close)
+        best, rest = self._rerank(query, asked, found, fused, window, close)
         sure = self._confidence(query, asked, found, best or rest)
         if sure is not None and sure < confidence.judgement().hidden:
             return Page(hits=(), more=False, state=state, notes=(*narrowed, *found.notes, _NOTHING), confidence=sure)
@@ -93,7 +93,7 @@ class Engine:
         if query.explain:
             _count_copies(view, why, found.ids)
         more = len(ranked) > query.offset + query.limit
-        ended = (_END.format(len(ranked)),) if found.cut and not more else ()
+        ended = (_END.format(len(ranked), query.by),) if found.cut and not more else ()
         is_narrowed = bool(replace(query.filters, collections=()))  # the toolsets explain filters that match nothing
         nothing = () if ranked or query.exact or is_narrowed or not asked.terms else (_NO_WORD,)
         is_weak = bool(page) and sure is not None and sure < confidence.judgement().weak
@@ -112,7 +112,7 @@ class Engine:
         """The candidates, their scores at first sight, and the best `wanted` of distinct texts in order.
 
         If most of them are copies of each other, as in worktrees of one repository, more are looked up. The test uses
-        the same candidates for every page.
+        the same candidates for every page. If hits are files and the best ones are of too few, those of others follow.
         """
         unasked = rerank.unasked_places(asked)
         for pool in (_POOL, _POOL_OF_COPIES):
@@ -131,7 +131,13 @@ class Engine:
             window = in_turn(ordered, _SPREAD if asked.kind in _READ else 0, max(wanted, RERANKED + 1))
             if len(window) > RERANKED or len(seen) < _POOL:
                 break
-        return found, seen, window
+        first = window[:wanted]
+        if query.by == "file" and len(first) == wanted:
+            own = {origins[found.ids[at]].document: origins[found.ids[at]].path for at in first}
+            if len({group.page_of(path) or path for path in own.values()}) <= query.offset + query.limit:
+                every = in_turn(ordered, _SPREAD if asked.kind in _READ else 0, len(ordered))
+                first += [at for at in every[wanted:] if origins[found.ids[at]].document not in own]
+        return found, seen, first
 
     def _rerank(
         self,

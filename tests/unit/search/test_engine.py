@@ -146,6 +146,23 @@ def test_pages_fit_together(library: Desk) -> None:
     assert len(set(paged)) == len(paged)
 
 
+def test_pages_by_file_go_on_to_the_last_file(desk: Desk, tree: Tree) -> None:
+    said = "".join(f"    parcel.ship(to={n}, how='by the parcel ship')\n" for n in range(15))
+    body = "".join(f"def ship_parcel_{n}(parcel):\n{said}    return {n}\n\n\n" for n in range(12))
+    other = "def weigh{0}(load):\n    return {0} * len(load)  # a parcel\n"
+    others = {f"other{n}.py": other.format(n) for n in range(30)}
+    desk.index(tree({f"many{n}.py": body.replace("ship_", f"ship{n}_") for n in range(8)} | others), "code", name="c")
+    paged: list[str] = []
+    for offset in range(0, 100, 5):
+        page = desk.search(Query(text="how is a parcel shipped", by="file", limit=5, offset=offset))
+        paged += [hit.stored.document.path for hit in page.hits]
+        if not page.more:
+            break
+    whole = desk.search(Query(text="how is a parcel shipped", by="file", limit=100))
+    assert paged == [hit.stored.document.path for hit in whole.hits]
+    assert len(set(paged)) == len(paged) > 15
+
+
 def test_the_last_page_of_many_says_that_there_are_more(desk: Desk, tree: Tree) -> None:
     desk.index(tree({f"f{n}.py": f"def parcel{n}():\n    return ship({n})\n" for n in range(300)}), "code", name="many")
     first = desk.search(Query(text="ship parcel", limit=100))
