@@ -219,6 +219,7 @@ def test_self_outside_of_a_class_is_what_it_is_annotated_with(graph: Graph) -> N
         ("python", "def f(one: Callable[[First], Second]): one.go()", []),
         ("python", "def f():\n    if one: First(2)\n    one.go()", []),
         ("python", "def f(self):\n    for key, one in enumerate(self.all): one.go()", ["~one 1 self.all"]),
+        ("python", "def f():\n    for one in enumerate(): one.go()", []),
         ("python", "def f():\n    return make(\n        1,\n    )", ["< 1 make()"]),
         ("python", "def f():\n    Part = kit.Round if fast else Square\n    Part()", ["=Part 1 kit.Round|Square"]),
         ("python", "async def f(self):\n    self.one = await a.make(1)\n    self.one.go()", ["=one 1 a.make()"]),

@@ -146,7 +146,7 @@ class _Facts:
             return "=", f"{values[0]}#{place}" if place and values[0] else values[0]
         items = texts.get("var.items", [""])[0]
         loop = _LOOP.fullmatch(items)
-        return "~", dotted(loop[1] or loop[2] if loop else items)
+        return "~", dotted(loop[1] or loop[2] or "" if loop else items)
 
     def add_results(self, found: Mapping[str, list[Node]]) -> None:
         """Records what functions return and take, what they extend, and Kotlin's modifiers and lambda receivers."""
