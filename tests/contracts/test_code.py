@@ -263,6 +263,12 @@ def test_an_answer_keeps_within_its_tokens_and_says_what_is_missing(client: Clie
     assert len(answer["results"]) < answer["total"]
 
 
+def test_a_long_report_is_not_repeated(indexed: Client, project: Path) -> None:
+    report = "the login fails for every user " * 200
+    echoed = found(indexed, project, report)["query"]
+    assert report.startswith(echoed.rstrip("…")) and len(echoed) <= 201
+
+
 def test_nothing_found_says_what_was_searched(indexed: Client, project: Path) -> None:
     answer = found(indexed, project, "zzqqx", semantic_weight=0.0)
     assert answer["results"] == []

@@ -33,6 +33,7 @@ _DETAIL = re.compile(r":| \(| to |\. ")  # what follows differs from file to fil
 _SPECIAL = re.compile(r"[\\*?\[\]{}]")
 _BRACKETS = re.compile(r"[\[\]]")
 _STATUS = "refdesk://status"
+_ECHOED = 200  # characters of the query that an answer repeats: a bug report need not be paid for twice
 _PROSE = ("md", "markdown", "mdx", "rst", "txt", "adoc", "org", "html", "htm", "ipynb")
 
 
@@ -197,9 +198,10 @@ class Code:
         notes: Sequence[str],
     ) -> ToolAnswer:
         stale = stale_hits(hits)
-        form, terms = arguments.get("format", "toon"), analyse.terms(arguments["query"])
+        text = arguments["query"]
+        form, terms = arguments.get("format", "toon"), analyse.terms(text)
         body: Json = {
-            "query": arguments["query"],
+            "query": text if len(text) <= _ECHOED else f"{text[:_ECHOED]}…",
             "path": collection.root,
             "total": len(hits),
             **extra,
