@@ -16,7 +16,7 @@ from refdesk.ingest.writer import ParsePool
 from refdesk.library import Library
 from refdesk.model import Collection, CollectionKind, Content, Finding, Found, Skipped
 from refdesk.ports import Embedder, Parser, Source, Store
-from refdesk.settings import LANGUAGE_MODELS, Settings
+from refdesk.settings import LANGUAGE_MODELS, Settings, set_for_native
 from refdesk.system import memory
 
 if TYPE_CHECKING:
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from refdesk.store.record.crawls import Crawls
     from refdesk.toolsets.content import ToolAnswer
     from refdesk.toolsets.contract import Toolset
+
+# numpy is loaded after this: OpenBLAS's threads, which nothing here uses, would spin for .1 s as they start.
+set_for_native("OPENBLAS_THREAD_TIMEOUT", "4")
 
 _READING = ("tree_sitter", "tree_sitter_language_pack", "selectolax", "markdown_it", "yaml", "pypdfium2", "docx")
 

@@ -228,6 +228,17 @@ def test_odd_text_is_kept(store: Store) -> None:
     assert [text.replace("\ufffd", "\0") for text in kept] == [odd.replace("\ud800", "?")]  # Postgres refuses NUL
 
 
+def test_odd_names_are_kept_beside_plain_ones(store: Store) -> None:
+    names = ("plain", "nul \0 name", "lone \ud800", "naïve")
+    symbols = tuple(Symbol(name, name, "function", 1, 1, name) for name in names)
+    uses = tuple(Reference("calls", "plain", name, line) for line, name in enumerate(names, 1))
+    store.apply(batch(write("d", ["text"], symbols=symbols, references=uses)))
+    kept = [one.name.replace("\ufffd", "\0").replace("\ud800", "?") for one in store.symbols_of("d")]
+    assert kept == ["plain", "nul \0 name", "lone ?", "naïve"]
+    used = [one.target.replace("\ufffd", "\0").replace("\ud800", "?") for one in store.references_of("d")]
+    assert used == kept
+
+
 # --- words --------------------------------------------------------------------------------------
 
 

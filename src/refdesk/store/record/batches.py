@@ -214,9 +214,9 @@ class _Taken:
             if same is not None:
                 self._keep(same, place, vector, relabelled)
                 continue
-            chunk_id = next(
-                one for one in (self._ids(write.document.id, chunk.key, n) for n in count()) if one not in used
-            )
+            attempt = 0
+            while (chunk_id := self._ids(write.document.id, chunk.key, attempt)) in used:
+                attempt += 1
             used.add(chunk_id)
             change.touched(chunk_id, BOTH)
             if write.terms:

@@ -8,7 +8,7 @@ import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import count
 from typing import TYPE_CHECKING, Any, cast
 
 from refdesk.model import (
@@ -52,7 +52,7 @@ _encode = json.JSONEncoder(ensure_ascii=False, sort_keys=True, separators=(",", 
 def dump(value: Mapping[str, Any] | Sequence[str]) -> str:
     """The value as canonical JSON: equal values give equal text."""
     if not value:
-        return "{}" if isinstance(value, Mapping) else "[]"
+        return "[]" if isinstance(value, tuple | list) else "{}"
     return _encode(value)
 
 
@@ -146,9 +146,18 @@ def symbol_packs(document: int, symbols: Sequence[Symbol]) -> Iterator[Pack]:
     """The definitions of a document, some to a row, by their names."""
     for first in range(0, len(symbols), _SYMBOLS):
         columns = zip(*symbols[first : first + _SYMBOLS], strict=True)
-        fields = [storable(str(field)) for column in columns for field in column]
+        fields, text = _joined([str(field) for column in columns for field in column])
         names = fields[: len(fields) // len(Symbol._fields)]
-        yield (document, first, len(names), zlib.compress("\0".join(fields).encode(), _LEVEL)), set(names)
+        yield (document, first, len(names), zlib.compress(text, _LEVEL)), set(names)
+
+
+def _joined(names: list[str]) -> tuple[list[str], bytes]:
+    """The strings as they can be stored, and all of them in one; they are looked at together, which is faster."""
+    text = "\0".join(names)
+    if not text.isascii() or text.count("\0") >= len(names):
+        names = list(map(storable, names))
+        text = "\0".join(names)
+    return names, text.encode()
 
 
 def symbols_in(pack: bytes, name: str | None = None) -> list[Symbol]:
@@ -165,12 +174,12 @@ def reference_packs(document: int, references: Sequence[Reference]) -> Iterator[
     for first in range(0, len(references), _TOGETHER):
         some = references[first : first + _TOGETHER]
         kinds, sources, targets, lines, receivers, aliases = zip(*some, strict=True)
-        names: dict[str, int] = {}
-        codes = [names.setdefault(name, len(names)) for name in chain(targets, sources, receivers, kinds, aliases)]
-        clean = [storable(name) for name in names]
-        head = struct.pack(f"<I{5 * len(some)}H{len(some)}I", len(some), *codes, *lines)
-        data = zlib.compress(head + "\0".join(clean).encode(), _LEVEL)
-        yield (document, first, len(some), data), {clean[code] for code in codes[: len(some)]}
+        every = (*targets, *sources, *receivers, *kinds, *aliases)
+        codes = dict(zip(dict.fromkeys(every), count()))
+        names, text = _joined(list(codes))
+        head = struct.pack(f"<I{5 * len(some)}H{len(some)}I", len(some), *map(codes.__getitem__, every), *lines)
+        data = zlib.compress(head + text, _LEVEL)
+        yield (document, first, len(some), data), {names[codes[target]] for target in targets}
 
 
 PACKS = {"symbol_packs": "symbol_names", "ref_packs": "ref_targets"}  # tables of packs, and of where a name is in them

@@ -8,9 +8,10 @@ import shutil
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -230,7 +231,7 @@ class LexicalIndex:
 
         They are found once they are committed, and lost if that never happens.
         """
-        import tantivy
+        from tantivy import Document
 
         writer, schema = self._open_writer()
         highest = max(self._last_id, self._last_taken_id)
@@ -243,8 +244,11 @@ class LexicalIndex:
             writer.delete_documents_by_term("mark", query.MARK)
         for chunk_id in known:
             writer.delete_documents_by_term("id", chunk_id)
-        for row in _found(db, chunk_ids, terms):
-            writer.add_document(tantivy.Document.from_dict(fields_of(row, terms), schema))
+        found = _found(db, chunk_ids, terms)
+        # One after the other without a pause: tantivy's thread falls asleep, and is woken, between slow ones.
+        while documents := [Document.from_dict(fields_of(row, terms), schema) for row in islice(found, _SLICE)]:
+            for document in documents:
+                writer.add_document(document)
         last = db.execute("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'").fetchone()
         self._last_taken_id = last[0] if last else 0
         self.taken = applied
@@ -323,14 +327,13 @@ def fields_of(row: Sequence[Any], terms: Mapping[int, str]) -> dict[str, Any]:
     """A chunk as the index takes it: the terms of its text fields with blanks between them."""
     (chunk_id, collection, document, kind, type_, language, extension, path, document_metadata, chunk_metadata,
      title, breadcrumb, symbols, text) = row  # fmt: skip
-    defined = rows.load_names(symbols)
-    analysed = [_analysed(symbol) for symbol in defined]
+    defined = list(map(_analysed_symbol, rows.load_names(symbols)))
     metadata = {**rows.load_map(document_metadata), **rows.load_map(chunk_metadata)}
     return {
         "id": chunk_id,
         "content": terms.get(chunk_id) or joined(text),
-        "title": " ".join((_analysed(title), _analysed_names(breadcrumb), *analysed)),
-        "symbol": " ".join(_symbol_terms(zip(defined, analysed, strict=True))),
+        "title": " ".join((_analysed(title), _analysed_names(breadcrumb), *[analysed for analysed, _ in defined])),
+        "symbol": " ".join(dict.fromkeys(name for _, known_as in defined for name in known_as)),
         "path": _analysed(path),
         "collection": str(collection),
         "document": document,
@@ -342,7 +345,7 @@ def fields_of(row: Sequence[Any], terms: Mapping[int, str]) -> dict[str, Any]:
     }
 
 
-_analysed = lru_cache(maxsize=20_000)(joined)  # headings, paths and symbols come again and again
+_analysed = lru_cache(maxsize=20_000)(joined)  # headings and paths come again and again
 
 
 @lru_cache(maxsize=2_000)
@@ -351,12 +354,8 @@ def _analysed_names(dumped: str) -> str:
     return " ".join(map(_analysed, rows.load_names(dumped)))
 
 
-def _symbol_terms(symbols: Iterable[tuple[str, str]]) -> dict[str, None]:
-    """Each symbol as one term: its joined form, and what the analyser makes of it as a whole."""
-    found: dict[str, None] = {}
-    for symbol, analysed in symbols:
-        for name in names(symbol):
-            found[name] = None
-        if analysed:
-            found[analysed.partition(" ")[0]] = None
-    return found
+@lru_cache(maxsize=20_000)
+def _analysed_symbol(symbol: str) -> tuple[str, list[str]]:
+    """The terms of a symbol, and what it is as one term: its joined form, and what the analyser makes of the whole."""
+    analysed = joined(symbol)
+    return analysed, [*names(symbol), *analysed.split(" ", 1)[:1]] if analysed else names(symbol)
