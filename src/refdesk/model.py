@@ -161,7 +161,7 @@ class Parsed:
     symbols: tuple[Symbol, ...] = ()
     references: tuple[Reference, ...] = ()
     metadata: Metadata = field(default_factory=dict)
-    notes: tuple[str, ...] = ()  # problems that did not stop it: "decoded as latin-1", "3 syntax errors"
+    notes: tuple[str, ...] = ()  # problems that did not stop it: "decoded as latin-1", "front matter is not valid YAML"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -121,6 +121,7 @@ def test_what_is_left_out_is_counted_and_only_the_telling_is_listed(client: Clie
         (project / f"icon_{number}.png").write_bytes(b"\x89PNG")
     (project / "zz_data.txt").write_bytes(b"a\x00b" * 50)
     (project / "empty.py").touch()
+    (project / "old.md").write_text("---\nowner: [never closed\n---\n# Old\n\nThe old way of signing in.\n")
     (project / "node_modules").mkdir()
     (project / "node_modules/x.js").write_text("x = 1\n")
     answer = client.json("index_codebase", path=str(project))
@@ -128,6 +129,8 @@ def test_what_is_left_out_is_counted_and_only_the_telling_is_listed(client: Clie
     assert answer["skipped_reasons"].startswith("60 ignored by .gitignore, 31 not text by its name")
     assert [one["path"] for one in answer["skipped_files"]] == ["zz_data.txt", "node_modules/"]
     assert "1 empty file" in answer["skipped_reasons"]
+    (remark,) = answer["remarks"]
+    assert remark["path"] == "old.md" and "front matter is not valid YAML" in remark["reason"]
 
 
 def test_results_have_every_field(indexed: Client, project: Path) -> None:

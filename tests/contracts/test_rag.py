@@ -249,8 +249,10 @@ def test_a_folder_is_ingested_whole(client: Client, work: Path) -> None:
     assert result["_meta"]["refdesk/documents"] == 2
     assert any("c.bin" in one for one in result["_meta"]["refdesk/skipped"])
     first = json.loads(result["content"][0]["text"])["doc_id"]
-    (work / "sub/b.py").write_text("def beta():\n    return 2\n")
-    again = client.json("rag_ingest", uri=(work / "sub").as_uri(), collection="code")
+    (work / "sub/b.py").write_bytes(b"def beta():\n    return 2\n" * 50 + b"\xff")
+    told = client.result("rag_ingest", uri=(work / "sub").as_uri(), collection="code")["content"]
+    assert "note: b.py: 1 bytes are not UTF-8 and were replaced" in str(told)
+    again = json.loads(told[0]["text"])
     (work / "sub/a.md").write_text("# A\n\nalpha and more\n")
     later = client.json("rag_ingest", uri=(work / "sub").as_uri(), collection="code")
     assert first == again["doc_id"] == later["doc_id"]

@@ -165,6 +165,14 @@ def test_progress_on_a_terminal_is_one_line_that_goes(monkeypatch: pytest.Monkey
     assert max(map(len, said.split("\r"))) < 90
 
 
+def test_what_was_read_with_a_problem_is_listed(tmp_path: Path, shop: Path) -> None:
+    (shop / "broken.md").write_text("---\ntitle: [never closed\n---\n# Returns\n\nReturns take two weeks.\n")
+    said = run(tmp_path / "library", "index", str(shop), "--name", "shop").stderr
+    assert "1 indexed, with a remark:\n  broken.md: front matter is not valid YAML" in said
+    again = json.loads(run(tmp_path / "other", "index", str(shop), "--name", "shop", "--json").stdout)
+    assert [one["path"] for one in again["remarks"]] == ["broken.md"]
+
+
 def test_status_says_why(tmp_path: Path, shop: Path) -> None:
     library = tmp_path / "library"
     run(library, "index", str(shop), "--name", "shop")

@@ -117,7 +117,7 @@ def report_json(report: Report) -> dict[str, Any]:
     """The report as JSON: counts, and each skipped file with its reason."""
     left_out = {
         name: [{"path": one.path, "reason": one.reason} for one in getattr(report, name)]
-        for name in ("skipped", "errors")
+        for name in ("skipped", "errors", "remarks")
     }
     shown = {key: value for key, value in asdict(report).items() if key != "written_ids"}
     return {**shown, **left_out, "seconds": round(report.seconds, 3)}
@@ -136,6 +136,7 @@ def _show(report: Report, as_json: bool) -> None:
     others = [one for one in report.skipped if one not in ignored]
     _list("not readable", report.errors)
     _list("skipped", others)
+    _list("indexed, with a remark", report.remarks)
     if ignored:
         click.echo(f"{len(ignored)} left out by ignore files: --json lists them, `refdesk status` explains", err=True)
 

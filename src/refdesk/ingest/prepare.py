@@ -55,6 +55,7 @@ class Report:
     references: int = 0
     skipped: list[Skipped] = field(default_factory=list)
     errors: list[Skipped] = field(default_factory=list)
+    remarks: list[Skipped] = field(default_factory=list)  # files that are indexed, but not as they should be
     waiting: list[str] = field(default_factory=list)  # paths left for another run
     seconds: float = 0.0
     document_ids: list[str] = field(default_factory=list)

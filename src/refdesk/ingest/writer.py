@@ -264,6 +264,7 @@ class Writer:
                     reject(content)
                     self._drop_unreadable(collection, known.get(content.uri), report)
                     continue
+                report.remarks += [Skipped(path=content.path, reason=note) for note in found.parsed.notes]
                 self._store.flush_for_others()
                 self._pause()
                 write = _document_write(collection, content, found, known.get(content.uri))

@@ -32,8 +32,16 @@ class AnyParser:
         decoded = decode(content.data, content.charset)
         _refuse_giants(decoded.text)
         kind = detect(content.path, decoded.text, content.content_type)
-        parsed = self._finished(self._read(decoded.text, content, kind, chunking), content.path)
-        return replace(parsed, notes=(*decoded.notes, *parsed.notes)) if decoded.notes else parsed
+        notes = decoded.notes
+        try:
+            parsed = self._read(decoded.text, content, kind, chunking)
+        except (ParseFailed, MemoryError):
+            raise
+        except Exception as error:  # a parser's bug costs the structure of a file, not its text
+            notes = (*notes, f"read as plain text: its parser failed: {type(error).__name__}: {error}"[:300])
+            parsed = self._plain(decoded.text, content.path, kind, chunking)
+        parsed = self._finished(parsed, content.path)
+        return replace(parsed, notes=(*notes, *parsed.notes)) if notes else parsed
 
     def _read(self, text: str, content: Content, kind: str, chunking: Chunking) -> Parsed:
         """Calls the parser of the type; parsers are imported on first use."""
@@ -48,6 +56,9 @@ class AnyParser:
             from refdesk.parse.code.parser import CodeParser
 
             return CodeParser().parse(text, path, kind, chunking)
+        return self._plain(text, path, kind, chunking)
+
+    def _plain(self, text: str, path: str, kind: str, chunking: Chunking) -> Parsed:
         from refdesk.parse.prose.rst import PlainParser
 
         return PlainParser().parse(text, path, chunking, kind, self._rules(path))

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from refdesk.errors import ParseFailed
 from refdesk.model import Chunking, Content, Parsed
 from refdesk.parse import AnyParser
+from refdesk.parse.code.parser import CodeParser
 from refdesk.parse.prose.manifest import ManifestSet
 from refdesk.parse.prose.rst import PlainParser
 
@@ -100,6 +101,16 @@ def test_what_can_not_be_read_says_why(data: bytes, path: str, reason: str) -> N
 
 def test_notes_of_decoding_are_kept() -> None:
     assert "replaced" in read(b"words " * 100 + b"\xff", "a.txt").notes[0]
+
+
+def test_the_bug_of_a_parser_costs_the_structure_of_a_file_and_not_its_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> Parsed:
+        raise AttributeError("no replace")
+
+    monkeypatch.setattr(CodeParser, "parse", fail)
+    parsed = read("def tally(votes):\n    return sum(votes)\n", "a.py")
+    assert "tally" in parsed.chunks[0].text and parsed.content_type == "python"
+    assert parsed.notes == ("read as plain text: its parser failed: AttributeError: no replace",)
 
 
 def test_plain_text_is_packed_by_paragraphs() -> None:

@@ -54,12 +54,6 @@ class CodeParser:
         writer = ChunkWriter(path, row, lines, defined, import_rows, chunking)
         used = references(found, defined, data, row)
         outside = add_facts(found, defined, used, data, row)
-        notes: tuple[str, ...] = ()
-        if tree is None and text.strip():
-            notes = ("read without its syntax",)
-        elif tree is not None and tree.root_node.has_error:
-            count = max(len(found.get("error", ())), 1)
-            notes = (f"{count} syntax error{'s' if count > 1 else ''}",)
         return Parsed(
             title=PurePosixPath(path).name or path,
             content_type=language,
@@ -71,7 +65,7 @@ class CodeParser:
                 if d.kind != "test" and d.name
             ),
             references=(*used, *outside),
-            notes=notes,
+            notes=("read without its syntax",) if tree is None and text.strip() else (),
         )
 
 

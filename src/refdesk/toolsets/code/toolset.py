@@ -329,6 +329,7 @@ def statistics(report: Report, folder: Path, desk: Desk) -> Json:
         "skipped_files": _listed(_some_of_each(report.skipped)),
         "errors": _listed(report.errors),
         **({"errors_not_listed": len(report.errors) - LISTED} if len(report.errors) > LISTED else {}),
+        **({"remarks": _listed(_some_of_each(report.remarks))} if report.remarks else {}),
         "seconds": round(report.seconds, 3),
     }
 

@@ -199,6 +199,7 @@ class _Rag:
             more = f"; and {len(left_out) - _NAMED} more" if len(left_out) > _NAMED else ""
             files = "1 file" if len(left_out) == 1 else f"{len(left_out)} files"
             notices = [f"{files} left out: {'; '.join(skipped[:_NAMED])}{more}"]
+        notices += [f"{one.path}: {one.reason}" for one in report.remarks[:_NAMED]]
         documents = (f"rag://documents/{one}" for one in report.written_ids)
         changed = (f"rag://collections/{name}", "rag://collections", *documents) if report.written else ()
         return replace(ToolAnswer.of_json(answer, notices=notices, meta=meta), updated=changed)
