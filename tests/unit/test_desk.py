@@ -42,5 +42,8 @@ def test_the_corpus_is_described_anew_when_documentation_comes_or_goes(tmp_path:
     with open_desk(Settings(library=tmp_path / "library", embedder="none")) as desk:
         desk.index(page.parent, "docs")
         assert read_metadata(desk.library).taxonomy["product"].values == ("Rocket",)
+        before = desk.library.metadata.stat().st_ino
+        desk.index(page.parent, "docs")
+        assert desk.library.metadata.stat().st_ino == before  # nothing changed, so it was not replaced
         desk.remove("docs")
         assert read_metadata(desk.library).taxonomy == {}

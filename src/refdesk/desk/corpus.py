@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 from collections.abc import Mapping, Sequence
@@ -49,8 +50,8 @@ def has_corpus(desk: Desk) -> bool:
     return any(one.kind in ("docs", "web") for one in desk.collections())
 
 
-def write_metadata(desk: Desk) -> Path:
-    """Writes metadata.json from the library's docs collections, in one piece."""
+def write_metadata(desk: Desk) -> None:
+    """Writes metadata.json from the library's docs collections, unless it says that already."""
     docs = [one for one in desk.collections() if one.kind == "docs"]
     identity = desk.embedder_identity()
     stats = [desk.stats(one.name) for one in docs]
@@ -62,7 +63,7 @@ def write_metadata(desk: Desk) -> Path:
         "stats": {
             "total_chunks": sum(one.chunks for one in stats),
             "total_files": sum(one.documents for one in stats),
-            "indexed_at": datetime.now(tz=UTC).isoformat(timespec="seconds"),
+            "indexed_at": "",
             **({"source_commit": ", ".join(commits)} if commits else {}),
         },
         "embedding": {"provider": identity.name, "model": identity.version, "dimensions": identity.dimension}
@@ -70,9 +71,14 @@ def write_metadata(desk: Desk) -> Path:
         else None,
     }
     file = desk.library.metadata
+    with contextlib.suppress(*_UNREADABLE):
+        known = json.loads(file.read_text(encoding="utf-8"))
+        known["stats"]["indexed_at"] = ""
+        if known == body:
+            return
+    body["stats"]["indexed_at"] = datetime.now(tz=UTC).isoformat(timespec="seconds")
     replace_file(file, json.dumps(body, ensure_ascii=False, indent=2) + "\n")
     desk.share_metadata()
-    return file
 
 
 def read_metadata(library: Library) -> Corpus:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from refdesk.errors import StoreAway
+from refdesk.store.bolt import Bolt, Tx
 from refdesk.store.neo4j import Neo4jPlaybooks
 
 AWAY = "Database connection failed: timeout after 5s"
@@ -36,10 +37,13 @@ def test_nobody_answers(silent: str) -> None:
 
 
 def test_a_call_is_given_up_though_the_driver_gets_no_processor(silent: str) -> None:
-    store = Neo4jPlaybooks(silent, "neo4j", "x")
+    async def nothing(tx: Tx) -> None:
+        return None
+
+    bolt = Bolt(silent, "neo4j", "x", "", "", ())
     with pytest.raises(StoreAway):
-        store.list_skills()
-    bolt = store._run.__self__  # type: ignore[attr-defined]
+        bolt.run(nothing)
+    assert bolt._loop is not None
     busy = threading.Event()
 
     def hold() -> None:
@@ -48,5 +52,5 @@ def test_a_call_is_given_up_though_the_driver_gets_no_processor(silent: str) -> 
 
     bolt._loop.call_soon_threadsafe(hold)  # as on a machine that is badly overloaded
     with pytest.raises(StoreAway, match=AWAY):
-        store.list_skills()
+        bolt.run(nothing)
     assert not busy.is_set()

@@ -188,9 +188,9 @@ PACKS = {"symbol_packs": "symbol_names", "ref_packs": "ref_targets"}  # tables o
 def put_packs(write: Callable[[str, Iterable[Any]], object], table: str, packed: Iterable[Pack]) -> None:
     """Writes rows of symbols or references and where their names are, by a connection's executemany."""
     some = list(packed)
-    write(f"INSERT INTO {table} VALUES (?, ?, ?, ?)", [row for row, _ in some])  # noqa: S608
+    write(f"INSERT INTO {table} VALUES (?, ?, ?, ?)", [row for row, _ in some])  # noqa: S608 - a key of PACKS
     named = sorted((name, *row[:2]) for row, names in some for name in names)
-    write(f"INSERT INTO {PACKS[table]} VALUES (?, ?, ?)", named)  # noqa: S608
+    write(f"INSERT INTO {PACKS[table]} VALUES (?, ?, ?)", named)  # noqa: S608 - a constant
 
 
 def references_in(pack: bytes, target: str | None = None, kinds: Sequence[str] = ()) -> list[Reference]:
