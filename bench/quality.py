@@ -23,7 +23,7 @@ from refdesk.desk.desk import Desk
 from refdesk.model import Query, StoredChunk
 from refdesk.search import rerank
 from refdesk.search.understand import understand
-from refdesk.settings import Settings
+from refdesk.settings import load
 
 ALPHAS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 Ranker = Callable[[str], Sequence[Sequence[StoredChunk]]]  # places, each with all that it shows
@@ -44,8 +44,8 @@ class Score:
 def indexed(known: KnownItems, embedder: str, libraries: Path | None = None) -> Iterator[Desk]:
     """A desk whose library holds the set's files; with a folder for libraries it is kept there for the next run."""
     with tempfile.TemporaryDirectory(prefix="refdesk-bench-") as scratch:
-        settings = Settings(library=(libraries or Path(scratch)) / f"{known.name}-{embedder}", embedder=embedder)
-        with open_desk(settings) as desk:
+        library = (libraries or Path(scratch)) / f"{known.name}-{embedder}"
+        with open_desk(load({"library": library, "embedder": embedder}, {}, Path(scratch))) as desk:
             desk.index(known.folder, sets.KINDS[known.name], name=known.name)
             yield desk
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from refdesk.desk.desk import Desk
 from refdesk.desk.reading import Parts, Watching
@@ -16,7 +16,7 @@ from refdesk.ingest.writer import ParsePool
 from refdesk.library import Library
 from refdesk.model import Collection, CollectionKind, Content, Finding, Found, Skipped
 from refdesk.ports import Embedder, Parser, Source, Store
-from refdesk.settings import LANGUAGE_MODELS, Settings, set_for_native
+from refdesk.settings import Settings, ToolsetName, set_for_native
 from refdesk.system import memory
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from refdesk.llm.thinkers import Models, Thinkers
     from refdesk.skills.model import PlaybookStore
     from refdesk.store.record.crawls import Crawls
-    from refdesk.toolsets.content import ToolAnswer
     from refdesk.toolsets.contract import Toolset
 
 # numpy is loaded after this: OpenBLAS's threads, which nothing here uses, would spin for .1 s as they start.
@@ -60,10 +59,6 @@ def _embedder(settings: Settings) -> Embedder | None:
             queries, passages = settings.embedder_query_prefix, settings.embedder_passage_prefix
             path = Path(settings.embedder_path).expanduser()
             return OnnxEmbedder(path, query_prefix=queries, passage_prefix=passages)
-        case other:
-            raise SettingsError(
-                f"There is no embedder {other!r}.", "Take one of static, wordllama, remote, onnx, none."
-            )
 
 
 def _store(settings: Settings) -> Store:
@@ -228,21 +223,16 @@ PARTS = Parts(
 
 
 class _Shared:
-    """What toolsets share: the desk, and the language models, which the first call that needs one loads."""
+    """What toolsets share: the desk; the language models and the journal, which the first call that needs one loads."""
 
     def __init__(self, settings: Settings) -> None:
-        if settings.llm not in LANGUAGE_MODELS:
-            raise SettingsError(
-                f"There is no language model {settings.llm!r}.", f"Take one of {', '.join(LANGUAGE_MODELS)}."
-            )
         self.desk = Desk(settings, PARTS)
-        self._settings = settings
 
     @cached_property
     def models(self) -> Models:
         from refdesk.llm.thinkers import Models
 
-        return Models(self._settings)
+        return Models(self.desk.settings)
 
     @cached_property
     def thinkers(self) -> Thinkers:
@@ -250,49 +240,42 @@ class _Shared:
 
         return Thinkers(self.models, lambda: self.desk.embedder)
 
+    @cached_property
+    def journal(self) -> Journal:
+        from refdesk.console.journal import Journal
+
+        return Journal(self.desk.library, self.desk.settings.journal)
+
     def close(self) -> None:
+        if "journal" in self.__dict__:
+            self.journal.flush()
         if "models" in self.__dict__:
             self.models.close()
         self.desk.close()
 
 
-def _docs(shared: _Shared) -> Toolset:
-    from refdesk.toolsets.docs import docs_toolset
+def _toolset(name: ToolsetName, shared: _Shared) -> Toolset:
+    match name:
+        case "docs":
+            from refdesk.toolsets.docs import docs_toolset
 
-    return docs_toolset(shared.desk)
+            return docs_toolset(shared.desk)
+        case "rag":
+            from refdesk.toolsets.rag.toolset import rag_toolset
 
+            return rag_toolset(shared.desk)
+        case "skills":
+            from refdesk.toolsets.skills import skills_toolset
 
-def _rag(shared: _Shared) -> Toolset:
-    from refdesk.toolsets.rag.toolset import rag_toolset
+            return skills_toolset(lambda: shared.desk.learner, lambda sampler: shared.thinkers.choose(sampler))
+        case "pages":
+            from refdesk.toolsets.pages import pages_toolset
 
-    return rag_toolset(shared.desk)
+            return pages_toolset(shared.desk)
+        case "code":
+            from refdesk.toolsets.code.toolset import code_toolset
 
-
-def _skills(shared: _Shared) -> Toolset:
-    from refdesk.toolsets.skills import skills_toolset
-
-    return skills_toolset(lambda: shared.desk.learner, lambda sampler: shared.thinkers.choose(sampler))
-
-
-def _pages(shared: _Shared) -> Toolset:
-    from refdesk.toolsets.pages import pages_toolset
-
-    return pages_toolset(shared.desk)
-
-
-def _code(shared: _Shared) -> Toolset:
-    from refdesk.toolsets.code.toolset import code_toolset
-
-    return code_toolset(shared.desk, lambda context: shared.models.choose(context.sampler))
-
-
-TOOLSETS: Mapping[str, Callable[[_Shared], Toolset]] = {
-    "docs": _docs,
-    "rag": _rag,
-    "skills": _skills,
-    "pages": _pages,
-    "code": _code,
-}
+            return code_toolset(shared.desk, lambda context: shared.models.choose(context.sampler))
 
 
 def make_toolsets(settings: Settings, clients: Callable[[], Sequence[Mapping[str, str]]] = list) -> list[Toolset]:
@@ -300,11 +283,9 @@ def make_toolsets(settings: Settings, clients: Callable[[], Sequence[Mapping[str
 
     The last has the console's site, which shows `clients`: what `install` would add to which of them.
     """
-    if unknown := [name for name in settings.toolsets if name not in TOOLSETS]:
-        raise SettingsError(f"There is no toolset {', '.join(unknown)}.", f"Take some of {', '.join(TOOLSETS)}.")
     memory.allow(settings.max_memory)
     shared = _Shared(settings)
-    made = {name: make(shared) for name, make in TOOLSETS.items() if name in settings.toolsets}
+    made = {name: _toolset(name, shared) for name in get_args(ToolsetName) if name in settings.toolsets}
     if "docs" in made and "code" in made:
         from refdesk.desk.corpus import has_corpus
         from refdesk.toolsets.contract import united
@@ -312,49 +293,18 @@ def make_toolsets(settings: Settings, clients: Callable[[], Sequence[Mapping[str
         made["docs"], made["code"] = united(made["docs"], made["code"], lambda: has_corpus(shared.desk))
     *others, last = made.values()
 
-    journal = _Journal(settings) if settings.journal else None
+    def site(key: bytes) -> Any:
+        from refdesk.console.site import console_site
+
+        return console_site(shared.desk, key, clients)
 
     def close() -> None:
         if last.close is not None:
             last.close()
-        if journal is not None:
-            journal.flush()
         shared.close()
 
-    return [
-        *others,
-        replace(
-            last,
-            close=close,
-            heard=journal.note if journal else None,
-            site=lambda key: _site(shared.desk, key, clients),
-        ),
-    ]
-
-
-class _Journal:
-    """The library's journal of calls, loaded with the first one."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._opened: Journal | None = None
-
-    def note(self, tool: str, arguments: dict[str, Any], answer: ToolAnswer | None, seconds: float) -> None:
-        if self._opened is None:
-            from refdesk.console.journal import Journal
-
-            self._opened = Journal(Library(self._settings.library), self._settings.journal)
-        self._opened.note(tool, arguments, answer, seconds)
-
-    def flush(self) -> None:
-        if self._opened is not None:
-            self._opened.flush()
-
-
-def _site(desk: Desk, key: bytes, clients: Callable[[], Sequence[Mapping[str, str]]]) -> Any:
-    from refdesk.console.site import console_site
-
-    return console_site(desk, key, clients)
+    heard = (lambda *call: shared.journal.note(*call)) if settings.journal else None
+    return [*others, replace(last, close=close, heard=heard, site=site)]
 
 
 @contextmanager

@@ -14,10 +14,13 @@ from refdesk.errors import SettingsError
 _PREFIX = "REFDESK_"
 _CONFIG = "refdesk.toml"
 _FOLDER = ".refdesk"
-LANGUAGE_MODELS = ("gemini", "openai", "anthropic", "sampling", "local", "auto")
 
 Durability = Literal["normal", "full"]
 SkillsDatabase = Literal["embedded", "neo4j"]
+EmbedderName = Literal["static", "wordllama", "remote", "onnx", "none"]
+ToolsetName = Literal["docs", "rag", "skills", "pages", "code"]
+Transport = Literal["stdio", "http", "sse"]
+LanguageModel = Literal["gemini", "openai", "anthropic", "sampling", "local", "auto"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +32,7 @@ class Settings:
     qdrant_api_key: str = field(default="", repr=False)
 
     # embedding
-    embedder: str = "static"  # static | wordllama | remote | onnx | none
+    embedder: EmbedderName = "static"
     embedder_url: str = ""
     embedder_model: str = ""
     embedder_path: str = ""  # the folder or file of the onnx embedder's model
@@ -54,8 +57,8 @@ class Settings:
     allow_secrets: tuple[str, ...] = ()  # globs on names or paths of files with secrets that may be read
 
     # serving
-    toolsets: tuple[str, ...] = ("docs", "rag", "skills", "pages", "code")
-    transport: str = "stdio"
+    toolsets: tuple[ToolsetName, ...] = get_args(ToolsetName)
+    transport: Transport = "stdio"
     host: str = "127.0.0.1"
     port: int = 8750
     processes: int = 1  # worker processes for HTTP
@@ -79,7 +82,7 @@ class Settings:
     neo4j_database: str = ""  # "": the server's default
 
     # language models; their keys are the vendors' own variables
-    llm: str = "auto"  # one of LANGUAGE_MODELS
+    llm: LanguageModel = "auto"
     llm_small_model: str = ""
     llm_large_model: str = ""
     llm_timeout_s: float = 60.0
@@ -229,16 +232,17 @@ _SAID = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": 
 
 
 def _coerce(key: str, value: Any, kind: Any) -> Any:
+    if get_origin(kind) is Literal:
+        if value not in get_args(kind):
+            raise SettingsError(f"Setting {key} can't be {value!r}.", f"Take one of {', '.join(get_args(kind))}.")
+        return value
     try:
+        if get_origin(kind) is tuple:
+            items = value.split(",") if isinstance(value, str) else value
+            stripped = (str(item).strip() for item in items)
+            return tuple(_coerce(key, item, get_args(kind)[0]) for item in stripped if item)
         if kind is Path:
             return Path(value).expanduser()
-        if get_origin(kind) is Literal:
-            if value not in get_args(kind):
-                raise ValueError(f"it must be {' or '.join(get_args(kind))}")
-            return value
-        if get_origin(kind) is tuple and get_args(kind)[0] is str:
-            items = value.split(",") if isinstance(value, str) else value
-            return tuple(str(item).strip() for item in items if str(item).strip())
         if kind is bool and not isinstance(value, bool):
             return _SAID[str(value).strip().lower()]
         if kind in (int, float) and isinstance(value, bool):

@@ -373,7 +373,7 @@ def test_secrets_are_skipped_with_the_way_to_take_them_in(tmp_path: Path, shop: 
 
 def test_an_unknown_toolset_ends_the_server_at_once(tmp_path: Path) -> None:
     told = run(tmp_path / "library", "serve", "--toolsets", "docs,foo", code=2).stderr
-    assert "There is no toolset foo. Take some of docs, rag, skills, pages, code." in told
+    assert "Setting toolsets can't be 'foo'. Take one of docs, rag, skills, pages, code." in told
 
 
 def test_a_document_is_read_by_id_path_lines_and_section(tmp_path: Path, shop: Path) -> None:

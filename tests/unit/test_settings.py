@@ -53,7 +53,7 @@ def test_where_playbooks_are_is_a_table_of_the_file_and_the_address_is_in_the_en
     assert load({}, {"REFDESK_SKILLS": "embedded"}, tmp_path).skills == "embedded"
     for wrong in ('skills.url = "x"', 'skills.database = "oracle"', 'neo4j_password = "x"'):
         (tmp_path / "refdesk.toml").write_text(wrong)
-        with pytest.raises(SettingsError, match=r"skills\.url|embedded or neo4j|neo4j_password"):
+        with pytest.raises(SettingsError, match=r"skills\.url|embedded, neo4j|neo4j_password"):
             load({}, environ, tmp_path)
 
 

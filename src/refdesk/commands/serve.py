@@ -43,8 +43,6 @@ _ON_A_TERMINAL = (
 def serve(context: click.Context, /, **flags: Any) -> None:
     """Serve the library over MCP: on stdio, or over HTTP at /mcp."""
     settings = load({**(context.find_root().obj or {}), **flags})
-    if unknown := [name for name in settings.toolsets if name not in (known := Settings().toolsets)]:
-        raise SettingsError(f"There is no toolset {', '.join(unknown)}.", f"Take some of {', '.join(known)}.")
     if settings.transport == "stdio" and sys.stdin.isatty():
         click.echo(_ON_A_TERMINAL, err=True)
     from refdesk.server import serve as run
@@ -124,7 +122,7 @@ def _options(settings: Settings) -> Any:
     return ServerOptions(
         version=__version__,
         instructions=_instructions(settings),
-        transport=settings.transport,  # type: ignore[arg-type]
+        transport=settings.transport,
         host=settings.host,
         port=settings.port,
         processes=settings.processes,

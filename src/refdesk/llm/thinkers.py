@@ -45,7 +45,7 @@ class Models:
 
     def choose(self, sampler: Sampler | None = None) -> Llm | None:
         """The model for a call; None for `local`. `sampler` is the client's own model, if it offers one."""
-        wanted = self._settings.llm
+        wanted: str = self._settings.llm
         if wanted == "auto":
             wanted = next(filter(self._is_ready, _VENDORS), "sampling" if sampler is not None else "local")
         if wanted == "local":

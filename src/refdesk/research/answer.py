@@ -76,8 +76,9 @@ class Answer:
         if text not in self.notes:
             self.notes.append(text)
 
-    def follow(self, edge: Edge, hop: int, *, forward: bool) -> Node | None:
+    def follow(self, edge: Edge, come_from: Node, hop: int) -> Node | None:
         """Adds an edge and returns the node it leads to, None if that is known."""
+        forward = edge.target.id != come_from.id
         key = (edge.source.id, edge.target.id, edge.kind)
         self.relations.setdefault(key, edge)
         new, known = (edge.target, edge.source) if forward else (edge.source, edge.target)

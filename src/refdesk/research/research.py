@@ -21,7 +21,9 @@ from refdesk.text import analyse
 
 Focus = Literal["architecture", "dependencies", "patterns", "flow"]
 Intent = Literal["callers", "callees", "implementations", "users", "general"]
-Step = Callable[[Graph, Node, int], Iterable[tuple[Edge, bool]]]  # an edge, and whether it is followed forward
+Step = Callable[
+    [Graph, Node, int], Iterable[Edge]
+]  # the edges to follow from a node; few more are looked for than asked
 
 _SEEDS = 6  # starts of a walk: with _BREADTH, one hop fills an answer
 _FEW_SEEDS = 3  # with fewer, the architecture starts from entry files
@@ -235,11 +237,11 @@ def _walk(
         for node in level:
             new = 0
             for step in steps:
-                for edge, forward in step(graph, node, breadth):
+                for edge in step(graph, node, breadth):
                     if new >= breadth or len(answer.findings) >= most:
                         answer.note(f"More is related to {node.qualified or node.path} than is shown.")
                         break
-                    if (there := answer.follow(edge, hop, forward=forward)) is not None:
+                    if (there := answer.follow(edge, node, hop)) is not None:
                         reached.append(there)
                         new += 1
                 if len(answer.findings) >= most:
@@ -247,14 +249,6 @@ def _walk(
             if len(answer.findings) >= most:
                 break
         level = reached
-
-
-def _forward(edges: Callable[[Graph, Node, int], Iterable[Edge]]) -> Step:
-    return lambda graph, node, most: ((edge, True) for edge in edges(graph, node, most))
-
-
-def _backward(edges: Callable[[Graph, Node, int], Iterable[Edge]]) -> Step:
-    return lambda graph, node, most: ((edge, False) for edge in edges(graph, node, most))
 
 
 def _carried_out(graph: Graph, node: Node, most: int) -> Iterable[Edge]:
@@ -280,18 +274,17 @@ def _around(graph: Graph, node: Node, most: int) -> Iterable[Edge]:
         yield Edge(around, node, "contains", node.start_line, 1.0)
 
 
-_callers = _backward(lambda graph, node, most: graph.callers(node, most))
-_callees = _forward(
-    lambda graph, node, most: (edge for edge in graph.callees(node, most) if edge.target.kind in _TELLING)
-)
-_users = _backward(lambda graph, node, most: graph.users(node, most))
-_subtypes = _backward(lambda graph, node, most: graph.subtypes(node, most))
-_supertypes = _forward(lambda graph, node, most: graph.supertypes(node))
-_overrides = _backward(lambda graph, node, most: overriders(graph, node))
-_actuals = _backward(lambda graph, node, most: implementing(graph, node))
-_imports = _forward(lambda graph, node, most: graph.imports(node))
-_needs = _forward(lambda graph, node, most: needs(graph, node))
-_needed_by = _backward(lambda graph, node, most: needed_by(graph, node))
+def _callees(graph: Graph, node: Node, most: int) -> Iterable[Edge]:
+    return (edge for edge in graph.callees(node, most) if edge.target.kind in _TELLING)
+
+
+def _whole(edges: Callable[[Graph, Node], Iterable[Edge]]) -> Step:
+    return lambda graph, node, most: edges(graph, node)
+
+
+_callers, _users, _subtypes = Graph.callers, Graph.users, Graph.subtypes
+_supertypes, _imports = _whole(Graph.supertypes), _whole(Graph.imports)
+_overrides, _actuals, _needs, _needed_by = map(_whole, (overriders, implementing, needs, needed_by))
 
 _BY_INTENT: dict[str, tuple[Step, ...]] = {
     "callers": (_callers,),
@@ -300,10 +293,10 @@ _BY_INTENT: dict[str, tuple[Step, ...]] = {
     "users": (_callers, _users),
 }
 _BY_FOCUS: dict[str, tuple[Step, ...]] = {
-    "architecture": (_backward(_around), _forward(_contained), _subtypes, _supertypes, _callers, _imports),
+    "architecture": (_around, _contained, _subtypes, _supertypes, _callers, _imports),
     "dependencies": (_needs, _needed_by),
-    "patterns": (_subtypes, _actuals, _supertypes, _overrides, _forward(_contained)),
-    "flow": (_callees, _backward(_carried_out), _callers),
+    "patterns": (_subtypes, _actuals, _supertypes, _overrides, _contained),
+    "flow": (_callees, _carried_out, _callers),
 }
-_GENERAL: tuple[Step, ...] = (_callees, _callers, _subtypes, _actuals, _supertypes, _backward(_around))
+_GENERAL: tuple[Step, ...] = (_callees, _callers, _subtypes, _actuals, _supertypes, _around)
 _INSTEAD: dict[str, tuple[Step, ...]] = {"callers": (_users,), "implementations": (_callers, _users)}

@@ -100,12 +100,11 @@ class AddressGuard:
         return found
 
 
-class GuardedBackend(httpcore.AsyncNetworkBackend):
-    """A network backend that connects to checked addresses only: a name is resolved once."""
+class GuardedBackend(httpcore.AnyIOBackend):
+    """Connects to checked addresses only: a name is resolved once."""
 
     def __init__(self, guard: AddressGuard) -> None:
         self._guard = guard
-        self._dialler = httpcore.AnyIOBackend()
 
     async def connect_tcp(
         self,
@@ -120,16 +119,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         for address in found[:-1]:
             try:
                 first = _FIRST_TRIES_S if timeout is None else min(timeout, _FIRST_TRIES_S)
-                return await self._dialler.connect_tcp(address, port, first, local_address, socket_options)
+                return await super().connect_tcp(address, port, first, local_address, socket_options)
             except (httpcore.ConnectError, httpcore.ConnectTimeout):
                 continue
-        return await self._dialler.connect_tcp(found[-1], port, timeout, local_address, socket_options)
-
-    async def connect_unix_socket(
-        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
-    ) -> httpcore.AsyncNetworkStream:
-        """Fails: no URL names a socket file."""
-        raise httpcore.UnsupportedProtocol("no socket files")
-
-    async def sleep(self, seconds: float) -> None:
-        await anyio.sleep(seconds)
+        return await super().connect_tcp(found[-1], port, timeout, local_address, socket_options)

@@ -10,7 +10,7 @@ import fnmatch
 import os
 import re
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from refdesk.errors import Forbidden, InvalidUri, LoadFailed
@@ -240,6 +240,7 @@ def why_not_contents(folder: str, name: str, siblings: Iterable[str]) -> str:
     return OUTPUT if not written and not _BUILD_FILES.isdisjoint(siblings) else ""
 
 
+_LINK = "a symbolic link"
 _NEVER = {".git": "git's own", ".refdesk": "a RefDesk library"}
 # Reasons that stay valid while the rules are unchanged; others are checked again on every walk.
 LASTING = (IGNORED, HIDDEN, VENDORED, GENERATED, MINIFIED, LOCK, NOT_TEXT)
@@ -302,22 +303,24 @@ class Layers:
 
     def __init__(self, root: str) -> None:
         self.root = root.rstrip("/")
-        self.outer, self.outside = outer_layer(self.root or "/")
-        self._found: dict[str, Layer | None] = {}
+        self._found: dict[str, tuple[Layer, str]] = {}
 
-    def of(self, folder: str) -> Layer | None:
-        """The layer of a folder given relative to the root; None if the rules exclude it."""
+    def of(self, folder: str) -> tuple[Layer, str]:
+        """The rules in a folder given relative to the root, and why it or one around it is not entered, or ""."""
         if folder not in self._found:
-            self._found[folder] = self._read(folder)
+            here = f"{self.root}/{folder}".rstrip("/")
+            above, _, name = folder.rpartition("/")
+            layer, reason = self.of(above) if folder else (outer_layer(self.root or "/")[0], "")
+            if folder and not reason:
+                around = str(Path(here).parent)
+                reason = _LINK if Path(here).is_symlink() else why_not_folder(around, name, layer, _names_in(around))
+            present = [] if reason else [name for name in CONTROL if os.path.lexists(f"{here}/{name}")]
+            if present:
+                layer, _ = layer.below(here, folder + "/" if folder else "", present)
+            self._found[folder] = (layer, reason)
         return self._found[folder]
 
-    def _read(self, folder: str) -> Layer | None:
-        here, layer = f"{self.root}/{folder}" if folder else self.root, self.outer
-        if folder:
-            above, _, name = folder.rpartition("/")
-            outer = self.of(above)
-            if outer is None or Path(here).is_symlink() or why_not_folder(str(Path(here).parent), name, outer, ()):
-                return None
-            layer = outer
-        present = [name for name in CONTROL if os.path.lexists(f"{here}/{name}")]
-        return layer.below(here, folder + "/" if folder else "", present)[0] if present else layer
+
+def _names_in(folder: str) -> Iterator[str]:
+    with contextlib.suppress(OSError), os.scandir(folder) as entries:
+        yield from (entry.name for entry in entries)

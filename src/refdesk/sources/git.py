@@ -268,10 +268,6 @@ class Repository:
             settings = read_config([*files, self.git_dir / "config.worktree"], self.git_dir)
         return settings
 
-    def exclude_files(self, config: dict[str, str]) -> list[Path]:
-        """The ignore files that hold in the whole work tree, strongest first, whether they exist or not."""
-        return [self.common_dir / "info" / "exclude", global_excludes(config, self.work_tree)]
-
     def head_commit(self) -> str:
         """The commit that is checked out, "" before the first one."""
         value = _text(self.git_dir / "HEAD")

@@ -31,14 +31,6 @@ class Rule:
     matches: re.Pattern[bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """The decision of a rule about a path, and the rule's position."""
-
-    ignored: bool
-    rule: str  # ".gitignore:3 (*.log)"
-
-
 def parse_rules(data: bytes, *, ignore_case: bool = False) -> tuple[list[Rule], list[int]]:
     """The rules of an ignore file in order, and the lines that are too long or too many to be rules."""
     rules: list[Rule] = []
@@ -101,8 +93,8 @@ class RuleFile:
         limits = f"longer than {MOST_CHARACTERS} bytes, or behind {_MOST_RULES} rules"
         return f"line {self._unread[0]}{others} not taken for rules: {limits}"
 
-    def verdict(self, path: bytes, name: bytes, is_folder: bool) -> Verdict | None:
-        """The decision of the last matching rule, or None."""
+    def verdict(self, path: bytes, name: bytes, is_folder: bool) -> str | None:
+        """Why the path is ignored; "" if the last matching rule includes it, None if no rule matches."""
         if self._rules is None:
             self._load()
         below = path[self._base :]
@@ -110,7 +102,7 @@ class RuleFile:
             return None
         for rule in self._rules or ():
             if (is_folder or not rule.folders_only) and rule.matches.fullmatch(name if rule.by_name else below):
-                return Verdict(not rule.negated, f"{self._shown}:{rule.line} ({rule.text})")
+                return "" if rule.negated else f"{IGNORED}{self._shown}:{rule.line} ({rule.text})"
         return None
 
     def _load(self) -> None:
@@ -139,16 +131,15 @@ class Layer:
     def decision(self, folder: str, name: str, is_folder: bool) -> str | None:
         """Why an entry of an absolute folder is ignored; "" if .refdeskignore includes it, None if no rule decides."""
         if (own := self._ask(self.own, folder, name, is_folder)) is not None:
-            return IGNORED + own.rule if own.ignored else ""
-        git = self._ask(self.git, folder, name, is_folder)
-        return IGNORED + git.rule if git is not None and git.ignored else None
+            return own
+        return self._ask(self.git, folder, name, is_folder) or None
 
     def unread(self, name: str) -> str:
         """The lines of the nearest file of this name that are not used as rules, or ""."""
         nearest = {OWN_FILE: self.own, GIT_FILE: self.git}.get(name, ())[:1]
         return next((file.unread for file in nearest), "")
 
-    def _ask(self, files: tuple[RuleFile, ...], folder: str, name: str, is_folder: bool) -> Verdict | None:
+    def _ask(self, files: tuple[RuleFile, ...], folder: str, name: str, is_folder: bool) -> str | None:
         if not files:
             return None
         raw = os.fsencode(name)
@@ -168,7 +159,11 @@ class Layer:
             # A repository inside another follows its own rules only, as in git.
             config = repository.config()
             ignore_case = is_true(config.get("core.ignorecase", ""))
-            added += repository.exclude_files(config)
+            excludes = global_excludes(config, repository.work_tree)
+            added += [
+                repository.common_dir / "info" / "exclude",
+                excludes,
+            ]  # strongest first, whether they exist or not
             git = tuple(RuleFile(file, base, str(file), ignore_case=ignore_case) for file in added)
         if GIT_FILE in names:
             added.append(Path(folder, GIT_FILE))

@@ -167,8 +167,8 @@ class FolderSource:
         self._now = RuleState([], readers=self._readers)
         for path in paths:
             folder, _, name = path.rpartition("/")
-            layer = layers.of(folder)
-            if layer is not None:
+            layer, reason = layers.of(folder)
+            if not reason:
                 here = f"{layers.root}/{folder}" if folder else layers.root
                 decided = self._decide((here, path.removesuffix(name), layer, False), _Named(here, name), path)
                 if decided is not None:
@@ -298,54 +298,27 @@ def _printable(path: str) -> str:
 
 def why(root: Path, path: str, *, max_file_bytes: int, allow_secrets: Sequence[str] = ()) -> Found | Skipped:
     """The result of a walk and a read for one path, with the rule that decides."""
-    top = os.path.realpath(root)
-    relative = os.path.relpath(Path(top, path), top)
-    parts = Path(relative).parts
+    top = Path(os.path.realpath(root))
+    parts = Path(os.path.relpath(top / path, top)).parts
     if not parts or parts[0] == "..":
         return Skipped(path=path, reason="not inside the root")
-    folder, prefix = top.rstrip("/"), ""
-    layer, _ = outer_layer(top)
-    for part in parts:
-        siblings = _names_in(folder)
-        layer, _ = layer.below(folder, prefix, CONTROL.intersection(siblings))
-        here = Path(folder, part)
-        shown, is_last = prefix + part, prefix + part == "/".join(parts)
+    layers, wanted = Layers(str(top)), "/".join(parts)
+    for depth in range(1, len(parts) + 1):
+        here, shown = top.joinpath(*parts[:depth]), "/".join(parts[:depth])
         if not os.path.lexists(here):
-            return Skipped(path="/".join(parts), reason=f"{shown} does not exist")
+            return Skipped(path=wanted, reason=f"{shown} does not exist")
         if here.is_symlink() or not here.is_dir():
-            return _why_file(top, shown, folder, layer, max_file_bytes, allow_secrets)
-        if reason := why_not_folder(folder, part, layer, siblings):
-            return Skipped(path="/".join(parts), reason=reason if is_last else f"in {shown}/: {reason}")
-        folder, prefix = str(here), shown + "/"
-    return Found(path=prefix, size=0, modified_ns=Path(folder).stat().st_mtime_ns)
-
-
-def _why_file(
-    root: str, path: str, folder: str, layer: Layer, max_bytes: int, allow_secrets: Sequence[str]
-) -> Found | Skipped:
-    file = Path(root, path)
-    try:
-        state = file.lstat()
-        reason = why_not_file(folder, file.name, layer, allow_secrets) or why_not_stat(
-            root, str(file), state, max_bytes
-        )
-        if reason:
-            return Skipped(path=path, reason=reason)
-        found = Found.of(path, state)
-        FolderSource(Path(root), max_file_bytes=max_bytes, allow_secrets=allow_secrets).read(found)
-    except OSError as error:
-        return Skipped(path=path, reason=f"can't be read: {error.strerror}")
-    except (LoadFailed, ParseFailed) as error:
-        return Skipped(path=path, reason=error.message)
-    return found
-
-
-def _names_in(folder: str) -> list[str]:
-    try:
-        with os.scandir(folder or "/") as entries:
-            return [entry.name for entry in entries]
-    except OSError:
-        return []
+            source = FolderSource(top, max_file_bytes=max_file_bytes, allow_secrets=allow_secrets)
+            try:
+                found = next(source.walk([shown]), Skipped(path=wanted, reason=f"{shown} does not exist"))
+                if isinstance(found, Found):
+                    source.read(found)
+            except (LoadFailed, ParseFailed) as error:
+                return Skipped(path=shown, reason=error.message)
+            return found
+        if reason := layers.of(shown)[1]:
+            return Skipped(path=wanted, reason=reason if shown == wanted else f"in {shown}/: {reason}")
+    return Found(path=f"{wanted}/", size=0, modified_ns=here.stat().st_mtime_ns)
 
 
 # ── what a URI names ──

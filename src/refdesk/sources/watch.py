@@ -8,7 +8,7 @@ from threading import Lock
 
 import watchfiles
 
-from refdesk.sources.allowed import Layers, why_not_file, why_not_folder
+from refdesk.sources.allowed import Layers, why_not_file
 from refdesk.sources.ignore import CONTROL
 
 _RULES = CONTROL - {".git"}
@@ -101,12 +101,12 @@ class Interest:
         folder, _, name = path.rpartition("/")
         if path in ("", ".") or path.startswith("../"):
             return False
-        layer = self._layers.of(folder)
-        if layer is None:
+        layer, reason = self._layers.of(folder)
+        if reason:
             return False
         here = f"{self._layers.root}/{folder}" if folder else self._layers.root
         if name in _RULES:
             return True
         if Path(here, name).is_dir() and not Path(here, name).is_symlink():
-            return not why_not_folder(here, name, layer, ())
+            return not self._layers.of(path)[1]
         return not why_not_file(here, name, layer)

@@ -171,33 +171,21 @@ def gc_paused() -> Iterator[None]:
 
     After `MOST` overlapping entries new ones no longer extend the pause, so that collection runs now and then.
     """
-    counts = _enter()
-    try:
-        yield
-    finally:
-        if counts:
-            _leave()
-
-
-def _enter() -> bool:
     global _inside, _came, _was_on  # process-wide, as gc.disable is
     with _gc_mutex:
         if _inside == 0:
             _was_on, _came = gc.isenabled(), 0
             gc.disable()
-        elif _came >= MOST:
-            return False
-        _inside += 1
-        _came += 1
-        return True
-
-
-def _leave() -> None:
-    global _inside
-    with _gc_mutex:
-        _inside -= 1
-        if _inside == 0 and _was_on:
-            gc.enable()
+        counts = int(_came < MOST)
+        _inside += counts
+        _came += counts
+    try:
+        yield
+    finally:
+        with _gc_mutex:
+            _inside -= counts
+            if counts and _inside == 0 and _was_on:
+                gc.enable()
 
 
 # Threads that compete for Python's lock take longer for the same work: of 16 clients a process answers 63 a second with

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from refdesk.app import make_toolsets
 from refdesk.errors import SettingsError
 from refdesk.llm import thinkers as module
 from refdesk.llm.models import Sampling
@@ -47,8 +46,8 @@ def test_a_named_model_is_taken_or_refused(tmp_path: Path) -> None:
         chosen(settings(tmp_path, REFDESK_LLM="gemini"))
     with pytest.raises(SettingsError, match="offers no sampling"):
         chosen(settings(tmp_path, REFDESK_LLM="sampling"))
-    with pytest.raises(SettingsError, match="no language model 'gpt'"):
-        make_toolsets(settings(tmp_path, REFDESK_LLM="gpt"))
+    with pytest.raises(SettingsError, match="llm can't be 'gpt'"):
+        settings(tmp_path, REFDESK_LLM="gpt")
 
 
 def test_a_model_is_made_once_and_with_the_settings(tmp_path: Path) -> None:

@@ -452,6 +452,12 @@ def test_other_settings_and_broken_fingerprints_start_afresh(tmp_path: Path) -> 
     assert "big.txt" in {item.path for item in larger.walk() if isinstance(item, Found)}
 
 
+def test_single_files_in_build_output_are_left_out_as_by_a_walk(tmp_path: Path) -> None:
+    write(tmp_path, {"package.json": "{}", "build/a.js": "var a = 1", "src/b.js": "var b = 1"})
+    source = FolderSource(tmp_path, max_file_bytes=MAX)
+    assert [one.path for one in source.walk(["build/a.js", "src/b.js"])] == ["src/b.js"]
+
+
 # --- asking why -----------------------------------------------------------------------------------
 
 
