@@ -21,7 +21,7 @@ from refdesk.system import memory
 
 if TYPE_CHECKING:
     from refdesk.console.journal import Journal
-    from refdesk.llm.thinkers import Models, Thinkers
+    from refdesk.llm.thinkers import Models
     from refdesk.skills.model import PlaybookStore
     from refdesk.store.record.crawls import Crawls
     from refdesk.toolsets.contract import Toolset
@@ -120,22 +120,15 @@ def _pool(parser: Parser, embedder: Embedder | None, workers: int) -> ParsePool:
     return Pool(parser, embedder if isinstance(embedder, StaticEmbedder) else None, workers)
 
 
-def _folder(
-    root: Path,
-    *,
-    max_file_bytes: int,
-    known_skipped: Mapping[str, str],
-    rules_fingerprint: str,
-    allow_secrets: Sequence[str],
-) -> Source:
+def _folder(root: Path, settings: Settings, skipped: Mapping[str, str], rules: str) -> Source:
     from refdesk.sources.walk import FolderSource
 
     return FolderSource(
         root,
-        max_file_bytes=max_file_bytes,
-        known_skipped=known_skipped,
-        rules_fingerprint=rules_fingerprint,
-        allow_secrets=allow_secrets,
+        max_file_bytes=settings.max_file_bytes,
+        known_skipped=skipped,
+        rules_fingerprint=rules,
+        allow_secrets=settings.allow_secrets,
         readers=_readers(),
     )
 
@@ -232,13 +225,7 @@ class _Shared:
     def models(self) -> Models:
         from refdesk.llm.thinkers import Models
 
-        return Models(self.desk.settings)
-
-    @cached_property
-    def thinkers(self) -> Thinkers:
-        from refdesk.llm.thinkers import Thinkers
-
-        return Thinkers(self.models, lambda: self.desk.embedder)
+        return Models(self.desk.settings, lambda: self.desk.embedder)
 
     @cached_property
     def journal(self) -> Journal:
@@ -267,7 +254,7 @@ def _toolset(name: ToolsetName, shared: _Shared) -> Toolset:
         case "skills":
             from refdesk.toolsets.skills import skills_toolset
 
-            return skills_toolset(lambda: shared.desk.learner, lambda sampler: shared.thinkers.choose(sampler))
+            return skills_toolset(lambda: shared.desk.learner, lambda sampler: shared.models.thinker(sampler))
         case "pages":
             from refdesk.toolsets.pages import pages_toolset
 

@@ -14,7 +14,7 @@ from refdesk.errors import RefdeskError
 from refdesk.parse.prose.manifest import load_manifests
 from refdesk.sources.walk import FolderSource
 from refdesk.system import files as beneath
-from refdesk.system.files import listed_folder, open_real, read_most, read_rules, replace_file, replacing
+from refdesk.system.files import listed_folder, opened, read_most, read_rules, replace_file, replacing
 from tests.swapping import swapping
 
 SECRET = "what nobody may know"
@@ -71,11 +71,8 @@ def test_a_walk_lists_no_folder_behind_a_link(root: Path, swapped: str) -> None:
 
 
 def _read(path: str) -> bytes:
-    descriptor = open_real(path)
-    try:
+    with opened(path) as descriptor:
         return read_most(descriptor, 100)
-    finally:
-        os.close(descriptor)
 
 
 def _list(path: str) -> list[str]:

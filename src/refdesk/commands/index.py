@@ -81,14 +81,8 @@ def ingest(
         uri = Path(uri).resolve().as_uri()
     may = {"allow_hosts": allow_host, "allow_roots": (Path.cwd().anchor,), "allow_secrets": allow_secrets}
     with desk_from(context, **may) as desk:
-        is_new = desk.find_collection(collection) is None
-        desk.ensure_collection(collection, "files")
-        try:
-            with progress_on_stderr("adding") as progress:
-                report = desk.ingest(uri, collection, content_type=content_type, metadata=metadata, progress=progress)
-        finally:
-            if is_new and not desk.count_documents(collection):
-                desk.remove_collection(collection)  # nothing was added
+        with desk.filling(collection), progress_on_stderr("adding") as progress:
+            report = desk.ingest(uri, collection, content_type=content_type, metadata=metadata, progress=progress)
         _show(report, as_json)
         if not report.document_ids:
             sys.exit(LoadFailed.exit_code)

@@ -8,7 +8,7 @@ import shlex
 import shutil
 import sys
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -29,14 +29,11 @@ class Places:
     project: Path = field(default_factory=Path.cwd)
     platform: str = sys.platform
 
-    @property
-    def app_settings(self) -> Path:
-        """Where desktop programs keep a user's settings."""
-        if self.platform == "darwin":
-            return self.home / "Library" / "Application Support"
-        if self.platform == "win32":
-            return self.home / "AppData" / "Roaming"
-        return self.home / ".config"
+    def path(self, template: str) -> Path:
+        """The file that a template names by {home}, {project} and {app}, where desktop programs keep settings."""
+        apps = {"darwin": "Library/Application Support", "win32": "AppData/Roaming"}
+        app = self.home / apps.get(self.platform, ".config")
+        return Path(template.format(home=self.home, project=self.project, app=app))
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,64 +44,41 @@ class ServerCommand:
     args: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Client:
     """One MCP client: its settings files, its key for servers, and what to do after a change."""
 
     title: str
-    user_file: Callable[[Places], Path]
-    project_file: Callable[[Places], Path] | None
+    user_file: str
+    project_file: str  # "" where it has no projects
+    then: str
     key: str = "mcpServers"
     typed: bool = False
     folder: str = ""  # how its settings name the project's folder; "" where it starts servers there
     format: Literal["json", "toml"] = "json"
-    then: str = "Restart it to load the server."
 
 
+_THERE = "It is there in the next session; /mcp shows it."
+_FOLDER = "${workspaceFolder}"
 CLIENTS: dict[str, Client] = {
-    "claude-code": Client(
-        title="Claude Code",
-        user_file=lambda at: at.home / ".claude.json",
-        project_file=lambda at: at.project / ".mcp.json",
-        typed=True,
-        then="It is there in the next session; /mcp shows it.",
-    ),
+    "claude-code": Client("Claude Code", "{home}/.claude.json", "{project}/.mcp.json", _THERE, typed=True),
     "claude-desktop": Client(
-        title="Claude Desktop",
-        user_file=lambda at: at.app_settings / "Claude" / "claude_desktop_config.json",
-        project_file=None,
+        "Claude Desktop", "{app}/Claude/claude_desktop_config.json", "", "Restart it to load the server."
     ),
     "cursor": Client(
-        title="Cursor",
-        user_file=lambda at: at.home / ".cursor" / "mcp.json",
-        project_file=lambda at: at.project / ".cursor" / "mcp.json",
-        folder="${workspaceFolder}",
-        then="Turn it on under Settings, MCP.",
+        "Cursor", "{home}/.cursor/mcp.json", "{project}/.cursor/mcp.json", "Turn it on under Settings, MCP.",
+        folder=_FOLDER,
     ),
     "vscode": Client(
-        title="VS Code",
-        user_file=lambda at: at.app_settings / "Code" / "User" / "mcp.json",
-        project_file=lambda at: at.project / ".vscode" / "mcp.json",
-        key="servers",
-        typed=True,
-        folder="${workspaceFolder}",
-        then="Start it with the command “MCP: List Servers”.",
+        "VS Code", "{app}/Code/User/mcp.json", "{project}/.vscode/mcp.json",
+        "Start it with the command “MCP: List Servers”.", key="servers", typed=True, folder=_FOLDER,
     ),
     "codex": Client(
-        title="Codex",
-        user_file=lambda at: at.home / ".codex" / "config.toml",
-        project_file=lambda at: at.project / ".codex" / "config.toml",
-        key="mcp_servers",
-        format="toml",
-        then="It is there in the next session.",
+        "Codex", "{home}/.codex/config.toml", "{project}/.codex/config.toml", "It is there in the next session.",
+        key="mcp_servers", format="toml",
     ),
-    "gemini": Client(
-        title="Gemini CLI",
-        user_file=lambda at: at.home / ".gemini" / "settings.json",
-        project_file=lambda at: at.project / ".gemini" / "settings.json",
-        then="It is there in the next session; /mcp shows it.",
-    ),
-}
+    "gemini": Client("Gemini CLI", "{home}/.gemini/settings.json", "{project}/.gemini/settings.json", _THERE),
+}  # fmt: skip
 
 
 @click.command()
@@ -155,7 +129,7 @@ def add_to_settings(name: str, command: ServerCommand, places: Places, *, projec
     target.parent.mkdir(parents=True, exist_ok=True)
     replace_file(target, text, mode=target.stat().st_mode & 0o777 if target.exists() else 0o644)
     said = f"{client.title} now has RefDesk: {_short(file, places)}\n{client.then}"
-    if client.project_file is None and not any(one.startswith("--allow-root") for one in command.args):
+    if not client.project_file and not any(one.startswith("--allow-root") for one in command.args):
         said += f"\nIt has no projects: name what RefDesk may read with `refdesk install {name} --allow-root FOLDER`."
     return said
 
@@ -189,7 +163,7 @@ def clients_here(library: Path | None) -> list[dict[str, str]]:
             "name": name,
             "title": client.title,
             "state": _status(name, client, places),
-            "file": _short(client.user_file(places), places),
+            "file": _short(places.path(client.user_file), places),
             "command": shlex.join(["refdesk", *(["--library", str(library)] if library else []), "install", name]),
             "entry": _with_entry("", client, own_command(name, library)),
             "then": client.then,
@@ -199,7 +173,7 @@ def clients_here(library: Path | None) -> list[dict[str, str]]:
 
 
 def _status(name: str, client: Client, places: Places) -> str:
-    files = [find(places) for find in (client.user_file, client.project_file) if find is not None]
+    files = [places.path(template) for template in (client.user_file, client.project_file) if template]
     if having := [_short(file, places) for file in files if _has_refdesk(file, client)]:
         return f"installed in {', '.join(having)}"
     if files[0].exists():
@@ -227,11 +201,9 @@ def _client(name: str) -> Client:
 
 def _file(name: str, places: Places, project: bool) -> Path:
     client = _client(name)
-    if not project:
-        return client.user_file(places)
-    if client.project_file is None:
+    if project and not client.project_file:
         raise InvalidInput(f"{client.title} has no settings for a project.", "Install it without --project.")
-    return client.project_file(places)
+    return places.path(client.project_file if project else client.user_file)
 
 
 def _read(file: Path) -> str:

@@ -37,16 +37,9 @@ _LISTED = 50  # paths that `status` names
 def collections(context: click.Context, as_json: bool) -> None:
     """List the collections."""
     with desk_from(context) as desk:
+        named = ("name", "kind", "description", "root", "created_at", "updated_at")
         rows = [
-            {
-                "name": one.name,
-                "kind": one.kind,
-                "description": one.description,
-                "root": one.root,
-                "documents": desk.count_documents(one.name),
-                "created_at": one.created_at,
-                "updated_at": one.updated_at,
-            }
+            {**{name: getattr(one, name) for name in named}, "documents": desk.count_documents(one.name)}
             for one in desk.collections()
         ]
     if as_json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -65,21 +65,10 @@ def get(context: click.Context, target: str, collection: str, as_json: bool) -> 
         click.echo(f"note: the file changed or went since {when}; this is the text that was indexed.", err=True)
     text, first, last = _cut(document, raw, chunks, target.partition("#")[2], first, last)
     if as_json:
-        print_json(
-            {
-                "id": document.id,
-                "collection": document.collection,
-                "path": document.path,
-                "uri": document.uri,
-                "title": document.title,
-                "content_type": document.content_type,
-                "indexed_at": indexed_at(document),
-                "stale": changed is not None,
-                "start_line": first or None,
-                "end_line": last or None,
-                "text": text,
-            }
-        )
+        of_document = ("id", "collection", "path", "uri", "title", "content_type")
+        about = {name: getattr(document, name) for name in of_document}
+        state = {"indexed_at": indexed_at(document), "stale": changed is not None}
+        print_json({**about, **state, "start_line": first or None, "end_line": last or None, "text": text})
     else:
         click.echo(shown(text), nl=not text.endswith("\n"))
 
@@ -146,15 +135,6 @@ def _cut(
 # --- grep --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A matching line; its number is 0 in a converted document."""
-
-    document: Document
-    number: int
-    text: str
-
-
 @click.command()
 @click.argument("pattern")
 @click.option("--collection", multiple=True, help="Look only there; may be repeated.")
@@ -181,7 +161,7 @@ def grep(
         names = collections_here(desk, collection, everywhere=everywhere) or tuple(
             one.name for one in desk.collections()
         )
-        found: list[Line] = []
+        found: list[dict[str, Any]] = []
         for document in _documents(desk, names):
             if globs and not any(one.fullmatch(document.path) for one in globs):
                 continue
@@ -189,27 +169,12 @@ def grep(
             if len(found) > limit:
                 break
     if as_json:
-        print_json(
-            {
-                "pattern": pattern,
-                "lines": [
-                    {
-                        "collection": one.document.collection,
-                        "path": one.document.path,
-                        "line": one.number or None,
-                        "text": one.text,
-                        "document_id": one.document.id,
-                    }
-                    for one in found[:limit]
-                ],
-                "more": len(found) > limit,
-            }
-        )
+        print_json({"pattern": pattern, "lines": found[:limit], "more": len(found) > limit})
         return
     for one in found[:limit]:
-        place = f"{on_one_line(one.document.path)}:{one.number}" if one.number else on_one_line(one.document.path)
-        prefix = f"{one.document.collection}/" if len(names) > 1 else ""
-        click.echo(f"{prefix}{place}:{shown(one.text)}")
+        place = f"{one['collection']}/{one['path']}" if len(names) > 1 else one["path"]
+        number = f":{one['line']}" if one["line"] else ""
+        click.echo(f"{on_one_line(place)}{number}:{shown(one['text'])}")
     if len(found) > limit:
         click.echo(f"There are more: --limit {2 * limit} shows them, --path and --collection narrow it.", err=True)
     elif not found:
@@ -239,7 +204,8 @@ def _documents(desk: Desk, names: Sequence[str]) -> Iterator[Document]:
             yield from desk.documents(name, _PAGE, offset)
 
 
-def _lines(desk: Desk, document: Document, matches: Any, most: int) -> list[Line]:
+def _lines(desk: Desk, document: Document, matches: Any, most: int) -> list[dict[str, Any]]:
+    """The matching lines as `--json` prints them; those of a converted document have no numbers."""
     raw = desk.raw(document.id)
     data = raw.encode()
     # Search the whole text first: most have no match and need not be split into lines.
@@ -247,9 +213,17 @@ def _lines(desk: Desk, document: Document, matches: Any, most: int) -> list[Line
         return []
     numbered = ((number, row) for number, row in enumerate(data.split(b"\n"), 1) if matches.search(row))
     found = [(number, row.decode()) for number, row in islice(numbered, most)]
-    if found and not has_own_lines(raw, desk.chunks_of(document.id)):
-        found = [(0, row) for _, row in found]
-    return [Line(document, number, row if len(row) <= _LONGEST else f"{row[:_LONGEST]} …") for number, row in found]
+    is_placed = bool(found) and has_own_lines(raw, desk.chunks_of(document.id))
+    return [
+        {
+            "collection": document.collection,
+            "path": document.path,
+            "line": number if is_placed else None,
+            "text": row if len(row) <= _LONGEST else f"{row[:_LONGEST]} …",
+            "document_id": document.id,
+        }
+        for number, row in found
+    ]
 
 
 # --- research ----------------------------------------------------------------------------------------

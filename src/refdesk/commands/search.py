@@ -14,7 +14,7 @@ from refdesk.commands.desk import collections_here, desk_from, json_option, on_o
 from refdesk.desk.desk import Desk
 from refdesk.desk.fresh import indexed_at, stale_hits
 from refdesk.errors import InvalidInput
-from refdesk.model import Filterable, Filters, Hit, Page, Query
+from refdesk.model import Chunk, Filterable, Filters, Hit, Page, Query
 from refdesk.text.analyse import terms
 from refdesk.text.globs import path_filter
 from refdesk.text.untrusted import marks
@@ -139,6 +139,10 @@ def _filters(options: dict[str, Any]) -> Filters:
     )
 
 
+def _lines(chunk: Chunk) -> dict[str, int | None]:
+    return {"start_line": chunk.start_line or None, "end_line": chunk.end_line or None}
+
+
 def hit_json(hit: Hit, stale: Container[int]) -> dict[str, Any]:
     """A hit as JSON."""
     chunk, document = hit.stored.chunk, hit.stored.document
@@ -146,8 +150,7 @@ def hit_json(hit: Hit, stale: Container[int]) -> dict[str, Any]:
         "score": round(hit.score, 4),
         "collection": document.collection,
         "path": document.path,
-        "start_line": chunk.start_line or None,
-        "end_line": chunk.end_line or None,
+        **_lines(chunk),
         "kind": chunk.kind,
         "language": chunk.language,
         "title": chunk.title,
@@ -159,14 +162,7 @@ def hit_json(hit: Hit, stale: Container[int]) -> dict[str, Any]:
         "uri": document.uri,
         "indexed_at": indexed_at(document),
         "stale": hit.stored.id in stale,
-        "more": [
-            {
-                "start_line": one.chunk.start_line or None,
-                "end_line": one.chunk.end_line or None,
-                "title": one.chunk.title,
-            }
-            for one in hit.more
-        ],
+        "more": [{**_lines(one.chunk), "title": one.chunk.title} for one in hit.more],
     }
     return {**shown, "explanation": dict(hit.explanation)} if hit.explanation else shown
 

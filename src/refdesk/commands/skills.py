@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +17,6 @@ from refdesk.skills.model import CONFIDENCE_CHANGE, Outcome, Revision, Skill
 _OUTCOMES = {outcome.replace("_", "-"): outcome for outcome in CONFIDENCE_CHANGE if outcome != "used"}
 
 
-@contextmanager
-def _learner(context: click.Context) -> Iterator[Learner]:
-    with desk_from(context) as desk:
-        yield desk.learner
-
-
 @click.group()
 def skills() -> None:
     """List, show, roll back, export, import, rate and copy playbooks."""
@@ -35,8 +27,8 @@ def skills() -> None:
 @click.pass_context
 def list_skills(context: click.Context, as_json: bool) -> None:
     """List all skills."""
-    with _learner(context) as learner:
-        found = learner.skills()
+    with desk_from(context) as desk:
+        found = desk.learner.skills()
     if as_json:
         print_json([_brief(skill) for skill in found])
         return
@@ -52,7 +44,8 @@ def list_skills(context: click.Context, as_json: bool) -> None:
 @click.pass_context
 def show(context: click.Context, skill_id: str, version: int | None, as_json: bool) -> None:
     """Print the playbook of SKILL_ID."""
-    with _learner(context) as learner:
+    with desk_from(context) as desk:
+        learner = desk.learner
         skill = learner.get(skill_id) if version is None else _version(learner, skill_id, version)
     if as_json:
         print_json(skill.document())
@@ -69,8 +62,8 @@ def history(context: click.Context, skill_id: str, diff: bool, as_json: bool) ->
     """List the versions of SKILL_ID and what each changed."""
     from refdesk.skills.merge import changes
 
-    with _learner(context) as learner:
-        revisions = learner.history(skill_id)
+    with desk_from(context) as desk:
+        revisions = desk.learner.history(skill_id)
     rows: list[dict[str, Any]] = []
     before: Skill | None = None
     for revision in revisions:
@@ -95,7 +88,8 @@ def export(context: click.Context, folder: Path, skill_ids: tuple[str, ...]) -> 
     """Write skills to FOLDER as NAME/SKILL.md, all of them unless SKILL_IDS are given."""
     from refdesk.skills.format import folder_name, to_markdown
 
-    with _learner(context) as learner:
+    with desk_from(context) as desk:
+        learner = desk.learner
         chosen = [learner.get(each) for each in skill_ids or [skill.skill_id for skill in learner.skills()]]
     for skill in chosen:
         target = folder / folder_name(skill) / "SKILL.md"
@@ -113,7 +107,8 @@ def import_skills(context: click.Context, paths: tuple[Path, ...]) -> None:
     from refdesk.skills.format import files_in, from_markdown
 
     failed = 0
-    with _learner(context) as learner:
+    with desk_from(context) as desk:
+        learner = desk.learner
         for file in (file for path in paths for file in files_in(path)):
             try:
                 read = from_markdown(file.read_text(encoding="utf-8"))
@@ -135,7 +130,8 @@ def import_skills(context: click.Context, paths: tuple[Path, ...]) -> None:
 def feedback(context: click.Context, skill_id: str, outcome: str, as_json: bool) -> None:
     """Report an outcome of SKILL_ID, which changes its confidence."""
     told: Outcome = _OUTCOMES[outcome]
-    with _learner(context) as learner:
+    with desk_from(context) as desk:
+        learner = desk.learner
         before = learner.get(skill_id).confidence
         skill = learner.rate(skill_id, told)
     if as_json:
@@ -150,7 +146,8 @@ def feedback(context: click.Context, skill_id: str, outcome: str, as_json: bool)
 @click.pass_context
 def rollback(context: click.Context, skill_id: str, version: int) -> None:
     """Make VERSION of SKILL_ID the newest one again; none is lost."""
-    with _learner(context) as learner:
+    with desk_from(context) as desk:
+        learner = desk.learner
         skill, done = learner.adopt(as_draft(_version(learner, skill_id, version)), skill_id=skill_id)
     click.echo(f"{skill.skill_id}  v{skill.version}  {done}  {on_one_line(skill.title)}")
 

@@ -148,8 +148,7 @@ def run_suite(visit: Visit) -> Response:
         missed = [f"Missed: {one.case.query}" for one in first.outcomes if not one.reciprocal_rank]
         return {"counts": {"cases": len(wanted.cases), **counts}, "notes": tuple(missed[:20])}
 
-    started = visit.console.runs.start("evaluate", name, work)
-    return visit.go(address("/runs/{}", started.id))
+    return visit.start("evaluate", name, work)
 
 
 def _kept(score: Score) -> dict[str, Any]:

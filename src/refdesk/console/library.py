@@ -11,10 +11,10 @@ from urllib.parse import quote
 from starlette.datastructures import UploadFile
 from starlette.responses import Response
 
-from refdesk.console.runs import Run, Work
+from refdesk.console.runs import Run
 from refdesk.console.site import View, Visit, address
 from refdesk.crawl import crawler
-from refdesk.crawl.model import crawl_options
+from refdesk.crawl.model import CrawlReport, crawl_options
 from refdesk.desk.desk import Desk
 from refdesk.errors import InvalidInput, InvalidUri
 from refdesk.ingest.prepare import Progress, Report
@@ -136,7 +136,7 @@ def _start_index(visit: Visit, folder: Path, kind: CollectionKind, name: str, de
     def work(progress: Progress) -> dict[str, Any]:
         return _ended(desk.index(folder, kind, name=name, description=description, progress=progress))
 
-    return _start(visit, "index", str(folder), work, name)
+    return visit.start("index", str(folder), work, name)
 
 
 def ingest(visit: Visit) -> Response:
@@ -153,20 +153,15 @@ def ingest(visit: Visit) -> Response:
         def add(progress: Progress) -> dict[str, Any]:
             return _ended(desk.add(desk.collection(name), contents, progress=progress))
 
-        return _start(visit, "ingest", target[:200], add, name)
+        return visit.start("ingest", target[:200], add, name)
     if not uri.lower().startswith(("http://", "https://", "file://")):
         raise InvalidUri(f"{uri[:80]!r} is not an address.", "Write https://…, or drop a file.")
-    is_new = desk.find_collection(name) is None
 
     def load(progress: Progress) -> dict[str, Any]:
-        desk.ensure_collection(name, "files")
-        try:
+        with desk.filling(name):
             return _ended(desk.ingest(uri, name, roots=[Path.cwd()], progress=progress))
-        finally:
-            if is_new and not desk.count_documents(name):
-                desk.remove_collection(name)  # nothing was added
 
-    return _start(visit, "ingest", uri, load, name)
+    return visit.start("ingest", uri, load, name)
 
 
 def _uploaded(file: UploadFile, most: int) -> Content:
@@ -191,32 +186,30 @@ def _start_crawl(visit: Visit, url: str, name: str, depth: int, most: int) -> Re
 
     def work(progress: Progress) -> dict[str, Any]:
         report = crawler.crawl(desk, options, name=name, progress=progress)
-        reasons = Counter(_reason(one.reason) for one in (*report.failed, *report.scripts, *report.skipped))
-        counts = {one: getattr(report, one) for one in ("pages", "written", "unchanged", "removed")}
-        return {
-            "collection": report.collection,
-            "counts": {**counts, "passages": report.chunks, "not fetched yet": report.left},
-            "skipped": dict(reasons.most_common(20)),
-            "notes": tuple(report.notes),
-        }
+        counted, left_out = (
+            ("pages", "written", "unchanged", "removed"),
+            (*report.failed, *report.scripts, *report.skipped),
+        )
+        return _told(report, counted, left_out, report.notes, **{"not fetched yet": report.left})
 
-    return _start(visit, "crawl", options.start, work, name)
-
-
-def _start(visit: Visit, what: str, target: str, work: Work, name: str) -> Response:
-    run = visit.console.runs.start(what, target, work, name)
-    return visit.go(address("/runs/{}", run.id))
+    return visit.start("crawl", options.start, work, name)
 
 
 def _ended(report: Report) -> dict[str, Any]:
+    counted = ("files", "written", "unchanged", "moved", "removed", "symbols")
+    notes = [f"{one.path}: {one.reason}" for one in report.errors[:20]]
+    return _told(report, counted, [*report.skipped, *report.errors], notes)
+
+
+def _told(
+    report: Report | CrawlReport, counted: Sequence[str], left_out: Sequence[Skipped], notes: Sequence[str], **more: int
+) -> dict[str, Any]:
     """What a run that ended says of itself."""
-    named = ("files", "written", "unchanged", "moved", "removed", "symbols")
-    reasons = Counter(_reason(one.reason) for one in (*report.skipped, *report.errors))
     return {
         "collection": report.collection,
-        "counts": {**{name: getattr(report, name) for name in named}, "passages": report.chunks},
-        "skipped": dict(reasons.most_common(20)),
-        "notes": tuple(f"{one.path}: {one.reason}" for one in report.errors[:20]),
+        "counts": {**{name: getattr(report, name) for name in counted}, "passages": report.chunks, **more},
+        "skipped": dict(Counter(_reason(one.reason) for one in left_out).most_common(20)),
+        "notes": tuple(notes),
     }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from refdesk.console.site import View, Visit, address
+from refdesk.console.site import View, Visit
 from refdesk.ingest.prepare import Progress
 from refdesk.settings import Settings
 from refdesk.system import memory
@@ -18,7 +18,7 @@ def setup(visit: Visit) -> Response:
     settings = visit.desk.settings
     checks = [run for run in visit.console.runs.last() if run.what == "check"]
     rows = [
-        (field.name, _shown(getattr(settings, field.name), is_secret=not field.repr), _origin(settings, field.name))
+        (name := field.name, _shown(getattr(settings, name), not field.repr), settings.origins.get(name, "default"))
         for field in fields(Settings)
         if field.name != "origins"
     ]
@@ -35,16 +35,12 @@ def setup(visit: Visit) -> Response:
     )
 
 
-def _shown(value: Any, *, is_secret: bool) -> str:
+def _shown(value: Any, is_secret: bool) -> str:
     if is_secret:
         return "set" if value else "not set"
     if isinstance(value, bool):
         return "yes" if value else "no"
     return (", ".join(map(str, value)) if isinstance(value, tuple) else str(value)) or "–"
-
-
-def _origin(settings: Settings, name: str) -> str:
-    return settings.origins.get(name, "default")
 
 
 def check(visit: Visit) -> Response:
@@ -56,8 +52,7 @@ def check(visit: Visit) -> Response:
         notes = ("`refdesk doctor` repairs what can be repaired.",) if broken else ()
         return {"findings": tuple(asdict(one) for one in findings), "notes": notes}
 
-    run = visit.console.runs.start("check", str(visit.desk.settings.library), work)
-    return visit.go(address("/runs/{}", run.id))
+    return visit.start("check", str(visit.desk.settings.library), work)
 
 
 VIEWS: Mapping[str, View] = {"GET /setup": setup, "POST /setup/check": check}

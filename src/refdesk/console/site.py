@@ -26,7 +26,7 @@ from starlette.routing import Route
 
 from refdesk import __version__
 from refdesk.console.journal import Journal
-from refdesk.console.runs import Runs
+from refdesk.console.runs import Runs, Work
 from refdesk.desk.desk import Desk
 from refdesk.errors import Forbidden, InvalidInput, NotFound, RefdeskError
 from refdesk.model import Contents, Query
@@ -184,6 +184,10 @@ class Visit:
 
     def go(self, path: str) -> Response:
         return RedirectResponse(path, 303)
+
+    def start(self, what: str, target: str, work: Work, collection: str = "") -> Response:
+        """Starts a run and leads to its page."""
+        return self.go(address("/runs/{}", self.console.runs.start(what, target, work, collection).id))
 
 
 View = Callable[[Visit], Response]

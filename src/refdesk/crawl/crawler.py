@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import anyio
 import anyio.to_thread
@@ -183,14 +183,8 @@ class Crawler:
             tasks.start_soon(self._index_pages)
             try:
                 for entry, body, headers in self.state.answered():
-                    answer = Fetched(
-                        url=body.url,
-                        status=200,
-                        data=body.data,
-                        content_type=body.content_type,
-                        charset=body.charset,
-                        headers=headers,
-                    )
+                    answer = Fetched(url=body.url, status=200, data=body.data, headers=headers)
+                    answer = replace(answer, content_type=body.content_type, charset=body.charset)
                     await self._read(entry, answer, body)
                 async with anyio.create_task_group() as fetching:
                     for _ in range(self._options.concurrency):
@@ -226,16 +220,15 @@ class Crawler:
                 last_modified=entry.last_modified if is_indexed else "",
             )
         except InvalidUri as error:
-            self._conclude(entry, Outcome(state="skipped", reason=str(error)))
-            return
+            outcome: Outcome | None = Outcome(state="skipped", reason=str(error))
         except LoadFailed as error:
-            self._conclude(entry, Outcome(state="failed", reason=str(error), is_transient=True))
-            return
-        outcome = outcome_of_answer(entry.url, answer, self.scope, entry.hops)
+            outcome = Outcome(state="failed", reason=str(error), is_transient=True)
+        else:
+            outcome = outcome_of_answer(entry.url, answer, self.scope, entry.hops)
         if outcome is not None:
             self._conclude(entry, outcome)
-            return
-        await self._read(entry, answer, self._hold(entry, answer))
+        else:
+            await self._read(entry, answer, self._hold(entry, answer))
 
     def _hold(self, entry: Entry, answer: Fetched) -> Body:
         body = Body(
@@ -257,9 +250,7 @@ class Crawler:
                 outcome = Outcome(state="failed", status=200, reason=str(error), links=outcome.links)
             else:
                 self.report.rendered += 1
-                answer = Fetched(
-                    url=answer.url, status=200, data=html.encode(), content_type="text/html", charset="utf-8"
-                )
+                answer = replace(answer, data=html.encode(), content_type="text/html", charset="utf-8", headers={})
                 outcome = outcome_of_page(entry.url, await self.reader.read(answer), self.scope, entry.hops)
                 body = self._hold(entry, answer)
         if self._hashes.get(arrived) == entry.url:

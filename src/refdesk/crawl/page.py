@@ -108,18 +108,18 @@ class PageParser:
 def facts_in(text: str, url: str, headers: Mapping[str, Any], *, is_html: bool = True) -> PageFacts:
     """The facts of a page; links are normalised, each once, in order."""
     said = str(headers.get("x-robots-tag", ""))
-    if not is_html:
+    if not is_html or is_too_deep(text):
         may_keep, may_follow = _directives(said)
-        return PageFacts(links=links_in_markdown(text, url) if may_follow else (), may_keep=may_keep)
-    if is_too_deep(text):
-        may_keep, may_follow = _directives(said)
-        return PageFacts(links=clean_all(_HREF.findall(text), url) if may_follow else (), may_keep=may_keep)
+        links = clean_all(_HREF.findall(text), url) if is_html else links_in_markdown(text, url)
+        return PageFacts(links=links if may_follow else (), may_keep=may_keep)
     from selectolax.lexbor import LexborHTMLParser
 
     page = LexborHTMLParser(text)
     base = page.css_first("base[href]")
     base_url = clean(base.attributes.get("href") or "", url) or url if base is not None else url
-    may_keep, may_follow = _directives(",".join((said, *_robots_tags(page))))
+    tags = [(meta.attributes.get("name"), meta.attributes.get("content")) for meta in page.css("meta[name][content]")]
+    asked = [content or "" for name, content in tags if (name or "").lower() in ("robots", AGENT)]
+    may_keep, may_follow = _directives(",".join((said, *asked)))
     hrefs = (anchor.attributes.get("href") or "" for anchor in page.css("a[href], area[href]"))
     return PageFacts(
         links=clean_all(hrefs, base_url) if may_follow else (),
@@ -155,14 +155,6 @@ def _refresh(page: LexborHTMLParser, base: str) -> str:
             if found and int(found[1]) <= _REFRESH_MOST_S:
                 return clean(found[2], base)
     return ""
-
-
-def _robots_tags(page: LexborHTMLParser) -> list[str]:
-    return [
-        meta.attributes.get("content") or ""
-        for meta in page.css("meta[name][content]")
-        if (meta.attributes.get("name") or "").lower() in ("robots", AGENT)
-    ]
 
 
 def _directives(said: str) -> tuple[bool, bool]:
@@ -206,7 +198,7 @@ def outcome_of_answer(url: str, answer: Fetched, scope: Scope, hops: int = 0) ->
     """The outcome of a response without a page; None if there is a page to parse."""
     if answer.location:
         return _moved(url, clean(answer.location), scope, hops, answer.status)
-    if answer.not_modified:
+    if answer.status == 304:
         return Outcome(state="stored", status=304)
     reason = f"status {answer.status}"
     if answer.status in _GONE:

@@ -6,7 +6,6 @@ import importlib.util
 import logging
 import os
 import shutil
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 from refdesk.crawl.urls import hide_keys
@@ -55,9 +54,7 @@ class Browser:
     async def __aenter__(self) -> Browser:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._chromium is not None:
             await self._chromium.close()
         if self._playwright is not None:

@@ -6,12 +6,11 @@ import heapq
 import logging
 import math
 import time
-import zlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import anyio
 
@@ -19,7 +18,7 @@ from refdesk.crawl.model import AGENT, Scope
 from refdesk.crawl.state import CrawlState, Entry, PageState
 from refdesk.crawl.urls import clean, folder_of, hide_keys, root_of
 from refdesk.errors import InvalidUri, LoadFailed
-from refdesk.sources.web import Fetched, WebClient, is_text_type
+from refdesk.sources.web import Fetched, Inflater, WebClient, is_text_type
 from refdesk.system.retry import backoff
 
 if TYPE_CHECKING:
@@ -216,8 +215,7 @@ async def _from_sitemaps(fetcher: SiteFetcher, scope: Scope, robots: Robots) -> 
     return list(pages)
 
 
-@dataclass(frozen=True, slots=True)
-class Sitemap:
+class Sitemap(NamedTuple):
     pages: tuple[str, ...] = ()
     sitemaps: tuple[str, ...] = ()
 
@@ -225,7 +223,12 @@ class Sitemap:
 def read_sitemap(data: bytes, url: str, limit: int) -> Sitemap:
     """Parses a sitemap (XML, plain or gzipped, or one URL per line); empty if it can't be parsed."""
     if data.startswith(b"\x1f\x8b"):
-        data = _unzipped(data, limit)
+        inflater = Inflater("gzip", limit)
+        try:
+            inflater.feed(data)
+            data = b"" if inflater.is_too_large else inflater.finish()
+        except LoadFailed:
+            return Sitemap()
     if not data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"<"):
         lines = (clean(line) for line in data.decode("utf-8-sig", "replace").splitlines()[:_MOST_LISTED])
         return Sitemap(pages=tuple(dict.fromkeys(line for line in lines if line)))
@@ -244,15 +247,6 @@ def read_sitemap(data: bytes, url: str, limit: int) -> Sitemap:
                 break
     listed = tuple(dict.fromkeys(found[:_MOST_LISTED]))
     return Sitemap(sitemaps=listed) if root.tag.rpartition("}")[2] == "sitemapindex" else Sitemap(pages=listed)
-
-
-def _unzipped(data: bytes, limit: int) -> bytes:
-    try:
-        stream = zlib.decompressobj(zlib.MAX_WBITS | 32)
-        plain = stream.decompress(data, limit)
-        return plain if stream.eof else b""
-    except zlib.error:
-        return b""
 
 
 # --- the queue -----------------------------------------------------------------------------------------

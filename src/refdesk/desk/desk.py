@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from refdesk.desk.reading import INDEXING, Reader, opened_once
+from refdesk.desk.reading import INDEXING, Reader, of_store, opened_once
 from refdesk.errors import (
     CollectionExists,
     CollectionNotFound,
@@ -34,7 +34,7 @@ from refdesk.model import (
     SearchDefaults,
     Skipped,
 )
-from refdesk.ports import Embedder, Parser
+from refdesk.ports import Embedder, Parser, Store
 
 if TYPE_CHECKING:
     from refdesk.skills.learn import Learner
@@ -106,6 +106,17 @@ class Desk(Reader):
             if self._store.collection(name) is not None:
                 raise CollectionExists(f"Collection already exists: {name}.", "Use it, or choose another name.")
             return self.ensure_collection(name, kind, description=description)
+
+    @contextmanager
+    def filling(self, name: str) -> Iterator[None]:
+        """Makes a collection of files if there is none of that name, and removes it again if nothing is added to it."""
+        is_new = self._store.collection(name) is None
+        self.ensure_collection(name, "files")
+        try:
+            yield
+        finally:
+            if is_new and not self._store.count_documents(name):
+                self.remove_collection(name)
 
     def configure(self, name: str, *, description: str | None = None, **options: Any) -> Collection:
         """Changes some chunking and search settings of the collection."""
@@ -267,17 +278,9 @@ class Desk(Reader):
         """Removes documents of one collection in one transaction."""
         self._store.apply(Batch(collection=collection, removes=tuple(ids)))
 
-    def replace_skipped(self, collection: str, skipped: Sequence[Skipped]) -> None:
-        """Replaces the list of skipped files of a collection."""
-        self._store.replace_skipped(collection, skipped)
-
-    def share_metadata(self) -> None:
-        """Lets everybody who uses the library have the metadata.json that was written on this machine."""
-        self._store.share_metadata()
-
-    def backup(self, target: Path) -> Mapping[str, int]:
-        """Copies the whole library to a new folder or .tar.zst file; returns counts of its contents."""
-        return self._store.backup(target)
+    replace_skipped = of_store(Store.replace_skipped)
+    share_metadata = of_store(Store.share_metadata)
+    backup = of_store(Store.backup)
 
     def check(self, *, repair: bool) -> list[Finding]:
         """What doctor finds in the library, even if its record can't be opened."""

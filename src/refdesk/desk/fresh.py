@@ -20,7 +20,7 @@ from refdesk.desk.reading import Watching
 from refdesk.errors import LibraryBusy, LoadFailed, ParseFailed, RefdeskError, StoreError
 from refdesk.ingest.prepare import Progress, content_hash
 from refdesk.model import Chunk, Collection, Content, Document, FileState, Found, Hit, Page, Query
-from refdesk.system.files import open_real, read_most
+from refdesk.system.files import opened, read_most
 
 _log = logging.getLogger(__name__)
 
@@ -276,14 +276,11 @@ def changed_content(document: Document) -> bytes | None:
         # Only its state is read, so links in the path do no harm; opening by descriptors takes four times as long.
         if not Found.of("", os.lstat(file)).is_new(document):
             return None
-        descriptor = open_real(file)
-        try:
+        with opened(file) as descriptor:
             state = os.fstat(descriptor)
             if not Found.of("", state).is_new(document):
                 return None
             data = read_most(descriptor, state.st_size)
-        finally:
-            os.close(descriptor)
     except (OSError, ValueError):
         return b""
     return None if content_hash(Content(uri="", path="", data=data)) == document.content_hash else data

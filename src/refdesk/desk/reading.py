@@ -4,35 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
 from threading import RLock
-from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, Self, TypeVar, overload
 
 from refdesk.errors import CollectionNotFound, EmbedderMismatch
 from refdesk.ingest.writer import ParsePool
 from refdesk.library import Library
 from refdesk.model import (
-    EVERYTHING,
     Collection,
     CollectionKind,
     Content,
-    Contents,
     Countable,
     Document,
-    EmbedderIdentity,
-    FileState,
-    Filterable,
     Filters,
     Finding,
     Found,
     Page,
     Query,
     Skipped,
-    Stats,
     StoredChunk,
 )
-from refdesk.ports import Embedder, Parser, Source, Store, View
+from refdesk.ports import Embedder, Parser, Source, Store
 from refdesk.search.engine import Engine
 from refdesk.settings import Settings
 from refdesk.system import memory
@@ -41,20 +35,6 @@ from refdesk.system.memory import RunningQueries
 if TYPE_CHECKING:
     from refdesk.graph.graph import Graph
     from refdesk.skills.model import PlaybookStore
-
-
-class Folder(Protocol):
-    """Makes the source of a folder's files, given what was left out of them before."""
-
-    def __call__(
-        self,
-        root: Path,
-        *,
-        max_file_bytes: int,
-        known_skipped: Mapping[str, str],
-        rules_fingerprint: str,
-        allow_secrets: Sequence[str],
-    ) -> Source: ...
 
 
 class Watching(Protocol):
@@ -75,7 +55,7 @@ class Parts:
     check_beside: Callable[[Library, bool], list[Finding]]  # what the store keeps beside the record, with repair or not
     parser: Callable[[Path | None, CollectionKind], Parser]
     pool: Callable[[Parser, Embedder | None, int], ParsePool]
-    folder: Folder
+    folder: Callable[[Path, Settings, Mapping[str, str], str], Source]  # with what was skipped, and by which rules
     watch: Callable[[Path], Watching]  # OSError where the folder can't be watched
     load: Callable[[str, Sequence[Path], Settings], Iterator[Content | Skipped]]
     why: Callable[[Path, str, Settings], Found | Skipped]
@@ -84,6 +64,7 @@ class Parts:
     facts: Callable[[Path, CollectionKind], Mapping[str, str]]  # what is kept with a folder's collection
 
 
+P = ParamSpec("P")
 T = TypeVar("T")
 INDEXING = "indexing"  # of a collection's properties: how many files there are, until all of them are indexed
 
@@ -101,6 +82,18 @@ class opened_once(cached_property[T]):  # noqa: N801 - used as a decorator, like
         with instance._opening:
             value: T = super().__get__(instance, owner)
         return value
+
+
+def of_store(method: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Reader, P], T]:
+    """A method of the desk that is the store's."""
+    name = method.__name__
+
+    @wraps(method)
+    def passed_on(self: Reader, /, *args: P.args, **options: P.kwargs) -> T:
+        found: T = getattr(self._store, name)(*args, **options)
+        return found
+
+    return passed_on
 
 
 class Reader:
@@ -190,9 +183,7 @@ class Reader:
                 notes.append(f"the indexing of {one.name} was interrupted, it has {there}: run {again} again")
         return tuple(notes)
 
-    def view(self, filters: Filters = EVERYTHING) -> View:
-        """What a query with these filters sees now."""
-        return self._store.view(filters)
+    view = of_store(Store.view)
 
     def graph(self, collection: str) -> Graph:
         """The calls, types and imports of a codebase."""
@@ -202,9 +193,16 @@ class Reader:
 
     # --- collections -----------------------------------------------------------------------------
 
-    def collections(self) -> list[Collection]:
-        """All of them, except the one that holds the playbooks."""
-        return self._store.collections()
+    collections = of_store(Store.collections)  # except the one that holds the playbooks
+    find_collection = of_store(Store.collection)
+    stats = of_store(Store.stats)
+    contents = of_store(Store.contents)
+    skipped = of_store(Store.skipped)
+    file_states = of_store(Store.file_states)
+    facets = of_store(Store.facets)
+    values = of_store(Store.values)
+    sequence = of_store(Store.sequence)
+    embedder_identity = of_store(Store.embedder_identity)
 
     def collection(self, name: str) -> Collection:
         """The collection of that name; CollectionNotFound lists the ones there are."""
@@ -215,70 +213,16 @@ class Reader:
             raise CollectionNotFound(f"Collection not found: {name}.", known)
         return found
 
-    def find_collection(self, name: str) -> Collection | None:
-        """The collection of that name, if there is one."""
-        return self._store.collection(name)
-
-    def stats(self, collection: str = "") -> Stats:
-        """How much there is in a collection, or in all of them."""
-        return self._store.stats(collection)
-
-    def contents(self) -> dict[str, Contents]:
-        """What each collection holds, by name; one that is empty is left out."""
-        return self._store.contents()
-
-    def skipped(self, collection: str) -> list[Skipped]:
-        """The files that were left out, with the reasons."""
-        return self._store.skipped(collection)
-
-    def file_states(self, collection: str, paths: Sequence[str] | None = None) -> Iterator[tuple[str, FileState]]:
-        """The path of each file, and how it was when it was indexed; all files, or those at or below the paths."""
-        return self._store.file_states(collection, paths)
-
-    def facets(self, collection: str) -> dict[str, dict[str, int]]:
-        """How many chunks of the collection have each value of each metadata key."""
-        return self._store.facets(collection)
-
-    def values(self, of: Filterable) -> dict[str, int]:
-        """How many chunks have each value of a property that filters can name."""
-        return self._store.values(of)
-
-    def sequence(self) -> int:
-        """The number of the last commit; equal numbers mean equal answers."""
-        return self._store.sequence()
-
-    def embedder_identity(self) -> EmbedderIdentity | None:
-        """The embedder that made the library's vectors."""
-        return self._store.embedder_identity()
-
     # --- documents -------------------------------------------------------------------------------
 
-    def documents(self, collection: str, limit: int, offset: int = 0) -> list[Document]:
-        """A page of the collection's documents, by path."""
-        return self._store.documents(collection, limit, offset)
-
-    def count_documents(self, collection: str) -> int:
-        return self._store.count_documents(collection)
-
-    def document_ids(self, prefix: str) -> list[str]:
-        """Some ids that begin so."""
-        return self._store.document_ids(prefix)
-
-    def document(self, document_id: str) -> Document | None:
-        return self._store.document(document_id)
-
-    def document_by_uri(self, uri: str, collection: str = "") -> Document | None:
-        return self._store.document_by_uri(uri, collection)
-
-    def document_by_path(self, collection: str, path: str) -> Document | None:
-        return self._store.document_by_path(collection, path)
-
-    def raw(self, document_id: str) -> str:
-        """The whole text of a document."""
-        return self._store.raw(document_id)
-
-    def chunks_of(self, document_id: str) -> list[StoredChunk]:
-        return self._store.chunks_of(document_id)
+    documents = of_store(Store.documents)  # a page of them, by path
+    count_documents = of_store(Store.count_documents)
+    document_ids = of_store(Store.document_ids)
+    document = of_store(Store.document)
+    document_by_uri = of_store(Store.document_by_uri)
+    document_by_path = of_store(Store.document_by_path)
+    raw = of_store(Store.raw)
+    chunks_of = of_store(Store.chunks_of)
 
     # --- folders that were indexed ---------------------------------------------------------------
 
@@ -314,13 +258,9 @@ class Reader:
 
     def _folder_source(self, collection: Collection, *, anew: bool = False) -> Source:
         """The folder's files; `anew` asks about all of them what is known of some: that they give nothing."""
-        return self._parts.folder(
-            Path(collection.root),
-            max_file_bytes=self.settings.max_file_bytes,
-            known_skipped={} if anew else {one.path: one.reason for one in self._store.skipped(collection.name)},
-            rules_fingerprint="" if anew else collection.properties.get("rules", ""),
-            allow_secrets=self.settings.allow_secrets,
-        )
+        skipped = {} if anew else {one.path: one.reason for one in self._store.skipped(collection.name)}
+        rules = "" if anew else collection.properties.get("rules", "")
+        return self._parts.folder(Path(collection.root), self.settings, skipped, rules)
 
 
 def has_own_lines(raw: str, chunks: Sequence[StoredChunk]) -> bool:

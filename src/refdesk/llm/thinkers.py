@@ -38,8 +38,10 @@ _VENDORS: Mapping[str, tuple[type[models.RemoteModel], str]] = {
 class Models:
     """The configured models, each created once."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, embedder: Callable[[], Embedder | None] = lambda: None) -> None:
         self._settings = settings
+        self._embedder = embedder
+        self._local: LocalThinker | None = None
         self._lock = threading.Lock()
         self._made: dict[str, models.RemoteModel] = {}
 
@@ -74,6 +76,14 @@ class Models:
                 self._made[wanted] = _VENDORS[wanted][0](access)
             return self._made[wanted]
 
+    def thinker(self, sampler: Sampler | None = None) -> Thinker:
+        """Who judges, extracts and refines playbooks in a call: its model, or the rules."""
+        if (model := self.choose(sampler)) is not None:
+            return PromptedThinker(model)
+        if self._local is None:
+            self._local = LocalThinker(self._embedder())
+        return self._local
+
     def close(self) -> None:
         with self._lock:
             made, self._made = self._made, {}
@@ -91,23 +101,6 @@ class Models:
             return self._has_key(vendor) and find_spec(_VENDORS[vendor][1]) is not None
         except (ImportError, ValueError):
             return False
-
-
-class Thinkers:
-    """Chooses who judges, extracts and refines playbooks in a call."""
-
-    def __init__(self, models: Models, embedder: Callable[[], Embedder | None]) -> None:
-        self._models = models
-        self._embedder = embedder
-        self._local: LocalThinker | None = None
-
-    def choose(self, sampler: Sampler | None = None) -> Thinker:
-        """A thinker with the call's model, or the one without a model."""
-        if (model := self._models.choose(sampler)) is not None:
-            return PromptedThinker(model)
-        if self._local is None:
-            self._local = LocalThinker(self._embedder())
-        return self._local
 
 
 # --- a model, asked by prompts ---------------------------------------------------------------------------

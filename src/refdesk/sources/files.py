@@ -16,7 +16,7 @@ from urllib.parse import quote_from_bytes, unquote_to_bytes, urlsplit
 from refdesk.errors import Forbidden, InvalidUri, LoadFailed, ParseFailed, TooLarge
 from refdesk.model import Content, Found
 from refdesk.sources.allowed import confine, why_private
-from refdesk.system.files import open_real, read_most
+from refdesk.system.files import opened, read_most
 
 # ── binary and generated files ──
 
@@ -142,20 +142,15 @@ def read_file(path: Path, *, max_bytes: int, allow_secrets: Sequence[str] = ()) 
     The path has no links, as `confine` returns it; a link that appeared since is not followed.
     """
     try:
-        descriptor = open_real(str(path))
-        try:
+        with opened(str(path)) as descriptor:
             found = os.fstat(descriptor)
-            if found.st_size > max_bytes:
-                raise TooLarge(too_large(str(path), found.st_size, max_bytes), "Raise max_file_bytes.")
             data = read_most(descriptor, max_bytes + 1)
-        finally:
-            os.close(descriptor)
     except OSError as error:
         raise LoadFailed(
             f"{path} can't be read: {error.strerror}.", "Name a file, or a folder to take all of its files."
         ) from error
     if len(data) > max_bytes:
-        raise TooLarge(too_large(str(path), len(data), max_bytes), "Raise max_file_bytes.")
+        raise _too_large(str(path), max(len(data), found.st_size), max_bytes)
     if reason := why_private(path.as_posix(), data, allow_secrets):
         raise Forbidden(f"{path} {reason}.")
     if reason := why_binary(path.name, data[:HEAD]):
@@ -166,16 +161,13 @@ def read_file(path: Path, *, max_bytes: int, allow_secrets: Sequence[str] = ()) 
 def read_inside(root: str, found: Found, max_bytes: int) -> Content:
     """The bytes of a file that a walk of the root found; raises LoadFailed if it changed since."""
     if found.size > max_bytes:
-        raise TooLarge(too_large(found.path, found.size, max_bytes), "Raise max_file_bytes.")
+        raise _too_large(found.path, found.size, max_bytes)
     file = f"{root.rstrip('/')}/{found.path}"
     try:
-        descriptor = open_real(file)
-        try:
+        with opened(file) as descriptor:
             before = os.fstat(descriptor)
             data = read_most(descriptor, found.size + 1)
             after = os.fstat(descriptor)
-        finally:
-            os.close(descriptor)
     except (OSError, ValueError) as error:
         raise LoadFailed(f"{found.path} can't be read: {getattr(error, 'strerror', error)}.", _NEXT_RUN) from error
     states = {(state.st_size, state.st_mtime_ns) for state in (before, after)}
@@ -189,8 +181,8 @@ def _uri_of(file: str) -> str:
     return Path(file).as_uri() if os.name == "nt" else f"file://{quote_from_bytes(os.fsencode(file))}"
 
 
-def too_large(path: str, size: int, limit: int) -> str:
-    return f"{path} has {size} bytes, more than the {limit} allowed."
+def _too_large(path: str, size: int, limit: int) -> TooLarge:
+    return TooLarge(f"{path} has {size} bytes, more than the {limit} allowed.", "Raise max_file_bytes.")
 
 
 def _path_of(uri: str) -> Path:

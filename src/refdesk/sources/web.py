@@ -9,7 +9,6 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from types import TracebackType
 
 import anyio
 import httpcore
@@ -44,16 +43,8 @@ class Fetched:
     headers: Mapping[str, str] = field(default_factory=dict)  # by lower-case name
 
     @property
-    def etag(self) -> str:
-        return self.headers.get("etag", "")
-
-    @property
     def last_modified(self) -> str:
         return self.headers.get("last-modified", "")
-
-    @property
-    def not_modified(self) -> bool:
-        return self.status == 304
 
     @property
     def is_html(self) -> bool:
@@ -92,10 +83,8 @@ class WebClient:
         await self._pool.__aenter__()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._pool.__aexit__(kind, error, trace)
+    async def __aexit__(self, *_: object) -> None:
+        await self._pool.aclose()
 
     async def get(self, url: str) -> Fetched:
         """The response after all redirects."""
@@ -202,8 +191,6 @@ class WebClient:
             raise TooLarge(
                 f"{redacted(target)} has more than the {self.max_bytes} bytes allowed.", "Raise max_fetch_bytes."
             )
-        if answer.unread and not _is_readable(answer.content_type):
-            raise LoadFailed(f"{redacted(target)} is {answer.content_type}, which can't be read here.")
         if answer.unread:
             raise LoadFailed(f"{redacted(target)} can't be read here: {answer.unread}.")
         return answer

@@ -22,16 +22,16 @@ _NO_LINK = getattr(os, "O_NOFOLLOW", 0)
 _MOST = 16_000_000  # bytes of a small file; the packed refs of large repositories have some millions
 
 
-def open_real(path: str) -> int:
-    """Opens the regular file at an absolute path without following links; raises OSError for anything else."""
+@contextmanager
+def opened(path: str) -> Iterator[int]:
+    """A descriptor of the regular file at an absolute path, opened without following links; OSError for others."""
     descriptor = _open(path, _FILE, None)
     try:
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise OSError(errno.EINVAL, "it is not a regular file", path)
-    except OSError:
+        yield descriptor
+    finally:
         os.close(descriptor)
-        raise
-    return descriptor
 
 
 @contextmanager
@@ -76,11 +76,8 @@ def read_most(descriptor: int, most: int) -> bytes:
 def read_rules(path: str | os.PathLike[str], *, follow: bool = False) -> bytes:
     """Reads a small regular file, following links only if `follow` is set; raises OSError for anything else."""
     name = os.path.realpath(path) if follow else os.path.abspath(path)  # noqa: PTH100 - a Path would resolve the links
-    descriptor = open_real(name)
-    try:
+    with opened(name) as descriptor:
         data = read_most(descriptor, _MOST + 1)
-    finally:
-        os.close(descriptor)
     if len(data) > _MOST:
         raise OSError(errno.EFBIG, f"it has more than {_MOST} bytes", name)
     return data

@@ -9,7 +9,7 @@ import pytest
 from refdesk.errors import SettingsError
 from refdesk.llm import thinkers as module
 from refdesk.llm.models import Sampling
-from refdesk.llm.thinkers import LocalThinker, Models, Thinkers
+from refdesk.llm.thinkers import LocalThinker, Models
 from refdesk.settings import Settings, load
 from tests.unit.llm.test_sampling import Client
 
@@ -69,9 +69,9 @@ def test_keys_are_read_from_the_environment_only_and_never_shown(tmp_path: Path)
         settings(tmp_path)
 
 
-def test_thinkers_keep_the_local_one(tmp_path: Path) -> None:
-    thinkers = Thinkers(Models(settings(tmp_path)), lambda: None)
-    local = thinkers.choose()
+def test_models_keep_the_local_thinker(tmp_path: Path) -> None:
+    models = Models(settings(tmp_path))
+    local = models.thinker()
     assert isinstance(local, LocalThinker)
-    assert thinkers.choose() is local
-    assert thinkers.choose(Client()).name == Sampling.name
+    assert models.thinker() is local
+    assert models.thinker(Client()).name == Sampling.name
