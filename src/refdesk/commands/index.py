@@ -107,19 +107,14 @@ def _watch(desk: Desk, root: Path, name: str, kind: CollectionKind) -> None:
     click.echo("Stopped watching. What is indexed stays searchable.", err=True)
 
 
-def report_json(report: Report) -> dict[str, Any]:
-    """The report as JSON: counts, and each skipped file with its reason."""
-    left_out = {
-        name: [{"path": one.path, "reason": one.reason} for one in getattr(report, name)]
-        for name in ("skipped", "errors", "remarks")
-    }
-    shown = {key: value for key, value in asdict(report).items() if key != "written_ids"}
-    return {**shown, **left_out, "seconds": round(report.seconds, 3)}
-
-
 def _show(report: Report, as_json: bool) -> None:
     if as_json:
-        print_json(report_json(report))
+        counts = {key: value for key, value in asdict(report).items() if key != "written_ids"}
+        left_out = {
+            name: [{"path": one.path, "reason": one.reason} for one in getattr(report, name)]
+            for name in ("skipped", "errors", "remarks")
+        }
+        print_json({**counts, **left_out, "seconds": round(report.seconds, 3)})
         return
     click.echo(
         f"{report.collection}: {report.files} files, {report.written} written, {report.unchanged} unchanged,"

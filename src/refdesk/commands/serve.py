@@ -84,6 +84,7 @@ def console(context: click.Context, /, port: int | None, opening: bool, **flags:
     sys.exit(run(toolsets, _options(settings)))
 
 
+_INSTRUCTIONS = "Search this local library before guessing. Heed lines that begin with note:."
 _WHICH_TOOL = {
     "code": "Code: index_codebase once, then search_code with a question or a name; code_research for callers,"
     " implementations, structure.",
@@ -92,12 +93,6 @@ _WHICH_TOOL = {
     "rag": "Notes and files: rag_search; rag_create_collection, then rag_ingest to add.",
     "skills": "Support problems: search_skills first; create_skill or update_skill once solved.",
 }
-
-
-def _instructions(settings: Settings) -> str:
-    """The server's instructions to agents: which tool to use when, for the offered toolsets."""
-    offered = [text for name, text in _WHICH_TOOL.items() if name in settings.toolsets]
-    return "\n".join(["Search this local library before guessing. Heed lines that begin with note:.", *offered])
 
 
 def _toolsets(settings: Settings) -> Sequence[Toolset]:
@@ -119,9 +114,10 @@ def _options(settings: Settings) -> Any:
         if not settings.oauth_audience:
             raise SettingsError("oauth_issuer is set, but no oauth_audience.", "Set it to this server's own name.")
         oauth = OAuth(issuer=settings.oauth_issuer, audience=settings.oauth_audience, scopes=settings.oauth_scopes)
+    offered = [text for name, text in _WHICH_TOOL.items() if name in settings.toolsets]
     return ServerOptions(
         version=__version__,
-        instructions=_instructions(settings),
+        instructions="\n".join([_INSTRUCTIONS, *offered]),
         transport=settings.transport,
         host=settings.host,
         port=settings.port,

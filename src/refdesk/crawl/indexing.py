@@ -104,13 +104,11 @@ class Indexer:
             self._desk.remove_documents(name, ids[start : start + _REMOVED_AT_ONCE])
         self._report.removed += len(ids)
 
-    def text_in(self, body: Body) -> str:
-        """The text that would be indexed of a page."""
-        return self._desk.text_in(self._collection, _content(body))
-
-    def text_of(self, url: str) -> str:
-        """The indexed text of a page, "" if there is none."""
-        found = self._desk.document_by_uri(url, self._collection.name)
+    def text_of(self, page: Body | str) -> str:
+        """The text that would be indexed of a body, or the indexed text of a URL, "" if there is none."""
+        if isinstance(page, Body):
+            return self._desk.text_in(self._collection, _content(page))
+        found = self._desk.document_by_uri(page, self._collection.name)
         return self._desk.raw(found.id) if found is not None else ""
 
 
@@ -152,7 +150,7 @@ def _reconcile_aliases(state: CrawlState, indexer: Indexer) -> None:
         states = state.states()
         for one in waiting:
             is_there = states.get(one.target) == "stored"
-            if is_there and _repeats(indexer.text_in(one), indexer.text_of(one.target)):
+            if is_there and _repeats(indexer.text_of(one), indexer.text_of(one.target)):
                 state.finish_pages([(one.url, "alias", "")])
             else:
                 state.set_state(one.url, "fetched")

@@ -107,7 +107,7 @@ def stands_in(path: str, type_name: str) -> bool:
 
 # --- the file that an import means ------------------------------------------------------------------
 
-_INDEX = frozenset(["__init__", "index", "mod", "lib", "main", "package"])
+INDEX = frozenset(["__init__", "index", "mod", "lib", "main", "package"])
 _LOCAL = frozenset(["crate", "self", "super"])
 _CRATE_PARTS = frozenset(["src", "tests", "benches", "examples"])
 _GO_VERSION = re.compile(r"(?:/v\d+|\.v\d+)$")  # echo/v5, yaml.v3
@@ -144,16 +144,12 @@ def last_part(module: str, importer: str) -> str:
     return wanted[-1] if wanted else ""
 
 
-def is_index(name: str) -> bool:
-    return name.partition(".")[0] in _INDEX
-
-
 @lru_cache(maxsize=65_536)
 def _parts_of(path: str, root: str) -> list[str]:
     *folders, name = path.split("/")
     stem = name.partition(".")[0]
     parts = [*folders, stem]
-    inner = folders if stem in _INDEX else parts
+    inner = folders if stem in INDEX else parts
     return [root, *inner] if root else inner or parts
 
 
@@ -185,7 +181,7 @@ def _clean(parts: list[str]) -> list[str]:
     if not parts:
         return parts
     last = re.sub(r"\.(?:[cm]?[jt]sx?|py|h|hpp|hh|vue|svelte|rb|php|lua|sh)$", "", parts[-1])
-    return parts[:-1] if last in _INDEX and len(parts) > 1 else [*parts[:-1], last]
+    return parts[:-1] if last in INDEX and len(parts) > 1 else [*parts[:-1], last]
 
 
 def _ends_with(there: list[str], wanted: list[str]) -> bool:

@@ -209,17 +209,6 @@ def why_not_file_name(name: str) -> str:
     return GENERATED if _GENERATED.search(name) else ""
 
 
-def why_not_folder_name(name: str) -> str:
-    """Why a folder of this name is not entered; "" if it is."""
-    if name[0] == ".":
-        return HIDDEN
-    if name in _VENDORED:
-        return VENDORED
-    if name in _GENERATED_FOLDERS or name.endswith(_GENERATED_FOLDER_ENDS) or name.startswith("cmake-build-"):
-        return GENERATED
-    return ""
-
-
 def why_not_contents(folder: str, name: str, siblings: Iterable[str]) -> str:
     """Why a folder is not entered because of its contents: a virtual environment or build output."""
     if name not in _MAYBE_OUTPUT and "env" not in name:
@@ -252,7 +241,13 @@ def why_not_folder(folder: str, name: str, layer: Layer, siblings: Iterable[str]
         return reason
     if (decided := layer.decision(folder, name, True)) is not None:
         return decided
-    return why_not_folder_name(name) or why_not_contents(f"{folder}/{name}", name, siblings)
+    if name[0] == ".":
+        return HIDDEN
+    if name in _VENDORED:
+        return VENDORED
+    if name in _GENERATED_FOLDERS or name.endswith(_GENERATED_FOLDER_ENDS) or name.startswith("cmake-build-"):
+        return GENERATED
+    return why_not_contents(f"{folder}/{name}", name, siblings)
 
 
 def why_not_file(folder: str, name: str, layer: Layer, allow_secrets: Sequence[str] = ()) -> str:

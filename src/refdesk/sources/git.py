@@ -127,22 +127,16 @@ def _bracket(pattern: bytes, at: int, slashes: bool) -> tuple[str, int]:
             members.add(byte)
         previous = byte
         at += 1
-    return _one_of(members, negated, slashes), at + 1
+    if slashes:
+        members = members | {_SLASH} if negated else members - {_SLASH}
+    inside = "".join(f"\\x{byte:02x}" for byte in sorted(members))
+    return f"[{'^' * negated}{inside}]" if members else "(?!)", at + 1
 
 
 def _at(pattern: bytes, at: int) -> int:
     if at >= len(pattern):
         raise _NeverMatches
     return pattern[at]
-
-
-def _one_of(members: set[int], negated: bool, slashes: bool) -> str:
-    if slashes:
-        members = members | {_SLASH} if negated else members - {_SLASH}
-    if not members:
-        return "(?!)"
-    inside = "".join(f"\\x{byte:02x}" for byte in sorted(members))
-    return f"[^{inside}]" if negated else f"[{inside}]"
 
 
 # ── configuration ──

@@ -58,27 +58,20 @@ class RuleState:
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
 
 
-def settings_of(
-    max_file_bytes: int, allow_secrets: Iterable[str], outside: Iterable[Path], ignore_case: bool
-) -> list[Any]:
-    """The part of the state that applies to the whole tree."""
-    return [_FORMAT, max_file_bytes, sorted(allow_secrets), ignore_case, state_of(outside)]
-
-
 def state_of(files: Iterable[Path]) -> list[Any]:
     """Each file with its time and size, zeros for a missing one."""
-    return [[str(file), *_stat(file)] for file in files]
-
-
-def _stat(file: Path) -> tuple[int, int]:
-    try:
-        found = file.stat()
-    except (OSError, ValueError):
-        return 0, 0
-    now = time.time_ns()
-    # A file written just now may be written again within the clock's resolution, so its state never counts as
-    # unchanged, and the next walk checks it again.
-    return now if abs(now - found.st_mtime_ns) < _TICK_NS else found.st_mtime_ns, found.st_size
+    states: list[Any] = []
+    for file in files:
+        try:
+            found, now = file.stat(), time.time_ns()
+        except (OSError, ValueError):
+            states.append([str(file), 0, 0])
+            continue
+        # A file written just now may be written again within the clock's resolution, so its state never counts as
+        # unchanged, and the next walk checks it again.
+        is_fresh = abs(now - found.st_mtime_ns) < _TICK_NS
+        states.append([str(file), now if is_fresh else found.st_mtime_ns, found.st_size])
+    return states
 
 
 _by_name = attrgetter("name")
@@ -139,7 +132,7 @@ class FolderSource:
 
     def _walk(self, top: int | None) -> Iterator[Found | Skipped]:
         layer, outside = outer_layer(self.root)
-        settings = settings_of(self._max, self._allow_secrets, outside, layer.ignore_case)
+        settings = [_FORMAT, self._max, sorted(self._allow_secrets), layer.ignore_case, state_of(outside)]
         self._now = RuleState(settings, readers=self._readers)
         unchanged = self._before.settings == self._now.settings
         folders = self._known_folders() if unchanged else frozenset[str]()
@@ -234,19 +227,14 @@ class FolderSource:
                     yield decided
                 continue
             path += "/"
-            if (unchanged and path in folders) or not (reason := self._why_not_folder(frame, entry, path, entries)):
-                below.append((f"{folder.rstrip('/')}/{entry.name}", path, layer, unchanged))
-            else:
+            if unchanged and path in folders:
+                reason = ""
+            elif not unchanged or not (reason := self._known_skipped.get(path, "")).startswith(LASTING):
+                reason = why_not_folder(folder.rstrip("/"), entry.name, layer, (one.name for one in entries))
+            if reason:
                 yield Skipped(path=_printable(path), reason=reason)
-
-    def _why_not_folder(
-        self, frame: _Frame, entry: os.DirEntry[str], path: str, entries: list[os.DirEntry[str]]
-    ) -> str:
-        folder, _, layer, unchanged = frame
-        before = self._known_skipped.get(path, "") if unchanged else ""
-        if before.startswith(LASTING):
-            return before
-        return why_not_folder(folder.rstrip("/"), entry.name, layer, (sibling.name for sibling in entries))
+            else:
+                below.append((f"{folder.rstrip('/')}/{entry.name}", path, layer, unchanged))
 
     def _decide(self, frame: _Frame, entry: os.DirEntry[str] | _Named, path: str) -> Found | Skipped | None:
         """The decision about a new or changed file; None if it is gone."""
