@@ -17,7 +17,7 @@ from refdesk.console.site import View, Visit, address
 from refdesk.errors import InvalidInput, NotFound
 from refdesk.ingest.prepare import Progress
 from refdesk.model import Filters, Hit, Page, Query
-from refdesk.search.evaluate import Score, hit_name, read_suite, run
+from refdesk.search.evaluate import hit_name, read_suite, run
 from refdesk.system.files import replace_file
 
 _LISTED = 50
@@ -140,21 +140,18 @@ def run_suite(visit: Visit) -> Response:
             return desk.search(query).hits
 
         scores = run(wanted, search, hit_name)
+        missed = [[one.case.query for one in score.outcomes if not one.reciprocal_rank] for score in scores]
+        at = int(time.time() * 1000)
         with file.with_suffix(".scores").open("a", encoding="utf-8") as kept:
-            for one in scores:
-                kept.write(json.dumps(_kept(one), ensure_ascii=False) + "\n")
-        first = scores[0]
-        counts = {shown: round(getattr(first, field), 3) for field, shown in _MEASURES.items()}
-        missed = [f"Missed: {one.case.query}" for one in first.outcomes if not one.reciprocal_rank]
-        return {"counts": {"cases": len(wanted.cases), **counts}, "notes": tuple(missed[:20])}
+            for score, queries in zip(scores, missed, strict=True):
+                numbers = {name: round(getattr(score, name), 4) for name in (*_MEASURES, "p50_ms", "p95_ms")}
+                line = {"at": at, "setting": score.setting, **numbers, "missed": queries[:50]}
+                kept.write(json.dumps(line, ensure_ascii=False) + "\n")
+        counts = {shown: round(getattr(scores[0], field), 3) for field, shown in _MEASURES.items()}
+        notes = tuple(f"Missed: {query}" for query in missed[0][:20])
+        return {"counts": {"cases": len(wanted.cases), **counts}, "notes": notes}
 
     return visit.start("evaluate", name, work)
-
-
-def _kept(score: Score) -> dict[str, Any]:
-    numbers = {name: round(getattr(score, name), 4) for name in (*_MEASURES, "p50_ms", "p95_ms")}
-    missed = [one.case.query for one in score.outcomes if not one.reciprocal_rank]
-    return {"at": int(time.time() * 1000), "setting": score.setting, **numbers, "missed": missed[:50]}
 
 
 def _suites(visit: Visit) -> list[dict[str, Any]]:

@@ -93,8 +93,9 @@ class Journal:
             with self._lock():
                 with open(self._file, "a", encoding="utf-8", opener=private) as file:
                     file.writelines(lines)
-                if self._file.stat().st_size > self._most * _LINE:
-                    self._trim()
+                is_long = self._file.stat().st_size > self._most * _LINE
+                if is_long and len(kept := self._lines()) > self._most * _SLACK:
+                    replace_file(self._file, "\n".join(kept[-self._most :]) + "\n")
         except (Timeout, OSError):
             with self._mutex:
                 self._pending = [*lines, *self._pending][-self._most :]
@@ -112,11 +113,6 @@ class Journal:
         self.flush()
         with self._lock():
             self._file.unlink(missing_ok=True)
-
-    def _trim(self) -> None:
-        lines = self._lines()
-        if len(lines) > self._most * _SLACK:
-            replace_file(self._file, "\n".join(lines[-self._most :]) + "\n")
 
     def _lines(self) -> list[str]:
         try:

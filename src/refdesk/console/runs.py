@@ -61,7 +61,8 @@ class Runs:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         run = Run(id=new_id(), what=what, target=target, begun=_now(), pid=os.getpid(), collection=collection)
         self._write(run)
-        self._forget_old()
+        for old in sorted(self._folder.glob("*.json"), reverse=True)[_KEPT:]:
+            old.unlink(missing_ok=True)
         threading.Thread(target=self._work, args=(run, work), name="refdesk-run", daemon=True).start()
         return run
 
@@ -125,11 +126,6 @@ class Runs:
     def _write(self, run: Run) -> None:
         with contextlib.suppress(OSError):  # a full disk must not end the run
             replace_file(self._folder / f"{run.id}.json", json.dumps(asdict(run)))
-
-    def _forget_old(self) -> None:
-        for old in sorted(self._folder.glob("*.json"), reverse=True)[_KEPT:]:
-            with contextlib.suppress(OSError):
-                old.unlink()
 
 
 def _now() -> int:

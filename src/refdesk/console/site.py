@@ -96,16 +96,11 @@ class Console:
             undefined=StrictUndefined,
             auto_reload=False,
         )
+        marks = {name: hashlib.sha256((_HERE / "static" / name).read_bytes()).hexdigest()[:12] for name in _STATIC}
         found.filters |= words.FILTERS
-        found.globals |= {"static": self._static, "url": address, "version": __version__}
+        found.globals |= {"static": {name: f"/static/{name}?{mark}" for name, mark in marks.items()}.get}
+        found.globals |= {"url": address, "version": __version__}
         return found
-
-    @cached_property
-    def _marks(self) -> dict[str, str]:
-        return {name: hashlib.sha256((_HERE / "static" / name).read_bytes()).hexdigest()[:12] for name in _STATIC}
-
-    def _static(self, name: str) -> str:
-        return f"/static/{name}?{self._marks[name]}"
 
 
 def address(path: str, /, *parts: str, **query: Any) -> str:
