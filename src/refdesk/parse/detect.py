@@ -17,87 +17,92 @@ _SHARE = 0.08  # share of lines with signs that is needed with fewer different o
 _CODE_SHARE = 0.75  # and share of lines that look like code
 _CODE = re.compile(r"^[ \t]|[{}()\[\];:,=+\\]$|^(?://|/\*|\*|#|--|[{}\[\]()])|^[\w.]+\s*=\s|^(?:package|import|from)\s")
 _LINES = 2  # of YAML
-_SIGNS: Mapping[str, tuple[re.Pattern[str], ...]] = {
-    language: tuple(re.compile(sign, re.M) for sign in signs)
-    for language, signs in {
-        "rust": (
-            r"^[ \t]*(?:pub(?:\([\w:]+\))?\s+)?(?:const\s+|async\s+|unsafe\s+)*fn\s+\w+\s*[<(]",
-            r"\blet\s+mut\s+\w+",
-            r"^[ \t]*(?:pub\s+)?use\s+\w+(?:::\w+)*(?:::\{|::\*|;)",
-            r"^[ \t]*impl(?:<[^>\n]*>)?\s+\w",
-            r"\b\w+!\s*[(\[]",
-            r"^[ \t]*#!?\[\w",
-            r"->\s*(?:Result|Option|Self|&)",
-            r"^[ \t]*(?:pub\s+)(?:struct|enum|trait)\s+\w",
-        ),
-        "go": (
-            r"^package\s+\w+\s*$",
-            r"^func\s+(?:\(\s*\w+\s+\*?[\w\[\]]+\s*\)\s*)?\w+\s*[(\[]",
-            r"^[ \t]*[\w, ]+\s:=\s",
-            r"^import\s+(?:\(|\")",
-            r"^type\s+\w+\s+(?:struct|interface|func)\b",
-        ),
-        "java": (
-            r"^[ \t]*(?:(?:public|private|protected|static|final|abstract)\s+)+(?:class|interface|enum|record)\s+\w",
-            r"^package\s+\w+(?:\.\w+)*;",
-            r"^import\s+(?:static\s+)?\w+(?:\.\w+)+(?:\.\*)?;",
-            r"\bSystem\.(?:out|err)\.",
-            r"^[ \t]*@Override\b",
-            r"^[ \t]*(?:public|private|protected)\s+[\w<>\[\], ]+\s+\w+\s*\([^)\n]*\)",
-        ),
-        "cpp": (
-            r"^[ \t]*#\s*include\s*<\w+>",
-            r"\bstd::\w",
-            r"^[ \t]*template\s*<",
-            r"^[ \t]*(?:inline\s+)?namespace\s+[\w:]+\s*\{",
-            r"^[ \t]*using\s+namespace\s",
-            r"^[ \t]*(?:public|private|protected)\s*:\s*$",
-            r"\b\w+::\w+\s*\(",
-            r"^class\s+\w+(?:[^;\n]*\{)?\s*$",
-        ),
-        "c": (
-            r"^[ \t]*#\s*include\s*[<\"][\w/.]+\.h[>\"]",
-            r"^[ \t]*typedef\s+(?:struct|enum|union)\b",
-            r"\bint\s+main\s*\(",
-            r"^[ \t]*(?:static\s+)?(?:void|int|char|size_t|struct\s+\w+)\s+\*?\w+\s*\([^)\n]*\)\s*\{",
-        ),
-        "typescript": (
-            r"^[ \t]*(?:export\s+)?(?:declare\s+)?interface\s+\w+",
-            r"^[ \t]*(?:export\s+)?type\s+\w+(?:<[^>\n]*>)?\s*=",
-            r"\b(?:const|let|var)\s+\w+\s*:\s*\w",
-            r"[\w)]\??\s*:\s*(?:string|number|boolean|void|unknown|any|Promise<)",
-            r"^[ \t]*import\s+type\b",
-            r"^[ \t]*(?:public|private|readonly)\s+\w+\s*[:(]",
-        ),
-        "javascript": (
-            r"^[ \t]*(?:export\s+)?(?:const|let|var)\s+[\w{\[][^=\n]*=",
-            r"\bfunction\s*\*?\s*\w*\s*\([^)\n]*\)\s*\{",
-            r"\)\s*=>\s*\S|\b\w+\s*=>\s*\S",
-            r"\brequire\(\s*['\"]",
-            r"^[ \t]*import\s+.*\sfrom\s+['\"]",
-            r"^[ \t]*export\s+(?:default|const|function|class|\{)",
-            r"\bconsole\.\w+\(",
-            r"\bmodule\.exports\b",
-        ),
-        "python": (
-            r"^[ \t]*(?:async\s+)?def\s+\w+\s*\([^\n]*",
-            r"^[ \t]*class\s+\w+(?:\([^)\n]*\))?:\s*$",
-            r"^from\s+\.*[\w.]+\s+import\s",
-            r"^import\s+\w[\w., ]*$",
-            r"^[ \t]*(?:if|for|while|with|elif|else|try|except)\b[^\n]*:\s*$",
-            r"\bself\.\w",
-            r"^[ \t]*print\(",
-        ),
-    }.items()
-}
 _RICHER = {"typescript": "javascript", "cpp": "c"}  # the first is a superset of the second
 _ENTRY = re.compile(r"^[ \t]*(?:- )*(?:\"[^\"\n]+\"|'[^'\n]+'|[a-z_$][\w.$/-]*):(?:\s|$)|^[ \t]*- \S")
 _KEY = re.compile(r"^[ \t]*(?:- )*[a-z_$\"'][^\n:]*:(?:\s|$)", re.M)
 
 
+_SIGNS: Mapping[str, tuple[str, ...]] = {
+    "rust": (
+        r"^[ \t]*(?:pub(?:\([\w:]+\))?\s+)?(?:const\s+|async\s+|unsafe\s+)*fn\s+\w+\s*[<(]",
+        r"\blet\s+mut\s+\w+",
+        r"^[ \t]*(?:pub\s+)?use\s+\w+(?:::\w+)*(?:::\{|::\*|;)",
+        r"^[ \t]*impl(?:<[^>\n]*>)?\s+\w",
+        r"\b\w+!\s*[(\[]",
+        r"^[ \t]*#!?\[\w",
+        r"->\s*(?:Result|Option|Self|&)",
+        r"^[ \t]*(?:pub\s+)(?:struct|enum|trait)\s+\w",
+    ),
+    "go": (
+        r"^package\s+\w+\s*$",
+        r"^func\s+(?:\(\s*\w+\s+\*?[\w\[\]]+\s*\)\s*)?\w+\s*[(\[]",
+        r"^[ \t]*[\w, ]+\s:=\s",
+        r"^import\s+(?:\(|\")",
+        r"^type\s+\w+\s+(?:struct|interface|func)\b",
+    ),
+    "java": (
+        r"^[ \t]*(?:(?:public|private|protected|static|final|abstract)\s+)+(?:class|interface|enum|record)\s+\w",
+        r"^package\s+\w+(?:\.\w+)*;",
+        r"^import\s+(?:static\s+)?\w+(?:\.\w+)+(?:\.\*)?;",
+        r"\bSystem\.(?:out|err)\.",
+        r"^[ \t]*@Override\b",
+        r"^[ \t]*(?:public|private|protected)\s+[\w<>\[\], ]+\s+\w+\s*\([^)\n]*\)",
+    ),
+    "cpp": (
+        r"^[ \t]*#\s*include\s*<\w+>",
+        r"\bstd::\w",
+        r"^[ \t]*template\s*<",
+        r"^[ \t]*(?:inline\s+)?namespace\s+[\w:]+\s*\{",
+        r"^[ \t]*using\s+namespace\s",
+        r"^[ \t]*(?:public|private|protected)\s*:\s*$",
+        r"\b\w+::\w+\s*\(",
+        r"^class\s+\w+(?:[^;\n]*\{)?\s*$",
+    ),
+    "c": (
+        r"^[ \t]*#\s*include\s*[<\"][\w/.]+\.h[>\"]",
+        r"^[ \t]*typedef\s+(?:struct|enum|union)\b",
+        r"\bint\s+main\s*\(",
+        r"^[ \t]*(?:static\s+)?(?:void|int|char|size_t|struct\s+\w+)\s+\*?\w+\s*\([^)\n]*\)\s*\{",
+    ),
+    "typescript": (
+        r"^[ \t]*(?:export\s+)?(?:declare\s+)?interface\s+\w+",
+        r"^[ \t]*(?:export\s+)?type\s+\w+(?:<[^>\n]*>)?\s*=",
+        r"\b(?:const|let|var)\s+\w+\s*:\s*\w",
+        r"[\w)]\??\s*:\s*(?:string|number|boolean|void|unknown|any|Promise<)",
+        r"^[ \t]*import\s+type\b",
+        r"^[ \t]*(?:public|private|readonly)\s+\w+\s*[:(]",
+    ),
+    "javascript": (
+        r"^[ \t]*(?:export\s+)?(?:const|let|var)\s+[\w{\[][^=\n]*=",
+        r"\bfunction\s*\*?\s*\w*\s*\([^)\n]*\)\s*\{",
+        r"\)\s*=>\s*\S|\b\w+\s*=>\s*\S",
+        r"\brequire\(\s*['\"]",
+        r"^[ \t]*import\s+.*\sfrom\s+['\"]",
+        r"^[ \t]*export\s+(?:default|const|function|class|\{)",
+        r"\bconsole\.\w+\(",
+        r"\bmodule\.exports\b",
+    ),
+    "python": (
+        r"^[ \t]*(?:async\s+)?def\s+\w+\s*\([^\n]*",
+        r"^[ \t]*class\s+\w+(?:\([^)\n]*\))?:\s*$",
+        r"^from\s+\.*[\w.]+\s+import\s",
+        r"^import\s+\w[\w., ]*$",
+        r"^[ \t]*(?:if|for|while|with|elif|else|try|except)\b[^\n]*:\s*$",
+        r"\bself\.\w",
+        r"^[ \t]*print\(",
+    ),
+}
+
+
+@cache
+def _signs() -> Mapping[str, tuple[re.Pattern[str], ...]]:
+    """The signs, compiled when first asked for, which takes 3 ms."""
+    return {language: tuple(re.compile(sign, re.M) for sign in signs) for language, signs in _SIGNS.items()}
+
+
 def language_of(text: str) -> str:
     """The programming language of a text, or ""."""
-    signs = {name: sum(1 for sign in own if sign.search(text)) for name, own in _SIGNS.items()}
+    signs = {name: sum(1 for sign in own if sign.search(text)) for name, own in _signs().items()}
     for rich, plain in _RICHER.items():
         if signs[rich]:
             signs[rich] += signs[plain]
@@ -110,7 +115,7 @@ def language_of(text: str) -> str:
         return ""
     shown: dict[str, tuple[int, int]] = {}
     for name in filter(signs.__getitem__, signs):
-        own = _SIGNS[name] + _SIGNS.get(_RICHER.get(name, ""), ())
+        own = _signs()[name] + _signs().get(_RICHER.get(name, ""), ())
         shown[name] = signs[name], sum(1 for line in lines if any(sign.search(line) for sign in own))
     best = max(shown, key=lambda name: shown[name])
     return best if shown[best][1] >= _SHARE * len(lines) else ""
@@ -219,7 +224,7 @@ def detect(path: str, text: str, declared: str = "") -> str:
 
 def by_name(path: str) -> str:
     """The content type by the path's name alone, or ""."""
-    name = PurePosixPath(path).name
+    name = path.rstrip("/").rpartition("/")[2]
     lower = name.lower()
     if lower in _BY_NAME:
         return _BY_NAME[lower]

@@ -214,9 +214,9 @@ def _packed(one: Prepared | Skipped) -> Any:
     parsed = one.parsed
     return (
         (parsed.title, parsed.content_type, parsed.text, dict(parsed.metadata), parsed.notes),
-        [_chunk_values(chunk) for chunk in parsed.chunks],
-        [tuple(symbol) for symbol in parsed.symbols],
-        [tuple(reference) for reference in parsed.references],
+        list(map(_chunk_values, parsed.chunks)),
+        list(map(tuple, parsed.symbols)),
+        list(map(tuple, parsed.references)),
         one.vector_keys,
         one.terms,
     )

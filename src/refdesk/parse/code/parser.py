@@ -7,7 +7,6 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from itertools import accumulate
-from pathlib import PurePosixPath
 
 from tree_sitter import Node, Tree
 
@@ -55,7 +54,7 @@ class CodeParser:
         used = references(found, defined, data, row)
         outside = add_facts(found, defined, used, data, row)
         return Parsed(
-            title=PurePosixPath(path).name or path,
+            title=path.rpartition("/")[2] or path,
             content_type=language,
             text=text,
             chunks=writer.write(segments),

@@ -11,7 +11,7 @@ from functools import cache
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import accumulate
-from operator import attrgetter
+from operator import add, attrgetter
 from pathlib import Path
 
 from tree_sitter import Language, Node, Parser, Query, QueryCursor, Tree
@@ -270,7 +270,7 @@ def _name(node: Node) -> Node | None:
     return None
 
 
-_CLOSERS = re.compile(r"^(?:[\s\])};,]|end\b|#endif\b.*|fi\b|done\b|esac\b)*$")
+_CLOSERS = re.compile(r"[\s\])};,]*(?:(?:end\b|#endif\b.*|fi\b|done\b|esac\b)[\s\])};,]*)*$")
 
 
 class Lines:
@@ -284,13 +284,14 @@ class Lines:
         if rows and not rows[-1]:
             rows.pop()
         self.count = len(rows)
-        self.starts = [0, *accumulate(len(row) + 1 for row in rows)]
+        self.starts = [0, *accumulate(map((1).__add__, map(len, rows)))]
         has_returns = "\r" in text
         self.contents = [row.rstrip("\r") for row in rows] if has_returns else rows
         # Line ends in a row are one token; a stray carriage return breaks that arithmetic.
         self._exact = not has_returns or not any("\r" in row for row in self.contents)
-        counted = zip(tokens.pieces_of_rows(self.contents), self.contents, strict=True)
-        self._sums = [0, *accumulate(own + 1 if row else 0 for own, row in counted)]  # with the line end
+        # An empty row has no pieces, any other one more for its line end.
+        counted = map(add, tokens.pieces_of_rows(self.contents), map(bool, self.contents))
+        self._sums: list[int] = [0, *accumulate(counted)]
 
     def tokens(self, start: int, end: int) -> int:
         """The tokens of the rows as `text_of` gives them."""
