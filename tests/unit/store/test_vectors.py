@@ -184,7 +184,9 @@ def test_the_index_has_the_numbers_of_the_record() -> None:
     rows = Rows.empty(DIMENSION)
     rows.add(unpack(stored))
     assert rows.dump()["rows"].tobytes() == b"".join(stored)
-    assert unpack(pack_vectors(np.zeros((1, DIMENSION), np.float32))).tolist() == [[0.0] * DIMENSION]
+    for kind in (np.float32, np.float16):
+        with np.errstate(all="raise"):
+            assert unpack(pack_vectors(np.zeros((1, DIMENSION), kind))).tolist() == [[0.0] * DIMENSION]
 
 
 def test_equal_vectors_have_equal_cosines_wherever_they_are() -> None:

@@ -102,8 +102,8 @@ def pack_vectors(vectors: Vectors) -> list[bytes]:
     """
     import numpy as np
 
-    largest = np.abs(vectors).max(axis=1, keepdims=True, initial=1e-30)
-    packed = np.rint(vectors * (127 / largest)).astype(np.int8)
+    wide = np.asarray(vectors, np.float32)  # 16 bits have no room for the factor of a row of zeros
+    packed = np.rint(wide * (127 / np.abs(wide).max(axis=1, keepdims=True, initial=1e-30))).astype(np.int8)
     data, size = packed.tobytes(), packed.shape[1]
     return [data[start : start + size] for start in range(0, len(data), size)]
 
