@@ -41,7 +41,7 @@ def open_collection(
         state = CrawlState(desk.crawls, collection.id, desk.settings.durability)
         stack.callback(state.close)
         stack.enter_context(state.lock(collection.name))
-        state.forget_all_but(one.id for one in desk.collections())
+        state.forget_all_but(lambda: [one.id for one in desk.collections()])
         try:
             yield collection, state
         except RefdeskError:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import sqlite3
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,10 +132,11 @@ class CrawlState:
 
     # --- rounds ------------------------------------------------------------------------------------
 
-    def forget_all_but(self, collections: Iterable[str]) -> None:
+    def forget_all_but(self, collections: Callable[[], Iterable[str]]) -> None:
         """Deletes the state of collections that were removed."""
-        kept = set(collections)
-        gone = [row for row in self._rows("SELECT collection FROM crawls") if row[0] not in kept]
+        found = self._rows("SELECT collection FROM crawls")
+        kept = set(collections())  # asked for afterwards: meanwhile another crawl may make a collection and begin
+        gone = [row for row in found if row[0] not in kept]
         self._write(*((f"DELETE FROM {table} WHERE collection = ?", gone) for table in TABLES))  # noqa: S608 - constants
 
     def begin_round(self, start: str) -> bool:

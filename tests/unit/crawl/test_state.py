@@ -160,8 +160,20 @@ def test_collections_that_are_no_more_are_forgotten(opened: Open) -> None:
     state = opened()
     state.begin_round(ROOT)
     frontier(state).add([ROOT + "a"], 1)
-    state.forget_all_but(["other"])
+    state.forget_all_but(lambda: ["other"])
     assert state.states() == {}
+
+
+def test_a_crawl_that_begins_meanwhile_is_not_forgotten(opened: Open) -> None:
+    state = opened()
+
+    def collections() -> list[str]:
+        state.begin_round(ROOT)  # as another process does, of a collection that it made after this was asked
+        frontier(state).add([ROOT + "a"], 1)
+        return ["other"]
+
+    state.forget_all_but(collections)
+    assert state.states() == {ROOT + "a": "queued"}
 
 
 def test_rules_are_read_again_after_a_day(opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
