@@ -236,6 +236,17 @@ def test_ingest_and_backup(tmp_path: Path, shop: Path) -> None:
     assert "README.md" in [hit["path"] for hit in hits]
 
 
+def test_a_copy_takes_the_description_of_the_docs_along_and_replaces_none(tmp_path: Path, shop: Path) -> None:
+    library, target = tmp_path / "library", tmp_path / "target"
+    run(library, "index", str(shop), "--kind", "docs", "--name", "shop")
+    described = (library / "metadata.json").read_text()
+    assert "Copied 1 collections" in run(library, "copy", str(library), str(target)).stdout
+    assert (target / "metadata.json").read_text() == described
+    (target / "metadata.json").write_text(other := described.replace("{", '{ "corpus_description": "its own",', 1))
+    assert "not empty" in run(library, "copy", str(library), str(target), code=2).stderr
+    assert (target / "metadata.json").read_text() == other
+
+
 def test_settings_of_a_collection(tmp_path: Path, shop: Path) -> None:
     library = tmp_path / "library"
     run(library, "ingest", str(shop / "README.md"), "--collection", "notes")

@@ -13,7 +13,7 @@ from refdesk.errors import InvalidInput
 from refdesk.library import Library
 from refdesk.store.record import batches, rows
 from refdesk.store.record.access import RecordAccess
-from refdesk.store.record.crawls import TABLES, CrawlFile
+from refdesk.store.record.crawls import TABLES, CrawlFile, Crawls
 from refdesk.store.record.rows import content_key
 from refdesk.store.record.schema import Connection
 from refdesk.system.files import replace_file
@@ -23,14 +23,22 @@ Tell = Callable[[int, int, str], None]  # done, total, current table
 _BY_ID = ("blobs", "texts", "vectors", "documents")
 _WHOLE = ("skipped", "playbooks", "playbook_versions", "playbook_outcomes")
 _PAGE = 2_000
+_FEW = 20  # bodies of pages, of which each may have megabytes
 _COUNTED = ("collections", "documents", "chunks", "vectors", "playbooks")
 
 
-def copy(source: RecordAccess, target: RecordAccess, tell: Tell) -> Mapping[str, int]:
-    """Copies all of the source, as it is at one moment, to an empty target in one transaction; returns counts."""
+def copy(
+    source: RecordAccess, target: RecordAccess, tell: Tell, beside: tuple[Library, Library] | None = None
+) -> Mapping[str, int]:
+    """Copies all of the source, as it is at one moment, to an empty target in one transaction; returns counts.
+
+    `beside` are the folders with what both have in files: what crawls know, and the description of the docs corpus.
+    """
     with source.snapshot() as old, target.writing():
         if target.read(lambda db: db.execute("SELECT 1 FROM documents LIMIT 1").fetchone()):
             raise InvalidInput("The library to copy to is not empty.", "Name a new one.")
+        if beside is not None:
+            _copy_beside(source, target, *beside)
         with target.transaction() as new:
             new.execute("DELETE FROM meta WHERE key = 'embedder'")
             new.execute("DELETE FROM collections")  # that of the playbooks, which has the source's number now
@@ -66,8 +74,7 @@ def copy(source: RecordAccess, target: RecordAccess, tell: Tell) -> Mapping[str,
     return {**counts, **own, "chunks": counts["chunks"] - skills, "skills": skills}
 
 
-def copy_beside(ours: RecordAccess, source: Library, theirs: RecordAccess, target: Library) -> None:
-    """Copies what a folder has in files beside its record: what crawls know, and the description of the docs corpus."""
+def _copy_beside(ours: RecordAccess, theirs: RecordAccess, source: Library, target: Library) -> None:
     target.prepare()
     if ours.crawls or source.crawls.exists():
         with ExitStack() as stack:
@@ -76,12 +83,11 @@ def copy_beside(ours: RecordAccess, source: Library, theirs: RecordAccess, targe
                 for one, library in ((ours, source), (theirs, target))
             )
             for table, columns in TABLES.items():
-                with old.transaction() as db:
-                    found = db.execute(f"SELECT {columns} FROM {table}").fetchall()
-                with new.transaction() as db:
-                    places = ", ".join("?" * (columns.count(",") + 1))
-                    into = f"INSERT INTO {table} ({columns}) VALUES ({places}) ON CONFLICT DO NOTHING"
-                    db.executemany(into, found)
+                places = ", ".join("?" * (columns.count(",") + 1))
+                into = f"INSERT INTO {table} ({columns}) VALUES ({places}) ON CONFLICT DO NOTHING"
+                for page in _crawl_pages(old, table, columns):
+                    with new.transaction() as db:
+                        db.executemany(into, page)
     if source.metadata.exists():
         replace_file(target.metadata, source.metadata.read_text(encoding="utf-8"))
 
@@ -92,6 +98,18 @@ def _pages(db: Connection, table: str, tell: Tell) -> Iterator[list[Any]]:
         yield found
         last = found[-1][0]
         tell(last, last, table)
+
+
+def _crawl_pages(crawls: Crawls, table: str, columns: str) -> Iterator[list[Any]]:
+    key, last = ("collection", ("",)) if table == "crawls" else ("collection, url", ("", ""))
+    after = f"({key}) > ({', '.join('?' * len(last))}) ORDER BY {key} LIMIT {_FEW}"
+    while True:
+        with crawls.transaction() as db:
+            found = db.execute(f"SELECT {columns} FROM {table} WHERE {after}", last).fetchall()
+        if not found:
+            return
+        yield found
+        last = tuple(found[-1][: len(last)])
 
 
 def _ranges(db: Connection) -> Iterator[tuple[int, int]]:
