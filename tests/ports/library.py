@@ -20,6 +20,8 @@ from refdesk.model import (
     Vector,
 )
 from refdesk.store.record import rows
+from refdesk.store.record.contents import put_meta
+from refdesk.store.record.schema import Connection
 
 DIMENSION = 16
 IDENTITY = EmbedderIdentity("test", "1", DIMENSION)
@@ -99,18 +101,22 @@ def batch(*writes: DocumentWrite, name: str = "code", removes: tuple[str, ...] =
     return Batch(collection=name, writes=writes, removes=removes, vectors=vectors)
 
 
-def make_version_8(db: sqlite3.Connection) -> None:
+def make_version_8(db: Connection) -> None:
     """Turns a record into one of version 8: vectors of 16 bits a number, and a row for each symbol."""
     for row, numbers in db.execute("SELECT id, numbers FROM vectors").fetchall():
         wide = (np.frombuffer(numbers, np.int8) / 200).astype("<f2").tobytes()
         db.execute("UPDATE vectors SET numbers = ? WHERE id = ?", (wide, row))
     db.execute("ALTER TABLE vectors RENAME COLUMN numbers TO data")
     db.execute(
-        "CREATE TABLE symbols (document, position, name, qualified, kind, start_line, end_line, signature, facts)"
+        "CREATE TABLE symbols (document INTEGER, position INTEGER, name TEXT, qualified TEXT, kind TEXT,"
+        " start_line INTEGER, end_line INTEGER, signature TEXT, facts TEXT)"
     )
     for document, first, pack in db.execute("SELECT document, first, data FROM symbol_packs").fetchall():
         found = [(document, first + place, *one) for place, one in enumerate(rows.symbols_in(pack))]
         db.executemany("INSERT INTO symbols VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", found)
     db.execute("DROP TABLE symbol_packs")
     db.execute("DROP TABLE symbol_names")
-    db.execute("PRAGMA user_version = 8")
+    if isinstance(db, sqlite3.Connection):
+        db.execute("PRAGMA user_version = 8")
+    else:
+        put_meta(db, "version", "8")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
+import json
 import logging
 import os
 import subprocess
@@ -13,14 +15,17 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import httpx
 import numpy as np
 import pytest
 
+import refdesk
 from refdesk.crawl.state import CrawlState, Entry
 from refdesk.errors import InvalidInput, LibraryTooNew, SettingsError, StoreError
 from refdesk.library import Library
-from refdesk.model import Batch, EmbedderIdentity
+from refdesk.model import Batch, EmbedderIdentity, Symbol
 from refdesk.settings import load
 from refdesk.store.copying import copy
 from refdesk.store.local import LocalStore
@@ -30,7 +35,8 @@ from refdesk.store.record.schema import Connection
 from refdesk.store.shared import address as addresses
 from refdesk.store.shared.dialect import translated
 from refdesk.store.shared.store import SharedStore
-from tests.ports.library import IDENTITY, batch, chunk, collection, key, vector, write
+from tests.mcp_client.http import HttpClient, HttpServer
+from tests.ports.library import IDENTITY, batch, chunk, collection, key, make_version_8, vector, write
 from tests.scale import servers
 
 _number = itertools.count()
@@ -81,6 +87,10 @@ def test_words_are_searched_in_the_record_while_the_index_is_away(caplog: pytest
             store = _filled(servers.address(postgres, nodes, shards="1", replicas="1"))
             store.apply(batch(write("a", ["alpha beta"]), write("b", ["gamma"])))
             assert store.view().notices == ()
+            with nodes[0].frozen():
+                hung = store.view()
+                assert len(hung.lexical(["alpha"], 10)) == 1 and "the index can't be reached" in hung.notices[0]
+            assert store.view().notices == ()
             nodes[0].kill()
             began = time.monotonic()
             store.apply(batch(write("c", ["alpha delta"])))  # acknowledged all the same
@@ -107,11 +117,15 @@ def test_a_postgres_that_stops_answering_is_an_error_and_not_a_hang() -> None:
         with servers.running(1, in_memory=True) as (postgres, nodes):
             store = _filled(servers.address(postgres, nodes, shards="1", replicas="1"))
             store.apply(batch(write("a", ["alpha"])))
+            with contextlib.ExitStack() as opened:
+                for _ in range(12):
+                    opened.enter_context(store.reading())
             with postgres.frozen():
                 began = time.monotonic()
-                with pytest.raises(StoreError, match="Postgres"):
-                    store.view()
-                assert time.monotonic() - began < 60  # it would never end
+                for _ in range(2):
+                    with pytest.raises(StoreError, match="Postgres"):
+                        store.view()
+                assert time.monotonic() - began < 40  # it would never end, or wait for each connection in turn
             assert _texts(store, "alpha") == ["alpha"]
             store.close()
     except servers.Missing as missing:
@@ -190,6 +204,14 @@ def test_a_library_is_copied_up_and_down(address: str, tmp_path: Path) -> None:
             one.close()
 
 
+def test_a_copy_may_take_longer_than_a_query(store: SharedStore) -> None:
+    with store.snapshot() as db:
+        db.execute("SELECT pg_sleep(5)")
+        assert db.execute("SHOW idle_in_transaction_session_timeout").fetchone() == ("0",)
+    with pytest.raises(StoreError, match="too long"), store.reading() as db:
+        db.execute("SELECT pg_sleep(60)")
+
+
 def test_a_backup_has_the_state_of_crawls_and_the_description_of_the_docs(address: str, tmp_path: Path) -> None:
     beside = Library(tmp_path / "beside")
     store = SharedStore(address, beside=beside)
@@ -197,10 +219,10 @@ def test_a_backup_has_the_state_of_crawls_and_the_description_of_the_docs(addres
     store.apply(batch(write("a", ["alpha"], vectors=False)))
     state = CrawlState(store.crawls, "SITE")
     state.begin_round("https://example.org/")
-    state.add([Entry("https://example.org/x", 1)])
+    state.add([Entry(f"https://example.org/{number}", 1) for number in range(50)])
     beside.metadata.write_text('{"corpus_description": "of lanterns"}')
     store.share_metadata()
-    assert store.backup(tmp_path / "copy")["pages"] == 1
+    assert store.backup(tmp_path / "copy")["pages"] == 50
     assert "of lanterns" in (tmp_path / "copy" / "metadata.json").read_text()
     elsewhere = Library(tmp_path / "elsewhere")  # another machine
     other = SharedStore(address, beside=elsewhere)
@@ -211,6 +233,47 @@ def test_a_backup_has_the_state_of_crawls_and_the_description_of_the_docs(addres
     assert "of fish" in elsewhere.metadata.read_text()
     for one in (store, other):
         one.close()
+
+
+def test_two_servers_are_one_but_for_sessions(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    for number in range(5):
+        (docs / f"{number}.md").write_text(f"# Lantern {number}\n\nA lantern of kind {number} needs oil.\n")
+    main = Path(refdesk.__file__).with_name("__main__.py")
+    index = [sys.executable, str(main), "--library", address, "index", str(docs), "--kind", "docs"]
+    subprocess.run(index, check=True, capture_output=True)
+    arguments = ("--library", address, "serve", "--transport", "http", "--port", "0", "--allow-root", str(tmp_path))
+    with contextlib.ExitStack() as opened:
+        first, second = (opened.enter_context(HttpServer(main, *arguments)) for _ in range(2))
+        one, other = (opened.enter_context(HttpClient(server.url)) for server in (first, second))
+
+        def call(client: HttpClient, tool: str, given: dict[str, object]) -> dict[str, Any]:
+            params = {"name": tool, "arguments": given, "_meta": {"correlationId": "lantern-7"}}
+            result: dict[str, Any] = client.modern("tools/call", params)["result"]
+            assert not result["isError"], result
+            return dict(result["structuredContent"])
+
+        asked: dict[str, object] = {"query": "lantern oil", "limit": 2}
+        seen = call(one, "search_docs", asked)
+        then = call(other, "search_docs", {**asked, "cursor": seen["next_cursor"]})  # of the other server
+        assert len({hit["chunk_id"] for hit in seen["hits"] + then["hits"]}) == 4
+        (tmp_path / "note.md").write_text("# Harp\n\nA harp needs strings.\n")
+        call(one, "rag_create_collection", {"name": "notes"})
+        call(one, "rag_ingest", {"uri": (tmp_path / "note.md").as_uri(), "collection": "notes"})
+        found = call(other, "rag_search", {"query": "harp strings", "collection": "notes"})
+        assert "needs strings" in json.dumps(found)
+        one.initialize()  # a session, with its tasks, is its server's
+        session = {key: one.headers[key] for key in ("mcp-session-id", "mcp-protocol-version")}
+        astray = opened.enter_context(HttpClient(second.url, headers=session))
+        answer = astray.post({"jsonrpc": "2.0", "id": 1, "method": "tasks/list"})
+        assert answer.status_code == 404 and "must go to the server that opened it" in answer.json()["error"]["message"]
+        figures = httpx.get(f"{second.root}/metrics").text
+        assert 'refdesk_calls_total{tool="rag_search",outcome="' in figures and "refdesk_index_behind{" in figures
+        assert 'refdesk_call_seconds_count{tool="rag_search"' in figures
+    said = [json.loads(line) for line in second.log]  # every line
+    assert any(line.get("correlation_id") == "lantern-7" for line in said), said[-3:]
 
 
 def test_what_documents_are_about_is_read_without_their_vectors(store: SharedStore) -> None:
@@ -285,6 +348,26 @@ def test_a_search_goes_on_while_the_vectors_are_replaced_by_longer_ones(store: S
         )
     )
     assert view.cosines(vector("alpha"), ids) == {}
+
+
+def test_vectors_of_16_bits_and_rows_of_symbols_are_packed_when_a_library_is_opened(address: str) -> None:
+    def answers(store: SharedStore) -> tuple[object, ...]:
+        nearest = store.view().nearest(vector("alpha beta"), 5)
+        scores = [round(float(score), 2) for score in nearest.scores]
+        return nearest.ids, scores, store.symbols_named("run"), _texts(store, "beta")
+
+    old = _filled(address)
+    symbols = tuple(Symbol("run", f"Till{n}.run", "method", n, n + 1, "def run(self)", "") for n in range(1, 100))
+    old.apply(batch(write("a", ["alpha beta", "gamma"], symbols=symbols), write("b", ["beta"])))
+    before = answers(old)
+    with old.writing(), old.transaction() as db:
+        make_version_8(db)
+    old.close()
+    new = SharedStore(address)
+    length = new.read(lambda db: db.execute("SELECT max(length(numbers)) FROM vectors").fetchone()[0])
+    assert answers(new) == before and length == IDENTITY.dimension
+    assert all(one.ok for one in new.verify(repair=False))
+    new.close()
 
 
 @pytest.mark.parametrize("quantisation", ["int8", "binary"])

@@ -33,6 +33,7 @@ _MOST_CONNECTIONS = 16  # of a process
 _CONNECT_S = 3
 _BORROW_S = 5.0
 _FRESH_S = 1.0  # a connection that was used so lately is not checked before it is used again
+_CHECK_S = 0.5
 _READ_MS, _WRITE_MS = 4_500, 120_000  # time limits of a statement
 _ALTER_S = 1.0  # how long a migration may keep readers waiting before it steps back and tries again
 _VERSION, _OWN_VERSION = "version", "own version"  # of the tables that all records have, and of those below; in meta
@@ -197,10 +198,12 @@ class Postgres:
             if time.monotonic() - db.used_at < _FRESH_S and not db.raw.closed:
                 return db
             try:
-                db.raw.execute("SELECT 1")
+                with db.waiting(_CHECK_S):
+                    db.raw.execute("SELECT 1")
                 return db
             except self._psycopg.Error:
                 db.raw.close()
+                self._close_idle()  # the server was away or hangs: each would wait as long
 
     def _give_back(self, db: Translating) -> None:
         if not db.raw.closed and db.raw.info.transaction_status != self._psycopg.pq.TransactionStatus.IDLE:
@@ -242,10 +245,13 @@ class Postgres:
             yield db
 
     @contextmanager
-    def snapshot(self) -> Iterator[Translating]:
-        """A connection that sees one state of the record throughout."""
-        with self._borrowed() as db:
+    def snapshot(self, limit_s: float = 0.0) -> Iterator[Translating]:
+        """A connection that sees one state of the record throughout; without a limit, with that of a writer."""
+        with self._borrowed() as db, db.waiting(limit_s or _WRITE_MS / 1000):
             db.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            db.execute(f"SET LOCAL statement_timeout = {int(limit_s * 1000) or _WRITE_MS}")
+            if not limit_s:  # what is read may take long to be written elsewhere
+                db.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
             yield db
 
     @contextmanager
@@ -340,6 +346,9 @@ class Postgres:
     def close(self) -> None:
         """Closes every idle connection; one in use closes when it is given back."""
         self._closed = True
+        self._close_idle()
+
+    def _close_idle(self) -> None:
         with contextlib.suppress(queue.Empty):
             while True:
                 self._idle.get_nowait().raw.close()

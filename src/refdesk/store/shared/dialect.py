@@ -14,7 +14,7 @@ from refdesk.store.record.schema import Cursor
 if TYPE_CHECKING:
     import psycopg
 
-GRACE_S = 1.0  # beyond the time limit of a statement, for the way
+GRACE_S = 0.4  # beyond the time limit of a statement, for the way
 _MARKS = re.compile(r"'[^']*'|\?|(?<!:):([a-z]\w*)")
 _AMONG = re.compile(r"([\w.]+) IN \(SELECT value FROM json_each\(%s\)\)")
 _NUMBERED = ("id", "collection")  # the ends of columns with numbers

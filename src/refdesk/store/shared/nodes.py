@@ -28,7 +28,8 @@ if "qdrant_client" not in sys.modules and (_found := find_spec("qdrant_client"))
 
 _log = logging.getLogger(__name__)
 
-ASK_S = 4.0  # of a query, all attempts together
+ASK_S = 3.5  # of a query, all attempts together: after it words are searched in the record, in five seconds in all
+_AGAIN_S = 1.0  # and while no node has answered lately
 _ATTEMPT_S = 2.0  # of one attempt, while other nodes are left
 WRITE_S = 60.0
 _AVOIDED_S = 2.0  # a node that failed is asked last for so long
@@ -57,17 +58,17 @@ class Nodes:
         self._failed_at: dict[str, float] = {}
         self._turn = itertools.count()
 
-    def call(self, service: str, method: str, request: Any, limit_s: float = ASK_S) -> Any:
+    def call(self, service: str, method: str, request: Any, limit_s: float | None = None) -> Any:
         """The answer of the first node that gives one; raises IndexAway."""
-        ends = time.monotonic() + limit_s
+        ends = time.monotonic() + (limit_s or self._patience())
         return self._answer(self._order(), None, service, method, request, ends)
 
-    def start(self, service: str, method: str, request: Any, limit_s: float = ASK_S) -> Callable[[], Any]:
+    def start(self, service: str, method: str, request: Any, limit_s: float | None = None) -> Callable[[], Any]:
         """Sends the request, and returns what waits for its answer, so that several are on their way at once.
 
         One alone is better called: gRPC starts a thread for what is not waited for.
         """
-        ends = time.monotonic() + limit_s
+        ends = time.monotonic() + (limit_s or self._patience())
         order = self._order()
         method_at, timeout_s = self._attempt(order[0], service, method, ends, is_last=len(order) == 1)
         first = method_at.future(request, timeout=timeout_s, metadata=self._metadata)
@@ -105,12 +106,17 @@ class Nodes:
             raise IndexMissing(f"Qdrant has lost the index: {missing}", "It is being built anew; try again.")
         raise IndexAway(f"No node of the index answers; {problem}", "Check that Qdrant runs, then try again.")
 
+    def _failed_lately(self, node: str) -> bool:
+        return time.monotonic() - self._failed_at.get(node, -_AVOIDED_S) < _AVOIDED_S
+
+    def _patience(self) -> float:
+        """How long a query waits."""
+        return _AGAIN_S if all(map(self._failed_lately, self._addresses)) else ASK_S
+
     def _order(self) -> list[str]:
         """All nodes, in turn; those that failed lately last."""
         turn = next(self._turn) % len(self._addresses)
-        turned = self._addresses[turn:] + self._addresses[:turn]
-        late = time.monotonic() - _AVOIDED_S
-        return sorted(turned, key=lambda node: self._failed_at.get(node, 0.0) > late)
+        return sorted(self._addresses[turn:] + self._addresses[:turn], key=self._failed_lately)
 
     def _attempt(self, node: str, service: str, method: str, ends: float, *, is_last: bool) -> tuple[Any, float]:
         """The method at a node, and how long it may take."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from refdesk.store.record import rows
-from refdesk.store.record.filters import satisfies
+from refdesk.store.record.filters import Scope, satisfies
+from refdesk.store.shared.database import Postgres
+from refdesk.store.shared.dialect import Translating
 from refdesk.store.words.index import BY_ID
 from refdesk.store.words.scan import Scan, probe, within
 
@@ -17,8 +21,19 @@ _FROM = "FROM chunks c JOIN documents d ON d.id = c.document JOIN texts t ON t.i
 _HAY = "lower(replace(concat_ws(' ', t.text, c.title, c.breadcrumb, c.symbols, d.path), '_', ''))"
 
 
+_LIMIT_S, _LEAST_S = 4.5, 1.0  # of a query from its beginning, and of a statement even so
+
+
 class SharedScan(Scan):
-    """The same as Scan; accents count here, and a library that takes longer than a statement may is an error."""
+    """The same as Scan; accents count here, and a library that takes longer than a query may is an error."""
+
+    def __init__(self, postgres: Postgres, scope: Scope, began: float) -> None:
+        super().__init__(self, scope)
+        self._postgres = postgres
+        self._ends = began + _LIMIT_S
+
+    def snapshot(self) -> AbstractContextManager[Translating]:
+        return self._postgres.snapshot(max(_LEAST_S, self._ends - time.monotonic()))
 
     def _look_for(self, terms: Sequence[str]) -> None:
         new = [term for term in dict.fromkeys(terms) if term not in self._having]
@@ -27,7 +42,7 @@ class SharedScan(Scan):
         condition, values = within(self._scope)
         wanted = self._scope.filters.metadata
         found: list[list[int]] = [[] for _ in new]
-        with self._record.snapshot() as db:
+        with self.snapshot() as db:
             self._count = db.execute(f"SELECT count(*) {_FROM} {condition}", values).fetchone()[0]
             if new:
                 flags = ", ".join(["strpos(hay, ?) > 0"] * len(new))
@@ -45,6 +60,6 @@ class SharedScan(Scan):
         self._having.update(zip(new, found, strict=True))
 
     def _read(self, chunk_ids: Sequence[int]) -> list[Any]:
-        with self._record.snapshot() as db:
+        with self.snapshot() as db:
             found: list[Any] = db.execute(BY_ID, (json.dumps(list(chunk_ids)),)).fetchall()
             return found

@@ -170,6 +170,7 @@ class SharedStore(RecordAccess):
     # searching
 
     def view(self, filters: Filters = EVERYTHING) -> SharedView:
+        began = time.monotonic()
         with self._postgres.reading() as db:
             seq, state, is_waited_for = self._follower.look(db)
             scope = self._scopes.resolve(db, seq, filters)
@@ -185,7 +186,7 @@ class SharedStore(RecordAccess):
         metrics.note("refdesk_index_behind", behind)
         if state is None:
             metrics.count("refdesk_index_away_total")
-        return SharedView(self._postgres, self._nodes, self._follower, self._counts, seq, scope, state, behind)
+        return SharedView(self._postgres, self._nodes, self._follower, self._counts, seq, scope, state, behind, began)
 
     def chunks(self, chunk_ids: Sequence[int]) -> dict[int, StoredChunk]:
         """The same; what a query found is read without asking again for the last commit."""
@@ -204,15 +205,14 @@ class SharedStore(RecordAccess):
 
     def backup(self, target: Path) -> Mapping[str, int]:
         """Copies the library to a folder, and makes the backup of that."""
-        from refdesk.store.copying import copy, copy_beside
+        from refdesk.store.copying import copy
         from refdesk.store.local import LocalStore
 
         with tempfile.TemporaryDirectory(prefix="refdesk-") as folder:
             copied = LocalStore(Path(folder) / "library", durability="normal")
             try:
-                if self._beside is not None:
-                    copy_beside(self, self._beside, copied, Library(copied.folder))
-                copy(self, copied, lambda done, total, table: None)
+                folders = (self._beside, Library(copied.folder)) if self._beside else None
+                copy(self, copied, lambda done, total, table: None, folders)
                 return copied.backup(target)
             finally:
                 copied.close()

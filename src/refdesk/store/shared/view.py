@@ -74,6 +74,7 @@ class SharedView:
         scope: Scope,
         state: State | None,
         behind: int,
+        began: float,
     ) -> None:
         self._postgres = postgres
         self._nodes = nodes
@@ -82,6 +83,7 @@ class SharedView:
         self._state = state  # None while the index is away
         self._known = counts.of(state) if state is not None else {}
         self._behind = behind
+        self._began = began
         self._scan: SharedScan | None = None
         self._origins: dict[int, Origin] = {}  # that were read so far
         self.sequence = seq
@@ -107,7 +109,7 @@ class SharedView:
                     self._follower.report_missing(self._state.name)
                 self._state = None
         if self._scan is None:
-            self._scan = SharedScan(self._postgres, self._scope)
+            self._scan = SharedScan(self._postgres, self._scope, self._began)
         return otherwise(self._scan)
 
     # ranking
