@@ -30,9 +30,12 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from sse_starlette import EventSourceResponse
+from starlette.datastructures import Headers
 from starlette.requests import Request
+from starlette.responses import JSONResponse
 from starlette.types import Receive, Scope, Send
 
+from refdesk.server.messages import InvalidMessage
 from refdesk.server.process import ServerOptions
 from refdesk.toolsets.content import INVALID_PARAMS, Json
 
@@ -163,6 +166,16 @@ class Sessions(StreamableHTTPSessionManager):
             max_sessions=-(-options.max_sessions // options.processes),
         )
         self._mark = mark
+
+    async def _handle_stateful_request(self, scope: Scope, receive: Receive, send: Send) -> None:
+        session = Headers(scope=scope).get("mcp-session-id")
+        if session is None or session in self._server_instances:
+            await super()._handle_stateful_request(scope, receive, send)
+            return
+        words = (
+            "Session not found: it has ended, or its requests must go to the server that opened it. Begin a new one."
+        )
+        await JSONResponse(InvalidMessage(types.INVALID_REQUEST, words).to_json(), 404)(scope, receive, send)
 
     def _admit_session(self, requestor: AuthorizationContext | None) -> StreamableHTTPServerTransport | None:
         if self.max_sessions is not None and len(self._server_instances) >= self.max_sessions:
