@@ -36,6 +36,41 @@ SPEED: dict[str, tuple[str, ...]] = {
     "medium": ("networkx", "tornado", "trio"),
     "large": ("django",),
     "chunks100k": ("django", "pandas", "tornado"),
+    "chunks1m": (
+        "django",
+        "pandas",
+        "tornado",
+        "transformers",
+        "salt",
+        "numpy",
+        "nova",
+        "cinder",
+        "neutron",
+        "scipy",
+        "vllm",
+        "sagemath-standard",
+        "duckdb",
+        "litellm",
+        "z3-solver",
+        "mlflow",
+        "qiskit",
+        "diffusers",
+        "uv",
+        "ruff",
+        "twisted",
+        "mypy",
+        "manila",
+        "ironic",
+        "dagster",
+        "jax",
+        "numba",
+        "cython",
+        "biopython",
+        "statsmodels",
+        "grpcio",
+        "opencv-python",
+        "ccxt",
+    ),
 }
 
 
@@ -106,11 +141,16 @@ def fetch(pin: Pin, cache: Path) -> Path:
     return folder
 
 
+def speed_pins(size: str) -> list[Pin]:
+    """The packages of a speed corpus."""
+    known = pins()
+    return [known["pypi", name] for name in SPEED[size]]
+
+
 def speed_corpus(size: str, cache: Path) -> Path:
     """The folder of a speed corpus: one folder in it for each package."""
-    known = pins()
     folder = cache / "speed" / size
-    wanted = {known["pypi", name].folder: known["pypi", name] for name in SPEED[size]}
+    wanted = {pin.folder: pin for pin in speed_pins(size)}
     if folder.is_dir() and {one.name for one in folder.iterdir()} != set(wanted):
         shutil.rmtree(folder)
     for name, pin in wanted.items():
