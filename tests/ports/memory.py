@@ -142,7 +142,7 @@ class MemoryStore:
             data.sequence += 1
 
     def _put(self, write: DocumentWrite, home: str) -> None:
-        write = replace(write, chunks=tuple(replace(one, text=clean(one.text)) for one in write.chunks))
+        write = replace(write, chunks=tuple(one._replace(text=clean(one.text)) for one in write.chunks))
         kept: dict[Any, list[int]] = defaultdict(list)
         if (before := self.data.documents.get(write.document.id)) is not None:
             for chunk, chunk_id in zip(before.write.chunks, before.ids, strict=True):

@@ -33,7 +33,7 @@ def test_terms_and_pieces_read_together_are_those_read_apart(text: str) -> None:
 
 @pytest.mark.parametrize("texts", [(), ("def first(): pass", "größe = second(größe)")])
 def test_a_document_is_prepared_and_embedded_the_same_with_readings_and_without(texts: tuple[str, ...]) -> None:
-    chunks = tuple(replace(chunk(text, line), title=f"name{line}") for line, text in enumerate(texts, 1))
+    chunks = tuple(chunk(text, line)._replace(title=f"name{line}") for line, text in enumerate(texts, 1))
     parsed = Parsed(title="t", content_type="python", text="\n".join(texts), chunks=chunks)
     plain, read = prepare(parsed), prepare(parsed, _READINGS)
     assert replace(read, spelt=()) == plain

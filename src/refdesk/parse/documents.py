@@ -37,7 +37,7 @@ class NotebookParser:
         from refdesk.parse.prose.markdown import MarkdownParser
 
         parsed = MarkdownParser(self._rules).parse(to_markdown(text), path, chunking)
-        chunks = tuple(replace(chunk, start_line=0, end_line=0) for chunk in parsed.chunks)
+        chunks = tuple(chunk._replace(start_line=0, end_line=0) for chunk in parsed.chunks)
         return replace(parsed, content_type="notebook", chunks=chunks)
 
 
@@ -163,7 +163,7 @@ class WordParser:
         parsed = MarkdownParser(self._rules).parse(text, path, chunking, title=(properties.title or "").strip())
         given = {"author": properties.author or "", "modified": str(properties.modified or "")}
         metadata = {**{key: value for key, value in given.items() if value}, **parsed.metadata}
-        chunks = tuple(replace(chunk, start_line=0, end_line=0) for chunk in parsed.chunks)  # it has none
+        chunks = tuple(chunk._replace(start_line=0, end_line=0) for chunk in parsed.chunks)  # it has none
         return replace(parsed, content_type="docx", chunks=chunks, metadata=metadata)
 
 

@@ -98,7 +98,7 @@ class AnyParser:
         given = self._rules(path).metadata
         if not given or given.items() <= parsed.chunks[0].metadata.items():
             return parsed
-        chunks = tuple(replace(chunk, metadata={**given, **chunk.metadata}) for chunk in parsed.chunks)
+        chunks = tuple(chunk._replace(metadata={**given, **chunk.metadata}) for chunk in parsed.chunks)
         return replace(parsed, chunks=chunks, metadata={**given, **parsed.metadata})
 
 

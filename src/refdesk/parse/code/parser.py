@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 from itertools import accumulate
 
 from tree_sitter import Node, Tree
@@ -221,7 +220,7 @@ class ChunkWriter:
             if segment.form == "outline" and (d := segment.definition) is not None:
                 text, size = outline(d, self._max)
                 whole = self._chunk(segment, inside, "outline", self._keys.give(f"{d.qualified}-outline"))
-                chunks.append(replace(whole, text=text, tokens=size, title=d.name, symbols=(d.qualified,)))
+                chunks.append(whole._replace(text=text, tokens=size, title=d.name, symbols=(d.qualified,)))
                 continue
             kind = self._kind(segment, inside)
             if segment.end - segment.start == 1 and is_long:
@@ -262,9 +261,9 @@ class ChunkWriter:
         for number, start in enumerate(range(0, len(whole.text), size), 1):
             text = whole.text[start : start + size]
             if text.strip():
-                piece = replace(whole, text=text, tokens=tokens.pieces(text), doc_comment="")
+                piece = whole._replace(text=text, tokens=tokens.pieces(text), doc_comment="")
                 if number > 1:
-                    piece = replace(piece, key=self._keys.give(f"{whole.key}-part-{number}"), symbols=())
+                    piece = piece._replace(key=self._keys.give(f"{whole.key}-part-{number}"), symbols=())
                 pieces.append(piece)
         return pieces
 

@@ -113,7 +113,7 @@ def _placed(chunks: Sequence[Chunk], html: str) -> tuple[Chunk, ...]:
                         last = found + len(part) if found >= 0 else last
                 break
         start, end = (bisect_right(ends, first) + 1, bisect_right(ends, last - 1) + 1) if first >= 0 else (0, 0)
-        placed.append(replace(chunk, start_line=start, end_line=end))
+        placed.append(chunk._replace(start_line=start, end_line=end))
     return tuple(placed)
 
 

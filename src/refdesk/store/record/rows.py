@@ -7,7 +7,7 @@ import json
 import struct
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, cast
 
@@ -254,27 +254,15 @@ def document_from(row: Sequence[Any]) -> Document:
     )
 
 
+_chunk = partial(cast(Any, tuple.__new__), Chunk)
+
+
 def chunk_from(row: Sequence[Any], document: Document) -> StoredChunk:
     """The chunk in a row of CHUNK."""
     return StoredChunk(
         id=row[0],
         index=row[1],
         document=document,
-        chunk=Chunk(
-            text=row[3],
-            kind=row[4],
-            type=row[5],
-            language=row[6],
-            start_line=row[7],
-            end_line=row[8],
-            tokens=row[9],
-            key=row[10],
-            title=row[11],
-            breadcrumb=load_names(row[12]),
-            symbols=load_names(row[13]),
-            signature=row[14],
-            doc_comment=row[15],
-            metadata=load_map(row[16]),
-        ),
+        chunk=_chunk((*row[3:12], load_names(row[12]), load_names(row[13]), row[14], row[15], load_map(row[16]))),
         pieces=row[17] or b"",
     )
