@@ -160,7 +160,7 @@ def _answer(item: Asked, collection: str) -> Callable[[StoredChunk], bool]:
         path = document.path if "-about-" in collection else f"{item.package}/{document.path}"
         if document.collection != collection:
             return False
-        return item.is_met_by(replace(stored, document=replace(document, path=path)))
+        return item.is_met_by(stored._replace(document=replace(document, path=path)))
 
     return met
 

@@ -330,12 +330,11 @@ class Topic:
     passages: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredChunk:
+class StoredChunk(NamedTuple):
     """A chunk with its id, its position and its document."""
 
     id: int
-    index: int  # position in the document, 0-based
+    position: int  # in the document, 0-based
     document: Document
     chunk: Chunk
     pieces: bytes = b""  # word pieces of the text's beginning and its heading, if stored

@@ -211,7 +211,7 @@ class MemoryStore:
     def _chunks(self, held: Held) -> list[StoredChunk]:
         document, write = self._document(held), held.write
         return [
-            StoredChunk(id=chunk_id, index=at, document=document, chunk=chunk, pieces=self.data.pieces.get(key, b""))
+            StoredChunk(id=chunk_id, position=at, document=document, chunk=chunk, pieces=self.data.pieces.get(key, b""))
             for at, (chunk_id, chunk, key) in enumerate(zip(held.ids, write.chunks, write.vector_keys, strict=True))
         ]
 
@@ -220,7 +220,7 @@ class MemoryStore:
         found = {}
         for one in chunks.values():
             held = self.data.documents.get(one.document.id)
-            if held is not None and (own := self.data.vectors.get(held.write.vector_keys[one.index])) is not None:
+            if held is not None and (own := self.data.vectors.get(held.write.vector_keys[one.position])) is not None:
                 found[one.id] = np.asarray(own, np.float32)
         return found
 

@@ -124,7 +124,7 @@ def test_a_document_comes_back_as_it_was_written(store: Store) -> None:
     assert store.raw("d") == written.raw
     held = store.chunks_of("d")
     assert [h.chunk for h in held] == list(written.chunks)
-    assert [h.index for h in held] == [0, 1]
+    assert [h.position for h in held] == [0, 1]
     assert all(h.document == written.document for h in held)
     assert store.chunks([held[1].id, 999]) == {held[1].id: held[1]}
 

@@ -94,8 +94,9 @@ class Engine:
             _count_copies(view, why, found.ids)
         more = len(ranked) > query.offset + query.limit
         ended = (_END.format(len(ranked), query.by),) if found.cut and not more else ()
-        is_narrowed = bool(replace(query.filters, collections=()))  # the toolsets explain filters that match nothing
-        nothing = () if ranked or query.exact or is_narrowed or not asked.terms else (_NO_WORD,)
+        nothing: tuple[str, ...] = ()
+        if not (ranked or query.exact or not asked.terms) and not replace(query.filters, collections=()):
+            nothing = (_NO_WORD,)  # the toolsets explain filters that match nothing
         is_weak = bool(page) and sure is not None and sure < confidence.judgement().weak
         return Page(
             hits=tuple(_show(one, asked, why.get(one.stored.id, {})) for one in page),
@@ -114,7 +115,7 @@ class Engine:
         If most of them are copies of each other, as in worktrees of one repository, more are looked up. The test uses
         the same candidates for every page. If hits are files and the best ones are of too few, those of others follow.
         """
-        unasked = rerank.unasked_places(asked)
+        of_path = group.path_worth(rerank.unasked_places(asked.terms), query.prefer)
         for pool in (_POOL, _POOL_OF_COPIES):
             found = self._look_up.find(view, query, asked, pool)
             kind = "report" if len(query.text) > _REPORT else asked.kind
@@ -122,9 +123,7 @@ class Engine:
             origins = view.origins(found.ids)
             if asked.kind in _READ:
                 seen = [
-                    score + _FIRST_SHARE * group.path_worth(origins[one].path, unasked, query.prefer)
-                    if one in origins
-                    else score
+                    score + _FIRST_SHARE * of_path(origins[one].path) if one in origins else score
                     for one, score in zip(found.ids, seen, strict=True)
                 ]
             ordered = [(at, origins.get(found.ids[at])) for at in fuse.order(seen, found.ids)]

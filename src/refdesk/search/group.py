@@ -168,20 +168,22 @@ def _in_order(
     """The files by their best passage, a share of the next ones and the kind of their path, the first as wholes."""
     learned = weights().file
     is_anywhere = asked.kind in ("symbol", "path")  # a definition is the answer, wherever it is
-    unasked = unasked_places(asked)
+    of_path = path_worth(unasked_places(asked.terms), prefer)
 
     def by_worth(own: list[Ranked]) -> float:
         return -(own[0].score + own[0].beside)
 
     for own in files:
-        second, third, *others = (*(max(0.0, one.score) for one in own[1:8]), 0.0, 0.0)
-        own[0].beside = learned["second"] * second + learned["third"] * third + learned["further"] * sum(others)
-        own[0].beside += 0.0 if is_anywhere else path_worth(own[0].stored.document.path, unasked, prefer)
+        if len(own) > 1:
+            second, third, *others = (*(max(0.0, one.score) for one in own[1:8]), 0.0, 0.0)
+            own[0].beside = learned["second"] * second + learned["third"] * third + learned["further"] * sum(others)
+        own[0].beside += 0.0 if is_anywhere else of_path(own[0].stored.document.path)
     if is_anywhere:
         return sorted(files, key=by_worth)
     for own in _headers(files):
         own[0].beside += learned["header"]
     ordered = sorted(files, key=by_worth)
+    words = [(_beginning(term), rare) for term, rare in rarity.items()]
     known = topics([own[0].stored.id for own in ordered[:_AS_WHOLES]])
     for own in ordered[:_AS_WHOLES]:
         if (topic := known.get(own[0].stored.id)) is None:
@@ -192,29 +194,37 @@ def _in_order(
         # Among pages that mention it, the one that is about it: not a long one about many things, nor a stub.
         own[0].beside += learned["prose topic"] * topic.cosine + learned["prose mean"] * topic.mean
         own[0].beside += learned["prose passages"] * math.log(topic.passages / _USUAL_PASSAGES)
-        said = _said(own, rarity, topic.passages) - _USUALLY_SAID if rarity else 0.0
+        said = _said(own, words, topic.passages) - _USUALLY_SAID if words else 0.0
         # A page that repeats the question's words is no reason to read it before code, where code is asked for.
         own[0].beside += learned["prose said"] * (min(0.0, said) if prefer == "code" else said)
     return [*sorted(ordered[:_AS_WHOLES], key=by_worth), *ordered[_AS_WHOLES:]]
 
 
-def _said(own: Sequence[Ranked], rarity: Mapping[str, float], passages: int) -> float:
-    """How much of the query, from 0 to 1, a page of so many passages says in these: BM25 of them as one text."""
+def _said(own: Sequence[Ranked], words: Sequence[tuple[str, float]], passages: int) -> float:
+    """How much of the query, from 0 to 1, a page of so many passages says in these: BM25 of them as one text.
+
+    Each word of the query is given by its beginning and its rarity.
+    """
     text = "\n".join([one.stored.chunk.text for one in own]).lower()
     half = _HALF_SAID * (0.25 + 0.75 * max(_SHORT, passages) / _USUAL_LENGTH)
     said = 0.0
-    for term, rare in rarity.items():
-        if often := text.count(_beginning(term)):
+    for word, rare in words:
+        if often := text.count(word):
             said += rare * often / (often + half)
-    return said / sum(rarity.values())
+    return said / sum([rare for _, rare in words])
 
 
-@lru_cache(maxsize=50_000)
-def path_worth(path: str, unasked: Sequence[str], prefer: str) -> float:
+@lru_cache(maxsize=32)
+def path_worth(unasked: tuple[str, ...], prefer: str) -> Callable[[str], float]:
     """What the kind of a path adds to the score of its file, for a query that asks for none of some kinds."""
     file = weights().file
-    worth = sum(file[place] * share for place, share in counted(places_in(path), unasked).items())
-    return worth + (file.get(not_code(path), 0.0) if prefer == "code" else 0.0)
+
+    @lru_cache(maxsize=50_000)
+    def worth(path: str) -> float:
+        own = sum(file[place] * share for place, share in counted(places_in(path), unasked).items())
+        return own + (file.get(not_code(path), 0.0) if prefer == "code" else 0.0)
+
+    return worth
 
 
 def not_code(path: str) -> str:

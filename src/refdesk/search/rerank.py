@@ -92,12 +92,14 @@ _IN_CODE = {name: name for name in BY_TEXT}
 _IN_PROSE = {name: f"prose {name}" for name in BY_TEXT}
 
 
-def passage(stored: StoredChunk, asked: Understood, wanted: Container[str] = NAMES) -> dict[str, float]:
+def passage(
+    stored: StoredChunk, asked: Understood, named: Mapping[str, str], wanted: Container[str]
+) -> dict[str, float]:
     """The features of a passage's kind, path, symbols and headings.
 
     Zeros are left out, and so are slow features that are not in `wanted`.
     """
-    chunk, path, named = stored.chunk, stored.document.path, feature_names(stored)
+    chunk, path = stored.chunk, stored.document.path
     found = _definition(stored, asked) if chunk.symbols else {}
     if (kind := _OF_KIND.get(chunk.kind)) is not None:
         found[kind] = 1.0
@@ -115,7 +117,7 @@ def passage(stored: StoredChunk, asked: Understood, wanted: Container[str] = NAM
         found["phrase"] = share
     places = (*places_in(path), "test") if chunk.kind == "test" else places_in(path)  # in Rust, beside the code
     if places:
-        found |= counted(places, unasked_places(asked))
+        found |= counted(places, unasked_places(asked.terms))
     return found
 
 
@@ -147,15 +149,14 @@ def is_prose(stored: StoredChunk) -> bool:
 
 def neighbours(passages: Sequence[StoredChunk], scores: Sequence[float]) -> list[float]:
     """For each passage the best score of another passage of its document."""
-    best: dict[str, list[float]] = {}
-    for one, score in zip(passages, scores, strict=True):
-        best.setdefault(one.document.id, []).append(score)
-    ordered = {document: sorted(own, reverse=True)[:2] for document, own in best.items()}
-    found = []
-    for one, score in zip(passages, scores, strict=True):
-        first, *second = ordered[one.document.id]
-        found.append(max(0.0, first if score < first else second[0] if second else 0.0))
-    return found
+    best: dict[str, list[float]] = {}  # the two best of each document
+    owned = [best.setdefault(one.document.id, [0.0, 0.0]) for one in passages]
+    for own, score in zip(owned, scores, strict=True):
+        if score > own[0]:
+            own[:] = score, own[0]
+        elif score > own[1]:
+            own[1] = score
+    return [own[0] if score < own[0] else own[1] for own, score in zip(owned, scores, strict=True)]
 
 
 def _definition(stored: StoredChunk, asked: Understood) -> dict[str, float]:
@@ -223,6 +224,7 @@ def _terms_in(text: str) -> frozenset[str]:
     return frozenset(analyse.terms(text))
 
 
+@lru_cache(maxsize=50_000)
 def _name_of(symbol: str) -> str:
     """The joined form of a symbol's own name: that of `Foo.handle_login` is `handlelogin`."""
     return analyse.joined_name(symbol.rpartition(".")[2])
@@ -254,9 +256,10 @@ def _length(tokens: int) -> float:
     return max(-1.0, min(1.0, math.log((tokens + 1) / _USUAL_TOKENS) / 3))
 
 
-def unasked_places(asked: Understood) -> tuple[str, ...]:
-    """The kinds of paths that the query does not ask for."""
-    return tuple(place for place, terms in _ASKED_FOR.items() if terms.isdisjoint(asked.terms))
+@lru_cache(maxsize=64)
+def unasked_places(asked: tuple[str, ...]) -> tuple[str, ...]:
+    """The kinds of paths that a query of these terms does not ask for."""
+    return tuple(place for place, terms in _ASKED_FOR.items() if terms.isdisjoint(asked))
 
 
 def counted(places: Sequence[str], unasked: Sequence[str]) -> dict[str, float]:
@@ -307,8 +310,8 @@ def values(
     wanted: Container[str] = NAMES,
 ) -> list[dict[str, float]]:
     """The features of each passage; single words are compared if there is a matcher."""
-    found = [passage(one, asked, wanted) for one in passages]
     named = [feature_names(one) for one in passages]
+    found = [passage(one, asked, names, wanted) for one, names in zip(passages, named, strict=True)]
     for own, names, near in zip(found, named, neighbours(passages, scores), strict=True):
         own[names["neighbours"]] = near
     if matcher is not None and passages:

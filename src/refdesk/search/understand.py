@@ -190,7 +190,10 @@ def spelt(view: View, store: Store, query: Query, matcher: WordMatching | None) 
     text, found, rare = query.text, dict[str, str](), dict[str, str]()
     speller = _Speller(view, store, matcher, unknown)
     for run, (start, end) in reversed(list(zip(typed, spans, strict=True))):
-        if len(found) + len(rare) < _MOST_CORRECTED and set(analyse.terms(run)).intersection(asked.terms):
+        terms = analyse.terms(run)
+        if not terms or (terms[0] not in unknown and not 0 < count.get(terms[0], 0) <= _RARE):
+            continue
+        if len(found) + len(rare) < _MOST_CORRECTED and not set(terms).isdisjoint(asked.terms):
             if right := speller.correct(run):
                 found[run] = right
             elif right := speller.usual(run, count):

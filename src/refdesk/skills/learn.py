@@ -367,7 +367,7 @@ def _skill(draft: Draft, confirmed: bool) -> Skill:
 
 def _hit(number: int, skill: Skill, score: float) -> Hit:
     document, chunk = passage(skill, "playbooks", skill.resolution_md)
-    stored = StoredChunk(id=-number, index=0, document=document, chunk=chunk)
+    stored = StoredChunk(id=-number, position=0, document=document, chunk=chunk)
     return Hit(stored=stored, score=round(score, 4), excerpt=lambda: (skill.problem, 0))
 
 

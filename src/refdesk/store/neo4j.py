@@ -367,7 +367,7 @@ def _vector(given: Sequence[float]) -> list[float]:
 
 def _passages(skills: Sequence[Skill]) -> list[StoredChunk]:
     made = (passage(skill, PLAYBOOKS, full_text(skill)) for skill in skills)
-    return [StoredChunk(id=at, index=0, document=document, chunk=chunk) for at, (document, chunk) in enumerate(made)]
+    return [StoredChunk(id=at, position=0, document=document, chunk=chunk) for at, (document, chunk) in enumerate(made)]
 
 
 def _reranked(skills: Sequence[Skill], scores: Sequence[float], asked: Understood, way: str) -> list[dict[str, Any]]:

@@ -147,8 +147,8 @@ class Docs:
         )
 
     def _delimited(self, one: StoredChunk, chunks: Sequence[StoredChunk], target: int) -> str:
-        at = one.index
-        role = "Target" if one is chunks[target] else f"Context: {at - chunks[target].index:+d}"
+        at = one.position
+        role = "Target" if one is chunks[target] else f"Context: {at - chunks[target].position:+d}"
         name = self._chunk_id(one)
         return f"--- Chunk: {name} (Chunk {at + 1} of {len(chunks)}) ({role}) ---\n{one.chunk.text.strip()}"
 

@@ -114,7 +114,7 @@ def stored(path: str, start: int, end: int, kind: str = "function") -> StoredChu
     chunk = Chunk(
         text="", kind=kind, type="code", language="python", start_line=start, end_line=end, tokens=1, key=f"{start}"
     )
-    return StoredChunk(id=1, index=0, document=document, chunk=chunk)
+    return StoredChunk(id=1, position=0, document=document, chunk=chunk)
 
 
 @pytest.mark.parametrize(

@@ -214,8 +214,8 @@ def test_a_header_comes_after_its_implementation(desk: Desk, tree: Tree) -> None
 def test_pages_that_mention_everything_count_less_unless_they_are_asked_for(path: str) -> None:
     assert places_in(path) == ("aside",)
     asked, other = understand("what is new in this version"), understand("how long does a request wait")
-    assert path_worth(path, unasked_places(asked), "") == 0.0
-    assert path_worth(path, unasked_places(other), "") == weights().file["aside"]
+    assert path_worth(unasked_places(asked.terms), "")(path) == 0.0
+    assert path_worth(unasked_places(other.terms), "")(path) == weights().file["aside"]
 
 
 @pytest.mark.parametrize(

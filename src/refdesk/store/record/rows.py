@@ -259,10 +259,6 @@ _chunk = partial(cast(Any, tuple.__new__), Chunk)
 
 def chunk_from(row: Sequence[Any], document: Document) -> StoredChunk:
     """The chunk in a row of CHUNK."""
-    return StoredChunk(
-        id=row[0],
-        index=row[1],
-        document=document,
-        chunk=_chunk((*row[3:12], load_names(row[12]), load_names(row[13]), row[14], row[15], load_map(row[16]))),
-        pieces=row[17] or b"",
-    )
+    names = load_names(row[12]), load_names(row[13])
+    chunk = _chunk((*row[3:12], *names, row[14], row[15], load_map(row[16])))
+    return StoredChunk(row[0], row[1], document, chunk, row[17] or b"")

@@ -112,7 +112,7 @@ def templates(desk: Desk) -> tuple[ResourceTemplate, ...]:
 
 def chunk_uid(stored: StoredChunk) -> str:
     """A ULID for a chunk: its document's time, then digits derived from its position."""
-    seed = hashlib.blake2b(f"{stored.document.id}/{stored.index}".encode(), digest_size=16).digest()
+    seed = hashlib.blake2b(f"{stored.document.id}/{stored.position}".encode(), digest_size=16).digest()
     return stored.document.id[:10] + "".join(_CROCKFORD[byte & 31] for byte in seed)
 
 
@@ -190,7 +190,7 @@ def _document(desk: Desk, document_id: str) -> Json:
         "chunks": [
             {
                 "id": chunk_uid(one),
-                "index": one.index,
+                "index": one.position,
                 "content": one.chunk.text,
                 "tokens": tokens.count(one.chunk.text),
                 **({"lines": one.chunk.lines} if one.chunk.lines else {}),

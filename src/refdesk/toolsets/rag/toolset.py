@@ -299,7 +299,7 @@ def _result(rank: int, hit: Hit, stale: Container[int], is_whole: bool, marked: 
             **({"lines": chunk.lines} if chunk.lines else {}),
             **({"page": chunk.metadata["page"]} if chunk.kind == "page" else {}),
             "tokens": tokens.count(chunk.text),
-            "chunk_index": hit.stored.index,
+            "chunk_index": hit.stored.position,
             "indexed_at": indexed_at(hit.stored.document),
             **({"stale": True} if hit.stored.id in stale else {}),
             **({} if is_whole else {"excerpt": True}),
