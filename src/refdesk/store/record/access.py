@@ -5,23 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import TypeVar
+from typing import Concatenate, ParamSpec, TypeVar
 
 from refdesk.model import (
     EVERYTHING,
     Batch,
     Collection,
-    Contents,
-    Document,
     EmbedderIdentity,
     FileState,
-    Filterable,
     Filters,
-    Reference,
-    RelationKind,
     Skipped,
     StoredChunk,
-    Symbol,
 )
 from refdesk.ports import View
 from refdesk.store.record import contents, reads
@@ -33,7 +27,18 @@ from refdesk.store.record.schema import Connection
 
 _PAGE = 5_000  # states of files
 
+P = ParamSpec("P")
 T = TypeVar("T")
+
+
+def _read(ask: Callable[Concatenate[Connection, P], T]) -> Callable[Concatenate[RecordAccess, P], T]:
+    """A method that asks on a connection to the record."""
+
+    def read(self: RecordAccess, /, *args: P.args, **options: P.kwargs) -> T:
+        with self.reading() as db:
+            return ask(db, *args, **options)
+
+    return read
 
 
 class RecordAccess(ABC):
@@ -94,8 +99,7 @@ class RecordAccess(ABC):
                 self._known = seq, found
         return list(found)
 
-    def collection(self, name: str) -> Collection | None:
-        return self.read(lambda db: reads.collection(db, name))
+    collection = _read(reads.collection)
 
     def put_collection(self, collection: Collection) -> None:
         if self.collection(collection.name) == collection:
@@ -126,11 +130,9 @@ class RecordAccess(ABC):
         with self.writing(), self.transaction() as db:
             contents.replace_skipped(db, collection, given)
 
-    def unembedded(self, collection: str = "", limit: int = 1) -> list[str]:
-        return self.read(lambda db: reads.unembedded(db, collection, limit))
-
-    def missing_vectors(self, keys: Iterable[bytes]) -> set[bytes]:
-        return self.read(lambda db: contents.missing_vectors(db, keys))
+    unembedded = _read(reads.unembedded)
+    missing_vectors = _read(contents.missing_vectors)
+    embedder_identity = _read(contents.embedder_identity)
 
     # documents
 
@@ -146,70 +148,34 @@ class RecordAccess(ABC):
                     break
                 after = page[-1][0], page[-1][-1]
 
-    def skipped(self, collection: str) -> list[Skipped]:
-        return self.read(lambda db: reads.skipped(db, collection))
-
-    def documents(self, collection: str, limit: int, offset: int) -> list[Document]:
-        return self.read(lambda db: reads.documents(db, collection, limit, offset))
-
-    def count_documents(self, collection: str) -> int:
-        return self.read(lambda db: reads.count_documents(db, collection))
-
-    def document_ids(self, prefix: str) -> list[str]:
-        return self.read(lambda db: reads.document_ids(db, prefix))
-
-    def document(self, document_id: str) -> Document | None:
-        return self.read(lambda db: reads.document(db, document_id))
-
-    def document_by_uri(self, uri: str, collection: str = "") -> Document | None:
-        return self.read(lambda db: reads.document_by_uri(db, uri, collection))
-
-    def document_by_path(self, collection: str, path: str) -> Document | None:
-        return self.read(lambda db: reads.document_by_path(db, collection, path))
-
-    def raw(self, document_id: str) -> str:
-        return self.read(lambda db: reads.raw(db, document_id))
-
-    def chunks_of(self, document_id: str) -> list[StoredChunk]:
-        return self.read(lambda db: reads.chunks_of(db, document_id))
+    skipped = _read(reads.skipped)
+    documents = _read(reads.documents)
+    count_documents = _read(reads.count_documents)
+    document_ids = _read(reads.document_ids)
+    document = _read(reads.document)
+    document_by_uri = _read(reads.document_by_uri)
+    document_by_path = _read(reads.document_by_path)
+    raw = _read(reads.raw)
+    chunks_of = _read(reads.chunks_of)
 
     def chunks(self, chunk_ids: Sequence[int]) -> dict[int, StoredChunk]:
         with self.reading() as db:
             seq = sequence(db)
             return reads.chunks(db, chunk_ids, lambda db, rows: self._owners.find(db, seq, rows))
 
-    def sequence(self) -> int:
-        return self.read(sequence)
-
-    def values(self, of: Filterable) -> dict[str, int]:
-        return self.read(lambda db: reads.values(db, of))
-
-    def contents(self) -> dict[str, Contents]:
-        return self.read(reads.contents)
-
-    def facets(self, collection: str) -> dict[str, dict[str, int]]:
-        return self.read(lambda db: reads.facets(db, collection))
+    sequence = _read(sequence)
+    values = _read(reads.values)
+    contents = _read(reads.contents)
+    facets = _read(reads.facets)
 
     # graph
 
-    def symbols_named(self, name: str, collection: str = "") -> list[tuple[Document, Symbol]]:
-        return self.read(lambda db: reads.symbols_named(db, name, collection))
-
-    def symbols_of(self, document_id: str) -> list[Symbol]:
-        return self.read(lambda db: reads.symbols_of(db, document_id))
-
-    def references_to(
-        self, name: str, collection: str = "", kinds: Sequence[RelationKind] = ()
-    ) -> list[tuple[Document, Reference]]:
-        return self.read(lambda db: reads.references_to(db, name, collection, kinds))
-
-    def references_of(self, document_id: str, kinds: Sequence[RelationKind] = ()) -> list[Reference]:
-        return self.read(lambda db: reads.references_of(db, document_id, kinds))
+    symbols_named = _read(reads.symbols_named)
+    symbols_of = _read(reads.symbols_of)
+    references_to = _read(reads.references_to)
+    references_of = _read(reads.references_of)
 
     # keeping
-
-    def embedder_identity(self) -> EmbedderIdentity | None:
-        return self.read(contents.embedder_identity)
 
     def set_embedder_identity(self, identity: EmbedderIdentity) -> None:
         if self.embedder_identity() == identity:

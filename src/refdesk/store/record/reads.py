@@ -58,12 +58,12 @@ def collection(db: Connection, name: str) -> Collection | None:
     return rows.collection_from(row) if row else None
 
 
-def skipped(db: Connection, name: str) -> list[Skipped]:
+def skipped(db: Connection, collection: str) -> list[Skipped]:
     """The skipped files of the collection, by path."""
     found = db.execute(
         "SELECT s.path, s.reason FROM skipped s JOIN collections n ON n.id = s.collection"
         " WHERE n.name = ? ORDER BY s.path",
-        (name,),
+        (collection,),
     )
     return [Skipped(path=path, reason=reason) for path, reason in found]
 
@@ -94,18 +94,18 @@ def file_states(db: Connection, name: str, after: tuple[str, int], last: str, li
     return db.execute(_FILE_STATES, (name, *after, last, limit)).fetchall()
 
 
-def documents(db: Connection, name: str, limit: int, offset: int) -> list[Document]:
+def documents(db: Connection, collection: str, limit: int, offset: int) -> list[Document]:
     """A page of the collection's documents by path, or of all without a name."""
     within = "WHERE d.collection = (SELECT id FROM collections WHERE name = ?) ORDER BY d.path, d.id "
-    order = within if name else "ORDER BY n.name, d.path, d.id "
+    order = within if collection else "ORDER BY n.name, d.path, d.id "
     offset = min(offset, _LARGEST)
-    bound = (name, limit, offset) if name else (limit, offset)
+    bound = (collection, limit, offset) if collection else (limit, offset)
     return [rows.document_from(row) for row in db.execute(_SELECT_DOCUMENT + order + "LIMIT ? OFFSET ?", bound)]
 
 
-def count_documents(db: Connection, name: str) -> int:
+def count_documents(db: Connection, collection: str) -> int:
     """The number of documents of the collection, or of all without a name."""
-    found = db.execute("SELECT count(*)" + _FROM_DOCUMENTS + "WHERE ? IN ('', n.name)", (name,))
+    found = db.execute("SELECT count(*)" + _FROM_DOCUMENTS + "WHERE ? IN ('', n.name)", (collection,))
     return int(found.fetchone()[0])
 
 
@@ -122,17 +122,17 @@ def document(db: Connection, document_id: str) -> Document | None:
     return rows.document_from(row) if row else None
 
 
-def document_by_uri(db: Connection, uri: str, name: str) -> Document | None:
+def document_by_uri(db: Connection, uri: str, collection: str = "") -> Document | None:
     """The first document with that address, in the collection when one is named."""
     where = "WHERE d.uri = ? AND ? IN ('', n.name) ORDER BY d.id LIMIT 1"
-    row = db.execute(_SELECT_DOCUMENT + where, (rows.storable(uri), name)).fetchone()
+    row = db.execute(_SELECT_DOCUMENT + where, (rows.storable(uri), collection)).fetchone()
     return rows.document_from(row) if row else None
 
 
-def document_by_path(db: Connection, name: str, path: str) -> Document | None:
+def document_by_path(db: Connection, collection: str, path: str) -> Document | None:
     """The first document of the collection at that path."""
     where = "WHERE n.name = ? AND d.path = ? ORDER BY d.id LIMIT 1"
-    row = db.execute(_SELECT_DOCUMENT + where, (name, rows.storable(path))).fetchone()
+    row = db.execute(_SELECT_DOCUMENT + where, (collection, rows.storable(path))).fetchone()
     return rows.document_from(row) if row else None
 
 
@@ -182,13 +182,13 @@ def origins(db: Connection, chunk_ids: Sequence[int]) -> dict[int, Origin]:
     return {chunk_id: Origin(*rest) for chunk_id, *rest in found}
 
 
-def unembedded(db: Connection, collection_name: str, limit: int) -> list[str]:
+def unembedded(db: Connection, collection: str = "", limit: int = 1) -> list[str]:
     """Ids of documents with chunks that have no vector."""
     found = db.execute(
         "SELECT DISTINCT d.ulid FROM chunks c JOIN documents d ON d.id = c.document"
         " JOIN collections n ON n.id = d.collection"
         " WHERE c.vector IS NULL AND n.kind != ? AND (? = '' OR n.name = ?) LIMIT ?",
-        (PLAYBOOKS, collection_name, collection_name, limit),
+        (PLAYBOOKS, collection, collection, limit),
     )
     return [row[0] for row in found]
 
@@ -200,13 +200,13 @@ def values(db: Connection, of: Filterable) -> dict[str, int]:
     return dict(db.execute(counted).fetchall())
 
 
-def facets(db: Connection, collection_name: str) -> dict[str, dict[str, int]]:
+def facets(db: Connection, collection: str) -> dict[str, dict[str, int]]:
     """The number of chunks of the collection with each value of each of their own metadata keys."""
     found: dict[str, dict[str, int]] = {}
     for metadata, count in db.execute(
         "SELECT c.metadata, count(*) FROM chunks c JOIN documents d ON d.id = c.document"
         " JOIN collections n ON n.id = d.collection WHERE n.name = ? GROUP BY c.metadata",
-        (collection_name,),
+        (collection,),
     ):
         for key, value in rows.load_map(metadata).items():
             values = found.setdefault(key, {})
@@ -240,13 +240,13 @@ def with_names(db: Connection, of: Countable, counts: Mapping[str, int]) -> dict
 # --- graph --------------------------------------------------------------------------------------
 
 
-def symbols_named(db: Connection, name: str, collection_name: str) -> list[tuple[Document, Symbol]]:
+def symbols_named(db: Connection, name: str, collection: str = "") -> list[tuple[Document, Symbol]]:
     """Definitions of that name; a dotted name matches the end of a qualified one."""
-    found = _symbols_where(db, name, collection_name)
+    found = _symbols_where(db, name, collection)
     if not found and "." in name:
         found = [
             (owner, symbol)
-            for owner, symbol in _symbols_where(db, name.rpartition(".")[2], collection_name)
+            for owner, symbol in _symbols_where(db, name.rpartition(".")[2], collection)
             if f".{symbol.qualified}".endswith(f".{name}")
         ]
     return found
@@ -273,7 +273,7 @@ def symbols_of(db: Connection, document_id: str) -> list[Symbol]:
 
 
 def references_to(
-    db: Connection, name: str, collection_name: str, kinds: Sequence[RelationKind] = ()
+    db: Connection, name: str, collection: str = "", kinds: Sequence[RelationKind] = ()
 ) -> list[tuple[Document, Reference]]:
     """Uses of that name; of the given kinds only, if any."""
     name = rows.storable(name)
@@ -281,7 +281,7 @@ def references_to(
         "SELECT " + rows.DOCUMENT + ", r.data FROM ref_targets t JOIN ref_packs r ON r.document = t.document"
         " AND r.first = t.first JOIN documents d ON d.id = t.document JOIN collections n ON n.id = d.collection"
         " WHERE t.target = ? AND ? IN ('', n.name) ORDER BY n.name, d.path, d.id, t.first",
-        (name, collection_name),
+        (name, collection),
     )
     return [(owner, one) for owner, (data,) in _with_owners(found) for one in rows.references_in(data, name, kinds)]
 
