@@ -57,20 +57,16 @@ class InvalidInput(RefdeskError):
     exit_code = 2
 
 
-class InvalidUri(InvalidInput):
-    pass
+class InvalidUri(InvalidInput): ...
 
 
-class InvalidCursor(InvalidInput):
-    pass
+class InvalidCursor(InvalidInput): ...
 
 
-class InvalidName(InvalidInput):
-    pass
+class InvalidName(InvalidInput): ...
 
 
-class TooLarge(InvalidInput):
-    pass
+class TooLarge(InvalidInput): ...
 
 
 class InvalidPlaybook(InvalidInput):
@@ -85,16 +81,13 @@ class NotFound(RefdeskError):
     exit_code = 3
 
 
-class CollectionNotFound(NotFound):
-    pass
+class CollectionNotFound(NotFound): ...
 
 
-class DocumentNotFound(NotFound):
-    pass
+class DocumentNotFound(NotFound): ...
 
 
-class ChunkNotFound(NotFound):
-    pass
+class ChunkNotFound(NotFound): ...
 
 
 class SkillNotFound(NotFound, ValueError):
@@ -122,8 +115,7 @@ class EmbeddingError(RefdeskError):
     exit_code = 6
 
 
-class EmbedderMismatch(EmbeddingError):
-    pass
+class EmbedderMismatch(EmbeddingError): ...
 
 
 class StoreError(RefdeskError):
@@ -134,16 +126,13 @@ class LibraryBusy(StoreError):
     exit_code = 8
 
 
-class VectorsMissing(StoreError):
-    pass
+class VectorsMissing(StoreError): ...
 
 
-class LibraryTooNew(StoreError):
-    pass
+class LibraryTooNew(StoreError): ...
 
 
-class LibraryDamaged(StoreError):
-    pass
+class LibraryDamaged(StoreError): ...
 
 
 class StoreAway(StoreError):
@@ -179,8 +168,7 @@ class SettingsError(RefdeskError):
     exit_code = 2
 
 
-class ClientCannot(RefdeskError):
-    pass
+class ClientCannot(RefdeskError): ...
 
 
 class RpcError(RefdeskError):

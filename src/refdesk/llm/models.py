@@ -7,11 +7,12 @@ import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from refdesk.errors import AttemptFailed, Cancelled, LlmError, RefdeskError, SettingsError
 from refdesk.ports import Sampler
+from refdesk.settings import Settings
 from refdesk.system.retry import TRANSIENT, Retry, retry_after
 
 _MAX_TOKENS = {"small": 1024, "large": 8192}  # of an answer: a verdict, or a whole playbook
@@ -45,17 +46,6 @@ def with_schema(prompt: str, schema: Mapping[str, Any] | None) -> str:
     return f"{prompt}\n\nAnswer with one JSON object and nothing else. It must satisfy this JSON schema:\n{wanted}"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
-    """The key and address of a vendor, and which of its models to use."""
-
-    key: str = field(repr=False)
-    base_url: str = ""
-    small: str = ""
-    large: str = ""
-    timeout_s: float = 60.0
-
-
 @dataclass(frozen=True, slots=True)
 class Question:
     prompt: str
@@ -72,23 +62,24 @@ class RemoteModel(ABC):
     small: str
     large: str
 
-    def __init__(self, access: Access, retry: Retry = Retry()) -> None:  # noqa: B008 - immutable
-        self._access = access
+    def __init__(self, settings: Settings, retry: Retry = Retry()) -> None:  # noqa: B008 - immutable
+        self._key: str = getattr(settings, f"{self.name}_api_key")
+        self._base_url: str | None = getattr(settings, f"{self.name}_base_url") or None
+        self.small = settings.llm_small_model or self.small
+        self.large = settings.llm_large_model or self.large
+        self._timeout_s = settings.llm_timeout_s
         self._retry = retry
         self._lock = threading.Lock()
         self._made: Any = None
 
     def answer(self, prompt: str, schema: Mapping[str, Any] | None, *, size: str = "small", system: str = "") -> Any:
         """The answer as text, or as an object that matches the schema; raises LlmError with the vendor's name."""
-        chosen = (self._access.large or self.large) if size == "large" else (self._access.small or self.small)
-        question = Question(prompt, system, schema, chosen)
+        question = Question(prompt, system, schema, self.large if size == "large" else self.small)
         self._client()
         try:
-            return self._retry.call(
-                lambda left_s: read_answer(self._ask(question, left_s), schema), self._access.timeout_s
-            )
+            return self._retry.call(lambda left_s: read_answer(self._ask(question, left_s), schema), self._timeout_s)
         except AttemptFailed as failure:
-            raise failed(self.label, failure.message, self._access.key) from failure
+            raise failed(self.label, failure.message, self._key) from failure
 
     def close(self) -> None:
         with self._lock:
@@ -154,9 +145,9 @@ class Gemini(RemoteModel):
 
         # One attempt: we retry ourselves, since the SDK ignores how long the server asks to wait.
         options = genai.types.HttpOptions(
-            base_url=self._access.base_url or None, retry_options=genai.types.HttpRetryOptions(attempts=1)
+            base_url=self._base_url, retry_options=genai.types.HttpRetryOptions(attempts=1)
         )
-        return genai.Client(api_key=self._access.key, vertexai=False, http_options=options)
+        return genai.Client(api_key=self._key, vertexai=False, http_options=options)
 
     def _ask(self, question: Question, timeout_s: float) -> str:
         from google.genai import errors, types
@@ -205,7 +196,7 @@ class OpenAi(RemoteModel):
         import openai
 
         # The SDK requires a key even if a local endpoint does not.
-        return openai.OpenAI(api_key=self._access.key or "none", base_url=self._access.base_url or None, max_retries=0)
+        return openai.OpenAI(api_key=self._key or "none", base_url=self._base_url, max_retries=0)
 
     def _ask(self, question: Question, timeout_s: float) -> str:
         import openai
@@ -248,7 +239,7 @@ class Anthropic(RemoteModel):
     def _connect(self) -> Any:
         import anthropic
 
-        return anthropic.Anthropic(api_key=self._access.key, base_url=self._access.base_url or None, max_retries=0)
+        return anthropic.Anthropic(api_key=self._key, base_url=self._base_url, max_retries=0)
 
     def _ask(self, question: Question, timeout_s: float) -> str:
         import anthropic

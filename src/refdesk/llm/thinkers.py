@@ -65,15 +65,7 @@ class Models:
             )
         with self._lock:
             if wanted not in self._made:
-                settings = self._settings
-                access = models.Access(
-                    key=getattr(settings, f"{wanted}_api_key"),
-                    base_url=getattr(settings, f"{wanted}_base_url"),
-                    small=settings.llm_small_model,
-                    large=settings.llm_large_model,
-                    timeout_s=settings.llm_timeout_s,
-                )
-                self._made[wanted] = _VENDORS[wanted][0](access)
+                self._made[wanted] = _VENDORS[wanted][0](self._settings)
             return self._made[wanted]
 
     def thinker(self, sampler: Sampler | None = None) -> Thinker:

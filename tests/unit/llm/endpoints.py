@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from refdesk.settings import Settings
+
 Body = Callable[[str], Any]
 
 
@@ -135,3 +137,8 @@ def endpoint(vendor: str, *replies: Reply) -> Iterator[Endpoint]:
         server.shutdown()
         thread.join()
         server.server_close()
+
+
+def settings_for(vendor: str, url: str = "", key: str = "k" * 20, **more: Any) -> Settings:
+    """Settings by which a vendor is reached at this address."""
+    return Settings(**{f"{vendor}_api_key": key, f"{vendor}_base_url": url, **more})

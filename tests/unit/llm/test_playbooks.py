@@ -11,15 +11,14 @@ from typing import Any
 import pytest
 
 from refdesk.errors import InvalidPlaybook, LlmError
-from refdesk.llm.models import Access, Anthropic, Gemini, OpenAi
+from refdesk.llm.models import Anthropic, Gemini, OpenAi
 from refdesk.llm.thinkers import PromptedThinker, instructions, quoted
 from refdesk.ports import Embedder
 from refdesk.skills.format import parse
 from refdesk.skills.learn import Learner
 from refdesk.store.local import LocalStore
 from refdesk.store.playbooks import RecordPlaybooks
-from refdesk.system.retry import Retry
-from tests.unit.llm.endpoints import Reply, endpoint
+from tests.unit.llm.endpoints import Reply, endpoint, settings_for
 from tests.unit.skills.conversations import of_kind, shipped_embedder
 
 DRAFT: dict[str, Any] = {
@@ -77,7 +76,7 @@ class Scripted:
 def test_the_whole_loop_through_each_vendors_sdk(vendor: str, learner: Learner) -> None:
     chat = of_kind("locked_out")[0].transcript
     with endpoint(vendor, Reply(json.dumps(DRAFT))) as asked:
-        model = VENDORS[vendor](Access(key="k" * 20, base_url=asked.url, small="s-1", large="l-1"), Retry())
+        model = VENDORS[vendor](settings_for(vendor, asked.url, llm_small_model="s-1", llm_large_model="l-1"))
         thinker = PromptedThinker(model)
         created = learner.create(chat, thinker, confirmed=True)
         assert created.created
@@ -108,7 +107,7 @@ def test_a_model_sees_no_secret_of_the_metadata_or_the_feedback(learner: Learner
         "customer": {"mail": "jane@mail.example", "cards": [4111111111111111, "Jane's"], "paid": True, "seats": 3},
     }
     with endpoint("openai", Reply(json.dumps(DRAFT))) as asked:
-        model = VENDORS["openai"](Access(key="k" * 20, base_url=asked.url, small="s-1", large="l-1"), Retry())
+        model = VENDORS["openai"](settings_for("openai", asked.url, llm_small_model="s-1", llm_large_model="l-1"))
         skill = learner.create(chat, PromptedThinker(model), metadata=metadata).skill
         learner.update(skill.skill_id, chat, PromptedThinker(model), feedback="Jane had no mailbox")
         model.close()

@@ -7,14 +7,13 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 import pytest
 
 from refdesk.errors import LlmError, SettingsError
-from refdesk.llm.models import Access, Anthropic, Gemini, OpenAi, RemoteModel
+from refdesk.llm.models import Anthropic, Gemini, OpenAi, RemoteModel
 from refdesk.system.retry import Retry
-from tests.unit.llm.endpoints import Endpoint, Reply, endpoint
+from tests.unit.llm.endpoints import Endpoint, Reply, endpoint, settings_for
 
 KINDS: dict[str, type[RemoteModel]] = {"gemini": Gemini, "openai": OpenAi, "anthropic": Anthropic}
 LABELS = {"gemini": "Gemini", "openai": "OpenAI", "anthropic": "Anthropic"}
@@ -35,10 +34,10 @@ pytestmark = [
 
 
 @contextmanager
-def model(vendor: str, *replies: Reply, **access: object) -> Iterator[tuple[RemoteModel, Endpoint]]:
+def model(vendor: str, *replies: Reply, **more: object) -> Iterator[tuple[RemoteModel, Endpoint]]:
     with endpoint(vendor, *replies) as state:
-        given = Access(key=KEY, base_url=state.url, timeout_s=20.0)
-        made = KINDS[vendor](replace(given, **access), Retry(first_wait_s=0.02))  # type: ignore[arg-type]
+        settings = settings_for(vendor, state.url, KEY, **{"llm_timeout_s": 20.0, **more})
+        made = KINDS[vendor](settings, Retry(first_wait_s=0.02))
         try:
             yield made, state
         finally:
@@ -46,7 +45,7 @@ def model(vendor: str, *replies: Reply, **access: object) -> Iterator[tuple[Remo
 
 
 def test_an_object_by_schema_from_the_small_model_or_the_large(vendor: str) -> None:
-    with model(vendor, GOOD, small="tiny-1", large="huge-1") as (llm, asked):
+    with model(vendor, GOOD, llm_small_model="tiny-1", llm_large_model="huge-1") as (llm, asked):
         assert llm.answer("which?", SCHEMA, system="Be exact.") == {"skill_id": "a1"}
         llm.answer("which?", SCHEMA, size="large")
         assert llm.answer("just say", None) == '{"skill_id": "a1"}'
@@ -79,7 +78,7 @@ def test_the_wait_that_the_server_asks_for_is_kept(vendor: str) -> None:
 
 def test_a_wait_beyond_the_budget_is_not_begun(vendor: str) -> None:
     patient = Reply(status=429, message="quota exceeded", headers={"retry-after": "3600"})
-    with model(vendor, patient, timeout_s=5.0) as (llm, asked), pytest.raises(LlmError, match=r"quota exceeded"):
+    with model(vendor, patient, llm_timeout_s=5.0) as (llm, asked), pytest.raises(LlmError, match=r"quota exceeded"):
         llm.answer("?", SCHEMA)
     assert len(asked.requests) == 1
 
@@ -103,12 +102,12 @@ def test_a_wrong_key_is_not_tried_again_and_not_shown(vendor: str) -> None:
 
 def test_a_silent_server_is_left_when_the_budget_is_spent(vendor: str) -> None:
     told = rf"{LABELS[vendor]} API error: timeout.*Retry or resolve from scratch\."
-    with model(vendor, Reply(hang_s=30), timeout_s=1.2) as (llm, _), pytest.raises(LlmError, match=told):
+    with model(vendor, Reply(hang_s=30), llm_timeout_s=1.2) as (llm, _), pytest.raises(LlmError, match=told):
         llm.answer("?", SCHEMA)
 
 
 def test_no_server_at_all(vendor: str) -> None:
-    gone = KINDS[vendor](Access(key=KEY, base_url="http://127.0.0.1:9", timeout_s=5.0), Retry(first_wait_s=0.01))
+    gone = KINDS[vendor](settings_for(vendor, "http://127.0.0.1:9", KEY, llm_timeout_s=5.0), Retry(first_wait_s=0.01))
     with pytest.raises(LlmError, match=f"{LABELS[vendor]} API error: "):
         gone.answer("?", SCHEMA)
     gone.close()
@@ -141,7 +140,7 @@ def test_a_missing_sdk_names_its_extra(vendor: str, monkeypatch: pytest.MonkeyPa
     if vendor == "gemini" and "google" in sys.modules:
         monkeypatch.delattr(sys.modules["google"], "genai", raising=False)
     with pytest.raises(SettingsError, match=rf"refdesk\[{vendor}\]"):
-        KINDS[vendor](Access(key=KEY)).answer("?", SCHEMA)
+        KINDS[vendor](settings_for(vendor, "", KEY)).answer("?", SCHEMA)
 
 
 def test_the_adapter_imports_without_its_sdk(vendor: str, monkeypatch: pytest.MonkeyPatch) -> None:
