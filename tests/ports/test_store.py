@@ -326,6 +326,11 @@ def test_terms_are_counted_in_a_small_collection_by_itself(store: Store) -> None
     assert (small.passages(), small.document_frequency([facet, transaction])) == (3, {facet: 2, transaction: 1})
     assert large.passages() >= 12
     assert large.document_frequency([transaction]) == {transaction: 10}
+    assert (small.unknown([facet]), large.unknown([facet])) == (set(), {facet})
+    store.apply(batch(write("x", ["transaction"], name="other"), name="other"))
+    small = store.view(Filters(collections=("other",)))
+    assert small.document_frequency([facet, transaction]) == {facet: 0, transaction: 1}
+    assert small.unknown([facet, transaction]) == {facet}
 
 
 def test_frequency_and_words_spelt_alike(store: Store) -> None:

@@ -66,3 +66,15 @@ def test_a_literal_that_is_everywhere_is_scanned_for(store: LocalStore, monkeypa
     monkeypatch.setattr(literal, "MOST", 3)
     assert store.view().literal(" beta ", 50) == expected
     assert len(expected) == 50
+
+
+def test_a_filter_that_leaves_nothing_out_is_none(store: LocalStore) -> None:
+    named = Filters(collections=("code",), kinds=("function",))
+    store.put_collection(collection("other"))
+    scope = store.view(named)._scope
+    assert (scope.collections, scope.filters) == (None, Filters(kinds=("function",)))
+    store.apply(batch(write("x", ["alpha"], name="other"), name="other"))
+    scope = store.view(named)._scope
+    assert scope.collections is not None and scope.filters == named
+    assert len(store.view(Filters(collections=("code",))).lexical(["alpha"], 200)) == 120
+    assert len(store.view(Filters(collections=("code", "other"))).lexical(["alpha"], 200)) == 121

@@ -78,7 +78,7 @@ class LexicalIndex:
         self._index: tantivy.Index | None = None
         self._searcher: tantivy.Searcher | None = None
         self._loaded: tuple[int, int, int] | None = None  # the commit that it was made of
-        self._frequencies: dict[str, int] = {}
+        self._frequencies: query.Frequencies = {}
         self._writer: tantivy.IndexWriter | None = None
         self._checked: Checked = {}
         self._linked: tempfile.TemporaryDirectory[str] | None = None
@@ -96,7 +96,7 @@ class LexicalIndex:
         """Whether an index was made here, damaged or not."""
         return (self.folder / META_FILE).exists()
 
-    def current(self) -> tuple[tantivy.Searcher, tantivy.Schema, dict[str, int]] | None:
+    def current(self) -> tuple[tantivy.Searcher, tantivy.Schema, query.Frequencies] | None:
         """The state last loaded, its schema and the frequencies known of it; None for one that is only being built."""
         with self._mutex:
             if not self._searcher or not self._index or not self.applied:

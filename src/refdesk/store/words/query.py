@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -49,13 +49,16 @@ def schema() -> tantivy.Schema:
     return builder.build()
 
 
+Frequencies = dict[tuple[str, tuple[int, ...] | None, str], int]  # by what is counted, collections and term
+
+
 @dataclass(frozen=True, slots=True)
 class Ask:
     """Where to search, and within what."""
 
     searcher: tantivy.Searcher
     schema: tantivy.Schema
-    frequencies: dict[str, int]  # of terms in all passages, as far as they were asked for
+    frequencies: Frequencies  # of terms, as far as they were asked for
     scope: Scope
 
 
@@ -197,10 +200,8 @@ def _any_of(schema: tantivy.Schema, field: str, values: Sequence[str] | Sequence
 def document_frequency(ask: Ask, terms: Sequence[str]) -> dict[str, int]:
     """In how many of the passages each term occurs, in the field where it occurs most."""
     if _is_small_part(ask):
-        return {term: max(_having(ask, field, storable(term)) for field in _COUNTED) for term in terms}
-    if len(ask.frequencies) > _MOST_KNOWN:
-        ask.frequencies.clear()
-    return {term: _having_anywhere(ask, term) for term in terms}
+        return {term: _known(ask, _most_inside, ask.scope.collections, term) for term in terms}
+    return {term: _known(ask, _most, None, term) for term in terms}
 
 
 def most_telling(ask: Ask, terms: Sequence[str], most: int) -> list[str]:
@@ -208,7 +209,7 @@ def most_telling(ask: Ask, terms: Sequence[str], most: int) -> list[str]:
 
     An unknown term finds nothing, but that a query consists of such terms says that there may be no answer to it.
     """
-    return telling({term: _having_anywhere(ask, term) for term in terms}, most)
+    return telling({term: _known(ask, _most, None, term) for term in terms}, most)
 
 
 def telling(counts: Mapping[str, int], most: int) -> list[str]:
@@ -234,37 +235,45 @@ def _inside(ask: Ask) -> int:
     return sum(int(ask.searcher.doc_freq("collection", str(row))) for row in ask.scope.collections or ())
 
 
-def _having_anywhere(ask: Ask, term: str) -> int:
-    if (known := ask.frequencies.get(term)) is None:
-        known = ask.frequencies[term] = max(ask.searcher.doc_freq(field, storable(term)) for field in BOOSTS)
+def _known(ask: Ask, count: Callable[[Ask, str], int], rows: tuple[int, ...] | None, term: str) -> int:
+    """What is counted of a term in these collections, or in all, worked out once: for a common one it takes .3 ms."""
+    key = count.__name__, rows, term
+    if (known := ask.frequencies.get(key)) is None:
+        if len(ask.frequencies) > _MOST_KNOWN:
+            ask.frequencies.clear()
+        known = ask.frequencies[key] = count(ask, storable(term))
     return known
 
 
-def _having(ask: Ask, field: str, term: str) -> int:
+def _most(ask: Ask, term: str) -> int:
+    return max(ask.searcher.doc_freq(field, term) for field in BOOSTS)
+
+
+def _most_inside(ask: Ask, term: str) -> int:
     from tantivy import Occur, Query
 
-    rows = [str(row) for row in ask.scope.collections or ()]
-    wanted = Query.term_query(ask.schema, field, term, "basic"), Query.term_set_query(ask.schema, "collection", rows)
-    found: Any = ask.searcher.search(Query.boolean_query([(Occur.Must, one) for one in wanted]), 1)
-    return int(found.count or 0)
+    inside = Query.term_set_query(ask.schema, "collection", [str(row) for row in ask.scope.collections or ()])
+    terms = [Query.term_query(ask.schema, field, term, "basic") for field in _COUNTED]
+    wanted = [Query.boolean_query([(Occur.Must, one), (Occur.Must, inside)]) for one in terms]
+    found: list[Any] = [ask.searcher.search(one, 1) for one in wanted]
+    return max(int(one.count or 0) for one in found)
+
+
+def _any_inside(ask: Ask, term: str) -> int:
+    from tantivy import Occur, Query
+
+    fields = [field for field in BOOSTS if ask.searcher.doc_freq(field, term)]
+    if fields and (rows := ask.scope.collections) is not None and _inside(ask) < ask.searcher.num_docs - 1:
+        anywhere = [(Occur.Should, Query.term_query(ask.schema, field, term, "basic")) for field in fields]
+        inside = _any_of(ask.schema, "collection", [str(row) for row in rows])
+        wanted = Query.boolean_query([(Occur.Must, Query.boolean_query(anywhere)), (Occur.Must, inside)])
+        return len(ask.searcher.search(wanted, 1, count=False).hits)
+    return len(fields)
 
 
 def unknown(ask: Ask, terms: Sequence[str]) -> set[str]:
     """Those of the terms that no passage of the collections has, in its text, its headings or its path."""
-    from tantivy import Occur, Query
-
-    found = set()
-    for term in dict.fromkeys(terms):
-        stored = storable(term)
-        fields = [field for field in BOOSTS if ask.searcher.doc_freq(field, stored)]
-        if fields and (rows := ask.scope.collections) is not None and _inside(ask) < ask.searcher.num_docs - 1:
-            anywhere = [(Occur.Should, Query.term_query(ask.schema, field, stored, "basic")) for field in fields]
-            inside = _any_of(ask.schema, "collection", [str(row) for row in rows])
-            wanted = Query.boolean_query([(Occur.Must, Query.boolean_query(anywhere)), (Occur.Must, inside)])
-            fields = fields if ask.searcher.search(wanted, 1, count=False).hits else []
-        if not fields:
-            found.add(term)
-    return found
+    return {term for term in terms if not _known(ask, _any_inside, ask.scope.collections, term)}
 
 
 def spelt_like(ask: Ask, terms: Sequence[str], edits: int, limit: int) -> Ranking:
