@@ -214,12 +214,12 @@ def _said(own: Sequence[Ranked], words: Sequence[tuple[str, float]], passages: i
     return said / sum([rare for _, rare in words])
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=8)  # of few caches: no more is kept than by one of all, and a lookup takes a third of the time
 def path_worth(unasked: tuple[str, ...], prefer: str) -> Callable[[str], float]:
     """What the kind of a path adds to the score of its file, for a query that asks for none of some kinds."""
     file = weights().file
 
-    @lru_cache(maxsize=50_000)
+    @lru_cache(maxsize=6_000)
     def worth(path: str) -> float:
         own = sum(file[place] * share for place, share in counted(places_in(path), unasked).items())
         return own + (file.get(not_code(path), 0.0) if prefer == "code" else 0.0)
