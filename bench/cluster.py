@@ -168,18 +168,18 @@ def measure(given: argparse.Namespace, scratch: Path) -> tuple[list[Row], dict[s
             parameters |= {"shards": str(given.shards)} if given.shards else {}
             address = servers.address(postgres, nodes, **parameters)
             sides[f"{count} nodes"] = Side(scratch / f"beside{count}", address, postgres, nodes)
+        stack.enter_context(ahead(given.ahead))
         filled = fill(sides, packages, scratch / "filled.json", given)
         for name, side in sides.items():
             chunks, seconds, settled = map(sum, zip(*filled[name].values(), strict=True))
             own: dict[str, Any] = {"chunks": chunks, "chunks_per_s": chunks / seconds, "with_graphs": chunks / settled}
             _wait_for_graphs(side)
-            with ahead(given.ahead):
-                with open_desk(side.settings) as desk:
-                    texts = texts or list(queries_from(list(sampled(desk, 2 * given.queries)), given.queries))
-                    asked, found = ask(desk, texts)
-                    best = best or found
-                own |= asked | {"agreement": agreement(found, best)}
-                own["load"] = load(side.address or side.library, texts, given)
+            with open_desk(side.settings) as desk:
+                texts = texts or list(queries_from(list(sampled(desk, 2 * given.queries)), given.queries))
+                asked, found = ask(desk, texts)
+                best = best or found
+            own |= asked | {"agreement": agreement(found, best)}
+            own["load"] = load(side.address or side.library, texts, given)
             own["node_rss_mb"] = [round(clock._rss(node.pid) / 1e6) for node in side.nodes]
             own["node_disk_mb"] = [round(node.size / 1e6) for node in side.nodes]
             own["record_disk_mb"] = round((side.postgres.size if side.postgres else servers.size(side.library)) / 1e6)
@@ -224,7 +224,7 @@ def main() -> None:
     options.add_argument("--workers", type=int, default=2, help="processes that serve over HTTP")
     options.add_argument("--clients", type=int, nargs="*", default=[1, 8, 64])
     options.add_argument("--seconds", type=float, default=10.0, help="for each number of clients")
-    options.add_argument("--ahead", action="store_true", help="queries run before all other work of the machine (root)")
+    options.add_argument("--ahead", action="store_true", help="before all other work of the machine (root)")
     options.add_argument("--rush", action="store_true", help="index in the next library while nodes still build graphs")
     options.add_argument("--keep", type=Path, help="folder for libraries and servers: the next run goes on with them")
     options.add_argument("--minutes", type=float, default=1e9, help="after so many no further package is indexed")
