@@ -79,6 +79,21 @@ def _exact(vector: Vector, allowed: np.ndarray, limit: int) -> list[str]:
     return [f"text {n}" for n in np.argsort(-scores)[:limit] if allowed[n]]
 
 
+def test_what_outgrows_the_index_is_built_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = LocalStore(tmp_path / "library", lock_timeout_s=5)
+    store.put_collection(collection())
+    store.set_embedder_identity(EmbedderIdentity("test", "1", DIMENSION))
+    store.apply(Batch(collection="code", writes=(_write(0, ["text 0"], 0),), vectors={_key(0): ROWS[0]}))
+    assert _found(store, ROWS[0], Filters(), 10) == ["text 0"]
+    texts = [f"text {n}" for n in range(1, COUNT)]
+    rest = {_key(n): ROWS[n] for n in range(1, COUNT)}
+    monkeypatch.setattr(vectors, "_add_from", lambda *asked: pytest.fail("they were added before it was built anew"))
+    store.apply(Batch(collection="code", writes=(_write(1, texts, 1),), vectors=rest))
+    assert _found(store, ROWS[5], Filters(), 1) == ["text 5"]
+    assert not store._vectors.is_small
+    store.close()
+
+
 @pytest.mark.parametrize(
     ("filters", "allows"),
     [

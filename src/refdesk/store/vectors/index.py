@@ -191,16 +191,13 @@ class VectorIndex:
 
     def replace(self, db: sqlite3.Connection, chunk_ids: Sequence[int]) -> None:
         """Takes these chunks from the record as they are now."""
-        if self._base is None:
+        if self._base is None or self._outgrown(len(chunk_ids)):
             self.build(db)
-            return
-        if self._base.engine.codes is None:
+        elif self._base.engine.codes is None:
             self._base.remove(chunk_ids)
             _add_from(db, chunk_ids, self._base)
         else:
             self._set_aside(db, chunk_ids, self._base)
-        if self._outgrown():
-            self.build(db)
 
     def _set_aside(self, db: sqlite3.Connection, chunk_ids: Sequence[int], base: Table) -> None:
         self._fresh = self._fresh or Table(Engine(Rows.empty(self._dimension)))
@@ -231,10 +228,11 @@ class VectorIndex:
         for table in self._tables():
             table.forget_masks()
 
-    def _outgrown(self) -> bool:
+    def _outgrown(self, more: int) -> bool:
+        """Whether it has to be built anew with so many more: asked before, since adding them would be in vain."""
         if self._base is not None and self._base.engine.codes is None:
-            return len(self) > 1.25 * EXACT_UP_TO and turbovec_takes(self._dimension)
-        return len(self) > _RECALIBRATE_AT * self._calibrated_at
+            return len(self) + more > 1.25 * EXACT_UP_TO and turbovec_takes(self._dimension)
+        return len(self) + more > _RECALIBRATE_AT * self._calibrated_at
 
     def _reset(self) -> None:
         self.applied = None
