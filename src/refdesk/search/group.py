@@ -246,6 +246,7 @@ _AIM = 220  # characters, as the docs contract asks
 _OWN_STEM = 4  # letters up to which words are mostly their own stems
 
 
+@lru_cache(maxsize=32)  # an answer asks twice: whether it is shorter than the passage, and for the text
 def snippet(text: str, terms: tuple[str, ...], aim: int = _AIM) -> tuple[str, int]:
     """About `aim` characters of whole lines around the best match, as written, and the index of their first line."""
     lines = text.split("\n")
