@@ -456,8 +456,8 @@ def broad() -> Iterator[Site]:
 
 
 def test_a_failure_to_index_is_told_and_the_crawl_goes_on(tmp_path: Path, broad: Site) -> None:
-    settings = Settings(library=tmp_path / "library", embedder="nonesuch", allow_hosts=("127.0.0.1",))
-    with open_desk(settings) as desk, pytest.raises(SettingsError, match="no embedder"):
+    settings = Settings(library=tmp_path / "library", embedder="remote", allow_hosts=("127.0.0.1",))
+    with open_desk(settings) as desk, pytest.raises(SettingsError, match="remote embedder has no address"):
         go(desk, broad)
     with open_desk(replace(settings, embedder="none")) as desk:
         report = go(desk, broad)
