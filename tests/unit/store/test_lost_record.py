@@ -176,7 +176,7 @@ def test_only_the_owner_may_read_a_library(tmp_path: Path) -> None:
 
 def test_a_full_durability_syncs_every_commit(tmp_path: Path) -> None:
     assert load({"durability": "full"}, {}, tmp_path).durability == "full"
-    with pytest.raises(SettingsError, match="normal or full"):
+    with pytest.raises(SettingsError, match="one of normal, full"):
         load({"durability": "most"}, {}, tmp_path)
     for durability, level in (("normal", 1), ("full", 2)):
         folder = tmp_path / durability
