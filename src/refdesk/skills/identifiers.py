@@ -44,6 +44,8 @@ _DATED = re.compile(r"(?:.*\D)?(?:20[12]\d|(?:19|2\d)(?=[-/]))[-/].*\d|.*\d[-/]2
 # As of a device: RM-600S.
 _MODEL = re.compile(r"[A-Z]{0,4}-?\d{1,4}[A-Z]{1,3}\d{0,2}[A-Z]?|[A-Z]{1,3}-?\d{1,3}|[A-Z]{2}-?\d{4}")
 _ISBN = re.compile(r"97[89]-[\d-]{10,14}")
+# Codes that their makers publish, in shapes that no case has: of a status, an update, a hole, a database, a sign-in.
+_PUBLISHED = re.compile(r"0[xX][0-9A-Fa-f]{2,8}|KB\d{6,7}|CVE-\d{4}-\d{4,7}|ORA-\d{4,5}|AADSTS\d{5,7}")
 _HOST = re.compile(r"[a-z]+(?:[-_.][a-z0-9]+){2,}")
 _PREFIX = re.compile(r"0x|[A-Za-z]+")
 _TOKEN = re.compile(r"\w+(?:[-./]\w+)*|[:#=(,\"“]|\S")
@@ -109,7 +111,7 @@ def clues_in(said: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
         for found in IDENTIFIER.finditer(text):
             if found[0][0] == "#" or not (_FEW.fullmatch(found[1]) or is_quantity(found)):
                 known = clues.setdefault(found[1], set())
-                if _VERSION.fullmatch(found[1]) or _ISBN.fullmatch(found[1]):
+                if any(shape.fullmatch(found[1]) for shape in (_VERSION, _ISBN, _PUBLISHED)):
                     known.add("version")
                     continue
                 # Who is the first to write it says more than who repeats it; feedback comes last and always counts.

@@ -19,7 +19,8 @@ _NOT_A_NAME = _ROLES | words(
     """a an the not just really so sorry still very having trying getting looking calling writing happy glad sure here
     there back about from urgent regarding using unable afraid thanks thank hi hello all everyone again yes no ok
     okay it is was now and but for with sir madam folks guys this that which what who whose when where how why if then
-    please can could would should may might will do does did has have had i we they he she our your my his her its"""
+    please can could would should may might will do does did has have had i we they he she our your my his her its
+    pro ultra lite"""
 )
 _CAP = r"[A-ZÀ-ÖØ-Þ][\w'’-]{1,40}+"  # a word with a capital
 _SPEAKER = re.compile(
@@ -55,7 +56,8 @@ _CUES = tuple(
     re.compile(pattern, flags)
     for pattern, flags in (
         (
-            r"(?:\b[Nn]ame(?:['’]s| is|:| on (?:it|the \w+) is)?|\b[Mm]ein Name ist|\b[Jj]e m['’]appelle|\b[Mm]e llamo"
+            r"(?:\b[Nn]ame(?:['’]s| is|:| on (?:it|the \w+) is)?|\b[Mm]ein Name ist|\b[Ii]ch hei(?:ß|ss)e"
+            r"|\b[Jj]e m['’]appelle|\b[Mm]on nom est|\b[Mm]e llamo|\b[Mm]i nombre es|\b[Mm]i chiamo|\b[Mm]eu nome é"
             rf"|\b[Mm]e chamo|\b(?:Soy|Sou|Je suis|Ich bin)(?= {_CAP} {_CAP}))\s+({_CAP}(?: {_CAP}){{0,2}})",
             0,
         ),

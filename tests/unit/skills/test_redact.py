@@ -78,6 +78,26 @@ def test_what_a_playbook_needs_stays(text: str) -> None:
     assert redact(text) == text
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Excel crashes with 0xc0000005 when opening the sheet, KB5002138 is installed",
+        "it says AADSTS50126, or ORA-00942, or CVE-2021-44228",
+        "My phone, a Pixel 7 Pro with a case, does not charge",
+    ],
+)
+def test_codes_that_are_published_stay_whoever_writes_them(text: str) -> None:
+    assert redact(text, "customer") == text
+
+
+def test_who_says_their_name_in_another_language_is_not_kept() -> None:
+    said = "Ich heiße Jürgen Müller, mein Drucker zeigt Fehler 0x6100004a. Was ist das?"
+    assert redact(said, "customer") == "Ich heiße [name], mein Drucker zeigt Fehler 0x6100004a. Was ist das?"
+    assert redact("Buenas, mi nombre es Íñigo Etxeberria y la caldera no va") == (
+        "Buenas, mi nombre es [name] y la caldera no va"
+    )
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=200))
 def test_redacting_twice_changes_nothing_more(text: str) -> None:
