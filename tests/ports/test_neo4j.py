@@ -10,6 +10,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
+from contextvars import copy_context
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,7 @@ from refdesk.model import EmbedderIdentity, Query
 from refdesk.settings import Settings, load
 from refdesk.skills.model import SkillUpdate
 from refdesk.store.neo4j import Neo4jPlaybooks
+from refdesk.system.retry import arrived
 from tests.contracts.conftest import Client
 from tests.mcp_client.stdio import StdioClient, environment
 from tests.ports.neo4j_server import PASSWORD, Neo4jServer
@@ -249,6 +251,27 @@ def test_a_server_that_hangs_is_given_up_and_used_again(playbooks: Neo4jPlaybook
     assert playbooks.get_skill(kept.skill_id) == kept
 
 
+def test_the_time_that_a_call_took_before_is_not_waited_for_again(
+    playbooks: Neo4jPlaybooks, neo4j_server: Neo4jServer
+) -> None:
+    playbooks.list_skills()
+    time.sleep(5)  # so that it was not heard of just before
+
+    def given_up_after(spent: float) -> float:
+        started = time.monotonic()
+        arrived.set(started - spent)
+        with pytest.raises(StoreAway, match=AWAY):
+            playbooks.list_skills()
+        return time.monotonic() - started
+
+    neo4j_server.signal(signal.SIGSTOP)
+    try:
+        late, at_once = (copy_context().run(given_up_after, spent) for spent in (4.0, 0.0))
+    finally:
+        neo4j_server.signal(signal.SIGCONT)
+    assert late < 0.75 * at_once
+
+
 def test_a_slow_server_is_waited_for(playbooks: Neo4jPlaybooks, neo4j_server: Neo4jServer) -> None:
     kept = playbooks.create_skill(skill("Refund", 1.0))
     with (
@@ -289,7 +312,12 @@ def test_the_tools_are_served_and_say_when_the_database_is_away(
         assert client.json("rag_stats")["documents"] == 1
         neo4j_server.signal(signal.SIGSTOP)
         try:
+            started = time.monotonic()
             assert client.error("search_skills", query=third.query) == AWAY
+            one = time.monotonic() - started
+            with ThreadPoolExecutor(40) as pool:  # more than the server has threads: the rest queue
+                told = list(pool.map(lambda _: client.error("search_skills", query=third.query), range(40)))
+            assert told == [AWAY] * 40 and time.monotonic() - started < 3 * one
             assert client.error("create_skill", conversation=third.transcript) == AWAY
             assert client.error("update_skill", skill_id=skill_id, conversation=third.transcript) == AWAY
             found = client.json("rag_search", query=third.query)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
@@ -25,6 +26,7 @@ from refdesk.server.process import T
 from refdesk.server.registry import Registry
 from refdesk.server.sdk import Context, channel_of, connection_of, is_modern, page
 from refdesk.server.tasks import Tasks
+from refdesk.system.retry import arrived
 from refdesk.toolsets.content import INTERNAL_ERROR, INVALID_PARAMS, Json, ResourceContents
 from refdesk.toolsets.contract import Completer, LogLevel, Prompt, Tool
 
@@ -238,6 +240,7 @@ class Protocol:
 
     async def guard(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Turns every exception into a JSON-RPC error that gives no internals away."""
+        arrived.set(time.monotonic())
         try:
             return await call_next(ctx)
         except MCPError:

@@ -106,7 +106,7 @@ class Learner:
         """The one playbook that fits, its use counted, or none."""
         started = time.perf_counter()
         thinker.check(_required("query", query))
-        candidates = self._candidates(redact.strip(query))
+        candidates = self._candidates(query)
         report("judging")
         verdict = Verdict(None, "none is about this")
         if candidates:
@@ -122,9 +122,8 @@ class Learner:
         """The playbooks that are probably about the query, with their probability; no use is counted."""
         if time.monotonic() < self._asked_again_at:
             raise StoreAway
-        asked = redact.strip(query)
-        candidates = self._candidates(asked)
-        rated = zip(candidates, self._evidence.chances(asked, candidates), strict=True)
+        candidates = self._candidates(query)
+        rated = zip(candidates, self._evidence.chances(redact.strip(query), candidates), strict=True)
         return sorted((one for one in rated if one[1] > _LIKELY), key=lambda one: -one[1])[:_MOST_JOINED]
 
     def create(
@@ -314,13 +313,14 @@ class Learner:
             return [()] * len(texts)
         return [tuple(row.tolist()) for row in self._embedder.embed_passages(texts)]
 
-    def _candidates(self, asked: str) -> list[Skill]:
+    def _candidates(self, query: str) -> list[Skill]:
         try:
             is_empty = not self._store.list_skills(1)
             self._asked_again_at = 0.0
             if is_empty:
                 return []
             self.align()
+            asked = redact.strip(query)
             vector = [] if self._embedder is None else self._embedder.embed_queries([asked])[0].tolist()
             found = self._store.hybrid_search(vector, asked, TOP_K)
             if len(found) > 1:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import re
 import threading
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 from refdesk.errors import RefdeskError, SettingsError, StoreAway, StoreError
+from refdesk.system.retry import arrived
 
 if TYPE_CHECKING:
     from neo4j import AsyncDriver, AsyncManagedTransaction
@@ -22,9 +25,11 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 Tx: TypeAlias = "AsyncManagedTransaction"
 
-# A server that answers no ping is away, within the five seconds of the skills contract; a slow one is waited for.
-_PATIENCE_S, _PING_S, _LONGEST_S = 2.2, 2.0, 60.0
-_SILENT_S = 4.5  # without a greeting the waiting thread gives up, however slowly the loop's thread runs
+# A call hears within five seconds of its arrival that the server is away: the skills contract's limit, less what it
+# takes to answer.  A slow server that answers pings is waited for.
+_SILENT_S = 4.4
+_LEAST_S, _LEAST_AGAIN_S = 1.5, 0.3  # for a query that begins late, and one where the server was away just before
+_GREET_S, _PING_AFTER_S, _PING_S, _LONGEST_S = 2.2, 1.0, 3.2, 60.0
 _HELLO = bytes.fromhex("6060b017 00080805 00020404 00000104 00000003")  # Bolt's handshake, with versions 5, 4 and 3
 
 # What is said where the code of Neo4j's error has this part.
@@ -59,7 +64,7 @@ class Bolt:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._starting = threading.Lock()
         self._prepared: asyncio.Task[AsyncDriver] | None = None  # connects, and makes missing indexes
-        self._is_there = False  # whether the server has answered a greeting
+        self._heard_at = self._away_at = -math.inf  # when the server last answered, and when it was last given up
 
     def close(self) -> None:
         """Ends calls that are under way, and the connections; the next call would begin anew."""
@@ -79,18 +84,26 @@ class Bolt:
 
     def run(self, work: Callable[[Tx], Awaitable[T]], *, writes: bool = False) -> T:
         """What the work returns, done in a transaction that is tried again after conflicts and lost connections."""
+        asked = time.monotonic()
+        came = min(asked, arrived.get() or asked)
+        least = (
+            _LEAST_S if asked - came < _SILENT_S else _PING_S
+        )  # after that, as when a model has thought, time is left
+        at_least = asked + (_LEAST_AGAIN_S if asked - self._away_at < _SILENT_S else least)
         with self._starting:
             if self._loop is None:
                 self._loop = asyncio.new_event_loop()
                 threading.Thread(target=_turn, args=(self._loop,), name="refdesk-neo4j", daemon=True).start()
             waiting = asyncio.run_coroutine_threadsafe(self._transaction(work, writes), self._loop)
-        try:
-            return waiting.result(_SILENT_S)
-        except TimeoutError:
-            if not self._is_there and not waiting.done():
-                waiting.cancel()
-                raise StoreAway from None
-            return waiting.result()  # it has answered before, so pings tell whether it still does
+        # The time is kept here and not by the loop, whose thread may be kept from the processor.
+        while (
+            left := max(at_least, came + _SILENT_S, self._heard_at + _PING_AFTER_S + _PING_S) - time.monotonic()
+        ) > 0:
+            with contextlib.suppress(TimeoutError):
+                return waiting.result(min(left, _LONGEST_S))
+        waiting.cancel()
+        self._away_at = time.monotonic()
+        raise StoreAway
 
     async def _transaction(self, work: Callable[[Tx], Awaitable[T]], writes: bool) -> T:
         try:
@@ -101,13 +114,17 @@ class Bolt:
         except RefdeskError:
             raise
         except Exception as error:
-            self._prepared, self._is_there = None, False  # an index may be missing, as in a database that was emptied
+            self._prepared = None  # an index may be missing, as in a database that was emptied
             raise self._told(error) from None  # the driver's own errors may quote what was sent
 
     async def _prepare(self) -> AsyncDriver:
         await self._greet()
-        driver = self._driver = self._driver or self._connect()
-        import neo4j.exceptions
+        self._heard_at = math.inf  # importing the driver takes seconds on a busy machine, for which nobody gives up
+        try:
+            driver = self._driver = self._driver or self._connect()
+            import neo4j.exceptions
+        finally:
+            self._heard_at = time.monotonic()
 
         is_made = (await self._execute(driver, partial(rows_of, statement=self._made), False))[0]["made"]
         for statement in () if is_made else self._schema:
@@ -119,27 +136,23 @@ class Bolt:
         return driver
 
     async def _greet(self) -> None:
-        """Raises StoreAway if nobody answers, before the driver is imported, which takes seconds on a busy machine."""
+        """Raises StoreAway if nobody answers."""
         try:
             address = urlsplit(self._uri)
             host, port = address.hostname or "", address.port or 7687
         except ValueError:
-            self._is_there = True
             return  # the driver tells what is wrong with it
         if address.username or not re.fullmatch(r"(?:bolt|neo4j)(?:\+ssc?)?", address.scheme):
-            self._is_there = True
             return
         try:
-            async with asyncio.timeout(_PATIENCE_S):
+            async with asyncio.timeout(_GREET_S):
                 reader, writer = await asyncio.open_connection(host, port)
                 with contextlib.closing(writer):
                     if "+" not in address.scheme:  # else TLS would come first
                         writer.write(_HELLO)
                         await reader.readexactly(4)
-            self._is_there = True
         except (OSError, TimeoutError, asyncio.IncompleteReadError) as error:
-            _log.warning("Neo4j is away: %s", str(error) or type(error).__name__)
-            raise StoreAway from None
+            raise self._away(error) from None
 
     async def _execute(self, driver: AsyncDriver, work: Callable[[Tx], Awaitable[T]], writes: bool) -> T:
         """What the work returns, as long as the server answers pings meanwhile."""
@@ -151,10 +164,13 @@ class Bolt:
         task = asyncio.get_running_loop().create_task(execute())
         try:
             async with asyncio.timeout(_LONGEST_S):
-                while not (await asyncio.wait({task}, timeout=_PATIENCE_S))[0]:
+                while not (await asyncio.wait({task}, timeout=_PING_AFTER_S))[0]:
                     async with asyncio.timeout(_PING_S):
                         await driver.verify_connectivity()
-            return task.result()
+                    self._heard_at = time.monotonic()
+            result = task.result()
+            self._heard_at = time.monotonic()
+            return result
         finally:
             task.cancel()
 
@@ -169,8 +185,8 @@ class Bolt:
             return neo4j.AsyncGraphDatabase.driver(
                 self._uri,
                 auth=(self._user, self._password) if self._password else None,
-                connection_timeout=_PATIENCE_S,
-                connection_acquisition_timeout=_PATIENCE_S,
+                connection_timeout=_PING_S,
+                connection_acquisition_timeout=_PING_S,
                 max_transaction_retry_time=_LONGEST_S,
                 initial_retry_delay=0.1,
                 notifications_min_severity="OFF",
@@ -180,6 +196,11 @@ class Bolt:
             what_next = "Set it as in bolt://localhost:7687."
             raise SettingsError("NEO4J_URI is no address of a Neo4j server.", what_next) from None
 
+    def _away(self, why: Exception | str) -> StoreAway:
+        _log.warning("Neo4j is away: %s", str(why) or type(why).__name__)
+        self._away_at = time.monotonic()
+        return StoreAway()
+
     def _told(self, error: Exception) -> RefdeskError:
         """The error in RefDesk's words, without the password."""
         from neo4j import exceptions
@@ -188,8 +209,7 @@ class Bolt:
         said = said.replace(self._password, "…") if self._password else said
         away = (TimeoutError, OSError, exceptions.ServiceUnavailable, exceptions.SessionExpired)
         if isinstance(error, (*away, exceptions.ConnectionPoolError, exceptions.TransientError)):
-            _log.warning("Neo4j is away: %s", said or type(error).__name__)
-            return StoreAway()
+            return self._away(said or type(error).__name__)
         for part, told in _TOLD.items():
             if part in (getattr(error, "code", None) or ""):
                 return StoreError(told[0].format(user=self._user, database=self._database), told[1])

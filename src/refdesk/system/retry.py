@@ -1,4 +1,4 @@
-"""Retries of failed requests, with exponential backoff within a time budget."""
+"""Time budgets: when a request arrived, and retries of failed ones with exponential backoff."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
@@ -13,6 +14,9 @@ from typing import TypeVar
 from refdesk.errors import AttemptFailed
 
 T = TypeVar("T")
+
+# When the request that is being answered arrived, by time.monotonic(); None outside a server.
+arrived: ContextVar[float | None] = ContextVar("refdesk_arrived", default=None)
 
 # Statuses after which the same request may succeed; 5xx above 504 are those of proxies and of overloaded models.
 TRANSIENT = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 507, 509, 520, 521, 522, 523, 524, 529))

@@ -6,12 +6,14 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from contextvars import copy_context
 
 import pytest
 
 from refdesk.errors import StoreAway
-from refdesk.store.bolt import Bolt, Tx
+from refdesk.store import bolt
 from refdesk.store.neo4j import Neo4jPlaybooks
+from refdesk.system.retry import arrived
 
 AWAY = "Database connection failed: timeout after 5s"
 
@@ -36,21 +38,42 @@ def test_nobody_answers(silent: str) -> None:
             store.close()
 
 
-def test_a_call_is_given_up_though_the_driver_gets_no_processor(silent: str) -> None:
-    async def nothing(tx: Tx) -> None:
-        return None
+async def _nothing(tx: bolt.Tx) -> None:
+    return None
 
-    bolt = Bolt(silent, "neo4j", "x", "", "", ())
+
+@pytest.fixture
+def held(silent: str) -> tuple[bolt.Bolt, threading.Event]:
+    """A connection whose thread gets no processor, as on an overloaded machine, and what is set when it does again."""
+    connection = bolt.Bolt(silent, "neo4j", "x", "", "", ())
     with pytest.raises(StoreAway):
-        bolt.run(nothing)
-    assert bolt._loop is not None
-    busy = threading.Event()
+        connection.run(_nothing)
+    assert connection._loop is not None
+    free = threading.Event()
 
     def hold() -> None:
         time.sleep(20)
-        busy.set()
+        free.set()
 
-    bolt._loop.call_soon_threadsafe(hold)  # as on a machine that is badly overloaded
+    connection._loop.call_soon_threadsafe(hold)
+    return connection, free
+
+
+def test_a_call_is_given_up_though_the_driver_gets_no_processor(held: tuple[bolt.Bolt, threading.Event]) -> None:
     with pytest.raises(StoreAway, match=AWAY):
-        bolt.run(nothing)
-    assert not busy.is_set()
+        held[0].run(_nothing)
+    assert not held[1].is_set()
+
+
+def test_the_time_begins_when_the_call_arrives(
+    held: tuple[bolt.Bolt, threading.Event], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bolt, "_SILENT_S", 60.0)
+
+    def call() -> None:
+        arrived.set(time.monotonic() - 60)
+        with pytest.raises(StoreAway, match=AWAY):
+            held[0].run(_nothing)
+
+    copy_context().run(call)
+    assert not held[1].is_set()
