@@ -19,11 +19,11 @@ QUANTITY = re.compile(
     rf"(?:(?:19|20)\d\d|\d{{4}}[-/.]{_MONTH}[-/.]{_DAY}|{_DAY}[-/.]{_MONTH}[-/.](?:19|20)?\d\d"
     rf"|{_MONTH}[-/.]{_DAY}[-/.](?:19|20)?\d\d|\d{{1,2}}[-/]\d{{1,3}}"
     r"|\d+(?:\.\d+)?(?:[a-z]{1,2}|[KMGT]i?[Bb]|k?Hz))(?![\w/-]|\.\w)"
-    r"|\d+(?:\.\d+)?(?= ?(?:%|[x×] ?\d|(?:euros?|dollars?|pounds?|pence|cents|eur|usd|gbp|chf|seconds?|secs?|days?"
+    r"|\d{1,6}(?:\.\d+)?(?= ?(?:%|[x×] ?\d|(?:euros?|dollars?|pounds?|pence|cents|eur|usd|gbp|chf|seconds?|secs?|days?"
     r"|hours?|minutes?|mins?|weeks?|months?|years?|times|items?|m[lmgA]|cl|l|lit(?:re|er)s?|gallons?|k?g|kgs|tons?|tonnes|lbs?|oz"
     r"|cm|m|km|met(?:re|er)s?|miles|feet|ft|inch(?:es)?|px|pixels|dpi|k?V|volts?|A|amps?|k?W|k?Wh|watts|bar|psi|°C|°F|degrees"
     r"|rpm|[kMG]?Hz|[KMGT]i?B|[kMG]?bps|[kMG]bit/s|bits?|bytes|points|pages|pieces|units|users|seats|rows|characters|kcal"
-    r"|mmol|mcg|IU|ppm|hectares|acres|sqm|credits|attempts|tries|copies|people|guests|nights)\b))"
+    r"|mmol|mcg|IU|ppm|hectares|acres|sqm|credits|attempts|tries|copies|people|guests|nights)\b(?!-\w)))"
     r"|(?<=[x×] )\d+|(?<=[x×])\d+"
 )
 _FEW = re.compile(r"\d{1,2}")  # digits, which identify nobody
@@ -49,6 +49,7 @@ _PUBLISHED = re.compile(r"0[xX][0-9A-Fa-f]{2,8}|KB\d{6,7}|CVE-\d{4}-\d{4,7}|ORA-
 _HOST = re.compile(r"[a-z]+(?:[-_.][a-z0-9]+){2,}")
 _PREFIX = re.compile(r"0x|[A-Za-z]+")
 _TOKEN = re.compile(r"\w+(?:[-./]\w+)*|[:#=(,\"“]|\S")
+_PROCEDURAL = ("procedure", "product")
 _LAST = 8  # words before an identifier that are looked at
 # What may stand between an identifier and the noun that says what it is; other identifiers may too, as in a list.
 _LABELS = words("number no nr num id ids ref reference n° nº numbers")
@@ -68,7 +69,10 @@ _NAMED = re.compile(
     r"(?:\b(?:[Aa]n?|[Tt]he|[Tt]hese|[Tt]his|[Ee]ach|[Oo]ur|[Mm]y)|[^.!?:\s]\s[A-Z]\w*[a-z]) (?:[A-Z]{2,4} )?$"
 )
 _EXPLAINED = re.compile(r" (?:is|are|means?|needs?|was|were|breaks?|comes?|has|fits|works?|helps?|covers?|requires?)\b")
-_DOES = re.compile(r" (?:stops?|shows?|says?|keeps?|has|had|is|was|does|do|won['’]t|will|gets?|makes?|fails?|with)\b")
+_DOES = re.compile(
+    r" (?:stops?|shows?|says?|keeps?|has|had|is|was|does|do|won['’]t|will|gets?|makes?|fails?|with"
+    r"|blinks?|beeps?|starts?|drops?|leaks?|freezes|crashes|reboots?|restarts?|jams)\b"
+)
 _INSTRUCTED = re.compile(
     r"\b(?:use|using|install|run|follow|(?<!I )(?<!can )(?<!we )see|apply|press|dial|fill in|complete|sign"
     r"|send|quote|add|set|attach|replace|take|select|choose|open|enter|go to|switch to|swap to|update to|roll back to"
@@ -131,11 +135,8 @@ def is_quantity(found: re.Match[str]) -> bool:
 def _points() -> Mapping[str, float]:
     """The points of each clue for the procedure, fitted by training/redaction.py."""
     # Answers to "which form?" are rare in the talks, so their points are set by hand.
-    return {"procedure asked": 2.0} | {
-        name: float(points)
-        for name, _, points in (line.rpartition(" ") for line in lines("clues.txt"))
-        if name != "procedure asked"
-    }
+    fitted = {name: float(points) for name, _, points in (line.rpartition(" ") for line in lines("clues.txt"))}
+    return fitted | {f"{kind} asked": 2.0 for kind in _PROCEDURAL}
 
 
 @cache
@@ -150,7 +151,8 @@ def _kind(word: str) -> str:
     """What identifiers a noun is of, in the singular or plural."""
     nouns = _nouns()
     if word.endswith("nummer"):
-        return "procedure" if nouns.get(word[:-6].removesuffix("s")) == "procedure" else "case"
+        kind = nouns.get(word[:-6].removesuffix("s"), "")
+        return kind if kind in _PROCEDURAL else "case"
     return nouns.get(word) or nouns.get(word.removesuffix("s")) or nouns.get(word.removesuffix("es"), "")
 
 
@@ -159,7 +161,7 @@ def _clues(found: re.Match[str], role: str, question: str) -> Iterator[str]:
     after = found.string[found.end() : found.end() + 30]
     digits = sum(map(str.isdigit, one))
     noun, labelled, owned = _noun_before(before)
-    following = re.match(r" (\w+)", after)
+    following = re.match(r" (?:(?:is|was) (?:the|my|our|your|his|her|their) )?(\w+)", after)
     kind_after = _kind(following[1].lower()) if following else ""
     if noun:
         told = f"{'own ' * owned}{noun} {'number' if labelled else 'noun'}"
@@ -187,7 +189,7 @@ def _clues(found: re.Match[str], role: str, question: str) -> Iterator[str]:
     elif prefix in _CASE_PREFIXES:
         yield "case prefix"
     if _MADE.search(before):
-        yield f"made{', procedure' if noun == 'procedure' else ''}"
+        yield f"made{', procedure' if noun in _PROCEDURAL else ''}"
     elif _INSTRUCTED.search(before):
         yield "instructed"
         if role != "customer":
@@ -195,8 +197,7 @@ def _clues(found: re.Match[str], role: str, question: str) -> Iterator[str]:
     for clue, pattern in (("shown", _SHOWN), ("named", _NAMED)):
         if pattern.search(before):
             yield clue
-            if digits < 5:
-                yield f"{clue}, short"
+            yield f"{clue}, {'short' if digits < 5 else 'mixed' if not one.isdigit() else 'long'}"
     if before.count('"') % 2 or before.rfind("“") > before.rfind("”"):
         yield "quoted"
     if not before.strip() and _EXPLAINED.match(after):
@@ -247,7 +248,7 @@ def _noun_before(before: str) -> tuple[str, bool, bool]:
             return kind, bool(passed & _LABELS), bool(owned & _OWNERS)
         if word == "," and passed & _LABELS:
             break  # "template NB-2, reference 4471"
-        if word not in _BETWEEN and not any(map(str.isdigit, word)) and not (token.isupper() and len(token) < 5):
+        if word not in _BETWEEN and not any(map(str.isdigit, word)) and not (token.isupper() and len(token) < 7):
             break
         passed.add(word)
     if "code" in passed:

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
-from refdesk.skills.vocabulary import language_of, people, words
+from refdesk.skills.vocabulary import is_person, language_of, words
 from refdesk.text.analyse import is_english
 
 _ROLES = words(
@@ -22,10 +22,10 @@ _NOT_A_NAME = _ROLES | words(
     please can could would should may might will do does did has have had i we they he she our your my his her its
     pro ultra lite"""
 )
-_CAP = r"[A-ZÀ-ÖØ-Þ][\w'’-]{1,40}+"  # a word with a capital
+_CAP = r"[A-ZÀ-ÖØ-ÞĀ-Ž][\w'’-]{1,40}+"  # a word with a capital
 _SPEAKER = re.compile(
-    r"^[^\S\n]*+(?:[\[(][^\])\n]{1,30}[\])][^\S\n]*+)?[*_]{0,3}([A-ZÀ-ÖØ-Þ][\w'’.-]+(?: [A-ZÀ-ÖØ-Þ][\w'’.-]+){0,2})"
-    r"[*_]{0,3}(?:[^\S\n]*+\(([^)\n]*)\))?[*_]{0,3}[^\S\n]*+:",
+    r"^[^\S\n]*+(?:[\[(][^\])\n]{1,30}[\])][^\S\n]*+)?[*_]{0,3}([A-ZÀ-ÖØ-ÞĀ-Ž][\w'’.-]+"
+    r"(?: [A-ZÀ-ÖØ-ÞĀ-Ž][\w'’.-]+){0,2})[*_]{0,3}(?:[^\S\n]*+\(([^)\n]*)\))?[*_]{0,3}[^\S\n]*+:",
     re.M,
 )
 _PERSON = re.compile(r"[A-Z][a-z'’-]+(?: [A-Z]\.)?(?: [A-Z][\w'’-]+){0,2}")
@@ -41,7 +41,8 @@ _KIN = (
     "son|daughter|wife|husband|mother|father|mum|mom|dad|friend|colleague|boss|partner|owner|tenant|brother|sister"
     "|employee|neighbou?r|assistant|manager|cousin|aunt|uncle|nephew|niece|grand(?:son|daughter|mother|father|ma|pa|child)"
     "|fianc[eé]e?|girlfriend|boyfriend|ex|flatmate|roommate|landlord|landlady|carer|nanny|solicitor|lawyer|accountant|agent"
-    "|guy|lady|kid|child|baby|twin|teammate|coworker|co-worker|supervisor|secretary|receptionist|intern|trainee|coach|tutor"
+    "|dog|cat|horse|puppy|Tochter|Sohn|Ehemann|Ehefrau|Hund|Katze|Kollegin|Kollege|fils|fille|mari|chien|collègue|hijo|hija"
+    "|marido|esposa|perro|colega|filho|filha|guy|lady|kid|child|baby|twin|teammate|coworker|co-worker|supervisor|secretary|receptionist|intern|trainee|coach|tutor"
 )
 _OF_ROLE = (
     "customer|patient|client|guest|passenger|subscriber|member|driver|engineer|technician|examiner|inspector|nurse|doctor"
@@ -56,14 +57,16 @@ _CUES = tuple(
     re.compile(pattern, flags)
     for pattern, flags in (
         (
-            r"(?:\b[Nn]ame(?:['’]s| is|:| on (?:it|the \w+) is)?|\b[Mm]ein Name ist|\b[Ii]ch hei(?:ß|ss)e"
+            r"(?:\b[Nn]ame(?:['’]s| is|:| (?:on|of|for) (?:the )?\w+(?: is|:)?)?|\b[Mm]ein Name ist"
+            r"|\b[Ii]ch hei(?:ß|ss)e"
             r"|\b[Jj]e m['’]appelle|\b[Mm]on nom est|\b[Mm]e llamo|\b[Mm]i nombre es|\b[Mm]i chiamo|\b[Mm]eu nome é"
-            rf"|\b[Mm]e chamo|\b(?:Soy|Sou|Je suis|Ich bin)(?= {_CAP} {_CAP}))\s+({_CAP}(?: {_CAP}){{0,2}})",
+            rf"|\b[Mm]e chamo|\b[Cc]hamo-me|\b(?:[Ss]oy|[Ss]ou(?: [ao])?|[Jj]e suis|[Ii]ch bin)(?= {_CAP} {_CAP}))"
+            rf"\s+({_CAP}(?: {_CAP}){{0,2}})",
             0,
         ),
         (rf"\bname\b[^\n]*\?\n[^\n:]*: ({_CAP}(?:,? {_CAP})*)", 0),
         (rf"\b[Tt]his is ({_CAP}(?: {_CAP})?)(?=,| (?:from|here|calling|speaking|with|again)\b)", 0),
-        (rf"\b(?i:{_KIN})(?:,? (?:called|named))?,? ({_CAP}(?: {_CAP})?)", 0),
+        (rf"\b(?i:{_KIN})(?:,? (?:called|named))?,? \(?({_CAP}(?: {_CAP})?)", 0),
         (rf"\bI(?: am|['’]m) ({_CAP}(?: {_CAP}){{1,3}})(?=[,.!;\n]|$| (?:from|here|calling|with|and)\b)", re.M),
         (
             r"\b(?:[Hh]i|[Hh]ello|[Hh]ey|Dear|[Tt]hanks|[Tt]hank you|Welcome|[Ss]orry|[Cc]all me|Bonjour|Hola|Olá|Hallo"
@@ -71,13 +74,14 @@ _CUES = tuple(
             re.M,
         ),
         (
-            r"\b(?:Mr|Mrs|Ms|Miss|Mx|Dr|Prof|Sir|Herrn?|Frau|Madame|Mme|Monsieur|Señora?|Sra?|Senhora?)\b\.?"
+            r"\b(?:(?:Mr|Mrs|Ms|Mx|Dr|Prof|Mme|Sra?)\b\.?|(?:Miss|Sir|Herrn?|Frau|Madame|Monsieur|Señora?|Senhora?)\b)"
             rf" ((?:{_CAP}|[A-Z]\.)(?: (?:van |von |de |der |den |di |da |la )*{_CAP})?)",
             0,
         ),
+        (rf"\b(?:[Hh]ier|[Ii]ci|[Aa]quí|[Aa]qui)(?: (?:ist|spricht|es|habla|fala|é))?,? ({_CAP} {_CAP})", 0),
         (rf"(?:^|[.!?,:] )({_CAP}(?: {_CAP})?) (?:here|speaking|calling|hier|is my name)\b", re.M),
-        (rf"\b(?:patient|of|by|for|from|to|with|and|,) [A-Z]\. ({_CAP})(?=[,.;!?\n]|$)", re.M),
-        (r", ([A-Z][a-z]+)(?=[.!?]\s*$)", re.M),
+        (rf"(?:\b(?:patient|of|by|for|from|to|with|and|card|name|is)|[,:(]) [A-Z]\. ({_CAP})(?=[,.;!?)\n]|$)", re.M),
+        (r", ([A-Z][a-z]+)(?=[.!?]?\s*$)", re.M),
         (rf"(?:\d|[Hh]ello|[Hh]i|\]), ({_CAP} {_CAP})(?=[.,;!]|$)", re.M),
         (rf"^[^\w\n]{{0,4}}({_CAP}(?: {_CAP}){{1,2}})[^\w\n]{{0,4}}$", re.M),
     )
@@ -86,7 +90,7 @@ _CALLED = re.compile(
     r"\b(?:i['’]?m|i am|it['’]?s|this is|name(?:['’]s| is)?|call me|hi|hello|hey|thanks|thx|cheers),? ([a-z]{3,})\b"
 )
 _ROLE_CUE = re.compile(
-    rf"\b(?i:{_OF_ROLE})(?: is| was|,)?(?: [A-Z]\.)?( {_CAP}(?: {_CAP})?)(?! ?\d)"
+    rf"\b(?i:{_OF_ROLE})(?: is| was|,| \()?(?: [A-Z]\.)?( ?{_CAP}(?: {_CAP})?)(?! ?\d)"
     rf"|\bI(?: am|['’]m)( {_CAP})(?=[,.!;\n]|$| (?:from|here|calling|with|and|in|of)\b)"
 )
 _PARTICLE = r"(?:(?:van|von|de|der|den|di|da|dos|del|la|le|bin|al|el|ter|zu) )*"
@@ -107,6 +111,10 @@ _THING_AFTER = re.compile(
 _SAYS = re.compile(
     r"[,.]? *$|(?:[,.]| (?:here|said|says|told|will|wants?|asked|called|signed|signs|lives|helped|can|is|was|has|and I"
     r"|comes|gave|sent|did|promised|opened|wrote|mentioned|picked|paid|booked|ordered)\b)"
+)
+# Names that are other words too, where only a name can stand: "Cheers, Will".
+_ADDRESSED = re.compile(
+    r"(?:(?<=, )|(?<=\b[Hh]i )|(?<=\bHello )|(?<=\bThanks ))(?:Will|May|Sue|Bill)\b(?=[,.!?]?\s*(?:$|[A-Z\n]))", re.M
 )
 _JOINED = re.compile(r"\w+(?:['’.-]\w+){0,7}")
 _JOINT = re.compile(r"(['’.-])")
@@ -130,7 +138,8 @@ def names_in(text: str, by_guess: bool = True) -> set[str]:
         found.update(
             word for word in re.split(r"['’]s\b|[\s,]", phrase) if len(word.strip(".'’-")) > 1 and _may_name(word)
         )
-    found.update(word for word in _CALLED.findall(text) if word.capitalize() in people())
+    found.update(_ADDRESSED.findall(text))
+    found.update(word for word in _CALLED.findall(text) if is_person(word.capitalize()))
     stripped = {word.strip(".'’-") for word in found}
     # The same in capitals, and in small letters if that is no other word.
     small = {word.lower() for word in stripped if len(word) > 3 and not is_english(word.lower())}
@@ -157,7 +166,7 @@ def _unusual(word: str) -> bool:
     """Whether the word is a known name, or no English word at all."""
     plain = re.sub(r"['’]s$", "", word)
     letters = plain.replace("-", "").replace("'", "").replace("’", "")
-    return plain in people() or (letters.isalpha() and letters[1:].islower() and not is_english(plain.lower()))
+    return is_person(plain) or (letters.isalpha() and letters[1:].islower() and not is_english(plain.lower()))
 
 
 def _in_runs(text: str, by_guess: bool) -> Iterator[str]:
@@ -170,9 +179,9 @@ def _in_runs(text: str, by_guess: bool) -> Iterator[str]:
         if not parts:
             continue
         begins = _STARTS.search(before) is not None or not before
-        if begins and len(parts) > 1 and parts[0] not in people() and is_english(parts[0].lower()):
+        if begins and len(parts) > 1 and not is_person(parts[0]) and is_english(parts[0].lower()):
             before, parts, begins = f"{before}{parts[0]} ", parts[1:], False
-        known = [part in people() for part in parts]
+        known = [is_person(re.sub(r"['’]s$", "", part)) for part in parts]
         thing = _THING_AFTER.match(after)
         if any(known) and not re.match(r" [A-Z]{0,3}-?\d", after):
             first = known.index(True)
@@ -200,13 +209,16 @@ def without_names(text: str, names: Iterable[str]) -> str:
     if not known:
         return text
 
+    addressed = {each.start() for each in _ADDRESSED.finditer(text)}
+
     def put(found: re.Match[str]) -> str:
         # A pattern of all names would be tried at each word, so each word is looked up, with what is joined to it.
         parts = _JOINT.split(found[0])
         out, at = "", 0
         while at < len(parts):
             end = next((end for end in range(len(parts), at, -1) if "".join(parts[at:end]) in known), 0)
-            out += "[name]" if end else parts[at]
+            is_other = end == len(parts) == 1 and found[0].lower() in _NOT_A_NAME and found.start() not in addressed
+            out += "[name]" if end and not is_other else parts[at]
             at = end or at + 1
         return out
 

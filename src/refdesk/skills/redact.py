@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import string
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -16,10 +17,16 @@ from typing import Any
 from refdesk.skills.identifiers import IDENTIFIER, QUANTITY, clause, identifiers, noun_before, procedural_ids
 from refdesk.skills.model import Draft
 from refdesk.skills.people import names_in, without_names
-from refdesk.skills.vocabulary import PLACEHOLDER, people
+from refdesk.skills.vocabulary import PLACEHOLDER, is_person
 from refdesk.text.analyse import is_english
 
 _LEADING = re.compile(rf"^(?:\W*{PLACEHOLDER.pattern}|['’]s\b|\W|(?:here|and|is|was|says|said|from)\b)++", re.I)
+
+_VERSION_OF = re.compile(
+    r"\b(?:app|version|firmware|fw|build|release|driver|software|bios|client|upgrade|update|flash)"
+    r"(?: (?:to|below|above|before|from|is|at least))? $",
+    re.I,
+)
 
 _Replace = Callable[[re.Match[str]], str]
 
@@ -43,9 +50,7 @@ def _iban(found: re.Match[str]) -> str:
 
 
 def _ip(found: re.Match[str]) -> str:
-    if re.search(
-        r"\b(?:app|version|firmware|build|release|driver|software|bios|client|update to) $", clause(found), re.I
-    ):
+    if _VERSION_OF.search(clause(found)):
         return found[0]
     try:
         ipaddress.ip_address(found[0])
@@ -77,7 +82,8 @@ def _locator(found: re.Match[str]) -> str:
 
 
 def _grouped(found: re.Match[str]) -> str:
-    is_number = sum(map(str.isdigit, found[0])) > 5 and not QUANTITY.match(found.string, found.start())
+    first = found.start() + len(found[0]) - len(found[0].lstrip(string.ascii_uppercase + " "))
+    is_number = sum(map(str.isdigit, found[0])) > 5 and not QUANTITY.match(found.string, first)
     return "[number]" if is_number else found[0]
 
 
@@ -157,6 +163,7 @@ _RULES: tuple[tuple[re.Pattern[str], _Replace], ...] = (
         re.compile(r"/(?:u|users?|accounts?|profiles?|customers?|orders?|tickets?|cases?|members?)/([\w-]*\d[\w-]*)"),
         _labelled("[reference id]"),
     ),
+    (re.compile(r"[/\\](?:[Uu]sers|home)[/\\]((?!Shared\b|Public\b)[\w.-]+)(?=[/\\])"), _labelled("[user name]")),
     (re.compile(r"\b(?:ending|ends)(?:\s+in|\s+with)?\s+(\d{4})\b", re.I), _labelled("[card number]")),
     (re.compile(r"\b(?:cvv|cvc|security code)\b\D{0,8}(\d{3,4})\b", re.I), _labelled("[code]")),
     (re.compile(r"(?<![\w-])\d{3}-\d{2}-\d{4}(?![\w-])"), _plain("[id number]")),
@@ -245,6 +252,7 @@ _CONTACTS = (
 # Before an address of the business: a line or an office of it, or where the customer is sent.
 _OUR = re.compile(
     r"\b(?:our|us (?:at|on|under)|hotline|helpline|switchboard|open|dns|gateway|server|browse to|go (?:in)?to"
+    r"|(?:set|enter|open|use|ping|type)\b[^.]{0,20}\bIP"
     r"|(?:night|help|service|claims?|billing|records|returns|fraud|support|emergency|customer|duty|front|hot|free|toll-free"
     r"|press|legal|technical|medical)[ -]?(?:line|desk|team|office|number|department|cent(?:re|er)|mailbox|phone))\b"
     r"(?:\W+\w+){0,6}\W*$",
@@ -364,7 +372,7 @@ def _is_of_business(found: re.Match[str], is_known: bool) -> bool:
     if is_known or (_OUR.search(before) and not re.search(r"\byours?\b", before)):
         return True
     mailbox = re.findall(r"[^\W\d_]+", found[0].partition("@")[0])  # claims, no-reply; but no name
-    return "@" in found[0] and all(is_english(word.lower()) and word.capitalize() not in people() for word in mailbox)
+    return "@" in found[0] and all(is_english(word.lower()) and not is_person(word.capitalize()) for word in mailbox)
 
 
 def _instead(found: re.Match[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -57,6 +58,14 @@ def lines(file: str) -> list[str]:
 def people() -> frozenset[str]:
     """Given and family names, which few other words are written like."""
     return words(" ".join(lines("names.txt")))
+
+
+def is_person(word: str) -> bool:
+    """Whether the word is a known name, with or without its accents."""
+    if word.isascii():
+        return word in people()
+    plain = "".join(letter for letter in unicodedata.normalize("NFD", word) if not unicodedata.combining(letter))
+    return word in people() or plain in people()
 
 
 @cache

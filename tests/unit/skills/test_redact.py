@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refdesk.skills.conversation import read
-from refdesk.skills.redact import redact, strip, titled
+from refdesk.skills.redact import Redaction, redact, strip, titled
 
 _TALKS = yaml.safe_load((Path(__file__).parents[2] / "fixtures" / "redaction.yaml").read_text(encoding="utf-8"))
 _MARKED = re.compile(r"\{([cp]):([^}]+)\}")
@@ -96,6 +96,32 @@ def test_who_says_their_name_in_another_language_is_not_kept() -> None:
     assert redact("Buenas, mi nombre es Íñigo Etxeberria y la caldera no va") == (
         "Buenas, mi nombre es [name] y la caldera no va"
     )
+
+
+def test_names_that_are_other_words_go_only_where_a_name_stands() -> None:
+    said = "Agent: Will it start? Have fun, Will\nCustomer: Thanks Will. Will do."
+    assert redact(said) == "Agent: Will it start? Have fun, [name]\nCustomer: Thanks [name]. Will do."
+
+
+@pytest.mark.parametrize(
+    ("text", "redacted"),
+    [
+        ("Buenos días, soy Encarna Villalobos, tengo una multa", "Buenos días, soy [name], tengo una multa"),
+        ("Shift lead Łukasz confirms, so does Oisín's mother", "Shift lead [name] confirms, so does [name]'s mother"),
+        ("the previous owner (Kowalczyk) had approval", "the previous owner ([name]) had approval"),
+        ("it is on path /Users/tmbeki/Docs", "it is on path /Users/[user name]/Docs"),
+        ("still. sn 3121094477A", "still. sn [reference id]"),  # and not so many amperes
+        ("pupil ref 8W-2210", "pupil ref [reference id]"),  # nor watts
+    ],
+)
+def test_what_is_sensitive_is_known_by_its_place(text: str, redacted: str) -> None:
+    assert redact(text, "customer") == redacted
+
+
+@pytest.mark.parametrize("text", ["upgrade to fw 108.86.0.75", "Then set its IP to 10.0.3.3 and order part 00145212."])
+def test_what_the_agent_tells_to_use_stays(text: str) -> None:
+    redaction = Redaction.of([("agent", text)])
+    assert redaction.clean(text, "agent") == text
 
 
 @settings(max_examples=200, deadline=None)
