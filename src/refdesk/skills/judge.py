@@ -97,6 +97,7 @@ _WISH = re.compile(
     r"|(?:can|could|would) you|how (?:do|can|could|should|to))\b",
     re.I,
 )
+_VAGUE = words("missing wrong broken dead refused charged uncounted crash")  # what may be said of any trouble
 _UNWANTED = re.compile(r"\b(?:do not|don['’]t) want\b", re.I)
 _MILD = re.compile(r"\b(?:instead|without|different|less|but|still|though|no|not)\b", re.I)  # no trouble in a question
 _HOW = re.compile(r"\W*(?:(?:hi|hello|hey)\W+)?how (?:do|can|could|should|to)\b", re.I)
@@ -217,7 +218,7 @@ class EvidenceJudge:
                     agreed=bool(shared) and telling_words,
                     things=len(shared - events(shared)),
                     same=max(map(telling, both), default=0.0),
-                    other=bool(happens and happened) and not both,
+                    other=bool(happens) and not both and (bool(happened) or not happens & _VAGUE),
                     unsaid=bool(happened) and not happens,
                     no_trouble=no_trouble,
                     other_wish=wishes and not (asked or wished),
