@@ -68,6 +68,7 @@ _SHOWN = re.compile(
 _NAMED = re.compile(
     r"(?:\b(?:[Aa]n?|[Tt]he|[Tt]hese|[Tt]his|[Ee]ach|[Oo]ur|[Mm]y)|[^.!?:\s]\s[A-Z]\w*[a-z]) (?:[A-Z]{2,4} )?$"
 )
+_ON = re.compile(r"\b(?:on|with|for|to) (?:my|our|your|his|her|their|the|an?) (?:[A-Z]\w+ )?$")  # nobody is on an order
 _EXPLAINED = re.compile(r" (?:is|are|means?|needs?|was|were|breaks?|comes?|has|fits|works?|helps?|covers?|requires?)\b")
 _DOES = re.compile(
     r" (?:stops?|shows?|says?|keeps?|has|had|is|was|does|do|won['’]t|will|gets?|makes?|fails?|with"
@@ -194,7 +195,7 @@ def _clues(found: re.Match[str], role: str, question: str) -> Iterator[str]:
         yield "instructed"
         if role != "customer":
             yield "instructed by the agent"
-    for clue, pattern in (("shown", _SHOWN), ("named", _NAMED)):
+    for clue, pattern in (("shown", _SHOWN), ("named", _NAMED), ("on it", _ON)):
         if pattern.search(before):
             yield clue
             yield f"{clue}, {'short' if digits < 5 else 'mixed' if not one.isdigit() else 'long'}"
