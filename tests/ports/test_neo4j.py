@@ -315,8 +315,9 @@ def test_the_tools_are_served_and_say_when_the_database_is_away(
             started = time.monotonic()
             assert client.error("search_skills", query=third.query) == AWAY
             one = time.monotonic() - started
-            with ThreadPoolExecutor(40) as pool:  # more than the server has threads: the rest queue
-                told = list(pool.map(lambda _: client.error("search_skills", query=third.query), range(40)))
+            call = {"name": "search_skills", "arguments": {"query": third.query}}
+            waiting = [raw.start("tools/call", call) for _ in range(40)]  # more than it has threads: the rest queue
+            told = [raw.finish(each)["result"]["content"][0]["text"] for each in waiting]
             assert told == [AWAY] * 40 and time.monotonic() - started < 3 * one
             assert client.error("create_skill", conversation=third.transcript) == AWAY
             assert client.error("update_skill", skill_id=skill_id, conversation=third.transcript) == AWAY
