@@ -27,11 +27,11 @@ def resolve(db: Connection, filters: Filters) -> Scope:
     allowed: list[frozenset[int]] = []
     if filters.collections:
         collections = _rows(db, "SELECT id FROM collections WHERE name = ?", filters.collections)
+        if collections and not _has_others(db, collections):
+            # A filter that leaves nothing out would double a query's time.
+            filters, collections = replace(filters, collections=()), None
     elif db.execute("SELECT 1 FROM playbooks LIMIT 1").fetchone():  # they are found by those who name them
         collections = tuple(row for (row,) in db.execute("SELECT id FROM collections WHERE kind != ?", (PLAYBOOKS,)))
-    if collections and not _has_others(db, collections):
-        # A filter that leaves nothing out would double a query's time.
-        filters, collections = replace(filters, collections=()), None
     if filters.documents:
         allowed.append(frozenset(_rows(db, "SELECT id FROM documents WHERE ulid = ?", filters.documents)))
     if filters.paths:
@@ -42,8 +42,8 @@ def resolve(db: Connection, filters: Filters) -> Scope:
 
 def _has_others(db: Connection, collections: tuple[int, ...]) -> bool:
     """Whether another collection has documents."""
-    every = (row for (row,) in db.execute("SELECT id FROM collections").fetchall() if row not in collections)
-    return any(db.execute("SELECT 1 FROM documents WHERE collection = ? LIMIT 1", (row,)).fetchone() for row in every)
+    others = {row for (row,) in db.execute("SELECT id FROM collections")} - set(collections)
+    return any(db.execute("SELECT 1 FROM documents WHERE collection = ? LIMIT 1", (row,)).fetchone() for row in others)
 
 
 def _has_unembedded(db: Connection, collections: tuple[int, ...] | None) -> bool:
