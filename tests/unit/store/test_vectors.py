@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import shutil
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from refdesk.library import VECTORS_FILE
 from refdesk.model import Batch, DocumentWrite, EmbedderIdentity, Filters, Vector
 from refdesk.store.local import LocalStore
 from refdesk.store.record.rows import pack_vectors
-from refdesk.store.vectors import engines
+from refdesk.store.vectors import engines, follower
 from refdesk.store.vectors import index as vectors
+from refdesk.store.vectors.arrays import read_arrays
 from refdesk.store.vectors.engines import Codes, Engine, Rows
 from refdesk.store.vectors.index import unpack
 from tests.ports.library import collection, write
@@ -48,17 +51,20 @@ def quantised() -> Iterator[None]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A library of 3000 vectors."""
-    made = tmp_path_factory.mktemp("vectors") / "library"
-    store = LocalStore(made, lock_timeout_s=5)
+    return _library(tmp_path_factory.mktemp("vectors") / "library", ROWS)
+
+
+def _library(folder: Path, rows: np.ndarray) -> Path:
+    store = LocalStore(folder, lock_timeout_s=5)
     store.put_collection(collection())
-    store.set_embedder_identity(EmbedderIdentity("test", "1", DIMENSION))
+    store.set_embedder_identity(EmbedderIdentity("test", "1", rows.shape[1]))
     writes = tuple(
         _write(start // PER_DOCUMENT, [f"text {n}" for n in range(start, start + PER_DOCUMENT)], start)
-        for start in range(0, COUNT, PER_DOCUMENT)
+        for start in range(0, len(rows), PER_DOCUMENT)
     )
-    store.apply(Batch(collection="code", writes=writes, vectors={_key(n): ROWS[n] for n in range(COUNT)}))
+    store.apply(Batch(collection="code", writes=writes, vectors={_key(n): row for n, row in enumerate(rows)}))
     store.close()
-    return made
+    return folder
 
 
 @pytest.fixture
@@ -160,7 +166,39 @@ def test_what_was_set_aside_is_settled_once_codes_are_laid_out(folder: Path, tmp
     store.close()
 
 
-def test_removing_a_slot_moves_the_last_one_there() -> None:
+def test_a_snapshot_of_many_vectors_is_written_without_holding_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = DRAWN.normal(size=(4000, 512)).astype(np.float32)
+    library = _library(tmp_path / "library", rows / np.linalg.norm(rows, axis=1, keepdims=True))
+    snapshot = library / VECTORS_FILE
+    head, held = read_arrays(snapshot, vectors.VERSION)
+    snapshot.unlink()
+    for file, name, few in ((vectors, "_SLICE", 50), (vectors, "SAMPLE", 100), (engines, "_PIECE", 1 << 16)):
+        monkeypatch.setattr(file, name, few)
+    monkeypatch.setattr(follower, "_HELD", 3999)
+    left = snapshot.with_name(f"{VECTORS_FILE}.codes")  # by a process that was killed
+    left.mkdir()
+    (left / "codes.tmp").touch()
+    store = LocalStore(library, lock_timeout_s=5)
+    with store.writing():
+        tracemalloc.start()
+        try:
+            store._vectors.save()
+            peak = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert peak < 0.75 * rows.size  # bytes: the rows alone take 1 a number; a block of each array, some slices are held
+    again, written = read_arrays(snapshot, vectors.VERSION)
+    assert again["seq"] == head["seq"] and again["calibrated_at"] == 4000 and not left.exists()
+    assert written.keys() == held.keys()
+    for name in held.keys() - {engines.CODES}:  # these are of another sample
+        assert written[name].dtype == held[name].dtype and np.array_equal(written[name], held[name]), name
+    assert _found(store, rows[7], Filters(), 1) == ["text 7"]
+    store.close()
+
+
+def test_removing_a_slot_moves_the_last_one_there(tmp_path: Path) -> None:
     rows = ROWS[:40]
     for engine in (Engine(Rows.empty(DIMENSION)), Engine(Rows.empty(DIMENSION), Codes.calibrated(ROWS[:1000]))):
         engine.add(rows)
@@ -171,7 +209,10 @@ def test_removing_a_slot_moves_the_last_one_there() -> None:
         assert engine.search(rows[0], 5, mask).tolist() == []
         mask[[5, 6]] = True
         assert sorted(engine.search(rows[0], 5, mask).tolist()) == [5, 6]
-        again = Engine.load(engine.dump())
+        dumped = engine.rows.dump()
+        if engine.codes is not None:
+            dumped[engines.CODES] = np.concatenate(list(engine.codes.dump(tmp_path / "codes")[1]))
+        again = Engine.load(dumped)
         assert _first(again, rows[7]) == 7
         again.add(ROWS[40:50])
         again.remove(0)

@@ -6,7 +6,8 @@ import importlib
 import importlib.util
 import os
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ CODES = "codes"
 _DIMENSION_STEP = 8  # turbovec takes multiples of it
 _STEPS = 127  # of a row's largest number, as in the record, so that nothing is lost twice
 _BLOCK = 1 << 18  # numbers multiplied at a time: they stay in the processor's cache, and BLAS starts no threads
+_PIECE = 1 << 20  # bytes of a file read at a time
 _MORE = 32  # slots beyond those asked for, so that equals at the end are seen together
 _TIED, _TIE = 2000, 1e-5
 # Times the slots asked for that the codes offer, to be scored exactly; most of their time goes into sorting these.
@@ -102,6 +104,9 @@ class Rows:
     def dump(self) -> dict[str, NDArray[Any]]:
         return {"rows": self._rows[: self._count], "scales": self._scales[: self._count]}
 
+    def clear(self) -> None:
+        self._count = 0
+
 
 def _grown(array: NDArray[Any], count: int, size: int) -> NDArray[Any]:
     grown = np.empty((size, *array.shape[1:]), array.dtype)
@@ -152,9 +157,13 @@ class Codes:
         _, slots = self._unpacked().search(np.ascontiguousarray(vector[None, :]), k, mask=mask)
         return np.asarray(slots[0], np.int64)
 
-    def dump(self) -> NDArray[np.uint8]:
+    def dump(self, scratch: Path) -> tuple[int, Iterator[NDArray[np.uint8]]]:
+        """Their size in bytes, and these, by way of a file: to_bytes() takes as much memory as they do, twice."""
         with self._mutex:
-            return self._packed if self._packed is not None else np.frombuffer(self._index.to_bytes(), np.uint8)
+            if self._packed is not None:
+                return len(self._packed), iter([self._packed])
+            self._index.write(str(scratch), durable=False)
+        return scratch.stat().st_size, _pieces(scratch)
 
     def _unpacked(self) -> Any:
         with self._mutex:
@@ -164,6 +173,12 @@ class Codes:
                 index.prepare()
                 self._index, self._packed = index, None
             return self._index
+
+
+def _pieces(file: Path) -> Iterator[NDArray[np.uint8]]:
+    with file.open("rb") as source:
+        while len(piece := np.fromfile(source, np.uint8, _PIECE)):
+            yield piece
 
 
 class Engine:
@@ -204,9 +219,6 @@ class Engine:
             slots = np.flatnonzero(mask)
         best = _best(self.rows.scores(vector, slots), k + _MORE)
         return best if slots is None else slots[best]
-
-    def dump(self) -> dict[str, NDArray[Any]]:
-        return self.rows.dump() | ({CODES: self.codes.dump()} if self.codes is not None else {})
 
 
 def _best(scores: Matrix, k: int) -> Slots:

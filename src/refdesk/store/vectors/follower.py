@@ -23,6 +23,7 @@ _log = logging.getLogger(__name__)
 
 _FEW = 2000  # changes that a snapshot may be behind
 _SHARE = 0.05  # or this share of it, if that is more
+_HELD = 200_000  # vectors that a process holds, at 450 bytes each, to write a snapshot; more are not all in memory
 
 
 class VectorFollower:
@@ -95,15 +96,20 @@ class VectorFollower:
         """Writes a snapshot of the vectors and trims the log behind it; the gate is held."""
         index = self._index()
         with index.lock.changing():
-            self._refresh(index)
-            with self._record.snapshot() as db:
-                index.settle(db)
-            index.save()
-            applied = index.applied
-        assert applied is not None
+            if count := self._too_many():
+                with self._record.snapshot() as db:
+                    applied = last_commit(db)
+                    type(index)(index.file).write(db, applied)
+            else:
+                self._refresh(index)
+                with self._record.snapshot() as db:
+                    index.settle(db)
+                index.save()
+                assert index.applied is not None
+                applied, count = index.applied, len(index)
         other = self._other_applied()
         with self._record.transaction(logged=False) as db:
-            db.execute("INSERT OR REPLACE INTO meta VALUES ('snapshot', ?)", (f"{applied.seq} {len(index)}",))
+            db.execute("INSERT OR REPLACE INTO meta VALUES ('snapshot', ?)", (f"{applied.seq} {count}",))
             catalogue.trim_log(db, min(applied.seq, other.seq if other else 0))
         if not self._is_searched:  # who only writes need not hold all of it
             self.close()
@@ -111,10 +117,19 @@ class VectorFollower:
     def rebuild(self) -> None:
         """Builds the vector index from nothing and keeps it; the gate is held."""
         index = self._index()
-        with index.lock.changing(), self._record.snapshot() as db:
-            index.build(db)
-            index.advance(last_commit(db))
+        if not self._too_many():
+            with index.lock.changing(), self._record.snapshot() as db:
+                index.build(db)
+                index.advance(last_commit(db))
         self.save()
+
+    def _too_many(self) -> int:
+        """How many vectors there are, if these are more than a process should hold that only writes; 0 if not."""
+        if self._is_searched:
+            return 0
+        with self._record.snapshot() as db:
+            count: int = db.execute("SELECT count(vector) FROM chunks").fetchone()[0]
+        return count if count > _HELD else 0
 
     def problem(self) -> str | None:
         """What is wrong with the snapshot as it is on disk."""
@@ -128,7 +143,7 @@ class VectorFollower:
         return not self._record.read_only and self._lags()
 
     def _lags(self) -> bool:
-        with self._record.reading() as db:
+        with self._record.snapshot() as db:
             found = db.execute("SELECT value FROM meta WHERE key = 'snapshot'").fetchone()
             seq, count = (int(part) for part in found[0].split()) if found else (0, 0)
             behind = db.execute("SELECT count(*) FROM changes WHERE seq > ? AND parts & ?", (seq, VECTORS)).fetchone()[
@@ -148,7 +163,7 @@ class VectorFollower:
     def catching_up(self, changes: int) -> Iterator[None]:
         """Brings the index up for a snapshot while the full-text index, which mostly waits, is written."""
         beside = None
-        if changes > _FEW and self.is_late():
+        if changes > _FEW and self.is_late() and not self._too_many():
             beside = threading.Thread(target=self._catch_up, name="vectors")
             beside.start()
         try:

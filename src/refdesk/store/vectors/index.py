@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import logging
 import random
+import shutil
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,8 +21,9 @@ from numpy.typing import NDArray
 from refdesk.model import Origin, Ranking, Topic
 from refdesk.store.record.database import Applied
 from refdesk.store.record.filters import Scope
-from refdesk.store.vectors.engines import SAMPLE, Codes, Engine, Matrix, Rows, turbovec_takes
-from refdesk.store.vectors.table import Arrays, Attributes, Table, read_arrays, write_arrays
+from refdesk.store.vectors.arrays import ArrayFile, Arrays, read_arrays
+from refdesk.store.vectors.engines import CODES, SAMPLE, Codes, Engine, Matrix, Rows, turbovec_takes
+from refdesk.store.vectors.table import WIDE, Attributes, Table, reserve
 
 _log = logging.getLogger(__name__)
 
@@ -35,6 +37,7 @@ _SELECT = """
 SELECT c.id, c.document, c.text, d.collection, c.kind, c.type, c.language, d.path, d.metadata, c.metadata, v.numbers
 FROM chunks c JOIN documents d ON d.id = c.document JOIN vectors v ON v.id = c.vector
 """
+_LARGEST = f"SELECT max({', '.join(f'(SELECT max({of}) FROM chunks)' for of in ('id', 'document', 'text'))})"
 
 
 class Shared:
@@ -168,15 +171,17 @@ class VectorIndex:
 
     # following the record
 
-    def build(self, db: sqlite3.Connection) -> None:
-        """Takes every vector of the record."""
+    def build(self, db: sqlite3.Connection, out: ArrayFile | None = None) -> None:
+        """Takes every vector of the record; with `out` attributes and rows go there, and only codes are held."""
         self._reset()
         count = db.execute("SELECT count(vector) FROM chunks").fetchone()[0]
         if not count:
             return
         sample = _sample(db)
         self._dimension = sample.shape[1]
-        engine = Engine(Rows.empty(self._dimension, count))
+        engine = Engine(Rows.empty(self._dimension, count if out is None else _SLICE))
+        if out is not None:
+            reserve(out, count, self._dimension, db.execute(_LARGEST).fetchone()[0])
         if count > EXACT_UP_TO and len(sample) > 1 and turbovec_takes(self._dimension):
             self._calibrated_at = count
 
@@ -184,10 +189,13 @@ class VectorIndex:
             if self._calibrated_at and engine.codes is None:
                 engine.codes = Codes.calibrated(sample)
             engine.add(_vectors(found))
+            if out is not None:
+                out.extend(engine.rows.dump())
+                engine.rows.clear()
 
         self._base = Table(engine)
         cursor = db.execute(_SELECT + "ORDER BY c.id")
-        self._base.fill(iter(lambda: cursor.fetchmany(_SLICE), []), add)
+        self._base.fill(iter(lambda: cursor.fetchmany(_SLICE), []), add, out)
 
     def replace(self, db: sqlite3.Connection, chunk_ids: Sequence[int]) -> None:
         """Takes these chunks from the record as they are now."""
@@ -245,12 +253,42 @@ class VectorIndex:
     def save(self) -> None:
         """Writes the snapshot in one step; what was set aside has been settled."""
         assert self.applied is not None and not self._gone and not self._fresh
-        head = {
-            "version": VERSION, "seq": self.applied.seq, "token": self.applied.token, "dimension": self._dimension,
+        with ArrayFile.replacing(self.file) as out:
+            if self._base:
+                arrays = self._base.attributes.dump() | self._base.engine.rows.dump()
+                largest = max(int(arrays[name].max(initial=0)) for name in WIDE)
+                reserve(out, len(self._base), self._dimension, largest)
+                out.extend(arrays)
+            self._finish(out, self.applied)
+
+    def write(self, db: sqlite3.Connection, applied: Applied) -> None:
+        """Writes the snapshot of the record without holding all of it; nothing is here afterwards."""
+        with ArrayFile.replacing(self.file) as out:
+            self.build(db, out)
+            self._finish(out, applied)
+        self._reset()
+
+    def _finish(self, out: ArrayFile, applied: Applied) -> None:
+        out.head = {
+            "version": VERSION, "seq": applied.seq, "token": applied.token, "dimension": self._dimension,
             "calibrated_at": self._calibrated_at,
         }  # fmt: skip
-        arrays = self._base.attributes.dump() | self._base.engine.dump() if self._base else {}
-        write_arrays(self.file, head, arrays)
+        if self._base is None:
+            return
+        values = self._base.attributes.dump_values()
+        out.reserve("values", values.dtype, len(values))
+        out.extend({"values": values})
+        if (codes := self._base.engine.codes) is not None:
+            scratch = self.file.with_name(f"{self.file.name}.codes")  # a folder: turbovec writes files beside its file
+            shutil.rmtree(scratch, ignore_errors=True)  # of a process that was killed
+            scratch.mkdir(0o700)
+            try:
+                size, pieces = codes.dump(scratch / CODES)
+                out.reserve(CODES, np.uint8, size)
+                for piece in pieces:
+                    out.extend({CODES: piece})
+            finally:
+                shutil.rmtree(scratch, ignore_errors=True)
 
     def load(self) -> bool:
         """Takes the snapshot's state; False, and empty, when there is none that can be used."""

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import mmap
-import os
-import zlib
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,16 +15,14 @@ from numpy.typing import NDArray
 from refdesk.model import Filters, Origin
 from refdesk.store.record import rows
 from refdesk.store.record.filters import Scope, satisfies
+from refdesk.store.vectors.arrays import ArrayFile
 from refdesk.store.vectors.engines import Engine, Matrix
-from refdesk.system.files import replacing
-
-Arrays = Mapping[str, NDArray[Any]]
 
 # ── attributes: columns of codes, one entry per slot ──
 
 _CODED = ("kind", "type", "language", "path", "metadata")
-_WIDE = ("id", "document", "text")
-_COLUMNS = (*_WIDE, "collection", *_CODED)
+WIDE = ("id", "document", "text")
+_COLUMNS = (*WIDE, "collection", *_CODED)
 Mask = NDArray[np.bool_]
 
 
@@ -41,7 +35,7 @@ class Attributes:
     def __init__(self) -> None:
         self._count = 0
         self._columns: dict[str, NDArray[Any]] = {
-            name: np.empty(64, np.int64 if name in _WIDE else np.int32) for name in _COLUMNS
+            name: np.empty(64, np.int64 if name in WIDE else np.int32) for name in _COLUMNS
         }
         self._values: dict[str, list[str]] = {name: [] for name in _CODED}
         self._codes: dict[str, dict[str, int]] | None = None  # of the values, once some are added
@@ -81,7 +75,7 @@ class Attributes:
     def origins(self, chunk_ids: Sequence[int]) -> dict[int, Origin]:
         """The text and document of the chunks that are here."""
         slots = self.slots(chunk_ids)
-        ids, documents, texts, codes = (self._columns[name][slots].tolist() for name in (*_WIDE, "path"))
+        ids, documents, texts, codes = (self._columns[name][slots].tolist() for name in (*WIDE, "path"))
         columns = zip(texts, documents, map(self._values["path"].__getitem__, codes), strict=True)
         return dict(zip(ids, map(_origin, columns), strict=True))
 
@@ -184,20 +178,24 @@ class Attributes:
     # keeping
 
     def dump(self) -> dict[str, NDArray[Any]]:
-        """The columns and their values as arrays."""
-        values = np.frombuffer(json.dumps(self._values).encode(), np.uint8)
-        columns = {name: column[: self._count] for name, column in self._columns.items()}
-        for name in _WIDE:  # half the room, unless a library is very old
-            if columns[name].max(initial=0) < 2**31:
-                columns[name] = columns[name].astype(np.int32)
-        return {**columns, "values": values}
+        """The columns as arrays."""
+        return {name: column[: self._count] for name, column in self._columns.items()}
+
+    def dump_values(self) -> NDArray[np.uint8]:
+        """The values that are coded in columns."""
+        return np.frombuffer(json.dumps(self._values).encode(), np.uint8)
+
+    def clear(self) -> None:
+        """Removes every slot; the codes of values stay."""
+        self._count = 0
+        self._by_id = self._by_document = None
 
     @classmethod
     def load(cls, dumped: Mapping[str, NDArray[Any]]) -> Attributes:
         """The attributes that were dumped."""
         loaded = cls()
         loaded._columns = {name: dumped[name] for name in _COLUMNS}
-        loaded._columns |= {name: dumped[name].astype(np.int64) for name in _WIDE}
+        loaded._columns |= {name: dumped[name].astype(np.int64) for name in WIDE}
         loaded._count = len(loaded._columns["id"])
         loaded._values = json.loads(dumped["values"].tobytes())
         return loaded
@@ -212,7 +210,7 @@ def _merged(document: str, chunk: str) -> str:
 
 
 _MASKS = 32
-_WAITING = 8  # slices read ahead
+_WAITING = 2  # slices read ahead
 _FEW_GONE = 256  # removed chunks up to which more hits are fetched instead of masking
 
 
@@ -239,14 +237,23 @@ class Table:
             self.attributes.add(found)
 
     def fill(
-        self, slices: Iterable[Sequence[tuple[Any, ...]]], add: Callable[[Sequence[tuple[Any, ...]]], None]
+        self,
+        slices: Iterable[Sequence[tuple[Any, ...]]],
+        add: Callable[[Sequence[tuple[Any, ...]]], None],
+        out: ArrayFile | None = None,
     ) -> None:
-        """Adds many rows; the next rows are read while vectors are added in a thread, mostly outside Python."""
+        """Adds many rows; the next rows are read while vectors are added in a thread, mostly outside Python.
+
+        With `out` the attributes go there, and only their values are held.
+        """
         waiting: deque[Future[None]] = deque()
         with ThreadPoolExecutor(1) as beside:
             for found in slices:
                 waiting.append(beside.submit(add, found))
                 self.attributes.add(found)
+                if out is not None:
+                    out.extend(self.attributes.dump())
+                    self.attributes.clear()
                 if len(waiting) > _WAITING:
                     waiting.popleft().result()
             for one in waiting:
@@ -290,64 +297,9 @@ class Table:
         self._masks.clear()
 
 
-# --- a file of arrays: a line that describes them, then their bytes; mapped to memory and checked --------------
-
-_ALIGNED = 64  # bytes: where every array starts, so that the processor reads it as fast as any
-_BLOCK = 1 << 16
-
-
-def write_arrays(file: Path, head: Mapping[str, Any], arrays: Arrays) -> None:
-    """Puts the arrays in place of whatever the file held, in one step; the head names its version."""
-    payload = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    about = [(name, array.dtype.str, array.shape, _checksum(array)) for name, array in payload.items()]
-    said = {**head, "arrays": about}
-    line = json.dumps({**said, "checksum": zlib.crc32(json.dumps(said).encode())}).encode()
-    with replacing(file, is_only_writer=True, is_synced=False) as out:  # a damaged one is built anew
-        out.write(line + b" " * (_gap(len(line) + 1)) + b"\n")
-        for array in payload.values():
-            out.write(array.data)
-            out.write(bytes(_gap(array.nbytes)))
-
-
-def read_arrays(file: Path, version: int) -> tuple[dict[str, Any], Arrays]:
-    """The head and the arrays of the file, or of another version only the head; ValueError when it is damaged.
-
-    Changing the arrays changes no file.
-    """
-    data = _mapped(file)
-    start = data.find(b"\n") + 1
-    head = json.loads(data[:start])
-    if head["version"] != version:
-        return head, {}
-    if head.pop("checksum") != zlib.crc32(json.dumps(head).encode()):
-        raise ValueError("the checksum of its head is wrong")
-    arrays: dict[str, NDArray[Any]] = {}
-    for name, kind, shape, checksum in head["arrays"]:
-        count = int(np.prod(shape))
-        array = arrays[name] = np.frombuffer(data, np.dtype(kind), count, start).reshape(shape)
-        end = start + array.nbytes
-        start = end + _gap(array.nbytes)
-        if _checksum(array) != checksum or any(data[end:start]):
-            raise ValueError(f"the checksum of its {name} is wrong")
-    if start != len(data):
-        raise ValueError("it is longer or shorter than it says")
-    return head, arrays
-
-
-def _mapped(file: Path) -> mmap.mmap | bytearray:
-    if os.name == "nt":  # there a mapped file can't be replaced
-        return bytearray(file.read_bytes())
-    with file.open("rb") as source:
-        return mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_COPY)
-
-
-def _checksum(array: NDArray[Any]) -> int:
-    """A sum for each block, and a checksum of these and of the rest: as fast as reading it."""
-    data = array.reshape(-1).view(np.uint8)
-    whole = len(data) - len(data) % _BLOCK
-    sums = data[:whole].view(np.uint64).reshape(-1, _BLOCK // 8).sum(axis=1, dtype=np.uint64)
-    return zlib.crc32(data[whole:].tobytes(), zlib.crc32(sums.tobytes()))
-
-
-def _gap(size: int) -> int:
-    return -size % _ALIGNED
+def reserve(out: ArrayFile, count: int, dimension: int, largest: int) -> None:
+    """Makes room for so many rows of a table whose ids are at most the largest."""
+    for name in _COLUMNS:  # half the room, unless a library is very old
+        out.reserve(name, np.int64 if name in WIDE and largest >= 2**31 else np.int32, count)
+    out.reserve("rows", np.int8, count, dimension)
+    out.reserve("scales", np.float32, count)
