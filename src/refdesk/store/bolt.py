@@ -28,7 +28,7 @@ Tx: TypeAlias = "AsyncManagedTransaction"
 # A call hears within five seconds of its arrival that the server is away: the skills contract's limit, less what it
 # takes to answer.  A slow server that answers pings is waited for.
 _SILENT_S = 4.4
-_LEAST_S, _LEAST_AGAIN_S = 1.5, 0.3  # for a query that begins late, and one where the server was away just before
+_LEAST_S, _LEAST_AGAIN_S = 1.5, 0.1  # for a query that begins late, and one where the server was away just before
 _GREET_S, _PING_AFTER_S, _PING_S, _LONGEST_S = 2.2, 1.0, 3.2, 60.0
 _HELLO = bytes.fromhex("6060b017 00080805 00020404 00000104 00000003")  # Bolt's handshake, with versions 5, 4 and 3
 
@@ -86,9 +86,8 @@ class Bolt:
         """What the work returns, done in a transaction that is tried again after conflicts and lost connections."""
         asked = time.monotonic()
         came = min(asked, arrived.get() or asked)
-        least = (
-            _LEAST_S if asked - came < _SILENT_S else _PING_S
-        )  # after that, as when a model has thought, time is left
+        # After that, as when a model has thought, time is left.
+        least = _LEAST_S if asked - came < _SILENT_S else _PING_S
         at_least = asked + (_LEAST_AGAIN_S if asked - self._away_at < _SILENT_S else least)
         with self._starting:
             if self._loop is None:
@@ -109,6 +108,8 @@ class Bolt:
         try:
             if self._prepared is None or (self._prepared.done() and self._prepared.exception() is not None):
                 self._prepared = asyncio.get_running_loop().create_task(self._prepare())
+                # Each call may have given up by then, and asyncio reports errors that nobody looked at.
+                self._prepared.add_done_callback(lambda task: task.cancelled() or task.exception())
             driver = await asyncio.shield(self._prepared)  # all calls wait for the same preparation
             return await self._execute(driver, work, writes)
         except RefdeskError:
