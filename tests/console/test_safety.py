@@ -59,7 +59,7 @@ def test_nothing_that_is_indexed_acts(tree: Tree, serve: Serve, browse: Open, tm
     root = _corpus(tree)
     with open_desk(Settings(library=tmp_path / "library", workers=1)) as desk:
         desk.index(root, "files", name="poison", description="<script>alert(1)</script>")
-        paths = [one.path for one in desk.documents("poison", 100)]
+        paths = [one.path for one in desk.documents("poison", 100, 0)]
         desk.index(root, "code", name="code")
         skill_id = _poisoned_playbook(desk)
     assert len(paths) > 20

@@ -367,6 +367,8 @@ class SharedCrawls:
 
     @contextmanager
     def lock(self, collection: str) -> Iterator[None]:
+        import psycopg
+
         with self._postgres.reading() as db:
             key = (f"{self._postgres.schema} crawl", collection)
             if not db.execute("SELECT pg_try_advisory_lock(hashtext(?), hashtext(?))", key).fetchone()[0]:
@@ -374,7 +376,9 @@ class SharedCrawls:
             try:
                 yield
             finally:
-                db.raw.close()  # which gives up the lock
+                with contextlib.suppress(psycopg.Error):  # of a lost connection, and its lock with it
+                    db.execute("SELECT pg_advisory_unlock(hashtext(?), hashtext(?))", key)
+                db.raw.close()
 
     def free(self) -> None:
         """Does nothing: Postgres does so by itself."""
