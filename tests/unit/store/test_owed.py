@@ -79,6 +79,24 @@ def test_a_long_stretch_first_does_what_is_left(store: LocalStore) -> None:
     store.close()
 
 
+def test_a_search_beside_a_long_stretch_does_not_list_what_that_has_queued(
+    store: LocalStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(follower, "_LITTLE", 3)
+    assert _found(store, "alpha") == 1
+    other = LocalStore(store.folder, lock_timeout_s=5)
+    with other.stretch():
+        for name in ("first", "then"):  # the first ones are written at once
+            other.apply(batch(*(write(f"{name}{number}", ["alpha"]) for number in range(4))))
+        assert _on_disk(store) < store.sequence()
+        with monkeypatch.context() as beside:
+            beside.setattr(follower, "pending", lambda *asked: pytest.fail("they were listed"))
+            assert _found(store, "alpha") == 5
+    assert _found(store, "alpha") == 9
+    other.close()
+    store.close()
+
+
 def test_much_is_written_at_the_end_of_its_stretch(store: LocalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(follower, "_LITTLE", 3)
     with store.writing():

@@ -51,12 +51,25 @@ def last_commit(db: Connection) -> Applied:
 
 def pending(db: Connection, applied: Applied | None, part: int) -> list[int] | None:
     """The chunks that changed since; None when the log can't tell and all must be taken again."""
-    if applied is None or not _is_known(db, applied) or (part == VECTORS and applied.seq < _vectors_since(db)):
+    if (seq := _told_since(db, applied, part)) is None:
         return None
     found = db.execute(
-        "SELECT DISTINCT chunk FROM changes WHERE seq > ? AND (parts & ?) != 0 ORDER BY chunk", (applied.seq, part)
+        "SELECT DISTINCT chunk FROM changes WHERE seq > ? AND (parts & ?) != 0 ORDER BY chunk", (seq, part)
     )
     return [chunk for (chunk,) in found]
+
+
+def is_pending(db: Connection, applied: Applied | None, part: int) -> bool | None:
+    """Whether chunks changed since; None as for `pending`, which took 3 ms of a query beside a long run."""
+    if (seq := _told_since(db, applied, part)) is None:
+        return None
+    return db.execute("SELECT 1 FROM changes WHERE seq > ? AND (parts & ?) != 0", (seq, part)).fetchone() is not None
+
+
+def _told_since(db: Connection, applied: Applied | None, part: int) -> int | None:
+    if applied is None or not _is_known(db, applied) or (part == VECTORS and applied.seq < _vectors_since(db)):
+        return None
+    return applied.seq
 
 
 def is_waited_for(db: Connection, applied: Applied, part: int, but: str = LONG) -> bool:

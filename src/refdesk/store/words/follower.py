@@ -14,7 +14,7 @@ from refdesk.errors import LibraryBusy, RefdeskError, StoreError
 from refdesk.library import Library
 from refdesk.store.gate import Gate
 from refdesk.store.record import database
-from refdesk.store.record.database import LEXICAL, LONG, SOON, Applied, Record, last_commit, pending
+from refdesk.store.record.database import LEXICAL, LONG, SOON, Applied, Record, is_pending, last_commit, pending
 from refdesk.store.words.index import IndexDamaged, LexicalIndex, seam
 from refdesk.store.words.keeper import IdleFlusher, Keeper
 from refdesk.system.memory import give_back
@@ -80,26 +80,26 @@ class LexicalFollower:
         """
         self._read_at = time.monotonic()
         if seq != self._complete_to:
-            todo = self._look()
-            if todo is None and self._is_much():
+            is_behind = self._look()
+            if is_behind is None and self._is_much():
                 self.doubt("it is missing, damaged or of another state of the record")
                 return None
-            if todo == [] or self._catch_up():
+            if is_behind is False or self._catch_up():
                 self._complete_to = seq
-            elif todo is None and self._look() is None:
+            elif is_behind is None and self._look() is None:
                 return None
         if not self._keeper.is_started and not self._record.read_only:
             self._keeper.start()
         return self._index
 
-    def _look(self) -> list[int] | None:
-        """The chunks that the index on disk lacks; None if it must be rebuilt."""
+    def _look(self) -> bool | None:
+        """Whether the index on disk lacks chunks; None if it must be rebuilt."""
         with self._mutex:
             self._index.reload()
             if not self._index.readable:
                 return None
             with self._record.snapshot() as db:
-                return pending(db, self._index.applied, LEXICAL)
+                return is_pending(db, self._index.applied, LEXICAL)
 
     def _is_much(self) -> bool:
         with self._record.reading() as db:
@@ -348,14 +348,15 @@ class LexicalFollower:
 
     def problem(self) -> str | None:
         """What is wrong with the full-text index on disk, or None."""
-        todo = self._look()
-        if todo is None:
+        is_behind = self._look()
+        if is_behind is None:
             return "belongs to another state of the record" if self._index.readable else "is missing or can't be read"
         if problem := self._index.problem():
             return problem
-        if not todo or self._catch_up(LONG) or not (todo := self._look()):
+        if not is_behind or self._catch_up(LONG) or not self._look():
             return None
-        return f"is {len(todo)} changed chunks behind"
+        with self._record.snapshot() as db:
+            return f"is {len(pending(db, self._index.applied, LEXICAL) or ())} changed chunks behind"
 
     def after_leaving(self) -> None:
         """The maintenance that needs no gate: others may write meanwhile."""
