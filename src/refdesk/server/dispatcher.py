@@ -168,11 +168,14 @@ class Dispatcher:
         metrics.count("refdesk_calls_total", tool=tool.name, outcome="failed" if failed else "answered")
         metrics.took("refdesk_call_seconds", seconds, tool=tool.name)
         logged = {"tool": tool.name, "failed": failed, "ms": round(seconds * 1000)}
-        logger.info("called %s", tool.name, extra={"correlation_id": call.correlation_id, **logged})
+        logged["correlation_id"] = call.correlation_id
+        loop = asyncio.get_running_loop()
+        # After the answer is written: the thread that writes the log would run before it.
+        loop.call_soon(partial(logger.info, "called %s", tool.name, extra=logged))
         if (registry := self.loading.ready) is not None:
             answer = None if isinstance(outcome, RpcError) else outcome
             if not self._unheard:
-                asyncio.get_running_loop().call_later(_SOON_S, self._tell)
+                loop.call_later(_SOON_S, self._tell)
             self._unheard.append(partial(registry.heard, tool.name, dict(arguments), answer, seconds))
         if isinstance(outcome, RpcError):
             raise outcome
