@@ -32,6 +32,12 @@ def test_ascii_is_split_as_any_text_is(text: str) -> None:
     assert re.findall(tokens._ASCII_BLOCK, text) == re.findall(tokens._BLOCK, text)
 
 
+@settings(deadline=None)
+@given(st.text(st.characters(max_codepoint=127), max_size=80) | st.text("aB_9 \\\t\r\n'sn\x1c(\"é", max_size=80))
+def test_no_text_has_more_tokens_than_its_bound(text: str) -> None:
+    assert tokens.count_once(text) <= tokens.at_most(text)
+
+
 def test_long_runs_are_several_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tokens, "_BEFORE_NUMPY", 0)
     rows = ["a" * 15, "1" * 7, " " * 33, "=" * 9, "_" * 50, "é" * 3, "\U0001f600" * 5, "x" * 3000]

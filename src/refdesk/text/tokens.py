@@ -62,11 +62,25 @@ _HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 # Tokens per non-ASCII character, by the end of its Unicode range; fitted to 30,000 words of 40 projects.
 _CHARACTER = ((0x80, 0.25), (0x250, 1.24), (0x400, 1.0), (0x530, 0.64), (0x1100, 1.5), (0x3000, 0.3), (0xFFF0, 1.05))
 _ASTRAL = 2.5  # tokens of a character beyond those: emoji
+_NO_LETTERS = bytes(code for code in range(128) if not chr(code).isalpha())
+_NO_CAPITALS = bytes(code for code in range(128) if not chr(code).isupper())
+_ONLY_LETTERS = bytes(code if chr(code).isalpha() else 32 for code in range(128)).ljust(256)
 
 
 def count_once(text: str) -> int:
     """As `count`, for a text that is not counted again."""
     return round(sum(map(_tokens, re.findall(_ASCII_BLOCK if text.isascii() else _BLOCK, text))))
+
+
+def at_most(text: str) -> int:
+    """A number that `count` does not exceed, for ASCII in a fifth of its time."""
+    if not text.isascii():
+        return count_once(text)
+    data = text.encode()
+    words, letters = len(data.translate(_ONLY_LETTERS).split()), len(data.translate(None, _NO_LETTERS))
+    capitals = len(data.translate(None, _NO_CAPITALS))
+    # A word has a token, a tenth of one for each further letter, 1.15 for each capital; any other character has one.
+    return int(0.9 * words - 0.9 * letters + 1.15 * capitals + len(data)) + 1
 
 
 @by_hash  # for passages that are shown often; a count takes a twentieth of a search

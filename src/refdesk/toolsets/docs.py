@@ -16,7 +16,7 @@ from refdesk.desk.corpus import Corpus, docs_collections, read_metadata
 from refdesk.desk.desk import Desk
 from refdesk.desk.fresh import stale_hits, stale_notes
 from refdesk.errors import ChunkNotFound, InvalidCursor, InvalidInput, NotFound
-from refdesk.model import Document, Filters, Hit, Query, StoredChunk, metadata_text
+from refdesk.model import Collection, Document, Filters, Hit, Query, StoredChunk, metadata_text
 from refdesk.text import tokens
 from refdesk.text.untrusted import mark_notices
 from refdesk.toolsets.content import (
@@ -112,7 +112,7 @@ class Docs:
         if given := arguments.get("cursor"):
             query = replace(query, offset=decode_cursor(given, query, self._desk.sequence()))
         page = self._desk.search(query)
-        hits = [self._hit(hit) for hit in page.hits]
+        hits = [self._hit(hit, views) for hit in page.hits]
         texts = [json.dumps(one, ensure_ascii=False) for one in hits]
         kept = fitting(texts, self._desk.settings.max_answer_tokens)
         has_more = page.more or kept < len(hits)
@@ -149,7 +149,7 @@ class Docs:
     def _delimited(self, one: StoredChunk, chunks: Sequence[StoredChunk], target: int) -> str:
         at = one.position
         role = "Target" if one is chunks[target] else f"Context: {at - chunks[target].position:+d}"
-        name = self._chunk_id(one)
+        name = self._chunk_id(one, docs_collections(self._desk))
         return f"--- Chunk: {name} (Chunk {at + 1} of {len(chunks)}) ({role}) ---\n{one.chunk.text.strip()}"
 
     def _chunks(self, path: str) -> list[StoredChunk]:
@@ -163,24 +163,24 @@ class Docs:
             return self._desk.chunks_of(document.id)
         return []
 
-    def _chunk_id(self, stored: StoredChunk) -> str:
-        path = quote(self._shown_path(stored.document), safe=_SAFE + _non_ascii(stored.document.path))
+    def _chunk_id(self, stored: StoredChunk, views: Sequence[Collection]) -> str:
+        path = quote(self._shown_path(stored.document, views), safe=_SAFE + _non_ascii(stored.document.path))
         return f"{path}#{stored.chunk.key}" if stored.chunk.key else path
 
-    def _shown_path(self, document: Document) -> str:
+    def _shown_path(self, document: Document, views: Sequence[Collection]) -> str:
         """The path; with its collection's name before it if an earlier docs collection has the same path."""
-        for view in docs_collections(self._desk):
+        for view in views:
             if view.name == document.collection:
                 return document.path
             if self._desk.document_by_path(view.name, document.path):
                 return f"{document.collection}/{document.path}"
         return document.path
 
-    def _hit(self, hit: Hit) -> Json:
+    def _hit(self, hit: Hit, views: Sequence[Collection]) -> Json:
         chunk, document = hit.stored.chunk, hit.stored.document
         facets = {key: chunk.metadata.get(key, document.metadata.get(key)) for key in self.corpus.taxonomy}
         return {
-            "chunk_id": self._chunk_id(hit.stored),
+            "chunk_id": self._chunk_id(hit.stored, views),
             "score": round(hit.score, 4),
             "heading": chunk.title or document.title,
             "breadcrumb": " > ".join(chunk.breadcrumb) or document.title,

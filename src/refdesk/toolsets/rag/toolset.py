@@ -332,7 +332,10 @@ def without_near_duplicates(hits: Sequence[Hit], query: str, most: int) -> tuple
         passed += 1
         text = hit.stored.chunk.text
         rough = frozenset(text.lower().split())
-        near = [one for one, other in kept if _overlap(rough, other) >= _MAYBE]
+        size = len(rough)
+        # Sets of which one has less than that share of the other's words need not be compared: most of them.
+        close = [(one, words) for one, words in kept if min(size, len(words)) >= _MAYBE * max(size, len(words))]
+        near = [one for one, words in close if _overlap(rough, words) >= _MAYBE]
         if not any(_are_near_duplicates(text, one.stored.chunk.text, asked) for one in near):
             kept.append((hit, rough))
     return [hit for hit, _ in kept], passed - len(kept)
