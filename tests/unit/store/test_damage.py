@@ -21,7 +21,7 @@ from refdesk.library import LEXICAL_FOLDER, RECORD_FILE, VECTORS_FILE
 from refdesk.model import Batch, Reference, Symbol
 from refdesk.store.local import LocalStore
 from refdesk.store.record import batches, schema
-from refdesk.store.vectors import arrays
+from refdesk.store.vectors import engines
 from refdesk.store.vectors import follower as vector_follower
 from refdesk.store.vectors import index as vectors
 from tests.ports.library import IDENTITY, batch, collection, key, make_version_8, vector, write
@@ -281,9 +281,9 @@ def test_every_byte_of_the_snapshot_counts(folder: Path) -> None:
         for damaged in (0xFF ^ whole[place], whole[place] ^ 1):
             file.write_bytes(whole[:place] + bytes([damaged]) + whole[place + 1 :])
             with pytest.raises(ValueError, match="checksum"):
-                arrays.read_arrays(file, vectors.VERSION)
+                engines.read_arrays(file, vectors.VERSION)
     file.write_bytes(whole)
-    arrays.read_arrays(file, vectors.VERSION)
+    engines.read_arrays(file, vectors.VERSION)
 
 
 def test_a_reader_keeps_its_answers_while_the_snapshot_is_replaced(folder: Path, store: LocalStore) -> None:

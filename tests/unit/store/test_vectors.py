@@ -16,8 +16,7 @@ from refdesk.store.local import LocalStore
 from refdesk.store.record.rows import pack_vectors
 from refdesk.store.vectors import engines, follower
 from refdesk.store.vectors import index as vectors
-from refdesk.store.vectors.arrays import read_arrays
-from refdesk.store.vectors.engines import Codes, Engine, Rows
+from refdesk.store.vectors.engines import Codes, Engine, Rows, read_arrays
 from refdesk.store.vectors.index import unpack
 from tests.ports.library import collection, write
 

@@ -21,8 +21,18 @@ from numpy.typing import NDArray
 from refdesk.model import Origin, Ranking, Topic
 from refdesk.store.record.database import Applied
 from refdesk.store.record.filters import Scope
-from refdesk.store.vectors.arrays import ArrayFile, Arrays, read_arrays
-from refdesk.store.vectors.engines import CODES, SAMPLE, Codes, Engine, Matrix, Rows, turbovec_takes
+from refdesk.store.vectors.engines import (
+    CODES,
+    SAMPLE,
+    ArrayFile,
+    Arrays,
+    Codes,
+    Engine,
+    Matrix,
+    Rows,
+    read_arrays,
+    turbovec_takes,
+)
 from refdesk.store.vectors.table import WIDE, Attributes, Table, reserve
 
 _log = logging.getLogger(__name__)

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from refdesk.model import Filters, Origin
 from refdesk.store.record import rows
 from refdesk.store.record.filters import Scope, satisfies
-from refdesk.store.vectors.arrays import ArrayFile
-from refdesk.store.vectors.engines import Engine, Matrix
+from refdesk.store.vectors.engines import ArrayFile, Engine, Matrix
 
 # ── attributes: columns of codes, one entry per slot ──
 
