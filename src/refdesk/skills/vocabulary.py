@@ -165,7 +165,8 @@ def language_of(text: str) -> str:
     letters = [c for c in text if c.isalpha()]
     if sum(c > "\u024f" for c in letters) * 2 > len(letters):
         return "another script"
-    said = [word.replace("’", "'") for word in re.findall(r"[^\W\d_]+(?:['’][^\W\d_]+)*", text.lower())]
+    runs = " ".join(run for run in re.findall(r"[\w'’-]+", text.lower()) if not re.search(r"\d", run))  # without ids
+    said = [word.replace("’", "'") for word in re.findall(r"[^\W\d_]+(?:['’][^\W\d_]+)*", runs)]
     counts = {
         name: sum(word in common for word in said) + 2 * sum(word in telling for word in said)
         for name, (common, telling) in _function_words().items()
