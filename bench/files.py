@@ -137,14 +137,14 @@ def questions(entry: dict[str, Any]) -> list[Asked]:
     return [Asked(one["kind"], one["ask"], tuple(one["files"])) for one in entry["questions"]]
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--clones", type=Path, required=True)
     options.add_argument("--split", choices=["tune", "report", "check"], default="report")
     options.add_argument("--sets", nargs="*", choices=["questions", "changes", "reports"], default=["questions"])
     options.add_argument("--repos", nargs="*", help="as owner/name, to ask only some")
     options.add_argument("--json", type=Path)
-    given = options.parse_args()
+    given = options.parse_args(arguments)
     results: dict[str, list[tuple[float, ...]]] = {}
     for entry, clone in repositories(given.clones, given.split, given.repos):
         asked = list(changes(clone, entry["commit"], given.sets))

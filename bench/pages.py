@@ -11,6 +11,7 @@ import argparse
 import math
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import yaml
@@ -44,13 +45,13 @@ def unpack(clone: Path, commit: str, folder: str, into: Path) -> None:
             (into / page).write_bytes(subprocess.run(command, capture_output=True, check=True).stdout)
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--clones", type=Path, required=True)
     options.add_argument("--split", choices=["tune", "report", "check"], default="report")
     options.add_argument("--libraries", type=Path, help="keeps what was indexed for the next run")
     options.add_argument("--json", type=Path)
-    given = options.parse_args()
+    given = options.parse_args(arguments)
     results: dict[str, list[tuple[float, float, float]]] = {}
     for entry in yaml.safe_load(_FILE.read_text(encoding="utf-8")):
         if entry["split"] != given.split:

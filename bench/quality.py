@@ -2,6 +2,7 @@
 
 python -m bench.quality [--sets python code docs] [--embedder static|wordllama|none] [--json FILE]
 python -m bench.quality --weights FILE   ranks with other weights of the second stage too
+python -m bench.quality --clones DIR     asks the questions, commits and reports of whole repositories and manuals too
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from bench import authored, corpora, metrics, sets, tables
+from bench import authored, corpora, files, metrics, pages, sets, tables
 from bench.sets import Asked, KnownItems
 from refdesk.app import open_desk
 from refdesk.desk.desk import Desk
@@ -187,6 +188,7 @@ def main() -> None:
         "--libraries", type=Path, help="where the indexed sets are kept for the next run, to save time"
     )
     options.add_argument("--cache", type=Path, default=corpora.DEFAULT_CACHE)
+    options.add_argument("--clones", type=Path, help="clones of public repositories, to ask bench.files and .pages too")
     options.add_argument("--json", type=Path)
     given = options.parse_args()
     results = []
@@ -201,6 +203,9 @@ def main() -> None:
         "quality", {"sets": [_plain(one) for one in results], "fusion": [asdict(row) for row in rows]}, given.json
     )
     print(f"\nkept in {path}")
+    if given.clones:
+        files.main(["--clones", str(given.clones), "--sets", "questions", "changes", "reports"])
+        pages.main(["--clones", str(given.clones)])
 
 
 if __name__ == "__main__":
