@@ -191,9 +191,8 @@ def spelt(view: View, store: Store, query: Query, matcher: WordMatching | None) 
     speller = _Speller(view, store, matcher, unknown)
     for run, (start, end) in reversed(list(zip(typed, spans, strict=True))):
         terms = analyse.terms(run)
-        if not terms or (terms[0] not in unknown and not 0 < count.get(terms[0], 0) <= _RARE):
-            continue
-        if len(found) + len(rare) < _MOST_CORRECTED and not set(terms).isdisjoint(asked.terms):
+        is_odd = bool(terms) and (terms[0] in unknown or 0 < count.get(terms[0], 0) <= _RARE)
+        if is_odd and len(found) + len(rare) < _MOST_CORRECTED and not set(terms).isdisjoint(asked.terms):
             if right := speller.correct(run):
                 found[run] = right
             elif right := speller.usual(run, count):
@@ -352,9 +351,7 @@ def _words_of(stored: StoredChunk, like: str) -> Iterator[_Word]:
     def may_be(word: str) -> bool:
         return shortest <= len(word) <= longest and len(letters.symmetric_difference(word)) <= _OTHER_LETTERS
 
-    for run in set(_RUN.findall(text)):
-        if len(run) < shortest:
-            continue
+    for run in {one for one in _RUN.findall(text) if len(one) >= shortest}:
         parts = analyse.parts(analyse.fold(run))
         yield from (_Word(part, part, analyse.terms(part)[0]) for part in parts if may_be(part))
         if len(parts) > 1 and may_be(joined := analyse.joined_name(run)):

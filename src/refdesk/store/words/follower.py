@@ -348,8 +348,7 @@ class LexicalFollower:
 
     def problem(self) -> str | None:
         """What is wrong with the full-text index on disk, or None."""
-        is_behind = self._look()
-        if is_behind is None:
+        if (is_behind := self._look()) is None:
             return "belongs to another state of the record" if self._index.readable else "is missing or can't be read"
         if problem := self._index.problem():
             return problem
