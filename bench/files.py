@@ -104,18 +104,26 @@ def changes(clone: Path, commit: str, sets: Sequence[str]) -> Iterator[Asked]:
 
 
 @contextmanager
+def tree(clone: Path, commit: str) -> Iterator[Path]:
+    """A folder with the repository's files as they were at a commit, until the end of the context."""
+    with tempfile.TemporaryDirectory(prefix="refdesk-bench-") as scratch:
+        folder = Path(scratch).resolve() / "tree"
+        folder.mkdir()
+        archive = subprocess.Popen(["git", "-C", str(clone), "archive", commit], stdout=subprocess.PIPE)
+        subprocess.run(["tar", "-x", "-C", str(folder)], stdin=archive.stdout, check=True)
+        yield folder
+
+
+@contextmanager
 def served(clone: Path, commit: str) -> Iterator[Callable[..., dict[str, Any]]]:
     """search_code of a real server, over a repository as it was at a commit."""
-    with tempfile.TemporaryDirectory(prefix="refdesk-bench-") as scratch:
-        tree = Path(scratch).resolve() / "tree"
-        tree.mkdir()
-        archive = subprocess.Popen(["git", "-C", str(clone), "archive", commit], stdout=subprocess.PIPE)
-        subprocess.run(["tar", "-x", "-C", str(tree)], stdin=archive.stdout, check=True)
-        command = [sys.executable, "-m", "refdesk", "--library", f"{scratch}/library", "serve", "--toolsets", "code"]
-        with StdioClient([*command, "--allow-root", str(tree)]) as client:
+    with tree(clone, commit) as folder:
+        library = str(folder.with_name("library"))
+        command = [sys.executable, "-m", "refdesk", "--library", library, "serve", "--toolsets", "code"]
+        with StdioClient([*command, "--allow-root", str(folder)]) as client:
             client.initialize()
-            client.call("index_codebase", {"path": str(tree)})
-            yield lambda **given: client.call("search_code", {"path": str(tree), **given})["result"]
+            client.call("index_codebase", {"path": str(folder)})
+            yield lambda **given: client.call("search_code", {"path": str(folder), **given})["result"]
 
 
 def answered(clone: Path, commit: str, asked: Sequence[Asked]) -> Iterator[tuple[Asked, list[str]]]:

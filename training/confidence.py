@@ -1,9 +1,13 @@
 """Learns how sure an answer is, and each hit of it: logistic mixes of what bench.abstention's tuning half shows.
 
     python training/confidence.py --out FOLDER [--write src/refdesk/search/confidence.json]
+    python training/confidence.py --out FOLDER --clones FOLDER --write src/refdesk/search/confidence.json
 
 What was asked is kept in FOLDER/evidence.json, for the next run.  Judged by folds: a collection's questions by what was
 learned from the others.  Under `hidden` are HIDDEN of the good questions, under `weak` WEAK of them.
+
+With clones (see bench.files) only the certainty of files is learned, from the tuning repositories: their questions, the
+subjects of later commits, and the questions of two other repositories, which have no answer here.
 """
 
 from __future__ import annotations
@@ -12,26 +16,33 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from bench import corpora, names
+from bench import corpora, files, names
 from bench.abstention import Question, of_names, packages, questions
+from refdesk.app import open_desk
 from refdesk.model import Filters, Query
 from refdesk.search import confidence, engine, group
 from refdesk.search.engine import Engine
 from refdesk.search.understand import spelt
+from refdesk.settings import Settings
 
+SHIPPED = Path(__file__).parent.parent / "src/refdesk/search/confidence.json"
 HIDDEN, WEAK = 0.002, 0.07
 SHRINKAGE = 1e-4
 FOLDS = 5
 GOOD = ("good", "misspelt")
 COUNTS = {"good": 3.0, "misspelt": 1.0, "other package": 3.0, "everyday": 2.0, "gibberish": 0.5}
 HITS = 10
+COMMITS, OF_A_COMMIT = 40, 0.25  # of a repository, and what a hit for one counts: a commit names few of the right files
+FOREIGN = 8  # questions of another repository
 
 
 def fit(values: np.ndarray, right: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -134,36 +145,82 @@ def certainty(rows: list[dict], weights: dict[str, float], bias: float) -> dict[
         for way in ways:
             if way == "text" and row["group"] not in GOOD:
                 continue
-            for rank, (score, is_right) in enumerate(zip(row["scores"], row["right"], strict=True)):
-                known = confidence.hit_evidence(row["scores"][0], score, rank, sure if way == "words" else None)
+            for rank, is_right in enumerate(row["right"]):
+                known = confidence.hit_evidence(row["scores"], rank, sure if way == "words" else None)
                 taught[way].append(([known[name] for name in confidence.OF_HITS], is_right))
-    found = {}
-    for way, own in taught.items():
-        if own:
-            learned = fit(
-                np.array([one for one, _ in own]), np.array([right for _, right in own], float), np.ones(len(own))
-            )
-            found[way] = dict(
-                zip((*confidence.OF_HITS, "bias"), (round(float(one), 3) for one in learned), strict=True)
-            )
-    return found
+    return {
+        way: weights_of([one for one, _ in own], [right for _, right in own], [1.0] * len(own))
+        for way, own in taught.items()
+        if own
+    }
+
+
+def weights_of(values: list[list[float]], right: list[bool], counts: list[float]) -> dict[str, float]:
+    """The learned weights of a hit's features, by name."""
+    learned = fit(np.array(values), np.array(right, float), np.array(counts))
+    return dict(zip((*confidence.OF_HITS, "bias"), (round(float(one), 3) for one in learned), strict=True))
+
+
+def certainty_of_files(clones: Path, out: Path) -> dict[str, float]:
+    """What makes a file the right one for a question."""
+    pages: list[tuple[list[float], str, float | None]] = []
+    judge = confidence.of_hits
+
+    def recording(scores: Sequence[float], way: str, sure: float | None) -> list[float]:
+        pages.append((list(scores), way, sure))
+        return judge(scores, way, sure)
+
+    confidence.of_hits = recording
+    values, right, counts = [], [], []
+    entries = list(files.repositories(clones, "tune", None))
+    for at, (entry, clone) in enumerate(entries):
+        asked = [*files.questions(entry), *islice(files.changes(clone, entry["commit"], ["changes"]), COMMITS)]
+        for other, _ in (entries[at - 1], entries[at - 2]):
+            asked += [replace(one, files=()) for one in files.questions(other)[:FOREIGN]]
+        library = out / entry["repo"].replace("/", "+")
+        with files.tree(clone, entry["commit"]) as folder, open_desk(Settings(library=library)) as desk:
+            desk.index(folder, "code", name="tree")
+            for one in asked:
+                found = desk.search(Query(text=one.text, limit=20, by="file", prefer="code"))
+                if not found.hits or pages[-1][1] != "files":
+                    continue
+                scores, _, sure = pages[-1]
+                for rank, hit in enumerate(found.hits):
+                    known = confidence.hit_evidence(scores, rank, sure)
+                    values.append([known[name] for name in confidence.OF_HITS])
+                    right.append(hit.stored.document.path in one.files)
+                    counts.append(OF_A_COMMIT if one.kind == "change" else 1.0)
+    return weights_of(values, right, counts)
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--out", type=Path, required=True)
     arguments.add_argument("--write", type=Path)
+    arguments.add_argument("--clones", type=Path)
     options = arguments.parse_args()
+    if options.clones:
+        written = json.loads(SHIPPED.read_text(encoding="utf-8"))
+        written["hits"]["files"] = certainty_of_files(options.clones, options.out)
+        finish(written, options.write)
+        return
     kept = options.out / "evidence.json"
     if not kept.is_file():
         kept.write_text(json.dumps(list(collected(options.out))), encoding="utf-8")
     rows = json.loads(kept.read_text(encoding="utf-8"))
     weights, bias, hidden, weak = mix(rows)
-    hits = certainty(rows, weights, bias)
-    written = {"version": 3, "weights": weights, "bias": bias, "hidden": hidden, "weak": weak, "hits": hits}
-    print(json.dumps(written, indent=1))
-    if options.write:
-        options.write.write_text(json.dumps(written, indent=1) + "\n", encoding="utf-8")
+    hits = json.loads(SHIPPED.read_text(encoding="utf-8"))["hits"] | certainty(rows, weights, bias)
+    finish(
+        {"version": 3, "weights": weights, "bias": bias, "hidden": hidden, "weak": weak, "hits": hits}, options.write
+    )
+
+
+def finish(written: dict[str, object], to: Path | None) -> None:
+    """Prints what was learned, and writes it where it is wanted."""
+    text = json.dumps(written, indent=1) + "\n"
+    print(text)
+    if to:
+        to.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

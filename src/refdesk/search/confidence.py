@@ -18,7 +18,7 @@ LOOKED_AT = 5  # best hits that count
 _MANY = 100_000  # passages to which frequencies are scaled, so that small collections are judged alike
 _DOUBT = 0.5  # share of unknown words from which a query is gibberish
 NAMES = ("similarity", "covered", "sense", "usual", "least usual", "words", "heading")
-OF_HITS = ("score", "behind", "rank", "sure")
+OF_HITS = ("score", "behind", "rank", "sure", "lead")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,12 +102,13 @@ def usual(terms: Sequence[str], frequency: Mapping[str, int], passages: int) -> 
 def of_hits(scores: Sequence[float], way: str, sure: float | None) -> list[float]:
     """The probability that each hit, best first, is right; never higher than that of the one before.
 
-    `way` is the kind of query, "name" if the first hit defines the symbol asked for, or "keywords" without vectors.
+    `way` is the kind of query, "files" if the hits of a question are files, "name" if the first hit defines the symbol
+    asked for, or "keywords" without vectors.
     """
     learned = judgement().hits[hits_way(way, sure)]
     certain, found = 1.0, []
-    for rank, score in enumerate(scores):
-        evidence = hit_evidence(scores[0], score, rank, sure)
+    for rank in range(len(scores)):
+        evidence = hit_evidence(scores, rank, sure)
         total = learned["bias"] + sum(learned.get(name, 0.0) * value for name, value in evidence.items())
         certain = min(certain, _probability(total))
         found.append(round(certain, 6))
@@ -115,15 +116,21 @@ def of_hits(scores: Sequence[float], way: str, sure: float | None) -> list[float
 
 
 def hits_way(way: str, sure: float | None) -> str:
-    """The set of learned weights for a page: keywords, names, words, or text of unknown confidence."""
+    """The set of learned weights for a page: keywords, files, names, words, or text of unknown confidence."""
     if way in ("name", "path"):
         return "names"
-    return way if way == "keywords" or (way == "words" and sure is not None) else "text"
+    return way if way in ("keywords", "files") or (way == "words" and sure is not None) else "text"
 
 
-def hit_evidence(best: float, score: float, rank: int, sure: float | None) -> dict[str, float]:
-    """The features of a hit: its score, the distance to the first, its rank, and the page's confidence."""
-    return {"score": score, "behind": best - score, "rank": math.log1p(rank), "sure": 0.0 if sure is None else sure}
+def hit_evidence(scores: Sequence[float], rank: int, sure: float | None) -> dict[str, float]:
+    """The features of a hit: score, distance to the first, rank, the page's confidence, the first one's lead."""
+    return {
+        "score": scores[rank],
+        "behind": scores[0] - scores[rank],
+        "rank": math.log1p(rank),
+        "sure": 0.0 if sure is None else sure,
+        "lead": scores[0] - scores[1] if rank == 0 and len(scores) > 1 else 0.0,
+    }
 
 
 def _probability(total: float) -> float:

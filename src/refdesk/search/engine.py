@@ -82,13 +82,14 @@ class Engine:
         ranked = group.grouped(best, rest, asked, query.by, query.prefer, topics, rare)
         is_defined = any("definition" in one.signals for one in ranked[:1])
         way = "keywords" if not found.cosines else "name" if is_defined else asked.kind
+        of_files = query.by == "file" and way == "words" and sure is not None
         # A passage with the phrase comes first, but is a certain answer only if the query is nothing but the phrase.
         held = found.held if QUOTED.sub("", query.text).strip() else {}
-        upto = ranked[: query.offset + query.limit]
-        scores = [one.score - _PHRASE * held.get(one.stored.id, 0.0) for one in upto]
-        for one, score in zip(upto, confidence.of_hits(scores, way, sure), strict=True):
+        upto = ranked[: max(2, last)]  # the first hit is judged by its lead, whatever the limit
+        scores = [one.score + of_files * one.beside - _PHRASE * held.get(one.stored.id, 0.0) for one in upto]
+        for one, score in zip(upto, confidence.of_hits(scores, "files" if of_files else way, sure), strict=True):
             one.score = score
-        page = upto[query.offset :]
+        page = upto[query.offset : last]
         why = _explanations(page, asked, found) if query.explain else {}
         if query.explain:
             _count_copies(view, why, found.ids)

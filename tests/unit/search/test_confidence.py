@@ -144,3 +144,11 @@ def test_more_evidence_is_more_confidence() -> None:
         assert confidence.confidence({**weak, name: 0.9}) >= confidence.confidence(weak)
     assert 0 < confidence.confidence(dict.fromkeys(confidence.NAMES, 0.0)) < confidence.judgement().weak
     assert confidence.confidence(dict.fromkeys(confidence.NAMES, 1.0)) > 0.9
+
+
+def test_a_file_is_judged_by_its_lead_over_the_next_one_whatever_the_limit(library: Desk) -> None:
+    text = "how are quoted phrases of a query counted in the passages that were found"
+    scores = [library.search(Query(text=text, by="file", limit=limit)).hits[0].score for limit in (1, 2, 20)]
+    assert scores[0] == scores[1] == scores[2]
+    far, near = (confidence.of_hits([2.0, second], "files", 0.9)[0] for second in (1.0, 1.9))
+    assert far > near
