@@ -11,7 +11,7 @@ from functools import lru_cache
 from itertools import accumulate
 from typing import Literal
 
-from refdesk.model import StoredChunk, Topic
+from refdesk.model import Origin, StoredChunk, Topic
 from refdesk.search.rerank import counted, is_prose, places_in, unasked_places, weights
 from refdesk.search.understand import Understood
 from refdesk.text import analyse
@@ -34,6 +34,16 @@ _DECLARATIONS = re.compile(r"\.d\.[cm]?ts$|\.pyi$", re.IGNORECASE)
 _OF_C = re.compile(r"([^/]+?)(?:[-_]inl)?\.(?:(h|hh|hpp|hxx)|c|cc|cpp|cxx|m|mm)$", re.IGNORECASE)
 _HISTORY = re.compile(r"(?:change|history|news|releases?\b|whatsnew|licen[cs]e|authors|copying)", re.IGNORECASE)
 _FORM = re.compile(r"\.(?:html?|(?:md|mdx|markdown|rst|adoc|txt)(?:\.txt)?)$", re.IGNORECASE)
+# Languages of documentation, in names of folders (docs/pt-br/x.md) or files (README.zh-CN.md).  Those that are also
+# English words or usual names count only beside another one.
+_LANGUAGE = re.compile(
+    r"(ar|az|bg|bn|ca|cs|da|de|el|en|es|eu|fa|fi|fr|gl|he|hi|hr|hu|hy|id|it|ja|jp|ka|kk|km|ko|kr|lt|lv|mn|ms|my|nb|nl|no|"
+    r"pl|pt|ro|ru|sk|sl|sq|sr|sv|sw|ta|te|th|tr|uk|ur|uz|vi|zh)(?:[-_](?:br|ca|cn|cyrl|de|es|fr|gb|han[st]|hk|jp|kr|latn|mx|"
+    r"pt|tw|us))?",
+    re.IGNORECASE,
+)
+_AMBIGUOUS = frozenset(["cs", "el", "he", "hi", "id", "it", "ms", "my", "no", "pl", "sl", "te", "vi", ""])
+_LANGUAGE_LAST = re.compile(rf"[._-]({_LANGUAGE.pattern})$", re.IGNORECASE)
 _BUILT = frozenset(["_sources", "_build", "build", "site", "html", "dist", "public", "docs", "doc", "source", "src"])
 _USUAL_PASSAGES = (
     12  # of a page: its length counts neither for nor against it beside code; authored questions .775 to .805
@@ -150,6 +160,50 @@ def page_of(path: str) -> str | None:
         return None
     parts = [part for part in head.split("/") if part.lower() not in _BUILT]
     return "/".join(parts[:-1] if len(parts) > 1 and parts[-1] == "index" else parts)
+
+
+@lru_cache(maxsize=50_000)
+def translation_of(path: str) -> tuple[str, str]:
+    """What the paths of a page in several languages have in common, and the language, "" if the path names none."""
+    head = _FORM.sub("", path)
+    if head == path and "://" not in path:
+        return path, ""  # not a page
+    if last := _LANGUAGE_LAST.search(head):
+        return head[: last.start()], last[1].lower()
+    parts = head.split("/")
+    for at, part in enumerate(parts[:-1]):
+        if named := _LANGUAGE.fullmatch(part):
+            return "/".join([*parts[:at], *parts[at + 1 :]]), named[0].lower()
+    return head, ""
+
+
+def in_one_language(ordered: Sequence[tuple[int, Origin | None]], text: str) -> list[tuple[int, Origin | None]]:
+    """The candidates of one collection with each page in one language.
+
+    For an English question that is English, where it is among them; for others the language that fits best. Else a
+    question finds its page in every language, and other pages are left out for them.
+    """
+    languages: dict[str, dict[str, None]] = {}
+    for _, origin in ordered:
+        if origin is not None:
+            page, language = translation_of(origin.path)
+            languages.setdefault(page, {})[language] = None
+    if all(len(known) == 1 for known in languages.values()):
+        return list(ordered)
+    words = [word.lower() for word in analyse.WORD.findall(text)]
+    english = sum(word in analyse.STOP_TERMS or analyse.is_english(word) for word in words)
+    is_english = text.isascii() and 2 * english > len(words)
+    kept = {
+        page: min(known, key=lambda one: (not one.startswith("en"), one != "")) if is_english else next(iter(known))
+        for page, known in languages.items()
+        if not _AMBIGUOUS.issuperset(one[:2] for one in known)
+    }
+
+    def stays(origin: Origin) -> bool:
+        page, language = translation_of(origin.path)
+        return kept.get(page, language) == language
+
+    return [(at, origin) for at, origin in ordered if origin is None or stays(origin)]
 
 
 def unsplit(key: str) -> str:

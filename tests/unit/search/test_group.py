@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from refdesk.desk.desk import Desk
-from refdesk.model import Query, Topic
-from refdesk.search.group import Ranked, grouped, not_code, path_worth
+from refdesk.model import Filters, Query, Topic
+from refdesk.search.group import Ranked, grouped, not_code, path_worth, translation_of
 from refdesk.search.rerank import places_in, unasked_places, weights
 from refdesk.search.understand import understand
 from tests.conftest import Tree
@@ -254,3 +254,63 @@ def test_the_page_about_it_comes_before_longer_ones_that_mention_it(desk: Desk, 
     )
     found = desk.search(Query(text="how long does a request wait before it gives up and how is that changed")).hits
     assert found[0].stored.document.path == "limits.md"
+
+
+@pytest.mark.parametrize(
+    ("path", "page", "language"),
+    [
+        ("docs/pt-br/tutorial/files.md", "docs/tutorial/files", "pt-br"),
+        ("docs/en/tutorial/files.md", "docs/tutorial/files", "en"),
+        ("docs/tutorial/files.md", "docs/tutorial/files", ""),
+        ("README.zh-CN.md", "README", "zh-cn"),
+        ("README_JP.md", "README", "jp"),
+        ("README.md", "README", ""),
+        ("https://example.org/fr/guide", "https://example.org/guide", "fr"),
+        ("src/de/files.py", "src/de/files.py", ""),
+        ("docs/de-dupe/files.md", "docs/de-dupe/files", ""),
+        ("docs/how-to.md", "docs/how-to", ""),
+    ],
+)
+def test_a_path_tells_the_language_of_a_page(path: str, page: str, language: str) -> None:
+    assert translation_of(path) == (page, language)
+
+
+@pytest.fixture
+def translated(desk: Desk, tree: Tree) -> Desk:
+    pages = {
+        "en": "# Uploads\n\nHow to upload several files in one form: give the field a list type.\n",
+        "pt": "# Uploads\n\nComo enviar (upload) vários arquivos, files, em um form: dê ao campo um tipo de lista.\n",
+        "es": "# Uploads\n\nCómo subir (upload) varios archivos, files, en un form: el campo es una lista.\n",
+    }
+    beside = {
+        f"docs/en/page{n}.md": f"# Page {n}\n\nAbout setting {n} of the server and its logs.\n" for n in range(30)
+    }
+    own = {
+        "docs/my/report.md": "# Payroll\n\nOur payroll report.\n",
+        "docs/report.md": "# Payroll\n\nA payroll report.\n",
+    }
+    desk.index(
+        tree({f"docs/{name}/upload.md": text for name, text in pages.items()} | beside | own), "docs", name="site"
+    )
+    return desk
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("how to upload several files in one form", "docs/en/upload.md"),
+        ("how are uploads of an enum done", "docs/en/upload.md"),
+        ("como enviar vários arquivos em um form", "docs/pt/upload.md"),
+        ("cómo subir varios archivos en un form", "docs/es/upload.md"),
+    ],
+)
+def test_a_page_is_found_in_the_language_of_the_question_alone(translated: Desk, text: str, path: str) -> None:
+    within = Filters(collections=("site",))
+    found = [hit.stored.document.path for hit in translated.search(Query(text=text, by="file", filters=within)).hits]
+    assert found[0] == path
+    assert [one for one in found if one.endswith("upload.md")] == [path]
+
+
+def test_a_folder_whose_name_is_an_english_word_is_no_translation(translated: Desk) -> None:
+    found = translated.search(Query(text="payroll report", by="file", filters=Filters(collections=("site",)))).hits
+    assert {hit.stored.document.path for hit in found[:2]} == {"docs/my/report.md", "docs/report.md"}
