@@ -40,7 +40,7 @@ _HTML_H1 = re.compile(r"<h1\b[^>]*>(.{0,500}?)</h1>", re.IGNORECASE | re.DOTALL)
 _ANY_TAG = re.compile(r"<[^>]*>")
 _MAX_STEPS = 300_000  # a real text of 10 MB takes fewer
 _Part = TypeVar("_Part", Heading, Block, Fence)
-_ATTRIBUTES = re.compile(r"\s*(?:\{[#.:][^{}]*\}|\s#+)\s*$")
+_ATTRIBUTES = re.compile(r"\s*(?:\{(?:\s*[#.:]|/\*)[^{}]*\}|\s#+)\s*$")
 
 
 class MarkdownParser:
