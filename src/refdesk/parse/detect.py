@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -124,11 +126,10 @@ def language_of(text: str) -> str:
 def is_yaml(text: str) -> bool:
     """Whether the text is YAML: lines of keys and entries, whose keys are no names of speakers."""
     lines = [line for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
-    entries = sum(1 for line in lines if _ENTRY.match(line) or line.startswith((" ", "---")))
-    return len(lines) >= _LINES and entries == len(lines) and len(_KEY.findall(text)) >= _LINES and _loads(text)
-
-
-def _loads(text: str) -> bool:
+    if len(lines) < _LINES or len(_KEY.findall(text)) < _LINES:
+        return False
+    if not all(_ENTRY.match(line) or line.startswith((" ", "---")) for line in lines):
+        return False
     import yaml
 
     try:
@@ -203,16 +204,20 @@ _RST_SIGNS = (
     re.compile(r"``[^`\n]+``"),
     re.compile(r"`[^`\n<]+<[^>\n]+>`__?"),
 )
-_LOOK = 8_000  # characters that signs are looked for in, which takes about a millisecond
+_LANGUAGES = frozenset(EXTENSIONS.values()) | frozenset(FILENAMES.values())
+_LOOK = 8_000  # characters searched for signs, which takes about a millisecond
 _LOOK_AT_HEADER = 60_000  # characters: licence, includes and macros may come first
 _SURE = 2  # signs that are enough
 
 
 def detect(path: str, text: str, declared: str = "") -> str:
     """The content type: as declared, else by name, else by the start of the text."""
-    given = _declared(declared)
-    if given:
-        return given
+    word = declared.split(";")[0].strip().lower()
+    if "/" in word:
+        by_suffix = "json" if word.endswith("+json") else "xml" if word.endswith("+xml") else ""
+        word = _BY_MEDIA_TYPE.get(word, by_suffix)  # "" for a generic one such as text/plain
+    if word:
+        return _SYNONYMS.get(word, word)
     named = by_name(path)
     if named == "plain_text" and path.lower().endswith((".txt", ".text")) and _rst_signs(text) >= _SURE:
         return "rst"  # older documentation uses .txt
@@ -245,8 +250,10 @@ def by_content(text: str, signs_asked: int = 1) -> str:
         return "html"
     if _XML.match(head):
         return "xml"
-    if head.lstrip()[:1] in ("{", "[") and _is_json(text):
-        return "json"
+    if head.lstrip()[:1] in ("{", "["):
+        with contextlib.suppress(ValueError, RecursionError):
+            json.loads(text)
+            return "json"
     signs = sum(1 for sign in _MARKDOWN_SIGNS if sign.search(head))
     restructured = _rst_signs(text)
     if restructured >= _SURE and restructured > signs - 1:
@@ -273,29 +280,4 @@ def display_name(content_type: str) -> str:
 
 def is_code(content_type: str) -> bool:
     """Whether parse.code has a grammar for the type."""
-    return content_type in _languages()
-
-
-def _declared(declared: str) -> str:
-    """The content type for a declared type or media type; "" for a generic one such as text/plain."""
-    word = declared.split(";")[0].strip().lower()
-    if not word or word in ("application/octet-stream", "text/plain", "binary/octet-stream"):
-        return ""
-    if "/" in word:
-        return _BY_MEDIA_TYPE.get(word, "json" if word.endswith("+json") else "xml" if word.endswith("+xml") else "")
-    return _SYNONYMS.get(word, word)
-
-
-def _is_json(text: str) -> bool:
-    import json
-
-    try:
-        json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return True
-
-
-@cache
-def _languages() -> frozenset[str]:
-    return frozenset(EXTENSIONS.values()) | frozenset(FILENAMES.values())
+    return content_type in _LANGUAGES

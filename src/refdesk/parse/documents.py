@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from refdesk.errors import ParseFailed
 from refdesk.model import Chunk, Chunking, Parsed
 from refdesk.parse.prose.manifest import NO_RULES, Governing
-from refdesk.parse.prose.passages import Block, Keys, Limits, Piece, Sizes, pack, split_lines
+from refdesk.parse.prose.passages import Block, Keys, Limits, Sizes, pack, split_lines
 from refdesk.text import analyse, tokens
 
 if TYPE_CHECKING:
@@ -47,40 +47,27 @@ def to_markdown(text: str) -> str:
         given = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ParseFailed(f"not a notebook: {error}") from error
-    cells = _cells(given)
-    language = _language(given.get("metadata") if isinstance(given, dict) else None)
+    cells = given.get("cells") if isinstance(given, dict) else None
+    if not isinstance(cells, list):
+        raise ParseFailed("not a notebook: it has no cells")
+    language = "python"
+    metadata = given.get("metadata")
+    for part, key in (("kernelspec", "language"), ("language_info", "name")):
+        found = metadata.get(part) if isinstance(metadata, dict) else None
+        if isinstance(found, dict) and isinstance(found.get(key), str):
+            language = found[key].lower()
     blocks = [block for cell in cells if isinstance(cell, dict) for block in _blocks(cell, language)]
     if not blocks:
         raise ParseFailed("nothing to read: the notebook has no filled cells")
     return "\n\n".join(blocks) + "\n"
 
 
-def _cells(given: Any) -> list[Any]:
-    if isinstance(given, dict):
-        if isinstance(given.get("cells"), list):
-            return list(given["cells"])
-        sheets = given.get("worksheets")  # notebooks before format 4
-        if isinstance(sheets, list):
-            return [cell for sheet in sheets if isinstance(sheet, dict) for cell in sheet.get("cells") or []]
-    raise ParseFailed("not a notebook: it has no cells")
-
-
-def _language(metadata: Any) -> str:
-    if isinstance(metadata, dict):
-        for part, key in (("language_info", "name"), ("kernelspec", "language")):
-            found = metadata.get(part)
-            if isinstance(found, dict) and isinstance(found.get(key), str):
-                return str(found[key]).lower()
-    return "python"
-
-
 def _blocks(cell: Mapping[str, Any], language: str) -> list[str]:
-    source = _text(cell.get("source", cell.get("input"))).strip("\n")
+    source = _text(cell.get("source")).strip("\n")
     if not source.strip():
         return []
     if cell.get("cell_type") != "code":
-        level = cell.get("level") if cell.get("cell_type") == "heading" else None
-        return [f"{'#' * min(6, level)} {source}" if isinstance(level, int) and level > 0 else source]
+        return [source]
     outputs = [text for output in cell.get("outputs") or [] if isinstance(output, dict) for text in _output(output)]
     return [_fence(source, language), *(_fence(text, "text") for text in outputs)]
 
@@ -89,7 +76,7 @@ def _output(output: Mapping[str, Any]) -> list[str]:
     """The text of an output; images and markup are left out."""
     data = output.get("data")
     given = output.get("text") or (data.get("text/plain") if isinstance(data, dict) else None)
-    if output.get("output_type") in ("error", "pyerr"):
+    if output.get("output_type") == "error":
         given = f"{output.get('ename', '')}: {output.get('evalue', '')}"
     text = _text(given).strip("\n")[:_MAX_OUTPUT_CHARS]
     lines = text.split("\n")
@@ -136,7 +123,21 @@ class PdfParser:
             pieces = pack(lines, [Block(at, at + 1, "prose", whole=False) for at in range(start, end)], limits, sizes)
             start = end
             for part, piece in enumerate(pieces, 1):
-                chunks.append(_page(piece, title, number, keys.part(f"page-{number}", part)))
+                chunks.append(
+                    Chunk(
+                        text=piece.text,
+                        kind="page",
+                        type="prose",
+                        language="plain_text",
+                        start_line=0,
+                        end_line=0,
+                        tokens=tokens.pieces(piece.text),
+                        key=keys.part(f"page-{number}", part),
+                        title=f"{title}, page {number}",
+                        breadcrumb=(title, f"Page {number}"),
+                        metadata={"page": str(number)},
+                    )
+                )
         if not chunks:
             raise ParseFailed("nothing to read: the pdf holds pictures of text or none")
         text = "\n".join(lines).rstrip() + "\n"
@@ -165,22 +166,6 @@ class WordParser:
         metadata = {**{key: value for key, value in given.items() if value}, **parsed.metadata}
         chunks = tuple(chunk._replace(start_line=0, end_line=0) for chunk in parsed.chunks)  # it has none
         return replace(parsed, content_type="docx", chunks=chunks, metadata=metadata)
-
-
-def _page(piece: Piece, title: str, number: int, key: str) -> Chunk:
-    return Chunk(
-        text=piece.text,
-        kind="page",
-        type="prose",
-        language="plain_text",
-        start_line=0,
-        end_line=0,
-        tokens=tokens.pieces(piece.text),
-        key=key,
-        title=f"{title}, page {number}",
-        breadcrumb=(title, f"Page {number}"),
-        metadata={"page": str(number)},
-    )
 
 
 def _pdf_pages(data: bytes) -> tuple[list[str], dict[str, str], list[str]]:
@@ -243,43 +228,31 @@ def _word_document(data: bytes) -> WordDocument:
 
 
 def _word_blocks(document: WordDocument) -> Iterator[str]:
+    """Headings, paragraphs and tables as Markdown; adjacent list items are one block."""
     from docx.table import Table
 
     listed: list[str] = []
     for item in document.iter_inner_content():
-        block, in_list = ("", False) if isinstance(item, Table) else _word_paragraph(item)
-        if in_list:
-            listed.append(block)
-            continue
+        if isinstance(item, Table):
+            rows = [[" ".join(cell.text.split()).replace("|", "\\|") for cell in row.cells] for row in item.rows]
+            lines = [f"| {' | '.join(row)} |" for row in rows if any(row)]
+            block = "\n".join([lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]]) if lines else ""
+        else:
+            block = " ".join(item.text.split())
+            style = (item.style.name or "") if item.style is not None else ""
+            if block and style.startswith("List"):
+                listed.append(f"{'1.' if 'Number' in style else '-'} {block}")
+                continue
+            if block and style == "Title":
+                block = f"# {block}"
+            elif block and style.startswith("Heading ") and style[8:].isdecimal():
+                block = f"{'#' * min(6, int(style[8:]))} {block}"
+            elif block.startswith(("#", ">", "```")):
+                block = f"\\{block}"
         if listed:
             yield "\n".join(listed)
             listed = []
-        if isinstance(item, Table):
-            block = _word_table(item)
         if block:
             yield block
     if listed:
         yield "\n".join(listed)
-
-
-def _word_paragraph(paragraph: Any) -> tuple[str, bool]:
-    text = " ".join(paragraph.text.split())
-    style = (paragraph.style.name or "") if paragraph.style is not None else ""
-    if not text:
-        return "", False
-    if style == "Title":
-        return f"# {text}", False
-    if style.startswith("Heading ") and style[8:].isdecimal():
-        return f"{'#' * min(6, int(style[8:]))} {text}", False
-    if style.startswith("List"):
-        return f"{'1.' if 'Number' in style else '-'} {text}", True
-    return ("\\" + text if text.startswith(("#", ">", "```")) else text), False
-
-
-def _word_table(table: Any) -> str:
-    rows = [[" ".join(cell.text.split()).replace("|", "\\|") for cell in row.cells] for row in table.rows]
-    rows = [row for row in rows if any(row)]
-    if not rows:
-        return ""
-    lines = [f"| {' | '.join(row)} |" for row in rows]
-    return "\n".join([lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]])

@@ -6,6 +6,8 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from pathlib import PurePosixPath
 
 from refdesk.model import Chunk, Chunking, Parsed
@@ -68,9 +70,14 @@ def yaml_entries(text: str, start: int, end: int, depth: int) -> Sequence[Entry]
     """The documents of a stream, else the keys or items at the least indentation that has several."""
     lines = _lines(text, start, end)
     if not depth:
-        documents = [(line, at) for line, at in lines if line.startswith("---")]
-        if len(documents) > 1 or (documents and text[start : documents[0][1]].strip()):
-            return _documents(text, start, documents, end)
+        documents = [at for line, at in lines if line.startswith("---")]
+        before = [start] if documents and text[start : documents[0]].strip() else []
+        if len(starts := before + documents) > 1:
+            found = []
+            for number, (at, until) in enumerate(pairwise([*starts, end]), 1):
+                names = _NAMING.findall(text[at : min(until, at + 2_000)])
+                found.append(Entry(_short(" ".join(name.strip() for name in names[:2])) or f"document {number}", at))
+            return found
     by_indent: dict[int, list[Entry]] = {}
     block = -1  # indentation of the key whose text block is being skipped
     comment = -1
@@ -84,24 +91,18 @@ def yaml_entries(text: str, start: int, end: int, depth: int) -> Sequence[Entry]
         if _COMMENT.match(line):
             comment = at if comment < 0 else comment
             continue
-        name = _yaml_name(text, line, at, end, len(by_indent.get(indent, [])))
+        entries = by_indent.setdefault(indent, [])
+        key = _YAML_KEY.match(line)
+        if key and not line.lstrip().startswith("- "):
+            name = next((group for group in key.groups()[1:] if group), "")
+        else:
+            name = _item_name(text, at, end, len(entries)) if _YAML_ITEM.match(line) else ""
         if name:
-            by_indent.setdefault(indent, []).append(Entry(_short(name), comment if comment >= 0 else at))
+            entries.append(Entry(_short(name), comment if comment >= 0 else at))
         if re.search(r"[:-] +[|>][+-]?\d?\s*(?:#.*)?$", line):
             block = indent
         comment = -1
-    indents = sorted(by_indent)
-    return next((by_indent[indent] for indent in indents if len(by_indent[indent]) > 1), [])
-
-
-def toml_entries(text: str, start: int, end: int, depth: int) -> Sequence[Entry]:
-    """The tables of a file, the keys of a table."""
-    return _tables(text, start, end, depth, _TOML_TABLE)
-
-
-def ini_entries(text: str, start: int, end: int, depth: int) -> Sequence[Entry]:
-    """The sections of a file, the keys of a section."""
-    return _tables(text, start, end, depth, _INI_SECTION)
+    return next((entries for _, entries in sorted(by_indent.items()) if len(entries) > 1), [])
 
 
 def csv_rows(text: str, start: int, end: int, depth: int) -> Sequence[Entry]:
@@ -137,32 +138,14 @@ def _lines(text: str, start: int, end: int) -> list[tuple[str, int]]:
     return lines
 
 
-def _documents(text: str, start: int, marks: list[tuple[str, int]], end: int) -> list[Entry]:
-    starts = [at for _, at in marks]
-    if text[start : starts[0]].strip():
-        starts.insert(0, start)
-    bounds = [*starts, end]
-    found = []
-    for number, at in enumerate(starts):
-        names = _NAMING.findall(text[at : min(bounds[number + 1], at + 2_000)])
-        found.append(Entry(_short(" ".join(name.strip() for name in names[:2])) or f"document {number + 1}", at))
-    return found
-
-
-def _yaml_name(text: str, line: str, at: int, end: int, number: int) -> str:
-    key = _YAML_KEY.match(line)
-    if key and not line.lstrip().startswith("- "):
-        return next((group for group in key.groups()[1:] if group), "")
-    return _item_name(text, at, end, number) if _YAML_ITEM.match(line) else ""
-
-
 def _item_name(text: str, at: int, end: int, number: int) -> str:
     """The name of a list item: its number and its name or id, if it has one."""
     named = _NAMING.match(text[at : min(end, at + 200)])
     return f"{number} {_short(named[1].strip())}" if named else str(number)
 
 
-def _tables(text: str, start: int, end: int, depth: int, table: re.Pattern[str]) -> list[Entry]:
+def _tables(table: re.Pattern[str], text: str, start: int, end: int, depth: int) -> list[Entry]:
+    """The tables or sections of a file, or the keys of one."""
     found: list[Entry] = []
     comment = -1
     quoted = ""
@@ -199,14 +182,14 @@ Scan = Callable[[str, int, int, int], Sequence[Entry]]
 _SCANS: Mapping[str, Scan] = {
     "json": json_entries,
     "yaml": yaml_entries,
-    "toml": toml_entries,
-    "ini": ini_entries,
+    "toml": partial(_tables, _TOML_TABLE),
+    "ini": partial(_tables, _INI_SECTION),
     "csv": csv_rows,
     "jsonl": json_lines,
 }
 _MAX_DEPTH = 8  # of keys; each level scans the text of its parent again
 _TITLE = 80  # characters, a line
-_INDENT = 400  # characters of indentation at most
+_INDENT = 400  # characters of indentation at most: a file of one line must not take quadratic time
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +230,12 @@ def _spans(
     entries = scan(text, start, end, depth)
     if not entries:
         return whole
-    bounds = [start, *(_line_start(text, entry.start, start) for entry in entries[1:]), end]
+    bounds = [start]
+    for entry in entries[1:]:  # from the start of its line, if only indentation precedes it
+        near = max(start, entry.start - _INDENT)
+        begin = text.rfind("\n", near, entry.start) + 1 or near
+        bounds.append(entry.start if text[begin : entry.start].strip() else begin)
+    bounds.append(end)
     found: list[_Span] = []
     for at, entry in enumerate(entries):
         inner = (*path, entry.name)
@@ -257,34 +245,23 @@ def _spans(
     return found
 
 
-def _line_start(text: str, at: int, floor: int) -> int:
-    """The start of the line, if only indentation precedes the position."""
-    near = max(floor, at - _INDENT)
-    begin = text.rfind("\n", near, at) + 1
-    if not begin:
-        begin = floor if near == floor else at
-    return begin if not text[begin:at].strip() else at
-
-
 def _packed(spans: list[_Span], limits: Limits) -> list[_Span]:
     """Adjacent spans of one parent merged while they fit; a small one also joins one of another parent."""
     packed: list[_Span] = []
     for span in spans:
         before = packed[-1] if packed else None
-        fits = before is not None and before.size + span.size <= limits.maximum
-        if before is None or not fits or not _related(before, span, limits):
+        if before is None or before.size + span.size > limits.maximum:
             packed.append(span)
-        else:
-            names = (*before.names, *span.names) if before.parent == span.parent else before.names
-            packed[-1] = _Span(before.start, span.end, before.size + span.size, before.parent, names)
+            continue
+        is_same = before.parent == span.parent
+        shorter = min(len(before.parent), len(span.parent))
+        is_near = before.parent[:shorter] == span.parent[:shorter] and min(before.size, span.size) < limits.minimum
+        if not is_same and not is_near:
+            packed.append(span)
+            continue
+        names = (*before.names, *span.names) if is_same else before.names
+        packed[-1] = _Span(before.start, span.end, before.size + span.size, before.parent, names)
     return packed
-
-
-def _related(before: _Span, span: _Span, limits: Limits) -> bool:
-    if before.parent == span.parent:
-        return True
-    shared = span.parent[: len(before.parent)] == before.parent or before.parent[: len(span.parent)] == span.parent
-    return shared and min(before.size, span.size) < limits.minimum
 
 
 class _Writer:

@@ -39,15 +39,9 @@ def why_binary(path: str, head: bytes) -> str:
     if head.startswith(_READABLE_BINARY) and path.lower().endswith(_READABLE_BINARY_ENDS):
         return ""
     head = head[:HEAD]
-    if b"\0" not in head or head.startswith(_UTF_MARKS) or _is_utf16(head):
+    if b"\0" not in head or head.startswith(_UTF_MARKS):
         return ""
     return f"binary: a NUL byte at offset {head.index(0)}"
-
-
-def _is_utf16(head: bytes) -> bool:
-    """Whether the bytes are mostly Latin UTF-16 text without a BOM: many NULs, all at odd or all at even offsets."""
-    counts = head[::2].count(0), head[1::2].count(0)
-    return len(head) >= 8 and min(counts) == 0 and max(counts) * 3 >= len(head)
 
 
 def why_not_written(path: str, data: bytes) -> str:

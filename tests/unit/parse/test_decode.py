@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from refdesk.errors import ParseFailed
-from refdesk.parse.parser import decode, is_binary
+from refdesk.parse.parser import decode
 
 GERMAN = "Größere Bären fressen süße Äpfel, während die Mädchen über die Brücke gehen.\n" * 8
 
@@ -22,13 +22,6 @@ def test_marks_are_read_and_dropped(encoding: str) -> None:
 @pytest.mark.parametrize(("mark", "encoding"), [(codecs.BOM_UTF16_BE, "utf-16-be"), (codecs.BOM_UTF32_BE, "utf-32-be")])
 def test_big_endian_marks(mark: bytes, encoding: str) -> None:
     assert decode(mark + GERMAN.encode(encoding)).text == GERMAN
-
-
-@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
-def test_utf16_without_a_mark(encoding: str) -> None:
-    data = "plain words in a wide encoding\n".encode(encoding)
-    assert not is_binary(data)
-    assert decode(data).text == "plain words in a wide encoding\n"
 
 
 @pytest.mark.parametrize(

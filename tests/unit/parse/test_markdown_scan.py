@@ -100,16 +100,19 @@ def test_what_is_plain_is_not_left_to_the_parser() -> None:
         "# Title\n\nSome text\nin two lines.\n\n- one\n- two\n  and more\n\n  ```sh\n  run\n  ```\n\n"
         "> **Note:** mind\n> this\n\n```py\nx = 1\n\n# no heading\n```\n## Next\n1. first\n\n   more\n2. second\n\nEnd."
     )
-    found = scan(text.split("\n"))
-    assert found is not None and found.others == []
-    assert [(level, text) for _, level, text in found.headings] == [(1, "Title"), (2, "Next")]
-    assert found.items == [(5, 6), (6, 12), (22, 25), (25, 26)]
-    assert found.inner == [(9, 12, "sh")] and found.fences == [(16, 21, "py")]
+    scanned = scan(text.split("\n"))
+    assert scanned is not None and scanned[1] == []
+    found = scanned[0]
+    assert [(one.level, one.text) for one in found.headings] == [(1, "Title"), (2, "Next")]
+    items = [(one.start, one.end) for one in found.blocks if one.kind == "item"]
+    assert items == [(5, 6), (6, 12), (22, 25), (25, 26)]
+    assert [(one.start, one.end, one.info) for one in found.fences] == [(9, 12, "sh"), (16, 21, "py")]
 
 
 def test_a_table_is_left_to_the_parser() -> None:
     found = scan(["Text.", "", "| a | b |", "| --- | --- |", "| 1 | 2 |", "", "More."])
-    assert found is not None and found.others == [(2, 6)] and found.texts == [(0, 1), (6, 7)]
+    assert found is not None and found[1] == [(2, 6)]
+    assert [(one.start, one.end) for one in found[0].blocks] == [(0, 1), (6, 7)]
 
 
 def test_html_that_may_go_on_behind_blank_lines_is_left_to_the_parser_with_all_else() -> None:

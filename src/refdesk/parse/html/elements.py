@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -31,36 +32,26 @@ _MOST_COMPARISONS = (
 
 def is_too_deep(html: str) -> bool:
     """Whether the nesting or the attributes of a tag exceed the limits."""
-    return _is_nested_deep(html) or _is_crowded(html)
-
-
-def _is_crowded(html: str) -> bool:
-    if len(html) < _LONG_TAG:
-        return False
     comparisons = 0
-    for tag in _CROWDED.finditer(html):
+    for tag in _CROWDED.finditer(html) if len(html) > _LONG_TAG else ():
         if tag.end(1) - tag.start(1) > _LONG_TAG:
             comparisons += len(_ATTRIBUTES.findall(tag[1])) ** 2
             if comparisons > _MOST_COMPARISONS:
                 return True
-    return False
-
-
-def _is_nested_deep(html: str) -> bool:
     if html.count("<") <= _FEW_TAGS:
         return False
     depth = 0
-    opened: dict[str, int] = {}
+    opened: Counter[str] = Counter()
     for closing, name in _TAGS.findall(html):
-        open_now = opened.get(name, 0)
+        nests = name.lower() not in _NO_NESTING
         if not closing:
-            opened[name] = open_now + 1
-            depth += name.lower() not in _NO_NESTING
+            opened[name] += 1
+            depth += nests
             if depth > _MAX_DEPTH:
                 return True
-        elif open_now:  # an end tag without a start is ignored
-            opened[name] = open_now - 1
-            depth -= name.lower() not in _NO_NESTING
+        elif opened[name]:  # an end tag without a start is ignored
+            opened[name] -= 1
+            depth -= nests
     return False
 
 
@@ -157,21 +148,17 @@ def _drop_surroundings(page: LexborHTMLParser) -> None:
         named = node.tag not in _NAMED_BY_TITLE and "section" not in classes
         if not _surrounds(classes) and not (named and _surrounds(attributes.get("id") or "")):
             continue
-        if node.tag in _NEVER_SURROUNDING or (_is_content(node) and not _A_TOOL.search(classes)):
+        above = node.parent
+        while above is not None and above.tag not in _CONTENT:
+            above = above.parent
+        is_content = above is not None  # part of a heading or of code
+        if node.tag in _NEVER_SURROUNDING or (is_content and not _A_TOOL.search(classes)):
             continue
         if node.css_first("h1") is None or _FOUND_NOTHING.search(classes):
             node.decompose()
     for node in page.css("body > header, body > div > header"):
         if node.css_first("h1") is None:
             node.decompose()
-
-
-def _is_content(node: LexborNode) -> bool:
-    """Whether the element is part of a heading or of code."""
-    above = node.parent
-    while above is not None and above.tag not in _CONTENT:
-        above = above.parent
-    return above is not None
 
 
 @lru_cache(maxsize=8192)
@@ -236,9 +223,10 @@ def inline_of(node: LexborNode, depth: int) -> str:
     if node.is_comment_node or tag in ("rp", "rt", "wbr"):
         return ""
     only = _only_text(node)
-    formula = _formula(node) if only is None and tag in ("span", "math") else None
-    if formula is not None:
-        return f"${squeeze(formula.text(deep=True))}$"
+    if only is None and (tag == "math" or (tag == "span" and _FORMULA.search(node.attributes.get("class") or ""))):
+        formula = node.css_first("annotation[encoding='application/x-tex']")  # its source, beside its rendering
+        if formula is not None:
+            return f"${squeeze(formula.text(deep=True))}$"
     if tag in ("code", "tt", "kbd", "samp"):
         return code_span(_spaced(code_text(node)))
     if depth > MAX_DEPTH:
@@ -247,18 +235,18 @@ def inline_of(node: LexborNode, depth: int) -> str:
         inner = "".join([inline_of(child, depth + 1) for child in node.iter(include_text=True)])
     else:
         inner = _spaced(only)
+    core = inner.strip()
+    start, end = inner[: len(inner) - len(inner.lstrip())], inner[len(inner.rstrip()) :]
     if tag == "a":
-        core = inner.strip()
         if core in _MARKS or not core:
             return ""
         href = node.attributes.get("href")
         if not href or not _LEADS.match(href) or "\n" in core:
             return inner
         # Marked by noncharacters after its first character, so that lines start as they do without it.
-        start, end = inner[: len(inner) - len(inner.lstrip())], inner[len(inner.rstrip()) :]
         return f"{start}{core[0]}{_TEXT}{core[1:]}{_TARGET}{href.strip()}{_END}{end}"
     mark = _MARK_OF.get(tag or "", "")
-    return _marked(inner, mark) if mark else inner
+    return f"{start}{mark}{core}{mark}{end}" if core and "\n" not in core and not core.startswith(mark) else inner
 
 
 def without_targets(text: str) -> str:
@@ -286,21 +274,6 @@ def _only_text(node: LexborNode) -> str | None:
 def _spaced(text: str) -> str:
     """The text with runs of white space replaced by one blank."""
     return _SPACE.sub(" ", text) if _ODD_SPACE.search(text) else text
-
-
-def _formula(node: LexborNode) -> LexborNode | None:
-    """The source of a formula, which is beside its rendering."""
-    if node.tag == "span" and not _FORMULA.search(node.attributes.get("class") or ""):
-        return None
-    return node.css_first("annotation[encoding='application/x-tex']")
-
-
-def _marked(inner: str, mark: str) -> str:
-    core = inner.strip()
-    if not core or "\n" in core or core.startswith(mark):
-        return inner
-    start = inner[: len(inner) - len(inner.lstrip())]
-    return f"{start}{mark}{core}{mark}{inner[len(inner.rstrip()) :]}"
 
 
 def code_span(text: str) -> str:

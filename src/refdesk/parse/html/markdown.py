@@ -133,18 +133,21 @@ class _Writer:
         if tag in ("summary", "legend", "caption") or classes in ("code-block-caption", "filename"):
             text = inline(node)
             return [f"**{text}**"] if text else []
-        return self._by_class(node, depth, tag, classes) if classes else self.blocks(node, depth)
-
-    def _by_class(self, node: LexborNode, depth: int, tag: str, classes: str) -> list[str]:
-        if _SIGNATURE.search(classes) and tag == "div":
+        if tag == "div" and _SIGNATURE.search(classes):
             lines = (line.rstrip() for line in code_text(node).strip().split("\n"))
             return [_fence("\n".join(lines), "ts") if "tsd-" in classes else _fence(squeeze(code_text(node)), "java")]
         if _PDOC_SIGNATURE.match(classes):
-            return self._member(node)
+            parent = node.parent
+            is_member = parent is not None and "classattr" in (parent.attributes.get("class") or "")
+            self._level = 3 if is_member else 2
+            return [f"{'#' * self._level} {code_span(_signature(node))}"]
         if "tabbed-set" in classes or "sd-tab-set" in classes:
             return self._tabs(node, depth)
-        if "summary-table" in classes:
-            return [_grid(node)]
+        if "summary-table" in classes:  # made of divs, one for each cell
+            cells = list(node.iter())
+            width = sum("table-header" in (cell.attributes.get("class") or "") for cell in cells) or 2
+            texts = [_cell(cell) for cell in cells]
+            return [_pipes([texts[at : at + width] for at in range(0, len(texts), width)] or [[""]])]
         return self.blocks(node, depth)
 
     def _heading(self, node: LexborNode, level: int) -> list[str]:
@@ -155,13 +158,6 @@ class _Writer:
         self.title = self.title or (text if level == 1 else "")
         is_code = "code-header" in (node.attributes.get("class") or "")
         return [f"{'#' * level} {code_span(_signature(node)) if is_code else text}"]
-
-    def _member(self, node: LexborNode) -> list[str]:
-        """A signature of pdoc as a heading: those of a class below the class."""
-        parent = node.parent
-        inner = parent is not None and "classattr" in (parent.attributes.get("class") or "")
-        self._level = 3 if inner else 2
-        return [f"{'#' * self._level} {code_span(_signature(node))}"]
 
     def _pre(self, node: LexborNode, depth: int) -> list[str]:
         code = code_text(node).strip("\n").rstrip()
@@ -186,7 +182,13 @@ class _Writer:
         return [("\n\n" if loose else "\n").join(written), *strays] if written else strays
 
     def _quote(self, node: LexborNode, depth: int, named: bool) -> list[str]:
-        title = _admonition_title(node) if named else ""
+        title = ""
+        if named and (given := node.css_first(_ADMONITION_TITLE)) is not None:
+            title = inline(given).strip("*: ")
+            title = title[:1].upper() + title[1:]
+            given.decompose()
+        elif named and (kind := _ADMONITION_KIND.search((node.attributes.get("class") or "").lower())):
+            title = kind[1].title()
         blocks = self.blocks(node, depth)
         if not named and blocks and not _is_text(blocks[0]) and blocks[0][0] != ">":
             return blocks  # only indented in its source
@@ -210,18 +212,36 @@ class _Writer:
 
     def _definitions(self, node: LexborNode, depth: int) -> list[str]:
         """Signatures as headings below the current one, other terms in bold with their definitions below."""
+        terms: list[tuple[LexborNode | None, list[LexborNode]]] = []  # adjacent ones share the definition of the last
+        for child in [inner for child in node.iter() for inner in (child.iter() if child.tag == "div" else [child])]:
+            if child.tag == "dt":
+                terms.append((child, []))
+            elif terms:
+                terms[-1][1].append(child)
+            else:
+                terms.append((None, [child]))
         found: list[str] = []
         items: list[str] = []
         outer = self._level
-        for term, meanings in _terms(node):
-            classes = (term.attributes.get("class") or "") if term is not None else ""
-            if term is not None and _SIGNATURE.search(classes):
+        for term, meanings in terms:
+            is_signature = term is not None and _SIGNATURE.search(term.attributes.get("class") or "")
+            if term is not None and is_signature:
                 found += ["\n".join(items)] if items else []
                 self._level, items = min(6, outer + 1), []
                 found.append(f"{'#' * self._level} `{_signature(term)}`")
-                found += [block for meaning in meanings for block in self.blocks(meaning, depth)]
-            else:
-                items += _defined(term, [block for meaning in meanings for block in self.blocks(meaning, depth)])
+            blocks = [block for meaning in meanings for block in self.blocks(meaning, depth)]
+            if is_signature:
+                found += blocks
+                continue
+            name = inline(term).strip("*: ") if term is not None else ""
+            name = f"**{name}**" if name and not name.startswith("`") else name
+            if name and blocks and _is_text(blocks[0]):
+                blocks[0] = f"{name}: {blocks[0]}"
+            elif name:
+                blocks.insert(0, name)
+            if blocks:
+                tight = all(re.match(r"[-*] |\d+\. ", block) for block in blocks[1:])
+                items.append(_indented("- ", ("\n" if tight else "\n\n").join(blocks)))
         self._level = outer
         return found + (["\n".join(items)] if items else [])
 
@@ -233,7 +253,12 @@ class _Writer:
         if is_layout(node):
             cells = [cell for row in table_rows(node) for cell in row if cell is not None]
             return [block for cell in cells for block in self.blocks(cell, depth)]
-        return _written_table(node)
+        rows = [texts for row in table_rows(node) if any(texts := [_cell(cell) for cell in row])]
+        if not rows:
+            return []
+        caption = node.css_first("caption")
+        name = inline(caption) if caption is not None else ""
+        return [f"**{name}**", _pipes(rows)] if name else [_pipes(rows)]
 
 
 def _paragraph(run: list[LexborNode]) -> list[str]:
@@ -284,67 +309,11 @@ def _is_text(block: str) -> bool:
     return not re.match(r"```|[-*|>#] |#{2,6} |\d+\. ", block)
 
 
-def _admonition_title(node: LexborNode) -> str:
-    given = node.css_first(_ADMONITION_TITLE)
-    if given is not None:
-        title = inline(given).strip("*: ")
-        given.decompose()
-        return title[:1].upper() + title[1:]
-    kind = _ADMONITION_KIND.search((node.attributes.get("class") or "").lower())
-    return kind[1].title() if kind else ""
-
-
-def _terms(node: LexborNode) -> list[tuple[LexborNode | None, list[LexborNode]]]:
-    """Each term with its definitions; adjacent terms share the definition of the last."""
-    found: list[tuple[LexborNode | None, list[LexborNode]]] = []
-    children = [inner for child in node.iter() for inner in (child.iter() if child.tag == "div" else [child])]
-    for child in children:
-        if child.tag == "dt":
-            found.append((child, []))
-        elif found:
-            found[-1][1].append(child)
-        else:
-            found.append((None, [child]))
-    return found
-
-
-def _defined(term: LexborNode | None, blocks: list[str]) -> list[str]:
-    """A term with its definition as a list item."""
-    name = inline(term).strip("*: ") if term is not None else ""
-    named = f"**{name}**" if name and not name.startswith("`") else name
-    if not blocks:
-        return [f"- {named}"] if named else []
-    if named and _is_text(blocks[0]):
-        blocks = [f"{named}: {blocks[0]}", *blocks[1:]]
-    elif named:
-        blocks = [named, *blocks]
-    tight = all(re.match(r"[-*] |\d+\. ", block) for block in blocks[1:])
-    return [_indented("- ", ("\n" if tight else "\n\n").join(blocks))]
-
-
-def _written_table(node: LexborNode) -> list[str]:
-    rows = [[_cell(cell) for cell in row] for row in table_rows(node)]
-    rows = [row for row in rows if any(row)]
-    if not rows:
-        return []
-    caption = node.css_first("caption")
-    lines = _pipes(rows)
-    return ([f"**{inline(caption)}**"] if caption is not None and inline(caption) else []) + ["\n".join(lines)]
-
-
-def _pipes(rows: list[list[str]]) -> list[str]:
+def _pipes(rows: list[list[str]]) -> str:
+    """A table in Markdown."""
     width = max(len(row) for row in rows)
-    filled = [row + [""] * (width - len(row)) for row in rows]
-    lines = [f"| {' | '.join(row)} |" for row in filled]
-    return [lines[0], "|" + " --- |" * width, *lines[1:]]
-
-
-def _grid(node: LexborNode) -> str:
-    """A table made of divs, one for each cell."""
-    cells = list(node.iter())
-    width = sum("table-header" in (cell.attributes.get("class") or "") for cell in cells) or 2
-    texts = [_cell(cell) for cell in cells]
-    return "\n".join(_pipes([texts[at : at + width] for at in range(0, len(texts), width)] or [[""]]))
+    lines = [f"| {' | '.join(row + [''] * (width - len(row)))} |" for row in rows]
+    return "\n".join([lines[0], "|" + " --- |" * width, *lines[1:]])
 
 
 def _cell(cell: LexborNode | None) -> str:

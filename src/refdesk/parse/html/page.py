@@ -152,17 +152,31 @@ def extract(html: str, url: str = "") -> Extracted:
     from selectolax.lexbor import LexborHTMLParser
 
     from refdesk.parse.html.markdown import to_markdown
+    from refdesk.parse.prose.markdown import plain_text
 
     page = LexborHTMLParser(html)
     given = page.css_first("base[href]")
     base = _join(url, given.attributes.get("href") or "") if given is not None else url
-    canonical, metadata = _canonical(page, base), _metadata(page)
-    named, redirect = _named(page), _redirect(page, base)
-    if redirect:
-        return Extracted(title=named, markdown="", canonical=canonical, redirect=redirect)
+    link = page.css_first("link[rel=canonical][href]")
+    canonical = _join(base, link.attributes.get("href") or "") if link is not None else ""
+    canonical = canonical if canonical.startswith(("http://", "https://")) else ""
+    titles = [*page.css("head title"), *page.css("title")]
+    named = next((text for one in titles if (text := " ".join(one.text(deep=True).split()))), "")
+    for meta in page.css("meta[http-equiv][content]"):
+        if (meta.attributes.get("http-equiv") or "").lower() == "refresh":
+            found = _REFRESH.match(meta.attributes.get("content") or "")
+            target = _join(base, found[1]) if found else ""
+            if target and urldefrag(target).url != urldefrag(base).url:
+                return Extracted(title=named, markdown="", canonical=canonical, redirect=target)
+    metadata = _metadata(page)
     content = main_content(page)
     marked, heading = to_markdown(content) if content is not None else ("", "")
-    title, marked = _titled(marked, without_targets(heading), _SITE_SUFFIX.sub("", named))
+    title = plain_text(without_targets(heading))
+    if not heading and (opening := _OPENING.match(marked)):
+        title, marked = plain_text(without_targets(opening[1])), f"# {marked[opening.start(1) :]}"
+    elif not heading:  # the title of the head is used
+        title = _SITE_SUFFIX.sub("", named)
+        marked = f"# {title}\n\n{marked}" if title and marked.strip() else marked
     return Extracted(
         title=title or named,
         markdown=without_targets(marked),
@@ -172,43 +186,11 @@ def extract(html: str, url: str = "") -> Extracted:
     )
 
 
-def _titled(markdown: str, heading: str, named: str) -> tuple[str, str]:
-    """The title and the text with it as a heading; without a heading, the title of the head is used."""
-    if heading:
-        return _plain(heading), markdown
-    opening = _OPENING.match(markdown)
-    if opening:
-        return _plain(without_targets(opening[1])), f"# {markdown[opening.start(1) :]}"
-    return named, f"# {named}\n\n{markdown}" if named and markdown.strip() else markdown
-
-
-def _plain(markup: str) -> str:
-    from refdesk.parse.prose.markdown import plain_text
-
-    return plain_text(markup)
-
-
 def _join(base: str, href: str) -> str:
     try:
         return urljoin(base, href.strip())
     except ValueError:
         return ""
-
-
-def _canonical(page: LexborHTMLParser, base: str) -> str:
-    given = page.css_first("link[rel=canonical][href]")
-    address = _join(base, given.attributes.get("href") or "") if given is not None else ""
-    return address if address.startswith(("http://", "https://")) else ""
-
-
-def _redirect(page: LexborHTMLParser, base: str) -> str:
-    for meta in page.css("meta[http-equiv][content]"):
-        if (meta.attributes.get("http-equiv") or "").lower() == "refresh":
-            found = _REFRESH.match(meta.attributes.get("content") or "")
-            address = _join(base, found[1]) if found else ""
-            if address and urldefrag(address).url != urldefrag(base).url:
-                return address
-    return ""
 
 
 def _metadata(page: LexborHTMLParser) -> dict[str, str]:
@@ -224,12 +206,3 @@ def _metadata(page: LexborHTMLParser) -> dict[str, str]:
         time = page.css_first("article time[datetime], main time[datetime]")
         found["published"] = (time.attributes.get("datetime") or "") if time is not None else ""
     return {key: value[:500] for key, value in found.items() if value}
-
-
-def _named(page: LexborHTMLParser) -> str:
-    """The title in the page's head."""
-    for selector in ("head title", "title"):
-        found = page.css_first(selector)
-        if found is not None and found.text(deep=True).strip():
-            return " ".join(found.text(deep=True).split())
-    return ""

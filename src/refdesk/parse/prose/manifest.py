@@ -38,9 +38,8 @@ def read_strategy(value: Any, where: str) -> Strategy:
     """The strategy in a manifest or a front matter; raises InvalidInput with the name of a wrong field."""
     if not isinstance(value, Mapping):
         raise InvalidInput(f"{where} must be an object.", 'Write for example {"chunk_by": "h2"}.')
-    chunk_by = read_chunk_by(value.get("chunk_by", "h2"), f"{where}.chunk_by")
     return Strategy(
-        chunk_by=chunk_by,
+        chunk_by=read_chunk_by(value.get("chunk_by", "h2"), f"{where}.chunk_by"),
         max_chunk_size=_positive(value.get("max_chunk_size"), f"{where}.max_chunk_size") or DEFAULT_MAX_CHUNK_SIZE,
         min_chunk_size=_positive(value.get("min_chunk_size"), f"{where}.min_chunk_size"),
     )
@@ -84,91 +83,25 @@ class FrontMatter:
 
 def read_front_matter(lines: list[str]) -> FrontMatter:
     """The fields between the fences at the top; an unreadable block sets `problem`."""
-    end, kind = _extent(lines)
-    if not end:
-        return FrontMatter()
-    text = "\n".join(line.rstrip("\r") for line in lines[1 : end - 1])
-    try:
-        data = _load(text, kind)
-    except ValueError as error:
-        line = getattr(error, "line", 0) + 2
-        return FrontMatter(body=end, problem=f"front matter is not valid {kind}: {error}", problem_line=line)
-    return _fields(data, end)
-
-
-def chunking_hint(text: str) -> str:
-    """The level that an HTML comment asks for, or ""."""
-    found = _HINT.search(text)
-    if not found:
-        return ""
-    try:
-        return read_chunk_by(json.loads(found[1]).get("chunk_by"), "mcp_chunking_hint.chunk_by")
-    except (ValueError, InvalidInput):
-        return ""
-
-
-class _Broken(ValueError):
-    def __init__(self, message: str, line: int) -> None:
-        super().__init__(message)
-        self.line = line
-
-
-def _extent(lines: list[str]) -> tuple[int, str]:
-    """The line after the block, 0 for none, and its language."""
     fence = lines[0].rstrip() if lines else ""
-    kind = {"---": "YAML", "---yaml": "YAML", "+++": "TOML"}.get(fence)
-    if not kind:
-        return 0, ""
-    closing = ("---", "...") if kind == "YAML" else ("+++",)
-    for at in range(1, min(len(lines), _MAX_LINES)):
-        if lines[at].rstrip() in closing:
-            # A horizontal rule at the top of a page is no fence: text follows it, not fields.
-            return (at + 1, kind) if _looks_like_fields(lines[1:at], kind) else (0, "")
-    return 0, ""
-
-
-def _looks_like_fields(lines: list[str], kind: str) -> bool:
-    mark = ":" if kind == "YAML" else "="
-    filled = [line for line in lines if line.strip() and not line.lstrip().startswith("#")]
-    return not filled or any(re.match(rf"\s*[\w\"'.$-][^{mark}]*{mark}(\s|$)", line) for line in filled[:3])
-
-
-def _load(text: str, kind: str) -> Any:
-    if len(text) > _MAX_CHARS:
-        raise _Broken("too large", 0)
-    if kind == "TOML":
-        import tomllib
-
-        return _toml_strings(tomllib.loads(text))
-    import yaml
-
-    loader = getattr(yaml, "CBaseLoader", yaml.BaseLoader)
-    try:
-        # The base loader creates strings, lists and maps only: no objects, and 1.10 stays "1.10".
-        return yaml.load(text, Loader=loader)  # noqa: S506 - creates strings only
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        raise _Broken(str(getattr(error, "problem", "") or error), mark.line if mark else 0) from error
-    except (RecursionError, ValueError) as error:
-        raise _Broken("too deeply nested", 0) from error
-
-
-def _toml_strings(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _toml_strings(one) for key, one in value.items()}
-    if isinstance(value, list):
-        return [_toml_strings(one) for one in value]
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _fields(data: Any, end: int) -> FrontMatter:
-    if data is None or data == "":
-        return FrontMatter(body=end)
+    kind = {"---": "YAML", "---yaml": "YAML", "+++": "TOML"}.get(fence, "")
+    mark, closing = (":", ("---", "...")) if kind == "YAML" else ("=", ("+++",))
+    ends = (at for at in range(1, min(len(lines), _MAX_LINES)) if lines[at].rstrip() in closing)
+    end = next(ends, 0) if kind else 0
+    filled = [line for line in lines[1:end] if line.strip() and not line.lstrip().startswith("#")]
+    # A horizontal rule at the top of a page is no fence: text follows it, not fields.
+    if not end or (filled and not any(re.match(rf"\s*[\w\"'.$-][^{mark}]*{mark}(\s|$)", one) for one in filled[:3])):
+        return FrontMatter()
+    body = end + 1
+    data, problem, line = _load("\n".join(line.rstrip("\r") for line in lines[1:end]), kind)
+    if problem:
+        return FrontMatter(body=body, problem=f"front matter is not valid {kind}: {problem}", problem_line=line + 2)
+    if not data:
+        return FrontMatter(body=body)
     if not isinstance(data, dict):
-        return FrontMatter(body=end, problem="front matter is not a map of keys to values")
+        return FrontMatter(body=body, problem="front matter is not a map of keys to values")
     fields = {str(key).strip(): _one(value) for key, value in data.items() if key not in _HIDDEN}
     facets: dict[str, str] = {}
-    problem = ""
     for name in ("metadata", "mcp_metadata"):
         given = data.get(name)
         if isinstance(given, dict):
@@ -186,7 +119,46 @@ def _fields(data: Any, end: int) -> FrontMatter:
     facets = {key: value for key, value in facets.items() if key and value}
     kept = {key: value for key, value in fields.items() if key and value}
     title = kept.get("title", "")
-    return FrontMatter(body=end, title=title, fields=kept | facets, facets=facets, strategy=strategy, problem=problem)
+    return FrontMatter(body=body, title=title, fields=kept | facets, facets=facets, strategy=strategy, problem=problem)
+
+
+def chunking_hint(text: str) -> ChunkBy | None:
+    """The level that an HTML comment asks for, or None."""
+    found = _HINT.search(text)
+    try:
+        return read_chunk_by(json.loads(found[1]).get("chunk_by"), "") if found else None
+    except (ValueError, InvalidInput):
+        return None
+
+
+def _load(text: str, kind: str) -> tuple[Any, str, int]:
+    """The block's data in strings, lists and maps; or what is wrong with it, and the line."""
+    if len(text) > _MAX_CHARS:
+        return None, "too large", 0
+    import yaml
+
+    try:
+        if kind == "TOML":
+            import tomllib
+
+            return _toml_strings(tomllib.loads(text)), "", 0
+        # The base loader creates strings, lists and maps only: no objects, and 1.10 stays "1.10".
+        return yaml.load(text, Loader=yaml.CBaseLoader), "", 0  # noqa: S506 - creates strings only
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        return None, str(getattr(error, "problem", "") or error), mark.line if mark else 0
+    except ValueError as error:
+        return None, str(error), 0
+    except RecursionError:
+        return None, "too deeply nested", 0
+
+
+def _toml_strings(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _toml_strings(one) for key, one in value.items()}
+    if isinstance(value, list):
+        return [_toml_strings(one) for one in value]
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _one(value: Any) -> str:
@@ -322,17 +294,33 @@ def read_manifest(data: bytes, folder: str = "") -> Manifest:
     if len(overrides) > _MOST_OVERRIDES:
         raise InvalidInput(f"{where}there are {len(overrides)} overrides.", f"At most {_MOST_OVERRIDES} are read.")
     taxonomy = _field(given, "taxonomy", dict, where)
+    read: list[Override] = []
+    unknown = [key for key in given if key not in _KEYS]
+    unknown += [f"strategy.{key}" for key in given.get("strategy") or () if key not in _STRATEGY_KEYS]
+    for at, override in enumerate(overrides):
+        name = f"overrides[{at}]"
+        if not isinstance(override, dict):
+            raise InvalidInput(f"{where}{name} must be an object.")
+        pattern = _field(override, "pattern", str, f"{where}{name}.").strip()
+        if not pattern:
+            raise InvalidInput(f"{where}{name}.pattern is missing.", 'Write a glob such as "guides/**/*.md".')
+        try:
+            manifest_glob(pattern)
+        except InvalidInput as error:
+            raise InvalidInput(f"{where}{name}.pattern can't be used: {error.message}", error.what_next) from error
+        read.append(Override(pattern=pattern, **_rules(override, f"{where}{name}.")))
+        unknown += [f"{name}.{key}" for key in override if key not in _OVERRIDE_KEYS]
+        unknown += [f"{name}.strategy.{key}" for key in override.get("strategy") or () if key not in _STRATEGY_KEYS]
     return Manifest(
         folder=folder,
-        strategy=_strategy(given, where),
-        metadata=_metadata(given, where),
+        **_rules(given, where),
         taxonomy={
             key.strip(): _field(_field(taxonomy, key, dict, f"{where}taxonomy."), "description", str, f"{where}{key}.")
             for key in taxonomy
         },
         instructions=_field(given, "mcpServerInstructions", str, where).strip(),
-        overrides=tuple(_override(one, f"{where}overrides[{at}]") for at, one in enumerate(overrides)),
-        unknown=tuple(_unknown(given)),
+        overrides=tuple(read),
+        unknown=tuple(unknown),
     )
 
 
@@ -346,41 +334,14 @@ def _field(given: Mapping[str, Any], key: str, kind: type[T], where: str) -> T:
     return value
 
 
-def _override(given: Any, where: str) -> Override:
-    if not isinstance(given, dict):
-        raise InvalidInput(f"{where} must be an object.")
-    where += "."
-    pattern = _field(given, "pattern", str, where).strip()
-    if not pattern:
-        raise InvalidInput(f"{where}pattern is missing.", 'Write a glob such as "guides/**/*.md".')
-    try:
-        manifest_glob(pattern)
-    except InvalidInput as error:
-        raise InvalidInput(f"{where}pattern can't be used: {error.message}", error.what_next) from error
-    return Override(pattern=pattern, strategy=_strategy(given, where), metadata=_metadata(given, where))
-
-
-def _strategy(given: Mapping[str, Any], where: str) -> Strategy | None:
-    return None if given.get("strategy") is None else read_strategy(given["strategy"], f"{where}strategy")
-
-
-def _metadata(given: Mapping[str, Any], where: str) -> dict[str, str]:
-    strings: dict[str, str] = {}
+def _rules(given: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The strategy and the metadata of a manifest or an override."""
+    metadata: dict[str, str] = {}
     for key, value in _field(given, "metadata", dict, where).items():
         if isinstance(value, bool):
             value = str(value).lower()
         if not isinstance(value, str | int | float) or not str(value).strip() or not key.strip():
             raise InvalidInput(f"{where}metadata.{key} must be a non-empty string.")
-        strings[key.strip()] = str(value).strip()
-    return strings
-
-
-def _unknown(given: dict[str, Any]) -> list[str]:
-    """The keys that are not known, probably misspelt."""
-    unknown = [key for key in given if key not in _KEYS]
-    unknown += [f"strategy.{key}" for key in given.get("strategy") or () if key not in _STRATEGY_KEYS]
-    for at, override in enumerate(given.get("overrides") or []):
-        unknown += [f"overrides[{at}].{key}" for key in override if key not in _OVERRIDE_KEYS]
-        strategy = override.get("strategy") or ()
-        unknown += [f"overrides[{at}].strategy.{key}" for key in strategy if key not in _STRATEGY_KEYS]
-    return unknown
+        metadata[key.strip()] = str(value).strip()
+    strategy = None if given.get("strategy") is None else read_strategy(given["strategy"], f"{where}strategy")
+    return {"strategy": strategy, "metadata": metadata}

@@ -4,15 +4,26 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
 from operator import attrgetter
 from pathlib import PurePosixPath
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 from refdesk.model import Chunking, Parsed
-from refdesk.parse.prose.manifest import NO_RULES, FrontMatter, Governing, Strategy, chunking_hint, read_front_matter
-from refdesk.parse.prose.passages import Block, BlockKind, Fence, Heading, Outline, paragraphs, split_lines, trim
+from refdesk.parse.prose.manifest import NO_RULES, Governing, Strategy, chunking_hint, read_front_matter
+from refdesk.parse.prose.passages import (
+    Block,
+    BlockKind,
+    Fence,
+    Heading,
+    Outline,
+    Part,
+    moved,
+    paragraphs,
+    split_lines,
+    trim,
+)
 from refdesk.parse.prose.sections import cut
 
 if TYPE_CHECKING:
@@ -39,7 +50,6 @@ _TAG = re.compile(
 _HTML_H1 = re.compile(r"<h1\b[^>]*>(.{0,500}?)</h1>", re.IGNORECASE | re.DOTALL)
 _ANY_TAG = re.compile(r"<[^>]*>")
 _MAX_STEPS = 300_000  # a real text of 10 MB takes fewer
-_Part = TypeVar("_Part", Heading, Block, Fence)
 _ATTRIBUTES = re.compile(r"\s*(?:\{(?:\s*[#.:]|/\*)[^{}]*\}|\s#+)\s*$")
 
 
@@ -59,24 +69,20 @@ class MarkdownParser:
         facets = self._rules.facets(front)
         outline = replace(outline, facets=facets)
         first = next((one.text for one in outline.headings if one.level == 1 and one.text), "")
-        title = title or front.title or first or _html_title(text) or PurePosixPath(path).stem
+        in_html = _HTML_H1.search(text[:5_000])  # of a page that starts with HTML, such as a readme with a logo
+        first = first or (" ".join(_ANY_TAG.sub(" ", in_html[1]).split()) if in_html else "")
+        title = title or front.title or first or PurePosixPath(path).stem
+        strategy = front.strategy or self._rules.strategy
+        if not front.strategy and (hint := chunking_hint(text)):
+            strategy = replace(strategy or Strategy(), chunk_by=hint)
         return Parsed(
             title=title,
             content_type="markdown",
             text=text,
-            chunks=cut(outline, title, chunking, self._strategy(front, text)),
+            chunks=cut(outline, title, chunking, strategy),
             metadata={**front.fields, **facets},
             notes=tuple(note for note in (front.problem, outline.note) if note),
         )
-
-    def _strategy(self, front: FrontMatter, text: str) -> Strategy | None:
-        """The front matter's strategy, else the manifest's; None without either."""
-        if front.strategy:
-            return front.strategy
-        hint = chunking_hint(text)
-        if hint:
-            return replace(self._rules.strategy or Strategy(), chunk_by=hint)  # type: ignore[arg-type]
-        return self._rules.strategy
 
 
 def read_outline(lines: list[str], body: int = 0) -> Outline:
@@ -85,9 +91,9 @@ def read_outline(lines: list[str], body: int = 0) -> Outline:
     try:
         parts = _parts(bare)
     except _TooIntricateError:
-        found = [replace(one, start=one.start + body, end=one.end + body) for one in paragraphs(lines[body:])]
+        found = moved(paragraphs(lines[body:]), body)
         return Outline(lines=lines, body=body, blocks=tuple(found), note="too intricate: read without its headings")
-    headings, blocks, fences = (_moved(some, body) for some in parts)
+    headings, blocks, fences = moved(parts.headings, body), moved(parts.blocks, body), moved(parts.fences, body)
     covered = tuple(_with_gaps(lines, body, blocks))
     return Outline(lines=lines, body=body, headings=tuple(headings), blocks=covered, fences=tuple(fences))
 
@@ -98,44 +104,29 @@ class _Parts(NamedTuple):
     fences: list[Fence]
 
 
-def _moved(parts: list[_Part], by: int) -> list[_Part]:
-    return [replace(one, start=one.start + by, end=one.end + by) for one in parts] if by else parts
-
-
 def _parts(lines: list[str]) -> _Parts:
     """The headings, blocks and fences of the lines: by a fast scan where possible, else by the CommonMark parser."""
-    seen = scan(lines)
-    if seen is None:
+    scanned = scan(lines)
+    if scanned is None:
         return _parsed(lines)
-    found = _parsed_apart(lines, seen.others)
-    for at, level, text in seen.headings:
-        found.headings.append(Heading(at, at + 1, level, plain_text(text[:1000])))
-        found.blocks.append(Block(at, at + 1, "heading"))
-    for at, end, info in seen.fences:
-        found.fences.append(Fence(at, end, "code", info))
-        found.blocks.append(Block(at, end, "code"))
-    found.blocks.extend([Block(at, end, "prose", whole=False) for at, end in seen.texts])
-    found.blocks.extend([Block(at, end, "item") for at, end in seen.items])
-    found.fences.extend([Fence(at, end, "code", info) for at, end, info in seen.inner])
+    found, regions = scanned
+    if regions:
+        # What the scan left out is parsed at once, with a line of text between regions to end each.
+        put: list[str] = []
+        origin: list[int] = []
+        for start, end in regions:
+            put += (*lines[start:end], "", "x", "")
+            origin += (*range(start, end), -1, -1, -1)
+        parsed = _parsed(put)
+        found.headings.extend(_back(parsed.headings, origin))
+        found.blocks.extend(_back(parsed.blocks, origin))
+        found.fences.extend(_back(parsed.fences, origin))
     for parts in found:
         parts.sort(key=attrgetter("start"))
     return found
 
 
-def _parsed_apart(lines: list[str], regions: Sequence[tuple[int, int]]) -> _Parts:
-    """The same for regions of the lines, parsed at once with a line of text between them to end each."""
-    if not regions:
-        return _Parts([], [], [])
-    put: list[str] = []
-    origin: list[int] = []
-    for start, end in regions:
-        put += (*lines[start:end], "", "x", "")
-        origin += (*range(start, end), -1, -1, -1)
-    found = _parsed(put)
-    return _Parts(_back(found.headings, origin), _back(found.blocks, origin), _back(found.fences, origin))
-
-
-def _back(parts: list[_Part], origin: list[int]) -> list[_Part]:
+def _back(parts: list[Part], origin: Sequence[int]) -> list[Part]:
     """The parts with their original line numbers."""
     found = []
     for one in parts:
@@ -228,12 +219,6 @@ def _inline_parser() -> MarkdownIt:
     return MarkdownIt("commonmark")
 
 
-def _html_title(text: str) -> str:
-    """The heading of a page that starts with HTML, such as a readme with a logo."""
-    found = _HTML_H1.search(text[:5_000])
-    return " ".join(_ANY_TAG.sub(" ", found[1]).split()) if found else ""
-
-
 # ── a fast scan for the simple blocks: headings, fenced code, text and simple lists ──
 
 # A line that can only be text: it starts and ends no other block, and is no rule, table or link definition.
@@ -250,25 +235,13 @@ _BLANKS = " \t"
 _SPANS_BLANK_LINES = re.compile(r"<(?:script|pre|style|textarea|!|\?)", re.IGNORECASE)  # as HTML blocks
 
 
-@dataclass(slots=True)
-class Scan:
-    """The lines of a text by kind; the ends of ranges are exclusive."""
-
-    headings: list[tuple[int, int, str]] = field(default_factory=list)  # line, level, text
-    fences: list[tuple[int, int, str]] = field(default_factory=list)  # with the info string
-    texts: list[tuple[int, int]] = field(default_factory=list)  # and quotes that contain only text
-    items: list[tuple[int, int]] = field(default_factory=list)
-    inner: list[tuple[int, int, str]] = field(default_factory=list)  # fences within items
-    others: list[tuple[int, int]] = field(default_factory=list)  # left to the parser
-
-
-def scan(lines: list[str]) -> Scan | None:
-    """Scans lines without carriage returns; None if only the parser can tell."""
-    found = Scan()
-    at, count = 0, len(lines)
-    while at < count:
-        line = lines[at]
-        if not line.strip(_BLANKS):
+def scan(lines: list[str]) -> tuple[_Parts, list[tuple[int, int]]] | None:
+    """The simple blocks of lines without carriage returns, and the regions of the others; None if neither is clear."""
+    found = _Parts([], [], [])
+    others: list[tuple[int, int]] = []
+    at = 0
+    while at < len(lines):
+        if not lines[at].strip(_BLANKS):
             at += 1
             continue
         end = _known(lines, at, found)
@@ -277,23 +250,26 @@ def scan(lines: list[str]) -> Scan | None:
             region = "\n".join(lines[at:end])
             if _SPANS_BLANK_LINES.search(region) or _INDENTED_FENCE.search(region):
                 return None  # its code or HTML may continue after it
-            found.others.append((at, end))
+            others.append((at, end))
         at = end
-    return found
+    return found, others
 
 
-def _known(lines: list[str], at: int, found: Scan) -> int | None:
+def _known(lines: list[str], at: int, found: _Parts) -> int | None:
     """Records the block that starts here and returns the line after it; None if its kind is unclear."""
     line = lines[at]
     if line[0] == "#":
         heading = _HEADING.fullmatch(line)
         if heading is None or heading[2].rstrip(_BLANKS).endswith("#"):
             return None
-        found.headings.append((at, len(heading[1]), heading[2].strip(_BLANKS)))
+        text = heading[2].strip(_BLANKS)
+        found.headings.append(Heading(at, at + 1, len(heading[1]), plain_text(text[:1000])))
+        found.blocks.append(Block(at, at + 1, "heading"))
         return at + 1
     if line[0] in "`~" and (fence := _FENCE.fullmatch(line)):
         end = _fence_end(lines, at + 1, fence[1] or fence[3])
-        found.fences.append((at, end, fence[2] if fence[1] else fence[4]))
+        found.fences.append(Fence(at, end, "code", fence[2] if fence[1] else fence[4]))
+        found.blocks.append(Block(at, end, "code"))
         return end
     if line[0] != ">" and _ITEM.match(line):
         return _list(lines, at, found)
@@ -304,14 +280,15 @@ def _known(lines: list[str], at: int, found: Scan) -> int | None:
         if not fits(lines[end]):
             return None
         end += 1
-    found.texts.append((at, end))
+    found.blocks.append(Block(at, end, "prose", whole=False))
     return end
 
 
-def _list(lines: list[str], at: int, found: Scan) -> int | None:
+def _list(lines: list[str], at: int, found: _Parts) -> int | None:
     """The line after a list whose items contain text, lists and fenced code; None if they contain more."""
     starts: list[int] = []
-    inner: list[tuple[int, int, str]] = []
+    inner: list[Fence] = []
+    least = 0  # indentation of the last top-level item's lines
     inside = 0  # column of the last item's text
     end = at  # after the last line that is not blank
     while at < len(lines):
@@ -326,38 +303,31 @@ def _list(lines: list[str], at: int, found: Scan) -> int | None:
         if "\t" in line or "|" in line or text[0] in "<>" or _RULE.fullmatch(text) or indent > inside + 3:
             return None
         if item := _ITEM.match(text):
-            if indent and (indent < _least(lines[starts[-1]]) or _goes_on(lines, at, end, item)):
+            # Only a first item interrupts a paragraph: any other number may be its continued text.
+            is_text = end == at and item[0][0].isdecimal() and not _ITEM.match(lines[at - 1].lstrip(" "))
+            if indent and (indent < least or is_text):
                 return None
-            starts += [] if indent else [at]
             inside = indent + item.end()
+            if not indent:
+                starts.append(at)
+                least = inside
             text = text[item.end() :]
             if text[0] in "`~<>#" and not _TEXT.match(text):
                 return None
-        elif not indent or indent < _least(lines[starts[-1]]):
+        elif not indent or indent < least:
             return None
         elif text[0] in "`~" and (fence := _FENCE.fullmatch(text)):
             stop = _inner_fence_end(lines, at + 1, fence[1] or fence[3], indent) if indent >= inside else None
             if stop is None:
                 return None
-            inner.append((at, stop, fence[2] if fence[1] else fence[4]))
+            inner.append(Fence(at, stop, "code", fence[2] if fence[1] else fence[4]))
             at = end = stop
             continue
         at += 1
         end = at
-    found.items += zip(starts, [*starts[1:], end], strict=True)
-    found.inner += inner
+    found.blocks.extend(Block(*span, "item") for span in zip(starts, [*starts[1:], end], strict=True))
+    found.fences.extend(inner)
     return end
-
-
-def _goes_on(lines: list[str], at: int, end: int, item: re.Match[str]) -> bool:
-    """Whether an apparent inner item may be continued text: only a first item interrupts a paragraph."""
-    return end == at and item[0][0].isdecimal() and not _ITEM.match(lines[at - 1].lstrip(" "))
-
-
-def _least(line: str) -> int:
-    """The least indentation of an item's lines."""
-    item = _ITEM.match(line)
-    return item.end() if item else 0
 
 
 def _inner_fence_end(lines: list[str], at: int, marks: str, indent: int) -> int | None:
@@ -387,10 +357,7 @@ def _region_end(lines: list[str], at: int) -> int:
     was_blank = False
     for end in range(at + 1, len(lines)):
         line = lines[end]
-        if not line.strip(_BLANKS):
-            was_blank = True
-        else:
-            if was_blank and (_TEXT.match(line) or _HEADING.fullmatch(line) or _FENCE.fullmatch(line)):
-                return end
-            was_blank = False
+        if was_blank and (_TEXT.match(line) or _HEADING.fullmatch(line) or _FENCE.fullmatch(line)):
+            return end
+        was_blank = not line.strip(_BLANKS)
     return len(lines)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
-from typing import Literal
+from typing import Literal, TypeVar
 
 from refdesk.text import tokens
 
@@ -94,6 +94,14 @@ def paragraphs(lines: list[str]) -> list[Block]:
     if start < end:
         blocks.append(Block(start, end, "prose", whole=False))
     return blocks
+
+
+Part = TypeVar("Part", Heading, Block, Fence)
+
+
+def moved(parts: Iterable[Part], by: int) -> list[Part]:
+    """The parts with their line numbers shifted."""
+    return [replace(one, start=one.start + by, end=one.end + by) for one in parts] if by else list(parts)
 
 
 # ── keys: the fragments of the docs contract's chunk ids ──
@@ -204,7 +212,7 @@ class Sizes:
     def __init__(self, lines: list[str], limits: Limits) -> None:
         counted = limits.measure is tokens.pieces
         bare = [line.rstrip("\r") for line in lines]
-        self.counted = counted and not any("\r" in line for line in bare)  # exact, in tokens
+        self._counted = counted and not any("\r" in line for line in bare)  # exact, in tokens
         self._weights = [0, *accumulate(tokens.pieces_of_rows(bare) if counted else map(limits.measure, bare))]
         # Consecutive line ends are one token, but several characters.
         self._ends = [0, *accumulate(1 if line or not counted else 0 for line in bare)]
@@ -214,9 +222,16 @@ class Sizes:
         ends = self._ends[end] - self._ends[start] - 1
         return self._weights[end] - self._weights[start] + max(0, ends)
 
+    def tokens(self, piece: Piece) -> int:
+        """The tokens of a piece's text."""
+        return tokens.pieces(piece.text) if piece.cut or not self._counted else self.of(piece.start, piece.end)
+
 
 def pack(lines: list[str], blocks: Sequence[Block], limits: Limits, sizes: Sizes) -> list[Piece]:
-    """Packs blocks into pieces while they fit; a whole block is never cut, however large."""
+    """Packs blocks into pieces while they fit, and merges pieces below the minimum with the one before.
+
+    A whole block is never cut, however large.
+    """
     pieces: list[Piece] = []
     pending: list[tuple[int, int]] = []
     for start, end, is_long in _atoms(lines, blocks, limits, sizes):
@@ -225,12 +240,24 @@ def pack(lines: list[str], blocks: Sequence[Block], limits: Limits, sizes: Sizes
             pending = []
             continue
         if pending and sizes.of(pending[0][0], end) > limits.maximum:
-            pieces.append(_piece(lines, pending))
+            pieces.append(_joined(lines, pending[0][0], pending[-1][1]))
             pending = _overlap(pending, end, limits, sizes)
         pending.append((start, end))
     if pending:
-        pieces.append(_piece(lines, pending))
-    return _merge_small(lines, pieces, limits, sizes)
+        pieces.append(_joined(lines, pending[0][0], pending[-1][1]))
+    merged: list[Piece] = []
+    for piece in pieces:
+        before = merged[-1] if merged else None
+        whole = before and not (before.cut or piece.cut) and before.end <= piece.start
+        if before and whole and sizes.of(piece.start, piece.end) < limits.minimum:
+            merged[-1] = _joined(lines, before.start, piece.end)
+        else:
+            merged.append(piece)
+    return merged
+
+
+def _joined(lines: list[str], start: int, end: int) -> Piece:
+    return Piece(start, end, text_of(lines, start, end))
 
 
 def cut_line(text: str, limits: Limits, taken: int = 0) -> list[str]:
@@ -247,7 +274,11 @@ def cut_line(text: str, limits: Limits, taken: int = 0) -> list[str]:
         room = max(1, len(near) * maximum // max(1, weight)) if weight > maximum else len(near)
         while room > 1 and limits.measure(near[:room]) > maximum:
             room = room * 3 // 4
-        end = _last_end(near, room)
+        end = room
+        for pattern in (_SENTENCE_END, _WORD_END):
+            if ends := [found.end() for found in pattern.finditer(near, room // 2, room)]:
+                end = ends[-1]
+                break
         cuts.append(near[:end])
         begin, window, maximum = begin + end, max(64, room * 2), limits.maximum
     return [cut for cut in cuts if cut.strip()]
@@ -255,7 +286,7 @@ def cut_line(text: str, limits: Limits, taken: int = 0) -> list[str]:
 
 def _cut(lines: list[str], at: int, before: list[tuple[int, int]], limits: Limits, sizes: Sizes) -> Iterator[Piece]:
     """Cuts a line that is too long; a small block before it, such as a heading, goes with the first part."""
-    lead = _piece(lines, before) if before else None
+    lead = _joined(lines, before[0][0], before[-1][1]) if before else None
     taken = sizes.of(lead.start, lead.end) + 1 if lead else 0
     if lead and taken > min(limits.minimum, limits.maximum // 2):
         yield lead
@@ -283,41 +314,14 @@ def _atoms(lines: list[str], blocks: Sequence[Block], limits: Limits, sizes: Siz
                 yield at, at + 1, sizes.of(at, at + 1) > limits.maximum
 
 
-def _piece(lines: list[str], spans: list[tuple[int, int]]) -> Piece:
-    start, end = trim(lines, spans[0][0], spans[-1][1])
-    return Piece(start, end, text_of(lines, start, end))
-
-
 def _overlap(spans: list[tuple[int, int]], coming: int, limits: Limits, sizes: Sizes) -> list[tuple[int, int]]:
     """The last spans that the next piece repeats, as many as leave room for the coming one."""
     if not limits.overlap:
         return []
-    last = spans[-1][1]
-    kept = 0
-    for at in range(len(spans) - 1, 0, -1):
-        start = spans[at][0]
-        if sizes.of(start, last) > limits.overlap or sizes.of(start, coming) > limits.maximum:
+    first = len(spans)
+    while first > 1:
+        start = spans[first - 1][0]
+        if sizes.of(start, spans[-1][1]) > limits.overlap or sizes.of(start, coming) > limits.maximum:
             break
-        kept = len(spans) - at
-    return spans[len(spans) - kept :]
-
-
-def _merge_small(lines: list[str], pieces: list[Piece], limits: Limits, sizes: Sizes) -> list[Piece]:
-    """Merges a piece below the minimum with the one before, unless it is part of a line."""
-    merged: list[Piece] = []
-    for piece in pieces:
-        before = merged[-1] if merged else None
-        whole = before and not (before.cut or piece.cut) and before.end <= piece.start
-        if before and whole and sizes.of(piece.start, piece.end) < limits.minimum:
-            merged[-1] = Piece(before.start, piece.end, text_of(lines, before.start, piece.end))
-        else:
-            merged.append(piece)
-    return merged
-
-
-def _last_end(text: str, room: int) -> int:
-    for pattern in (_SENTENCE_END, _WORD_END):
-        ends = [found.end() for found in pattern.finditer(text, room // 2, room)]
-        if ends:
-            return ends[-1]
-    return max(1, room)
+        first -= 1
+    return spans[first:]

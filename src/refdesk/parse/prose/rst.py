@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePosixPath
 
 from refdesk.model import Chunk, Chunking, Parsed
@@ -18,12 +18,12 @@ from refdesk.parse.prose.passages import (
     Limits,
     Outline,
     Sizes,
+    moved,
     pack,
     paragraphs,
     split_lines,
 )
 from refdesk.parse.prose.sections import cut, limits_of
-from refdesk.text import tokens
 
 _ADORNMENT = re.compile(r"^([!-/:-@\[-`{-~])\1*\s*$")
 _DIRECTIVE = re.compile(r"^\.\. +(?:\|[^|]+\| +)?([\w:+-]+)::(?: +(.*))?$")
@@ -91,13 +91,6 @@ def plain_text(markup: str) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Extent:
-    end: int
-    kind: BlockKind
-    whole: bool
-
-
 class _Reader:
     """Reads the lines once; indented lines belong to the block above them."""
 
@@ -119,9 +112,9 @@ class _Reader:
             if end:
                 self.blocks.append(Block(at, end, "heading"))
             else:
-                extent = self._extent(at)
-                if extent.end > at:
-                    self.blocks.append(Block(at, extent.end, extent.kind, whole=extent.whole))
+                end, kind, whole = self._extent(at)
+                if end > at:
+                    self.blocks.append(Block(at, end, kind, whole=whole))
                 end = max(at + 1, self.blocks[-1].end)
             at = end
 
@@ -142,46 +135,51 @@ class _Reader:
         self.headings.append(Heading(start, end, self._styles.index(style) + 1, plain_text(text)))
         return end
 
-    def _extent(self, at: int) -> _Extent:
+    def _extent(self, at: int) -> tuple[int, BlockKind, bool]:
         line = self._lines[at]
         directive = _DIRECTIVE.match(line)
         if directive:
             return self._directive(at, directive[1], (directive[2] or "").strip())
         if line.startswith(".. ") or line == "..":
-            return _Extent(self._indented(at + 1), "html", True)
+            return (self._indented(at + 1), "html", True)
         if _GRID.match(line) or _BORDER.match(line):
             return self._table(at)
         if _ITEM.match(line):
-            end = self._indented(self._item(at))
+            end = at + 1
+            while end < len(self._lines) and self._lines[end] and not _ITEM.match(self._lines[end]):
+                end += 1
+            end = self._indented(end)
             self._literals(at, end)
-            return _Extent(end, "item", True)
+            return (end, "item", True)
         end = self._paragraph(at)
         if self._lines[end - 1].endswith("::"):
             inner = self._indented(end)
             self._fence(end, inner, "")
-            return _Extent(inner, "code", True)
+            return (inner, "code", True)
         if line.startswith(">>> "):
             self.fences.append(Fence(at, end, "code", "python"))
-            return _Extent(end, "code", True)
-        inner = self._indented(end) if self._is_term(at, end) else end
+            return (end, "code", True)
+        # A quote, or a term with its definition below.
+        is_term = line[0].isspace() or (end - at > 1 and self._lines[at + 1][0].isspace())
+        inner = self._indented(end) if is_term else end
         self._literals(at, inner)
-        return _Extent(inner, "prose", inner > end)
+        return (inner, "prose", inner > end)
 
-    def _directive(self, at: int, name: str, argument: str) -> _Extent:
+    def _directive(self, at: int, name: str, argument: str) -> tuple[int, BlockKind, bool]:
         end = self._indented(at + 1)
         if name in _CODE or _EXAMPLE.match(name):
             language = "bash" if name == "prompt" else argument or ("python" if name != "code" else "")
             self.fences.append(Fence(at, end, "code", language))
-            return _Extent(end, "code", True)
+            return (end, "code", True)
         if name in _DATA:
             self.fences.append(Fence(at, end, "table" if "table" in name else "code", argument))
-            return _Extent(end, "table", True)
+            return (end, "table", True)
         if _OBJECTS.match(name) and argument and self._depth < _MAX_DEPTH:
             self._object(at, end, argument)
-            return _Extent(at, "prose", False)
+            return (at, "prose", False)
         known = len(self.fences)
         self._literals(at + 1, end)
-        return _Extent(end, "prose", len(self.fences) > known)
+        return (end, "prose", len(self.fences) > known)
 
     def _object(self, at: int, end: int, signature: str) -> None:
         """Reads a described function or class: its signature is a heading, its body has its own blocks."""
@@ -191,10 +189,9 @@ class _Reader:
         width = min((_indent(line) for line in inner), default=0)
         reader = _Reader([line[width:] for line in self._lines[at + 1 : end]], self._depth + 1)
         reader.read()
-        shift = at + 1
-        self.headings += [replace(one, start=one.start + shift, end=one.end + shift) for one in reader.headings]
-        self.blocks += [replace(one, start=one.start + shift, end=one.end + shift) for one in reader.blocks]
-        self.fences += [replace(one, start=one.start + shift, end=one.end + shift) for one in reader.fences]
+        self.headings += moved(reader.headings, at + 1)
+        self.blocks += moved(reader.blocks, at + 1)
+        self.fences += moved(reader.fences, at + 1)
         if self.blocks[-1].end < end:
             self.blocks.append(Block(self.blocks[-1].end, end, "prose"))
 
@@ -224,13 +221,6 @@ class _Reader:
             end += 1
         return end
 
-    def _item(self, at: int) -> int:
-        """The line after the first paragraph of a list item."""
-        end = at + 1
-        while end < len(self._lines) and self._lines[end] and not _ITEM.match(self._lines[end]):
-            end += 1
-        return end
-
     def _indented(self, at: int) -> int:
         """The line after the indented lines from here on, including blank lines between them."""
         end = at
@@ -242,11 +232,7 @@ class _Reader:
                 end = here + 1
         return max(end, at)
 
-    def _is_term(self, at: int, end: int) -> bool:
-        """Whether a paragraph is a quote, or a term with its definition below."""
-        return self._lines[at][0].isspace() or (end - at > 1 and self._lines[at + 1][0].isspace())
-
-    def _table(self, at: int) -> _Extent:
+    def _table(self, at: int) -> tuple[int, BlockKind, bool]:
         end = at + 1
         grid = self._lines[at].startswith("+")
         while end < len(self._lines):
@@ -259,7 +245,7 @@ class _Reader:
         else:
             end = self._paragraph(at) if not grid else end
         self.fences.append(Fence(at, end, "table", self._lines[min(at + 1, end - 1)]))
-        return _Extent(end, "table", True)
+        return (end, "table", True)
 
 
 def _adorns(line: str, title: str) -> bool:
@@ -342,8 +328,7 @@ def _around(lines: list[str], headings: list[Heading], fences: list[Fence]) -> l
     blocks: list[Block] = []
     at = 0
     for start in [*sorted(special), len(lines)]:
-        inner = paragraphs(lines[at:start])
-        blocks += [replace(block, start=block.start + at, end=block.end + at) for block in inner]
+        blocks += moved(paragraphs(lines[at:start]), at)
         if start < len(lines):
             blocks.append(special[start])
             at = special[start].end
@@ -365,7 +350,7 @@ def plain_chunks(
             language=language,
             start_line=piece.start + 1,
             end_line=piece.end,
-            tokens=tokens.pieces(piece.text) if piece.cut or not sizes.counted else sizes.of(piece.start, piece.end),
+            tokens=sizes.tokens(piece),
             key=keys.part("", number),
             title=title,
             breadcrumb=(title,),

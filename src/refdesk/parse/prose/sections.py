@@ -27,7 +27,6 @@ from refdesk.parse.prose.passages import (
     text_of,
     trim,
 )
-from refdesk.text import tokens
 
 _start = attrgetter("start")
 
@@ -103,41 +102,28 @@ class Kinds:
         for fence in inside:
             size = self._size(fence.start, fence.end)
             if fence.kind == "code":
-                sizes[self._code_type(fence)] += size
+                word = _word(fence.info)
+                type_: ChunkType = "cmd" if word in _COMMANDS else "config" if word in _CONFIGS else "code"
+                sizes[type_ if word else self._guess(fence), language_name(fence.info)] += size
             elif _REFERENCE_HEAD.search(fence.info):
                 tables += size
-        if not sizes and not tables and not _SIGNATURE.match(heading):
-            return "prose", self._language
-        return self._decide(sizes, tables, self._size(start, end), heading)
-
-    def _decide(
-        self, sizes: Counter[tuple[ChunkType, str]], tables: int, total: int, heading: str
-    ) -> tuple[ChunkType, str]:
-        code = sum(sizes.values())
-        (type_, language), _ = sizes.most_common(1)[0] if sizes else (("prose", ""), 0)
-        named = language or self._language
-        if _SIGNATURE.match(heading):
-            return "api", named
-        if tables * 2 > total or (tables and _REFERENCE_TITLE.search(heading)):
-            return "api", named
-        if code * 2 >= total:
-            return type_, named
+        (main, language), _ = sizes.most_common(1)[0] if sizes else (("prose", ""), 0)
+        if _SIGNATURE.match(heading) or (tables and _REFERENCE_TITLE.search(heading)):
+            return "api", language or self._language
+        total = self._size(start, end) if inside else 0
+        if tables * 2 > total:
+            return "api", language or self._language
+        if sizes and sum(sizes.values()) * 2 >= total:
+            return main, language or self._language
         return "prose", self._language
 
-    def _code_type(self, fence: Fence) -> tuple[ChunkType, str]:
-        word = _word(fence.info)
-        if not word:
-            return self._guess(fence), ""
-        return "cmd" if word in _COMMANDS else "config" if word in _CONFIGS else "code", language_name(fence.info)
-
     def _guess(self, fence: Fence) -> ChunkType:
-        inside = [line for line in self._lines[fence.start + 1 : fence.end - 1] if line.strip()]
-        text = "\n".join(inside)
-        if len(_PROMPT.findall(text)) * 4 > len(inside) or len(_RUNNER.findall(text)) * 2 > len(inside):
+        """The type of a code block without an info string."""
+        lines = [line for line in self._lines[fence.start + 1 : fence.end - 1] if line.strip()]
+        text = "\n".join(lines)
+        if len(_PROMPT.findall(text)) * 4 > len(lines) or len(_RUNNER.findall(text)) * 2 > len(lines):
             return "cmd"
-        if inside and len(_SETTING.findall(text)) * 10 > len(inside) * 9:
-            return "config"
-        return "code"
+        return "config" if lines and len(_SETTING.findall(text)) * 10 > len(lines) * 9 else "code"
 
     def _size(self, start: int, end: int) -> int:
         return sum(len(line.strip()) for line in self._lines[start:end])
@@ -167,10 +153,28 @@ def cut(outline: Outline, title: str, chunking: Chunking, strategy: Strategy | N
     kinds = Kinds(outline)
     chunks: list[Chunk] = []
     for section in refined:
-        for number, piece in enumerate(_pieces(outline, section, limits, sizes), 1):
-            key = keys.part(section.key, number)
-            size = tokens.pieces(piece.text) if piece.cut or not sizes.counted else sizes.of(piece.start, piece.end)
-            chunks.append(_chunk(outline, kinds, section, piece, key, title, size))
+        if sizes.of(section.start, section.end) <= limits.maximum:
+            pieces = [Piece(section.start, section.end, text_of(outline.lines, section.start, section.end))]
+        else:
+            pieces = pack(outline.lines, _within(outline.blocks, section), limits, sizes)
+        heading = section.path[-1] if section.path else title
+        for number, piece in enumerate(pieces, 1):
+            type_, language = kinds.of(piece.start, piece.end, heading)
+            chunks.append(
+                Chunk(
+                    text=piece.text,
+                    kind=section.kind,
+                    type=type_,
+                    language=language,
+                    start_line=piece.start + 1,
+                    end_line=piece.end,
+                    tokens=sizes.tokens(piece),
+                    key=keys.part(section.key, number),
+                    title=heading,
+                    breadcrumb=(title, *section.path),
+                    metadata=outline.facets,
+                )
+            )
     return tuple(chunks)
 
 
@@ -194,7 +198,10 @@ def _sections(outline: Outline, strategy: Strategy) -> tuple[list[Section], list
     headings, lines = outline.headings, outline.lines
     title = title_heading(headings)
     found = places(headings, title)
-    level = _level(strategy, [heading for heading in headings if heading is not title])
+    level = strategy.level
+    used = [heading.level for heading in headings if heading is not title]
+    if strategy.chunk_by == "auto" and used:
+        level = max(level, min(used))  # for a document without level 2, the next level that it uses
     # With several headings of level 1, the first is the document's, and its own text is the preamble.
     opening = headings[0] if headings and headings[0].level == 1 and level > 1 else title
     bounds = [heading for heading in headings if heading.level <= level and heading is not opening and heading in found]
@@ -206,13 +213,6 @@ def _sections(outline: Outline, strategy: Strategy) -> tuple[list[Section], list
         sections.append(_trimmed(lines, Section(heading.start, end, heading.level, place.key, place.texts)))
     below = [Section(h.start, h.start, h.level, p.key, p.texts) for h, p in found.items() if h is not opening]
     return sections, below
-
-
-def _level(strategy: Strategy, headings: list[Heading]) -> int:
-    """The deepest level that starts a section; for a document without level 2, the next level that it uses."""
-    if strategy.chunk_by != "auto" or not headings or any(heading.level <= 2 for heading in headings):
-        return strategy.level
-    return min(heading.level for heading in headings)
 
 
 def _refine(outline: Outline, section: Section, below: list[Section], limits: Limits, sizes: Sizes) -> list[Section]:
@@ -278,45 +278,15 @@ def _merge(sections: list[Section], limits: Limits, sizes: Sizes) -> list[Sectio
     return merged
 
 
-def _pieces(outline: Outline, section: Section, limits: Limits, sizes: Sizes) -> list[Piece]:
-    if sizes.of(section.start, section.end) <= limits.maximum:
-        return [Piece(section.start, section.end, text_of(outline.lines, section.start, section.end))]
-    return pack(outline.lines, _with_heading(_within(outline.blocks, section)), limits, sizes)
-
-
 def _within(blocks: Sequence[Block], section: Section) -> list[Block]:
-    """The section's blocks, each extended to the next, so that no line is left out."""
+    """The section's blocks, each extended to the next, so that no line is left out; headings join the next block."""
     inside = blocks[bisect_left(blocks, section.start, key=_start) : bisect_left(blocks, section.end, key=_start)]
     if not inside:
         return [Block(section.start, section.end, "prose", whole=False)]
     bounds = [section.start, *(block.start for block in inside[1:]), section.end]
-    return [replace(block, start=a, end=b) for block, (a, b) in zip(inside, pairwise(bounds), strict=True)]
-
-
-def _with_heading(blocks: list[Block]) -> list[Block]:
-    """The blocks, with headings merged into the block that they introduce."""
-    glued: list[Block] = []
-    for block in blocks:
-        if glued and glued[-1].kind == "heading":
-            glued[-1] = replace(block, start=glued[-1].start)
-        else:
-            glued.append(block)
-    return glued
-
-
-def _chunk(outline: Outline, kinds: Kinds, section: Section, piece: Piece, key: str, title: str, size: int) -> Chunk:
-    heading = section.path[-1] if section.path else title
-    type_, language = kinds.of(piece.start, piece.end, heading)
-    return Chunk(
-        text=piece.text,
-        kind=section.kind,
-        type=type_,
-        language=language,
-        start_line=piece.start + 1,
-        end_line=piece.end,
-        tokens=size,
-        key=key,
-        title=heading,
-        breadcrumb=(title, *section.path),
-        metadata=outline.facets,
-    )
+    joined: list[Block] = []
+    for block, (start, end) in zip(inside, pairwise(bounds), strict=True):
+        if joined and joined[-1].kind == "heading":
+            start = joined.pop().start
+        joined.append(replace(block, start=start, end=end))
+    return joined
