@@ -14,6 +14,7 @@ from toon_format import decode
 
 from refdesk.app import open_desk
 from refdesk.desk.desk import Desk
+from refdesk.desk.reading import INDEXING
 from refdesk.errors import Cancelled
 from refdesk.ingest.prepare import Progress
 from tests.contracts.conftest import Serve, refdesk
@@ -80,6 +81,10 @@ def test_every_search_says_that_an_index_broke_off_or_goes_on(
         for tool, arguments in SEARCHES.items():
             notices = client.result(tool, **arguments).get("_meta", {}).get("refdesk/notices", [])
             assert not any("index" in line for line in notices), (tool, notices)
+        desk._note(desk.collection("shop"), {INDEXING: str(FILES)})
+        with desk._store.writing():
+            lines = said(client.result("search_code", query="open till"))
+        assert any("shop is being indexed again: files that changed" in line for line in lines), lines
 
 
 def test_each_form_of_an_answer_carries_them(tmp_path: Path, serve: Serve) -> None:

@@ -100,6 +100,17 @@ def test_what_changed_before_the_first_question_is_seen_by_it(desk: Desk, tree: 
     assert found(desk, "xylophone") == ["pkg/m1.py"]
 
 
+def test_what_was_indexed_after_a_walk_found_it_waits_no_more(desk: Desk, tree: Tree) -> None:
+    root = tree(FILES)
+    desk.index(root, "code", name="c")
+    large = {f"pkg/large{number}.py": f"def large_{number}():\n    return 1\n" * 10_000 for number in range(8)}
+    tree(large)
+    collection, refresher = desk.collection("c"), Refresher(desk)
+    assert refresher.refresh(collection).pending
+    desk.index(root, "code", name="c")
+    assert refresher.refresh(collection) == Refreshed(how="watched")
+
+
 def test_a_folder_that_can_not_be_watched_is_walked_beside_the_answers(
     tmp_path: Path, tree: Tree, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -116,7 +116,7 @@ class Refresher:
         states = dict(self._desk.file_states(collection.name, weighed))
         every = {*weighed, *states}
         changed = {
-            path for path in every if path in known.walked or _differs(Path(collection.root, path), states.get(path))
+            path for path in every if path in known.left_out or _differs(Path(collection.root, path), states.get(path))
         }
         known.forget(every - changed)
         known.note_changed(changed)
@@ -132,7 +132,7 @@ class _Codebase:
         self._watch: Watching | None = None
         self._is_watchable = True
         self._maybe_changed: set[str] = set()
-        self.walked: set[str] = set()  # of these, what a walk said: maybe the rules leave out a file that is the same
+        self.left_out: set[str] = set()  # of these, files that are as they were indexed, but that a walk left out
         self._checked_at = -math.inf  # start of the last walk, on time.monotonic()
         self._check: Thread | None = None
         self._mutex = Lock()
@@ -168,7 +168,7 @@ class _Codebase:
         """Forgets changes of paths that are indexed now."""
         with self._mutex:
             self._maybe_changed.difference_update(paths)
-            self.walked &= self._maybe_changed
+            self.left_out &= self._maybe_changed
 
     def _start_check(self, *, anew: bool) -> Thread:
         """Starts a thread that walks the folder; with `anew`, even if another walk is running."""
@@ -192,12 +192,13 @@ class _Codebase:
                     _log.info("%s is not watched: %s", self._collection.root, error)
             begun = time.monotonic()
             _, changed = self._desk.freshness(self._collection)
+            states, root = dict(self._desk.file_states(self._collection.name, changed)), Path(self._collection.root)
         except (RefdeskError, RuntimeError) as error:
             self.note = error.message if isinstance(error, RefdeskError) else str(error)
             return
         with self._mutex:
             self._maybe_changed.update(changed)
-            self.walked = set(changed)
+            self.left_out = {path for path in changed if not _differs(root / path, states.get(path))}
         self.note, self._checked_at = "", begun
 
 

@@ -176,8 +176,11 @@ class Reader:
         begun = [one for one in collections if INDEXING in one.properties]
         goes_on = bool(begun) and self._store.is_being_written()
         for one in begun:
-            there = f"{self._store.count_documents(one.name)} of {one.properties[INDEXING]} files"
-            if goes_on:
+            count, files = self._store.count_documents(one.name), one.properties[INDEXING]
+            there = f"{count} of {files} files"
+            if goes_on and count >= int(files):
+                notes.append(f"{one.name} is being indexed again: files that changed may be shown as they were")
+            elif goes_on:
                 notes.append(f"{one.name} is still being indexed, {there} so far: later answers have more")
             else:
                 again = "index_codebase" if one.kind == "code" else f"`refdesk index --kind {one.kind} {one.root}`"
