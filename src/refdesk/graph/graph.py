@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
 from refdesk.errors import NotFound
 from refdesk.graph.languages import CALLABLES, EXTENSIONS, IMPORTING, TYPES, family, is_test
-from refdesk.graph.nodes import SURE, Edge, File, Node, Resolved, file_node, symbol_node
+from refdesk.graph.nodes import FAIR, SURE, Edge, File, Node, Resolved, file_node, symbol_node
 from refdesk.graph.relations import by_method_set, expected_by, without_actuals
 from refdesk.graph.resolve import Resolver
 from refdesk.model import Document, Reference, RelationKind, Symbol
@@ -37,18 +38,24 @@ class Graph:
     # --- looking up --------------------------------------------------------------------------------
 
     def find(self, name: str) -> list[Node]:
-        """The definitions a name means: `run`, `Foo.run` or `Foo::run`; types before members before the rest."""
-        wanted = name.replace("::", ".").replace("#", ".").removesuffix("()").strip(".")
+        """The definitions a name means: `run`, `Foo.run`, `Foo::run` or `App\\Foo`; types, then members, then the rest.
+
+        Of a name with its modules, `app.foo.run`, those in files that are called so.
+        """
+        wanted = parted(name)
         last = wanted.rpartition(".")[2]
-        found = [
-            symbol_node(document, symbol)
-            for document, symbol in without_actuals(self.named(last), self.file)
-            if symbol.qualified == wanted or symbol.qualified.endswith(f".{wanted}") or wanted == last
-        ]
+        every = [symbol_node(*one) for one in without_actuals(self.named(last), self.file)]
+        found = [one for one in every if wanted == last or f".{one.qualified}".endswith(f".{wanted}")]
+        found = found or _in_modules(every, wanted.split("."))
         whole = {node.qualified for node in found if node.kind not in EXTENSIONS}
         found = [node for node in found if node.kind not in EXTENSIONS or node.qualified not in whole]
         rank = dict.fromkeys(TYPES, 0) | dict.fromkeys(CALLABLES, 1) | {"extension": 2, "impl": 2}
         return sorted(found, key=lambda node: (is_test(node.path), rank.get(node.kind, 3), node.path, node.start_line))
+
+    def outside(self, name: str) -> Node | None:
+        """What a name means that the codebase uses and does not define: something of a library, of the language."""
+        node = Node("", parted(name), "external", 0, 0)
+        return node if self._into(node, ("calls", "references", *_SUBTYPING), 1) else None
 
     def documents(self) -> list[Document]:
         return self._store.documents(self._collection, _MOST_FILES, 0)
@@ -98,7 +105,7 @@ class Graph:
 
     def subtypes(self, node: Node, most: int = ALL) -> list[Edge]:
         """Types that inherit from, conform to or embed the type, by declaration, extension or method set."""
-        if node.kind not in TYPES:
+        if node.kind not in TYPES and node.path:
             return []
         found = [*self._into(node, _SUBTYPING, most), *by_method_set(self, node)]
         return sorted(found, key=lambda edge: is_test(edge.source.path))
@@ -113,7 +120,11 @@ class Graph:
         sources: set[str] = set()
         called = expected_by(self, node)
         for document, ref in self._seen_from(node, kinds, most):
-            for one in self.meant(document, ref):
+            if not node.path and _is_said_of(ref, node):
+                edge = Edge(self.owner(document, ref), node, _kind(document, ref), ref.line, FAIR)
+                found.setdefault((edge.source.id, ref.kind, ref.line), edge)
+                sources.add(edge.source.id)
+            for one in self.meant(document, ref) if node.path else ():
                 if one.confidence >= SURE and _is_same(one, called):
                     edge = Edge(self.owner(document, ref), node, _kind(document, ref), ref.line, one.confidence)
                     if edge.source.id != node.id or ref.kind == "calls":
@@ -126,13 +137,13 @@ class Graph:
     def _seen_from(self, node: Node, kinds: tuple[RelationKind, ...], most: int) -> list[tuple[Document, Reference]]:
         """The uses of the name that can mean the symbol by where they stand; its own folder first, tests last."""
         kin = family(node.language)
-        uses = [use for use in self._used_as(node, kinds) if use[0].content_type in kin]
+        uses = [use for use in self._used_as(node, kinds) if use[0].content_type in kin or not node.path]
         if node.language in IMPORTING and "." not in node.qualified and kinds != ("imports",):
             bound = {document.id for document, _ in (*self.imported(node.name), *self.imported("*"))}
             bound |= {document.id for document, ref in self.imported("default") if ref.alias == node.name}
             bound.add(node.document_id)
             uses = [use for use in uses if use[1].receiver or use[0].id in bound]
-        if most < ALL:
+        if most < ALL and node.path:
             folder = node.path.rpartition("/")[0]
             uses.sort(key=lambda use: (is_test(use[0].path), not use[0].path.startswith(folder)))
             uses = uses[: most * _TRIED]
@@ -195,8 +206,12 @@ class Graph:
         return symbol_node(inside.document, around) if around else self.file_node(node)
 
     def owner(self, document: Document, ref: Reference) -> Node:
-        """The symbol a reference stands in, or the file."""
-        symbol = self.file(document).by_qualified.get(ref.source) if ref.source else None
+        """The symbol a reference stands in, or the file; of overloads and clauses, the one around its line."""
+        inside = self.file(document)
+        symbol = inside.by_qualified.get(ref.source) if ref.source else None
+        if symbol is not None and not symbol.start_line <= ref.line <= symbol.end_line:
+            alike = (one for one in inside.symbols if one.qualified == ref.source)
+            symbol = next((one for one in alike if one.start_line <= ref.line <= one.end_line), symbol)
         return symbol_node(document, symbol) if symbol else file_node(document)
 
     def _out_of(self, node: Node, kinds: Iterable[RelationKind], most: int = ALL) -> list[Edge]:
@@ -235,6 +250,29 @@ class Graph:
                     bases = self.file(document).base_references.get(symbol.qualified, ())
                     self._supers[name] |= {ref.target for ref in bases}
         return self._supers[name]
+
+
+def parted(name: str) -> str:
+    """The name with a dot between its parts."""
+    return re.sub(r"::|#|->|\\+", ".", name).removesuffix("()").strip(".")
+
+
+def _in_modules(found: list[Node], parts: list[str]) -> list[Node]:
+    """Of definitions of a name, those whose path has most of the names before it; none if no path has the last."""
+    shared = {}
+    for node in found:
+        before = [part.lower() for part in parts[: -1 - node.qualified.count(".")]]
+        place = node.path.rpartition(".")[0].lower().split("/")
+        is_meant = f".{'.'.join(parts)}".endswith(f".{node.qualified}") and bool(before) and before[-1] in place
+        shared[node.id] = sum(part in place for part in before) if is_meant else 0
+    most = max(shared.values(), default=0)
+    return [node for node in found if shared[node.id] == most and most]
+
+
+def _is_said_of(ref: Reference, node: Node) -> bool:
+    """Whether a use of an outside name is written as it was asked: os.path.join, join behind a path."""
+    before = node.qualified.rpartition(".")[0].rpartition(".")[2]
+    return not before or before in re.findall(r"\w+", ref.receiver)[-1:]
 
 
 def _is_same(one: Resolved, node: Node) -> bool:

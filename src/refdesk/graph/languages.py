@@ -67,7 +67,7 @@ IMPORTING = frozenset(["python", "typescript", "tsx", "javascript", "jsx", "vue"
 # A class is in one place, its home: no extension elsewhere adds to it.
 WHOLE = frozenset(["python", "typescript", "tsx", "javascript", "jsx", "java", "vue", "svelte", "go"])
 # A member is called without naming its object.
-IMPLICIT_SELF = frozenset(["swift", "java", "kotlin", "csharp", "cpp", "ruby", "scala", "groovy", "objc"])
+IMPLICIT_SELF = frozenset(["swift", "java", "kotlin", "csharp", "cpp", "ruby", "scala", "groovy", "objc", "elixir"])
 
 
 def home(document: Document) -> str:

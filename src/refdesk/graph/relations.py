@@ -124,8 +124,10 @@ def expected_by(graph: Graph, node: Node) -> Node:
 
 def implementing(graph: Graph, node: Node) -> list[Edge]:
     """The actual declarations of an expect declaration, one for each platform."""
+    if node.language != "kotlin":
+        return []
     inside = graph.file_of(node)
-    here = inside.by_qualified.get(node.qualified) if node.language == "kotlin" else None
+    here = inside.by_qualified.get(node.qualified)
     if here is None or not _is_expected((inside.document, here), graph.file):
         return []
     found = {one.id: one for candidate in _both_sides(graph, node) if (one := symbol_node(*candidate))}

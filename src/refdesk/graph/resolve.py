@@ -93,6 +93,12 @@ class Resolver:
             and (mine := self._members.own(file, ref.source, candidates))
         ):
             return mine
+        if language == "elixir":  # a function of another module is seen where that is imported, maybe by what is used
+            modules = {module for imported in file.imports.values() for module, _ in imported}
+            if found := [one for one in candidates.every if one[1].qualified.rpartition(".")[0] in modules]:
+                return shared(found, LIKELY)
+            if ref.target in languages.COMMON:
+                return []
         if language in languages.PACKAGE_WIDE:
             beside = [one for one in top if self.graph.file(one[0]).package == file.package]
             if beside:

@@ -142,7 +142,8 @@ def _tree(answer: Answer) -> list[str]:
 
     for finding in answer.findings.values():
         if finding.hop == 0:
-            lines.append(f"{finding.node.qualified or finding.node.path} ({finding.node.path}:{finding.line})")
+            where = f"{finding.node.path}:{finding.line}" if finding.node.path else "defined elsewhere"
+            lines.append(f"{finding.node.qualified or finding.node.path} ({where})")
             last = finding.node.path
             seen.add(finding.node.id)
             add(finding.node.id, 1)

@@ -36,7 +36,7 @@ def as_json(answer: Answer, budget: int) -> dict[str, Any]:
     A question for callers, users or conforming types is answered by findings alone if they are few. Otherwise the
     findings have the first hop, and a tree, whose lines take half as many tokens, has everything.
     """
-    findings = sorted(answer.findings.values(), key=lambda one: one.hop)
+    findings = sorted((one for one in answer.findings.values() if one.node.path), key=lambda one: one.hop)
     if answer.intent in TREES and not answer.focus:
         body = _body(answer, findings, 0, lean=True)
         if _size(body) <= _FEW or not budget:
@@ -144,6 +144,8 @@ def summary(answer: Answer, findings: list[Finding]) -> str:
     """A few sentences about the findings, with citations."""
     starts = [one for one in findings if one.hop == 0]
     near = [one for one in findings if one.hop == 1]
+    if not starts and answer.meant:
+        return f"Nothing in the index defines, calls or mentions {answer.meant}. Search for what it does instead."
     if not starts:
         return "Nothing in the index answers this. Index the codebase, or name a symbol."
     if answer.meant:
@@ -210,6 +212,8 @@ def _grouped(near: list[Finding]) -> dict[str, list[Finding]]:
 def _named(one: Finding) -> str:
     """The name and lines of a symbol, or the path of a file."""
     node = one.node
+    if not node.path:
+        return f"{node.qualified} (defined elsewhere)"
     return f"{node.qualified} [{node.path}:{node.start_line}-{node.end_line}]" if node.qualified else node.path
 
 

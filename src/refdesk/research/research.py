@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 from rapidfuzz.distance.OSA import normalized_similarity
 
 from refdesk.graph import Edge, Graph, Node
+from refdesk.graph.graph import parted
 from refdesk.graph.languages import CALLABLES, TYPES, is_test
 from refdesk.graph.nodes import symbol_node
 from refdesk.graph.relations import implementing, needed_by, needs, overridden, overriders
@@ -29,6 +30,7 @@ _SEEDS = 6  # starts of a walk: with _BREADTH, one hop fills an answer
 _FEW_SEEDS = 3  # with fewer, the architecture starts from entry files
 _LOOKED_AT = 4  # hits per start
 _TELLING = TYPES | CALLABLES  # not fields, cases and constants
+_INTO = frozenset(["callers", "users", "implementations"])  # what has answers for a name that is defined elsewhere
 _INTERFACES = frozenset(["interface", "protocol", "trait"])
 _BREADTH = 12  # new nodes from one node
 _ASKED = 200  # new nodes in the first hop of a question for callers or implementations
@@ -65,7 +67,10 @@ def research(
 
 # --- the question --------------------------------------------------------------------------------------
 
-_NAME = r"[`'\"]?([A-Za-z_$][\w$]*(?:(?:\.|::|#)[A-Za-z_$][\w$]*)*)(?:\([^)]*\))?[`'\"]?"
+_NAME = (
+    r"[`'\"]?\\?([A-Za-z_$][\w$]*(?:(?:\.|::|#|->|\\+)[A-Za-z_$][\w$]*)*[!?]?)"  # App\Str::slug, Conn.valid?
+    r"(?:/\d+)?(?:\([^)]*\))?[`'\"]?"
+)
 _PATTERNS: tuple[tuple[Intent, str], ...] = (
     (
         "callers",
@@ -144,10 +149,18 @@ def _seeds(
     asked: Question, answer: Answer, graph: Graph, engine: Engine, filters: Filters, focus: Focus | None
 ) -> list[Node]:
     """The definitions that the question names, or else those in the best hits."""
+    if asked.name[-1:] in ("!", "?"):  # part of a name in some languages, else the end of the question
+        plain, is_last = asked.name[:-1], asked.text.rstrip().endswith(asked.name)
+        spellings = [plain, asked.name] if is_last and asked.name[-1] == "?" else [asked.name, plain]
+        asked = asked._replace(name=next((one for one in spellings if graph.find(one)), plain))
     found = graph.find(asked.name) if asked.name else []
+    outside = graph.outside(asked.name) if asked.intent in _INTO and asked.name and not found else None
+    if outside is not None:
+        answer.note(f"{asked.name} is not defined in this codebase; its uses are found by their name alone.")
+        found = [outside]
     if asked.name and not found:
-        found, near = _spelt_otherwise(asked.name, answer, graph, engine, filters)
-        if not found and near:
+        found, near = _spelt_otherwise(asked, answer, graph, engine, filters)
+        if not found and (near or named_in(asked.name)):
             answer.meant = asked.name
             for node in near:
                 answer.start(node, note="spelt alike")
@@ -186,7 +199,7 @@ def _seeds(
         found = [*graph.entry_files()[:_SEEDS], *found]
     if focus == "dependencies" and answer.intent == "general":  # which are between files
         found = [graph.file_node(node) for node in found]
-    if asked.intent == "callers" and len(found) <= _FEW_SEEDS and "." in asked.name:
+    if asked.intent == "callers" and len(found) <= _FEW_SEEDS and "." in asked.name and outside is None:
         # Calls of the methods that they implement or override may reach them.
         above = [(node, one) for node in found for one in overridden(graph, node) if graph.callers(one, 1)]
         for node, one in above:
@@ -197,23 +210,24 @@ def _seeds(
 
 
 def _spelt_otherwise(
-    name: str, answer: Answer, graph: Graph, engine: Engine, filters: Filters
+    asked: Question, answer: Answer, graph: Graph, engine: Engine, filters: Filters
 ) -> tuple[list[Node], list[Node]]:
     """The definitions of the name in another convention (handle_login for handleLogin), or else of similar names."""
+    name, wanted = asked.name, TYPES if asked.intent == "implementations" else _TELLING
 
     def folded(one: str) -> str:
         return one.replace("_", "").lower()
 
-    last = re.split(r"\.|::|#", name)[-1]
+    last = parted(name).rpartition(".")[2]
     hits = engine.search(Query(text=last, filters=filters, limit=_LOOKED_AT * _SEEDS)).hits
     spelt = {symbol.rpartition(".")[2] for hit in hits for symbol in hit.stored.chunk.symbols}
     for other in sorted(one for one in spelt if folded(one) == folded(last)):
-        if found := graph.find(other):
+        if found := [node for node in graph.find(other) if node.kind in wanted or wanted is _TELLING]:
             answer.note(f"{name} is read as {other}.")
             return found, []
     rated = sorted((-normalized_similarity(folded(last), folded(one)), one) for one in spelt)
     near = [one for likeness, one in rated if -likeness >= _ALIKE][:_FEW_SEEDS]
-    return [], [node for one in near for node in graph.find(one)[:2] if node.kind in _TELLING][:_FEW_SEEDS]
+    return [], [node for one in near for node in graph.find(one)[:2] if node.kind in wanted][:_FEW_SEEDS]
 
 
 # --- the walk ------------------------------------------------------------------------------------------

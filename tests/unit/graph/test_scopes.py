@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from refdesk.graph import Graph
-from tests.unit.graph.indexed import graph_of
+from tests.unit.graph.indexed import callers, graph_of
 
 FILES = {
     "src/checks/string/contains.ts": "export function contains(a: string, b: string) { return a.includes(b); }\n",
@@ -73,3 +74,24 @@ def test_an_init_without_a_type_is_of_the_type_that_is_wanted(graph: Graph) -> N
     assert lines(graph, "Crate.init") == [[(path, 12)]]
     assert lines(graph, "Size.init") == [[(path, 11), (path, 13), (path, 14)]]
     assert lines(graph, "Outcome.finished") == [[(path, 15)]]
+
+
+def test_elixir_calls_mean_their_own_module_or_one_that_is_imported(tmp_path: Path) -> None:
+    files = {
+        "lib/server.ex": "defmodule App.Server do\n  @spec join(term, term) :: :ok\n  def join(a, b), do: {a, b}\n\n"
+        "  def inspect(a), do: a\nend\n",
+        "lib/scope.ex": "defmodule App.Scope do\n  def route(a), do: join(a, 1, 2)\n\n"
+        "  defp join(a, b, c), do: {a, b, c}\nend\n",
+        "lib/user.ex": "defmodule App.User do\n  import App.Server\n\n  def go(:a), do: 1\n\n"
+        "  def go(:b), do: join(1, 2)\nend\n",
+        "lib/other.ex": "defmodule App.Other do\n  use App.Server\n  @callback join(a :: term) :: term\nend\n",
+        "lib/more.ex": "defmodule App.More do\n  def run(a), do: inspect(a)\nend\n",
+    }
+    with graph_of(tmp_path, files) as graph:
+        assert callers(graph, "App.Server.join") == {"App.User.go"}
+        assert callers(graph, "App.Scope.join") == {"App.Scope.route"}
+        assert callers(graph, "inspect") == set()
+        (call,) = graph.callers(graph.find("App.Server.join")[0])
+        assert (call.source.start_line, call.line) == (6, 6)  # the clause that calls
+        (server,) = graph.find("App.Server")
+        assert [edge.source.qualified for edge in graph.subtypes(server)] == ["App.Other"]

@@ -44,6 +44,50 @@ def asked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
         yield desk.graph("code"), desk.engine
 
 
+OUTSIDE = {
+    "app/models.py": "import os.path\n\nfrom pydantic import BaseModel\n\n\nclass Item(BaseModel):\n"
+    "    def place(self):\n        return os.path.join('a', 'b')\n\n"
+    "    def joined(self):\n        return ','.join(['a'])\n",
+    "app/special.py": "from app.models import Item\n\n\nclass Special(Item):\n    pass\n",
+    "app/sales/order.py": "def total():\n    return 1\n",
+    "app/stock/order.py": "def total():\n    return 2\n\n\ndef check():\n    return total()\n",
+    "lib/talk.ex": "defmodule Talk do\n  def say!(a), do: a\n  def say(a), do: a\n  def hear(a), do: say!(a)\nend\n",
+}
+
+
+@pytest.fixture(scope="module")
+def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
+    root = tmp_path_factory.mktemp("outside")
+    for name, text in OUTSIDE.items():
+        (root / "code" / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / "code" / name).write_text(text)
+    with open_desk(Settings(library=root / "library", embedder="none", workers=1)) as desk:
+        desk.index(root / "code", "code", name="code")
+        yield desk.graph("code"), desk.engine
+
+
+@pytest.mark.parametrize(
+    ("text", "reached", "said"),
+    [
+        (
+            "subclasses of BaseModel",
+            ["Item", "Special"],
+            "BaseModel (defined elsewhere) is implemented by 1 conforming",
+        ),
+        ("what calls os.path.join", ["Item.place"], "os.path.join (defined elsewhere) is called from 1 caller"),
+        ("what calls app.stock.order.total", ["total", "check"], "total [app/stock/order.py:1-2] is called from 1"),
+        ("what calls say!", ["Talk.say!", "Talk.hear"], "Talk.say! [lib/talk.ex:2-2] is called from 1 caller"),
+        ("what calls send_reminders", [], "Nothing in the index defines, calls or mentions send_reminders"),
+    ],
+)
+def test_names_that_are_defined_elsewhere_or_written_in_full(
+    outside: Asked, text: str, reached: list[str], said: str
+) -> None:
+    body = as_json(ask(outside, text), 4_000)
+    assert [one["symbol"] for one in body["findings"]] == reached
+    assert body["summary"].startswith(said)
+
+
 def ask(asked: Asked, text: str, depth: int = 2, focus: Focus | None = None, hops: list[int] | None = None) -> Answer:
     seen = [] if hops is None else hops
     graph, engine = asked
@@ -70,6 +114,9 @@ def ask(asked: Asked, text: str, depth: int = 2, focus: Focus | None = None, hop
         ("all implementations of Storage", "implementations", "Storage"),
         ("which types conform to Storage", "implementations", "Storage"),
         ("what does main call", "callees", "main"),
+        (r"implementations of App\Contracts\Storage", "implementations", r"App\Contracts\Storage"),
+        ("what calls Repo.insert!/2", "callers", "Repo.insert!"),
+        ("where is valid? called", "callers", "valid?"),
         ("how does login work", "general", ""),
     ],
 )

@@ -22,7 +22,12 @@
 
 ((call target: (identifier) @_i) @import (#any-of? @_i "alias" "import" "use" "require"))
 (unary_operator operator: "@" operand: (call target: (identifier) @_b (arguments (alias) @conforms) (#eq? @_b "behaviour")))
+(call target: (identifier) @_b (arguments . (alias) @conforms) (#eq? @_b "use"))
 (call target: [(identifier) (dot)] @call (arguments))
 (unary_operator operator: "@" operand: (call target: (identifier) @nocall))
+(unary_operator operator: "@" operand: (call target: (identifier) @_s (arguments (binary_operator left: [
+    (call target: (identifier) @nocall)
+    (binary_operator left: (call target: (identifier) @nocall))])))
+  (#any-of? @_s "spec" "callback" "macrocallback" "type" "typep" "opaque"))
 (struct (alias) @type)
 (ERROR) @error
