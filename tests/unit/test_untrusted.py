@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from bench import injection
 from refdesk.model import Collection, Document
 from refdesk.text.untrusted import flag, origin
+from refdesk.text.untrusted_rules import EVERY_RULE
 
 
 def test_attacks_are_flagged_and_innocent_texts_are_not() -> None:
@@ -15,6 +18,14 @@ def test_attacks_are_flagged_and_innocent_texts_are_not() -> None:
     assert sum(not one.is_attack for one in cases) >= 1_000
     for row in injection.rows(cases):
         assert row.passed is not False, row
+
+
+def test_what_a_rule_matches_has_one_of_its_phrases() -> None:
+    texts = [" ".join(one.text.lower().split()) for one in injection.written()]
+    matches = [(rule, found[0]) for rule in EVERY_RULE for text in texts for found in re.finditer(rule.pattern, text)]
+    assert [said for rule, said in matches if rule.phrases and not any(one in said for one in rule.phrases)] == []
+    tried = [(rule.phrases, said) for rule, said in matches if rule.phrases]
+    assert len({phrases for phrases, _ in tried}) >= 6 and len(tried) >= 50
 
 
 @pytest.mark.parametrize(

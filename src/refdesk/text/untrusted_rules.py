@@ -32,12 +32,15 @@ class Rule:
     points: float  # a text with 1 is flagged
     needles: tuple[frozenset[bytes], ...]  # a text must have a word of each set
     pattern: str  # compiled when a text has the words: compiling all takes a tenth of a second
+    # A match contains one of these, if there are any.  To look for them takes a tenth of a pattern's time, and nearly
+    # all texts that have a rule's words lack them.
+    phrases: tuple[str, ...] = ()
 
 
-def _rules(*told: tuple[str, float, str, str]) -> tuple[Rule, ...]:
+def _rules(*told: tuple[str, float, str, str] | tuple[str, float, str, str, tuple[str, ...]]) -> tuple[Rule, ...]:
     return tuple(
-        Rule(why, points, tuple(frozenset(one.encode().split()) for one in words.split("&") if one), pattern)
-        for why, points, words, pattern in told
+        Rule(why, points, tuple(frozenset(one.encode().split()) for one in words.split("&") if one), pattern, *phrases)
+        for why, points, words, pattern, *phrases in told
     )
 
 
@@ -69,38 +72,56 @@ _DROP = (
     r"(?:\b(?:[i1]gn[o0]re|disregard|forget|override|bypass|set aside|stop following|cancel|discard|pay no attention to)"
     r"|\b(?:do not|don't|never) (?:follow|obey|heed))"
 )
+_DROPS = (
+    "ignore", "ign0re", "1gnore", "1gn0re", "disregard", "forget", "override", "bypass", "set aside", "stop following",
+    "cancel", "discard", "pay no attention to",
+    *(f"{no} {what}" for no in ("not", "don't", "never") for what in ("follow", "obey", "heed")),
+)  # fmt: skip
 _DROPPED = "ignore ign0re 1gnore 1gn0re disregard forget override bypass aside following cancel discard attention obey heed follow"
 _ORDERED = (
     "instructions instruction 1nstructions 1nstruct10ns prompts prompt directives directive directions guidelines guideline orders"
     " restrictions programming guardrails"
 )
 _NOT = "not don never without"
+_TELLS = (
+    "tell ", "telling ", "inform ", "informing ", "alert ", "alerting ", "notify ", "notifying ", "let ", "letting ",
+    "warn ", "warning ",
+)  # fmt: skip
+_HIDES = (
+    "from the user", "from the human", "from the operator", "from your",
+    *(f"{no} {what}" for no in ("not", "n't", "never") for what in ("find out", "learn", "notice")),
+)  # fmt: skip
+_KEPT = (
+    ".env", "~/", "system prompt", "config/secret", "conversation", "chat history", "chat log", "chat transcript",
+    "user's private", "user's last", "api keys you", "user has told you", "_secret_access_key", "github_token",
+    "repository secrets", "repository's secrets", ".ssh/", "reset code", "the word ",
+)  # fmt: skip
 
 # On text in lower case without line breaks.
 RULES = _rules(
     (OVERRIDE, 1.0, f"{_DROPPED} & {_ORDERED}",
-     rf"{_DROP}(?: [\w',-]+){{0,3}}? {_LAST}(?: [\w',-]+){{0,3}}? {_ORDERS}"),
+     rf"{_DROP}(?: [\w',-]+){{0,3}}? {_LAST}(?: [\w',-]+){{0,3}}? {_ORDERS}", _DROPS),
     (OVERRIDE, 1.0, f"{_DROPPED} & everything anything what safety system preceding above previous earlier prior your user any visible page",
      rf"{_DROP} (?:(?:everything|anything|what)(?: that)? (?:you (?:were|have been|had been|are) (?:told|instructed|given|taught)"
      r"|above|before|previously|the user (?:asked|said|wants))|(?:all )?(?:of )?the (?:preceding|above|previous|earlier) (?:context|conversation)"
      r"|(?:your|the|this) (?:\w+ )?task\b(?! \w)|your (?:\w+ )?(?:task|rules|training)\b|(?:all |any |the )?(?:previous|prior|earlier) (?:rules|tasks?|policies)\b"
      r"|the user(?:'s (?:request|question|instructions?)| asked|\.)|any instructions|(?:the )?system (?:message|prompt)|safety\b"
-     r"|the rest of the page|the visible)"),
+     r"|the rest of the page|the visible)", _DROPS),
     (OVERRIDE, 0.8, "void superseded revoked lifted outdated disabled suspended cancelled canceled longer & instructions rules prompts directives orders restrictions guidelines safety question request",
      r"\b(?:instructions|rules|prompts|directives|orders|restrictions|guidelines|safety (?:filters|checks)|user's (?:question|request))\b"
      r"(?: [\w',-]+){0,6}? (?:(?:(?:are|is|have been|were) )?(?:now |temporarily |hereby )?(?:void|superseded|revoked|lifted|outdated|disabled|suspended|cancell?ed|no longer)|no longer matters?)\b"),
     (OVERRIDE, 1.0, f"{_DROPPED} & text content messages context input anything",
-     rf"{_DROP} (?:all |any |the |everything )*(?:of )?(?:the )?(?:(?:text|content|messages?|context|input|anything) (?:before|above|prior to|preceding) (?:this|here|it)|(?:previous|prior|preceding|earlier) (?:context|messages?|conversation)\b)(?! (?:manager|object|menu))"),
+     rf"{_DROP} (?:all |any |the |everything )*(?:of )?(?:the )?(?:(?:text|content|messages?|context|input|anything) (?:before|above|prior to|preceding) (?:this|here|it)|(?:previous|prior|preceding|earlier) (?:context|messages?|conversation)\b)(?! (?:manager|object|menu))", _DROPS),
     (OVERRIDE, 0.8, "updated replaced overridden reset rescinded removed expired & instructions directives prompt restrictions guidelines & your previous prior",
      r"\b(?:your|previous|prior)(?: [\w-]+){0,2}? (?:instructions|directives|prompt|restrictions|guidelines) (?:(?:have|has) been|are|is|were) (?:now )?(?:updated|replaced|overridden|reset|rescinded|removed|expired)\b"),
     (OVERRIDE, 0.4, "confirmation approval verification & disable disabled skip bypass", r"\b(?:disabled?|skip|bypass) (?:[\w-]+ ){0,3}?(?:confirmation|approval|verification)\b|\b(?:confirmation|approval|verification)s? ?: ?\[?(?:disabled|bypass)"),
     (OVERRIDE, 0.8, "new only real action & task role objective instructions instruction orders goal policy action directive",
      r"your(?<=\byour) (?:new|only|real) (?:task|role|objective|instructions?|orders|goal)(?: now)? (?:is|are)\b|new(?<=\bnew) (?:\w+ )?(?:instructions|task|objective|orders|policy|directive): "
      r"|your(?<=\byour) next action is\b|following(?<=\bfollowing) real instructions|the(?<=\bthe) new (?:task|objective) is to\b|your(?<=\byour) new (?:task|objective) is to\b"),
-    (OVERRIDE, 0.8, f"{_DROPPED} & security safety confirmation", rf"{_DROP} (?:\w+ ){{0,4}}?(?:security|safety|user confirmation)(?: (?:protocols?|checks?|rules|measures|policies|requirements|filters))?\b(?! (?:manager|context|group|policy))"),
+    (OVERRIDE, 0.8, f"{_DROPPED} & security safety confirmation", rf"{_DROP} (?:\w+ ){{0,4}}?(?:security|safety|user confirmation)(?: (?:protocols?|checks?|rules|measures|policies|requirements|filters))?\b(?! (?:manager|context|group|policy))", _DROPS),
     (OVERRIDE, 0.8, "override", r"\b(?:security|system|safety|instruction|admin|priority)[_ ]override\b(?! (?:the|a|method))|\boverride[_ ](?:security|instructions|safety|core|protocols)\b"),
     (ROLE, 1.0, "now & dan ai assistant agent chatbot mode unrestricted free operating", r"\byou are now (?:[\w-]+ ){0,3}?(?:dan\b|(?:ai|assistant|agent|chatbot)\b|in (?:developer|debug|god|admin|unrestricted|jailbreak) mode|unrestricted|free (?:of|from)|operating as)"),
-    (ROLE, 1.0, "you & now here point moment & on onward onwards & from & respond answer behave act obey comply reply ignore run execute translate are", r"\bfrom (?:now|here|this (?:point|moment)) on(?:wards?)?,? you (?:are an?\b|(?:will|must|shall) (?:\w+ )?(?:respond|answer|behave|act|obey|comply|reply|ignore|run|execute|translate))"),
+    (ROLE, 1.0, "you & now here point moment & on onward onwards & from & respond answer behave act obey comply reply ignore run execute translate are", r"\bfrom (?:now|here|this (?:point|moment)) on(?:wards?)?,? you (?:are an?\b|(?:will|must|shall) (?:\w+ )?(?:respond|answer|behave|act|obey|comply|reply|ignore|run|execute|translate))", ("now on", "here on", "point on", "moment on")),
     (ROLE, 1.0, "pretend imagine act persona assume suppose & ai assistant rules restrictions policy policies filters limit limits limitations guardrails administrator root model", r"\b(?:pretend|imagine|assume|suppose|act as (?:if|though))(?: that)? you(?: are|'re| were| have| had) (?:[\w-]+ ){0,4}?(?:ai\b|assistant\b|rules|restrictions|polic|filters|limit|guardrails|administrator|root\b|mode\b)|\bpersona of (?:an? )?(?:[\w-]+ ){0,3}?(?:ai|assistant|model)\b"),
     (ROLE, 1.0, "longer & assistant ai bound restricted limited", r"\byou are no longer (?:an? )?(?:[\w-]+ ){0,2}?(?:assistant|ai|bound|restricted|limited)\b"),
     (ROLE, 1.0, "mode & developer debug maintenance god dan jailbreak admin", r"\b(?:developer|debug|maintenance|god|dan|jailbreak|admin) mode\b.{0,60}\b(?:safety|secrets?|restrictions|filters|guardrails|polic\w+|prompt|approvals?)\b"),
@@ -112,7 +133,7 @@ RULES = _rules(
     (ADDRESS, 1.0, _AI,
      rf"\b(?:attention|dear|hey|hello|hi|(?:note|message|instructions?|reminder|memo|directive|notice|update|alert)s? (?:to|for)|(?:^|(?<=[.>#(\[/] ))(?:to (?:any|all|every|the)|for)|<b>for) (?:[\w-]+ ){{0,2}}?{WHO}(?: [\w-]+){{0,4}}?[:,!\])]+(?: ?</?\w+>)?[ \])>*]*(?:.{{0,30}}?\b{_SAID}|.{{0,150}}?\byou must\b)"),
     (ADDRESS, 1.0, _AI, rf"(?:^|[.!?:>#/*(\[\x22] ?){WHO}(?: (?:instructions?|note|only|notice))?(?:[:,!\]]+| [–—-]) ?(?:(?:always|now|first|silently|please) )?(?:{STRONG}|{_MILD}|(?:you|please|always|never|when|whenever|if you|before|your next)\b|.{{0,120}}?\byou must\b)"),
-    (ADDRESS, 0.9, "assistant model agent bot & instructions instruction your must include call send run", r"\b(?:model|agent|assistant|bot) instructions?: (?:\w+ ){0,4}(?:you|your)\b|(?:^|[.!?>#*(] ?)assistant[,:] (?:your next|you must|include|call|send|run)\b"),
+    (ADDRESS, 0.9, "assistant model agent bot & instructions instruction your must include call send run", r"\b(?:model|agent|assistant|bot) instructions?: (?:\w+ ){0,4}(?:you|your)\b|(?:^|[.!?>#*(] ?)assistant[,:] (?:your next|you must|include|call|send|run)\b", ("instruction: ", "instructions: ", "assistant, ", "assistant: ")),
     (ADDRESS, 1.0, _AI, rf"\bif (?:you are|you're|this (?:\w+ )?is (?:being )?(?:read|processed|parsed|summari[sz]ed) by) (?:an? |the )?(?:[\w-]+ )?{WHO}(?! (?:developer|engineer|researcher|company|user|expert|team|student|practitioner|enthusiast|provider|vendor))"),
     (ADDRESS, 0.8, f"{_AI} & this", rf"\b{WHO}(?: (?:agent|assistant|model))?(?: (?:that|which|who|is))? (?:reads?|reading|process(?:es|ing)?|summari[sz](?:es?|ing)|pars(?:es?|ing)|see(?:s|ing)?) this\b"),
     (ADDRESS, 1.0, f"{_AI} & as", r"\bas an? (?:ai|llm|(?:large )?language model|coding|ai coding)(?: (?:assistant|agent|model|language model))?,? you (?:must|should|need|have to|are (?:required|to)|will|shall)\b"),
@@ -123,16 +144,16 @@ RULES = _rules(
     (ADDRESS, 1.0, "assistant bots agents graders intended meant addressed specifically solely exclusively & ai llm llms this message",
      r"\bmessage to the assistant\b|\bbots that \w+ this\b|\bagents (?:processing|reading|handling) this\b.{0,30}\b(?:must|should)\b|\b(?:ai|llm) graders should|\b(?:section|page|note|text|file|block|comment|content|message) is (?:(?:specifically|only|solely|exclusively|intended|meant|addressed|written) ){1,3}(?:for|to) (?:the |any |all )?(?:ai|llm)"),
     (CONCEAL, 0.8, f"mention reveal disclose report admit acknowledge mentioning tell & {_NOT}", r"\b(?:do not|don't|never|must not|should not|without) (?:\w+ ){0,2}?(?:mention|reveal|disclose|report|admit|acknowledge|mentioning|tell)(?: \w+){0,3}? (?:(?:this|these|those) (?:instructions?|comment|note|message|text|prompt|reminder|action|step|directive)|that you (?:read|were|have))\b"),
-    (CONCEAL, 0.8, f"user human operator anyone & {_NOT}", r"\b(?:do not|don't|never|must not|should not|without) (?:\w+ )?(?:tell(?:ing)?|inform(?:ing)?|alert(?:ing)?|notify(?:ing)?|let(?:ting)?|warn(?:ing)?) (?:the |your )?(?:user|human|operator|anyone)\b(?! (?:that the|when|if|whether|how|what|which|why|the|of|in|set))"),
+    (CONCEAL, 0.8, f"user human operator anyone & {_NOT}", r"\b(?:do not|don't|never|must not|should not|without) (?:\w+ )?(?:tell(?:ing)?|inform(?:ing)?|alert(?:ing)?|notify(?:ing)?|let(?:ting)?|warn(?:ing)?) (?:the |your )?(?:user|human|operator|anyone)\b(?! (?:that the|when|if|whether|how|what|which|why|the|of|in|set))", _TELLS),
     (CONCEAL, 0.6, f"ask asking & user human & {_NOT}", r"\b(?:do not|don't|never|without) ask(?:ing)? (?:the |your )?(?:user|human)\b"),
-    (CONCEAL, 1.0, "keep hide find learn omit notice & user human operator your", r"\b(?:keep|hide) (?:this|it|these)(?: \w+){0,2}? from the (?:user|human|operator)|\b(?:user|human) (?:does not|doesn't|must not|won't|never) (?:find out|learn|notice)|\bomit (?:it|this|that) from your\b"),
+    (CONCEAL, 1.0, "keep hide find learn omit notice & user human operator your", r"\b(?:keep|hide) (?:this|it|these)(?: \w+){0,2}? from the (?:user|human|operator)|\b(?:user|human) (?:does not|doesn't|must not|won't|never) (?:find out|learn|notice)|\bomit (?:it|this|that) from your\b", _HIDES),
     (CONCEAL, 0.6, "mention nobody quietly silently secretly covertly confirmation approval permission notification knowledge awareness", r"\b(?:not|never) mention (?:it|alternatives)\b|\bnever mention .{0,30} to the user|\btell nobody\b|\b(?:quietly|silently|secretly|covertly) (?:use|add|run|execute|call|send|install|upload|copy|scan|forward|record|insert|transmit|collect)\b|\bwithout (?:any )?(?:user|human) (?:confirmation|approval|permission|notification|knowledge|awareness)"),
     (SEND, 1.0, "http https & conversation history secret prompt api apikey password credential credentials chat memory user key", r"!\[[^\]]{0,80}\]\(https?://[^)\s]{0,200}?(?:[{<\[$%]{1,2}\w{0,20}?(?:conversation|history|secret|prompt|api_?key|password|credential|chat|memory)|=(?:chat_|conversation|system_prompt|user_name))"),
     (SEND, 1.0, "http https & conversation history chathistory prompt systemprompt secret secrets", r"\]\(https?://[^)\s]{0,200}?[{<\[$%]{1,2}\w{0,20}?(?:conversation|chat_?history|system_?prompt|secret)"),
     (SEND, 1.0, "conversation chat env ssh aws prompt messages message told keys access github secrets reset word & http https ftp webhook url urls gist query dns public filename server com mail example & send post upload forward email mail transmit submit exfiltrate leak append include put encode embed attach take read use request search link summarise summarize",
      r"\b(?:send|post|upload|forward|e-?mail|transmit|submit|exfiltrate|leak|append|include|put|encode|embed|attach|take|read|use|request|search|link|summari[sz]e)\b[^.!?]{0,60}?"
      r"(?:contents? of (?:the )?(?:\.env|~/|system prompt|config/secret)|\b(?:the|this|our) (?:\w+ )?(?:conversation|chat (?:history|log|transcript))\b|\bsystem prompt\b|user's (?:private|last) messages?|api keys you|user has told you"
-     rf"|_secret_access_key|github_token|repository(?:'s)? secrets|\.env\b|\.ssh/(?!\S{{0,30}}\.pub)|reset code|the word .password)[^.!?]{{0,80}}?{_PLACE}"),
+     rf"|_secret_access_key|github_token|repository(?:'s)? secrets|\.env\b|\.ssh/(?!\S{{0,30}}\.pub)|reset code|the word .password)[^.!?]{{0,80}}?{_PLACE}", _KEPT),
     (SEND, 1.0, "http https & conversation chat env ssh aws prompt rsa netrc credentials secrets transcript api environment user private token key password passwords", rf"https?://\S{{1,80}}[?=&/]\S{{0,40}} (?:followed by|plus|and add|concatenated with) (?:\w+ ){{0,4}}?{_PRIVATE}|\?\w+=\$\{{?(?:system_prompt|conversation|chat_history)"),
     (SEND, 0.7, "user users customer stored saved private sensitive incoming ssh account contacts password passwords & send upload transmit forward copy email record collect", r"\b(?:send|upload|transmit|forward|copy|e-?mail|record|collect)\b (?:\w+ ){0,2}?(?:all|any|every|their|these) (?:of )?(?:the )?(?:\w+ ){0,2}?(?:user(?:'s)?|customer|stored|saved|private|sensitive|incoming|ssh|account|entered)(?: \w+)? ?(?:data|credentials|messages|contacts|keys|passwords|files|tokens|numbers)\b|\b(?:send|transmit|upload|e-?mail) (?:them|it|(?:their|its|the) contents?) to \S{3,60}\.\w{2,8}\b"),
     (SEND, 0.6, "extract collect gather harvest steal compile & user browser browsing personal session password", r"\b(?:extract|collect|gather|harvest|steal|compile) (?:\w+ ){0,3}?(?:user|browser|browsing|personal|session|password)s?(?:'s)? (?:data|history|cookies|credentials|files)\b"),
@@ -149,7 +170,7 @@ RULES = _rules(
     (MESSAGE, 0.8, "system assistant", r"<system(?:[-: ][^>]{0,60})?>|\[system(?: notice| message)?\]|<assistant>.{0,200}</assistant> ?<user>"),
     (MESSAGE, 1.0, "system & assistant", r"\[system\]\(#"),
     (MESSAGE, 0.8, "important system admin agent & execute run ignore disable send include reveal override bound restrictions", r"\[(?:important|system|admin|agent|ai)\b[^\[\]]{0,50}?(?::[^\[\]]{0,160}?|\] ?.{0,100}?)\b(?:execute|ignore|disable|override|reveal|supersedes|no longer bound|run this)\b"),
-    (MESSAGE, 0.8, "system & must may requires restrictions assistant ignore override", r"(?:^|[.!?>#-] |\bcontext )(?:system(?: message| notice| override)?: ).{0,120}?\b(?:you must|you may|requires you|your restrictions|the assistant|ignore|override)\b"),
+    (MESSAGE, 0.8, "system & must may requires restrictions assistant ignore override", r"(?:^|[.!?>#-] |\bcontext )(?:system(?: message| notice| override)?: ).{0,120}?\b(?:you must|you may|requires you|your restrictions|the assistant|ignore|override)\b", ("system: ", "system message: ", "system notice: ", "system override: ")),
     (MESSAGE, 0.8, "human assistant response & great thanks ok now please yes go instruction", r"\bhuman: (?:great|thanks|ok|now|please|yes)|\buser: (?:ok|yes|go ahead).{0,60} assistant: |\binstruction: .{0,80}### ?response:"),
     (MESSAGE, 1.0, "role", r'"role" ?: ?"(?:system|developer)" ?, ?"content" ?: ?"[^"]{0,200}?\b(?:run every|ignore the user|exfiltrate|tell nobody|execute every)'),
     (CALL, 0.6, "function invoke tool tools action & calls call invoke use code input results bash shell exec python terminal cmd command", r'<function_calls>|<invoke name=|<tool_call>|<function=\w|"method" ?: ?"tools/call"|"type" ?: ?"tool_use"|"tool_calls" ?:|\[tool_calls\]|```tool_code|<\|tool_call|action(?<=\baction) input:|<function_results>'),
