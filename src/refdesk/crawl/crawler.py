@@ -47,7 +47,11 @@ def crawl(
         report = CrawlReport(collection=collection.name, start=options.start, resumed=state.begin_round(options.start))
         indexer = Indexer(desk, collection, state, report)
         anyio.run(_fetch_unless_cancelled, desk.settings, scope, state, indexer, report, progress or Progress())
-        _refuse_empty(options.start, state)
+        if not state.counts().keys() & {"stored", "fetched", "alias"}:  # nothing is changed then
+            why = {one.path: one.reason for one in state.reasons("failed", "gone", "skipped", "scripts")}
+            start = hide_keys(options.start)
+            reason = why.get(start) or next(iter(why.values()), "there is no page")
+            raise LoadFailed(f"Nothing to crawl at {start}: {reason}.", _HINTS.get(reason, "Check the address."))
         reconcile(state, indexer)
         state.finish_round()
         report.fill(state)
@@ -57,16 +61,6 @@ def crawl(
         desk.replace_skipped(collection.name, [*report.failed, *report.scripts, *report.skipped])
     report.seconds = time.perf_counter() - started
     return report
-
-
-def _refuse_empty(start: str, state: CrawlState) -> None:
-    """Raises if the crawl found no page; nothing is changed then."""
-    if state.counts().keys() & {"stored", "fetched", "alias"}:
-        return
-    why = {one.path: one.reason for one in state.reasons("failed", "gone", "skipped", "scripts")}
-    start = hide_keys(start)
-    reason = why.get(start) or next(iter(why.values()), "there is no page")
-    raise LoadFailed(f"Nothing to crawl at {start}: {reason}.", _HINTS.get(reason, "Check the address."))
 
 
 async def _fetch_unless_cancelled(
@@ -101,50 +95,38 @@ async def _fetch_site(
         )
         fetcher = SiteFetcher(await stack.enter_async_context(client), scope, Pace(options.delay_s))
         reader = stack.enter_context(PageReader())
-        robots = await _robots(fetcher, state, options.start)
+
+        saved = state.robots  # of a resumed crawl, if it was read within a day
+        robots = Robots(await read_robots(fetcher, options.start) if saved is None else saved)
+        if robots.delay_s > MOST_PAUSE_S:
+            raise Forbidden(
+                f"robots.txt asks for {robots.delay_s:g} s between requests; a crawl waits {MOST_PAUSE_S:g} s at most,"
+                f" so {site_of(options.start)} is left out.",
+                "Ask the site's owner for a shorter delay, or ingest single pages.",
+            )
+        if saved is None:
+            state.save_robots(robots.text)
+        if not robots.allows(options.start):
+            raise Forbidden(f"robots.txt does not allow {options.start}.", "Ask the site's owner, or start elsewhere.")
         fetcher.pace.delay_s = max(options.delay_s, robots.delay_s)
-        frontier = await _frontier(fetcher, scope, state, robots, reader)
+
+        async def read_links(text: Fetched) -> tuple[str, ...]:
+            facts = await reader.read(text)
+            return () if isinstance(facts, Skipped) else facts.links
+
+        frontier = Frontier(state, scope, robots)
+        frontier.add([options.start], 0)
+        if not state.has_lists and options.depth > 0:
+            listed = await list_pages(fetcher, scope, robots, read_links)
+            frontier.add(listed.pages, 1)
+            for address in listed.texts:
+                frontier.add([address], 1, late=int(address.endswith(".md")))
+            state.save_lists(listed.full, listed.full_text)
+
         render = None
         if options.browser and not why_no_browser():
             render = (await stack.enter_async_context(Browser(client))).render
         await Crawler(scope, fetcher, reader, state, frontier, indexer, report, progress, render).run()
-
-
-async def _robots(fetcher: SiteFetcher, state: CrawlState, start: str) -> Robots:
-    """The site's robots.txt; a resumed crawl uses the one it has read if that was within a day."""
-    text = state.robots
-    robots = Robots(await read_robots(fetcher, start) if text is None else text)
-    if robots.delay_s > MOST_PAUSE_S:
-        raise Forbidden(
-            f"robots.txt asks for {robots.delay_s:g} s between requests; a crawl waits {MOST_PAUSE_S:g} s at most, so"
-            f" {site_of(start)} is left out.",
-            "Ask the site's owner for a shorter delay, or ingest single pages.",
-        )
-    if text is None:
-        state.save_robots(robots.text)
-    if not robots.allows(start):
-        raise Forbidden(f"robots.txt does not allow {start}.", "Ask the site's owner, or start elsewhere.")
-    return robots
-
-
-async def _frontier(
-    fetcher: SiteFetcher, scope: Scope, state: CrawlState, robots: Robots, reader: PageReader
-) -> Frontier:
-    """The queue: known pages, the start and what the site lists."""
-
-    async def read_links(text: Fetched) -> tuple[str, ...]:
-        facts = await reader.read(text)
-        return () if isinstance(facts, Skipped) else facts.links
-
-    frontier = Frontier(state, scope, robots)
-    frontier.add([scope.options.start], 0)
-    if not state.has_lists and scope.options.depth > 0:
-        listed = await list_pages(fetcher, scope, robots, read_links)
-        frontier.add(listed.pages, 1)
-        for address in listed.texts:
-            frontier.add([address], 1, late=int(address.endswith(".md")))
-        state.save_lists(listed.full, listed.full_text)
-    return frontier
 
 
 @dataclass(eq=False)
@@ -188,7 +170,7 @@ class Crawler:
                     await self._read(entry, answer, body)
                 async with anyio.create_task_group() as fetching:
                     for _ in range(self._options.concurrency):
-                        fetching.start_soon(self._fetch_pages)
+                        fetching.start_soon(self._fetch_all)
             except BaseException:
                 self._is_stopped = True  # indexing stops after the current page
                 raise
@@ -201,13 +183,6 @@ class Crawler:
                 self.report.notes.append(f"{self._without_page} addresses that gave no page count towards --max-pages.")
             if self._good + self._without_page < self._options.max_pages:
                 self.report.notes.append(f"{self._repeats} redirects and duplicates reached their limit.")
-
-    async def _fetch_pages(self) -> None:
-        while (entry := await self._next()) is not None:
-            try:
-                await self._fetch(entry)
-            finally:
-                self._done_with(entry)
 
     async def _fetch(self, entry: Entry) -> None:
         """Requests a page, saves the response and parses it."""
@@ -300,7 +275,7 @@ class Crawler:
         total = self._done + len(self.frontier) + max(0, self._active - 1)
         self.progress.step(self._done, total, hide_keys(entry.url))
 
-    # --- whose turn it is ------------------------------------------------------------------------------
+    # --- the queue ------------------------------------------------------------------------------
 
     @property
     def _room(self) -> int:
@@ -308,14 +283,18 @@ class Crawler:
         most = self._options.max_pages
         return min(most - self._good - self._without_page, max(most, _FEWEST_REPEATS) - self._repeats)
 
-    async def _next(self) -> Entry | None:
-        """Waits for the next page to request; None at the end."""
+    async def _fetch_all(self) -> None:
+        """Fetches pages until none is left, or the limits are reached."""
         while True:
             if (entry := self._take()) is not None:
-                return entry
+                try:
+                    await self._fetch(entry)
+                finally:
+                    self._done_with(entry)
+                continue
             room = self._room
             if not self._active and (room <= 0 or not len(self.frontier)):
-                return None
+                return
             with anyio.move_on_after(self.frontier.wait_s() if room > 0 else None):
                 await self._changed.wait()
 

@@ -26,8 +26,6 @@ _SAME_TEXT = 0.8
 _NEW_TEXT = 0.5
 _RUN_WORDS = 5
 _WORD = re.compile(r"\w+")
-_PASSED_ON: frozenset[PageState] = frozenset(("moved", "alias", "duplicate"))
-_NO_MORE: frozenset[PageState] = frozenset(("gone", "skipped", "scripts"))
 
 
 @contextmanager
@@ -35,8 +33,13 @@ def open_collection(
     desk: Desk, options: CrawlOptions, name: str, description: str
 ) -> Iterator[tuple[Collection, CrawlState]]:
     """The site's collection and crawl state; a new collection is removed again if it stays empty."""
-    known = {one.id for one in desk.collections()}
-    collection = _collection(desk, options, name, description)
+    known = desk.collections()
+    by_start = {one.root: one.name for one in known if one.kind == "web"}
+    wanted = name or by_start.get(options.start) or name_from(site_of(options.start))
+    found = desk.find_collection(wanted)
+    if found is not None and found.kind != "web":
+        raise InvalidInput(f"Collection {wanted} holds {found.kind}, not a web site.", "Choose another --name.")
+    collection = desk.ensure_collection(wanted, "web", root=options.start, description=description)
     with ExitStack() as stack:
         state = CrawlState(desk.crawls, collection.id, desk.settings.durability)
         stack.callback(state.close)
@@ -45,19 +48,9 @@ def open_collection(
         try:
             yield collection, state
         except RefdeskError:
-            if collection.id not in known and not state.counts().keys() & {"fetched", "stored"}:
+            if found is None and not state.counts().keys() & {"fetched", "stored"}:
                 desk.remove_collection(collection.name)
             raise
-
-
-def _collection(desk: Desk, options: CrawlOptions, name: str, description: str) -> Collection:
-    """The collection of that name, created if necessary; raises if it was not crawled."""
-    known = {one.root: one.name for one in desk.collections() if one.kind == "web"}
-    wanted = name or known.get(options.start) or name_from(site_of(options.start))
-    found = desk.find_collection(wanted)
-    if found is not None and found.kind != "web":
-        raise InvalidInput(f"Collection {wanted} holds {found.kind}, not a web site.", "Choose another --name.")
-    return desk.ensure_collection(wanted, "web", root=options.start, description=description)
 
 
 class Indexer:
@@ -127,43 +120,21 @@ def _content(body: Body) -> Content:
     )
 
 
-# --- after the last page was fetched ----------------------------------------------------------------
-
-
 def reconcile(state: CrawlState, indexer: Indexer) -> None:
-    """Updates the library at the end: indexes aliases and duplicates of nothing, removes what is gone."""
+    """Updates the library after the last page was fetched: indexes what is new after all, removes what is gone."""
     indexer.index_all()
-    _reconcile_aliases(state, indexer)
-    _reconcile_duplicates(state)
-    indexer.index_all()
-    _reconcile_full_text(state, indexer)
-    for url, end in _ends(state.targets("moved")).items():
-        if not end:
-            state.set_outcome(url, "failed", reason="redirects in a circle")
-    passed_on = {**state.targets("moved"), **state.targets("alias"), **state.targets("duplicate")}
-    indexer.remove(_to_remove(state.states(), _ends(passed_on), indexer.indexed))
-
-
-def _reconcile_aliases(state: CrawlState, indexer: Indexer) -> None:
-    """Indexes a page with a canonical address if that page is missing or has another text."""
+    # A page with a canonical address is indexed if that page is missing or has another text.
     while waiting := state.bodies("alias", _BATCH_PAGES, _BATCH_BYTES):
         states = state.states()
         for one in waiting:
-            is_there = states.get(one.target) == "stored"
-            if is_there and _repeats(indexer.text_of(one), indexer.text_of(one.target)):
+            words = set(_WORD.findall(indexer.text_of(one)))
+            others = _WORD.findall(indexer.text_of(one.target)) if states.get(one.target) == "stored" else None
+            if others is not None and len(words.intersection(others)) >= _SAME_TEXT * len(words):
                 state.finish_pages([(one.url, "alias", "")])
             else:
                 state.set_state(one.url, "fetched")
         indexer.index_all()
-
-
-def _repeats(text: str, other: str) -> bool:
-    words = set(_WORD.findall(text))
-    return not words or len(words & set(_WORD.findall(other))) >= _SAME_TEXT * len(words)
-
-
-def _reconcile_duplicates(state: CrawlState) -> None:
-    """Indexes a duplicate if the page with the same bytes has changed or is gone."""
+    # A duplicate is indexed if the page with the same bytes has changed or is gone.
     while waiting := state.bodies("duplicate", _BATCH_PAGES, _BATCH_BYTES):
         hashes = state.hashes()
         for one in waiting:
@@ -172,9 +143,26 @@ def _reconcile_duplicates(state: CrawlState) -> None:
             else:
                 state.set_state(one.url, "fetched")
                 hashes[one.hash] = one.url
+    indexer.index_all()
+    _add_full_text(state, indexer)
+    moved = state.targets("moved")
+    for url, end in _ends(moved).items():
+        if not end:
+            state.set_outcome(url, "failed", reason="redirects in a circle")
+    ends = _ends({**moved, **state.targets("alias"), **state.targets("duplicate")})
+    states = state.states()
+    removed = []  # not those that only failed this time
+    for url in indexer.indexed:
+        if states.get(url) in ("moved", "alias", "duplicate"):
+            is_gone = states.get(ends.get(url, "")) in ("stored", "gone", "skipped")
+        else:
+            is_gone = states.get(url) in ("gone", "skipped", "scripts")
+        if is_gone:
+            removed.append(url)
+    indexer.remove(sorted(removed))
 
 
-def _reconcile_full_text(state: CrawlState, indexer: Indexer) -> None:
+def _add_full_text(state: CrawlState, indexer: Indexer) -> None:
     """Indexes llms-full.txt if its text is not in the pages."""
     url, text = state.full
     if not text:
@@ -205,16 +193,3 @@ def _ends(targets: Mapping[str, str]) -> dict[str, str]:
             end = targets[end]
         ends[url] = "" if end in seen else end
     return ends
-
-
-def _to_remove(states: Mapping[str, PageState], ends: Mapping[str, str], indexed: set[str]) -> list[str]:
-    """The indexed pages that are gone or moved; not those that only failed this time."""
-    removed = []
-    for url in indexed:
-        state = states.get(url)
-        if state in _PASSED_ON:
-            if states.get(ends.get(url, "")) in ("stored", "gone", "skipped"):
-                removed.append(url)
-        elif state in _NO_MORE:
-            removed.append(url)
-    return sorted(removed)

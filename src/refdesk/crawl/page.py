@@ -18,7 +18,7 @@ from refdesk.parse.parser import decode
 from refdesk.system.retry import TRANSIENT, retry_after
 
 if TYPE_CHECKING:  # workers import this module and don't need these
-    from selectolax.lexbor import LexborHTMLParser, LexborNode
+    from selectolax.lexbor import LexborNode
 
     from refdesk.crawl.state import PageState
     from refdesk.sources.web import Fetched
@@ -88,12 +88,13 @@ class PageReader:
             uri=page.url, path=page.url, data=page.data, content_type="html" if page.is_html else "markdown",
             charset=page.charset, metadata=dict(page.headers),
         )  # fmt: skip
-        return await anyio.to_thread.run_sync(self._read, content, abandon_on_cancel=True)
 
-    def _read(self, content: Content) -> PageFacts | Skipped:
-        [(_, found)] = self._pool.parse_all([content], Chunking(), lambda keys: set())
-        assert found is not None, "there is no time limit"
-        return found if isinstance(found, Skipped) else PageFacts(**found.parsed.metadata)
+        def read() -> PageFacts | Skipped:
+            [(_, found)] = self._pool.parse_all([content], Chunking(), lambda keys: set())
+            assert found is not None, "there is no time limit"
+            return found if isinstance(found, Skipped) else PageFacts(**found.parsed.metadata)
+
+        return await anyio.to_thread.run_sync(read, abandon_on_cancel=True)
 
 
 class PageParser:
@@ -120,13 +121,31 @@ def facts_in(text: str, url: str, headers: Mapping[str, Any], *, is_html: bool =
     tags = [(meta.attributes.get("name"), meta.attributes.get("content")) for meta in page.css("meta[name][content]")]
     asked = [content or "" for name, content in tags if (name or "").lower() in ("robots", AGENT)]
     may_keep, may_follow = _directives(",".join((said, *asked)))
+    link, in_header = page.css_first("link[rel=canonical][href]"), _LINK_HEADER.search(str(headers.get("link", "")))
+    canonical = link.attributes.get("href") or "" if link is not None else in_header[1] if in_header else ""
+    redirect = ""
+    for meta in page.css("meta[http-equiv][content]"):
+        if (meta.attributes.get("http-equiv") or "").lower() == "refresh":
+            found = _REFRESH.match(meta.attributes.get("content") or "")
+            if found and int(found[1]) <= _REFRESH_MOST_S:
+                redirect = clean(found[2], base_url)
+                break
+    needs_scripts = False
+    if (
+        page.body is not None
+        and page.css_first("script") is not None
+        and (words := _count_words(page.body)) < _FEW_WORDS
+    ):
+        mount = page.css_first(_MOUNTS)
+        asks = any("javascript" in node.text(deep=True).lower() for node in page.css("noscript"))
+        needs_scripts = words < _HARDLY_ANY or asks or (mount is not None and _count_words(mount) < _HARDLY_ANY)
     hrefs = (anchor.attributes.get("href") or "" for anchor in page.css("a[href], area[href]"))
     return PageFacts(
         links=clean_all(hrefs, base_url) if may_follow else (),
-        canonical=_canonical(page, base_url, str(headers.get("link", ""))),
-        redirect=_refresh(page, base_url),
+        canonical=clean(canonical, base_url) if canonical else "",
+        redirect=redirect,
         may_keep=may_keep,
-        needs_scripts=_needs_scripts(page),
+        needs_scripts=needs_scripts,
     )
 
 
@@ -140,42 +159,10 @@ def links_in_markdown(text: str, url: str) -> tuple[str, ...]:
     return clean_all((*hrefs, *(match[1].rstrip(".,;:!?") for match in _BARE_URL.finditer(text))), url)
 
 
-def _canonical(page: LexborHTMLParser, base: str, link_header: str) -> str:
-    given = page.css_first("link[rel=canonical][href]")
-    if given is not None:
-        return clean(given.attributes.get("href") or "", base)
-    found = _LINK_HEADER.search(link_header)
-    return clean(found[1], base) if found else ""
-
-
-def _refresh(page: LexborHTMLParser, base: str) -> str:
-    for meta in page.css("meta[http-equiv][content]"):
-        if (meta.attributes.get("http-equiv") or "").lower() == "refresh":
-            found = _REFRESH.match(meta.attributes.get("content") or "")
-            if found and int(found[1]) <= _REFRESH_MOST_S:
-                return clean(found[2], base)
-    return ""
-
-
 def _directives(said: str) -> tuple[bool, bool]:
     """Whether a page may be indexed, and whether its links may be followed."""
     words = set(re.split(r"[\s,:]+", said.lower()))
     return not words & {"noindex", "none"}, not words & {"nofollow", "none"}
-
-
-def _needs_scripts(page: LexborHTMLParser) -> bool:
-    """Whether a page has scripts and almost no text."""
-    body = page.body
-    if body is None or page.css_first("script") is None:
-        return False
-    words = _count_words(body)
-    if words >= _FEW_WORDS:
-        return False
-    if words < _HARDLY_ANY:
-        return True
-    mount = page.css_first(_MOUNTS)
-    asks = any("javascript" in node.text(deep=True).lower() for node in page.css("noscript"))
-    return asks or (mount is not None and _count_words(mount) < _HARDLY_ANY)
 
 
 def _count_words(node: LexborNode) -> int:

@@ -14,7 +14,7 @@ from refdesk.sources.web import WebClient
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser as Chromium
-    from playwright.async_api import BrowserContext, Playwright, Route
+    from playwright.async_api import Playwright, Route
 
 logger = logging.getLogger(__name__)
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome", "msedge")
@@ -62,10 +62,19 @@ class Browser:
 
     async def render(self, url: str) -> str:
         """The HTML of the page after its scripts have run; raises LoadFailed if the browser fails."""
-        from playwright.async_api import Error
+        from playwright.async_api import Error, async_playwright
 
         try:
-            context = await self._context()
+            if self._chromium is None:
+                self._playwright = await async_playwright().start()
+                self._chromium = await self._playwright.chromium.launch(
+                    executable_path=installed_chromium(),
+                    args=list(_ARGUMENTS),
+                    chromium_sandbox=getattr(os, "geteuid", lambda: 1)() != 0,  # Chromium has none for root
+                )
+            # A new context shares no cookies or storage with others.
+            context = await self._chromium.new_context(service_workers="block", accept_downloads=False)
+            await context.route("**/*", self._answer)
             try:
                 page = await context.new_page()
                 await page.goto(url, wait_until="load", timeout=_LOAD_MS)
@@ -78,21 +87,6 @@ class Browser:
                 await context.close()
         except Error as error:
             raise LoadFailed(f"the browser can't show it: {error.message.splitlines()[0]}") from error
-
-    async def _context(self) -> BrowserContext:
-        """A new context, which shares no cookies or storage with others."""
-        from playwright.async_api import async_playwright
-
-        if self._chromium is None:
-            self._playwright = await async_playwright().start()
-            self._chromium = await self._playwright.chromium.launch(
-                executable_path=installed_chromium(),
-                args=list(_ARGUMENTS),
-                chromium_sandbox=getattr(os, "geteuid", lambda: 1)() != 0,  # Chromium has none for root
-            )
-        context = await self._chromium.new_context(service_workers="block", accept_downloads=False)
-        await context.route("**/*", self._answer)
-        return context
 
     async def _answer(self, route: Route) -> None:
         """Makes a request of the browser, under the same address rules as any other."""

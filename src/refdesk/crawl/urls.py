@@ -51,23 +51,35 @@ def clean_all(urls: Iterable[str], base: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=65_536)  # pages of a site share most of their links
 def _cleaned(url: str) -> str:
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port
-    except ValueError:
+    parts = urlsplit(url)
+    scheme, host, port = parts.scheme.lower(), (parts.hostname or "").rstrip("."), parts.port
+    if scheme not in _DEFAULT_PORTS or not host or "@" in parts.netloc:
         return ""
-    if parts.scheme.lower() not in _DEFAULT_PORTS or not host or "@" in parts.netloc:
-        return ""
-    scheme = parts.scheme.lower()
-    ascii_host = _ascii(host.rstrip("."))
-    if not ascii_host:
-        return ""
-    shown = f"[{ascii_host}]" if ":" in ascii_host else ascii_host
-    where = shown if port in (None, _DEFAULT_PORTS[scheme]) else f"{shown}:{port}"
-    path = _escaped(_SESSION_IN_PATH.sub("", _undotted(parts.path)), _KEPT_IN_PATH) or "/"
+    if not host.isascii():
+        import httpx
+
+        try:
+            host = httpx.URL(f"http://{host}/").raw_host.decode("ascii")
+        except httpx.InvalidURL:
+            return ""
+    host = f"[{host}]" if ":" in host else host.lower()
+    where = host if port in (None, _DEFAULT_PORTS[scheme]) else f"{host}:{port}"
+    path = re.sub(r"^/{2,}", "/", parts.path)
+    path = urlsplit(urljoin("http://site/", path)).path if "/." in path else path
+    path = _escaped(_SESSION_IN_PATH.sub("", path), _KEPT_IN_PATH) or "/"
     kept = [one for one in parts.query.split("&") if one and not _TRACKING.fullmatch(one.partition("=")[0])]
     query = _escaped("&".join(kept), _KEPT_IN_QUERY)
     return f"{scheme}://{where}{path}{'?' + query if query else ''}"
+
+
+def _escaped(text: str, safe: str) -> str:
+    """The text with unreserved characters unescaped and all others that are not safe escaped."""
+
+    def normal(found: re.Match[str]) -> str:
+        character = chr(int(found[1], 16))
+        return character if character in _UNRESERVED else found[0].upper()
+
+    return quote(_ESCAPE.sub(normal, text), safe=safe)
 
 
 def site_of(url: str) -> str:
@@ -110,33 +122,6 @@ def twins(url: str) -> tuple[str, ...]:
         folder = stem.removesuffix("index")
         return (folder, f"{stem}.html", folder.rstrip("/"))
     return (stem, f"{stem}.html", f"{stem}/")
-
-
-def _ascii(host: str) -> str:
-    if host.isascii():
-        return host.lower()
-    import httpx
-
-    try:
-        return httpx.URL(f"http://{host}/").raw_host.decode("ascii")
-    except (httpx.InvalidURL, UnicodeError, ValueError):
-        return ""
-
-
-def _undotted(path: str) -> str:
-    path = re.sub(r"^/{2,}", "/", path)
-    return urlsplit(urljoin("http://site/", path)).path if "/." in path else path
-
-
-def _escaped(text: str, safe: str) -> str:
-    if text.isascii() and "%" not in text and " " not in text:
-        return text if not re.search(r"[\"<>\\^`{|}\x00-\x1f]", text) else quote(text, safe=safe)
-    return quote(_ESCAPE.sub(_normal_escape, text), safe=safe)
-
-
-def _normal_escape(found: re.Match[str]) -> str:
-    character = chr(int(found[1], 16))
-    return character if character in _UNRESERVED else found[0].upper()
 
 
 def hide_keys(text: str) -> str:

@@ -213,7 +213,7 @@ class _Writer:
     def _definitions(self, node: LexborNode, depth: int) -> list[str]:
         """Signatures as headings below the current one, other terms in bold with their definitions below."""
         terms: list[tuple[LexborNode | None, list[LexborNode]]] = []  # adjacent ones share the definition of the last
-        for child in [inner for child in node.iter() for inner in (child.iter() if child.tag == "div" else [child])]:
+        for child in [inner for one in node.iter() for inner in (one.iter() if one.tag == "div" else [one])]:
             if child.tag == "dt":
                 terms.append((child, []))
             elif terms:

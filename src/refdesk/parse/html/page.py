@@ -55,7 +55,6 @@ class Extracted:
     markdown: str
     linked: str = ""  # the same with link targets, for readers; in the index they would be noise
     metadata: Mapping[str, str] = field(default_factory=dict)
-    canonical: str = ""  # the page's canonical URL, absolute, or ""
     redirect: str = ""  # target of an immediate redirect; then there is no content
     notes: tuple[str, ...] = ()
 
@@ -157,9 +156,6 @@ def extract(html: str, url: str = "") -> Extracted:
     page = LexborHTMLParser(html)
     given = page.css_first("base[href]")
     base = _join(url, given.attributes.get("href") or "") if given is not None else url
-    link = page.css_first("link[rel=canonical][href]")
-    canonical = _join(base, link.attributes.get("href") or "") if link is not None else ""
-    canonical = canonical if canonical.startswith(("http://", "https://")) else ""
     titles = [*page.css("head title"), *page.css("title")]
     named = next((text for one in titles if (text := " ".join(one.text(deep=True).split()))), "")
     for meta in page.css("meta[http-equiv][content]"):
@@ -167,7 +163,7 @@ def extract(html: str, url: str = "") -> Extracted:
             found = _REFRESH.match(meta.attributes.get("content") or "")
             target = _join(base, found[1]) if found else ""
             if target and urldefrag(target).url != urldefrag(base).url:
-                return Extracted(title=named, markdown="", canonical=canonical, redirect=target)
+                return Extracted(title=named, markdown="", redirect=target)
     metadata = _metadata(page)
     content = main_content(page)
     marked, heading = to_markdown(content) if content is not None else ("", "")
@@ -182,7 +178,6 @@ def extract(html: str, url: str = "") -> Extracted:
         markdown=without_targets(marked),
         linked=with_targets(marked, lambda href: _join(base, href)),
         metadata=metadata,
-        canonical=canonical,
     )
 
 
