@@ -1,15 +1,16 @@
 """Globs for path filters and manifests, matched in time linear in the path.
 
 A glob is parsed into items: expressions for one character, and stars. If it is enough to try the shortest match of
-each star, the items become a regular expression that never backtracks over a star; otherwise an automaton.
+each star, the items become a regular expression that never backtracks over a star; otherwise one for RE2, which takes
+linear time for all of them, but ten times as long for a short path.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from itertools import pairwise
 from typing import Protocol
 
@@ -27,8 +28,7 @@ MOST_CHARACTERS = 4_096  # as many as a path may have
 _MOST_CHOICES = 256  # alternatives that braces make of a glob: each is tried on each path
 _MOST_DEPTH = 8  # of groups in each other, each of which multiplies the alternatives
 _MOST_ITEMS = 10_000  # in all choices
-_MOST_IN_AUTOMATON = 500  # items: the time of a step grows with them
-_REMEMBERED = 10_000  # steps of an automaton
+_NO_CHARACTER = chr(0x10FFFF)  # no path has it
 
 
 class Matcher(Protocol):
@@ -108,13 +108,33 @@ def _matcher(choices: Sequence[Sequence[Item]], glob: str, below: str = "") -> M
     if None not in expressions:
         either = "|".join(one for one in expressions if one is not None)
         return re.compile(f"(?:{either}){below}" if len(expressions) > 1 else either + below, re.DOTALL)
-    if sum(map(_size, choices)) > _MOST_IN_AUTOMATON:
-        raise InvalidInput(f"The glob {_start(glob)} has too many alternatives.", _SHORTER)
-    return _Automaton([*map(tuple, choices), *(((*one, "/", ANY) for one in choices) if below else ())])
+    return linear(choices, below)
 
 
-def _size(items: Sequence[Item]) -> int:
-    return sum(1 if isinstance(item, str) else 2 + sum(map(_size, item.choices)) for item in items)
+def linear(choices: Sequence[Sequence[Item]], below: str = "") -> Matcher:
+    """RE2's matcher of one of the choices."""
+    import re2
+
+    options = re2.Options()
+    options.dot_nl = True
+    options.log_errors = False
+    matcher: Matcher = re2.compile(f"(?:{_either(choices)}){below}", options)
+    return matcher
+
+
+def _either(choices: Iterable[Sequence[Item]]) -> str:
+    """One of the choices as a regular expression."""
+    written = []
+    for items in choices:
+        parts = []
+        for item in items:
+            if isinstance(item, Many):
+                parts.append(f"(?:{_either(item.choices)}){'*' if item.may_be_none else '+'}")
+            else:
+                assert isinstance(item, str), "Not was replaced before"
+                parts.append(item)
+        written.append("".join(parts))
+    return "|".join(written)
 
 
 def _start(glob: str) -> str:
@@ -164,91 +184,6 @@ def _block(items: Sequence[str], *, is_last: bool) -> str:
 
 def _lazy(part: Sequence[str]) -> str:
     return "".join([_LAZY.get(one, one) for one in part])
-
-
-# --- an automaton ---------------------------------------------------------------------------------
-
-
-class _Automaton:
-    """A nondeterministic automaton: the set of states, as bits, advances with each character."""
-
-    def __init__(self, choices: Iterable[Sequence[Item]]) -> None:
-        self._moves: list[list[tuple[str, int]]] = []  # by state: a character's expression, the next state
-        self._free: list[list[int]] = []  # next states without a character
-        start, self._end = self._state(), self._state()
-        for choice in choices:
-            self._add(choice, start, self._end)
-        self._reached = [self._closure(state) for state in range(len(self._moves))]
-        self._first = self._reached[start]
-        self._steps: dict[tuple[int, str], int] = {}
-
-    def fullmatch(self, path: str) -> bool:
-        """Whether the whole path matches."""
-        states = self._first
-        for character in path:
-            if not states:
-                return False
-            known = self._steps.get((states, character))
-            states = self._step(states, character) if known is None else known
-        return bool(states >> self._end & 1)
-
-    def _step(self, states: int, character: str) -> int:
-        if len(self._steps) >= _REMEMBERED:
-            self._steps.clear()
-        found = 0
-        left = states
-        while left:
-            state = (left & -left).bit_length() - 1
-            left &= left - 1
-            for taken, to in self._moves[state]:
-                if _takes(taken)(character):
-                    found |= self._reached[to]
-        self._steps[states, character] = found
-        return found
-
-    def _state(self) -> int:
-        self._moves.append([])
-        self._free.append([])
-        return len(self._moves) - 1
-
-    def _add(self, items: Sequence[Item], state: int, end: int) -> None:
-        """Adds paths for the items from one state to the other."""
-        for item in items:
-            to = self._state()
-            if isinstance(item, Many):
-                again = self._state()
-                self._free[state].append(again)
-                for choice in item.choices:
-                    self._add(choice, again, to)
-                self._free[to].append(again)
-                if item.may_be_none:
-                    self._free[again].append(to)
-            elif item in (STAR, ANY):
-                self._free[state].append(to)
-                self._moves[to].append(("[^/]" if item == STAR else ".", to))
-            elif item == FOLDERS:
-                inside = self._state()
-                self._free[state] += [inside, to]
-                self._moves[inside] += [(".", inside), ("/", to)]
-            else:
-                assert isinstance(item, str)
-                self._moves[state].append((item, to))
-            state = to
-        self._free[state].append(end)
-
-    def _closure(self, state: int) -> int:
-        found, waiting = 0, [state]
-        while waiting:
-            one = waiting.pop()
-            if not found >> one & 1:
-                found |= 1 << one
-                waiting += self._free[one]
-        return found
-
-
-@cache
-def _takes(one: str) -> Callable[[str], object]:
-    return re.compile(one, re.DOTALL).fullmatch
 
 
 # --- parsing --------------------------------------------------------------------------------------
@@ -372,10 +307,11 @@ class _Reader:
 def _set(inside: str) -> str:
     """The expression for a set of characters, which never matches a slash; "" if it is invalid."""
     negated = inside[:1] in ("!", "^")
-    members = "".join("-".join(map(re.escape, filter(None, one))) for one in _MEMBER.findall(inside[negated:]))
-    found = f"[^/{members}]" if negated else f"(?!/)[{members}]"
-    try:
-        re.compile(found)
-    except re.error:  # such as a range from z to a
-        return ""
-    return found
+    members = ""
+    for low, high in _MEMBER.findall(inside[negated:]):
+        high = high or low
+        if low > high:
+            return ""
+        around = ((low, "."), ("0", high)) if low <= "/" <= high else ((low, high),)
+        members += "".join(f"{re.escape(a)}-{re.escape(b)}" for a, b in around if a <= b)
+    return f"[^/{members}]" if negated else f"[{members or _NO_CHARACTER}]"
