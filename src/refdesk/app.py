@@ -121,15 +121,22 @@ def _pool(parser: Parser, embedder: Embedder | None, workers: int) -> ParsePool:
 
 
 def _folder(root: Path, settings: Settings, skipped: Mapping[str, str], rules: str) -> Source:
+    from importlib.util import find_spec
+
+    from refdesk import __version__
     from refdesk.sources.walk import FolderSource
 
+    # What decides whether a content can be read: this version, and the libraries that are installed now.
+    found = (find_spec(name) for name in _READING)
+    files = [Path(one.origin).stat() for one in found if one is not None and one.origin]
+    readers = f"{__version__} {[(one.st_size, one.st_mtime_ns) for one in files]}"
     return FolderSource(
         root,
         max_file_bytes=settings.max_file_bytes,
         known_skipped=skipped,
         rules_fingerprint=rules,
         allow_secrets=settings.allow_secrets,
-        readers=_readers(),
+        readers=readers,
     )
 
 
@@ -137,17 +144,6 @@ def _watch(root: Path) -> Watching:
     from refdesk.sources.watch import Watch
 
     return Watch(root)
-
-
-def _readers() -> str:
-    """What decides whether a content can be read: this version, and the libraries that are installed now."""
-    from importlib.util import find_spec
-
-    from refdesk import __version__
-
-    found = (find_spec(name) for name in _READING)
-    files = [Path(one.origin).stat() for one in found if one is not None and one.origin]
-    return f"{__version__} {[(one.st_size, one.st_mtime_ns) for one in files]}"
 
 
 def _why(root: Path, relative: str, settings: Settings) -> Found | Skipped:

@@ -7,7 +7,7 @@ import sys
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -17,9 +17,6 @@ from refdesk.errors import LoadFailed
 from refdesk.ingest.prepare import Report
 from refdesk.model import CollectionKind, Skipped
 from refdesk.sources.ignore import IGNORED
-
-if TYPE_CHECKING:
-    from refdesk.crawl.model import CrawlReport
 
 _LOOK_S, _WALK_S = 0.4, 2.0  # between two looks at a folder: by the changes that the system tells, or by a walk
 _SHOWN = 20
@@ -170,11 +167,7 @@ def crawl(
         sys.exit(130)
     if as_json:
         print_json({**asdict(report), "seconds": round(report.seconds, 3)})
-    else:
-        _show_crawl(report)
-
-
-def _show_crawl(report: CrawlReport) -> None:
+        return
     click.echo(
         f"{report.collection}: {report.pages} pages, {report.written} written, {report.unchanged} unchanged,"
         f" {report.removed} removed; {report.duplicates} duplicates, {report.moved} redirects;"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shlex
@@ -174,23 +175,19 @@ def clients_here(library: Path | None) -> list[dict[str, str]]:
 
 def _status(name: str, client: Client, places: Places) -> str:
     files = [places.path(template) for template in (client.user_file, client.project_file) if template]
-    if having := [_short(file, places) for file in files if _has_refdesk(file, client)]:
+    having = []
+    for file in files:
+        with contextlib.suppress(ValueError, OSError, AttributeError):  # unreadable, or no object
+            text = _read(file)
+            servers = (tomllib.loads(text) if client.format == "toml" else parse(text)).get(client.key)
+            having += [_short(file, places)] if isinstance(servers, dict) and NAME in servers else []
+    if having:
         return f"installed in {', '.join(having)}"
     if files[0].exists():
         return f"found ({_short(files[0], places)}); install with: refdesk install {name}"
     if files[0].parent.exists() and files[0].parent != places.home:
         return f"found; install with: refdesk install {name}"
     return "not found"
-
-
-def _has_refdesk(file: Path, client: Client) -> bool:
-    try:
-        text = _read(file)
-        settings = tomllib.loads(text) if client.format == "toml" else parse(text)
-    except (ValueError, OSError):
-        return False
-    servers = settings.get(client.key) if isinstance(settings, dict) else None
-    return isinstance(servers, dict) and NAME in servers
 
 
 def _client(name: str) -> Client:
@@ -213,7 +210,20 @@ def _read(file: Path) -> str:
 def _with_entry(text: str, client: Client, command: ServerCommand) -> str:
     """The text of a settings file with our own entry."""
     if client.format == "toml":
-        return _with_toml(text, client, command)
+        newline = "\r\n" if "\r\n" in text else "\n"
+        # A JSON string is a TOML string, and so is a list of them.
+        values = {"command": command.command, "args": list(command.args)}
+        body = [f"{key} = {json.dumps(value, ensure_ascii=False)}{newline}" for key, value in values.items()]
+        header = f"[{client.key}.{NAME}]"
+        lines = text.splitlines(keepends=True)
+        starts = [n for n, line in enumerate(lines) if line.split("#")[0].strip() == header]
+        if not starts:
+            gap = "" if not text or text.endswith("\n\n") else (newline if text.endswith("\n") else newline * 2)
+            return "".join([text, gap, header, newline, *body])
+        first = starts[0] + 1
+        last = next((n for n in range(first, len(lines)) if lines[n].lstrip().startswith("[")), len(lines))
+        kept = [line for line in lines[first:last] if line.split("=")[0].strip() not in values]
+        return "".join([*lines[:first], *body, *kept, *lines[last:]])
     entry: dict[str, Any] = {"type": "stdio"} if client.typed else {}
     entry |= {"command": command.command, "args": list(command.args)}
     _others(text, client)  # raises if the settings have an unexpected shape
@@ -221,29 +231,6 @@ def _with_entry(text: str, client: Client, command: ServerCommand) -> str:
     if isinstance(known, dict):  # keeps what else a person set there (env, timeouts)
         entry = known | entry
     return set_member(text, (client.key, NAME), entry)
-
-
-def _with_toml(text: str, client: Client, command: ServerCommand) -> str:
-    newline = "\r\n" if "\r\n" in text else "\n"
-    header = f"[{client.key}.{NAME}]"
-    lines = text.splitlines(keepends=True)
-    starts = [n for n, line in enumerate(lines) if line.split("#")[0].strip() == header]
-    if not starts:
-        gap = "" if not text or text.endswith("\n\n") else (newline if text.endswith("\n") else newline * 2)
-        return text + gap + newline.join([header, *_toml_lines(command), ""])
-    first = starts[0] + 1
-    last = next((n for n in range(first, len(lines)) if lines[n].lstrip().startswith("[")), len(lines))
-    kept = [line for line in lines[first:last] if line.split("=")[0].strip() not in ("command", "args")]
-    body = [line + newline for line in _toml_lines(command)]
-    return "".join([*lines[:first], *body, *kept, *lines[last:]])
-
-
-def _toml_lines(command: ServerCommand) -> list[str]:
-    # A JSON string is a TOML string, and so is a list of them.
-    return [
-        f"command = {json.dumps(command.command, ensure_ascii=False)}",
-        f"args = {json.dumps(list(command.args), ensure_ascii=False)}",
-    ]
 
 
 def _others(text: str, client: Client) -> Any:

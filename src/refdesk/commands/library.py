@@ -122,25 +122,21 @@ def configure(context: click.Context, /, name: str, description: str | None, **o
 def remove(context: click.Context, name_or_id: str, yes: bool) -> None:
     """Remove a collection by its name or a document by its id."""
     with desk_from(context) as desk:
-        if not yes:
-            _ask_before_removing(desk, name_or_id)
+        asked = ""  # an unknown name is left to the removal, which reports it
+        if desk.find_collection(name_or_id) is not None:
+            asked = f"collection {name_or_id} with {desk.count_documents(name_or_id)} documents"
+        elif (document := desk.document(name_or_id)) is not None:
+            asked = f"document {on_one_line(document.path)} of {document.collection}"
+        if asked and not yes:
+            if not sys.stdin.isatty():
+                raise InvalidInput(
+                    f"This would remove {asked}, and there is no terminal to ask.", "Say --yes to remove it."
+                )
+            if not click.confirm(f"Remove {asked}?", err=True):
+                click.echo("Nothing was removed.", err=True)
+                sys.exit(1)
         what, count = desk.remove(name_or_id)
     click.echo(f"Removed {what} {name_or_id}" + (f" with {count} documents." if what == "collection" else "."))
-
-
-def _ask_before_removing(desk: Desk, name_or_id: str) -> None:
-    """Exits unless the user agrees; an unknown name is left to the removal, which reports it."""
-    if desk.find_collection(name_or_id) is not None:
-        what = f"collection {name_or_id} with {desk.count_documents(name_or_id)} documents"
-    elif (document := desk.document(name_or_id)) is not None:
-        what = f"document {on_one_line(document.path)} of {document.collection}"
-    else:
-        return
-    if not sys.stdin.isatty():
-        raise InvalidInput(f"This would remove {what}, and there is no terminal to ask.", "Say --yes to remove it.")
-    if not click.confirm(f"Remove {what}?", err=True):
-        click.echo("Nothing was removed.", err=True)
-        sys.exit(1)
 
 
 @click.command()
@@ -164,7 +160,12 @@ def status(context: click.Context, path: Path, as_json: bool) -> None:
             if isinstance(walked, Skipped):
                 answer["reason"] = walked.reason
             elif document is None:
-                answer["reason"] = _why_left_out(desk, collection, path)
+                skipped = {one.path: one.reason for one in desk.skipped(collection.name)}
+                relative = path.absolute().relative_to(collection.root).as_posix()
+                reason = skipped.get(relative, "not seen yet: index again")
+                if relative in skipped and relative in desk.freshness(collection)[1]:
+                    reason = f"changed since it was left out ({reason}): index again"
+                answer["reason"] = reason
     if as_json:
         print_json(answer)
         return
@@ -176,16 +177,6 @@ def status(context: click.Context, path: Path, as_json: bool) -> None:
                 click.echo(f"  … at most {_LISTED} are named")
         else:
             click.echo(f"{key.removesuffix('_total').replace('_', ' ')}: {on_one_line(str(value))}")
-
-
-def _why_left_out(desk: Desk, collection: Collection, path: Path) -> str:
-    """Why a file that a walk finds has no document."""
-    kept = {one.path: one.reason for one in desk.skipped(collection.name)}
-    relative = path.absolute().relative_to(collection.root).as_posix()
-    if relative not in kept:
-        return "not seen yet: index again"
-    changed = relative in desk.freshness(collection)[1]
-    return f"changed since it was left out ({kept[relative]}): index again" if changed else kept[relative]
 
 
 def _folder_status(desk: Desk, collection: Collection, path: Path) -> dict[str, object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -162,7 +162,8 @@ def grep(
             one.name for one in desk.collections()
         )
         found: list[dict[str, Any]] = []
-        for document in _documents(desk, names):
+        pages = ((name, at) for name in names for at in range(0, desk.count_documents(name), _PAGE))
+        for document in (one for name, at in pages for one in desk.documents(name, _PAGE, at)):
             if globs and not any(one.fullmatch(document.path) for one in globs):
                 continue
             found += _lines(desk, document, matches, limit + 1 - len(found))
@@ -196,12 +197,6 @@ def _compiled(pattern: str, ignore_case: bool) -> Any:
             f"{pattern!r} is not a regular expression here: {said}.",
             "The syntax is RE2's: no backreferences and no lookaround, so that no pattern takes long.",
         ) from error
-
-
-def _documents(desk: Desk, names: Sequence[str]) -> Iterator[Document]:
-    for name in names:
-        for offset in range(0, desk.count_documents(name), _PAGE):
-            yield from desk.documents(name, _PAGE, offset)
 
 
 def _lines(desk: Desk, document: Document, matches: Any, most: int) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -18,9 +18,6 @@ from refdesk.model import Chunk, Filterable, Filters, Hit, Page, Query
 from refdesk.text.analyse import terms
 from refdesk.text.globs import path_filter
 from refdesk.text.untrusted import marks
-
-if TYPE_CHECKING:
-    from refdesk.search.evaluate import Score, Suite
 
 _LISTED = 40  # known values in a note
 
@@ -59,9 +56,21 @@ def search(context: click.Context, /, query: str, as_json: bool, **options: Any)
     """Search the library for QUERY."""
     if not query.strip():
         raise click.UsageError("The query is empty.")
+    metadata: dict[str, tuple[str, ...]] = {}
+    for key, value in map(pair, options["meta"]):
+        metadata[key] = (*metadata.get(key, ()), value)
+    filters = Filters(
+        collections=options["collection"],
+        paths=options["path"],
+        languages=options["language"],
+        extensions=options["ext"],
+        types=options["types"],
+        kinds=options["kinds"],
+        metadata=tuple(metadata.items()),
+    )
     asked = Query(
         text=query,
-        filters=_filters(options),
+        filters=filters,
         limit=options["limit"],
         offset=options["offset"],
         alpha=options["alpha"],
@@ -109,34 +118,16 @@ def _unknown(desk: Desk, filters: Filters) -> Iterator[str]:
         known = [one for one in desk.values(what) if one] if wanted else []
         if unknown := [one for one in wanted if one not in known]:
             yield f"No passage has the {what} {', '.join(unknown)}. There are: {', '.join(known)}."
+    names = filters.collections or [one.name for one in desk.collections()]
     for glob in filters.paths:
-        if not any(map(path_filter(glob).fullmatch, _paths(desk, filters))):
+        paths = (path for name in names for path, _ in desk.file_states(name))
+        if not any(map(path_filter(glob).fullmatch, paths)):
             yield f"No path matches {glob}. `refdesk documents NAME` lists them."
     for key, wanted in filters.metadata:
         known = list(desk.view(Filters(collections=filters.collections)).facet_values(key))
         if unknown := [one for one in wanted if one not in known]:
             there = f"There are: {', '.join(sorted(known)[:_LISTED])}." if known else f"None has a value for {key}."
             yield f"No passage has {key}={', '.join(unknown)}. {there}"
-
-
-def _paths(desk: Desk, filters: Filters) -> Iterator[str]:
-    for name in filters.collections or [one.name for one in desk.collections()]:
-        yield from (path for path, _ in desk.file_states(name))
-
-
-def _filters(options: dict[str, Any]) -> Filters:
-    metadata: dict[str, tuple[str, ...]] = {}
-    for key, value in map(pair, options["meta"]):
-        metadata[key] = (*metadata.get(key, ()), value)
-    return Filters(
-        collections=options["collection"],
-        paths=options["path"],
-        languages=options["language"],
-        extensions=options["ext"],
-        types=options["types"],
-        kinds=options["kinds"],
-        metadata=tuple(metadata.items()),
-    )
 
 
 def _lines(chunk: Chunk) -> dict[str, int | None]:
@@ -211,21 +202,16 @@ def eval_suite(context: click.Context, suite: Path, min_ndcg: float | None, as_j
     if as_json:
         print_json([asdict(one) for one in scores])
     else:
-        _show_scores(read, scores)
+        click.echo(f"{read.name}: {len(read.cases)} queries")
+        click.echo(f"{'setting':16} {'NDCG@5':>7} {'MRR@5':>7} {'hit@5':>7} {'facets':>7} {'p50 ms':>8} {'p95 ms':>8}")
+        for one in scores:
+            facets = "-" if one.facet_precision is None else f"{one.facet_precision:.3f}"
+            click.echo(
+                f"{one.setting:16} {one.ndcg:7.3f} {one.mrr:7.3f} {one.hit_rate:7.3f} {facets:>7}"
+                f" {one.p50_ms:8.2f} {one.p95_ms:8.2f}"
+            )
+        for miss in (one for one in scores[0].outcomes if not one.reciprocal_rank):
+            wanted, found = ", ".join(miss.case.expect), ", ".join(miss.found[:3])
+            click.echo(f"missed: {miss.case.query!r} wanted {wanted}; found {found}")
     if min_ndcg is not None and any(one.ndcg < min_ndcg for one in scores):
         sys.exit(1)
-
-
-def _show_scores(suite: Suite, scores: list[Score]) -> None:
-    click.echo(f"{suite.name}: {len(suite.cases)} queries")
-    click.echo(f"{'setting':16} {'NDCG@5':>7} {'MRR@5':>7} {'hit@5':>7} {'facets':>7} {'p50 ms':>8} {'p95 ms':>8}")
-    for one in scores:
-        facets = "-" if one.facet_precision is None else f"{one.facet_precision:.3f}"
-        click.echo(
-            f"{one.setting:16} {one.ndcg:7.3f} {one.mrr:7.3f} {one.hit_rate:7.3f} {facets:>7}"
-            f" {one.p50_ms:8.2f} {one.p95_ms:8.2f}"
-        )
-    missed = [one for one in scores[0].outcomes if not one.reciprocal_rank]
-    for miss in missed:
-        wanted, found = ", ".join(miss.case.expect), ", ".join(miss.found[:3])
-        click.echo(f"missed: {miss.case.query!r} wanted {wanted}; found {found}")

@@ -73,8 +73,10 @@ def history(context: click.Context, skill_id: str, diff: bool, as_json: bool) ->
             click.echo(f"version {revision.skill.version}  {revision.made_at}")
             for line in said:
                 click.echo(f"  {shown(line)}")
-            if diff and before:
-                _print_diff(before, revision.skill)
+            old = before.resolution_md.splitlines() if diff and before else []
+            new = revision.skill.resolution_md.splitlines()
+            for line in difflib.unified_diff(old, new, "before", "after", lineterm="", n=1) if old else ():
+                click.echo(f"    {shown(line)}")
         before = revision.skill
     if as_json:
         print_json(rows)
@@ -198,11 +200,3 @@ def _version(learner: Learner, skill_id: str, version: int) -> Skill:
     if version not in found:
         raise InvalidInput(f"Skill {skill_id} has no version {version}.", f"It has 1 to {max(found)}.")
     return found[version]
-
-
-def _print_diff(before: Skill, after: Skill) -> None:
-    lines = difflib.unified_diff(
-        before.resolution_md.splitlines(), after.resolution_md.splitlines(), "before", "after", lineterm="", n=1
-    )
-    for line in lines:
-        click.echo(f"    {shown(line)}")
