@@ -264,7 +264,13 @@ def why_not_file(folder: str, name: str, layer: Layer, allow_secrets: Sequence[s
 def why_not_stat(root: str, file: str, found: os.stat_result, max_bytes: int) -> str:
     """Why a file is not read because of its type or size on disk; "" if it is."""
     if stat.S_ISLNK(found.st_mode):
-        return _why_not_link(root, file)
+        try:
+            target = os.path.realpath(file, strict=True)
+        except OSError as error:
+            return f"a symbolic link that leads nowhere: {error.strerror}"
+        if target == root or target.startswith(root.rstrip(os.sep) + os.sep):
+            return f"a symbolic link to {os.path.relpath(target, root)}, which is looked at there"
+        return "a symbolic link that leaves the root"
     if not stat.S_ISREG(found.st_mode):
         return "not a regular file"
     return too_large(found.st_size, max_bytes) if found.st_size > max_bytes else ""
@@ -272,17 +278,6 @@ def why_not_stat(root: str, file: str, found: os.stat_result, max_bytes: int) ->
 
 def too_large(size: int, limit: int) -> str:
     return f"too large: {size} bytes, more than the {limit} that max_file_bytes allows"
-
-
-def _why_not_link(root: str, link: str) -> str:
-    """Why a link is skipped: its target is inside the root and indexed there, or outside."""
-    try:
-        target = os.path.realpath(link, strict=True)
-    except OSError as error:
-        return f"a symbolic link that leads nowhere: {error.strerror}"
-    if target == root or target.startswith(root.rstrip(os.sep) + os.sep):
-        return f"a symbolic link to {os.path.relpath(target, root)}, which is looked at there"
-    return "a symbolic link that leaves the root"
 
 
 def _why_not_name(name: str) -> str:

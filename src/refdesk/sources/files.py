@@ -79,10 +79,19 @@ def read_data_uri(uri: str, max_bytes: int) -> Content:
     if uri[:5].lower() != "data:" or "," not in uri:
         raise InvalidUri(f"{_start(uri)} is not a data: URI with a comma before its content.", _DATA_EXAMPLE)
     head, _, body = uri[5:].partition(",")
-    media_type, charset, is_base64 = _head(head, uri)
+    media_type, *parameters = (part.strip().lower() for part in head.split(";"))
+    if media_type and not _MEDIA_TYPE.fullmatch(media_type):
+        raise InvalidUri(f"{_start(uri)} has no media type {media_type!r}.", _DATA_EXAMPLE)
+    named = dict(part.split("=", 1) for part in parameters if "=" in part)
     if len(body) > 4 * max_bytes + 1024:  # percent-encoded bytes and line breaks take no more
         raise TooLarge(f"The data: URI has {len(body)} characters, more than {max_bytes} bytes can take.", _RAISE)
-    data = _from_base64(body) if is_base64 else unquote_to_bytes(body)
+    data = unquote_to_bytes(body)
+    if parameters and parameters[-1] == "base64":
+        packed = b"".join(data.split()).translate(bytes.maketrans(b"-_", b"+/")).rstrip(b"=")
+        try:
+            data = base64.b64decode(packed + b"=" * (-len(packed) % 4), validate=True)
+        except (binascii.Error, ValueError) as error:
+            raise InvalidUri(f"The base64 content of the data: URI is broken: {error}.", _DATA_EXAMPLE) from error
     if len(data) > max_bytes:
         raise TooLarge(f"The data: URI carries {len(data)} bytes, more than the {max_bytes} allowed.", _RAISE)
     digest = hashlib.sha256(data).hexdigest()
@@ -92,26 +101,8 @@ def read_data_uri(uri: str, max_bytes: int) -> Content:
         path=f"data-{digest[:12]}{ending}",
         data=data,
         content_type="" if media_type in ("", "text/plain", "application/octet-stream") else media_type,
-        charset=charset,
+        charset=unquote_to_bytes(named.get("charset", "").strip("\"'")).decode("ascii", "replace"),
     )
-
-
-def _head(head: str, uri: str) -> tuple[str, str, bool]:
-    """Media type, charset and whether the content is base64."""
-    first, *parameters = (part.strip() for part in head.split(";"))
-    is_base64 = bool(parameters) and parameters[-1].lower() == "base64"
-    if first and not _MEDIA_TYPE.fullmatch(first):
-        raise InvalidUri(f"{_start(uri)} has no media type {first!r}.", _DATA_EXAMPLE)
-    named = dict(part.lower().split("=", 1) for part in parameters if "=" in part)
-    return first.lower(), unquote_to_bytes(named.get("charset", "").strip("\"'")).decode("ascii", "replace"), is_base64
-
-
-def _from_base64(body: str) -> bytes:
-    packed = b"".join(unquote_to_bytes(body).split()).translate(bytes.maketrans(b"-_", b"+/")).rstrip(b"=")
-    try:
-        return base64.b64decode(packed + b"=" * (-len(packed) % 4), validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise InvalidUri(f"The base64 content of the data: URI is broken: {error}.", _DATA_EXAMPLE) from error
 
 
 def _start(uri: str) -> str:
@@ -167,12 +158,9 @@ def read_inside(root: str, found: Found, max_bytes: int) -> Content:
     states = {(state.st_size, state.st_mtime_ns) for state in (before, after)}
     if states != {(found.size, found.modified_ns)} or len(data) != found.size:
         raise LoadFailed(f"{found.path} changed while it was being read.", _NEXT_RUN)
-    return Content(uri=_uri_of(file), path=found.path, data=data, modified_ns=found.modified_ns, stamp=found.stamp)
-
-
-def _uri_of(file: str) -> str:
-    """The same as Path.as_uri, in a fifth of the time."""
-    return Path(file).as_uri() if os.name == "nt" else f"file://{quote_from_bytes(os.fsencode(file))}"
+    # The same as Path.as_uri, in a fifth of the time.
+    uri = Path(file).as_uri() if os.name == "nt" else f"file://{quote_from_bytes(os.fsencode(file))}"
+    return Content(uri=uri, path=found.path, data=data, modified_ns=found.modified_ns, stamp=found.stamp)
 
 
 def _too_large(path: str, size: int, limit: int) -> TooLarge:
@@ -188,29 +176,22 @@ def _path_of(uri: str) -> Path:
         raise InvalidUri(f"{uri!r} is not a URI: {error}.", _EXAMPLE) from error
     if parts.scheme != "file":
         raise InvalidUri(f"{uri!r} is not a file: URI.", _EXAMPLE)
-    if _DRIVE.match("/" + parts.netloc):  # file://C:/x, as many programs write it
-        return _windows_path(f"/{parts.netloc}{parts.path}", uri)
-    if parts.netloc.lower() not in ("", "localhost"):
+    in_host = _DRIVE.match("/" + parts.netloc)  # file://C:/x, as many programs write it
+    if parts.netloc.lower() not in ("", "localhost") and not in_host:
         raise InvalidUri(f"{uri!r} names the host {parts.netloc!r}; only local files can be read.", _EXAMPLE)
     # "?" and "#" start no query or fragment in a path that a person typed, but they do in a URI: be strict.
     if parts.query or parts.fragment:
         raise InvalidUri(f"{uri!r} has a query or a fragment.", "Write ? as %3F and # as %23.")
-    if _DRIVE.match(parts.path):
-        return _windows_path(parts.path, uri)
-    return _checked(os.fsdecode(unquote_to_bytes(parts.path)), uri)
-
-
-def _windows_path(path: str, uri: str) -> Path:
-    if os.name != "nt":
-        raise InvalidUri(f"{uri!r} names a Windows drive; this machine has none.", _EXAMPLE)
-    text = unquote_to_bytes(path.lstrip("/")).decode("utf-8", "surrogateescape")
-    return _checked(text[0] + ":" + (text[2:] or "\\"), uri)
-
-
-def _checked(path: str, uri: str) -> Path:
+    written = f"/{parts.netloc}{parts.path}" if in_host else parts.path
+    if _DRIVE.match(written):
+        if os.name != "nt":
+            raise InvalidUri(f"{uri!r} names a Windows drive; this machine has none.", _EXAMPLE)
+        written = written.lstrip("/")
+        written = f"{written[0]}:{written[2:] or '/'}"
+    path = os.fsdecode(unquote_to_bytes(written))
     if "\0" in path:
         raise InvalidUri(f"{uri!r} has a NUL byte in its path.", "Remove it.")
-    if not path or not Path(path).is_absolute():
+    if not Path(path).is_absolute():
         raise InvalidUri(f"{uri!r} is not absolute.", _EXAMPLE)
     return Path(path)
 

@@ -243,8 +243,13 @@ class Repository:
     @classmethod
     def at(cls, folder: Path) -> Repository | None:
         """The repository whose work tree the folder is, None where it is not one."""
-        git_dir = _git_dir(folder / ".git")
-        if git_dir is None or not os.path.lexists(git_dir / "HEAD"):
+        git_dir = folder / ".git"
+        if not git_dir.is_dir():  # a file that names it
+            text = _text(git_dir)
+            git_dir = Path(os.path.normpath(folder / text.removeprefix("gitdir:").strip()))
+            if not text.startswith("gitdir:"):
+                return None
+        if not os.path.lexists(git_dir / "HEAD"):
             return None
         named = _text(git_dir / "commondir")
         return cls(folder, git_dir, Path(os.path.normpath(git_dir / named)) if named else git_dir)
@@ -271,12 +276,11 @@ class Repository:
             name = value.removeprefix("ref:").strip()
             if ".." in name.split("/") or name.startswith("/"):
                 return ""
-            value = _text(self.git_dir / name) or _text(self.common_dir / name) or self._packed(name)
+            value = _text(self.git_dir / name) or _text(self.common_dir / name)
+            if not value:
+                packed = _text(self.common_dir / "packed-refs").splitlines()
+                value = next((line.split(" ")[0] for line in packed if line.endswith(" " + name)), "")
         return ""
-
-    def _packed(self, name: str) -> str:
-        lines = _text(self.common_dir / "packed-refs").splitlines()
-        return next((line.split(" ")[0] for line in lines if line.endswith(" " + name)), "")
 
 
 def head_commit(root: Path) -> str:
@@ -293,16 +297,6 @@ def global_excludes(config: dict[str, str], work_tree: Path) -> Path:
 
 def is_true(value: str) -> bool:
     return value.lower() in ("true", "yes", "on", "1")
-
-
-def _git_dir(link: Path) -> Path | None:
-    """The git directory: .git itself, or the folder that a .git file names."""
-    if link.is_dir():
-        return link
-    text = _text(link)
-    if not text.startswith("gitdir:"):
-        return None
-    return Path(os.path.normpath(link.parent / text.removeprefix("gitdir:").strip()))
 
 
 def _text(file: Path) -> str:

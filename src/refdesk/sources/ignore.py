@@ -38,35 +38,32 @@ def parse_rules(data: bytes, *, ignore_case: bool = False) -> tuple[list[Rule], 
     for number, line in enumerate(data.removeprefix(_BOM).split(b"\n"), 1):
         if len(line) > MOST_CHARACTERS or (len(rules) == _MOST_RULES and line):
             unread.append(number)
-        elif (rule := _parse_line(number, line, ignore_case)) is not None:
-            rules.append(rule)
+            continue
+        line = line.removesuffix(b"\r").partition(b"\0")[0]
+        stripped = line.rstrip(b" ")
+        if stripped != line:  # a space after a backslash stays
+            line = stripped + b" " if (len(stripped) - len(stripped.rstrip(b"\\"))) % 2 else stripped
+        if not line or line.startswith(b"#"):
+            continue
+        negated = line.startswith(b"!")
+        pattern = line[1:] if negated else line
+        folders_only = pattern.endswith(b"/")
+        pattern = pattern.removesuffix(b"/")
+        by_name = b"/" not in pattern
+        matches = compile_pattern(pattern.removeprefix(b"/"), slashes=not by_name, ignore_case=ignore_case)
+        if pattern and matches is not None:
+            text = line.decode("utf-8", "replace")
+            rules.append(
+                Rule(
+                    line=number,
+                    text=text,
+                    negated=negated,
+                    folders_only=folders_only,
+                    by_name=by_name,
+                    matches=matches,
+                )
+            )
     return rules, unread
-
-
-def _parse_line(number: int, line: bytes, ignore_case: bool) -> Rule | None:
-    line = _without_trailing_spaces(line.removesuffix(b"\r").partition(b"\0")[0])
-    if not line or line.startswith(b"#"):
-        return None
-    negated = line.startswith(b"!")
-    pattern = line[1:] if negated else line
-    folders_only = pattern.endswith(b"/")
-    if folders_only:
-        pattern = pattern[:-1]
-    by_name = b"/" not in pattern
-    matches = compile_pattern(pattern.removeprefix(b"/"), slashes=not by_name, ignore_case=ignore_case)
-    if not pattern or matches is None:
-        return None
-    text = line.decode("utf-8", "replace")
-    return Rule(line=number, text=text, negated=negated, folders_only=folders_only, by_name=by_name, matches=matches)
-
-
-def _without_trailing_spaces(line: bytes) -> bytes:
-    """The line without trailing spaces, except those after a backslash."""
-    stripped = line.rstrip(b" ")
-    if stripped == line:
-        return line
-    backslashes = len(stripped) - len(stripped.rstrip(b"\\"))
-    return stripped + b" " if backslashes % 2 else stripped
 
 
 class RuleFile:

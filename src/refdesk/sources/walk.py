@@ -135,7 +135,12 @@ class FolderSource:
         settings = [_FORMAT, self._max, sorted(self._allow_secrets), layer.ignore_case, state_of(outside)]
         self._now = RuleState(settings, readers=self._readers)
         unchanged = self._before.settings == self._now.settings
-        folders = self._known_folders() if unchanged else frozenset[str]()
+        folders: set[str] = set()  # with a known file below them: while the rules are unchanged, none is ignored
+        for path in self._known if unchanged else ():
+            end = path.rfind("/") + 1
+            while end and (folder := path[:end]) not in folders:
+                folders.add(folder)
+                end = path.rfind("/", 0, end - 1) + 1
         pending: list[_Frame] = [(self.root, "", layer, unchanged)]
         while pending:
             folder, prefix, layer, unchanged = pending.pop()
@@ -207,7 +212,7 @@ class FolderSource:
         return layer, unchanged and self._before.folders.get(prefix) == state
 
     def _list(
-        self, frame: _Frame, entries: list[os.DirEntry[str]], folders: frozenset[str], below: list[_Frame]
+        self, frame: _Frame, entries: list[os.DirEntry[str]], folders: set[str], below: list[_Frame]
     ) -> Iterator[Found | Skipped]:
         """One folder's files and skipped folders; the folders to enter are appended to `below`."""
         folder, prefix, layer, unchanged = frame
@@ -267,16 +272,6 @@ class FolderSource:
         """Why an unchanged rejected file is skipped again; "" if it must be read."""
         reason = self._known_skipped.get(path, "")
         return "" if reason.startswith(PRIVATE) and self._allow_secrets else reason
-
-    def _known_folders(self) -> frozenset[str]:
-        """All folders with a known file below them: while the rules are unchanged, none of them is ignored."""
-        found: set[str] = set()
-        for path in self._known:
-            end = path.rfind("/") + 1
-            while end and (folder := path[:end]) not in found:
-                found.add(folder)
-                end = path.rfind("/", 0, end - 1) + 1
-        return frozenset(found)
 
 
 def _printable(path: str) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import sys
 from pathlib import Path
 from threading import Lock
 
@@ -28,9 +30,16 @@ class Watch:
     def __init__(self, root: Path) -> None:
         """Raises OSError if the folder can't be watched: too many folders, or a network file system."""
         self._top = os.path.realpath(root)
-        if kind := _from_elsewhere(self._top):
+        mounts: list[list[str]] = []
+        most = sys.maxsize
+        with contextlib.suppress(OSError, ValueError):  # only Linux has these files
+            mounts = [line.split() for line in _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()]
+            most = int(_WATCHES.read_text(encoding="ascii")) // _SHARE
+        around = [one for one in mounts if f"{self._top}/".startswith(one[4].rstrip("/") + "/")]
+        mount = max(around, key=lambda one: len(one[4]), default=["-", ""])
+        if (kind := mount[mount.index("-") + 1]) in _FROM_ELSEWHERE:
             raise OSError(f"{self._top} is on {kind}, which does not tell of changes")
-        if _is_too_large(self._top):
+        if any(number > most for number, _ in enumerate(os.walk(self._top) if mounts else (), 1)):
             raise OSError(f"{self._top} has too many folders")
         self._mutex = Lock()
         self._batches = watchfiles.watch(
@@ -68,26 +77,6 @@ class Watch:
                     return None  # files in a new folder are not reported
                 found.add(relative)
         return found
-
-
-def _is_too_large(folder: str) -> bool:
-    """Whether watching the folder would leave too little for other programs."""
-    try:
-        most = int(_WATCHES.read_text(encoding="ascii")) // _SHARE
-    except (OSError, ValueError):
-        return False
-    return any(number > most for number, _ in enumerate(os.walk(folder), 1))
-
-
-def _from_elsewhere(folder: str) -> str:
-    """The type of a folder's file system if other machines can write to it, else ""."""
-    try:
-        mounts = [line.split() for line in _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()]
-    except OSError:
-        return ""
-    own = max((one for one in mounts if f"{folder}/".startswith(one[4].rstrip("/") + "/")), key=lambda one: len(one[4]))
-    kind = own[own.index("-") + 1]
-    return kind if kind in _FROM_ELSEWHERE else ""
 
 
 class Interest:

@@ -91,10 +91,20 @@ class WebClient:
         target = self.checked(url)
         with self._explained(target):
             for _ in range(_MAX_REDIRECTS + 1):
-                answer = await self._request(target, {}, _is_readable)
-                if not answer.location:
-                    return self._successful(target, answer)
-                target = self.checked(answer.location)
+                answer = await self._request(
+                    target, {}, lambda kind: is_text_type(kind) or kind.endswith(("+json", "+xml", "+yaml"))
+                )
+                if answer.location:
+                    target = self.checked(answer.location)
+                    continue
+                if answer.status >= 300:
+                    raise LoadFailed(f"{redacted(target)} answered with status {answer.status}.", "Check the address.")
+                if answer.is_too_large:
+                    most = f"{redacted(target)} has more than the {self.max_bytes} bytes allowed."
+                    raise TooLarge(most, "Raise max_fetch_bytes.")
+                if answer.unread:
+                    raise LoadFailed(f"{redacted(target)} can't be read here: {answer.unread}.")
+                return answer
         raise LoadFailed(f"{redacted(self.checked(url))} redirects more than {_MAX_REDIRECTS} times.")
 
     async def ask(
@@ -102,8 +112,10 @@ class WebClient:
     ) -> Fetched:
         """The response of this URL alone, whatever its status; without `wants` a body of any type is read."""
         target = self.checked(url)
+        given = {"If-None-Match": etag, "If-Modified-Since": last_modified}
+        conditions = {key: value for key, value in given.items() if value and value.isprintable()}
         with self._explained(target):
-            return await self._request(target, _conditions(etag, last_modified), wants)
+            return await self._request(target, conditions, wants)
 
     def checked(self, url: str, came_from: httpx.URL | None = None) -> httpx.URL:
         """Returns the URL if its form is allowed; its address is checked when a connection is made."""
@@ -142,9 +154,11 @@ class WebClient:
             "User-Agent": f"refdesk/{__version__}",
             "Accept": _ACCEPT,
             "Accept-Encoding": "gzip, deflate",
-            **_authorization(target),
             **conditions,
         }
+        if target.userinfo:
+            pair = f"{target.username}:{target.password}".encode()
+            sent["Authorization"] = "Basic " + base64.b64encode(pair).decode("ascii")
         pairs = [(key.encode("ascii"), value.encode("latin-1", "replace")) for key, value in sent.items()]
         async with self._pool.stream("GET", url, headers=pairs) as response:
             headers = dict(httpx.Headers(response.headers).items())
@@ -159,7 +173,11 @@ class WebClient:
                 headers=headers,
             )
             if not 200 <= response.status < 300:
-                await _drain(response)
+                drained = 0
+                async for piece in response.aiter_stream():
+                    drained += len(piece)
+                    if drained > _DRAINED_BYTES:
+                        break
                 return answer
             return await self._with_body(answer, response, wants)
 
@@ -182,18 +200,6 @@ class WebClient:
             if reason := why_binary(path, data):
                 return replace(answer, unread=reason)
         return replace(answer, data=data)
-
-    def _successful(self, target: httpx.URL, answer: Fetched) -> Fetched:
-        """Returns the response if it has a readable body, else raises."""
-        if answer.status >= 300:
-            raise LoadFailed(f"{redacted(target)} answered with status {answer.status}.", "Check the address.")
-        if answer.is_too_large:
-            raise TooLarge(
-                f"{redacted(target)} has more than the {self.max_bytes} bytes allowed.", "Raise max_fetch_bytes."
-            )
-        if answer.unread:
-            raise LoadFailed(f"{redacted(target)} can't be read here: {answer.unread}.")
-        return answer
 
 
 def fetch(
@@ -256,8 +262,18 @@ class Inflater:
         if self._plain:
             self.data += piece[: self._limit + 1 - len(self.data)]
             return
+        if not self._begun and piece:
+            self._begun = True
+            if self._encoding == "deflate" and piece[0] & 0x0F != 8:  # some servers send no zlib header
+                self._stream = zlib.decompressobj(-zlib.MAX_WBITS)
         try:
-            self._inflate(piece)
+            while piece and not self.is_too_large:
+                if self._stream.eof:  # a gzip file may have several members; what else follows is padding
+                    if piece[:2] != b"\x1f\x8b":
+                        return
+                    self._stream = zlib.decompressobj(_GZIP_OR_ZLIB)
+                self.data += self._stream.decompress(piece, min(_INFLATED_AT_ONCE, self._limit + 1 - len(self.data)))
+                piece = self._stream.unused_data if self._stream.eof else self._stream.unconsumed_tail
         except zlib.error as error:
             raise LoadFailed(f"The server's {self._encoding} answer is broken: {error}.") from error
 
@@ -266,39 +282,6 @@ class Inflater:
         if not self._plain and self._begun and not self._stream.eof:
             raise LoadFailed(f"The server's {self._encoding} answer ends too early.")
         return bytes(self.data)
-
-    def _inflate(self, piece: bytes) -> None:
-        if not self._begun and piece:
-            self._begun = True
-            if self._encoding == "deflate" and piece[0] & 0x0F != 8:  # some servers send no zlib header
-                self._stream = zlib.decompressobj(-zlib.MAX_WBITS)
-        while piece and not self.is_too_large:
-            if self._stream.eof:  # a gzip file may have several members; what else follows is padding
-                if piece[:2] != b"\x1f\x8b":
-                    return
-                self._stream = zlib.decompressobj(_GZIP_OR_ZLIB)
-            self.data += self._stream.decompress(piece, min(_INFLATED_AT_ONCE, self._limit + 1 - len(self.data)))
-            piece = self._stream.unused_data if self._stream.eof else self._stream.unconsumed_tail
-
-
-async def _drain(response: httpcore.Response) -> None:
-    drained = 0
-    async for piece in response.aiter_stream():
-        drained += len(piece)
-        if drained > _DRAINED_BYTES:
-            return
-
-
-def _conditions(etag: str, last_modified: str) -> dict[str, str]:
-    given = {"If-None-Match": etag, "If-Modified-Since": last_modified}
-    return {key: value for key, value in given.items() if value and value.isprintable()}
-
-
-def _authorization(url: httpx.URL) -> dict[str, str]:
-    if not url.userinfo:
-        return {}
-    pair = f"{url.username}:{url.password}".encode()
-    return {"Authorization": "Basic " + base64.b64encode(pair).decode("ascii")}
 
 
 def _declared(content_type: str) -> tuple[str, str]:
@@ -315,10 +298,6 @@ def _declared(content_type: str) -> tuple[str, str]:
 def is_text_type(media_type: str) -> bool:
     """Whether a response of this type may hold text, or a document that a parser reads."""
     return media_type in _UNTYPED or media_type.startswith("text/") or media_type in MEDIA_TYPES
-
-
-def _is_readable(media_type: str) -> bool:
-    return is_text_type(media_type) or media_type.endswith(("+json", "+xml", "+yaml"))
 
 
 _LATER = "Try again later."
