@@ -7,7 +7,9 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,7 @@ from refdesk.commands import index as commands
 from refdesk.desk import fresh
 from refdesk.desk.desk import Desk
 from refdesk.desk.fresh import Refreshed, Refresher
+from refdesk.ingest.prepare import Report
 from refdesk.model import Collection, Query
 from refdesk.settings import load
 from refdesk.sources import watch
@@ -109,6 +112,31 @@ def test_what_was_indexed_after_a_walk_found_it_waits_no_more(desk: Desk, tree: 
     assert refresher.refresh(collection).pending
     desk.index(root, "code", name="c")
     assert refresher.refresh(collection) == Refreshed(how="watched")
+
+
+def test_an_answer_does_not_wait_for_a_refresh_that_takes_long(
+    desk: Desk, tree: Tree, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tree(FILES)
+    desk.index(root, "code", name="c")
+    collection, refresher = desk.collection("c"), Refresher(desk)
+    refresher.refresh(collection)
+    tree({"pkg/m1.py": "def xylophone():\n    return 1\n"})
+    begun, go_on, real = Event(), Event(), desk.index
+
+    def slow(*arguments: Any, **more: Any) -> Report:
+        begun.set()
+        assert go_on.wait(60)
+        return real(*arguments, **more)
+
+    monkeypatch.setattr(desk, "index", slow)
+    monkeypatch.setattr(fresh, "_LONGEST_S", 0.5)
+    refreshed_until(lambda: refresher.refresh(collection), begun.is_set)
+    page, refreshed = refresher.search(collection, Query(text="thing_2", alpha=0.0))
+    assert page.hits[0].stored.document.path == "pkg/m2.py"
+    assert refreshed == Refreshed(note="changed files are still being indexed: later answers have them")
+    go_on.set()
+    refreshed_until(lambda: refresher.refresh(collection), lambda: found(desk, "xylophone") == ["pkg/m1.py"])
 
 
 def test_a_folder_that_can_not_be_watched_is_walked_beside_the_answers(

@@ -8,7 +8,7 @@ import os
 import stat
 import time
 from collections.abc import Container, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,6 +29,7 @@ _SECONDS_A_WRITE = 0.05  # a transaction with its indexes
 _SECONDS_A_FILE = 0.003  # to read, compare and send it
 _SECONDS_A_BYTE = 1e-6  # to parse and embed it: files of 1 to 8 MB took 0.1 to 0.9 s a megabyte to parse
 _PATIENCE_S = 2.0  # after which no further file is started, if they take longer than estimated
+_LONGEST_S = 4.0  # that an answer waits: six files took 6.6 s of a machine that others used in full
 _NAMED = 5  # files that a note names
 _AT_ONCE = 16  # calls that refresh, as many as are answered
 _MOST_FILES = 1_000  # changed files considered for one answer
@@ -55,6 +56,7 @@ class Refresher:
         self._desk = desk
         self._codebases: dict[str, _Codebase] = {}  # the most recently used last
         self._threads = ThreadPoolExecutor(_AT_ONCE, "refdesk-refresh")
+        self._late: dict[str, Future[Refreshed]] = {}  # collection → a refresh that an answer did not wait for
         self._mutex = Lock()
 
     def search(self, collection: Collection, query: Query) -> tuple[Page, Refreshed]:
@@ -62,15 +64,32 @@ class Refresher:
 
         Asking what changed takes 1 ms of waiting, and seldom something did.
         """
-        refreshing = self._threads.submit(copy_context().run, self.refresh, collection)
+        started, refreshing = time.monotonic(), self._start(collection)
         try:
             page = self._desk.search(query)
         finally:
-            refreshed = refreshing.result()
+            refreshed = self._finish(collection, refreshing, started)
         return self._desk.search(query) if refreshed.indexed else page, refreshed
 
     def refresh(self, collection: Collection) -> Refreshed:
         """Indexes what changed if that fits the budget, else reports it as pending."""
+        return self._finish(collection, self._start(collection), time.monotonic())
+
+    def _start(self, collection: Collection) -> Future[Refreshed]:
+        late = self._late.get(collection.id)
+        if late is not None and not late.done():
+            return late
+        return self._threads.submit(copy_context().run, self._refresh, collection)
+
+    def _finish(self, collection: Collection, refreshing: Future[Refreshed], started: float) -> Refreshed:
+        """The result; a note where it takes too long, as it does if others take the processor from the workers."""
+        try:
+            return refreshing.result(max(0.0, started + _LONGEST_S - time.monotonic()))
+        except TimeoutError:
+            self._late[collection.id] = refreshing
+            return Refreshed(note="changed files are still being indexed: later answers have them")
+
+    def _refresh(self, collection: Collection) -> Refreshed:
         budget = self._desk.settings.refresh_ms / 1000
         if budget <= 0 or not Path(collection.root).is_dir():
             return Refreshed()
