@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from concurrent.futures import wait
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
@@ -111,7 +112,17 @@ def test_what_was_indexed_after_a_walk_found_it_waits_no_more(desk: Desk, tree: 
     collection, refresher = desk.collection("c"), Refresher(desk)
     assert refresher.refresh(collection).pending
     desk.index(root, "code", name="c")
+    wait([*refresher._late.values()])
     assert refresher.refresh(collection) == Refreshed(how="watched")
+
+
+def test_a_file_too_large_for_an_answer_to_wait_for_is_indexed_beside_the_answers(desk: Desk, tree: Tree) -> None:
+    root = tree(FILES)
+    desk.index(root, "code", name="c")
+    collection, refresher = desk.collection("c"), Refresher(desk)
+    tree({"pkg/m1.py": "def xylophone():\n    return 1\n" * 30_000})
+    assert refresher.refresh(collection).pending == ("pkg/m1.py",)
+    refreshed_until(lambda: refresher.refresh(collection), lambda: found(desk, "xylophone") == ["pkg/m1.py"])
 
 
 def test_an_answer_does_not_wait_for_a_refresh_that_takes_long(

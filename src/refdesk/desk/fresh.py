@@ -8,7 +8,7 @@ import os
 import stat
 import time
 from collections.abc import Container, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,14 +77,15 @@ class Refresher:
 
     def _start(self, collection: Collection) -> Future[Refreshed]:
         late = self._late.get(collection.id)
-        if late is not None and not late.done():
+        if late is not None and wait([late], self._desk.settings.refresh_ms / 1000).not_done:
             return late
         return self._threads.submit(copy_context().run, self._refresh, collection)
 
     def _finish(self, collection: Collection, refreshing: Future[Refreshed], started: float) -> Refreshed:
         """The result; a note where it takes too long, as it does if others take the processor from the workers."""
+        is_late = refreshing is self._late.get(collection.id)
         try:
-            return refreshing.result(max(0.0, started + _LONGEST_S - time.monotonic()))
+            return refreshing.result(0.0 if is_late else max(0.0, started + _LONGEST_S - time.monotonic()))
         except TimeoutError:
             self._late[collection.id] = refreshing
             return Refreshed(note="changed files are still being indexed: later answers have them")
@@ -103,25 +104,35 @@ class Refresher:
         changed = self._changed(collection, known)
         if not changed:
             return Refreshed(note=known.note, how=how)
-        fitting = _fitting(Path(collection.root), changed, budget - (time.perf_counter() - started))
+        first, fitting = _fitting(Path(collection.root), changed, budget - (time.perf_counter() - started))
         pending = tuple(path for path in changed if path not in fitting)
-        if not fitting:
-            return Refreshed(pending=pending, note=_waiting(pending), how=how)
+        if fitting:
+            return self._index(collection, known, fitting, pending, how)
+        # None fits, so none ever would: the next answers wait for it no longer than for others.
+        self._late[collection.id] = self._threads.submit(
+            copy_context().run, self._index, collection, known, {first}, (), how
+        )
+        return Refreshed(pending=pending, note=_waiting(pending), how=how)
+
+    def _index(
+        self, collection: Collection, known: _Codebase, files: set[str], pending: tuple[str, ...], how: str
+    ) -> Refreshed:
         try:
             report = self._desk.index(
                 Path(collection.root),
                 collection.kind,
                 name=collection.name,
-                only=fitting,
+                only=files,
                 wait=False,
                 progress=Progress(until=time.monotonic() + _PATIENCE_S),
             )
         except LibraryBusy:
-            return Refreshed(pending=tuple(changed), note="another process is writing; changed files wait", how=how)
+            pending = (*pending, *sorted(files))
+            return Refreshed(pending=pending, note="another process is writing; changed files wait", how=how)
         except (LoadFailed, ParseFailed, StoreError) as error:
             note = f"{error.message.rstrip('.')}; changed files wait"
-            return Refreshed(pending=tuple(changed), note=note, how=how)
-        known.forget(fitting.difference(report.waiting))
+            return Refreshed(pending=(*pending, *sorted(files)), note=note, how=how)
+        known.forget(files.difference(report.waiting))
         pending = (*pending, *report.waiting)
         indexed = report.written + report.removed + report.moved
         note = _waiting(pending) if pending else known.note
@@ -232,8 +243,8 @@ def _differs(file: Path, state: FileState | None) -> bool:
     return Found.of("", found).is_new(state)
 
 
-def _fitting(root: Path, changed: Sequence[str], seconds: float) -> set[str]:
-    """The changed files that can be indexed in the time: removed ones first, then the newest."""
+def _fitting(root: Path, changed: Sequence[str], seconds: float) -> tuple[str, set[str]]:
+    """The first of the changed files, and those that can be indexed in the time: removed ones, then the newest."""
     sizes: dict[str, int] = {}
     ages: dict[str, int] = {}
     for path in changed[:_MOST_FILES]:
@@ -245,12 +256,13 @@ def _fitting(root: Path, changed: Sequence[str], seconds: float) -> set[str]:
             sizes[path], ages[path] = stat.st_size, -stat.st_mtime_ns
     left = seconds - _SECONDS_A_WRITE
     fitting: set[str] = set()
-    for path in sorted(sizes, key=lambda path: (sizes[path] > 0, ages[path], path)):
+    ordered = sorted(sizes, key=lambda path: (sizes[path] > 0, ages[path], path))
+    for path in ordered:
         needed = _SECONDS_A_FILE + _SECONDS_A_BYTE * sizes[path]
         if needed <= left:
             left -= needed
             fitting.add(path)
-    return fitting
+    return ordered[0], fitting
 
 
 def _waiting(pending: Sequence[str]) -> str:

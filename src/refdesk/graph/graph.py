@@ -254,7 +254,7 @@ class Graph:
 
 def parted(name: str) -> str:
     """The name with a dot between its parts."""
-    return re.sub(r"::|#|->|\\+", ".", name).removesuffix("()").strip(".")
+    return re.sub(r"::?|#|->|\\+", ".", name).removesuffix("()").strip(".")
 
 
 def _in_modules(found: list[Node], parts: list[str]) -> list[Node]:

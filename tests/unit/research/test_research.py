@@ -117,6 +117,7 @@ def ask(asked: Asked, text: str, depth: int = 2, focus: Focus | None = None, hop
         (r"implementations of App\Contracts\Storage", "implementations", r"App\Contracts\Storage"),
         ("what calls Repo.insert!/2", "callers", "Repo.insert!"),
         ("where is valid? called", "callers", "valid?"),
+        ("what calls Client:request", "callers", "Client:request"),
         ("how does login work", "general", ""),
     ],
 )
