@@ -128,10 +128,6 @@ class View(Protocol):
         """Whether some passages of its collections have no vector."""
 
     @property
-    def is_quick(self) -> bool:
-        """Whether a search by vectors takes less time than handing it to a thread."""
-
-    @property
     def notices(self) -> tuple[str, ...]:
         """Notices about the searches so far, such as a fallback."""
 
@@ -144,6 +140,9 @@ class View(Protocol):
 
     def nearest(self, vector: Vector, limit: int) -> Ranking:
         """Exact cosines, best first."""
+
+    def both(self, terms: Sequence[str], vector: Vector, limit: int) -> tuple[Ranking, Ranking]:
+        """`lexical` (not by number) and `nearest` at once."""
 
     def cosines(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, float]:
         """The cosines of the chunks that have a vector, regardless of the filters."""

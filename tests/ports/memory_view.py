@@ -43,7 +43,6 @@ class MemoryView:
         self._counted = [fields for _, fields in (inside if small else every)]
         self._inside = [fields for _, fields in inside]
         self.sequence = data.sequence
-        self.is_quick = True
         self.has_unembedded = len(self._vectors) < len(inside)
 
     @staticmethod
@@ -103,6 +102,9 @@ class MemoryView:
 
     def nearest(self, vector: Vector, limit: int) -> Ranking:
         return _ranked(self.cosines(vector, list(self._all)), limit)
+
+    def both(self, terms: Sequence[str], vector: Vector, limit: int) -> tuple[Ranking, Ranking]:
+        return self.lexical(terms, limit, by_number=False), self.nearest(vector, limit)
 
     def cosines(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, float]:
         fitting = {one: self.everything[one] for one in chunk_ids if one in self.everything}

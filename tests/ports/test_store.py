@@ -448,6 +448,20 @@ def test_origins_are_known_without_reading_chunks(store: Store) -> None:
         assert {origin.path for of, origin in found.items() if of.startswith(name)} == {path}
 
 
+def test_words_and_meaning_are_searched_at_once(store: Store) -> None:
+    store.apply(batch(*(write(f"d{i}", ["same words", f"words {i}"]) for i in range(20))))
+    for filters in (Filters(), Filters(collections=("elsewhere",)), Filters(documents=("d1", "d2"))):
+        for words, asked in ((["words", "same"], vector("same words")), ([], vector("x")), (["same"], vector("x")[:3])):
+            view = store.view(filters)
+            both = view.both(words, asked, 10)
+            assert both == (view.lexical(words, 10, by_number=False), view.nearest(asked, 10))
+            known = view.cosines(asked, both[0].ids)
+            assert known == pytest.approx(store.view(filters).cosines(asked, both[0].ids), abs=5e-4)
+            wanted = [*both[0].ids, *both[1].ids]
+            assert view.origins(wanted) == store.view(filters).origins(wanted)
+    assert len(store.view().both(["same"], vector("same words"), 10)[1]) == 10
+
+
 def test_equal_vectors_come_by_id(store: Store) -> None:
     store.apply(batch(*(write(f"d{i}", ["same"]) for i in range(20))))
     ids = store.view().nearest(vector("same"), 10).ids

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from threading import Lock
 
 from refdesk.model import Query, Ranking, Vector
 from refdesk.ports import Embedder, Store, View
@@ -123,8 +120,6 @@ class LookUp:
     def __init__(self, store: Store, embedder: Embedder | None) -> None:
         self._store = store
         self._embedder = embedder
-        self._beside = ThreadPoolExecutor(1, "refdesk-words")
-        self._is_taken = Lock()
 
     def find(self, view: View, query: Query, asked: Understood, pool: int) -> Candidates:
         """The best candidates, up to `pool` from each index."""
@@ -146,14 +141,13 @@ class LookUp:
 
     def _both(self, view: View, query: Query, asked: Understood, pool: int, vector: Vector, floor: float) -> Candidates:
         """The candidates of both indexes; one without a matching term must reach the similarity floor."""
-        waiting = self._lexical(view, asked.terms, pool) if query.alpha != 1.0 else Ranking
-        try:
-            near = view.nearest(vector, pool)
-            is_judged = confidence.is_judged(asked)
-            frequency = view.document_frequency(asked.terms) if is_judged else {}
-            passages = view.passages() if is_judged else 0
-        finally:
-            lexical = waiting()
+        if query.alpha == 1.0:
+            lexical, near = Ranking(), view.nearest(vector, pool)
+        else:
+            lexical, near = view.both(asked.terms, vector, pool)
+        is_judged = confidence.is_judged(asked)
+        frequency = view.document_frequency(asked.terms) if is_judged else {}
+        passages = view.passages() if is_judged else 0
         known = view.cosines(vector, lexical.ids) if lexical else {}
         words = lexical.by_chunk()
         floor = _BESIDE_WORDS * floor if words else floor
@@ -170,19 +164,6 @@ class LookUp:
             passages=passages,
             notes=(_PARTLY,) if view.has_unembedded else (),
         )
-
-    def _lexical(self, view: View, terms: Sequence[str], pool: int) -> Callable[[], Ranking]:
-        """Starts the search by words beside that by vectors and returns what waits for it.
-
-        Of several queries one does so: the others keep the processors busy as it is, and a thread would only cost them,
-        as it does in a small library.  Words go into the thread, since searching them needs less of Python: 3.44 ms a
-        query of 39,000 passages, 3.57 the other way round.
-        """
-        if view.is_quick or not self._is_taken.acquire(blocking=False):
-            return partial(view.lexical, terms, pool, by_number=False)
-        started = self._beside.submit(view.lexical, terms, pool, by_number=False)
-        started.add_done_callback(lambda _: self._is_taken.release())
-        return started.result
 
     def _literal(self, view: View, query: Query, asked: Understood, pool: int) -> Ranking:
         """Passages that contain the exact text: found by its terms, or by a scan if it has none."""

@@ -17,7 +17,7 @@ from refdesk.store.record.access import RecordAccess
 from refdesk.store.record.database import SOON, Record, sequence, unmark
 from refdesk.store.record.schema import Connection
 from refdesk.store.vectors.follower import VectorFollower
-from refdesk.store.view import LocalView, Scopes
+from refdesk.store.view import Beside, LocalView, Scopes
 from refdesk.store.words.follower import LexicalFollower
 
 _MANY_REMOVED = 500  # chunks removed in one stretch, after which unused vectors are dropped
@@ -35,6 +35,7 @@ class LocalStore(RecordAccess):
         self._vectors = VectorFollower(library, self._record, self._gate, lambda: self._lexical.applied)
         self._lexical = LexicalFollower(library, self._record, self._gate, self._vectors.catching_up)
         self._scopes = Scopes()
+        self._beside = Beside()
         self._removed = 0
         self._is_due = False  # something may be, after writing
         if library.old_playbooks.exists():
@@ -131,7 +132,8 @@ class LocalStore(RecordAccess):
     def view(self, filters: Filters = EVERYTHING) -> LocalView:
         with self.reading() as db:
             seq = sequence(db)
-            return LocalView(self._record, self._lexical, self._vectors, seq, self._scopes.resolve(db, seq, filters))
+            scope = self._scopes.resolve(db, seq, filters)
+            return LocalView(self._record, self._lexical, self._vectors, self._beside, seq, scope)
 
     def stats(self, collection: str = "") -> Stats:
         return self.read(lambda db: reads.stats(db, collection, self._library.size()))

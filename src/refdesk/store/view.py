@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, TypeVar
 
@@ -58,15 +60,43 @@ class Scopes:
         return scope
 
 
+class Beside:
+    """A thread that searches words beside a search by vectors, for one query at a time.
+
+    Further queries keep the processors busy as it is, and a thread would only cost them, as it does in a small library.
+    Words go into the thread, since searching them needs less of Python: 3.44 ms a query of 39,000 passages, 3.57 the
+    other way round.
+    """
+
+    def __init__(self) -> None:
+        self._thread = ThreadPoolExecutor(1, "refdesk-words")
+        self._is_taken = Lock()
+
+    def start(self, ask: Callable[[], Ranking]) -> Callable[[], Ranking]:
+        """Starts it, if the thread is free, and returns what waits for it or does it."""
+        if not self._is_taken.acquire(blocking=False):
+            return ask
+        started = self._thread.submit(ask)
+        started.add_done_callback(lambda _: self._is_taken.release())
+        return started.result
+
+
 class LocalView:
     """Implements ports.View: the state of the record is looked at once, each index is brought up to it once."""
 
     def __init__(
-        self, record: Record, lexical: LexicalFollower, vectors: VectorFollower, seq: int, scope: Scope
+        self,
+        record: Record,
+        lexical: LexicalFollower,
+        vectors: VectorFollower,
+        beside: Beside,
+        seq: int,
+        scope: Scope,
     ) -> None:
         self._record = record
         self._lexical = lexical
         self._vectors = vectors
+        self._beside = beside
         self._scope = scope
         self.sequence = seq
         self.has_unembedded = scope.has_unembedded
@@ -75,10 +105,6 @@ class LocalView:
         self._is_looked_up = False
         self._ask: lexical_query.Ask | None = None  # of the full-text index, once it is looked up
         self._scan: Scan | None = None  # of the record, once the index can't answer
-
-    @property
-    def is_quick(self) -> bool:
-        return self._vectors.is_small
 
     @property
     def notices(self) -> tuple[str, ...]:
@@ -126,6 +152,15 @@ class LocalView:
         index = self._vectors.at(self.sequence)
         with index.lock.reading():
             return index.nearest(vector, self._scope, limit)
+
+    def both(self, terms: Sequence[str], vector: Vector, limit: int) -> tuple[Ranking, Ranking]:
+        ask = partial(self.lexical, terms, limit, by_number=False)
+        waiting = ask if self._vectors.is_small else self._beside.start(ask)
+        try:
+            near = self.nearest(vector, limit)
+        finally:
+            found = waiting()
+        return found, near
 
     def cosines(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, float]:
         index = self._vectors.at(self.sequence)

@@ -22,12 +22,12 @@ class Broken:
         self._of = of
         self._name = name
 
-    def view(self, filters: Filters) -> Broken:
-        return Broken(self._of.view(filters), self._name)
+    def view(self, filters: Filters) -> Any:
+        found = self._of.view(filters)
+        setattr(found, self._name, self._fail)
+        return found
 
     def __getattr__(self, name: str) -> Any:
-        if name == self._name:
-            return self._fail
         return getattr(self._of, name)
 
     def _fail(self, *_: object, **__: object) -> None:

@@ -37,7 +37,7 @@ _SELECT_DOCUMENT = "SELECT " + rows.DOCUMENT + _FROM_DOCUMENTS
 _SELECT_CHUNK = (
     "SELECT " + rows.CHUNK + " FROM chunks c JOIN texts t ON t.id = c.text LEFT JOIN vectors v ON v.id = c.vector "
 )
-_FEW = 64  # chunks whose ids are bound in the statement, which is prepared once for each number
+_FEW = 64  # chunks whose ids are bound one by one, in a statement that SQLite prepares once for each number
 _DOCUMENT_COLUMNS = rows.DOCUMENT.count(",") + 1
 Owning = Callable[[Connection, set[int]], Mapping[int, Document]]  # the documents of some rows
 
@@ -158,11 +158,11 @@ def chunks_of(db: Connection, document_id: str) -> list[StoredChunk]:
     return [rows.chunk_from(row, owner) for row in db.execute(_SELECT_CHUNK + where, (document_id,))]
 
 
-def chunks(db: Connection, chunk_ids: Sequence[int], owning: Owning) -> dict[int, StoredChunk]:
-    """The chunks that exist, by id."""
+def chunks(db: Connection, chunk_ids: Sequence[int], owning: Owning, *, few: int = _FEW) -> dict[int, StoredChunk]:
+    """The chunks that exist, by id; the ids of a few are bound one by one."""
     if not len(chunk_ids):
         return {}
-    if len(chunk_ids) <= _FEW:
+    if len(chunk_ids) <= few:
         marks = ", ".join("?" * len(chunk_ids))
         found = db.execute(f"{_SELECT_CHUNK}WHERE c.id IN ({marks})", chunk_ids).fetchall()
     else:

@@ -39,8 +39,9 @@ def translated(sql: str) -> str:
         return "%s" if found[0] == "?" else f"%({found[1]})s" if found[1] else found[0]
 
     def among(found: re.Match[str]) -> str:
-        kind = "::bigint" if found[1].rpartition(".")[2] in _NUMBERED else ""
-        return f"{found[1]} = ANY(ARRAY(SELECT jsonb_array_elements_text(%s::jsonb){kind}))"
+        if found[1].rpartition(".")[2] in _NUMBERED:
+            return f"{found[1]} = ANY(translate(%s, '[]', '{{}}')::bigint[])"
+        return f"{found[1]} = ANY(ARRAY(SELECT jsonb_array_elements_text(%s::jsonb)))"
 
     sql = _AMONG.sub(among, _MARKS.sub(mark, sql.replace("%", "%%")))
     if _DEFINES.search(sql):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _PAGE = 500  # documents
 _VECTORS = """
 SELECT d.id, d.raw, v.numbers FROM documents d JOIN chunks c ON c.document = d.id JOIN vectors v ON v.id = c.vector
-WHERE d.id = ANY(%s) ORDER BY d.id
+WHERE d.id IN (SELECT value FROM json_each(?)) ORDER BY d.id
 """
 _PUT = """
 INSERT INTO means VALUES (%s, %s, %s, %s)
@@ -28,7 +28,8 @@ ON CONFLICT (document) DO UPDATE SET (raw, many, data) = (excluded.raw, excluded
 """
 _TOPICS = """
 SELECT c.id, c.document, m.many, m.data FROM chunks c JOIN documents d ON d.id = c.document
-LEFT JOIN means m ON m.document = d.id AND m.raw = d.raw WHERE c.vector IS NOT NULL AND c.id = ANY(%s)
+LEFT JOIN means m ON m.document = d.id AND m.raw = d.raw
+WHERE c.vector IS NOT NULL AND c.id IN (SELECT value FROM json_each(?))
 """
 
 
@@ -57,7 +58,7 @@ def _put(db: Translating, documents: Sequence[int]) -> None:
 
 def _means(db: Translating, documents: Sequence[int]) -> Iterable[tuple[int, int, int, Vector]]:
     """Those of the documents that have vectors, with the content and the number of passages they are made of."""
-    found = db.raw.execute(_VECTORS, (list(documents),), binary=True)
+    found = db.execute(_VECTORS, (json.dumps(list(documents)),))
     for (document, raw), own in groupby(found, itemgetter(0, 1)):
         vectors = unpack([data for *_, data in own])
         yield document, raw, len(vectors), vectors.mean(axis=0)
@@ -67,7 +68,7 @@ def topics(db: Translating, vector: Vector, chunk_ids: Sequence[int]) -> dict[in
     """The documents of those of the chunks that have a vector, by chunk."""
     owners: dict[int, int] = {}
     means: dict[int, tuple[int, Vector]] = {}
-    for chunk_id, document, many, data in db.raw.execute(_TOPICS, ([int(one) for one in chunk_ids],), binary=True):
+    for chunk_id, document, many, data in db.execute(_TOPICS, (json.dumps([int(one) for one in chunk_ids]),)):
         owners[chunk_id] = document
         if many is not None:
             means[document] = many, data

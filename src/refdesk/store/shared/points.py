@@ -13,13 +13,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from refdesk.store.record.filters import Scope
 from refdesk.store.record.schema import Connection
 from refdesk.store.vectors.index import unpack
 from refdesk.store.words.index import fields_of
-from refdesk.store.words.query import BOOSTS
+from refdesk.store.words.query import BOOSTS, SEPARATOR
 
 if TYPE_CHECKING:
     from qdrant_client import grpc as messages
+
+    from refdesk.model import Vector
 
 VERSION = 1  # of what a point holds; another version is built anew
 DENSE, SPARSE = "meaning", "words"
@@ -44,12 +47,6 @@ _FIELDS = 14  # of these columns, what fields_of takes
 def dimension(field: str, term: str) -> int:
     """The number under which a field's term is weighed."""
     return zlib.crc32(f"{field[0]}{term}".encode("utf-8", "replace"))
-
-
-def query_weights(terms: Iterable[str]) -> tuple[list[int], list[float]]:
-    """A query for any of the terms in any field."""
-    found = {dimension(field, term): boost for term in terms for field, boost in BOOSTS.items()}
-    return list(found), list(found.values())
 
 
 def weights(fields: Mapping[str, Sequence[str]]) -> dict[int, float]:
@@ -105,7 +102,23 @@ def point(row: Sequence[Any], known: Mapping[int, str], seen: set[str]) -> messa
     )
 
 
-# --- conditions on points --------------------------------------------------------------------------
+# --- queries and conditions on points --------------------------------------------------------------------------
+
+
+def of_words(terms: Iterable[str]) -> messages.Query:
+    """A query for any of the terms in any field."""
+    from qdrant_client import grpc as messages
+
+    found = {dimension(field, term): boost for term in terms for field, boost in BOOSTS.items()}
+    weighed = messages.SparseVector(indices=list(found), values=list(found.values()))
+    return messages.Query(nearest=messages.VectorInput(sparse=weighed))
+
+
+def of_vector(vector: Vector) -> messages.Query:
+    """A query for what is near in meaning."""
+    from qdrant_client import grpc as messages
+
+    return messages.Query(nearest=messages.VectorInput(dense=messages.DenseVector(data=vector.tolist())))
 
 
 def holding(name: str, match: messages.Match) -> messages.Condition:
@@ -127,6 +140,26 @@ def among_numbers(name: str, values: Sequence[int]) -> messages.Condition:
     from qdrant_client import grpc as messages
 
     return holding(name, messages.Match(integers=messages.RepeatedIntegers(integers=list(values))))
+
+
+def within(scope: Scope, *more: messages.Condition, documents: bool = True) -> messages.Filter:
+    """Points of the scope that meet further conditions; without `documents`, any in the scope's collections."""
+    from qdrant_client import grpc as messages
+
+    filters, found = scope.filters, list(more)
+    if scope.collections is not None:
+        found.append(among_numbers("collection", scope.collections))
+    if not documents:
+        return messages.Filter(must=found)
+    if scope.within is not None:
+        found.append(among_numbers("document", sorted(scope.within)))
+    named = (("kind", filters.kinds), ("type", filters.types), ("language", filters.languages))
+    for field, values in (*named, ("extension", filters.extensions)):
+        if values:
+            found.append(among_words(field, values))
+    for key, values in filters.metadata:
+        found.append(among_words("meta", [f"{key}{SEPARATOR}{value}" for value in values]))
+    return messages.Filter(must=found)
 
 
 def with_fields(*fields: str) -> messages.WithPayloadSelector:

@@ -84,6 +84,7 @@ class SharedStore(RecordAccess):
             contents.put_meta(db, _METADATA, self._beside.metadata.read_text(encoding="utf-8"))
         self._follower.rebuild(db)
         assert isinstance(db, Translating)
+        db.execute("ANALYZE")  # without it Postgres reads all of these tables for each page of documents
         means.put_all(db)
 
     # writing
@@ -189,11 +190,15 @@ class SharedStore(RecordAccess):
         return SharedView(self._postgres, self._nodes, self._follower, self._counts, seq, scope, state, behind, began)
 
     def chunks(self, chunk_ids: Sequence[int]) -> dict[int, StoredChunk]:
-        """The same; what a query found is read without asking again for the last commit."""
+        """The same; what a query found is read without asking again for the last commit.
+
+        One statement serves any number of them: Postgres would plan one anew for each number.
+        """
         seq, seen_at = self._seen
-        if time.monotonic() - seen_at > _JUST_S:
-            return super().chunks(chunk_ids)
-        return self.read(lambda db: reads.chunks(db, chunk_ids, lambda db, rows: self._owners.find(db, seq, rows)))
+        with self._postgres.reading() as db:
+            if time.monotonic() - seen_at > _JUST_S:
+                seq = sequence(db)
+            return reads.chunks(db, chunk_ids, lambda db, rows: self._owners.find(db, seq, rows), few=0)
 
     # keeping
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from refdesk.errors import StoreError
-from refdesk.model import Countable, Origin, Ranking, Topic
+from refdesk.model import EVERYTHING, Countable, Origin, Ranking, Topic
 from refdesk.store.record import reads
 from refdesk.store.record.filters import Scope
 from refdesk.store.record.rows import storable
@@ -40,8 +41,9 @@ _EF = 192  # of HNSW: how many candidates a search keeps
 _OVERSAMPLED = 4.0  # times the hits that codes propose: of the 120 nearest .985 are found so, .951 with twice
 _ORIGINS = """
 SELECT c.id, c.text, c.document, d.path, v.numbers FROM chunks c JOIN documents d ON d.id = c.document
-LEFT JOIN vectors v ON v.id = c.vector WHERE c.id = ANY(%s)
+LEFT JOIN vectors v ON v.id = c.vector WHERE c.id IN (SELECT value FROM json_each(?))
 """
+_ANYWHERE = Scope(EVERYTHING, None, None)
 
 T = TypeVar("T")
 
@@ -85,9 +87,9 @@ class SharedView:
         self._behind = behind
         self._began = began
         self._scan: SharedScan | None = None
+        self._near: Sequence[int] = ()  # whose origins are asked for with the cosines of others
         self._origins: dict[int, Origin] = {}  # that were read so far
         self.sequence = seq
-        self.is_quick = False
         self.has_unembedded = scope.has_unembedded
 
     @property
@@ -124,20 +126,17 @@ class SharedView:
         )
 
     def _lexical(self, state: State, terms: list[str], limit: int, by_number: bool, *more: Any) -> Ranking:
-        from qdrant_client import grpc as messages
-
-        indices, values = points.query_weights(terms)
-        query = messages.Query(
-            nearest=messages.VectorInput(sparse=messages.SparseVector(indices=indices, values=values))
-        )
+        asked = self._request(state, points.SPARSE, points.of_words(terms), limit + _EXTRA, more)
         if not by_number:
-            return self._best(state, query, points.SPARSE, limit, more)
+            return self._best(asked, limit)
+        asked.limit += limit
+        asked.with_vectors.include.names.append(points.SPARSE)
         counts, total = self.document_frequency(terms), self.passages()
         adds = {
             points.dimension("content", term): PRESENT * math.log(1 + (max(0, total - count) + 0.5) / (count + 0.5))
             for term, count in counts.items()
         }
-        return self._best(state, query, points.SPARSE, limit, more, adds)
+        return self._best(asked, limit, adds)
 
     def phrase(self, words: Sequence[str], limit: int) -> Ranking:
         wanted = [storable(term) for term in terms_of(" ".join(words))]
@@ -167,28 +166,51 @@ class SharedView:
             return []
         request = messages.ScrollPoints(
             collection_name=state.name, limit=literal.MOST + 1, with_payload=points.with_fields(),
-            filter=self._filter(points.holding(points.TERMS, messages.Match(text=" ".join(terms)))),
+            filter=points.within(self._scope, points.holding(points.TERMS, messages.Match(text=" ".join(terms)))),
         )  # fmt: skip
         found = [one.id.num for one in self._nodes.call("Points", "Scroll", request).result]
         return found if len(found) <= literal.MOST else None
 
     def nearest(self, vector: Vector, limit: int) -> Ranking:
-        from qdrant_client import grpc as messages
-
         if limit <= 0 or not self._takes(vector):
             return Ranking()
-        query = messages.Query(nearest=messages.VectorInput(dense=messages.DenseVector(data=vector.tolist())))
-        return self._by_index(lambda state: self._best(state, query, points.DENSE, limit, ()), lambda scan: Ranking())
+
+        def ask(state: State) -> Ranking:
+            return self._best(self._request(state, points.DENSE, points.of_vector(vector), limit + _EXTRA), limit)
+
+        return self._by_index(ask, lambda scan: Ranking())
+
+    def both(self, terms: Sequence[str], vector: Vector, limit: int) -> tuple[Ranking, Ranking]:
+        """In one request, which takes less of both processors than two."""
+        distinct = list(dict.fromkeys(map(storable, terms)))
+        if self._state is None or self._is_empty or not distinct or limit <= 0 or not self._takes(vector):
+            return self.lexical(terms, limit, by_number=False), self.nearest(vector, limit)
+
+        def ask(state: State) -> tuple[Ranking, Ranking]:
+            from qdrant_client import grpc as messages
+
+            asked = [
+                self._request(state, points.SPARSE, points.of_words(distinct), limit + _EXTRA),
+                self._request(state, points.DENSE, points.of_vector(vector), limit + _EXTRA),
+            ]
+            batch = messages.QueryBatchPoints(collection_name=state.name, query_points=asked)
+            answers = self._nodes.call("Points", "QueryBatch", batch).result
+            found, near = (self._best(one, limit, None, has.result) for one, has in zip(asked, answers, strict=True))
+            self._near = near.ids
+            return found, near
+
+        return self._by_index(ask, lambda scan: (scan.lexical(terms, limit, by_number=False), Ranking()))
 
     def cosines(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, float]:
-        """From the record, with the origins, which are asked for next."""
+        """From the record, with the origins of these and of the nearest, which are asked for next."""
         if not len(chunk_ids) or self._state is None or not self._takes(vector):
             return {}
+        wanted = set(map(int, chunk_ids))
         with self._postgres.reading() as db:
-            found = db.raw.execute(_ORIGINS, ([int(one) for one in chunk_ids],), binary=True).fetchall()
+            found = db.execute(_ORIGINS, (json.dumps([*wanted.union(self._near)]),)).fetchall()
         self._origins |= {chunk_id: Origin(*rest) for chunk_id, *rest, _ in found}
         # Another process may have begun to replace them by those of another model.
-        known = {row[0]: row[4] for row in found if row[4] is not None and len(row[4]) == len(vector)}
+        known = {row[0]: row[4] for row in found if row[0] in wanted and row[4] and len(row[4]) == len(vector)}
         return dict(zip(known, (unpack(list(known.values())) @ vector).tolist(), strict=True)) if known else {}
 
     def topics(self, vector: Vector, chunk_ids: Sequence[int]) -> dict[int, Topic]:
@@ -199,29 +221,28 @@ class SharedView:
         """Whether the index has vectors of that many dimensions."""
         return self._state is None or self._state.generation.rpartition(" ")[2] == str(len(vector))
 
-    def _best(
-        self, state: State, query: messages.Query, using: str, limit: int, more: Sequence[Any],
-        adds: dict[int, float] | None = None,
-    ) -> Ranking:  # fmt: skip
-        """The best by score, equal scores by chunk id; with `adds`, a term that is there adds to the score."""
+    def _request(
+        self, state: State, using: str, query: messages.Query, fetch: int, more: Sequence[Any] = ()
+    ) -> messages.QueryPoints:
         from qdrant_client import grpc as messages
 
+        by_codes = messages.QuantizationSearchParams(rescore=True, oversampling=max(_OVERSAMPLED, _EF / fetch))
+        return messages.QueryPoints(
+            collection_name=state.name, query=query, using=using, limit=fetch, filter=points.within(self._scope, *more),
+            with_payload=points.with_fields(),
+            params=messages.SearchParams(hnsw_ef=max(_EF, fetch), quantization=by_codes),
+        )  # fmt: skip
+
+    def _best(
+        self, asked: messages.QueryPoints, limit: int, adds: dict[int, float] | None = None, hits: Any = None
+    ) -> Ranking:
+        """The best by score, equal scores by chunk id; with `adds`, a term that is there adds to the score."""
         if self._is_empty:
             return Ranking()
-        fetch = limit + _EXTRA if adds is None else 2 * limit + _EXTRA
         while True:
-            request = messages.QueryPoints(
-                collection_name=state.name, query=query, using=using, limit=fetch, filter=self._filter(*more),
-                with_payload=points.with_fields(),
-                params=messages.SearchParams(
-                    hnsw_ef=max(_EF, fetch),
-                    quantization=messages.QuantizationSearchParams(rescore=True, oversampling=_OVERSAMPLED),
-                ),
-            )  # fmt: skip
-            if adds is not None:
-                request.with_vectors.include.names.append(points.SPARSE)
-            hits = self._nodes.call("Points", "Query", request).result
-            last = hits[-1].score if len(hits) == fetch else -math.inf
+            if hits is None:
+                hits = self._nodes.call("Points", "Query", asked).result
+            last = hits[-1].score if len(hits) == asked.limit else -math.inf
             found = []
             for hit in hits:
                 score = hit.score
@@ -231,10 +252,12 @@ class SharedView:
                     score += sum(adds[one] for one in there if one in adds)
                 found.append((-score, hit.id.num))
             # Ties at the end may go on behind what was fetched.
-            if len(hits) < fetch or hits[limit - 1].score > last or fetch >= limit + _MOST_TIED:
+            if len(hits) < asked.limit or hits[limit - 1].score > last or asked.limit >= limit + _MOST_TIED:
                 best = sorted(found)[:limit]
                 return Ranking([chunk_id for _, chunk_id in best], [-score for score, _ in best])
-            fetch *= 4
+            asked.limit *= 4
+            asked.params.hnsw_ef = max(_EF, asked.limit)
+            hits = None
 
     def origins(self, chunk_ids: Sequence[int]) -> dict[int, Origin]:
         """From the record: a payload is read whole by Qdrant, with all terms of its passage."""
@@ -243,31 +266,10 @@ class SharedView:
                 self._origins |= reads.origins(db, rest)
         return {chunk_id: self._origins[chunk_id] for chunk_id in chunk_ids if chunk_id in self._origins}
 
-    # filters
-
     @property
     def _is_empty(self) -> bool:
         """Whether the filters name collections or documents, none of which exists."""
         return self._scope.collections == () or self._scope.within == frozenset()
-
-    def _filter(self, *more: messages.Condition, documents: bool = True) -> messages.Filter:
-        from qdrant_client import grpc as messages
-
-        scope, filters = self._scope, self._scope.filters
-        found = list(more)
-        if scope.collections is not None:
-            found.append(points.among_numbers("collection", scope.collections))
-        if not documents:
-            return messages.Filter(must=found)
-        if scope.within is not None:
-            found.append(points.among_numbers("document", sorted(scope.within)))
-        named = (("kind", filters.kinds), ("type", filters.types), ("language", filters.languages))
-        for field, values in (*named, ("extension", filters.extensions)):
-            if values:
-                found.append(points.among_words(field, values))
-        for key, values in filters.metadata:
-            found.append(points.among_words("meta", [f"{key}{SEPARATOR}{value}" for value in values]))
-        return messages.Filter(must=found)
 
     # counting
 
@@ -282,7 +284,7 @@ class SharedView:
         for field, term in dict.fromkeys(wanted):
             if (key := (field, term, where)) not in self._known:
                 having = [points.holding(field, messages.Match(text=term))] if field else []
-                within = self._filter(*having, documents=False) if inside else messages.Filter(must=having)
+                within = points.within(self._scope if inside else _ANYWHERE, *having, documents=False)
                 request = messages.CountPoints(collection_name=state.name, filter=within, exact=exact)
                 waiting[key] = self._nodes.start("Points", "Count", request)
         for key, done in waiting.items():
@@ -359,7 +361,11 @@ class SharedView:
                 return {}
             prefix = f"{key}{SEPARATOR}"
             request = messages.FacetCounts(
-                collection_name=state.name, key="meta", filter=self._filter(), limit=_MOST_FACETS, exact=True
+                collection_name=state.name,
+                key="meta",
+                filter=points.within(self._scope),
+                limit=_MOST_FACETS,
+                exact=True,
             )
             hits = self._nodes.call("Points", "Facet", request).hits
             found = {hit.value.string_value: hit.count for hit in hits}
@@ -379,7 +385,7 @@ class SharedView:
             having = messages.Condition(filter=messages.Filter(should=any_of))
             key = {"metadata": "meta", "path": "document"}.get(of, of)
             request = messages.FacetCounts(
-                collection_name=state.name, key=key, filter=self._filter(having), limit=most, exact=True
+                collection_name=state.name, key=key, filter=points.within(self._scope, having), limit=most, exact=True
             )
             found = {}
             for hit in self._nodes.call("Points", "Facet", request).hits:
