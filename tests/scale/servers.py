@@ -30,6 +30,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from refdesk.settings import Settings, load
 
@@ -281,14 +282,18 @@ class Qdrant:
         except OSError:
             return False
 
+    def _ask(self, path: str = "") -> Any:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.http}/collections{path}", timeout=5) as answer:
+            return json.load(answer)["result"]
+
+    @property
+    def _collections(self) -> list[str]:
+        return [one["name"] for one in self._ask()["collections"]]
+
     def is_settled(self) -> bool:
         """Whether it knows of no shard that is being brought up to date, and of no replica that is out of date."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.http}/collections", timeout=5) as answer:
-            names = [one["name"] for one in json.load(answer)["result"]["collections"]]
-        for name in names:
-            url = f"http://127.0.0.1:{self.http}/collections/{name}/cluster"
-            with urllib.request.urlopen(url, timeout=5) as answer:
-                found = json.load(answer)["result"]
+        for name in self._collections:
+            found = self._ask(f"/{name}/cluster")
             shards = found["local_shards"] + found["remote_shards"]
             if found["shard_transfers"] or any(one["state"] != "Active" for one in shards):
                 return False
@@ -296,18 +301,15 @@ class Qdrant:
 
     def is_optimised(self) -> bool:
         """Whether every collection's graphs are built."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.http}/collections", timeout=5) as answer:
-            names = [one["name"] for one in json.load(answer)["result"]["collections"]]
-        for name in names:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.http}/collections/{name}", timeout=5) as answer:
-                if json.load(answer)["result"]["status"] != "green":
-                    return False
-        return True
+        return all(self._ask(f"/{name}")["status"] == "green" for name in self._collections)
 
     def indexed(self, collection: str) -> int:
         """How many vectors are in graphs, or in the index of terms."""
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.http}/collections/{collection}", timeout=5) as answer:
-            return int(json.load(answer)["result"]["indexed_vectors_count"])
+        return int(self._ask(f"/{collection}")["indexed_vectors_count"])
+
+    def builds_graphs(self, collection: str) -> bool:
+        """Whether it builds graphs of what a collection gets."""
+        return bool(self._ask(f"/{collection}")["config"]["hnsw_config"]["m"])
 
     @contextmanager
     def frozen(self) -> Iterator[None]:

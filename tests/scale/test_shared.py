@@ -34,6 +34,7 @@ from refdesk.store.record import schema
 from refdesk.store.record.schema import Connection
 from refdesk.store.shared import address as addresses
 from refdesk.store.shared.dialect import translated
+from refdesk.store.shared.follower import state_of
 from refdesk.store.shared.store import SharedStore
 from tests.mcp_client.http import HttpClient, HttpServer
 from tests.ports.library import IDENTITY, batch, chunk, collection, key, make_version_8, vector, write
@@ -166,6 +167,21 @@ def test_an_index_for_fewer_nodes_is_built_anew_with_more_shards_by_doctor(store
     assert other.verify(repair=False)[1].ok and store.verify(repair=False)[1].ok  # nor does who asks for fewer go back
     other.close()
     assert _texts(store, "alpha") == ["alpha"]
+
+
+def test_graphs_are_built_once_all_passages_of_a_new_index_are_there(store: SharedStore) -> None:
+    _, (node,) = servers.for_tests()
+    store.apply(batch(write("a", ["alpha", "beta"])))
+    with store.writing(), store.transaction() as db:
+        store._follower.rebuild(db)
+    seen = []
+    with store._postgres.following() as db:
+        assert db is not None
+        while store._follower._step(db):
+            state = state_of(db)
+            assert state is not None
+            seen.append((state.built is None, node.builds_graphs(state.name)))
+    assert seen == [(False, False), (False, False), (True, True)]
 
 
 def test_what_a_killed_writer_left_is_indexed_by_the_next_query(address: str) -> None:

@@ -145,6 +145,8 @@ class Follower:
             if state.built is not None:
                 rows = points.read_after(db, state.built, _PAGE)
                 self._put(db, state.name, rows, limit_s)
+                if not rows:
+                    self._optimise(state.name, is_whole=True)
                 self._save(db, replace(state, built=rows[-1][0] if rows else None))
                 return True
             if state.seq >= last:
@@ -213,11 +215,10 @@ class Follower:
                 map={points.SPARSE: messages.SparseVectorParams(modifier=messages.Modifier.Idf)}
             ),
             on_disk_payload=True,
-            # Codes are made of segments of so many kB and more: from 2,000 vectors of 256 dimensions on.
-            optimizers_config=messages.OptimizersConfigDiff(indexing_threshold=1_000),
             timeout=30,
         )
         self._nodes.call("Collections", "Create", request, WRITE_S)
+        self._optimise(name, is_whole=False)
         word = messages.PayloadIndexParams(
             text_index_params=messages.TextIndexParams(
                 tokenizer=messages.TokenizerType.Whitespace, lowercase=False, phrase_matching=True, min_token_len=1,
@@ -236,6 +237,20 @@ class Follower:
             waiting.append(self._nodes.start("Points", "CreateFieldIndex", index, WRITE_S))
         for done in waiting:
             done()
+
+    def _optimise(self, name: str, *, is_whole: bool) -> None:
+        """Has Qdrant make codes and graphs of segments of 1,000 kB and more: 2,000 vectors of 256 dimensions.
+
+        While an index is built it would merge segments, and make their graphs, again and again.  Then it makes codes
+        alone, of each 8,000 vectors: the time to write a passage grows with the segment that it is written to.
+        """
+        from qdrant_client import grpc as messages
+
+        size, segments, links = (1_000, 0, 16) if is_whole else (4_000, 1_000, 0)
+        config = messages.OptimizersConfigDiff(indexing_threshold=size, default_segment_number=segments)
+        graphs = messages.HnswConfigDiff(m=links)
+        request = messages.UpdateCollection(collection_name=name, optimizers_config=config, hnsw_config=graphs)
+        self._nodes.call("Collections", "Update", request, WRITE_S)
 
     def _drop(self, name: str) -> None:
         from qdrant_client import grpc as messages

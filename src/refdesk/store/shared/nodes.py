@@ -176,6 +176,7 @@ _ANSWERS = {
     "Facet": "FacetResponse",
     "CreateFieldIndex": "PointsOperationResponse",
     "Create": "CollectionOperationResponse",
+    "Update": "CollectionOperationResponse",
     "DeleteCollection": "CollectionOperationResponse",
     "Get": "GetCollectionInfoResponse",
     "List": "ListCollectionsResponse",
