@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from refdesk.model import Document
-from refdesk.text.analyse import TEST_PATH
+from refdesk.text.analyse import is_of_tests
 
 TYPES = frozenset(
     [
@@ -86,7 +86,7 @@ _TRIED_OUT = re.compile(r"(?:^|/)(?:benches|[Ee]xamples?)/")
 @lru_cache(maxsize=65_536)
 def is_test(path: str) -> bool:
     """Whether the file tests others or tries them out: other code does not use what it defines."""
-    return TEST_PATH.search(path) is not None or _TRIED_OUT.search(path) is not None
+    return is_of_tests(path) or _TRIED_OUT.search(path) is not None
 
 
 _FOR_TESTS = re.compile(r"(?:^|/)(?:testing|test_?utils?|_*mocks?_*|_*fakes?_*)(?:/|\.\w+$)")

@@ -122,12 +122,13 @@ class Engine:
             kind = "report" if len(query.text) > _REPORT else asked.kind
             seen = _fuse(query, found, rerank.weights().window[kind])
             origins = view.origins(found.ids)
+            owners = list(map(origins.get, found.ids))
             if asked.kind in _READ:
                 seen = [
-                    score + _FIRST_SHARE * of_path(origins[one].path) if one in origins else score
-                    for one, score in zip(found.ids, seen, strict=True)
+                    score + _FIRST_SHARE * of_path(one.path) if one is not None else score
+                    for one, score in zip(owners, seen, strict=True)
                 ]
-            ordered = [(at, origins.get(found.ids[at])) for at in fuse.order(seen, found.ids)]
+            ordered = [(at, owners[at]) for at in fuse.order(seen, found.ids)]
             if len(query.filters.collections) == 1:
                 ordered = group.in_one_language(ordered, query.text)
             window = in_turn(ordered, _SPREAD if asked.kind in _READ else 0, max(wanted, RERANKED + 1))
@@ -159,11 +160,11 @@ class Engine:
         matcher = self._matcher if found.cosines and asked.kind in _READ else None
         counting = rerank.weighing(with_words=matcher is not None)
         known = rerank.values([one.stored for one in close], scores, asked, query.text, matcher, counting)
-        added = rerank.gains(known, counting)
-        for one, values, gains in zip(close, known, added, strict=True):
-            one.words, one.signals = values.get("words", values.get("prose words", 0.0)), gains
+        for one, values in zip(close, known, strict=True):
+            one.signals = rerank.gains(values, counting) if query.explain else values
+            one.words = values.get("words", values.get("prose words", 0.0))
             one.heading = values.get("heading words", values.get("prose heading words", 0.0))
-            one.score = one.fused + sum(gains.values())
+            one.score = one.fused + sum([counting[name] * values[name] for name in values if name in counting])
         close.sort(key=lambda one: (-one.score, one.stored.id))
         rest = [Ranked(stored[ids[at]], fused[at], fused[at]) for at in there[closely:]]
         return close, rest

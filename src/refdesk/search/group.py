@@ -31,7 +31,8 @@ _VENDORED = re.compile(
     r"(?:^|/)(?:bundled|vendor(?:ed)?|third[_-]?party|3rdparty|external|node_modules)/", re.IGNORECASE
 )
 _DECLARATIONS = re.compile(r"\.d\.[cm]?ts$|\.pyi$", re.IGNORECASE)
-_OF_C = re.compile(r"([^/]+?)(?:[-_]inl)?\.(?:(h|hh|hpp|hxx)|c|cc|cpp|cxx|m|mm)$", re.IGNORECASE)
+_HEADERS, _IMPLEMENTATIONS = frozenset(["h", "hh", "hpp", "hxx"]), frozenset(["c", "cc", "cpp", "cxx", "m", "mm"])
+_INLINE = re.compile(r"(?<=.)[-_]inl$", re.IGNORECASE)
 _HISTORY = re.compile(r"(?:change|history|news|releases?\b|whatsnew|licen[cs]e|authors|copying)", re.IGNORECASE)
 _FORM = re.compile(r"\.(?:html?|(?:md|mdx|markdown|rst|adoc|txt)(?:\.txt)?)$", re.IGNORECASE)
 # Languages of documentation, in names of folders (docs/pt-br/x.md) or files (README.zh-CN.md).  Those that are also
@@ -65,7 +66,7 @@ class Ranked:
     stored: StoredChunk
     fused: float  # the blend of both indexes' scores
     score: float = 0.0
-    signals: dict[str, float] = field(default_factory=dict)
+    signals: dict[str, float] = field(default_factory=dict)  # its features; what each adds, if that is to be explained
     words: float = 0.0  # how well its words match the query's
     heading: float = 0.0  # and how well its heading's do
     collapsed: int = 0  # parts of the same symbol that this one stands for
@@ -143,8 +144,11 @@ def _headers(files: Iterable[list[Ranked]]) -> list[list[Ranked]]:
 @lru_cache(maxsize=50_000)
 def _unit(path: str) -> tuple[str, bool] | None:
     """The name that a C header and its implementation share, and whether the path is the header; None for others."""
-    match = _OF_C.search(path)
-    return (match[1], match[2] is not None and "inl" not in path[-9:]) if match else None
+    name, _, extension = path.rpartition("/")[2].rpartition(".")
+    is_header = (kind := extension.lower()) in _HEADERS
+    if not name or not (is_header or kind in _IMPLEMENTATIONS):
+        return None
+    return _INLINE.sub("", name), is_header and "inl" not in path[-9:]
 
 
 @lru_cache(maxsize=50_000)

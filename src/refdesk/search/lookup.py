@@ -148,10 +148,11 @@ class LookUp:
         is_judged = confidence.is_judged(asked)
         frequency = view.document_frequency(asked.terms) if is_judged else {}
         passages = view.passages() if is_judged else 0
-        known = view.cosines(vector, lexical.ids) if lexical else {}
-        words = lexical.by_chunk()
+        words, by_meaning = lexical.by_chunk(), near.by_chunk()
+        rest = [chunk for chunk in words if chunk not in by_meaning]
+        known = view.cosines(vector, rest) if rest else {}
         floor = _BESIDE_WORDS * floor if words else floor
-        enough = {chunk: cosine for chunk, cosine in near.by_chunk().items() if cosine >= floor or chunk in words}
+        enough = {chunk: cosine for chunk, cosine in by_meaning.items() if cosine >= floor or chunk in words}
         cosines = {**dict.fromkeys(words, NONE), **known, **enough}
         return Candidates(
             list(cosines),

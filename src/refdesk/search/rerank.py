@@ -17,13 +17,15 @@ from refdesk.text import analyse
 
 # ── features, from 0 to 1 unless noted ──
 
+# These two are searched in a path with a slash before it, and begin with a character: a search skips all others.
 _GENERATED_PATH = re.compile(
-    r"(?:^|/)(?:generated|gen|dist|build|vendor|third_party)(?:/|$)|[._]pb2?\.|\.g\.\w+$|_generated\."
+    r"/(?:generated|gen|dist|build|vendor|third_party)(?:/|$)|\.pb2?\.|_pb2?\.|\.g\.\w+$|_generated\."
 )
 _EXAMPLE_PATH = re.compile(
-    r"(?:^|/)(?:examples?|samples?|demos?|_*bench(?:es|marks?)?_*|[^/]+\.(?:Examples?|Samples?|Benchmarks?))(?:/|$)"
+    r"/(?:examples?|samples?|demos?|_*bench(?:es|marks?)?_*|[^/]+\.(?:Examples?|Samples?|Benchmarks?))(?:/|$)"
 )
 # Pages of a manual that mention everything in passing: what changed, how to move to a version, how to contribute.
+_PAGES = ("md", "mdx", "markdown", "rst", "adoc", "txt", "htm", "html")
 _ASIDE_PATH = re.compile(
     r"(?:^|[/_.-])(?:blogs?|posts|news|change(?:s|log)|release[_-]?notes?|releases|whats?[_-]?new|history|contribut\w+"
     r"|migrat\w+|upgrad\w+|dev(?:el(?:op(?:ment|ing|ers?)?)?)?[_-]guide|development|developing|internals)"
@@ -271,13 +273,15 @@ def counted(places: Sequence[str], unasked: Sequence[str]) -> dict[str, float]:
 @lru_cache(maxsize=50_000)
 def places_in(path: str) -> tuple[str, ...]:
     """The kinds of the path: test, generated, example, a page aside."""
-    patterns = {
-        "test": analyse.TEST_PATH,
-        "generated": _GENERATED_PATH,
-        "example": _EXAMPLE_PATH,
-        "aside": _ASIDE_PATH,
-    }
-    return tuple(name for name, pattern in patterns.items() if pattern.search(path))
+    rooted = f"/{path}"
+    found = ["test"] if analyse.is_of_tests(path) else []
+    if _GENERATED_PATH.search(rooted):
+        found.append("generated")
+    if _EXAMPLE_PATH.search(rooted):
+        found.append("example")
+    if path.rpartition(".")[2].lower() in _PAGES and _ASIDE_PATH.search(path):
+        found.append("aside")
+    return tuple(found)
 
 
 _FILE = Path(__file__).parent / "weights.json"
@@ -328,6 +332,6 @@ def weighing(*, with_words: bool) -> Mapping[str, float]:
     return {name: weight for name, weight in learned.items() if weight}
 
 
-def gains(found: Sequence[Mapping[str, float]], weighed: Mapping[str, float]) -> list[dict[str, float]]:
-    """What each feature adds to each passage's score, without zeros."""
-    return [{name: weighed[name] * value for name, value in own.items() if value and name in weighed} for own in found]
+def gains(values: Mapping[str, float], weighed: Mapping[str, float]) -> dict[str, float]:
+    """What each feature adds to a passage's score, without zeros."""
+    return {name: weighed[name] * value for name, value in values.items() if value and name in weighed}

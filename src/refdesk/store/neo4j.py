@@ -373,8 +373,8 @@ def _passages(skills: Sequence[Skill]) -> list[StoredChunk]:
 def _reranked(skills: Sequence[Skill], scores: Sequence[float], asked: Understood, way: str) -> list[dict[str, Any]]:
     """The skills ordered as the engine orders passages, each with the probability that it is right."""
     weights = rerank.weighing(with_words=False)
-    gains = rerank.gains(rerank.values(_passages(skills), scores, asked, "", None, weights), weights)
-    totals = [score + sum(one.values()) for score, one in zip(scores, gains, strict=True)]
+    known = rerank.values(_passages(skills), scores, asked, "", None, weights)
+    totals = [score + sum(rerank.gains(one, weights).values()) for score, one in zip(scores, known, strict=True)]
     best = lookup.order(totals, range(len(totals)))
     chances = confidence.of_hits([totals[at] for at in best], way, None)
     return [{"skill": skills[at], "score": chance} for at, chance in zip(best, chances, strict=True)]

@@ -67,7 +67,9 @@ for _number, _rule in enumerate(rules.EVERY_RULE):
     for _word in _rule.needles[0] if _rule.needles else ():
         _BY_WORD.setdefault(_word, set()).add(_number)
 _NEEDED = frozenset(_BY_WORD)
-_TOLD_BY = frozenset[bytes]().union(*(words for rule in rules.EVERY_RULE for words in rule.needles), _UNSHOWN_BY, _LETTERS)
+_TOLD_BY = frozenset[bytes]().union(
+    *(words for rule in rules.EVERY_RULE for words in rule.needles), _UNSHOWN_BY, _LETTERS
+)
 _WORDLESS = [number for number, rule in enumerate(rules.EVERY_RULE) if not rule.needles]
 _OTHER_SCRIPTS = "[\u0400-\u06ff\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]"
 
