@@ -129,7 +129,7 @@ class Engine:
                     for one, score in zip(owners, seen, strict=True)
                 ]
             ordered = [(at, owners[at]) for at in fuse.order(seen, found.ids)]
-            if len(query.filters.collections) == 1:
+            if len(query.filters.collections) == 1 and not query.exact:
                 ordered = group.in_one_language(ordered, query.text)
             window = in_turn(ordered, _SPREAD if asked.kind in _READ else 0, max(wanted, RERANKED + 1))
             if len(window) > RERANKED or len(seen) < _POOL:

@@ -314,3 +314,8 @@ def test_a_page_is_found_in_the_language_of_the_question_alone(translated: Desk,
 def test_a_folder_whose_name_is_an_english_word_is_no_translation(translated: Desk) -> None:
     found = translated.search(Query(text="payroll report", by="file", filters=Filters(collections=("site",)))).hits
     assert {hit.stored.document.path for hit in found[:2]} == {"docs/my/report.md", "docs/report.md"}
+
+
+def test_a_search_for_exact_text_shows_every_language(translated: Desk) -> None:
+    found = translated.search(Query(text="upload)", exact=True, by="file", filters=Filters(collections=("site",)))).hits
+    assert {hit.stored.document.path for hit in found} == {"docs/pt/upload.md", "docs/es/upload.md"}
