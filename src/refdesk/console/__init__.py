@@ -1,1 +1,1 @@
-"""The console: pages on which people see what their agents see, a view on the desk as a toolset is."""
+"""The console: web pages that show people what their agents see; a view of the desk, like a toolset."""

@@ -1,4 +1,4 @@
-"""What agents asked: the journal, questions without hits first; evaluation cases made of them, and scores over time."""
+"""What agents asked: the journal, evaluation cases made from it, and their scores over time."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def agents(visit: Visit) -> Response:
 
 
 def _unanswered(calls: Sequence[Call]) -> list[tuple[Call, list[str], int]]:
-    """The questions that found nothing, the most frequent first, with the tools that were asked."""
+    """The questions without hits, most frequent first, with the tools that were called and the number of calls."""
     found: dict[str, list[Call]] = {}
     for one in calls:
         if one.hits == 0 and one.query:
@@ -70,7 +70,7 @@ def clear(visit: Visit) -> Response:
 
 
 def ask_case(visit: Visit) -> Response:
-    """The form that makes an evaluation case of a question: its best hits are offered as expected ones."""
+    """The form that makes a question an evaluation case, with its best hits to choose from."""
     query = visit.asked("query").strip()
     name = visit.asked("collection")
     named = (name,) if name and visit.desk.find_collection(name) is not None else ()
@@ -82,7 +82,7 @@ def ask_case(visit: Visit) -> Response:
 
 
 def add_case(visit: Visit) -> Response:
-    """Adds a case to a suite, which is made if there is none."""
+    """Adds a case to a suite, which is created if necessary."""
     name, query = visit.said("suite"), visit.said("query")
     expect = [str(one).strip() for one in visit.form.getlist("expect") if str(one).strip()]
     if not query or not expect:
@@ -112,7 +112,7 @@ def suite(visit: Visit) -> Response:
 
 
 def remove_case(visit: Visit) -> Response:
-    """Takes a case out of its suite; a suite without cases is gone."""
+    """Removes a case from its suite; an empty suite is deleted."""
     file = _file(visit, visit.part("name"))
     found = _load(file)
     found["cases"] = [one for one in found["cases"] if one.get("query") != visit.said("query")]
@@ -124,7 +124,7 @@ def remove_case(visit: Visit) -> Response:
 
 
 def run_suite(visit: Visit) -> Response:
-    """Starts an evaluation; its scores join those of earlier ones."""
+    """Starts an evaluation and appends its scores to earlier ones."""
     name, desk = visit.part("name"), visit.desk
     file = _file(visit, name)
     wanted = read_suite(_load(file))
@@ -198,7 +198,7 @@ def _scores(file: Path) -> list[dict[str, Any]]:
 
 
 def _plot(scores: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """The points of each line: all measures of one setting, or the NDCG of each setting where there are several."""
+    """The lines of the plot: all measures of a single setting, or the NDCG of each of several."""
     if not scores:
         return None
     settings = list(dict.fromkeys(str(one["setting"]) for one in scores))

@@ -21,8 +21,12 @@ _WIDTH, _HEIGHT, _GAP, _COLUMN = 236, 40, 12, 372  # of a node, between nodes, f
 _LETTERS = 29  # of a name that fit into a node
 _MAP = (1000.0, 560.0)
 _TILES = 60
-_TITLE, _EDGE, _ROOM = 30, 5, 60  # of a folder's tile: above and beside what is in it, and the least that is divided
-_SURE = (0.5, 0.6, 0.7, 0.85, 0.95)  # the confidences that the graph gives
+_TITLE, _EDGE, _ROOM = (
+    30,
+    5,
+    60,
+)  # of a folder's tile: title and margin in pixels, and the smallest side that is divided
+_SURE = (0.5, 0.6, 0.7, 0.85, 0.95)  # the confidence levels of the graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ def choose(visit: Visit) -> Response:
 
 
 def graph(visit: Visit) -> Response:
-    """A codebase as a map, or one of its symbols with what is around it."""
+    """A codebase as a map, or one of its symbols with its neighbours."""
     collection = visit.desk.collection(visit.part("collection"))
     name = visit.asked("symbol").strip()
     base: dict[str, Any] = {"collection": collection, "name": name}
@@ -53,26 +57,20 @@ def graph(visit: Visit) -> Response:
         under, tiles = _tiles(visit.desk, collection.name, under)
         return visit.show("map.html", **base, under=under, tiles=tiles, size=_MAP)
     found = visit.desk.graph(collection.name)
-    nodes = _meant(found, name)
+    path, _, qualified = name.rpartition(":")  # an id is path:qualified, a name may have ::
+    by_id = [node for node in found.find(qualified) if node.id == name][:1] if path and path[-1] != ":" else []
+    nodes = by_id or found.find(name)
     if len(nodes) != 1:
         return visit.show("symbols.html", **base, nodes=nodes[:200], count=len(nodes))
     sure = float(visit.asked("sure")) if visit.asked("sure") in map(str, _SURE) else _SURE[0]
     return visit.show("graph.html", **base, node=nodes[0], sure=sure, levels=_SURE, **_around(found, nodes[0], sure))
 
 
-def _meant(graph: Graph, name: str) -> list[Node]:
-    """The symbols that a name or an id (path:qualified) means."""
-    path, _, qualified = name.rpartition(":")
-    if path and not path.endswith(":"):
-        return [node for node in graph.find(qualified) if node.id == name][:1] or graph.find(name)
-    return graph.find(name)
-
-
 # --- a symbol and its neighbours -----------------------------------------------------------------------
 
 
 def _around(graph: Graph, node: Node, sure: float) -> dict[str, Any]:
-    """The drawing, and the same as lists."""
+    """The neighbours of a symbol, as a drawing and as lists."""
     most = 4 * _SHOWN
     kinds: Mapping[str, tuple[str, Sequence[Edge]]] = {
         "left": ("Makes it" if node.kind in TYPES else "Callers", graph.callers(node, most)),
@@ -97,7 +95,7 @@ def _around(graph: Graph, node: Node, sure: float) -> dict[str, Any]:
 
 
 def _ends(node: Node, edges: Sequence[Edge]) -> list[tuple[Node, Edge]]:
-    """The other end of each edge, once, with the surest edge to it."""
+    """The other end of each edge once, with the most certain edge to it."""
     found: dict[str, tuple[Node, Edge]] = {}
     for edge in edges:
         other = edge.target if edge.source.id == node.id else edge.source
@@ -108,7 +106,7 @@ def _ends(node: Node, edges: Sequence[Edge]) -> list[tuple[Node, Edge]]:
 
 
 def _drawing(node: Node, sides: Mapping[str, Sequence[tuple[Node, Edge]]]) -> dict[str, Any]:
-    """Where the boxes and lines of a drawing are: callers to the left, callees to the right, types above and below."""
+    """The positions of boxes and lines: callers to the left, callees to the right, types above and below."""
     step = _HEIGHT + _GAP
     tall = max(len(sides["left"]), len(sides["right"]), 1) * step
     height = max(tall, 2 * max(len(sides["above"]), len(sides["below"])) * step + 3 * _HEIGHT) + 2 * _GAP
@@ -126,7 +124,18 @@ def _drawing(node: Node, sides: Mapping[str, Sequence[tuple[Node, Edge]]]) -> di
         for at, (other, edge) in enumerate(ends):
             box = Box(x, top + at * step, _WIDTH, _HEIGHT)
             boxes.append(_drawn(box, other, edge, side))
-            lines.append({"d": _curve(box, centre, side), "edge": edge, "look": _look(edge)})
+            if side in ("above", "below"):
+                # Beside the boxes, so that lines do not run through those between.
+                y, to = box.y + box.height / 2, centre.y + (6 if side == "above" else centre.height - 6)
+                right = box.x + box.width
+                curve = f"M{right:g},{y:g} C{right + 46:g},{y:g} {right + 46:g},{to:g} {right:g},{to:g}"
+            else:
+                a, b = (box, centre) if side == "left" else (centre, box)
+                start, y, end, to = a.x + a.width, a.y + a.height / 2, b.x, b.y + b.height / 2
+                half = (start + end) / 2
+                curve = f"M{start:g},{y:g} C{half:g},{y:g} {half:g},{to:g} {end:g},{to:g}"
+            look = "sure" if edge.confidence >= 0.85 else "guess" if edge.confidence < 0.7 else ""
+            lines.append({"d": curve, "edge": edge, "look": look})
     return {"boxes": boxes, "lines": lines, "width": 2 * _COLUMN + _WIDTH, "height": round(height)}
 
 
@@ -142,22 +151,6 @@ def _cut(text: str, *, start: bool = False) -> str:
     return f"…{text[-_LETTERS + 1 :]}" if start or "." in text else f"{text[: _LETTERS - 1]}…"
 
 
-def _curve(box: Box, centre: Box, side: str) -> str:
-    if side in ("above", "below"):
-        # Beside the boxes, so that lines do not run through those between.
-        y, to = box.y + box.height / 2, centre.y + (6 if side == "above" else centre.height - 6)
-        x = box.x + box.width
-        return f"M{x:g},{y:g} C{x + 46:g},{y:g} {x + 46:g},{to:g} {x:g},{to:g}"
-    left, right = (box, centre) if side == "left" else (centre, box)
-    x, y, to_x, to_y = left.x + left.width, left.y + left.height / 2, right.x, right.y + right.height / 2
-    bend = (to_x - x) / 2
-    return f"M{x:g},{y:g} C{x + bend:g},{y:g} {to_x - bend:g},{to_y:g} {to_x:g},{to_y:g}"
-
-
-def _look(edge: Edge) -> str:
-    return "sure" if edge.confidence >= 0.85 else "guess" if edge.confidence < 0.7 else ""
-
-
 # --- the map ---------------------------------------------------------------------------------------------
 
 
@@ -167,7 +160,7 @@ def _sizes(desk: Desk, collection: str, sequence: int) -> dict[str, int]:
 
 
 def _tiles(desk: Desk, collection: str, under: str) -> tuple[str, list[dict[str, Any]]]:
-    """The folders and files in a folder, their area by size; folders that hold one folder only are skipped."""
+    """The folders and files in a folder with areas by size; a folder that contains only one folder is skipped."""
     sizes = _sizes(desk, collection, desk.sequence())
     while True:
         prefix = f"{under}/" if under else ""
@@ -179,14 +172,14 @@ def _tiles(desk: Desk, collection: str, under: str) -> tuple[str, list[dict[str,
     return under, _laid_out(inside, prefix, Box(0, 0, *_MAP), deep=True)
 
 
-def _laid_out(sizes: Mapping[str, int], prefix: str, room: Box, *, deep: bool) -> list[dict[str, Any]]:
-    """The tiles that fill a room; in those of folders, what is in them."""
+def _laid_out(sizes: Mapping[str, int], prefix: str, area: Box, *, deep: bool) -> list[dict[str, Any]]:
+    """The tiles that fill an area; tiles of folders contain those of their entries."""
     inside: dict[str, dict[str, int]] = {}
     for path, size in sizes.items():
         name, mark, _ = path[len(prefix) :].partition("/")
         inside.setdefault(name + mark, {})[path] = size
     ordered = sorted(inside.items(), key=lambda one: -sum(one[1].values()))[:_TILES]
-    boxes = _squares([sum(files.values()) + 200.0 for _, files in ordered], room)
+    boxes = _squares([sum(files.values()) + 200.0 for _, files in ordered], area)
     tiles: list[dict[str, Any]] = []
     for (name, files), box in zip(ordered, boxes, strict=True):
         inner = Box(box.x + _EDGE, box.y + _TITLE, box.width - 2 * _EDGE, box.height - _TITLE - _EDGE)
@@ -205,29 +198,29 @@ def _laid_out(sizes: Mapping[str, int], prefix: str, room: Box, *, deep: bool) -
     return tiles
 
 
-def _squares(areas: Sequence[float], room: Box) -> list[Box]:
-    """Boxes of these areas, largest first, that fill the room in rows near to squares (a squarified treemap)."""
-    scale = room.width * room.height / (sum(areas) or 1)
-    left = [area * scale for area in areas]
+def _squares(areas: Sequence[float], area: Box) -> list[Box]:
+    """Boxes of these sizes, largest first, that fill the area as nearly square as possible (a squarified treemap)."""
+    scale = area.width * area.height / (sum(areas) or 1)
+    left = [one * scale for one in areas]
     boxes: list[Box] = []
     while left:
-        short = min(room.width, room.height)
+        short = min(area.width, area.height)
         row = [left[0]]
         while len(row) < len(left) and _worst([*row, left[len(row)]], short) <= _worst(row, short):
             row.append(left[len(row)])
         thick = sum(row) / short if short else 0
         at = 0.0
-        for area in row:
-            long = area / thick if thick else 0
-            if room.width >= room.height:
-                boxes.append(Box(room.x, room.y + at, thick, long))
+        for size in row:
+            long = size / thick if thick else 0
+            if area.width >= area.height:
+                boxes.append(Box(area.x, area.y + at, thick, long))
             else:
-                boxes.append(Box(room.x + at, room.y, long, thick))
+                boxes.append(Box(area.x + at, area.y, long, thick))
             at += long
-        if room.width >= room.height:
-            room = Box(room.x + thick, room.y, room.width - thick, room.height)
+        if area.width >= area.height:
+            area = Box(area.x + thick, area.y, area.width - thick, area.height)
         else:
-            room = Box(room.x, room.y + thick, room.width, room.height - thick)
+            area = Box(area.x, area.y + thick, area.width, area.height - thick)
         left = left[len(row) :]
     return boxes
 

@@ -84,7 +84,7 @@ class Journal:
                 waiting.start()
 
     def flush(self) -> None:
-        """Writes the calls that wait for it; where that fails, they are written with the next ones."""
+        """Writes pending calls; after a failure they are written with the next ones."""
         with self._mutex:
             lines, self._pending, self._is_timed = self._pending, [], False
         if not lines:
@@ -125,7 +125,7 @@ class Journal:
 
 
 def _hits(answer: ToolAnswer, texts: list[str]) -> int | None:
-    """How many hits an answer has, by the shapes of the contracts; None where it is not of a search."""
+    """The number of hits in an answer, by the shapes of the contracts; None if it is not from a search."""
     data = answer.structured or {}
     for name in ("results", "hits", "findings"):
         if isinstance(data.get(name), list):

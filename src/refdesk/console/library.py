@@ -1,4 +1,4 @@
-"""The library: its collections, what is in them and what was left out; adding, removing, and watching runs."""
+"""The library: its collections, their documents and skipped files; adding, removing, and following runs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _KINDS = ("code", "docs", "files")
 
 
 def library(visit: Visit) -> Response:
-    """All collections, and the forms that add to them."""
+    """All collections, with the forms that add to them."""
     runs = visit.console.runs.last()
     held = visit.console.contents()
     named = visit.asked("named").strip()
@@ -52,7 +52,7 @@ def library(visit: Visit) -> Response:
 
 
 def collection(visit: Visit) -> Response:
-    """One collection: its documents by path, and what was left out, by reason."""
+    """One collection: its documents by path, and skipped files by reason."""
     desk = visit.desk
     found = desk.collection(visit.part("name"))
     held = visit.console.contents().get(found.name, Contents())
@@ -72,7 +72,7 @@ def collection(visit: Visit) -> Response:
 
 
 def freshness(visit: Visit) -> Response:
-    """What changed in a collection's folder since it was indexed; a walk may take longer than a page."""
+    """What changed in a collection's folder since it was indexed; loaded separately, since a walk may take long."""
     found = visit.desk.collection(visit.part("name"))
     same, changed = visit.desk.freshness(found) if _is_folder(found) else (0, [])
     template = "fresh.html" if visit.is_part else "fresh_page.html"
@@ -134,13 +134,13 @@ def _start_index(visit: Visit, folder: Path, kind: CollectionKind, name: str, de
     desk = visit.desk
 
     def work(progress: Progress) -> dict[str, Any]:
-        return _ended(desk.index(folder, kind, name=name, description=description, progress=progress))
+        return _report(desk.index(folder, kind, name=name, description=description, progress=progress))
 
     return visit.start("index", str(folder), work, name)
 
 
 def ingest(visit: Visit) -> Response:
-    """Starts adding what an address names, or the files that were dropped."""
+    """Starts adding the content of a URI, or uploaded files."""
     desk, name = visit.desk, checked_name(visit.said("collection") or "files")
     files = [one for one in visit.form.getlist("files") if isinstance(one, UploadFile) and one.filename]
     uri = visit.said("uri")
@@ -151,7 +151,7 @@ def ingest(visit: Visit) -> Response:
         target = ", ".join(one.path for one in contents)
 
         def add(progress: Progress) -> dict[str, Any]:
-            return _ended(desk.add(desk.collection(name), contents, progress=progress))
+            return _report(desk.add(desk.collection(name), contents, progress=progress))
 
         return visit.start("ingest", target[:200], add, name)
     if not uri.lower().startswith(("http://", "https://", "file://")):
@@ -159,7 +159,7 @@ def ingest(visit: Visit) -> Response:
 
     def load(progress: Progress) -> dict[str, Any]:
         with desk.filling(name):
-            return _ended(desk.ingest(uri, name, roots=[Path.cwd()], progress=progress))
+            return _report(desk.ingest(uri, name, roots=[Path.cwd()], progress=progress))
 
     return visit.start("ingest", uri, load, name)
 
@@ -190,21 +190,21 @@ def _start_crawl(visit: Visit, url: str, name: str, depth: int, most: int) -> Re
             ("pages", "written", "unchanged", "removed"),
             (*report.failed, *report.scripts, *report.skipped),
         )
-        return _told(report, counted, left_out, report.notes, **{"not fetched yet": report.left})
+        return _result(report, counted, left_out, report.notes, **{"not fetched yet": report.left})
 
     return visit.start("crawl", options.start, work, name)
 
 
-def _ended(report: Report) -> dict[str, Any]:
+def _report(report: Report) -> dict[str, Any]:
     counted = ("files", "written", "unchanged", "moved", "removed", "symbols")
     notes = [f"{one.path}: {one.reason}" for one in report.errors[:20]]
-    return _told(report, counted, [*report.skipped, *report.errors], notes)
+    return _result(report, counted, [*report.skipped, *report.errors], notes)
 
 
-def _told(
+def _result(
     report: Report | CrawlReport, counted: Sequence[str], left_out: Sequence[Skipped], notes: Sequence[str], **more: int
 ) -> dict[str, Any]:
-    """What a run that ended says of itself."""
+    """The final state of a run."""
     return {
         "collection": report.collection,
         "counts": {**{name: getattr(report, name) for name in counted}, "passages": report.chunks, **more},
@@ -217,7 +217,7 @@ def _told(
 
 
 def ask_remove(visit: Visit) -> Response:
-    """The question before a collection is removed."""
+    """The confirmation page for removing a collection."""
     found = visit.desk.collection(visit.part("name"))
     return visit.show("remove.html", collection=found, documents=visit.desk.count_documents(found.name))
 
@@ -245,7 +245,7 @@ def stop(visit: Visit) -> Response:
 
 
 def running(visit: Visit) -> Response:
-    """What runs now, for every page's head."""
+    """The active runs, for the head of every page."""
     return visit.show("running.html")
 
 

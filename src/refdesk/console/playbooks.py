@@ -1,4 +1,4 @@
-"""Playbooks: the list, reading, editing, rating, what each version changed, going back to one, export."""
+"""Playbooks: list, read, edit, rate, show what each version changed, roll back, export."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def playbook(visit: Visit) -> Response:
     how = visit.asked("as", "page")
     values: dict[str, Any] = {}
     if how == "history":
-        values["versions"] = list(_told(visit.desk.learner.history(skill.skill_id)))
+        values["versions"] = list(_versions(visit.desk.learner.history(skill.skill_id)))
     elif how == "page":
         text = skill.resolution_md
         text = text[text.find("## Goal") :]  # the page has title, confidence and labels in its head
@@ -45,37 +45,35 @@ def playbook(visit: Visit) -> Response:
 
 
 def when(text: str) -> int:
-    """The milliseconds of a time in ISO 8601."""
+    """An ISO 8601 time in milliseconds since the epoch."""
     return int(datetime.fromisoformat(text).timestamp() * 1000) if text else 0
 
 
-def _told(revisions: list[Revision]) -> Iterator[dict[str, Any]]:
-    """Each version, the newest first: what it changed in words, and line by line."""
+def _versions(revisions: list[Revision]) -> Iterator[dict[str, Any]]:
+    """Each version, newest first, with its changes in words and as a diff of classes and lines."""
+    classes = {"+": "gi", "-": "gd", "@": "gu"}
     for at in range(len(revisions) - 1, -1, -1):
         now, before = revisions[at], revisions[at - 1].skill if at else None
+        rows: list[str] = []
+        if before:
+            old, new = _written(before).splitlines(), _written(now.skill).splitlines()
+            rows = list(difflib.unified_diff(old, new, lineterm="", n=2))[2:]
         yield {
             "version": now.skill.version,
             "made_at": when(now.made_at),
             "changes": changes(before, now.skill) if before else ["Created."],
-            "diff": _diff(before, now.skill) if before else [],
+            "diff": [(classes.get(row[:1], ""), row) for row in rows],
         }
 
 
-def _diff(before: Skill, after: Skill) -> list[tuple[str, str]]:
-    """The class and text of each line of a diff."""
-    kinds = {"+": "gi", "-": "gd", "@": "gu"}
-    rows = difflib.unified_diff(_written(before).splitlines(), _written(after).splitlines(), lineterm="", n=2)
-    return [(kinds.get(row[:1], ""), row) for row in list(rows)[2:]]
-
-
 def _written(skill: Skill) -> str:
-    """What a version says, without its counts, which are no part of it."""
+    """The text of a version, without its counts."""
     book = replace(parse(skill.resolution_md), confidence=0)
     return f"Problem: {skill.problem}\nKeywords: {', '.join(skill.keywords)}\n\n{render(book)}"
 
 
 def rate(visit: Visit) -> Response:
-    """Counts a person's word on how the playbook did."""
+    """Records a user's verdict on a playbook."""
     outcome = _RATINGS.get(visit.said("outcome"))
     if outcome is None:
         raise InvalidInput("A playbook is confirmed or rejected.")
@@ -84,7 +82,7 @@ def rate(visit: Visit) -> Response:
 
 
 def edit(visit: Visit) -> Response:
-    """Keeps a new version, unless another came first."""
+    """Saves a new version, unless somebody else saved one first."""
     skill = visit.desk.learner.get(visit.part("id"))
     if visit.said("version") != str(skill.version):
         raise StoreError(

@@ -1,4 +1,4 @@
-"""The reader: a document as a person reads it, with its outline, and as an agent gets it."""
+"""The reader: a document rendered with its outline, and as an agent gets it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _HEADING = re.compile(r"#{1,6} |```|~~~")
 _LEXED = 40_000  # characters before the page that are lexed with it, so that it does not begin within a comment
 _LINES = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 _OUTLINED = 400
-_COUNTED = 300_000  # characters whose tokens are counted
+_COUNTED = 300_000  # characters whose tokens are counted, which takes 0.1 s a MB; the rest is extrapolated
 _PASSAGES = 60
 _RENDERED = frozenset({"markdown", "html", "mdx"})
 
@@ -40,14 +40,16 @@ def read(visit: Visit) -> Response:
         )
     raw, chunks = desk.raw(document.id), desk.chunks_of(document.id)
     how = visit.asked("as", "page")
-    first, last = _lines(visit.asked("lines"))
+    lines = _LINES.fullmatch(visit.asked("lines"))
+    first, last = (int(lines[1]), int(lines[2] or lines[1])) if lines else (0, 0)
     own_lines = has_own_lines(raw, chunks)
     is_prose = document.content_type in _RENDERED and how == "page"
     wanted = asked_terms(visit.asked("q"))
     outline: list[tuple[int, str, str, int, str]] | None = None
     values: dict[str, Any] = {}
     if how == "agent":
-        values = _as_passages(visit, chunks)
+        passages, pages = visit.paged(chunks, _PASSAGES)
+        values = {**pages, "given": [(one, tokens.count(one.chunk.text)) for one in passages]}
     elif is_prose:
         parts = _parts(raw)
         meant = next((at for at, (before, _) in enumerate(parts) if before >= first > 0), len(parts) if first else 1)
@@ -63,6 +65,9 @@ def read(visit: Visit) -> Response:
         values = _as_lines(visit, document, raw, language, (first, last) if own_lines else (0, 0), wanted)
     if outline is None:
         outline = _outline(visit, document, chunks, own_lines)
+    flags: dict[str, str] = {}  # where the text comes from, and why some of it is flagged
+    for one in chunks[:_PASSAGES]:
+        flags |= marks(one, collection)
     return visit.show(
         "reader.html",
         document=document,
@@ -72,11 +77,11 @@ def read(visit: Visit) -> Response:
         can_be_prose=document.content_type in _RENDERED,
         outline=outline[:_OUTLINED],
         left_out=max(0, len(outline) - _OUTLINED),
-        tokens=_tokens(raw),
+        tokens=round(tokens.count(raw[:_COUNTED]) * max(1.0, len(raw) / _COUNTED)),
         rows=raw.count("\n") + 1,
         passages=len(chunks),
         changed=changed_content(document) is not None,
-        marks=_origin(chunks, collection),
+        marks=flags,
         lines=visit.asked("lines"),
         query=visit.asked("q"),
         **values,
@@ -102,28 +107,10 @@ def _parts(raw: str) -> list[tuple[int, str]]:
     return [*parts, (begun, "\n".join(rows))]
 
 
-def _tokens(raw: str) -> int:
-    """The tokens of a text; of a very long one, as many as its beginning suggests, since counting takes 0.1 s a MB."""
-    return round(tokens.count(raw[:_COUNTED]) * max(1.0, len(raw) / _COUNTED))
-
-
-def _lines(text: str) -> tuple[int, int]:
-    found = _LINES.fullmatch(text)
-    return (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
-
-
-def _origin(chunks: Sequence[StoredChunk], collection: Any) -> dict[str, str]:
-    """Where the text comes from, and why some of it is flagged."""
-    told: dict[str, str] = {}
-    for one in chunks[:_PASSAGES]:
-        told |= marks(one, collection)
-    return told
-
-
 def _as_lines(
     visit: Visit, document: Document, raw: str, language: str, hit: tuple[int, int], wanted: frozenset[str]
 ) -> dict[str, Any]:
-    """A page of numbered lines: the one that is asked for, else the one with the hit."""
+    """A page of numbered lines: the requested one, else the one with the hit."""
     rows = raw.split("\n")
     pages = -(-len(rows) // _ROWS)
     page = max(1, min(visit.number("page", max(0, hit[0] - 1) // _ROWS + 1), pages))
@@ -146,12 +133,6 @@ def _highlighted(raw: str, language: str, start: int, wanted: frozenset[str]) ->
     return code_lines("\n".join(rows[before : start + _ROWS]), language, wanted)[start - before :]
 
 
-def _as_passages(visit: Visit, chunks: Sequence[StoredChunk]) -> dict[str, Any]:
-    """The passages that an agent can find and get, as their text is given to it."""
-    shown, pages = visit.paged(chunks, _PASSAGES)
-    return {**pages, "given": [(one, tokens.count(one.chunk.text)) for one in shown]}
-
-
 def _outline(
     visit: Visit, document: Document, chunks: Sequence[StoredChunk], own_lines: bool
 ) -> list[tuple[int, str, str, int, str]]:
@@ -171,7 +152,7 @@ def _outline(
 
 
 def open_document(visit: Visit) -> Response:
-    """Leads from a document's id or address to its page."""
+    """Redirects from a document's id or address to its page."""
     given = visit.asked("id")
     document = visit.desk.document(given) or visit.desk.document_by_uri(given)
     if document is None:

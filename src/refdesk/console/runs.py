@@ -1,4 +1,4 @@
-"""Runs that a person starts: each in a thread, its state in a file, so that every process can show and stop it."""
+"""Runs that a user starts: each in a thread, with its state in a file so that every process can show and stop it."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from refdesk.system.files import replace_file
 
 _log = logging.getLogger(__name__)
 
-_EVERY_S = 0.25  # how often a run writes its state and looks whether it is to stop
+_EVERY_S = 0.25  # how often a run writes its state and checks whether to stop
 _KEPT = 100  # runs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What is known of a run."""
+    """The state of a run."""
 
     id: str
     what: str  # index, ingest, crawl, evaluate, check

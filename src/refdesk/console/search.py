@@ -1,4 +1,4 @@
-"""Search: one box over everything, filters with counts, why a hit ranks where it does, why another is not there."""
+"""Search: one box over everything, filters with counts, why a hit ranks where it does, why a file is missing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from markupsafe import Markup
 from starlette.responses import Response
 
 from refdesk.console.site import View, Visit, address
@@ -42,7 +41,7 @@ _NOT_SIGNALS = frozenset({"query", "fused", "keywords", "meaning", "collapsed", 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """A search as its address states it."""
+    """A search, as encoded in its URL."""
 
     text: str
     chosen: Mapping[str, tuple[str, ...]]  # facet → values: globs of paths, KEY=VALUE of metadata
@@ -52,7 +51,7 @@ class Asked:
     page: int
 
     def where(self, **changed: Any) -> str:
-        """The address of this search with some of it changed; other pages than the first are only asked for."""
+        """The URL of this search with some fields changed; of the first page unless one is given."""
         now: dict[str, Any] = {
             "q": self.text,
             **self.chosen,
@@ -63,12 +62,12 @@ class Asked:
         return address("/", **(now | changed))
 
     def toggled(self, facet: str, value: str) -> str:
-        """The address with a value of a filter chosen, or no longer."""
+        """The URL with a value of a filter toggled."""
         now = self.chosen[facet]
         return self.where(**{facet: tuple(one for one in now if one != value) if value in now else (*now, value)})
 
     def filters(self, without: str = "") -> Filters:
-        """What is chosen, without one of the facets."""
+        """The chosen filters, without those of one facet."""
         chosen = {**self.chosen, without: ()}
         pairs: dict[str, tuple[str, ...]] = {}
         for one in chosen["meta"]:
@@ -95,17 +94,6 @@ class Asked:
         )
 
 
-def _asked(visit: Visit) -> Asked:
-    return Asked(
-        text=visit.asked("q").strip()[:_LONGEST],
-        chosen={facet: visit.several(facet) for facet in _FACETS},
-        alpha=_share(visit.asked("alpha")),
-        other=_share(visit.asked("other")),
-        exact=visit.asked("exact") == "1",
-        page=max(1, visit.number("page", 1, 100)),
-    )
-
-
 def _share(text: str) -> str:
     try:
         return f"{min(1.0, max(0.0, float(text))):g}"
@@ -114,7 +102,15 @@ def _share(text: str) -> str:
 
 
 def search(visit: Visit) -> Response:
-    asked, desk = _asked(visit), visit.desk
+    desk = visit.desk
+    asked = Asked(
+        text=visit.asked("q").strip()[:_LONGEST],
+        chosen={facet: visit.several(facet) for facet in _FACETS},
+        alpha=_share(visit.asked("alpha")),
+        other=_share(visit.asked("other")),
+        exact=visit.asked("exact") == "1",
+        page=max(1, visit.number("page", 1, 100)),
+    )
     why = visit.asked("why").strip()
     if not asked.text:
         known = desk.collections()
@@ -142,7 +138,7 @@ def search(visit: Visit) -> Response:
 
 
 def _find(desk: Desk, query: Query) -> Page:
-    """Hits in what is indexed and among the playbooks, or in those alone."""
+    """The hits in collections and playbooks, or in playbooks alone if only these are chosen."""
     if query.filters.collections == (_PLAYBOOKS,):
         bare = replace(query, filters=Filters())
         return desk.learner.join(bare, lambda _: _EMPTY) if desk.has_playbooks() else _EMPTY
@@ -153,7 +149,7 @@ def _find(desk: Desk, query: Query) -> Page:
 
 
 def _words(desk: Desk, asked: Asked) -> list[tuple[str, int]]:
-    """The words of the query that count, and in how many passages of the chosen collections each is."""
+    """The query's words without stop words, and the number of passages in the chosen collections with each."""
     terms = {word: tuple(asked_terms(word)) for word in re.findall(r"\w+", asked.text)[:_NAMED]}
     view = desk.view(Filters(collections=asked.chosen["collection"]))
     having = view.document_frequency([one for own in terms.values() for one in own])
@@ -162,29 +158,30 @@ def _words(desk: Desk, asked: Asked) -> list[tuple[str, int]]:
 
 
 def _found(desk: Desk, asked: Asked, alpha: str) -> dict[str, Any]:
-    """The hits under one setting, as the page shows them."""
+    """The hits for one alpha, with what the page shows of them."""
     page = _find(desk, asked.query(alpha, offset=_SHOWN * (asked.page - 1)))
     stale = stale_hits(page.hits)
     known = {one.name: one for one in desk.collections()}
     best = max((_scored(hit.explanation.get("keywords"))[1] for hit in page.hits), default=0.0)
     corrected = [note.partition(";")[0] for note in page.notes if note.startswith("searched for ")]
     wanted = asked_terms(" ".join([asked.text, *corrected]))
-    return {
-        "alpha": alpha,
-        "page": page,
-        "hits": [
+    hits = []
+    for rank, hit in enumerate(page.hits, _SHOWN * (asked.page - 1) + 1):
+        chunk = hit.stored.chunk
+        rows = code_lines(hit.snippet, "text" if chunk.language == "markdown" else chunk.language, wanted)
+        first = hit.snippet_line if chunk.is_as_written else 0  # 0: its lines have no numbers
+        hits.append(
             {
                 "hit": hit,
                 "rank": rank,
                 "href": _href(hit, asked.text),
-                "lines": _snippet(hit, wanted),
+                "lines": [(first + at if first else 0, row) for at, row in enumerate(rows)],
                 "stale": hit.stored.id in stale,
                 "marks": marks(hit.stored, known.get(hit.stored.document.collection)),
                 "why": _bars(hit, best),
             }
-            for rank, hit in enumerate(page.hits, _SHOWN * (asked.page - 1) + 1)
-        ],
-    }
+        )
+    return {"alpha": alpha, "page": page, "hits": hits}
 
 
 def _href(hit: Hit, text: str) -> str:
@@ -194,14 +191,6 @@ def _href(hit: Hit, text: str) -> str:
     lines = hit.stored.chunk.lines
     part = f"#L{hit.snippet_line or hit.stored.chunk.start_line}" if lines else ""
     return address("/read/{}/{}", document.collection, document.path, lines=lines, q=text) + part
-
-
-def _snippet(hit: Hit, wanted: frozenset[str]) -> list[tuple[int, Markup]]:
-    """The lines of the snippet with their numbers, 0 where they have none."""
-    chunk = hit.stored.chunk
-    rows = code_lines(hit.snippet, "text" if chunk.language == "markdown" else chunk.language, wanted)
-    first = hit.snippet_line if chunk.is_as_written else 0
-    return [(first + at if first else 0, row) for at, row in enumerate(rows)]
 
 
 def _bars(hit: Hit, best: float) -> list[tuple[str, str, float]]:
@@ -222,15 +211,15 @@ def _bars(hit: Hit, best: float) -> list[tuple[str, str, float]]:
 
 
 def _scored(told: float | str | None) -> tuple[str, float]:
-    """The rank and score of an index, as an explanation writes them."""
+    """The rank and score in an index's explanation."""
     rank, _, score = str(told or "").partition(", ")
     return rank, float(score or 0)
 
 
 def _facets(desk: Desk, asked: Asked, hits: Sequence[Hit]) -> list[dict[str, Any]]:
-    """The filters: their values, how many passages with a word of the query have each, and the address to choose it.
+    """The filters: their values, the number of matching passages of each, and the URL that toggles it.
 
-    The counts of a filter are within the other filters, so that they are what choosing another value would give.
+    A filter's counts respect the other filters, so they show what choosing another value would give.
     """
     within = {of: asked.filters(without=facet) for facet, (of, _) in _FACETS.items()}
     counts = desk.tally(asked.query(asked.alpha, filtered=False), within, _COUNTED)
@@ -254,7 +243,7 @@ def _facets(desk: Desk, asked: Asked, hits: Sequence[Hit]) -> list[dict[str, Any
 
 
 def _folders(paths: Mapping[str, int], chosen: Sequence[str]) -> dict[str, int]:
-    """The counts of the chosen folders and of those below the last, or below where all paths part; as globs."""
+    """The counts of the chosen folders and of those below the last one, or below the common folder; as globs."""
     named = [one.removesuffix("/**").split("/") for one in chosen if one.endswith("/**")]
     files = [(path.split("/")[:-1], count) for path, count in paths.items() if "://" not in path]
     under = named[-1] if named else []
@@ -290,7 +279,7 @@ def _facet(asked: Asked, facet: str, title: str, listed: Sequence[tuple[str, str
 
 
 def _why(desk: Desk, asked: Asked, text: str) -> Iterator[tuple[str, str, str]]:
-    """Why a file or a passage is not among the hits: (how it looks, what is known, an address)."""
+    """Why a file or a passage is not among the hits: rows of CSS class, text and URL."""
     document, told = _named(desk, text)
     if document is None:
         yield from told
@@ -318,7 +307,7 @@ def _why(desk: Desk, asked: Asked, text: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _rank(desk: Desk, asked: Asked, document: Document, *, filtered: bool) -> int:
-    """The place of the document among the hits, 0 where it has none."""
+    """The document's rank among the hits, 0 for none."""
     page = _find(desk, asked.query(asked.alpha, filtered=filtered, limit=_RANKED))
     ids = [hit.stored.document.id for hit in page.hits]
     return ids.index(document.id) + 1 if document.id in ids else 0

@@ -1,4 +1,4 @@
-"""Set-up: the clients on this machine and what `install` adds to them, the library's health, the settings in force."""
+"""Set-up: MCP clients on this machine and what `install` adds to them, the library's health, the settings."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _shown(value: Any, is_secret: bool) -> str:
 
 
 def check(visit: Visit) -> Response:
-    """Starts what doctor does, without repairing anything."""
+    """Starts a check as `doctor` does, without repairs."""
 
     def work(progress: Progress) -> dict[str, Any]:
         findings = visit.desk.check(repair=False)

@@ -1,4 +1,4 @@
-"""The pages as one ASGI application: routes, sign-in, the guard of every change, templates."""
+"""The console as one ASGI application: routes, sign-in, protection against forged requests, templates."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ Clients = Callable[[], Sequence[Mapping[str, str]]]  # name, title, state, file 
 
 
 class Console:
-    """What all pages share."""
+    """The state that all pages share."""
 
     def __init__(self, desk: Desk, key: bytes, clients: Clients) -> None:
         self.desk = desk
@@ -74,14 +74,14 @@ class Console:
         self._key = hmac.digest(key, self.token.encode(), "sha256")  # another token ends all sign-ins
 
     def contents(self) -> dict[str, Contents]:
-        """What each collection holds, counted again when something was written."""
+        """What each collection holds, counted again after a write."""
         now = self.desk.sequence()
         if self._held[0] != now:
             self._held = (now, self.desk.contents())
         return self._held[1]
 
     def sign(self, purpose: str, text: str) -> str:
-        """A signature of the text that holds for one purpose."""
+        """A signature of the text, valid for one purpose."""
         return hmac.new(self._key, f"{purpose}:{text}".encode(), "sha256").hexdigest()
 
     @cached_property
@@ -104,7 +104,7 @@ class Console:
 
 
 def address(path: str, /, *parts: str, **query: Any) -> str:
-    """The URL of a page: `{}` in the path stand for the parts, empty parts of the query are left out."""
+    """The URL of a page: the parts replace each `{}` of the path; empty query values are left out."""
     filled = path.format(*(quote(part, safe="/" if "/" in part else "") for part in parts))
     pairs = [
         (name.rstrip("_"), one)
@@ -116,7 +116,7 @@ def address(path: str, /, *parts: str, **query: Any) -> str:
 
 
 class Visit:
-    """One request: what was asked for, by whom, and how it is answered."""
+    """One request: its parameters, its session, and the ways to answer it."""
 
     def __init__(self, console: Console, request: Request, form: FormData, session: str, is_in: bool) -> None:
         self.console = console
@@ -128,7 +128,7 @@ class Visit:
 
     @property
     def is_part(self) -> bool:
-        """Whether a script of the page asks for the part of it that changes."""
+        """Whether a script asks only for the part of the page that changes."""
         return "x-part" in self.request.headers
 
     def part(self, name: str) -> str:
@@ -139,16 +139,16 @@ class Visit:
         return self.request.query_params.get(name, default)
 
     def several(self, name: str) -> tuple[str, ...]:
-        """The values of that name in the query, without empty ones; more than a few would make every link long."""
+        """All non-empty values of that name in the query, at most twenty: every link repeats them."""
         return tuple(one for one in self.request.query_params.getlist(name) if one)[:_SEVERAL]
 
     def number(self, name: str, default: int, most: int = 1_000_000) -> int:
-        """A whole number of the query, from 0 on."""
+        """A non-negative integer of the query."""
         text = self.asked(name)
         return min(int(text), most) if text.isdecimal() and len(text) < 10 else default
 
     def paged(self, rows: Sequence[T], most: int) -> tuple[Sequence[T], dict[str, int]]:
-        """The rows of the page that is asked for, at most so many, and what the template says of pages."""
+        """The rows of the requested page, and the page numbers for the template."""
         pages = max(1, -(-len(rows) // most))
         page = min(max(1, self.number("page", 1)), pages)
         return rows[(page - 1) * most : page * most], {"page": page, "pages": pages}
@@ -181,7 +181,7 @@ class Visit:
         return RedirectResponse(path, 303)
 
     def start(self, what: str, target: str, work: Work, collection: str = "") -> Response:
-        """Starts a run and leads to its page."""
+        """Starts a run and redirects to its page."""
         return self.go(address("/runs/{}", self.console.runs.start(what, target, work, collection).id))
 
 
@@ -189,7 +189,7 @@ View = Callable[[Visit], Response]
 
 
 class Page:
-    """A route's endpoint: signs in, refuses forged changes, turns errors into pages."""
+    """A route's endpoint: checks the session, refuses forged requests, turns errors into pages."""
 
     def __init__(self, console: Console, view: View, *, is_open: bool = False) -> None:
         self._console = console
@@ -242,7 +242,7 @@ class Page:
         return response
 
     def _made(self, visit: Visit) -> Response:
-        """What the view answers, or a page that tells of an error."""
+        """The view's response, or an error page."""
         try:
             return self._view(visit)
         except RefdeskError as error:
@@ -252,7 +252,7 @@ class Page:
             return _complaint(visit, RefdeskError("Something went wrong here.", "The server's log says what."))
 
     def _session(self, cookie: str) -> tuple[str, bool]:
-        """The session that the cookie names, "" for none, and whether it is signed in."""
+        """The cookie's session, "" for none, and whether it is signed in."""
         session, _, given = cookie.rpartition(".")
         until = session.rpartition(".")[2]
         if not session or not until.isdecimal() or int(until) < time.time():
@@ -263,7 +263,7 @@ class Page:
         return (session if is_visit else ""), False
 
     def _refuse_forged(self, request: Request, form: FormData, session: str) -> None:
-        """A change must come from a page of this console: same origin, the session's own token."""
+        """Raises Forbidden unless the request comes from a page of this console: same origin, the session's token."""
         origin = request.headers.get("origin", "")
         own = {f"{scheme}://{request.headers.get('host', '')}" for scheme in ("http", "https")}
         public = urlsplit(self._console.desk.settings.public_url)  # where a proxy names this server otherwise
@@ -304,7 +304,7 @@ def _sign_out(visit: Visit) -> Response:
 
 
 def _theme(visit: Visit) -> Response:
-    """Keeps whether pages are dark or light; without it they are as the system is."""
+    """Sets the theme; without one, pages follow the system's."""
     back = visit.said("back")
     response = visit.go(back if back.startswith("/") and not back.startswith(("//", "/\\")) else "/")
     theme = visit.said("theme")
@@ -335,7 +335,7 @@ async def _file(request: Request) -> Response:
 
 
 def _warm_up(desk: Desk) -> None:
-    """Loads the model, the indexes and the highlighter, while a person looks at the first page."""
+    """Loads the model, the indexes and the highlighter while the first page is viewed."""
     from refdesk.console.words import code_lines
 
     code_lines("x = 1", "python")

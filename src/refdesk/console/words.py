@@ -1,4 +1,4 @@
-"""How pages write values, and how they show text that is not to be trusted: code, markdown, HTML."""
+"""Formats values for pages and renders untrusted text safely: code, Markdown, HTML."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from markupsafe import Markup, escape
 
 from refdesk.text.analyse import STOP_TERMS, terms
 
-_WORD = re.compile(r"\w+")
+_WORD = re.compile(r"\w+|\W+")
 _LEXERS = {"csharp": "csharp", "objc": "objective-c", "proto": "protobuf", "plain_text": "text", "toon": "yaml"}
 _LONG_LINE = 2_000  # characters of a line that is highlighted
 _LEXED_S = 0.15  # of processor time for a text, then the rest stays plain: lexers take quadratic time over some texts
@@ -27,7 +27,7 @@ _FRONT_MATTER = re.compile(r"\A---[ \t]*\n(.*?\n)---[ \t]*\n", re.DOTALL)
 
 
 def ago(milliseconds: int) -> str:
-    """How long ago a moment was, in words."""
+    """The time since a moment, in words."""
     if not milliseconds:
         return "never"
     seconds = max(0, int(time.time() - milliseconds / 1000))
@@ -55,7 +55,7 @@ def number(count: float) -> str:
 
 
 def many(count: int, one: str) -> str:
-    """A count with its noun."""
+    """A count and its noun, in the plural if needed."""
     return f"{number(count)} {one}{'s' * (count != 1)}"
 
 
@@ -68,7 +68,7 @@ _BIDI = {code: f"⟨U+{code:04X}⟩" for code in (*range(0x202A, 0x202F), *range
 
 
 def name(text: str) -> str:
-    """A name as it is: characters that would hide or reorder some of it are shown."""
+    """A name with control and bidirectional characters made visible."""
     return text if text.isascii() and text.isprintable() else text.translate(_CONTROLS | _BIDI)
 
 
@@ -81,8 +81,23 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
 
 
 def asked_terms(query: str) -> frozenset[str]:
-    """The terms of a query that are marked in what it found."""
+    """The terms of a query that are highlighted in its hits."""
     return frozenset(terms(query)) - STOP_TERMS
+
+
+@lru_cache(maxsize=4096)
+def _word_terms(word: str) -> tuple[str, ...]:
+    return tuple(terms(word))
+
+
+def _with_marks(text: str, marked: Container[str]) -> str:
+    """The escaped text with the words whose terms are in `marked` highlighted."""
+
+    def shown(found: re.Match[str]) -> str:
+        word = html.escape(found[0])
+        return f"<mark>{word}</mark>" if any(term in marked for term in _word_terms(found[0])) else word
+
+    return _WORD.sub(shown, text) if marked else html.escape(text)
 
 
 def code_lines(text: str, language: str, marked: Container[str] = ()) -> list[Markup]:
@@ -95,7 +110,7 @@ def code_lines(text: str, language: str, marked: Container[str] = ()) -> list[Ma
                 lines.append(Markup("".join(parts)))  # noqa: S704  (every piece is escaped)
                 parts = []
             if row:
-                shown = _with_marks(row, marked) if marked else html.escape(row)
+                shown = _with_marks(row, marked)
                 parts.append(f'<span class="{css}">{shown}</span>' if css else shown)
     return [*lines, Markup("".join(parts))]  # noqa: S704  (as above)
 
@@ -105,7 +120,7 @@ _PLAIN = frozenset({"n", "p", "w", "e", "l", "g"})  # kinds without one
 
 
 def _pieces(text: str, language: str) -> list[tuple[str, str]]:
-    """Pieces of the text with the class of their colour, whose joined text is the text."""
+    """The text in pieces, each with its CSS class."""
     lexer = _lexer(language)
     if lexer is None or max(map(len, text.split("\n"))) > _LONG_LINE:
         return [("", text)]
@@ -144,21 +159,6 @@ def _lexer(language: str) -> Any:
     return get_lexer_by_name(name) if is_known and name != "text" else None
 
 
-@lru_cache(maxsize=4096)
-def _word_terms(word: str) -> tuple[str, ...]:
-    return tuple(terms(word))
-
-
-def _with_marks(text: str, marked: Container[str]) -> str:
-    parts: list[str] = []
-    at = 0
-    for found in _WORD.finditer(text):
-        if any(term in marked for term in _word_terms(found[0])):
-            parts += [html.escape(text[at : found.start()]), f"<mark>{html.escape(found[0])}</mark>"]
-            at = found.end()
-    return "".join([*parts, html.escape(text[at:])])
-
-
 # --- prose -------------------------------------------------------------------------------------------
 
 
@@ -176,7 +176,7 @@ _IDS = re.compile(r"L[0-9]{1,9}")
 
 @dataclass(frozen=True, slots=True)
 class Prose:
-    """A page, its front matter, and the level, text and line of its headings."""
+    """A rendered page, its front matter, and the level, text and line of each heading."""
 
     body: Markup
     front: Mapping[str, str]
@@ -186,7 +186,7 @@ class Prose:
 def prose(
     text: str, collection: str, path: str, lines: tuple[int, int] = (0, 0), *, skipped: int = 0, breaks: bool = False
 ) -> Prose:
-    """Markdown as a page without anything that acts, with the lines of a hit marked; some lines may stand before it."""
+    """Markdown as sanitised HTML with a hit's lines marked; `skipped` lines precede the text in its document."""
     from markdown_it import MarkdownIt
 
     front: dict[str, str] = {}
@@ -220,7 +220,7 @@ def _plain(inline: Any) -> str:
 
 
 def clean(source: str, collection: str, path: str) -> Markup:
-    """HTML reduced to what only shows; links to files of the collection lead to the reader."""
+    """Sanitised HTML; links to files of the collection lead to the reader."""
     import nh3
 
     def kept(tag: str, name: str, value: str) -> str | None:
@@ -252,7 +252,7 @@ def _target(link: str, collection: str, path: str) -> str | None:
 
 
 def _picture(renderer: Any, tokens: Sequence[Any], at: int, options: Any, env: Any) -> str:
-    """A picture is not fetched: its description stands for it."""
+    """A picture's description: pictures are not fetched."""
     return f'<span class="picture">{escape(tokens[at].content or "picture")}</span>'
 
 
