@@ -1,9 +1,8 @@
-"""The graph of one codebase, walked by question: nothing is loaded before it is needed."""
+"""The graph of one codebase; symbols and references are loaded when they are needed."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import replace
 
 from refdesk.errors import NotFound
@@ -92,7 +91,7 @@ class Graph:
     # Each takes how many are wanted: where a name is used often, no more is looked at than is shown.
 
     def callers(self, node: Node, most: int = ALL) -> list[Edge]:
-        """Who calls the symbol; for a type, who makes one of it."""
+        """The callers of the symbol; of a type, those that create one."""
         found = self._into(node, ("calls",), most)
         if node.kind in TYPES and node.language in ("rust", "ruby"):  # X::new() calls a member
             made = [one for one in self.members(node) if one.name == "new"]
@@ -100,7 +99,7 @@ class Graph:
         return found
 
     def users(self, node: Node, most: int = ALL) -> list[Edge]:
-        """Who mentions the symbol without calling it."""
+        """The places that mention the symbol without calling it."""
         return self._into(node, ("references",), most)
 
     def subtypes(self, node: Node, most: int = ALL) -> list[Edge]:
@@ -125,7 +124,11 @@ class Graph:
                 found.setdefault((edge.source.id, ref.kind, ref.line), edge)
                 sources.add(edge.source.id)
             for one in self.meant(document, ref) if node.path else ():
-                if one.confidence >= SURE and _is_same(one, called):
+                name = one.symbol.qualified
+                # Where a type is called, its initialiser is meant.
+                is_made = one.symbol.kind in TYPES and f"{name}.{called.name}" == called.qualified
+                is_same = one.document.id == called.document_id and (name == called.qualified or is_made)
+                if one.confidence >= SURE and is_same:
                     edge = Edge(self.owner(document, ref), node, _kind(document, ref), ref.line, one.confidence)
                     if edge.source.id != node.id or ref.kind == "calls":
                         found.setdefault((edge.source.id, ref.kind, ref.line), edge)
@@ -135,9 +138,13 @@ class Graph:
         return sorted(found.values(), key=lambda edge: (is_test(edge.source.path), edge.source.path, edge.line))
 
     def _seen_from(self, node: Node, kinds: tuple[RelationKind, ...], most: int) -> list[tuple[Document, Reference]]:
-        """The uses of the name that can mean the symbol by where they stand; its own folder first, tests last."""
+        """The uses of the symbol's name or aliases that can mean it; those in its own folder first, in tests last."""
+        names = [node.name, *sorted({ref.alias for _, ref in self.imported(node.name)} - {"", node.name})]
+        if node.kind in ("constructor", "initializer") or node.name in ("__init__", "init", "constructor"):
+            names.append(node.qualified.rpartition(".")[0].rpartition(".")[2])
         kin = family(node.language)
-        uses = [use for use in self._used_as(node, kinds) if use[0].content_type in kin or not node.path]
+        every = [use for name in names for use in self._used(name, kinds)]
+        uses = [use for use in every if use[0].content_type in kin or not node.path]
         if node.language in IMPORTING and "." not in node.qualified and kinds != ("imports",):
             bound = {document.id for document, _ in (*self.imported(node.name), *self.imported("*"))}
             bound |= {document.id for document, ref in self.imported("default") if ref.alias == node.name}
@@ -147,15 +154,6 @@ class Graph:
             folder = node.path.rpartition("/")[0]
             uses.sort(key=lambda use: (is_test(use[0].path), not use[0].path.startswith(folder)))
             uses = uses[: most * _TRIED]
-        return uses
-
-    def _used_as(self, node: Node, kinds: tuple[RelationKind, ...]) -> list[tuple[Document, Reference]]:
-        """The uses of the symbol's name, also behind the aliases that imports give it."""
-        uses = list(self._used(node.name, kinds))
-        for alias in sorted({ref.alias for _, ref in self.imported(node.name)} - {"", node.name}):
-            uses += [(document, ref) for document, ref in self._used(alias, kinds)]
-        if node.kind in ("constructor", "initializer") or node.name in ("__init__", "init", "constructor"):
-            uses += self._used(node.qualified.rpartition(".")[0].rpartition(".")[2], kinds)
         return uses
 
     def meant(self, document: Document, ref: Reference) -> list[Resolved]:
@@ -178,7 +176,7 @@ class Graph:
         return self._out_of(self.file_node(node), ("imports",))
 
     def members(self, node: Node) -> list[Node]:
-        """What is defined directly inside: in its file, and in extensions elsewhere."""
+        """What is defined directly inside it: in its file, and in extensions elsewhere."""
         inside = self.file_of(node)
         if not node.qualified:
             return [symbol_node(inside.document, one) for one in inside.symbols if "." not in one.qualified]
@@ -214,12 +212,14 @@ class Graph:
             symbol = next((one for one in alike if one.start_line <= ref.line <= one.end_line), symbol)
         return symbol_node(document, symbol) if symbol else file_node(document)
 
-    def _out_of(self, node: Node, kinds: Iterable[RelationKind], most: int = ALL) -> list[Edge]:
-        wanted = set(kinds)
+    def _out_of(self, node: Node, kinds: tuple[RelationKind, ...], most: int = ALL) -> list[Edge]:
         inside = self.file_of(node)
         found: dict[tuple[str, str], Edge] = {}
         for ref in inside.references:
-            if ref.kind not in wanted or not _stands_in(ref, node):
+            is_inside = ref.source == node.qualified or ref.source.startswith(f"{node.qualified}.")
+            if not node.qualified:
+                is_inside = ref.source == "" or ref.kind == "imports"
+            if ref.kind not in kinds or not is_inside:
                 continue
             if len(found) > most:
                 break
@@ -275,20 +275,6 @@ def _is_said_of(ref: Reference, node: Node) -> bool:
     return not before or before in re.findall(r"\w+", ref.receiver)[-1:]
 
 
-def _is_same(one: Resolved, node: Node) -> bool:
-    """Whether the symbol is the node; a type's initialiser is meant where the type is called."""
-    if one.document.id != node.document_id:
-        return False
-    qualified = one.symbol.qualified
-    return qualified == node.qualified or (one.symbol.kind in TYPES and f"{qualified}.{node.name}" == node.qualified)
-
-
-def _stands_in(ref: Reference, node: Node) -> bool:
-    if not node.qualified:
-        return ref.source == "" or ref.kind == "imports"
-    return ref.source == node.qualified or ref.source.startswith(f"{node.qualified}.")
-
-
 def _kind(document: Document, ref: Reference) -> str:
-    """What the relation is called: a Go type that names another among its fields or methods embeds it."""
+    """The kind of a relation; a Go type that names another among its fields or methods embeds it."""
     return "embeds" if ref.kind == "inherits" and document.content_type == "go" else ref.kind

@@ -1,4 +1,4 @@
-"""What can be seen from where, and which file does an import mean?  By language."""
+"""Rules by language: what is visible from where, and which file an import means."""
 
 from __future__ import annotations
 
@@ -116,8 +116,16 @@ _GO_MODULE = re.compile(r'^module\s+"?([^\s"]+)', re.M)
 
 def is_meant(path: str, module: str, importer: str, root: str = "") -> bool:
     """Whether the file at `path` is, or lies in, the module that `importer` names; `root` is the folder above both."""
-    if importer.endswith(".rs"):
-        return _is_rust_module(path, module, importer, root)
+    if importer.endswith(".rs"):  # of the same crate, or of another one in the workspace
+        crate, inner = _crate(path, root)
+        home = _crate(importer, root)[0]
+        parts = [part for part in re.split(r"::|\.", module) if part] or [""]
+        tail = [part for part in parts if part not in _LOCAL]
+        if parts[0] == "crate":
+            return crate == home and inner == tail
+        if parts[0] not in _LOCAL and _is_crate_named(crate, parts[0]):
+            return inner == parts[1:]
+        return crate == home and (not tail or inner[-len(tail) :] == tail)
     wanted = _absolute(module, importer)
     if module.startswith("."):  # from here, so exactly there
         exact = _parts_of(path, "")
@@ -131,8 +139,12 @@ def is_meant(path: str, module: str, importer: str, root: str = "") -> bool:
 
 def is_inside(path: str, module: str, importer: str, root: str = "") -> bool:
     """Whether the file lies anywhere below the module: a package may hand on names of its inner files."""
-    if importer.endswith(".rs"):
-        return _is_in_crate(path, module, importer, root)
+    if importer.endswith(".rs"):  # crates hand on what their modules define
+        crate, _ = _crate(path, root)
+        parts = [part for part in re.split(r"::|\.", module) if part] or [""]
+        if parts[0] in _LOCAL:
+            return crate == _crate(importer, root)[0]
+        return any(_is_crate_named(crate, part) for part in parts)
     wanted = _absolute(module, importer)
     there = _parts_of(path, root)
     return bool(wanted) and any(there[at : at + len(wanted)] == wanted for at in range(len(there)))
@@ -191,28 +203,6 @@ def _ends_with(there: list[str], wanted: list[str]) -> bool:
 
 
 # --- Rust ----------------------------------------------------------------------------------------------
-
-
-def _is_rust_module(path: str, module: str, importer: str, root: str) -> bool:
-    """Whether the file is the module that a `use` names, of the same crate or of another one in the workspace."""
-    crate, inner = _crate(path, root)
-    home = _crate(importer, root)[0]
-    parts = [part for part in re.split(r"::|\.", module) if part] or [""]
-    if parts[0] == "crate":
-        return crate == home and inner == [part for part in parts if part not in _LOCAL]
-    if parts[0] not in _LOCAL and _is_crate_named(crate, parts[0]):
-        return inner == parts[1:]
-    tail = [part for part in parts if part not in _LOCAL]
-    return crate == home and (not tail or inner[-len(tail) :] == tail)
-
-
-def _is_in_crate(path: str, module: str, importer: str, root: str) -> bool:
-    """Whether the file belongs to the crate that a `use` names: crates hand on what their modules define."""
-    crate, _ = _crate(path, root)
-    parts = [part for part in re.split(r"::|\.", module) if part] or [""]
-    if parts[0] in _LOCAL:
-        return crate == _crate(importer, root)[0]
-    return any(_is_crate_named(crate, part) for part in parts)
 
 
 def _is_crate_named(crate: str, name: str) -> bool:

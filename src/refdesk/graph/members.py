@@ -1,4 +1,4 @@
-"""Whose member is a name behind a dot, or in a lambda?  The receiver's type decides, where it is known."""
+"""Resolves names behind a dot or in a lambda by the type of their receiver, where it is known."""
 
 from __future__ import annotations
 
@@ -43,8 +43,13 @@ class Members:
         self._lines: dict[str, set[str]] = {}
 
     def behind(self, file: File, ref: Reference, candidates: Candidates) -> list[Resolved]:
+        """The members that a reference with a receiver may mean."""
         if ref.receiver in (languages.LEFT_OUT, languages.RESULT):
-            return self._of_expected(file, ref, candidates)
+            # Of `.init(…)` and `.failure(…)`, members of the result's type where they are it; else by a telling name.
+            source = file.by_qualified.get(ref.source) if ref.receiver == languages.RESULT else None
+            if source is not None and (expected := self._types.result(file, source)):
+                return self._of_types(file, expected, candidates)
+            return shared([one for one in candidates.members if one[1].kind not in languages.INITIALIZERS], FAIR)
         language = file.language
         receiver = ref.receiver.removesuffix("()")
         last = receiver.replace("::", ".").replace("->", ".").rpartition(".")[2].rstrip("?!")
@@ -54,8 +59,11 @@ class Members:
             return self._inherited(file, ref.source, candidates)
         if by_type := self._of_named(file, ref, receiver, last, candidates):
             return by_type
-        if not ref.receiver.endswith("()") and (bound := _modules(file, receiver)):
-            return self._names.from_imports(file, bound, candidates.outer)
+        for local in (receiver, receiver.partition(".")[0]) if not ref.receiver.endswith("()") else ():
+            if bound := file.imports.get(local):  # `.` and base are `.base`, a and b are a.b
+                modules = [f"{one}{'' if one.endswith('.') else '.'}{name}" if name else one for one, name in bound]
+                inner = [(module + receiver[len(local) :], "") for module in modules]
+                return self._names.from_imports(file, inner, candidates.outer)
         is_path = language == "rust" and receiver.islower() and "." not in receiver
         if is_path and (found := self._names.from_imports(file, [(receiver, "")], candidates.outer)):
             return found  # crate::run(), walk::build()
@@ -212,14 +220,6 @@ class Members:
                 break
         return []
 
-    def _of_expected(self, file: File, ref: Reference, candidates: Candidates) -> list[Resolved]:
-        """Of `.init(…)` and `.failure(…)`, members of the result's type where they are it; else by a telling name."""
-        source = file.by_qualified.get(ref.source) if ref.receiver == languages.RESULT else None
-        if source is not None and (types := self._types.result(file, source)):
-            return self._of_types(file, types, candidates)
-        telling = [one for one in candidates.members if one[1].kind not in languages.INITIALIZERS]
-        return shared(telling, FAIR)
-
     # --- without a type -------------------------------------------------------------------------------
 
     def _by_name_alone(self, file: File, ref: Reference, last: str, candidates: Candidates) -> list[Resolved]:
@@ -242,17 +242,16 @@ class Members:
             return shared([one for one in alike if container(one[1]).lower() == word] or alike, FAIR)
         telling = [one for one in members if one[1].name not in languages.COMMON]
         if ref.receiver not in languages.SELF and word not in _OF_ONE_KIND:  # this.router.handle is no handle of ours
-            telling = [one for one in telling if not _is_of_same(file, ref.source, one)]
-        first = self._first_of_kin(telling)
+            telling = [
+                one
+                for one in telling
+                if one[0].id != file.document.id or not ref.source.startswith(f"{one[1].qualified.rpartition('.')[0]}.")
+            ]
+        # Of overrides of one method, the one they override.
+        lines = [self._line_of(container(symbol)) for _, symbol in telling]
+        kin = set.intersection(*lines) if len(lines) > 1 else set()
+        first = [one for one in telling if container(one[1]) in kin]
         return all_of(first, GUESS) if first else shared(telling, GUESS)
-
-    def _first_of_kin(self, members: list[Candidate]) -> list[Candidate]:
-        """Of overrides of one method, the one they override; none when they are not kin."""
-        lines = [self._line_of(container(symbol)) for _, symbol in members]
-        if len(lines) < 2:
-            return []
-        kin = set.intersection(*lines)
-        return [one for one in members if container(one[1]) in kin]
 
     def _line_of(self, name: str) -> set[str]:
         """The names of a type and of all above it."""
@@ -263,23 +262,3 @@ class Members:
                 line |= level
             self._lines[name] = line - _NO_KIN
         return self._lines[name]
-
-
-def _is_of_same(file: File, source: str, candidate: Candidate) -> bool:
-    """Whether the candidate is a member of what is around a place of the file."""
-    around = candidate[1].qualified.rpartition(".")[0]
-    return candidate[0].id == file.document.id and source.startswith(f"{around}.")
-
-
-def _modules(file: File, receiver: str) -> list[tuple[str, str]]:
-    """The modules that the receiver may stand for, if imports bind it."""
-    for local in (receiver, receiver.partition(".")[0]):
-        if bound := file.imports.get(local):
-            inner = receiver[len(local) :]
-            return [(_joined(module, name) + inner, "") for module, name in bound]
-    return []
-
-
-def _joined(module: str, name: str) -> str:
-    """`.` and base are `.base`, a and b are a.b."""
-    return f"{module}{'' if module.endswith('.') else '.'}{name}" if name else module

@@ -1,4 +1,4 @@
-"""Which symbol does a name mean here?  Scope, imports and receiver types decide; each answer has a confidence."""
+"""Resolves references to symbols by scope, imports and receiver types, each with a confidence."""
 
 from __future__ import annotations
 
@@ -29,26 +29,28 @@ class Resolver:
     def resolve(self, document: Document, ref: Reference) -> list[Resolved]:
         """The symbols that the reference may mean, each with its confidence; none for what is not in the codebase."""
         known = self._resolved.get((document.id, ref))
-        if known is None:
-            self._resolved[document.id, ref] = []  # what is asked while it is being found: class A(self.A)
-            known = self._resolved[document.id, ref] = self._resolve(self.graph.file(document), ref)
-        return known
-
-    def _resolve(self, file: File, ref: Reference) -> list[Resolved]:
-        in_test = languages.is_test(file.document.path)
-        key = (file.language, in_test, self._imported_name(file, ref), ref.kind == "calls")
-        candidates = self._seen.get(key)
-        if candidates is None:
-            candidates = self._seen[key] = Candidates(self._candidates(*key))
+        if known is not None:
+            return known
+        self._resolved[document.id, ref] = []  # the answer to itself while it is being resolved: class A(self.A)
+        file = self.graph.file(document)
+        candidates = self._candidates(file, ref)
         if not candidates.every:
             return []
-        if not ref.receiver:
-            return self._bare(file, ref, candidates)
-        return self._members.behind(file, ref, candidates)
+        found = self._members.behind(file, ref, candidates) if ref.receiver else self._bare(file, ref, candidates)
+        self._resolved[document.id, ref] = found
+        return found
 
-    def _candidates(self, language: str, in_test: bool, name: str, is_call: bool) -> list[Candidate]:
+    def _candidates(self, file: File, ref: Reference) -> Candidates:
         """What has the name in a language that can be named here; a type itself rather than its extensions."""
-        kin = languages.family(language)
+        name = ref.target
+        if not ref.receiver:  # the name behind an import's alias; a default import is mostly called as it is there
+            bound = (one for _, one in file.imports.get(name, ()) if one not in ("", "default", name))
+            name = next(bound, name)
+        in_test, is_call = languages.is_test(file.document.path), ref.kind == "calls"
+        key = (file.language, in_test, name, is_call)
+        if key in self._seen:
+            return self._seen[key]
+        kin = languages.family(file.language)
         found = without_actuals([one for one in self.graph.named(name) if one[0].content_type in kin], self.graph.file)
         if not in_test:
             found = [one for one in found if not languages.is_test(one[0].path)]
@@ -58,18 +60,10 @@ class Resolver:
             found = [one for one in found if one[1].kind not in languages.EXTENSIONS]
             called = {symbol.qualified for _, symbol in found if symbol.kind not in languages.VALUES}
             found = [one for one in found if one[1].kind not in languages.VALUES or one[1].qualified not in called]
-        return found
+        self._seen[key] = Candidates(found)
+        return self._seen[key]
 
-    @staticmethod
-    def _imported_name(file: File, ref: Reference) -> str:
-        """The name behind an import's alias; a default import is called what it is called there, mostly."""
-        if not ref.receiver:
-            for _, name in file.imports.get(ref.target, ()):
-                if name not in ("", "default", ref.target):
-                    return name
-        return ref.target
-
-    # --- names that stand alone ------------------------------------------------------------------
+    # --- names without a receiver ------------------------------------------------------------------
 
     def _bare(self, file: File, ref: Reference, candidates: Candidates) -> list[Resolved]:
         language = file.language
@@ -77,8 +71,12 @@ class Resolver:
         is_local = any(symbol.qualified.startswith(f"{ref.source}.") for _, symbol in in_scope) and bool(ref.source)
         if not is_local and (seen := self._members.in_lambda(file, ref, candidates)):
             return seen
+        if len({symbol.qualified for _, symbol in in_scope}) > 1:
+            # Of functions that blocks define under one name, the last one before the line.
+            before = [one for one in in_scope if one[1].start_line <= ref.line]
+            in_scope = [max(before, key=lambda one: one[1].start_line)] if before else in_scope
         if in_scope:
-            return all_of(_last_before(in_scope, ref.line), CERTAIN)
+            return all_of(in_scope, CERTAIN)
         if bound := file.imports.get(ref.target):
             return self.from_imports(file, bound, candidates)
         top = candidates.top
@@ -179,14 +177,6 @@ class Resolver:
             return module == package or (module.startswith(f"{package}.") and module[len(package) + 1].isupper())
         told = self._packages.holds(module, importer, document.path) if importer.endswith(".go") else None
         return languages.is_meant(document.path, module, importer, self._root) if told is None else told
-
-
-def _last_before(found: list[Candidate], line: int) -> list[Candidate]:
-    """Of functions that blocks define under one name, the last one before the line."""
-    if len({symbol.qualified for _, symbol in found}) < 2:
-        return found
-    before = [one for one in found if one[1].start_line <= line]
-    return [max(before, key=lambda one: one[1].start_line)] if before else found
 
 
 def _target(path: str) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Which type has an expression?  By the facts that grammars recorded: declarations, assignments, loops and results."""
+"""Infers the types of expressions from the facts that grammars recorded: declarations, assignments, loops, results."""
 
 from __future__ import annotations
 
@@ -209,7 +209,10 @@ class Types:
             owners = [(self._graph.file(document), symbol.qualified) for document, symbol in named]
         for file, qualified in owners:
             bases = file.base_references.get(qualified, ())
-            above = {ref.target: Typed(file, _dotted(ref), qualified) for ref in bases}
+            above = {}
+            for ref in bases:
+                name = f"{ref.receiver}.{ref.target}" if ref.receiver else ref.target
+                above[ref.target] = Typed(file, name, qualified)
             found |= self._of_facts(file, file.member_facts(qualified, field), field, deep + 1)
             if not found and field in above:
                 found.add(above[field])
@@ -307,7 +310,3 @@ def _aliases(file: File, fact: Fact) -> set[Typed]:
     """The types that are assigned to a variable: `Input = Union[A, B]`, `self.maker = Maker if strict else Other`."""
     named = [] if "()" in fact.what else fact.what.split("|")
     return {Typed(file, one, fact.scope) for one in named if one.rpartition(".")[2][:1].isupper()}
-
-
-def _dotted(base: Reference) -> str:
-    return f"{base.receiver}.{base.target}" if base.receiver else base.target

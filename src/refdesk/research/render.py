@@ -88,7 +88,16 @@ def _body(
         ],
         "graph": {
             **({"nodes": list(names.values())} if is_mapped else {}),
-            "edges": [_edge(one, names) for one in relations],
+            "edges": [
+                {
+                    "from": names[one.source.id],
+                    "to": names[one.target.id],
+                    "kind": one.kind,
+                    "line": one.line,
+                    "confidence": round(one.confidence, 2),
+                }
+                for one in relations
+            ],
         }
         if relations
         else None,
@@ -97,16 +106,6 @@ def _body(
     if answer.notes:
         body["notes"] = answer.notes[:_NOTES]
     return {key: value for key, value in body.items() if value or key == "findings"}
-
-
-def _edge(one: Edge, names: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "from": names[one.source.id],
-        "to": names[one.target.id],
-        "kind": one.kind,
-        "line": one.line,
-        "confidence": round(one.confidence, 2),
-    }
 
 
 def _some(lines: list[str], budget: int) -> list[str]:
@@ -164,7 +163,8 @@ def summary(answer: Answer, findings: list[Finding]) -> str:
         verbs = {"is implemented by": "conforming type", _CARRIED_OUT: "actual declaration", _EMBEDDED: "type"}
         return _counted(answer, starts, verbs)
     sentences = [f"The question leads to {named}."]
-    for opposite, group in _grouped(near).items():
+    for opposite, _ in Counter(one.opposite for one in near).most_common(5):
+        group = [one for one in near if one.opposite == opposite]
         listed = ", ".join(_named(one) for one in group[:3])
         more = f" and {len(group) - 3} more" if len(group) > 3 else ""
         sentences.append(f"{opposite} {listed}{more}.")
@@ -175,8 +175,14 @@ def _counted(answer: Answer, starts: list[Finding], verbs: Mapping[str, str]) ->
     """The number of related places for each definition in the question."""
     sentences: list[str] = []
     for start, (verb, what) in product(starts, verbs.items()):
-        if reached := _reached(answer, start, verb):
-            sentences.append(f"{_named(start)} {verb} {reached} {what}{'s' if reached > 1 else ''}.")
+        found = set()
+        for one in answer.relations.values():
+            near, far = (one.source, one.target) if verb == "calls" else (one.target, one.source)
+            own = _OWN_VERBS.get(one.kind)
+            if near.id == start.node.id and (own == verb if own else verb not in _OWN_VERBS.values()):
+                found.add(far.id)
+        if found:
+            sentences.append(f"{_named(start)} {verb} {len(found)} {what}{'s' if len(found) > 1 else ''}.")
     if not sentences:
         return f"{_named(starts[0])} has no {next(iter(verbs.values()))} in the index."
     if len(sentences) > _TOLD:
@@ -186,27 +192,6 @@ def _counted(answer: Answer, starts: list[Finding], verbs: Mapping[str, str]) ->
     if farther:
         sentences.append(f"Behind these, {farther} more within {answer.depth} hops.")
     return " ".join(sentences)
-
-
-def _reached(answer: Answer, start: Finding, verb: str) -> int:
-    """The number of places that are related to the definition in this way."""
-    found = set()
-    for one in answer.relations.values():
-        near, far = (one.source, one.target) if verb == "calls" else (one.target, one.source)
-        own = _OWN_VERBS.get(one.kind)
-        if near.id == start.node.id and (own == verb if own else verb not in _OWN_VERBS.values()):
-            found.add(far.id)
-    return len(found)
-
-
-def _grouped(near: list[Finding]) -> dict[str, list[Finding]]:
-    """The findings by relationship, most frequent first."""
-    counted = Counter(one.opposite for one in near)
-    groups: dict[str, list[Finding]] = {opposite: [] for opposite, _ in counted.most_common(5)}
-    for one in near:
-        if one.opposite in groups:
-            groups[one.opposite].append(one)
-    return groups
 
 
 def _named(one: Finding) -> str:

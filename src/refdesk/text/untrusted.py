@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import base64
 import binascii
+import os
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from itertools import islice
-from pathlib import PurePath
 from urllib.parse import unquote
 
 from refdesk.model import Collection, Document, StoredChunk
@@ -240,14 +239,9 @@ def origin(document: Document, collection: Collection | None) -> str:
     if scheme not in ("file", "data"):
         return ""  # a playbook
     root = collection.root if collection is not None else ""
-    if scheme == "data" or not root or _posix(root) not in unquote(document.uri):
+    if scheme == "data" or not root or root.replace(os.sep, "/") not in unquote(document.uri):
         return f"ingested {scheme}"
     return third[1] if (third := re.search(_THIRD_PARTY, document.path)) else ""
-
-
-@lru_cache(maxsize=256)
-def _posix(root: str) -> str:
-    return PurePath(root).as_posix()
 
 
 def marks(stored: StoredChunk, collection: Collection | None) -> dict[str, str]:
