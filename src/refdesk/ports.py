@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from refdesk.model import (
@@ -260,9 +259,6 @@ class Store(Record, Index, Protocol):
     """One library: a record and its index."""
 
     def verify(self, repair: bool) -> list[Finding]: ...
-    def backup(self, target: Path) -> Mapping[str, int]:
-        """Copies the whole library to a new folder or .tar.zst file; returns counts of its contents."""
-
     def close(self) -> None: ...
 
 

@@ -17,6 +17,7 @@ from refdesk.app import open_desk
 from refdesk.crawl.crawler import crawl
 from refdesk.crawl.model import crawl_options
 from refdesk.model import Content, EmbedderIdentity
+from refdesk.store.local import LocalStore
 from refdesk.text.tokens import count
 from tests.contracts.conftest import Client
 from tests.e2e.docsite.server import Reply, Site, page
@@ -254,7 +255,8 @@ def test_correlation_ids_go_through(shelf: Shelf, tmp_path: Path) -> None:
     """The library's vectors are another model's: keywords still work, the rest fails with the caller's own id."""
     other = tmp_path / "other"
     with open_desk(replace(settings_of(shelf.folder), embedder="none")) as desk:
-        desk.backup(other)
+        assert isinstance(desk._store, LocalStore)
+        desk._store.backup(other)
     with open_desk(replace(settings_of(other), embedder="none")) as desk:
         desk._store.set_embedder_identity(EmbedderIdentity("another", "1", 8))
     with StdioClient(server(other)) as raw:

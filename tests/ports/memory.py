@@ -8,7 +8,6 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -339,20 +338,5 @@ class MemoryStore:
 
     def verify(self, repair: bool) -> list[Finding]:
         return [Finding(part="record", ok=True, message="It is in memory.")]
-
-    def backup(self, target: Path) -> Mapping[str, int]:
-        from refdesk.store.local import LocalStore
-
-        if target.exists():
-            raise InvalidInput(f"{target} exists.")
-        copy = LocalStore(target)
-        if self.data.identity:
-            copy.set_embedder_identity(self.data.identity)
-        for collection in self.collections():
-            copy.put_collection(collection)
-            writes = tuple(one.write for one in self._within(collection.name))
-            copy.apply(Batch(collection=collection.name, writes=writes, vectors=self.data.vectors))
-        copy.close()
-        return {"documents": len(self.data.documents)}
 
     def close(self) -> None: ...

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -625,21 +624,6 @@ def test_a_sound_library_verifies(store: Store) -> None:
     store.apply(batch(write("a", ["alpha"])))
     assert all(finding.ok and not finding.repaired for finding in store.verify(repair=False))
     assert all(finding.ok for finding in store.verify(repair=True))
-
-
-def test_a_backup_opens_as_a_library(store: Store, tmp_path: Path) -> None:
-    store.apply(batch(write("a", ["alpha"])))
-    store.backup(tmp_path / "copy" / "library")
-    from tests.ports.conftest import STORES
-
-    copy = next(iter(STORES.values()))(tmp_path / "copy")
-    try:
-        assert found(copy, "alpha") == near(copy, "alpha") == ["alpha"]
-        assert all(finding.ok for finding in copy.verify(repair=False))
-    finally:
-        copy.close()
-    with pytest.raises(InvalidInput):
-        store.backup(tmp_path / "copy" / "library")
 
 
 def test_a_write_is_seen_by_the_next_query_of_another_store(store: Store, open_store: OpenStore) -> None:

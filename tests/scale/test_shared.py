@@ -27,7 +27,7 @@ from refdesk.errors import InvalidInput, LibraryTooNew, SettingsError, StoreErro
 from refdesk.library import Library
 from refdesk.model import Batch, EmbedderIdentity, Symbol
 from refdesk.settings import load
-from refdesk.store.copying import copy
+from refdesk.store.copying import back_up, copy
 from refdesk.store.local import LocalStore
 from refdesk.store.playbooks import RecordPlaybooks
 from refdesk.store.record import schema
@@ -238,8 +238,13 @@ def test_a_backup_has_the_state_of_crawls_and_the_description_of_the_docs(addres
     state.add([Entry(f"https://example.org/{number}", 1) for number in range(50)])
     beside.metadata.write_text('{"corpus_description": "of lanterns"}')
     store.share_metadata()
-    assert store.backup(tmp_path / "copy")["pages"] == 50
+    assert back_up(store, beside, tmp_path / "copy")["pages"] == 50
     assert "of lanterns" in (tmp_path / "copy" / "metadata.json").read_text()
+    with pytest.raises(InvalidInput):
+        back_up(store, beside, tmp_path / "copy")
+    with contextlib.closing(LocalStore(tmp_path / "copy")) as copied:
+        assert _texts(copied, "alpha") == _texts(store, "alpha") == ["alpha"]
+        assert all(one.ok for one in copied.verify(repair=False))
     elsewhere = Library(tmp_path / "elsewhere")  # another machine
     other = SharedStore(address, beside=elsewhere)
     assert "of lanterns" in elsewhere.metadata.read_text()

@@ -227,11 +227,16 @@ def backup(context: click.Context, target: Path) -> None:
 
     Works while the library is written to; `refdesk restore` brings it back.
     """
-    with desk_from(context) as desk:
-        counts = desk.backup(target)
-        playbooks_elsewhere = desk.settings.skills == "neo4j"
+    from refdesk.app import PARTS
+    from refdesk.store import copying
+    from refdesk.store.record.access import RecordAccess
+
+    settings = settings_from(context)
+    with closing(PARTS.store(settings)) as store:
+        assert isinstance(store, RecordAccess)
+        counts = copying.back_up(store, Library(settings.library), target)
     click.echo(f"Backed up to {target}: {_listed(counts)}.")
-    if playbooks_elsewhere:
+    if settings.skills == "neo4j":
         click.echo("Playbooks are in Neo4j: back it up too, or run `refdesk skills copy embedded` before.", err=True)
 
 

@@ -280,7 +280,6 @@ class Desk(Reader):
 
     replace_skipped = of_store(Store.replace_skipped)
     share_metadata = of_store(Store.share_metadata)
-    backup = of_store(Store.backup)
 
     def check(self, *, repair: bool) -> list[Finding]:
         """What doctor finds in the library, even if its record can't be opened."""

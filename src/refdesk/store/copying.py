@@ -5,12 +5,15 @@
 from __future__ import annotations
 
 import itertools
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
+from pathlib import Path
 from typing import Any
 
 from refdesk.errors import InvalidInput
 from refdesk.library import Library
+from refdesk.store.local import LocalStore
 from refdesk.store.record import batches, rows
 from refdesk.store.record.access import RecordAccess
 from refdesk.store.record.crawls import TABLES, CrawlFile, Crawls
@@ -72,6 +75,21 @@ def copy(
     # The newest version of each playbook is a document with one passage, of a collection that nobody lists.
     own = {"collections": counts["collections"] - 1, "documents": counts["documents"] - skills}
     return {**counts, **own, "chunks": counts["chunks"] - skills, "skills": skills}
+
+
+def back_up(store: RecordAccess, library: Library, target: Path) -> Mapping[str, int]:
+    """Copies a whole library to a new folder or .tar.zst file; returns counts.
+
+    One that is not in a folder is copied to one first.
+    """
+    if isinstance(store, LocalStore):
+        return store.backup(target)
+    with (
+        tempfile.TemporaryDirectory(prefix="refdesk-") as folder,
+        closing(LocalStore(Path(folder) / "library")) as copied,
+    ):
+        copy(store, copied, lambda done, total, table: None, (library, Library(copied.folder)))
+        return copied.backup(target)
 
 
 def _copy_beside(ours: RecordAccess, theirs: RecordAccess, source: Library, target: Library) -> None:

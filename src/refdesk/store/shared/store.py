@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from pathlib import Path
 
 from refdesk.errors import LibraryBusy, StoreError
 from refdesk.library import Library
@@ -207,20 +205,6 @@ class SharedStore(RecordAccess):
 
     def verify(self, repair: bool) -> list[Finding]:
         return check.verify(self._postgres, self._nodes, self._follower, self.address.shards, repair=repair)
-
-    def backup(self, target: Path) -> Mapping[str, int]:
-        """Copies the library to a folder, and makes the backup of that."""
-        from refdesk.store.copying import copy
-        from refdesk.store.local import LocalStore
-
-        with tempfile.TemporaryDirectory(prefix="refdesk-") as folder:
-            copied = LocalStore(Path(folder) / "library", durability="normal")
-            try:
-                folders = (self._beside, Library(copied.folder)) if self._beside else None
-                copy(self, copied, lambda done, total, table: None, folders)
-                return copied.backup(target)
-            finally:
-                copied.close()
 
     def close(self) -> None:
         with contextlib.suppress(StoreError):
