@@ -229,7 +229,7 @@ def _vector_difference(record: Record, vectors: VectorFollower, wanted: set[int]
 
     with record.reading() as db:
         seq = sequence(db)
-    index = vectors.at(seq)
+    index = vectors.at(seq, whole=True)
     with index.lock.reading(), record.reading() as db:
         problem = _difference(index.ids(), wanted)
         for chunk_id in [] if problem else _drawn(wanted):

@@ -14,7 +14,7 @@ from refdesk.settings import Durability, Settings
 from refdesk.store.gate import Gate
 from refdesk.store.record import batches, contents, reads
 from refdesk.store.record.access import RecordAccess
-from refdesk.store.record.database import SOON, Record, sequence, unmark
+from refdesk.store.record.database import DONE, LONG, SOON, Record, sequence, unmark
 from refdesk.store.record.schema import Connection
 from refdesk.store.vectors.follower import VectorFollower
 from refdesk.store.view import Beside, LocalView, Scopes
@@ -38,6 +38,7 @@ class LocalStore(RecordAccess):
         self._beside = Beside()
         self._removed = 0
         self._is_due = False  # something may be, after writing
+        self._is_long = False  # commits were marked LONG that are not acknowledged yet
         if library.old_playbooks.exists():
             from refdesk.store.playbooks import take_over
 
@@ -73,6 +74,7 @@ class LocalStore(RecordAccess):
     def change(self, make: Callable[[Connection], Batch], chunks: int, *, for_good: bool = False) -> None:
         with self.writing():
             mark = self._lexical.mark(chunks)
+            self._is_long |= mark == LONG
             with self._record.transaction(mark=mark, for_good=for_good) as db:
                 change = batches.apply(db, make(db), self.chunk_ids(db))
                 if mark == SOON and change.removed_chunks:
@@ -109,6 +111,10 @@ class LocalStore(RecordAccess):
                 self._is_due = False
                 with contextlib.suppress(LibraryBusy), self._gate.held():
                     pass  # leaving it does what is due after writing
+            if self._is_long:
+                self._is_long = self._lexical.is_long
+                with contextlib.suppress(StoreError), self._record.transaction(mark=DONE):
+                    pass  # a search waits for all of it from here on
 
     def share_metadata(self) -> None:
         """Does nothing: everybody who has the folder has its metadata.json."""

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import threading
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -79,6 +81,11 @@ def _found(store: LocalStore, vector: Vector, filters: Filters, limit: int) -> l
     return [held[chunk_id].chunk.text for chunk_id in scored.ids]
 
 
+def _await_thread(store: LocalStore) -> None:
+    assert store._vectors._thread is not None
+    store._vectors._thread.join()
+
+
 def _exact(vector: Vector, allowed: np.ndarray, limit: int) -> list[str]:
     scores = np.where(allowed, ROWS @ vector, -2)
     return [f"text {n}" for n in np.argsort(-scores)[:limit] if allowed[n]]
@@ -92,7 +99,8 @@ def test_what_outgrows_the_index_is_built_at_once(tmp_path: Path, monkeypatch: p
     assert _found(store, ROWS[0], Filters(), 10) == ["text 0"]
     texts = [f"text {n}" for n in range(1, COUNT)]
     rest = {_key(n): ROWS[n] for n in range(1, COUNT)}
-    monkeypatch.setattr(vectors, "_add_from", lambda *asked: pytest.fail("they were added before it was built anew"))
+    added = "they were added before it was built anew"
+    monkeypatch.setattr(vectors.VectorIndex, "take", lambda *asked: pytest.fail(added))
     store.apply(Batch(collection="code", writes=(_write(1, texts, 1),), vectors=rest))
     assert _found(store, ROWS[5], Filters(), 1) == ["text 5"]
     assert not store._vectors.is_small
@@ -133,7 +141,8 @@ def test_changes_beside_the_quantised_vectors_are_found(store: LocalStore, monke
     fresh = {_key(10_000 + n): target for n in range(PER_DOCUMENT)}
     store.apply(Batch(collection="code", writes=(_write(1, names, 10_000),), vectors=fresh))
     found = _found(store, target, Filters(), PER_DOCUMENT + 1)
-    assert set(names) | {"text 0"} == set(found)  # settled: more were set aside than may be
+    assert set(names) | {"text 0"} == set(found)
+    _await_thread(store)  # which settles: more were set aside than may be
     assert not index._fresh and not index._gone
     store.apply(Batch(collection="code", writes=(_write(1, names[:3], 10_000),)))
     assert index._gone == set() and len(_found(store, target, Filters(documents=("d1",)), 100)) == 3
@@ -142,7 +151,8 @@ def test_changes_beside_the_quantised_vectors_are_found(store: LocalStore, monke
     originals = {_key(n): ROWS[n] for n in range(PER_DOCUMENT, 2 * PER_DOCUMENT)}
     store.apply(Batch(collection="code", writes=(_write(1, texts, PER_DOCUMENT),), vectors=originals))
     assert sorted(_found(store, target, Filters(documents=("d1",)), 100)) == sorted(texts)
-    assert len(index) == COUNT
+    with index.lock.reading():
+        assert len(index) == COUNT
     assert all(finding.ok for finding in store.verify(repair=False))
 
 
@@ -161,8 +171,44 @@ def test_what_was_set_aside_is_settled_once_codes_are_laid_out(folder: Path, tmp
     assert index._base is not None and index._base.engine.codes is not None
     index._base.engine.codes.search(ROWS[0], 1, None)  # lays them out
     assert store.view().nearest(ROWS[0], 20) == beside
+    _await_thread(store)
+    assert store.view().nearest(ROWS[0], 20) == beside
     assert not index._fresh and not index._gone and len(index) == COUNT
     store.close()
+
+
+def test_a_search_beside_a_run_takes_only_what_was_acknowledged(folder: Path, tmp_path: Path, monkeypatch) -> None:
+    shutil.copytree(folder, tmp_path / "library")
+    reader, writer = (LocalStore(tmp_path / "library", lock_timeout_s=5) for _ in range(2))
+    assert _found(reader, ROWS[0], Filters(), 1) == ["text 0"]
+    monkeypatch.setattr(vectors, "_ASIDE", 60)
+    taken: list[tuple[str, int]] = []
+    take = vectors.VectorIndex.take
+
+    def told(self: vectors.VectorIndex, chunk_ids: Sequence[int], *found: Any) -> None:
+        taken.append((threading.current_thread().name, len(chunk_ids)))
+        take(self, chunk_ids, *found)
+
+    monkeypatch.setattr(vectors.VectorIndex, "take", told)
+    own = threading.current_thread().name
+    with writer.stretch():
+        for number in range(100, 103):  # each is one long document, as no write of a few chunks is
+            many = {_key(1000 * number + n): row for n, row in enumerate(DRAWN.normal(size=(300, DIMENSION)))}
+            batch = _write(number, [f"new {number} {n}" for n in range(300)], 1000 * number)
+            writer.apply(Batch(collection="code", writes=(batch,), vectors=many))
+            _found(reader, ROWS[0], Filters(), 1)
+        reader.apply(Batch(collection="code", writes=(_write(200, ["beside"], 9),)))
+        assert _found(reader, ROWS[9], Filters(documents=("d200",)), 1) == ["beside"]
+        assert {many for name, many in taken if name == own} <= {1}
+        last = writer.sequence()
+    assert writer.sequence() > last  # which says that it is over
+    for store in (reader, writer):
+        assert len(_found(store, ROWS[0], Filters(documents=("d102",)), 400)) == 300
+        index = store._vectors.at(store.sequence())
+        with index.lock.reading():
+            assert len(index) == COUNT + 901
+        assert all(finding.ok for finding in store.verify(repair=False))
+        store.close()
 
 
 def test_a_snapshot_of_many_vectors_is_written_without_holding_them(

@@ -24,6 +24,7 @@ from refdesk.system.files import make_private
 
 LEXICAL, VECTORS = 1, 2  # the parts of a change, one for each follower
 LONG = "long-"  # begins the tokens of commits in a long stretch
+DONE = "done-"  # begins that of the commit which ends a long stretch: from here on its changes are waited for
 SOON = "soon-"  # begins those of commits that only add, and are acknowledged once the full-text index has them
 
 
@@ -79,6 +80,20 @@ def is_waited_for(db: Connection, applied: Applied, part: int, but: str = LONG) 
         " AND EXISTS (SELECT 1 FROM changes WHERE changes.seq = commits.seq AND (parts & ?) != 0) LIMIT 1"
     )
     return db.execute(within, (applied.seq, f"{LONG}%", f"{but}%", part)).fetchone() is not None
+
+
+def waited_for(db: Connection, applied: Applied, part: int, seen: int) -> list[int] | None:
+    """The chunks of commits after `seen` and `applied` that belong to no running stretch; None if all must be taken."""
+    if (seq := _told_since(db, applied, part)) is None:
+        return None
+    marks = [token[: len(LONG)] for (token,) in db.execute("SELECT token FROM commits WHERE seq > ?", (seq,))]
+    if LONG not in marks or DONE in marks:
+        return None
+    within = (
+        "SELECT DISTINCT chunk FROM commits JOIN changes USING (seq) WHERE seq > ? AND token NOT LIKE ?"
+        " AND (parts & ?) != 0 ORDER BY chunk"
+    )
+    return [chunk for (chunk,) in db.execute(within, (max(seq, seen), f"{LONG}%", part))]
 
 
 def log_again(db: Connection, applied: Applied | None, part: int, mark: str) -> None:

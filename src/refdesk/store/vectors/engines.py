@@ -61,19 +61,35 @@ class Rows:
 
     def add(self, vectors: Matrix) -> None:
         needed = self._count + len(vectors)
-        if needed > len(self._rows):
-            size = max(needed, 2 * len(self._rows))
-            self._rows = _grown(self._rows, self._count, size)
-            self._scales = _grown(self._scales, self._count, size)
+        self._reserve(needed)
         scales = np.abs(vectors).max(axis=1, initial=0) / _STEPS
         self._scales[self._count : needed] = scales
         self._rows[self._count : needed] = np.rint(vectors / np.where(scales > 0, scales, 1)[:, None])
         self._count = needed
 
+    def absorb(self, other: Rows) -> None:
+        """Adds the other's rows."""
+        count, needed = len(other), self._count + len(other)
+        self._reserve(needed)
+        self._rows[self._count : needed] = other._rows[:count]
+        self._scales[self._count : needed] = other._scales[:count]
+        self._count = needed
+
+    def vectors(self) -> Matrix:
+        """The rows as vectors of length 1."""
+        found: Matrix = self._rows[: self._count] * self._scales[: self._count, None]
+        return found
+
     def remove(self, slot: int) -> None:
         self._count -= 1
         self._rows[slot] = self._rows[self._count]
         self._scales[slot] = self._scales[self._count]
+
+    def _reserve(self, needed: int) -> None:
+        if needed > len(self._rows):
+            size = max(needed, 2 * len(self._rows))
+            self._rows = _grown(self._rows, self._count, size)
+            self._scales = _grown(self._scales, self._count, size)
 
     def scores(self, vector: Matrix, slots: Slots | None) -> Matrix:
         """About the cosine of the vector with each row, or with those in the slots."""
@@ -168,7 +184,7 @@ class Codes:
         with self._mutex:
             if self._packed is not None:
                 return len(self._packed), iter([self._packed])
-            self._index.write(str(scratch), durable=False)
+        self._index.write(str(scratch), durable=False)  # searches go on
         return scratch.stat().st_size, _pieces(scratch)
 
     def _unpacked(self) -> Any:
@@ -208,6 +224,12 @@ class Engine:
         self.rows.add(vectors)
         if self.codes is not None:
             self.codes.add(vectors)
+
+    def absorb(self, other: Engine) -> None:
+        """Adds the other's rows."""
+        self.rows.absorb(other.rows)
+        if self.codes is not None:
+            self.codes.add(other.rows.vectors())
 
     def remove(self, slot: int) -> None:
         self.rows.remove(slot)

@@ -9,9 +9,7 @@ import logging
 import random
 import shutil
 import sqlite3
-import threading
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +31,7 @@ from refdesk.store.vectors.engines import (
     read_arrays,
     turbovec_takes,
 )
+from refdesk.store.vectors.lock import Shared
 from refdesk.store.vectors.table import WIDE, Attributes, Table, reserve
 
 _log = logging.getLogger(__name__)
@@ -40,7 +39,8 @@ _log = logging.getLogger(__name__)
 VERSION = 6
 EXACT_UP_TO = 8_000  # vectors; a search of 17,000 took 1.7 ms of processor time by rows, .8 by codes
 _RECALIBRATE_AT = 4  # times the size that the codes were calibrated at
-_ASIDE, _ASIDE_SHARE = 1000, 0.05  # changes, or share of the whole until codes are laid out, that are kept beside it
+# Changes that are kept beside it, or a share of the whole until codes are laid out and while more is to come.
+_ASIDE, _ASIDE_SHARE = 1000, 0.05
 _SLICE = 2000
 _READ_OF_EACH = 32  # passages of a document, about, that tell what it is about
 _SELECT = """
@@ -48,47 +48,6 @@ SELECT c.id, c.document, c.text, d.collection, c.kind, c.type, c.language, d.pat
 FROM chunks c JOIN documents d ON d.id = c.document JOIN vectors v ON v.id = c.vector
 """
 _LARGEST = f"SELECT max({', '.join(f'(SELECT max({of}) FROM chunks)' for of in ('id', 'document', 'text'))})"
-
-
-class Shared:
-    """A lock with two doors, not to be entered twice by one thread; readers do not keep out who waits to change."""
-
-    def __init__(self) -> None:
-        self._turn = threading.Condition()
-        self._readers = 0
-        self._closed = False  # to readers
-        self._changer = threading.Lock()
-
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """While inside, nobody changes anything."""
-        with self._turn:
-            while self._closed:
-                self._turn.wait()
-            self._readers += 1
-        try:
-            yield
-        finally:
-            with self._turn:
-                self._readers -= 1
-                if self._closed and not self._readers:
-                    self._turn.notify_all()
-
-    @contextmanager
-    def changing(self) -> Iterator[None]:
-        """While inside, nobody else is."""
-        with self._changer:
-            with self._turn:
-                self._closed = True
-            try:
-                with self._turn:
-                    while self._readers:
-                        self._turn.wait()
-                yield
-            finally:
-                with self._turn:
-                    self._closed = False
-                    self._turn.notify_all()
 
 
 class VectorIndex:
@@ -107,6 +66,7 @@ class VectorIndex:
         self._fresh: Table | None = None
         self._dimension = 0
         self._calibrated_at = 0
+        self.changes = 0  # tells whether what was read of the record before may be older than what is here
 
     def __len__(self) -> int:
         return sum(len(table) for table in self._tables()) - len(self._gone)
@@ -209,36 +169,56 @@ class VectorIndex:
 
     def replace(self, db: sqlite3.Connection, chunk_ids: Sequence[int]) -> None:
         """Takes these chunks from the record as they are now."""
-        if self._base is None or self._outgrown(len(chunk_ids)):
+        if self.is_outgrown(len(chunk_ids)):
             self.build(db)
-        elif self._base.engine.codes is None:
-            self._base.remove(chunk_ids)
-            _add_from(db, chunk_ids, self._base)
-        else:
-            self._set_aside(db, chunk_ids, self._base)
+            return
+        for start in range(0, len(chunk_ids), _SLICE):
+            some = chunk_ids[start : start + _SLICE]
+            self.take(some, *fetch(db, some))
 
-    def _set_aside(self, db: sqlite3.Connection, chunk_ids: Sequence[int], base: Table) -> None:
+    def take(self, chunk_ids: Sequence[int], found: Sequence[tuple[Any, ...]], vectors: Matrix) -> None:
+        """Takes these chunks as they were fetched; it is not outgrown by them."""
+        base = self._base
+        assert base is not None
+        self.changes += 1
+        if base.engine.codes is None:
+            base.remove(chunk_ids)
+            base.add(found, vectors)
+            return
         self._fresh = self._fresh or Table(Engine(Rows.empty(self._dimension)))
         self._fresh.remove(chunk_ids)
-        self._gone.update(base.ids[np.isin(base.ids, np.array(chunk_ids, np.int64))].tolist())
-        _add_from(db, chunk_ids, self._fresh)
-        if len(self._fresh) + len(self._gone) > max(_ASIDE, int(_ASIDE_SHARE * len(base))):
-            self.settle(db)
+        self._gone.update(base.attributes.present(chunk_ids))
+        self._fresh.add(found, vectors)
 
-    @property
-    def is_scattered(self) -> bool:
-        """Whether so much was set aside that it slows every search down, and the codes could take it at once."""
-        codes = self._base.engine.codes if self._base else None
-        return codes is not None and codes.laid_out and len(self._fresh or ()) + len(self._gone) > _ASIDE
+    def is_scattered(self, in_a_run: bool) -> bool:
+        """Whether so much was set aside that it slows every search down, and the codes should take it."""
+        if self._base is None or (codes := self._base.engine.codes) is None:
+            return False
+        is_soon = codes.laid_out and not in_a_run
+        most = _ASIDE if is_soon else max(_ASIDE, int(_ASIDE_SHARE * len(self._base)))
+        return len(self._fresh or ()) + len(self._gone) > most
 
-    def settle(self, db: sqlite3.Connection) -> None:
+    def settle(self) -> None:
         """Moves what was set aside into the base."""
         if self._base is not None and (self._gone or self._fresh):
+            self.changes += 1
             self._base.remove(self._gone)
             if self._fresh:
-                _add_from(db, self._fresh.ids.tolist(), self._base)
+                self._base.absorb(self._fresh)
             self._gone, self._fresh = set(), None
             self._base.forget_masks()
+
+    def lay_out(self) -> None:
+        """Lays the codes out after a change if they were before, which the next search would do otherwise."""
+        codes = self._base.engine.codes if self._base else None
+        if codes is not None and codes.laid_out:
+            codes.search(np.zeros(self._dimension, np.float32), 1, None)
+
+    def adopt(self, made: VectorIndex) -> None:
+        """Takes over what another one holds, which is not used any more."""
+        self.changes += 1
+        self.applied, self._base, self._gone, self._fresh = made.applied, made._base, made._gone, made._fresh
+        self._dimension, self._calibrated_at = made._dimension, made._calibrated_at
 
     def advance(self, applied: Applied) -> None:
         """Notes how far the index has come; names in filters may mean something else from here on."""
@@ -246,13 +226,16 @@ class VectorIndex:
         for table in self._tables():
             table.forget_masks()
 
-    def _outgrown(self, more: int) -> bool:
+    def is_outgrown(self, more: int) -> bool:
         """Whether it has to be built anew with so many more: asked before, since adding them would be in vain."""
-        if self._base is not None and self._base.engine.codes is None:
+        if self._base is None:
+            return True
+        if self._base.engine.codes is None:
             return len(self) + more > 1.25 * EXACT_UP_TO and turbovec_takes(self._dimension)
         return len(self) + more > _RECALIBRATE_AT * self._calibrated_at
 
     def _reset(self) -> None:
+        self.changes += 1
         self.applied = None
         self._base = self._fresh = None
         self._gone = set()
@@ -260,9 +243,16 @@ class VectorIndex:
 
     # keeping
 
-    def save(self) -> None:
-        """Writes the snapshot in one step; what was set aside has been settled."""
+    def settled(self) -> VectorIndex:
+        """What is here, to be saved while only more is set aside; what was before has been settled."""
         assert self.applied is not None and not self._gone and not self._fresh
+        copy = VectorIndex(self.file)
+        copy.adopt(self)
+        return copy
+
+    def save(self) -> None:
+        """Writes the snapshot in one step."""
+        assert self.applied is not None
         with ArrayFile.replacing(self.file) as out:
             if self._base:
                 arrays = self._base.attributes.dump() | self._base.engine.rows.dump()
@@ -371,13 +361,11 @@ def _sample(db: sqlite3.Connection) -> Matrix:
     return unpack(packed or [db.execute("SELECT numbers FROM vectors LIMIT 1").fetchone()[0]])
 
 
-def _add_from(db: sqlite3.Connection, chunk_ids: Sequence[int], table: Table) -> None:
-    """Adds those of the chunks that have a vector in the record."""
-    for start in range(0, len(chunk_ids), _SLICE):
-        wanted = json.dumps(list(chunk_ids[start : start + _SLICE]))
-        cursor = db.execute(_SELECT + "WHERE c.id IN (SELECT value FROM json_each(?)) ORDER BY c.id", (wanted,))
-        found = cursor.fetchall()
-        table.add(found, _vectors(found))
+def fetch(db: sqlite3.Connection, chunk_ids: Sequence[int]) -> tuple[Sequence[tuple[Any, ...]], Matrix]:
+    """The rows, for `take`, of those of the chunks that have a vector in the record, and the vectors."""
+    wanted = json.dumps(list(chunk_ids))
+    found = db.execute(_SELECT + "WHERE c.id IN (SELECT value FROM json_each(?)) ORDER BY c.id", (wanted,)).fetchall()
+    return found, _vectors(found)
 
 
 def _vectors(found: Sequence[tuple[Any, ...]]) -> Matrix:

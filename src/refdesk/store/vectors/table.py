@@ -39,6 +39,7 @@ class Attributes:
         self._values: dict[str, list[str]] = {name: [] for name in _CODED}
         self._codes: dict[str, dict[str, int]] | None = None  # of the values, once some are added
         self._by_id: NDArray[np.int64] | None = None  # slots in the order of their ids
+        self._highest: int | None = None  # id, or of one that was here
         self._in_order = False
         self._by_document: tuple[NDArray[np.int64], NDArray[np.int64]] | None = None  # slots in its order, and it
 
@@ -99,12 +100,30 @@ class Attributes:
         """Appends rows of id, document, text, collection, kind, type, language, path and the two metadata."""
         start, end = self._count, self._count + len(found)
         self._grow(end)
-        self._by_id = self._by_document = None
+        self._by_id = self._by_document = self._highest = None
         columns = list(zip(*found, strict=True))
         merged = tuple(map(_merged, columns[8], columns[9]))
         for name, values in zip(_COLUMNS, (*columns[:8], merged), strict=True):
             self._columns[name][start:end] = self._coded(name, values) if name in _CODED else values
         self._count = end
+
+    def absorb(self, other: Attributes) -> None:
+        """Appends the other's slots."""
+        start, end = self._count, self._count + len(other)
+        self._grow(end)
+        self._by_id = self._by_document = self._highest = None
+        for name, column in other.dump().items():
+            recoded = np.array(self._coded(name, other._values[name]), np.int32)[column] if name in _CODED else column
+            self._columns[name][start:end] = recoded
+        self._count = end
+
+    def present(self, chunk_ids: Sequence[int]) -> list[int]:
+        """Those of the chunks that are here; most are newer than any that is."""
+        if self._highest is None:
+            self._highest = int(self.ids.max(initial=-1))
+        older = [chunk_id for chunk_id in chunk_ids if chunk_id <= self._highest]
+        present: list[int] = self.ids[self.slots(older)].tolist() if older else []
+        return present
 
     def remove(self, chunk_ids: Sequence[int]) -> Iterator[int]:
         """Removes the chunks that are here; yields each freed slot."""
@@ -257,6 +276,11 @@ class Table:
                     waiting.popleft().result()
             for one in waiting:
                 one.result()
+
+    def absorb(self, other: Table) -> None:
+        """Adds what the other holds."""
+        self.engine.absorb(other.engine)
+        self.attributes.absorb(other.attributes)
 
     def remove(self, chunk_ids: Collection[int]) -> None:
         """Removes the chunks that are here."""

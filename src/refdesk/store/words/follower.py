@@ -26,8 +26,7 @@ _LITTLE_BYTES = 16_000_000  # of free disk space
 _LITTLE = 200  # queued changes that are left to the next search
 _AT_ONCE = 16_000  # changes committed at a time in a long stretch
 _PATIENCE_S = 2.0  # how long a reader waits for writes other than those of a running stretch
-_LOOK_S = 0.02
-_PUBLISH_S = 0.5  # how long a writer waits for another process that writes the index
+_LOOK_S, _PUBLISH_S = 0.02, 0.5  # between looks, and how long a writer waits for another process that writes the index
 _READ_S = 2.0  # after a search in which writers update the index themselves, so that the next search need not
 _FLUSH_FOR_OTHERS_S = 0.25  # interval in which a long stretch checks for writes of others
 _SOON_BUILT = 2000  # chunks that are indexed in well under a second; more are indexed in the background
@@ -63,7 +62,7 @@ class LexicalFollower:
         self._publishing = 0  # threads with commits marked SOON
         self._read_at = float("-inf")  # the last search that found the index behind or up to date, on time.monotonic()
         self._own = _Own()
-        self._looked_at = 0.0
+        self._looked_at = self._try_at = 0.0
         self._idle = IdleFlusher(lambda: self._queued, self._flush_quietly)
         self._keeper = Keeper(self._folder, self._index.reopen, self._rebuild_if_damaged)
         self._is_rebuilding = False  # which takes long and keeps others from writing it, but not the record
@@ -130,13 +129,14 @@ class LexicalFollower:
         but = LONG if self._own.is_soon else but  # who made such commits waits for them
         deadline = time.monotonic() + _PATIENCE_S
         while True:
-            is_waited_for = self._is_waited_for(but)
-            if self._publishing and not is_waited_for:
-                return False  # nobody was told yet that these changes are made
-            if (not self._stretches or is_waited_for) and self.flush():
+            is_busy = self._publishing or self._stretches or time.monotonic() < self._try_at
+            if is_busy and not self._is_waited_for(but):
+                return False  # nobody was told yet that these changes are made, or a stretch goes on
+            if self.flush():
                 return True
+            self._try_at = time.monotonic() + _FLUSH_FOR_OTHERS_S  # another process writes it
             self._index.reload()
-            if not self._is_waited_for(but) or time.monotonic() > deadline:
+            if time.monotonic() > deadline or not self._is_waited_for(but):
                 return False
             time.sleep(_LOOK_S)
 
