@@ -266,6 +266,25 @@ def test_an_answer_keeps_within_its_tokens_and_says_what_is_missing(client: Clie
     assert len(answer["results"]) < answer["total"]
 
 
+def test_unlikely_files_are_named_without_their_text(client: Client, project: Path) -> None:
+    for number in range(30):
+        (project / f"part_{number}.py").write_text(
+            f'def part_{number}(order):\n    """Counts shelf {number}."""\n    return order\n'
+        )
+    (project / "brew.py").write_text(
+        'def brew_coffee(beans):\n    """Brews coffee of ground beans."""\n    return beans\n'
+    )
+    client.json("index_codebase", path=str(project))
+    asked = {"query": "brew_coffee of an order", "path": str(project), "limit": 20}
+    every = client.json("search_code", **asked, format="json")["results"]
+    answer = decode(client.text("search_code", **asked))
+    shown = [one["path"] for one in answer["results"]]
+    assert shown == paths({"results": every})[: len(shown)]
+    assert 5 <= len(shown) < len(every)
+    assert all(one["relevance_percent"] == 0 for one in every[len(shown) :])
+    assert all(f"{one['path']}:{one['start_line']}" in answer["note"] for one in every[len(shown) :])
+
+
 def test_a_long_report_is_not_repeated(indexed: Client, project: Path) -> None:
     report = "the login fails for every user " * 200
     echoed = found(indexed, project, report)["query"]

@@ -82,6 +82,9 @@ _FURTHER = 3  # of a file's further passages in TOON
 _NAMED = 4  # of a passage's symbols in TOON; a class lists every member
 _OF_NOTICES = 100  # tokens reserved for notices about what is cut
 _PLACES = 5  # omitted results that a notice names
+# Results of a TOON answer that are shown even if they are 0% likely; later ones are only named.  Measured: 4 of the 275
+# files that answer 192 questions over 14 repositories are among those, which take 23% of the places.
+_SHOWN = 5
 _MARKS = ("origin", "flagged")
 _COLUMNS = ("path", "start_line", "end_line", "relevance_percent", "kind", "symbols")
 
@@ -160,6 +163,12 @@ def render(
 ) -> ToolAnswer:
     """The answer in the requested format, within the budget, with the structured content of that format."""
     results: list[Json] = body["results"]
+    if form == "toon":
+        likely = sum(one["relevance_percent"] > 0 for one in results)  # the best come first
+        body, unlikely = {**body, "results": results[: max(_SHOWN, likely)]}, results[max(_SHOWN, likely) :]
+        results = body["results"]
+        if unlikely:
+            notices = [*notices, f"{len(unlikely)} more results are unlikely (0%): {', '.join(map(_place, unlikely))}"]
     rows = [_row(one) for one in results] if form == "toon" else results
     texts = [_rendered(form, number, one) for number, one in enumerate(rows, 1)]
     if form == "toon" and budget:
