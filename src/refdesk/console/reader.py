@@ -62,7 +62,7 @@ def read(visit: Visit) -> Response:
             outline = [(max(0, level - top - 1), "", text, line, "") for level, text, line in shown.headings if text]
     else:
         language = "text" if how == "text" and document.content_type in _RENDERED else document.content_type
-        values = _as_lines(visit, document, raw, language, (first, last) if own_lines else (0, 0), wanted)
+        values = _as_lines(visit, raw, language, (first, last) if own_lines else (0, 0), wanted)
     if outline is None:
         outline = _outline(visit, document, chunks, own_lines)
     flags: dict[str, str] = {}  # where the text comes from, and why some of it is flagged
@@ -107,9 +107,7 @@ def _parts(raw: str) -> list[tuple[int, str]]:
     return [*parts, (begun, "\n".join(rows))]
 
 
-def _as_lines(
-    visit: Visit, document: Document, raw: str, language: str, hit: tuple[int, int], wanted: frozenset[str]
-) -> dict[str, Any]:
+def _as_lines(visit: Visit, raw: str, language: str, hit: tuple[int, int], wanted: frozenset[str]) -> dict[str, Any]:
     """A page of numbered lines: the requested one, else the one with the hit."""
     rows = raw.split("\n")
     pages = -(-len(rows) // _ROWS)

@@ -155,11 +155,19 @@ _ESCAPES = {"n": "\n", "t": "\t", "b": "\b", '"': '"', "\\": "\\"}
 _MAX_INCLUDES = 10  # git's own limit on files that include each other
 
 
-def read_config(files: list[Path], git_dir: Path | None = None) -> dict[str, str]:
-    """All settings by lower-case "section.key", with includes; the last file and line win."""
+def read_config(files: list[Path], depth: int = _MAX_INCLUDES) -> dict[str, str]:
+    """All settings by lower-case "section.key", with includes that have no condition; the last file and line win."""
     settings: dict[str, str] = {}
     for file in files:
-        _read_into(settings, file, git_dir, _MAX_INCLUDES)
+        try:
+            text = read_rules(file, follow=True).decode("utf-8", "surrogateescape")
+        except (OSError, ValueError):
+            continue
+        for section, subsection, key, value in parse_config(text):
+            if subsection is None:
+                settings[f"{section}.{key}"] = value
+            if (section, subsection, key) == ("include", None, "path") and depth:
+                settings |= read_config([file.parent / expand(value)], depth - 1)
     return settings
 
 
@@ -174,45 +182,12 @@ def config_home() -> Path:
     return Path(named) if named and not named.startswith("$") else Path("~/.config").expanduser()
 
 
-def _read_into(settings: dict[str, str], file: Path, git_dir: Path | None, depth: int) -> None:
-    try:
-        text = read_rules(file, follow=True).decode("utf-8", "surrogateescape")
-    except (OSError, ValueError):
-        return
-    for section, subsection, key, value in parse_config(text):
-        if subsection is None:
-            settings[f"{section}.{key}"] = value
-        if key == "path" and depth and _is_included(section, subsection, file, git_dir):
-            _read_into(settings, file.parent / expand(value), git_dir, depth - 1)
-
-
 def expand(path: str) -> str:
     """The path with a leading ~ expanded as git does; unchanged if there is no such home."""
     try:
         return str(Path(path).expanduser())
     except RuntimeError:
         return path
-
-
-def _is_included(section: str, condition: str | None, file: Path, git_dir: Path | None) -> bool:
-    if section == "include":
-        return condition is None
-    if section != "includeif" or condition is None or git_dir is None:
-        return False
-    kind, _, pattern = condition.partition(":")
-    if kind not in ("gitdir", "gitdir/i"):
-        return False
-    if pattern.startswith("./"):
-        pattern = f"{file.parent}/{pattern[2:]}"
-    elif pattern.startswith("~"):
-        pattern = expand(pattern) + ("/" if pattern.endswith("/") else "")
-    elif not pattern.startswith("/"):
-        pattern = "**/" + pattern
-    if pattern.endswith("/"):
-        pattern += "**"
-    matches = compile_pattern(os.fsencode(pattern), slashes=True, ignore_case=kind == "gitdir/i")
-    shapes = {str(git_dir), os.path.realpath(git_dir)}
-    return matches is not None and any(matches.fullmatch(os.fsencode(shape)) for shape in shapes)
 
 
 def parse_config(text: str) -> Iterator[tuple[str, str | None, str, str]]:
@@ -261,11 +236,7 @@ class Repository:
 
     def config(self) -> dict[str, str]:
         """Git's settings as they hold here."""
-        files = [*user_config_files(), self.common_dir / "config"]
-        settings = read_config(files, self.git_dir)
-        if is_true(settings.get("extensions.worktreeconfig", "")):
-            settings = read_config([*files, self.git_dir / "config.worktree"], self.git_dir)
-        return settings
+        return read_config([*user_config_files(), self.common_dir / "config"])
 
     def head_commit(self) -> str:
         """The commit that is checked out, "" before the first one."""

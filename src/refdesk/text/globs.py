@@ -68,7 +68,7 @@ def path_filter(glob: str) -> Matcher:
     if body in ("", "**"):
         return re.compile(ANY, re.DOTALL)
     read = _Reader(body).read()
-    return _matcher([one if anchored else (FOLDERS, *one) for one in read], glob, below="(?:/.*)?")
+    return _matcher([one if anchored else (FOLDERS, *one) for one in read], below="(?:/.*)?")
 
 
 @lru_cache(maxsize=1024)
@@ -82,9 +82,9 @@ def manifest_glob(glob: str) -> Matcher:
         for at, item in enumerate(one):
             if isinstance(item, Not):
                 unwanted += [_with_stars((*one[:at], *choice, *one[at + 1 :])) for choice in item.choices]
-    matcher = _matcher(wanted, glob)
+    matcher = _matcher(wanted)
     if unwanted:
-        matcher = _Unless(matcher, _matcher(unwanted, glob))
+        matcher = _Unless(matcher, _matcher(unwanted))
     return _Unless(re.compile(ANY, re.DOTALL), matcher) if negated else matcher
 
 
@@ -103,7 +103,7 @@ class _Unless:
         return bool(self.wanted.fullmatch(path)) and not self.unwanted.fullmatch(path)
 
 
-def _matcher(choices: Sequence[Sequence[Item]], glob: str, below: str = "") -> Matcher:
+def _matcher(choices: Sequence[Sequence[Item]], below: str = "") -> Matcher:
     expressions = [expression(one) for one in choices]
     if None not in expressions:
         either = "|".join(one for one in expressions if one is not None)
