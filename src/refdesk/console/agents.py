@@ -32,10 +32,10 @@ _MEASURES = {"ndcg": "NDCG@5", "mrr": "MRR@5", "hit_rate": "hit rate"}
 
 def agents(visit: Visit) -> Response:
     calls = visit.console.journal.calls()
-    tool = visit.asked("tool")
-    chosen, pages = visit.paged([one for one in calls if not tool or one.tool == tool], _LISTED)
+    tool = visit.query("tool")
+    chosen, pages = visit.page_of([one for one in calls if not tool or one.tool == tool], _LISTED)
     searches = [one for one in calls if one.hits is not None]
-    return visit.show(
+    return visit.render(
         "agents.html",
         **pages,
         calls=chosen,
@@ -63,7 +63,7 @@ def _unanswered(calls: Sequence[Call]) -> list[tuple[Call, list[str], int]]:
 
 def clear(visit: Visit) -> Response:
     visit.console.journal.clear()
-    return visit.go("/agents")
+    return visit.redirect("/agents")
 
 
 # --- evaluation ----------------------------------------------------------------------------------------
@@ -71,19 +71,19 @@ def clear(visit: Visit) -> Response:
 
 def ask_case(visit: Visit) -> Response:
     """The form that makes a question an evaluation case, with its best hits to choose from."""
-    query = visit.asked("query").strip()
-    name = visit.asked("collection")
+    query = visit.query("query").strip()
+    name = visit.query("collection")
     named = (name,) if name and visit.desk.find_collection(name) is not None else ()
     asked = Query(text=query, filters=Filters(collections=named), limit=_OFFERED)
     page = visit.desk.search(asked) if query else Page(hits=(), more=False, state=0)
     offered = [(hit_name(hit), hit) for hit in page.hits]
     suites = [one["name"] for one in _suites(visit)]
-    return visit.show("case.html", query=query, offered=offered, suites=suites, collection=name)
+    return visit.render("case.html", query=query, offered=offered, suites=suites, collection=name)
 
 
 def add_case(visit: Visit) -> Response:
     """Adds a case to a suite, which is created if necessary."""
-    name, query = visit.said("suite"), visit.said("query")
+    name, query = visit.field("suite"), visit.field("query")
     expect = [str(one).strip() for one in visit.form.getlist("expect") if str(one).strip()]
     if not query or not expect:
         raise InvalidInput("A case needs a query and what it should find.", "Choose a hit, or name a file.")
@@ -91,16 +91,16 @@ def add_case(visit: Visit) -> Response:
     suite: dict[str, Any] = _load(file) if file.exists() else {"name": name, "cases": []}
     suite["cases"] = [one for one in suite["cases"] if one.get("query") != query] + [{"query": query, "expect": expect}]
     _save(file, suite)
-    return visit.go(address("/agents/suites/{}", name))
+    return visit.redirect(address("/agents/suites/{}", name))
 
 
 def suite(visit: Visit) -> Response:
-    name = visit.part("name")
+    name = visit.path("name")
     file = _file(visit, name)
     if not file.exists():
         raise NotFound(f"There is no suite {name}.", "Make one from a question that an agent asked.")
     scores = _scores(file)
-    return visit.show(
+    return visit.render(
         "suite.html",
         name=name,
         file=str(file),
@@ -113,19 +113,19 @@ def suite(visit: Visit) -> Response:
 
 def remove_case(visit: Visit) -> Response:
     """Removes a case from its suite; an empty suite is deleted."""
-    file = _file(visit, visit.part("name"))
+    file = _file(visit, visit.path("name"))
     found = _load(file)
-    found["cases"] = [one for one in found["cases"] if one.get("query") != visit.said("query")]
+    found["cases"] = [one for one in found["cases"] if one.get("query") != visit.field("query")]
     if not found["cases"]:
         file.unlink()
-        return visit.go("/agents")
+        return visit.redirect("/agents")
     _save(file, found)
-    return visit.go(address("/agents/suites/{}", visit.part("name")))
+    return visit.redirect(address("/agents/suites/{}", visit.path("name")))
 
 
 def run_suite(visit: Visit) -> Response:
     """Starts an evaluation and appends its scores to earlier ones."""
-    name, desk = visit.part("name"), visit.desk
+    name, desk = visit.path("name"), visit.desk
     file = _file(visit, name)
     wanted = read_suite(_load(file))
     total = len(wanted.cases) * len(wanted.settings)

@@ -42,28 +42,28 @@ def choose(visit: Visit) -> Response:
     held = visit.console.contents()
     code = [one for one in visit.desk.collections() if one.kind == "code"]
     if len(code) == 1:
-        return visit.go(address("/graph/{}", code[0].name))
-    listed, pages = visit.paged(code, _LISTED)
-    return visit.show("graphs.html", **pages, code=[(one, held.get(one.name)) for one in listed])
+        return visit.redirect(address("/graph/{}", code[0].name))
+    listed, pages = visit.page_of(code, _LISTED)
+    return visit.render("graphs.html", **pages, code=[(one, held.get(one.name)) for one in listed])
 
 
 def graph(visit: Visit) -> Response:
     """A codebase as a map, or one of its symbols with its neighbours."""
-    collection = visit.desk.collection(visit.part("collection"))
-    name = visit.asked("symbol").strip()
+    collection = visit.desk.collection(visit.path("collection"))
+    name = visit.query("symbol").strip()
     base: dict[str, Any] = {"collection": collection, "name": name}
     if not name:
-        under = visit.asked("under").strip("/")
+        under = visit.query("under").strip("/")
         under, tiles = _tiles(visit.desk, collection.name, under)
-        return visit.show("map.html", **base, under=under, tiles=tiles, size=_MAP)
+        return visit.render("map.html", **base, under=under, tiles=tiles, size=_MAP)
     found = visit.desk.graph(collection.name)
     path, _, qualified = name.rpartition(":")  # an id is path:qualified, a name may have ::
     by_id = [node for node in found.find(qualified) if node.id == name][:1] if path and path[-1] != ":" else []
     nodes = by_id or found.find(name)
     if len(nodes) != 1:
-        return visit.show("symbols.html", **base, nodes=nodes[:200], count=len(nodes))
-    sure = float(visit.asked("sure")) if visit.asked("sure") in map(str, _SURE) else _SURE[0]
-    return visit.show("graph.html", **base, node=nodes[0], sure=sure, levels=_SURE, **_around(found, nodes[0], sure))
+        return visit.render("symbols.html", **base, nodes=nodes[:200], count=len(nodes))
+    sure = float(visit.query("sure")) if visit.query("sure") in map(str, _SURE) else _SURE[0]
+    return visit.render("graph.html", **base, node=nodes[0], sure=sure, levels=_SURE, **_around(found, nodes[0], sure))
 
 
 # --- a symbol and its neighbours -----------------------------------------------------------------------

@@ -31,11 +31,11 @@ def library(visit: Visit) -> Response:
     """All collections, with the forms that add to them."""
     runs = visit.console.runs.last()
     held = visit.console.contents()
-    named = visit.asked("named").strip()
+    named = visit.query("named").strip()
     known = visit.desk.collections()
     chosen = [one for one in known if named.casefold() in f"{one.name} {one.description}".casefold()]
-    listed, pages = visit.paged(chosen, _LISTED)
-    return visit.show(
+    listed, pages = visit.page_of(chosen, _LISTED)
+    return visit.render(
         "library.html",
         **pages,
         rows=[(one, held.get(one.name, Contents()), _last(runs, one.name), _is_folder(one)) for one in listed],
@@ -47,17 +47,17 @@ def library(visit: Visit) -> Response:
         hosts=visit.desk.settings.allow_hosts,
         runs=runs[:8],
         notes=visit.desk.unfinished(listed),
-        ask=visit.asked("add"),
+        ask=visit.query("add"),
     )
 
 
 def collection(visit: Visit) -> Response:
     """One collection: its documents by path, and skipped files by reason."""
     desk = visit.desk
-    found = desk.collection(visit.part("name"))
+    found = desk.collection(visit.path("name"))
     held = visit.console.contents().get(found.name, Contents())
-    numbers, pages = visit.paged(range(held.documents), _LISTED)
-    return visit.show(
+    numbers, pages = visit.page_of(range(held.documents), _LISTED)
+    return visit.render(
         "collection.html",
         collection=found,
         held=held,
@@ -73,10 +73,10 @@ def collection(visit: Visit) -> Response:
 
 def freshness(visit: Visit) -> Response:
     """What changed in a collection's folder since it was indexed; loaded separately, since a walk may take long."""
-    found = visit.desk.collection(visit.part("name"))
+    found = visit.desk.collection(visit.path("name"))
     same, changed = visit.desk.freshness(found) if _is_folder(found) else (0, [])
     template = "fresh.html" if visit.is_part else "fresh_page.html"
-    return visit.show(template, collection=found, same=same, changed=changed[:_NAMED], count=len(changed))
+    return visit.render(template, collection=found, same=same, changed=changed[:_NAMED], count=len(changed))
 
 
 def _is_folder(collection: Collection) -> bool:
@@ -108,20 +108,20 @@ def _roots(desk: Desk) -> list[Path]:
 
 def index(visit: Visit) -> Response:
     """Starts indexing a folder within the allowed roots."""
-    desk, name, kind = visit.desk, visit.said("name"), visit.said("kind")
+    desk, name, kind = visit.desk, visit.field("name"), visit.field("kind")
     if kind not in _KINDS:
         raise InvalidInput(f"There is no kind {kind}.", f"Take one of {', '.join(_KINDS)}.")
-    folder = confine(Path(visit.said("path")).expanduser(), _roots(desk), desk.settings.allow_secrets)
+    folder = confine(Path(visit.field("path")).expanduser(), _roots(desk), desk.settings.allow_secrets)
     if not folder.is_dir():
         raise InvalidInput(f"{folder} is not a folder.", "Drop a single file, or name its folder.")
     if name:
         checked_name(name)
-    return _start_index(visit, folder, cast(CollectionKind, kind), name, visit.said("description"))
+    return _start_index(visit, folder, cast(CollectionKind, kind), name, visit.field("description"))
 
 
 def again(visit: Visit) -> Response:
     """Starts indexing a collection's folder, or crawling its site, again."""
-    found = visit.desk.collection(visit.part("name"))
+    found = visit.desk.collection(visit.path("name"))
     if found.kind == "web":
         return _start_crawl(visit, found.root, found.name, 20, 5_000)
     if not _is_folder(found):
@@ -141,9 +141,9 @@ def _start_index(visit: Visit, folder: Path, kind: CollectionKind, name: str, de
 
 def ingest(visit: Visit) -> Response:
     """Starts adding the content of a URI, or uploaded files."""
-    desk, name = visit.desk, checked_name(visit.said("collection") or "files")
+    desk, name = visit.desk, checked_name(visit.field("collection") or "files")
     files = [one for one in visit.form.getlist("files") if isinstance(one, UploadFile) and one.filename]
-    uri = visit.said("uri")
+    uri = visit.field("uri")
     if files:
         most = desk.settings.max_file_bytes
         contents = [_uploaded(one, most) for one in files]
@@ -173,11 +173,11 @@ def _uploaded(file: UploadFile, most: int) -> Content:
 
 
 def crawl(visit: Visit) -> Response:
-    depth, most = (visit.said(name) or default for name, default in (("depth", "20"), ("max_pages", "5000")))
+    depth, most = (visit.field(name) or default for name, default in (("depth", "20"), ("max_pages", "5000")))
     if not depth.isdecimal() or not most.isdecimal() or len(depth) > 4 or len(most) > 6 or most == "0":
         raise InvalidInput("Depth and pages are whole numbers.", "Correct them.")
-    name = visit.said("name")
-    return _start_crawl(visit, visit.said("url"), checked_name(name) if name else "", int(depth), int(most))
+    name = visit.field("name")
+    return _start_crawl(visit, visit.field("url"), checked_name(name) if name else "", int(depth), int(most))
 
 
 def _start_crawl(visit: Visit, url: str, name: str, depth: int, most: int) -> Response:
@@ -218,35 +218,35 @@ def _result(
 
 def ask_remove(visit: Visit) -> Response:
     """The confirmation page for removing a collection."""
-    found = visit.desk.collection(visit.part("name"))
-    return visit.show("remove.html", collection=found, documents=visit.desk.count_documents(found.name))
+    found = visit.desk.collection(visit.path("name"))
+    return visit.render("remove.html", collection=found, documents=visit.desk.count_documents(found.name))
 
 
 def remove(visit: Visit) -> Response:
     """Removes a collection, if its name was typed."""
-    found = visit.desk.collection(visit.part("name"))
-    if visit.said("name") != found.name:
-        raise InvalidInput(f"Nothing was removed: {visit.said('name')!r} is not {found.name!r}.", "Type its name.")
+    found = visit.desk.collection(visit.path("name"))
+    if visit.field("name") != found.name:
+        raise InvalidInput(f"Nothing was removed: {visit.field('name')!r} is not {found.name!r}.", "Type its name.")
     visit.desk.remove_collection(found.name)
-    return visit.go("/library")
+    return visit.redirect("/library")
 
 
 # --- runs --------------------------------------------------------------------------------------------
 
 
 def run(visit: Visit) -> Response:
-    found = visit.console.runs.run(visit.part("id"))
-    return visit.show("run_state.html" if visit.is_part else "run.html", run=found)
+    found = visit.console.runs.run(visit.path("id"))
+    return visit.render("run_state.html" if visit.is_part else "run.html", run=found)
 
 
 def stop(visit: Visit) -> Response:
-    visit.console.runs.stop(visit.part("id"))
-    return visit.go(address("/runs/{}", visit.part("id")))
+    visit.console.runs.stop(visit.path("id"))
+    return visit.redirect(address("/runs/{}", visit.path("id")))
 
 
 def running(visit: Visit) -> Response:
     """The active runs, for the head of every page."""
-    return visit.show("running.html")
+    return visit.render("running.html")
 
 
 VIEWS: Mapping[str, View] = {

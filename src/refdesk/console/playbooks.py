@@ -27,13 +27,13 @@ _RATINGS: Mapping[str, Outcome] = {"confirm": "confirmed", "reject": "failure"}
 def playbooks(visit: Visit) -> Response:
     page = max(1, visit.number("page", 1))
     skills = visit.desk.learner.skills(_LISTED + 1, (page - 1) * _LISTED) if visit.desk.has_playbooks() else []
-    return visit.show("playbooks.html", skills=skills[:_LISTED], page=page, more=len(skills) > _LISTED, when=when)
+    return visit.render("playbooks.html", skills=skills[:_LISTED], page=page, more=len(skills) > _LISTED, when=when)
 
 
 def playbook(visit: Visit) -> Response:
     """One playbook: read, edited, or its versions."""
-    skill = visit.desk.learner.get(visit.part("id"))
-    how = visit.asked("as", "page")
+    skill = visit.desk.learner.get(visit.path("id"))
+    how = visit.query("as", "page")
     values: dict[str, Any] = {}
     if how == "history":
         values["versions"] = list(_versions(visit.desk.learner.history(skill.skill_id)))
@@ -41,7 +41,7 @@ def playbook(visit: Visit) -> Response:
         text = skill.resolution_md
         text = text[text.find("## Goal") :]  # the page has title, confidence and labels in its head
         values["body"] = prose(text, "playbooks", skill.skill_id, breaks=True).body
-    return visit.show("playbook.html", skill=skill, how=how, when=when, **values)
+    return visit.render("playbook.html", skill=skill, how=how, when=when, **values)
 
 
 def when(text: str) -> int:
@@ -74,40 +74,40 @@ def _written(skill: Skill) -> str:
 
 def rate(visit: Visit) -> Response:
     """Records a user's verdict on a playbook."""
-    outcome = _RATINGS.get(visit.said("outcome"))
+    outcome = _RATINGS.get(visit.field("outcome"))
     if outcome is None:
         raise InvalidInput("A playbook is confirmed or rejected.")
-    visit.desk.learner.rate(visit.part("id"), outcome)
-    return visit.go(address("/playbooks/{}", visit.part("id")))
+    visit.desk.learner.rate(visit.path("id"), outcome)
+    return visit.redirect(address("/playbooks/{}", visit.path("id")))
 
 
 def edit(visit: Visit) -> Response:
     """Saves a new version, unless somebody else saved one first."""
-    skill = visit.desk.learner.get(visit.part("id"))
-    if visit.said("version") != str(skill.version):
+    skill = visit.desk.learner.get(visit.path("id"))
+    if visit.field("version") != str(skill.version):
         raise StoreError(
             f"The playbook is at version {skill.version} now: somebody else changed it.", "Load it again and repeat."
         )
-    keywords = tuple(word.strip() for word in visit.said("keywords").split(",") if word.strip())
-    text = visit.said("text").replace("\r\n", "\n")
-    draft = Draft(playbook=parse(text), problem=visit.said("problem"), keywords=keywords)
+    keywords = tuple(word.strip() for word in visit.field("keywords").split(",") if word.strip())
+    text = visit.field("text").replace("\r\n", "\n")
+    draft = Draft(playbook=parse(text), problem=visit.field("problem"), keywords=keywords)
     visit.desk.learner.adopt(draft, skill_id=skill.skill_id)
-    return visit.go(address("/playbooks/{}", skill.skill_id, as_="history"))
+    return visit.redirect(address("/playbooks/{}", skill.skill_id, as_="history"))
 
 
 def roll_back(visit: Visit) -> Response:
     """Makes an earlier version the newest one; none is lost."""
-    learner, skill_id = visit.desk.learner, visit.part("id")
-    wanted = visit.said("version")
+    learner, skill_id = visit.desk.learner, visit.path("id")
+    wanted = visit.field("version")
     found = [one.skill for one in learner.history(skill_id) if str(one.skill.version) == wanted]
     if not found:
         raise NotFound(f"There is no version {wanted}.", "The history lists them.")
     learner.adopt(as_draft(found[0]), skill_id=skill_id)
-    return visit.go(address("/playbooks/{}", skill_id, as_="history"))
+    return visit.redirect(address("/playbooks/{}", skill_id, as_="history"))
 
 
 def export(visit: Visit) -> Response:
-    skill = visit.desk.learner.get(visit.part("id"))
+    skill = visit.desk.learner.get(visit.path("id"))
     name = f"{folder_name(skill)}.md"
     headers = {"content-disposition": f'attachment; filename="{name}"'}
     return Response(to_markdown(skill), media_type="text/markdown; charset=utf-8", headers=headers)

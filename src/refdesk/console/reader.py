@@ -32,23 +32,23 @@ _RENDERED = frozenset({"markdown", "html", "mdx"})
 
 def read(visit: Visit) -> Response:
     desk = visit.desk
-    collection = desk.collection(visit.part("collection"))
-    document = desk.document_by_path(collection.name, visit.part("path"))
+    collection = desk.collection(visit.path("collection"))
+    document = desk.document_by_path(collection.name, visit.path("path"))
     if document is None:
         raise NotFound(
-            f"There is no document {visit.part('path')} in {collection.name}.", "Search for it, or look at the list."
+            f"There is no document {visit.path('path')} in {collection.name}.", "Search for it, or look at the list."
         )
     raw, chunks = desk.raw(document.id), desk.chunks_of(document.id)
-    how = visit.asked("as", "page")
-    lines = _LINES.fullmatch(visit.asked("lines"))
+    how = visit.query("as", "page")
+    lines = _LINES.fullmatch(visit.query("lines"))
     first, last = (int(lines[1]), int(lines[2] or lines[1])) if lines else (0, 0)
     own_lines = has_own_lines(raw, chunks)
     is_prose = document.content_type in _RENDERED and how == "page"
-    wanted = asked_terms(visit.asked("q"))
+    wanted = asked_terms(visit.query("q"))
     outline: list[tuple[int, str, str, int, str]] | None = None
     values: dict[str, Any] = {}
     if how == "agent":
-        passages, pages = visit.paged(chunks, _PASSAGES)
+        passages, pages = visit.page_of(chunks, _PASSAGES)
         values = {**pages, "given": [(one, tokens.count(one.chunk.text)) for one in passages]}
     elif is_prose:
         parts = _parts(raw)
@@ -68,7 +68,7 @@ def read(visit: Visit) -> Response:
     flags: dict[str, str] = {}  # where the text comes from, and why some of it is flagged
     for one in chunks[:_PASSAGES]:
         flags |= marks(one, collection)
-    return visit.show(
+    return visit.render(
         "reader.html",
         document=document,
         collection=collection,
@@ -82,8 +82,8 @@ def read(visit: Visit) -> Response:
         passages=len(chunks),
         changed=changed_content(document) is not None,
         marks=flags,
-        lines=visit.asked("lines"),
-        query=visit.asked("q"),
+        lines=visit.query("lines"),
+        query=visit.query("q"),
         **values,
     )
 
@@ -151,11 +151,11 @@ def _outline(
 
 def open_document(visit: Visit) -> Response:
     """Redirects from a document's id or address to its page."""
-    given = visit.asked("id")
+    given = visit.query("id")
     document = visit.desk.document(given) or visit.desk.document_by_uri(given)
     if document is None:
         raise NotFound(f"There is no document {given}.", "Search for it.")
-    return visit.go(address("/read/{}/{}", document.collection, document.path, lines=visit.asked("lines")))
+    return visit.redirect(address("/read/{}/{}", document.collection, document.path, lines=visit.query("lines")))
 
 
 VIEWS: Mapping[str, View] = {"GET /read/{collection}/{path:path}": read, "GET /open": open_document}

@@ -104,17 +104,17 @@ def _share(text: str) -> str:
 def search(visit: Visit) -> Response:
     desk = visit.desk
     asked = Asked(
-        text=visit.asked("q").strip()[:_LONGEST],
-        chosen={facet: visit.several(facet) for facet in _FACETS},
-        alpha=_share(visit.asked("alpha")),
-        other=_share(visit.asked("other")),
-        exact=visit.asked("exact") == "1",
+        text=visit.query("q").strip()[:_LONGEST],
+        chosen={facet: visit.query_list(facet) for facet in _FACETS},
+        alpha=_share(visit.query("alpha")),
+        other=_share(visit.query("other")),
+        exact=visit.query("exact") == "1",
         page=max(1, visit.number("page", 1, 100)),
     )
-    why = visit.asked("why").strip()
+    why = visit.query("why").strip()
     if not asked.text:
         known = desk.collections()
-        return visit.show(
+        return visit.render(
             "search.html",
             asked=asked,
             found=None,
@@ -125,7 +125,7 @@ def search(visit: Visit) -> Response:
         )
     found = [_found(desk, asked, alpha) for alpha in ((asked.alpha, asked.other) if asked.other else (asked.alpha,))]
     nearest = [] if found[0]["hits"] else desk.nearest_words(asked.query(asked.alpha, filtered=False))
-    return visit.show(
+    return visit.render(
         "results.html" if visit.is_part else "search.html",
         asked=asked,
         found=found,

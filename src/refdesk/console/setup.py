@@ -23,7 +23,7 @@ def setup(visit: Visit) -> Response:
         if field.name != "origins"
     ]
     identity = visit.desk.embedder_identity()
-    return visit.show(
+    return visit.render(
         "setup.html",
         clients=visit.console.clients(),
         check=checks[0] if checks else None,

@@ -118,55 +118,55 @@ def address(path: str, /, *parts: str, **query: Any) -> str:
 class Visit:
     """One request: its parameters, its session, and the ways to answer it."""
 
-    def __init__(self, console: Console, request: Request, form: FormData, session: str, is_in: bool) -> None:
+    def __init__(self, console: Console, request: Request, form: FormData, session: str, is_signed_in: bool) -> None:
         self.console = console
         self.desk = console.desk
         self.request = request
         self.form = form
         self.session = session
-        self.is_in = is_in  # signed in, where that is needed
+        self.is_signed_in = is_signed_in  # or no sign-in is needed
 
     @property
     def is_part(self) -> bool:
         """Whether a script asks only for the part of the page that changes."""
         return "x-part" in self.request.headers
 
-    def part(self, name: str) -> str:
+    def path(self, name: str) -> str:
         return str(self.request.path_params[name])
 
-    def asked(self, name: str, default: str = "") -> str:
+    def query(self, name: str, default: str = "") -> str:
         """A value of the query."""
         return self.request.query_params.get(name, default)
 
-    def several(self, name: str) -> tuple[str, ...]:
+    def query_list(self, name: str) -> tuple[str, ...]:
         """All non-empty values of that name in the query, at most twenty: every link repeats them."""
         return tuple(one for one in self.request.query_params.getlist(name) if one)[:_SEVERAL]
 
     def number(self, name: str, default: int, most: int = 1_000_000) -> int:
         """A non-negative integer of the query."""
-        text = self.asked(name)
+        text = self.query(name)
         return min(int(text), most) if text.isdecimal() and len(text) < 10 else default
 
-    def paged(self, rows: Sequence[T], most: int) -> tuple[Sequence[T], dict[str, int]]:
+    def page_of(self, rows: Sequence[T], most: int) -> tuple[Sequence[T], dict[str, int]]:
         """The rows of the requested page, and the page numbers for the template."""
         pages = max(1, -(-len(rows) // most))
         page = min(max(1, self.number("page", 1)), pages)
         return rows[(page - 1) * most : page * most], {"page": page, "pages": pages}
 
-    def said(self, name: str) -> str:
+    def field(self, name: str) -> str:
         """A value of the form."""
         value = self.form.get(name, "")
         return value.strip() if isinstance(value, str) else ""
 
-    def show(self, template: str, status: int = 200, **values: Any) -> Response:
+    def render(self, template: str, status: int = 200, **values: Any) -> Response:
         base = {
             "here": self.request.url.path,
             "token": self.console.sign("form", self.session),
             "theme": self.request.cookies.get("refdesk-theme", ""),
-            "is_in": self.is_in,
+            "is_in": self.is_signed_in,
             "can_sign_out": bool(self.console.token),
-            "back": _here(self.request),
-            "running": [run for run in self.console.runs.last(10) if not run.over] if self.is_in else [],
+            "back": _location(self.request),
+            "running": [run for run in self.console.runs.last(10) if not run.over] if self.is_signed_in else [],
             "is_part": self.is_part,
             "at_page": self._at_page,
         }
@@ -177,12 +177,12 @@ class Visit:
         pairs = [pair for pair in self.request.query_params.multi_items() if pair[0] != "page"]
         return f"{self.request.url.path}?{urlencode([*pairs, ('page', page)])}"
 
-    def go(self, path: str) -> Response:
+    def redirect(self, path: str) -> Response:
         return RedirectResponse(path, 303)
 
     def start(self, what: str, target: str, work: Work, collection: str = "") -> Response:
         """Starts a run and redirects to its page."""
-        return self.go(address("/runs/{}", self.console.runs.start(what, target, work, collection).id))
+        return self.redirect(address("/runs/{}", self.console.runs.start(what, target, work, collection).id))
 
 
 View = Callable[[Visit], Response]
@@ -212,7 +212,9 @@ class Page:
         form = FormData()
         try:
             if self._console.token and not is_signed and not self._is_open:
-                return RedirectResponse(address("/sign-in", to=_here(request) if request.method == "GET" else ""), 303)
+                return RedirectResponse(
+                    address("/sign-in", to=_location(request) if request.method == "GET" else ""), 303
+                )
             if request.method == "POST":
                 length = request.headers.get("content-length", "")
                 with_files = request.url.path == "/library/ingest"
@@ -246,10 +248,10 @@ class Page:
         try:
             return self._view(visit)
         except RefdeskError as error:
-            return _complaint(visit, error)
+            return _error_page(visit, error)
         except Exception:
             _log.exception("%s failed", visit.request.url.path)
-            return _complaint(visit, RefdeskError("Something went wrong here.", "The server's log says what."))
+            return _error_page(visit, RefdeskError("Something went wrong here.", "The server's log says what."))
 
     def _session(self, cookie: str) -> tuple[str, bool]:
         """The cookie's session, "" for none, and whether it is signed in."""
@@ -276,38 +278,38 @@ class Page:
             raise Forbidden("This form is too old or not from this console.", "Load its page again and repeat it.")
 
 
-def _here(request: Request) -> str:
+def _location(request: Request) -> str:
     return request.url.path + (f"?{request.url.query}" if request.url.query else "")
 
 
-def _complaint(visit: Visit, error: RefdeskError) -> Response:
+def _error_page(visit: Visit, error: RefdeskError) -> Response:
     kinds: Sequence[tuple[type[RefdeskError], int]] = ((NotFound, 404), (Forbidden, 403), (InvalidInput, 400))
     status = next((code for kind, code in kinds if isinstance(error, kind)), 500)
-    return visit.show("error.html", status, message=error.message, what_next=error.what_next)
+    return visit.render("error.html", status, message=error.message, what_next=error.what_next)
 
 
 def _sign_in(visit: Visit) -> Response:
-    console, to = visit.console, visit.asked("to", "/")
+    console, to = visit.console, visit.query("to", "/")
     to = to if to.startswith("/") and not to.startswith(("//", "/\\")) else "/"
     if visit.request.method == "GET":
-        return visit.show("sign_in.html", to=to, wrong=False)
-    is_right = bool(console.token) and hmac.compare_digest(visit.said("auth").encode(), console.token.encode())
-    response = visit.go(to) if is_right else visit.show("sign_in.html", 401, to=to, wrong=True)
+        return visit.render("sign_in.html", to=to, wrong=False)
+    is_right = bool(console.token) and hmac.compare_digest(visit.field("auth").encode(), console.token.encode())
+    response = visit.redirect(to) if is_right else visit.render("sign_in.html", 401, to=to, wrong=True)
     response.headers["refdesk-signed"] = "in" if is_right else "out"
     return response
 
 
 def _sign_out(visit: Visit) -> Response:
-    response = visit.go("/sign-in")
+    response = visit.redirect("/sign-in")
     response.headers["refdesk-signed"] = "out"
     return response
 
 
 def _theme(visit: Visit) -> Response:
     """Sets the theme; without one, pages follow the system's."""
-    back = visit.said("back")
-    response = visit.go(back if back.startswith("/") and not back.startswith(("//", "/\\")) else "/")
-    theme = visit.said("theme")
+    back = visit.field("back")
+    response = visit.redirect(back if back.startswith("/") and not back.startswith(("//", "/\\")) else "/")
+    theme = visit.field("theme")
     chosen = theme if theme in ("dark", "light") else ""
     response.set_cookie("refdesk-theme", chosen, max_age=365 * 24 * 3600, samesite="strict", httponly=True)
     return response
