@@ -111,12 +111,12 @@ class Library:
             return ""
 
     def refuse_lost(self, what: str, is_lost: Callable[[], bool]) -> None:
-        """Raises if the folder had a record before that is gone."""
+        """Raises if the folder had a record that is now missing."""
         signs = (self.folder / MARK_FILE, self.vectors, self.lexical / "meta.json")
         # The record is written before its mark: if another process is creating the library, it is there by now.
         if any(sign.exists() for sign in signs) and is_lost():
             raise self.lost(what)
 
     def lost(self, what: str) -> LibraryDamaged:
-        """The error for a library whose record is lost or another one."""
+        """The error for a library whose record is missing or foreign."""
         return LibraryDamaged(f"The library {self.folder} has lost its record: {RECORD_FILE} {what}.", _LOST)

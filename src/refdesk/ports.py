@@ -43,7 +43,7 @@ class Source(Protocol):
     def walk(
         self, only: Iterable[str] | None = None, known: Mapping[str, FileState] | None = None
     ) -> Iterator[Found | Skipped]:
-        """What there is, in a stable order, and what is left out; or what there is of some paths.
+        """The files in a stable order, and what is skipped; only those of the given paths, if any.
 
         The states of files that are known already spare a source the question whether they are to be taken.
         """
@@ -189,7 +189,7 @@ class Record(Protocol):
 
     def replace_skipped(self, collection: str, skipped: Iterable[Skipped]) -> None: ...
     def share_metadata(self) -> None:
-        """Lets everybody who uses the library have the metadata.json that was written on this machine."""
+        """Shares the metadata.json of this machine with all users of the library."""
 
     def unembedded(self, collection: str = "", limit: int = 1) -> list[str]:
         """Ids of documents with chunks that have no vector."""

@@ -163,7 +163,7 @@ def _folder_of(shared: str, *, is_flag: bool) -> Path:
 
 
 def set_for_native(variable: str, value: str) -> None:
-    """Sets what a native library reads from the environment when it is loaded, unless the user did."""
+    """Sets an environment variable for a native library, unless the user has set it."""
     os.environ.setdefault(variable, value)
 
 

@@ -127,7 +127,7 @@ def bar_on_stderr(what: str) -> Iterator[Tell]:
 
 @contextmanager
 def progress_on_stderr(what: str) -> Iterator[Progress]:
-    """The same as a `Progress`, for indexing."""
+    """The progress bar as a `Progress`, for indexing."""
     from refdesk.ingest.prepare import Progress
 
     with bar_on_stderr(what) as tell:

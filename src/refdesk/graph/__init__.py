@@ -1,4 +1,4 @@
-"""Who calls whom, who conforms to what?  Names resolved to symbols when they are asked about."""
+"""The call and type graph; names are resolved to symbols when they are queried."""
 
 from refdesk.graph.graph import Graph
 from refdesk.graph.nodes import Edge, Node

@@ -60,7 +60,7 @@ class Graph:
         return self._store.documents(self._collection, _MOST_FILES, 0)
 
     def entry_files(self) -> list[Node]:
-        """The files that a reader or a program begins with, outermost first."""
+        """Entry files, such as main and index files, outermost first."""
         named = [one for one in self.documents() if one.path.rpartition("/")[2].partition(".")[0] in _ENTRIES]
         code = [one for one in named if not is_test(one.path) and self.file(one).references]
         return [file_node(one) for one in sorted(code, key=lambda one: (one.path.count("/"), one.path))]
@@ -88,7 +88,7 @@ class Graph:
         return self._used(name, ("imports",))
 
     # --- edges into a symbol -------------------------------------------------------------------------
-    # Each takes how many are wanted: where a name is used often, no more is looked at than is shown.
+    # `most` limits how many are wanted: of a frequent name, no more uses are resolved than are shown.
 
     def callers(self, node: Node, most: int = ALL) -> list[Edge]:
         """The callers of the symbol; of a type, those that create one."""
@@ -114,7 +114,7 @@ class Graph:
         return self._into(node, ("imports",), ALL)
 
     def _into(self, node: Node, kinds: tuple[RelationKind, ...], most: int) -> list[Edge]:
-        """The edges in the order of their files, those of tests last."""
+        """The edges into a symbol, by file, those from tests last."""
         found: dict[tuple[str, str, int], Edge] = {}
         sources: set[str] = set()
         called = expected_by(self, node)
@@ -204,7 +204,7 @@ class Graph:
         return symbol_node(inside.document, around) if around else self.file_node(node)
 
     def owner(self, document: Document, ref: Reference) -> Node:
-        """The symbol a reference stands in, or the file; of overloads and clauses, the one around its line."""
+        """The symbol that contains a reference, or the file; of overloads and clauses, the one around its line."""
         inside = self.file(document)
         symbol = inside.by_qualified.get(ref.source) if ref.source else None
         if symbol is not None and not symbol.start_line <= ref.line <= symbol.end_line:
@@ -242,7 +242,7 @@ class Graph:
         return file_node(self.file_of(node).document)
 
     def supertype_names(self, name: str) -> set[str]:
-        """The names of what a type of that name is declared to be, anywhere."""
+        """The names of the declared supertypes of all types of that name."""
         if name not in self._supers:
             self._supers[name] = set()
             for document, symbol in self.named(name):

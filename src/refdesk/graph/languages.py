@@ -71,7 +71,7 @@ IMPLICIT_SELF = frozenset(["swift", "java", "kotlin", "csharp", "cpp", "ruby", "
 
 
 def home(document: Document) -> str:
-    """Where a type's members are: in its file, in Go anywhere in its folder."""
+    """The scope of a type's members: its file, in Go its folder."""
     return document.path.rpartition("/")[0] if document.content_type == "go" else document.id
 
 
@@ -85,7 +85,7 @@ _TRIED_OUT = re.compile(r"(?:^|/)(?:benches|[Ee]xamples?)/")
 
 @lru_cache(maxsize=65_536)
 def is_test(path: str) -> bool:
-    """Whether the file tests others or tries them out: other code does not use what it defines."""
+    """Whether the file is a test or an example: other code does not use what it defines."""
     return is_of_tests(path) or _TRIED_OUT.search(path) is not None
 
 
@@ -96,12 +96,12 @@ _STANDS_IN = re.compile(r"_*(?:Mock|Fake|Stub|Dummy|Spy)(?![a-z])|\w*[a-z\d](?:M
 
 @lru_cache(maxsize=65_536)
 def is_for_tests(path: str) -> bool:
-    """Whether the file tests others or is shipped for those that do."""
+    """Whether the file is a test, or is shipped for tests."""
     return is_test(path) or _FOR_TESTS.search(path) is not None
 
 
 def stands_in(path: str, type_name: str) -> bool:
-    """Whether a type takes the place of another in tests: nothing else calls it unless it names it."""
+    """Whether a type is a test double: only code that names it calls it."""
     return is_for_tests(path) or _STANDS_IN.match(type_name) is not None
 
 
@@ -138,8 +138,8 @@ def is_meant(path: str, module: str, importer: str, root: str = "") -> bool:
 
 
 def is_inside(path: str, module: str, importer: str, root: str = "") -> bool:
-    """Whether the file lies anywhere below the module: a package may hand on names of its inner files."""
-    if importer.endswith(".rs"):  # crates hand on what their modules define
+    """Whether the file is anywhere below the module: a package may re-export names of its inner files."""
+    if importer.endswith(".rs"):  # crates re-export what their modules define
         crate, _ = _crate(path, root)
         parts = [part for part in re.split(r"::|\.", module) if part] or [""]
         if parts[0] in _LOCAL:
@@ -151,7 +151,7 @@ def is_inside(path: str, module: str, importer: str, root: str = "") -> bool:
 
 
 def last_part(module: str, importer: str) -> str:
-    """What every path of a file has in it that the module can mean; "" where nothing has to be."""
+    """The last part of the module, which is in the path of every file that it can mean; "" for none."""
     wanted = _absolute(module, importer) if not importer.endswith(".rs") else []
     return wanted[-1] if wanted else ""
 
@@ -197,7 +197,7 @@ def _clean(parts: list[str]) -> list[str]:
 
 
 def _ends_with(there: list[str], wanted: list[str]) -> bool:
-    """Whether the path ends in the module, or the module in the path: either may begin further out."""
+    """Whether one of the path and the module is a suffix of the other."""
     shared = min(len(wanted), len(there))
     return shared > 1 and there[-shared:] == wanted[-shared:]
 
@@ -225,7 +225,7 @@ def _crate(path: str, root: str) -> tuple[str, list[str]]:
 
 
 def go_name(module: str) -> str:
-    """What an import without an alias is called: the last part that is no version."""
+    """The local name of an import without an alias: its last part that is not a version."""
     return _GO_VERSION.sub("", module).rpartition("/")[2]
 
 
@@ -237,7 +237,7 @@ class GoPackages:
         self._modules: dict[str, tuple[str, str] | None] = {}
 
     def holds(self, module: str, importer: str, path: str) -> bool | None:
-        """Whether the file belongs to the package that is imported; None where it can't be told."""
+        """Whether the file belongs to the imported package; None if unknown."""
         there = path.rpartition("/")[0]
         home = self._module_of(importer.rpartition("/")[0])
         if home is None:  # the codebase is a part of a module: the folder's name has to do

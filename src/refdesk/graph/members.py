@@ -82,7 +82,7 @@ class Members:
         return self._types.of_expression(file, ref.source, ref.line, written)
 
     def own(self, file: File, source: str, candidates: Candidates) -> list[Resolved]:
-        """Members of the type around a place."""
+        """The members of the type that encloses a place."""
         own = file.enclosing_type(source)
         if not own:
             return []
@@ -91,14 +91,14 @@ class Members:
         return self._by_type_names(file, {own.rpartition(".")[2]}, candidates, CERTAIN)
 
     def in_lambda(self, file: File, ref: Reference, candidates: Candidates) -> list[Resolved]:
-        """Members that a Kotlin lambda around a call sees without naming whose they are."""
+        """The members of the receiver of a Kotlin lambda around a call."""
         for types in self._lambda_receivers(file, ref) if ref.alias and candidates.members else ():
             if found := self._by_type_names(file, types, candidates):
                 return found
         return []
 
     def _lambda_receivers(self, file: File, ref: Reference) -> Iterator[set[str]]:
-        """The types that the functions around a call give their lambdas, innermost first, as far out as known."""
+        """The receiver types of the lambdas around a call, innermost first, up to the first unknown one."""
         calls = ref.alias.split(" ")
         for number, called in enumerate(calls, 1):
             before, _, name = called.rpartition(".")
@@ -120,7 +120,7 @@ class Members:
                 yield types
 
     def extending(self, file: File, candidates: Candidates) -> list[Candidate]:
-        """Extensions of types that the codebase does not define or that are not known, which the file can call."""
+        """The visible extensions of unknown types or of types that the codebase does not define."""
         if file.language not in ("kotlin", "csharp", "swift"):
             return []
         return [
@@ -154,7 +154,7 @@ class Members:
     # --- members of a type ----------------------------------------------------------------------------
 
     def _of_named(self, file: File, ref: Reference, receiver: str, last: str, candidates: Candidates) -> list[Resolved]:
-        """Members of the type that the receiver itself is: Foo.run(), models.Foo.run()."""
+        """The members of a receiver that is a type: Foo.run(), models.Foo.run()."""
         looks_like_one = last.lstrip("_$")[:1].isupper() or last in candidates.by_container or last in file.imports
         if not looks_like_one:
             return []
@@ -166,7 +166,7 @@ class Members:
         return self._of_types(file, {Typed(file, receiver, ref.source)}, candidates)
 
     def _of_types(self, file: File, types: Iterable[Typed], candidates: Candidates) -> list[Resolved]:
-        """Members of the types, as they are known where they are named; by their names where they are not."""
+        """The members of the classes that the types mean; of all types of these names if that is unknown."""
         found: dict[tuple[str, str], Candidate] = {}
         unknown: set[str] = set()
         for one in types:
@@ -180,7 +180,7 @@ class Members:
         return self._by_type_names(file, unknown, candidates) if unknown else []
 
     def _along_bases(self, level: Sequence[tuple[File, str]], candidates: Candidates) -> list[Candidate]:
-        """Members of the very classes, else of those that their bases mean where they are named."""
+        """The members of these classes, else of their base classes."""
         home = languages.home
         seen = {(home(one.document), name) for one, name in level}
         for _ in range(_GENERATIONS):
@@ -206,7 +206,7 @@ class Members:
     def _by_type_names(
         self, file: File, types: set[str], candidates: Candidates, confidence: float = LIKELY
     ) -> list[Resolved]:
-        """Members of the types of those names, else of the types they inherit from, nearest first."""
+        """The members of all types of these names, else of their nearest supertypes."""
         seen: set[str] = set()
         level = types
         for _ in range(_GENERATIONS):
@@ -223,7 +223,7 @@ class Members:
     # --- without a type -------------------------------------------------------------------------------
 
     def _by_name_alone(self, file: File, ref: Reference, last: str, candidates: Candidates) -> list[Resolved]:
-        """A method that only one family of types has, or whose type is called like the variable."""
+        """Methods that only one family of types has, or whose type is named like the variable."""
         if last.strip("\"'`)") != last or not last:
             return []  # a literal
         if last == ref.receiver and _TYPE_NAME.fullmatch(last) and not self._graph.named(last):
@@ -254,7 +254,7 @@ class Members:
         return all_of(first, GUESS) if first else shared(telling, GUESS)
 
     def _line_of(self, name: str) -> set[str]:
-        """The names of a type and of all above it."""
+        """The names of a type and all of its supertypes."""
         if name not in self._lines:
             line, level = {name}, {name}
             for _ in range(_GENERATIONS):

@@ -1,4 +1,4 @@
-"""What the graph is made of: files and their facts, definitions of a name, places and relations."""
+"""The parts of the graph: nodes and edges, files with their facts, candidates for a name."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def facts_of(symbol: Symbol) -> list[Fact]:
 
 
 def said(symbol: Symbol, sign: str) -> str | None:
-    """The content of the first fact with that sign, None where there is none."""
+    """The content of the first fact with that sign, or None."""
     return next((one.what for one in facts_of(symbol) if one.sign == sign), None) if sign in symbol.facts else None
 
 
@@ -132,7 +132,7 @@ class File:
 
     @lazy
     def declared(self) -> list[Reference]:
-        """What the file imports and what its types are declared to be: a small part of its references."""
+        """The imports and declared supertypes of the file: a small part of its references."""
         return self._store.references_of(self.document.id, ("imports", "inherits", "conforms", "package", "fact"))
 
     @lazy
@@ -167,7 +167,7 @@ class File:
 
     @lazy
     def base_references(self) -> dict[str, list[Reference]]:
-        """What each type of the file is declared to be, as it is named there."""
+        """The declared supertypes of each type of the file, as written."""
         found: dict[str, list[Reference]] = {}
         for ref in self.declared:
             if ref.kind in ("inherits", "conforms"):
@@ -176,7 +176,7 @@ class File:
 
     @lazy
     def package(self) -> str:
-        """What sees each other without an import: the package that is declared, in any folder; else the folder."""
+        """The unit whose files see each other without imports: the declared package, else the folder."""
         declared = next((ref.target for ref in self.declared if ref.kind == "package"), None)
         return self.document.path.rpartition("/")[0] if declared is None else declared
 
@@ -211,7 +211,7 @@ class File:
         return [one for one in top if self.by_qualified[one.scope].kind in VALUES]
 
     def functions_around(self, qualified: str) -> list[str]:
-        """The functions that a symbol is defined in, innermost first: their variables are seen in it."""
+        """The enclosing functions of a symbol, innermost first: their variables are visible in it."""
         parts = qualified.split(".")[:-1]
         around = [self.by_qualified.get(".".join(parts[:size])) for size in range(len(parts), 0, -1)]
         return [one.qualified for one in around if one is not None and one.kind in CALLABLES]
@@ -237,14 +237,14 @@ class Resolved:
 
 
 class Candidates:
-    """The definitions of one name, found by what they are defined in."""
+    """The definitions of one name, indexed by what they are defined in."""
 
     def __init__(self, found: Sequence[Candidate]) -> None:
         self.every = found
 
     @lazy
     def outer(self) -> Candidates:
-        """Those outside of any type or function, alone."""
+        """The top-level candidates."""
         return Candidates(self.top)
 
     @lazy
@@ -287,7 +287,7 @@ def all_of(found: Iterable[Candidate], confidence: float) -> list[Resolved]:
 
 
 def shared(found: Sequence[Candidate], confidence: float) -> list[Resolved]:
-    """One is as sure as can be; several share it, unless they are overloads of one name or parts of one type."""
+    """The candidates with a confidence that decreases with their number; overloads and parts of one type count once."""
     places = set()
     for document, symbol in found:
         place = document.id

@@ -69,7 +69,7 @@ class Models:
             return self._made[wanted]
 
     def thinker(self, sampler: Sampler | None = None) -> Thinker:
-        """Who judges, extracts and refines playbooks in a call: its model, or the rules."""
+        """The judge, extractor and refiner for a call: its model, or the built-in rules."""
         if (model := self.choose(sampler)) is not None:
             return PromptedThinker(model)
         if self._local is None:

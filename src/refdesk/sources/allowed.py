@@ -1,4 +1,4 @@
-"""Which local files are read: those in allowed roots that hold no secrets, and of a folder those that no rule skips.
+"""Decides which local files are read: those in allowed roots that hold no secrets and that no rule skips.
 
 A folder's entries are skipped by the ignore rules, by their names, or by what the file system says of them.
 """

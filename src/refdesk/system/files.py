@@ -88,7 +88,7 @@ def _open(path: str, flags: int, at: int | None) -> int:
         return _open_and_compare(path, flags)
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if ".." in parts:
-        raise OSError(errno.EINVAL, "it has .. in it", path)
+        raise OSError(errno.EINVAL, "its path contains ..", path)
     here = os.open("/", _FOLDER) if path.startswith("/") or at is None else os.dup(at)
     try:
         for number, part in enumerate(parts, 1):
@@ -98,7 +98,7 @@ def _open(path: str, flags: int, at: int | None) -> int:
     except OSError as error:
         os.close(here)
         if error.errno in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):  # how systems report a link here
-            raise OSError(error.errno, "a symbolic link or a file is on its way", path) from error
+            raise OSError(error.errno, "its path leads through a symbolic link or a file", path) from error
         raise
     return here
 
@@ -119,22 +119,22 @@ def _open_and_compare(path: str, flags: int) -> int:
 
 def _refuse_links(path: str) -> None:
     if os.path.normcase(os.path.realpath(path)) != os.path.normcase(os.path.abspath(path)):  # noqa: PTH100
-        raise OSError(errno.ELOOP, "a symbolic link is on its way", path)
+        raise OSError(errno.ELOOP, "its path leads through a symbolic link", path)
 
 
 def private(path: str, flags: int) -> int:
-    """Opens a file that only its owner may read once it is made: an opener for open()."""
+    """An opener for open() that creates files only their owner can read."""
     return os.open(path, flags, 0o600)
 
 
 def make_private(file: Path) -> None:
-    """Makes the file, empty, if it is not there; what SQLite puts beside it takes its mode."""
-    with contextlib.suppress(OSError):  # it is there, or whoever opens it says what is wrong
+    """Creates an empty private file if there is none; SQLite gives the files beside it the same mode."""
+    with contextlib.suppress(OSError):  # it exists, or opening it reports the error
         os.close(private(str(file), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
 
 
 def make_all_private(folder: Path) -> None:
-    """Takes the files of a folder from all but their owner, where another library made them."""
+    """Restricts the files of a folder, which another library created, to their owner."""
     with contextlib.suppress(OSError), os.scandir(folder) as files:
         for file in files:
             with contextlib.suppress(OSError):  # merged away meanwhile

@@ -41,7 +41,7 @@ class by_hash(Generic[T]):  # noqa: N801 - used as a decorator, like lru_cache
         self._known = {}
 
     def cache_parameters(self) -> dict[str, Any]:
-        """As lru_cache's: by it caches are found when memory is short."""
+        """As lru_cache's: system/memory.py finds caches by it."""
         return {"maxsize": self._most}
 
 

@@ -1,4 +1,4 @@
-"""Whose words a text is, and whether it addresses the agent. Indexed text is data, whatever it says.
+"""Labels the origin of indexed text and flags text that addresses the agent.
 
 Rules, without a model, applied to what is shown; `bench/injection.py` measures recall, false positives and time.
 """
@@ -254,7 +254,7 @@ def marks(stored: StoredChunk, collection: Collection | None) -> dict[str, str]:
 
 
 def mark_notices(shown: Sequence[StoredChunk], collections: Iterable[Collection], what: str = "hit") -> list[str]:
-    """The same as lines, for answers whose rows have no field for it: rows by number, each origin once."""
+    """The marks as lines, for answers whose rows have no field for them: rows by number, each origin once."""
     known = {one.name: one for one in collections}
     marked = [marks(one, known.get(one.document.collection)) for one in shown]
     by_origin: dict[str, list[str]] = {}

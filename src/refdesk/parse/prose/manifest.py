@@ -1,4 +1,4 @@
-"""What documents say of themselves in front matter, and a corpus in `.docs-mcp.json` manifests."""
+"""Front matter of documents, and the `.docs-mcp.json` manifests of a corpus."""
 
 from __future__ import annotations
 
