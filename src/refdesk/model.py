@@ -245,7 +245,7 @@ class Batch:
     removes: tuple[str, ...] = ()  # document ids
     touches: tuple[Document, ...] = ()  # same content: new path, uri, size, time or metadata
     vectors: Mapping[bytes, Vector] = field(default_factory=dict)  # new ones by key, L2-normalised
-    pieces: Mapping[bytes, bytes] = field(default_factory=dict)  # of the texts' beginnings, if the embedder has pieces
+    kept: Mapping[bytes, bytes] = field(default_factory=dict)  # what the embedder wants back with them, if anything
 
 
 @dataclass(frozen=True, slots=True)
@@ -337,7 +337,7 @@ class StoredChunk(NamedTuple):
     position: int  # in the document, 0-based
     document: Document
     chunk: Chunk
-    pieces: bytes = b""  # word pieces of the text's beginning and its heading, if stored
+    kept: bytes = b""  # what the embedder wanted back with it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

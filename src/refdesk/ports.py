@@ -89,22 +89,6 @@ class Embedder(Protocol):
 class WordMatching(Protocol):
     """An optional capability of embedders: comparison of single words by meaning."""
 
-    @property
-    def most_compared(self) -> int:
-        """The number of bytes of a text's pieces that match_words reads, and that are stored with its vector."""
-
-    def spell(self, text: str) -> bytes:
-        """The text's word pieces, for match_words and embed_spelt; pieces of texts joined by a blank concatenate."""
-
-    def spell_run(self, run: bytes) -> bytes:
-        """The pieces of one run of analyse.runs, uncached."""
-
-    def spell_words(self, words: Sequence[str]) -> bytes:
-        """The pieces of words, as analyse.words returns them."""
-
-    def embed_spelt(self, texts: Sequence[bytes]) -> Vector:
-        """As embed_passages, from the pieces of the texts."""
-
     def knows_word(self, word: str) -> bool:
         """Whether a lower-case word is one of the model's own."""
 
@@ -112,7 +96,10 @@ class WordMatching(Protocol):
         """The model's words with the same first letter and at most two edits from a lower-case word."""
 
     def match_words(self, query: str, texts: Sequence[str | bytes]) -> Sequence[float]:
-        """How well each text's words match the query's: from about 0 to 1, if all of them occur."""
+        """How well each text's words match the query's: from about 0 to 1, if all of them occur.
+
+        In place of a text, what the embedder wanted back of it.
+        """
 
 
 class View(Protocol):

@@ -60,7 +60,7 @@ class Data:
     documents: dict[str, Held] = field(default_factory=dict)
     skipped: dict[str, list[Skipped]] = field(default_factory=dict)
     vectors: dict[bytes, Vector] = field(default_factory=dict)
-    pieces: dict[bytes, bytes] = field(default_factory=dict)
+    kept: dict[bytes, bytes] = field(default_factory=dict)
     identity: EmbedderIdentity | None = None
     sequence: int = 0
     last_id: int = 0
@@ -127,7 +127,7 @@ class MemoryStore:
             if any(one.id not in data.documents for one in batch.touches):
                 raise DocumentNotFound("There is no such document.")
             data.vectors = known
-            data.pieces |= batch.pieces
+            data.kept |= batch.kept
             for key in batch.removes:
                 data.documents.pop(key, None)
             for document in batch.touches:
@@ -210,7 +210,7 @@ class MemoryStore:
     def _chunks(self, held: Held) -> list[StoredChunk]:
         document, write = self._document(held), held.write
         return [
-            StoredChunk(id=chunk_id, position=at, document=document, chunk=chunk, pieces=self.data.pieces.get(key, b""))
+            StoredChunk(id=chunk_id, position=at, document=document, chunk=chunk, kept=self.data.kept.get(key, b""))
             for at, (chunk_id, chunk, key) in enumerate(zip(held.ids, write.chunks, write.vector_keys, strict=True))
         ]
 

@@ -467,13 +467,13 @@ def test_equal_vectors_come_by_id(store: Store) -> None:
     assert ids == sorted(ids) and len(ids) == 10
 
 
-def test_the_pieces_of_a_text_are_kept_with_its_vector(store: Store) -> None:
-    pieces = {key("alpha"): b"\x01\x00", key("beta"): b"\x02\x00\x03\x00"}
-    store.apply(dataclasses.replace(batch(write("a", ["alpha", "beta"])), pieces=pieces))
-    assert [one.pieces for one in store.chunks_of("a")] == [b"\x01\x00", b"\x02\x00\x03\x00"]
+def test_what_an_embedder_wants_back_is_kept_with_the_vector(store: Store) -> None:
+    kept = {key("alpha"): b"\x01\x00", key("beta"): b"\x02\x00\x03\x00"}
+    store.apply(dataclasses.replace(batch(write("a", ["alpha", "beta"])), kept=kept))
+    assert [one.kept for one in store.chunks_of("a")] == [b"\x01\x00", b"\x02\x00\x03\x00"]
     store.apply(batch(write("b", ["beta", "gamma"]), write("c", ["delta"], vectors=False)))
-    kept = store.chunks([one.id for one in (*store.chunks_of("b"), *store.chunks_of("c"))])
-    assert {one.chunk.text: one.pieces for one in kept.values()} == {
+    there = store.chunks([one.id for one in (*store.chunks_of("b"), *store.chunks_of("c"))])
+    assert {one.chunk.text: one.kept for one in there.values()} == {
         "beta": b"\x02\x00\x03\x00", "gamma": b"", "delta": b"",
     }  # fmt: skip
 

@@ -17,9 +17,8 @@ from refdesk.desk.desk import Desk
 from refdesk.desk.fresh import stale_hits
 from refdesk.embed.static import StaticEmbedder
 from refdesk.errors import Cancelled, CollectionExists, CollectionNotFound, EmbedderMismatch, InvalidInput
-from refdesk.ingest.prepare import Progress
+from refdesk.ingest.prepare import Progress, apart
 from refdesk.model import Chunk, EmbedderIdentity, Filters, Query
-from refdesk.search.rerank import pieces_apart
 from tests.conftest import Tree
 
 FILES = {
@@ -298,13 +297,13 @@ def test_texts_are_spelt_when_they_are_kept_and_again_for_another_model(desk: De
 
     def kept() -> list[tuple[Chunk, bytes]]:
         documents = desk.documents("c", 100, 0)
-        return [(one.chunk, one.pieces) for document in documents for one in desk.chunks_of(document.id)]
+        return [(one.chunk, one.kept) for document in documents for one in desk.chunks_of(document.id)]
 
     first = kept()
     model = StaticEmbedder()
     most = model.most_compared
     for chunk, pieces in first:
-        assert pieces_apart(pieces) == (model.spell(chunk.text)[:most], model.spell(chunk.heading)[:most])
+        assert apart(pieces) == (model.spell(chunk.text)[:most], model.spell(chunk.heading)[:most])
     assert any(chunk.heading for chunk, _ in first)
     desk._store.set_embedder_identity(EmbedderIdentity("other", "1", 256))
     assert not any(pieces for _, pieces in kept())

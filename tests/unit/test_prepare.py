@@ -48,4 +48,4 @@ _all: Missing = set
 
 
 def _bytes(made: Embedded) -> dict[bytes, tuple[bytes, bytes]]:
-    return {key: (vector.tobytes(), made.pieces[key]) for key, vector in made.vectors.items()}
+    return {key: (vector.tobytes(), made.kept[key]) for key, vector in made.vectors.items()}

@@ -10,11 +10,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from refdesk.errors import Cancelled
 from refdesk.model import Batch, Chunk, Content, Document, DocumentWrite, Parsed, Skipped
-from refdesk.ports import Embedder, Store, WordMatching
+from refdesk.ports import Embedder, Store
 from refdesk.text import analyse as runs
 from refdesk.text.analyse import Cache, joined, terms_of_run, terms_of_words
 
@@ -145,15 +145,14 @@ Missing = Callable[[Iterable[bytes]], set[bytes]]  # returns the keys without a 
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """The vectors and pieces of texts, by key."""
+    """What an embedder made of texts, by key."""
 
     vectors: dict[bytes, Vector] = field(default_factory=dict)
-    pieces: dict[bytes, bytes] = field(default_factory=dict)  # of the texts' beginnings, if it compares single words
+    kept: dict[bytes, bytes] = field(default_factory=dict)  # the pieces of their beginnings, if it compares words
 
     def update(self, other: Embedded) -> None:
-        """Adds the other's vectors and pieces."""
         self.vectors.update(other.vectors)
-        self.pieces.update(other.pieces)
+        self.kept.update(other.kept)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,10 +166,31 @@ class Prepared:
     embedded: Embedded = field(default_factory=Embedded)  # what was made already
 
 
+@runtime_checkable
+class Spelling(Protocol):
+    """An embedder that makes its vectors of word pieces, which come from the same runs as the terms."""
+
+    @property
+    def most_compared(self) -> int:
+        """The number of bytes of a text's pieces that match_words reads, and that are stored with its vector."""
+
+    def spell(self, text: str) -> bytes:
+        """The text's word pieces, for match_words and embed_spelt; pieces of texts joined by a blank concatenate."""
+
+    def spell_run(self, run: bytes) -> bytes:
+        """The pieces of one run of analyse.runs, uncached."""
+
+    def spell_words(self, words: Sequence[str]) -> bytes:
+        """The pieces of words, as analyse.words returns them."""
+
+    def embed_spelt(self, texts: Sequence[bytes]) -> Vector:
+        """As embed_passages, from the pieces of the texts."""
+
+
 class Readings:
     """Computes the terms and pieces of texts together, since both come from the same runs; one cache serves both."""
 
-    def __init__(self, spelling: WordMatching) -> None:
+    def __init__(self, spelling: Spelling) -> None:
         self._spelling = spelling
         self._runs = Cache[bytes, tuple[str, bytes]](self._of_run, _RUNS)
 
@@ -219,9 +239,17 @@ def _head(chunk: Chunk) -> str:
     return " > ".join((*where, chunk.title) if chunk.title not in where[-1:] else where)
 
 
-def pieces(text: bytes, heading: bytes) -> bytes:
+def together(text: bytes, heading: bytes) -> bytes:
     """The pieces of a text and its heading in one; the last byte is the number of the heading's pieces."""
     return text + heading + bytes([len(heading) // 2])
+
+
+def apart(kept: bytes) -> tuple[bytes, bytes]:
+    """The pieces of the text and of the heading; either may be empty if not stored."""
+    if len(kept) % 2 == 0:  # stored without a heading
+        return kept, b""
+    end = len(kept) - 1 - 2 * kept[-1]
+    return kept[:end], kept[end:-1]
 
 
 def vector_key(text: str) -> bytes:
@@ -242,14 +270,14 @@ def embed_missing(
     if not wanted:
         return Embedded()
     new = [by_key[key] for key in wanted]
-    if not isinstance(embedder, WordMatching):
+    if not isinstance(embedder, Spelling):
         rows = embedder.embed_passages([embedding_text(chunk) for chunk in new])
         return Embedded(dict(zip(wanted, rows, strict=True)))
     spell = embedder.spell if readings is None else readings.spell
     texts = [spelt[key] if key in spelt else spell(by_key[key].text) for key in wanted]
     rows = embedder.embed_spelt([spell(_head(chunk)) + own for chunk, own in zip(new, texts, strict=True)])
     most = embedder.most_compared
-    kept = (pieces(own[:most], spell(chunk.heading)[:most]) for chunk, own in zip(new, texts, strict=True))
+    kept = (together(own[:most], spell(chunk.heading)[:most]) for chunk, own in zip(new, texts, strict=True))
     return Embedded(dict(zip(wanted, rows, strict=True)), dict(zip(wanted, kept, strict=True)))
 
 
@@ -289,7 +317,7 @@ def embed_rest(store: Store, embedder: Embedder, collection: str, progress: Prog
             with store.writing():  # documents that changed since are left to the next round
                 same = tuple(write for write in writes if store.document(write.document.id) == write.document)
                 if same:
-                    store.apply(Batch(collection=collection, writes=same, vectors=made.vectors, pieces=made.pieces))
+                    store.apply(Batch(collection=collection, writes=same, vectors=made.vectors, kept=made.kept))
             store.flush_for_others()
             embedded += len(made.vectors)
             done += len(documents)

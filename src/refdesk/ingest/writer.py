@@ -303,7 +303,7 @@ class Writer:
                     began = time.perf_counter()
                     writes = [self._placed(write, known) for write in writes] if self._others_wrote else writes
                     batch = Batch(
-                        collection=collection.name, writes=tuple(writes), vectors=made.vectors, pieces=made.pieces
+                        collection=collection.name, writes=tuple(writes), vectors=made.vectors, kept=made.kept
                     )
                     self._store.apply(batch)
                     took = time.perf_counter() - began

@@ -13,9 +13,9 @@ from itertools import count
 from typing import IO, Any, NamedTuple, cast
 
 from refdesk.errors import ParseFailed, RefdeskError
-from refdesk.ingest.prepare import Embedded, Prepared, Readings, embed_missing, prepare
+from refdesk.ingest.prepare import Embedded, Prepared, Readings, Spelling, embed_missing, prepare
 from refdesk.model import Chunk, Chunking, Content, Parsed, Reference, Skipped, Symbol
-from refdesk.ports import Embedder, Parser, WordMatching
+from refdesk.ports import Embedder, Parser
 from refdesk.system.memory import give_back
 
 _COLLECT_EVERY = 30  # groups between garbage collections: parsing creates cycles only in errors
@@ -112,7 +112,7 @@ def _serve(requests: IO[bytes], answers: IO[bytes], limited: _Limited) -> None:
             os._exit(NOT_UNDERSTOOD)
         if new_embedder is not None:
             embedder = new_embedder
-            readings = Readings(embedder) if isinstance(embedder, WordMatching) else None
+            readings = Readings(embedder) if isinstance(embedder, Spelling) else None
         found: list[Prepared | Skipped] = []
         for content in group:
             with limited(limits_of(content)):
@@ -121,7 +121,7 @@ def _serve(requests: IO[bytes], answers: IO[bytes], limited: _Limited) -> None:
             send(answers, packed)
         if embeds and embedder is not None:
             made = _embedded(requests, answers, embedder, found, readings)
-            sent = (list(made.vectors), _matrix(made.vectors), made.pieces)
+            sent = (list(made.vectors), _matrix(made.vectors), made.kept)
             send(answers, pickle.dumps(sent, pickle.HIGHEST_PROTOCOL))
         if number % _COLLECT_EVERY == 0:
             gc.collect()
@@ -222,8 +222,8 @@ def _packed(one: Prepared | Skipped) -> Any:
 
 def unpacked(answers: Sequence[bytes], embedded: bytes) -> list[Prepared | Skipped]:
     """Unpacks a worker's answers, one for each file, and the vectors, if it made any."""
-    keys, rows, pieces = loaded(embedded) if embedded else ((), (), {})
-    made = Embedded(dict(zip(keys, rows, strict=True)), pieces)
+    keys, rows, kept = loaded(embedded) if embedded else ((), (), {})
+    made = Embedded(dict(zip(keys, rows, strict=True)), kept)
     return [_unpacked(loaded(one), made) for one in answers]
 
 
@@ -243,6 +243,6 @@ def _unpacked(sent: Any, made: Embedded) -> Prepared | Skipped:
     )
     own = Embedded(
         {key: made.vectors[key] for key in keys if key in made.vectors},
-        {key: made.pieces[key] for key in keys if key in made.pieces},
+        {key: made.kept[key] for key in keys if key in made.kept},
     )
     return Prepared(parsed=parsed, vector_keys=keys, terms=terms, embedded=own)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
+from refdesk.ingest.prepare import apart
 from refdesk.model import StoredChunk
 from refdesk.ports import WordMatching
 from refdesk.search.understand import Understood
@@ -124,19 +125,11 @@ def passage(
 
 
 def texts(passages: Sequence[StoredChunk]) -> list[str | bytes]:
-    """The texts to compare word by word: all passages (as pieces if stored), then all headings, then all paths."""
-    spelt = [pieces_apart(one.pieces) for one in passages]
+    """The texts to compare word by word: all passages (as spelt, if that is kept), then all headings, then all paths."""
+    spelt = [apart(one.kept) for one in passages]
     own = [text or one.chunk.text for one, (text, _) in zip(passages, spelt, strict=True)]
     heads = [head or one.chunk.heading for one, (_, head) in zip(passages, spelt, strict=True)]
     return [*own, *heads, *(one.document.path for one in passages)]
-
-
-def pieces_apart(kept: bytes) -> tuple[bytes, bytes]:
-    """The pieces of the text and of the heading, as prepare joins them; either may be empty if not stored."""
-    if len(kept) % 2 == 0:  # stored without a heading
-        return kept, b""
-    end = len(kept) - 1 - 2 * kept[-1]
-    return kept[:end], kept[end:-1]
 
 
 def feature_names(stored: StoredChunk) -> Mapping[str, str]:

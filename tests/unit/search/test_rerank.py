@@ -8,12 +8,11 @@ from hypothesis import strategies as st
 
 from refdesk.desk.desk import Desk
 from refdesk.embed.static import StaticEmbedder
-from refdesk.ingest.prepare import pieces
+from refdesk.ingest.prepare import apart, together
 from refdesk.model import Query
 from refdesk.search import rerank
 from refdesk.search import rerank as features
 from refdesk.search.engine import Engine
-from refdesk.search.rerank import pieces_apart
 from tests.conftest import Tree
 
 FILES = {
@@ -85,10 +84,10 @@ def test_words_are_met_alike_whether_they_were_spelt_before_or_not(library: Desk
     model = StaticEmbedder()
     documents = library._store.documents("code", 100, 0)
     kept = [one for document in documents for one in library._store.chunks_of(document.id)]
-    unkept = [one._replace(pieces=b"") for one in kept]
+    unkept = [one._replace(kept=b"") for one in kept]
     # As an earlier RefDesk kept them:
-    before = [one._replace(pieces=pieces_apart(one.pieces)[0]) for one in kept]
-    assert len(kept) == 5 and all(pieces_apart(one.pieces)[1] for one in kept)
+    before = [one._replace(kept=apart(one.kept)[0]) for one in kept]
+    assert len(kept) == 5 and all(apart(one.kept)[1] for one in kept)
     met = [model.match_words("flush all pages to disk", features.texts(those)) for those in (kept, unkept, before)]
     assert met[0] == met[1] == met[2]
     assert any(met[0][len(kept) : 2 * len(kept)])
@@ -97,8 +96,8 @@ def test_words_are_met_alike_whether_they_were_spelt_before_or_not(library: Desk
 @given(st.binary(max_size=192), st.binary(max_size=192))
 def test_pieces_are_taken_apart_as_they_were_put_together(text: bytes, head: bytes) -> None:
     text, head = text[: len(text) // 2 * 2], head[: len(head) // 2 * 2]
-    assert pieces_apart(pieces(text, head)) == (text, head)
-    assert pieces_apart(text) == (text, b"")
+    assert apart(together(text, head)) == (text, head)
+    assert apart(text) == (text, b"")
 
 
 def test_single_words_need_an_embedder_that_compares_them(library: Desk) -> None:

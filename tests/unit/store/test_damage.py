@@ -387,7 +387,7 @@ def test_a_library_of_the_first_version_is_read(folder: Path) -> None:
     store = _opened(folder)
     assert _counts(store) == (20, 20)
     hit, *_ = store.view().nearest(vector("q"), 5).ids
-    assert store.chunks([hit])[hit].pieces == b""
+    assert store.chunks([hit])[hit].kept == b""
     assert _stored_vectors(folder) == before
     assert store.references_of(ulid) == used
     assert store.references_of(ulid, ("imports",)) == []

@@ -117,7 +117,7 @@ def put_vectors(db: Connection, batch: Batch) -> dict[bytes, int]:
         named |= dict.fromkeys(batch.vectors)
 
     def values(new: Sequence[bytes]) -> Iterable[tuple[bytes, bytes]]:
-        return zip(_packed_vectors(new, batch.vectors), (batch.pieces.get(key, b"") for key in new), strict=True)
+        return zip(_packed_vectors(new, batch.vectors), (batch.kept.get(key, b"") for key in new), strict=True)
 
     return _put(db, "vectors", named, values)
 
