@@ -125,7 +125,7 @@ def passage(
 
 
 def texts(passages: Sequence[StoredChunk]) -> list[str | bytes]:
-    """The texts to compare word by word: all passages (as spelt, if that is kept), then all headings, then all paths."""
+    """The texts to compare word by word: all passages (as spelt, if that is kept), all headings, all paths."""
     spelt = [apart(one.kept) for one in passages]
     own = [text or one.chunk.text for one, (text, _) in zip(passages, spelt, strict=True)]
     heads = [head or one.chunk.heading for one, (_, head) in zip(passages, spelt, strict=True)]

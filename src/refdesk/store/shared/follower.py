@@ -266,8 +266,9 @@ class Follower:
         seen: set[str] = set()
         waiting = []
         for start in range(0, len(rows), _REQUEST):
-            made = [points.point(row, self._terms, seen) for row in rows[start : start + _REQUEST]]
-            request = messages.UpsertPoints(collection_name=name, wait=True, points=made)
+            request = messages.UpsertPoints(collection_name=name, wait=True)
+            for row in rows[start : start + _REQUEST]:
+                points.add(request.points, row, self._terms, seen)
             waiting.append(self._nodes.start("Points", "Upsert", request, limit_s))
         for done in waiting:
             done()
