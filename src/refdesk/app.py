@@ -7,21 +7,21 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any, cast, get_args
 
-from refdesk.desk.desk import Desk
-from refdesk.desk.reading import Parts, Watching
+from refdesk.desk.parts import Parts, Watching
 from refdesk.errors import RefdeskError, SettingsError
-from refdesk.ingest.writer import ParsePool
 from refdesk.library import Library
-from refdesk.model import Collection, CollectionKind, Content, Finding, Found, Skipped
-from refdesk.ports import Embedder, Parser, Source, Store
 from refdesk.settings import Settings, ToolsetName, set_for_native
 from refdesk.system import memory
 
 if TYPE_CHECKING:
     from refdesk.console.journal import Journal
+    from refdesk.desk.desk import Desk
+    from refdesk.ingest.writer import ParsePool
     from refdesk.llm.thinkers import Models
+    from refdesk.model import Collection, CollectionKind, Content, Finding, Found, Skipped
+    from refdesk.ports import Embedder, Parser, Source, Store
     from refdesk.skills.model import PlaybookStore
     from refdesk.store.record.crawls import Crawls
     from refdesk.toolsets.contract import Toolset
@@ -211,11 +211,31 @@ PARTS = Parts(
 )
 
 
+class _Later:
+    """Stands for a desk until it is first used: the list of tools needs none of it, and importing it takes 50 ms."""
+
+    def __init__(self, settings: Settings) -> None:
+        from refdesk.toolsets.contract import once
+
+        self.settings = settings
+        self.library = Library(settings.library)
+        self._desk = once(lambda: _desk(settings))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._desk(), name)
+
+
+def _desk(settings: Settings) -> Desk:
+    from refdesk.desk.desk import Desk
+
+    return Desk(settings, PARTS)
+
+
 class _Shared:
     """What toolsets share: the desk; the language models and the journal, which the first call that needs one loads."""
 
     def __init__(self, settings: Settings) -> None:
-        self.desk = Desk(settings, PARTS)
+        self.desk = cast("Desk", _Later(settings))
 
     @cached_property
     def models(self) -> Models:
@@ -256,7 +276,7 @@ def _toolset(name: ToolsetName, shared: _Shared) -> Toolset:
 
             return pages_toolset(shared.desk)
         case "code":
-            from refdesk.toolsets.code.toolset import code_toolset
+            from refdesk.toolsets.code.schemas import code_toolset
 
             return code_toolset(shared.desk, lambda context: shared.models.choose(context.sampler))
 
@@ -294,7 +314,7 @@ def make_toolsets(settings: Settings, clients: Callable[[], Sequence[Mapping[str
 def open_desk(settings: Settings) -> Iterator[Desk]:
     """The library the settings name, closed at the end."""
     memory.allow(settings.max_memory)
-    desk = Desk(settings, PARTS)
+    desk = _desk(settings)
     try:
         yield desk
     finally:

@@ -70,7 +70,10 @@ _VERSION = "from refdesk.__main__ import program; sys.argv[1:] = ['--version']; 
 
 @pytest.mark.parametrize(
     ("code", "unneeded"),
-    [(_TOOLSETS, "jsonschema"), (_TOOLSETS, "refdesk.skills.learn"), (_VERSION, "click")],
+    [
+        *((_TOOLSETS, one) for one in ("jsonschema", "refdesk.skills.learn", "refdesk.model", "refdesk.desk.desk")),
+        (_VERSION, "click"),
+    ],
 )
 def test_what_a_start_does_not_need_is_not_imported(code: str, unneeded: str, tmp_path: Path) -> None:
     begin = "import sys\nfrom pathlib import Path\nfrom refdesk.settings import Settings\n"

@@ -9,12 +9,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from refdesk.desk.desk import Desk
 from refdesk.library import Library
-from refdesk.model import Collection
 from refdesk.system.files import replace_file
+
+if TYPE_CHECKING:
+    from refdesk.desk.desk import Desk
+    from refdesk.model import Collection
 
 _log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from threading import Lock, Thread
 from urllib.parse import unquote_to_bytes
 
 from refdesk.desk.desk import Desk
-from refdesk.desk.reading import Watching
+from refdesk.desk.parts import Watching
 from refdesk.errors import LibraryBusy, LoadFailed, ParseFailed, RefdeskError, StoreError
 from refdesk.ingest.prepare import Progress, content_hash
 from refdesk.model import Chunk, Collection, Content, Document, FileState, Found, Hit, Page, Query

@@ -6,7 +6,6 @@ import hashlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from types import MappingProxyType
@@ -20,9 +19,6 @@ from refdesk.text.analyse import Cache, joined, terms_of_run, terms_of_words
 
 if TYPE_CHECKING:
     from refdesk.model import Vector
-
-# Whether a caller still waits for the result; checked by code that waits itself, such as for a lock.
-is_wanted: ContextVar[Callable[[], bool]] = ContextVar("is_wanted", default=lambda: True)
 
 
 @dataclass(slots=True)

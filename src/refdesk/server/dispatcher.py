@@ -25,11 +25,11 @@ from mcp.server.subscriptions import (
 from mcp.shared.exceptions import MCPError
 
 from refdesk.errors import Cancelled, RefdeskError, RpcError
-from refdesk.ingest.prepare import is_wanted
 from refdesk.server.call import ServerCall
 from refdesk.server.process import ServerOptions, StderrHandler, T, ThreadPool, correlation
 from refdesk.server.registry import Change, Loading, Registry
 from refdesk.system import metrics
+from refdesk.system.retry import is_wanted
 from refdesk.toolsets.content import INTERNAL_ERROR, ToolAnswer, unexpected_text
 from refdesk.toolsets.contract import Tool, Toolset
 

@@ -12,9 +12,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from refdesk.errors import Cancelled, LibraryBusy, StoreError
-from refdesk.ingest.prepare import is_wanted
 from refdesk.library import Library
 from refdesk.system.files import private
+from refdesk.system.retry import is_wanted
 
 if TYPE_CHECKING:
     from filelock import FileLock

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 from urllib.parse import quote
 
 from refdesk.errors import RefdeskError, RpcError
-from refdesk.model import Hit
 from refdesk.text import tokens
+
+if TYPE_CHECKING:
+    from refdesk.model import Hit
 
 _USED_SHARE = 0.9  # of a budget: the estimate of tokens may be a tenth too low
 LISTED = 10_000  # tokens of a list

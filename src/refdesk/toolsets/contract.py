@@ -9,11 +9,12 @@ the MCP SDK.
 from __future__ import annotations
 
 import logging
+import threading
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from refdesk.errors import ClientCannot, InvalidInput, NotFound
 from refdesk.toolsets.content import (
@@ -31,6 +32,7 @@ from refdesk.toolsets.content import (
 if TYPE_CHECKING:
     from refdesk.ports import Sampler
 
+T = TypeVar("T")
 LogLevel = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 
 # ── the call context ───────────────────────────────────────────────────────────────────────────────────────────
@@ -251,6 +253,20 @@ class Toolset:
     heard: Callable[[str, Json, ToolAnswer | None, float], None] | None = None
     site: Callable[[bytes], Any] | None = None  # an ASGI application
     close: Callable[[], None] | None = None
+
+
+def once(make: Callable[[], T]) -> Callable[[], T]:
+    """A function that makes something when it is first called, and returns that from then on."""
+    making, made = threading.Lock(), list[T]()
+
+    def get() -> T:
+        if not made:
+            with making:
+                if not made:
+                    made.append(make())
+        return made[0]
+
+    return get
 
 
 # ── one search_docs for two contracts: an argument that only one of them has decides which one answers ──

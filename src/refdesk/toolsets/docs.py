@@ -10,15 +10,12 @@ import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 from urllib.parse import quote, unquote
 
 from refdesk.desk.corpus import Corpus, docs_collections, read_metadata
-from refdesk.desk.desk import Desk
-from refdesk.desk.fresh import stale_hits, stale_notes
 from refdesk.errors import ChunkNotFound, InvalidCursor, InvalidInput, NotFound
-from refdesk.model import Collection, Document, Filters, Hit, Query, StoredChunk, metadata_text
 from refdesk.text import tokens
-from refdesk.text.untrusted import mark_notices
 from refdesk.toolsets.content import (
     READ,
     STRING,
@@ -34,6 +31,11 @@ from refdesk.toolsets.content import (
     object_schema,
 )
 from refdesk.toolsets.contract import CallContext, ResourceTemplate, Tool, ToolHints, Toolset
+
+# What only calls need is imported by them: the list of tools comes before it.
+if TYPE_CHECKING:
+    from refdesk.desk.desk import Desk
+    from refdesk.model import Collection, Document, Hit, Query, StoredChunk
 
 _OWN = ("query", "limit", "cursor")
 _CHUNK_ID = re.compile(r"[^#\s][^#]*(?:#[^#\s]+)?")
@@ -92,6 +94,10 @@ class Docs:
 
     def search(self, arguments: Json, context: CallContext) -> ToolAnswer:
         """One page of hits, or a hint on what to try instead."""
+        from refdesk.desk.fresh import stale_hits, stale_notes
+        from refdesk.model import Filters, Query
+        from refdesk.text.untrusted import mark_notices
+
         text = arguments["query"]
         if not text.strip():
             raise InvalidInput("query must not be empty.", "Say what to look for, e.g. 'how to paginate'.")
@@ -126,6 +132,8 @@ class Docs:
 
     def get(self, arguments: Json, context: CallContext) -> ToolAnswer:
         """The chunk and its neighbours, each under its delimiter."""
+        from refdesk.text.untrusted import mark_notices
+
         chunk_id = arguments["chunk_id"]
         if not _CHUNK_ID.fullmatch(chunk_id):
             raise InvalidInput(
@@ -177,6 +185,8 @@ class Docs:
         return document.path
 
     def _hit(self, hit: Hit, views: Sequence[Collection]) -> Json:
+        from refdesk.model import metadata_text
+
         chunk, document = hit.stored.chunk, hit.stored.document
         facets = {key: chunk.metadata.get(key, document.metadata.get(key)) for key in self.corpus.taxonomy}
         return {
@@ -264,6 +274,8 @@ _LOOKED_AT = 50  # hits whose values are suggested
 
 def suggested_filters(desk: Desk, query: Query) -> dict[str, list[str]]:
     """For each metadata filter of the query, the values that would give hits with the other filters unchanged."""
+    from refdesk.model import metadata_text
+
     suggested: dict[str, list[str]] = {}
     for key, refused in query.filters.metadata:
         others = tuple(one for one in query.filters.metadata if one[0] != key)
@@ -314,6 +326,8 @@ def facet_template(desk: Desk, corpus: Callable[[], Corpus]) -> ResourceTemplate
 
 
 def _files(desk: Desk, facet: str, value: str) -> list[str]:
+    from refdesk.model import metadata_text
+
     found: list[str] = []
     for collection in docs_collections(desk):
         offset = 0

@@ -5,15 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from refdesk import errors
-from refdesk.desk.desk import Desk
-from refdesk.desk.fresh import indexed_at, stale_hits, stale_notes
 from refdesk.errors import InvalidInput
-from refdesk.model import ChunkType, Collection, Document, Filters, Hit, Query, metadata_text
 from refdesk.text.tokens import count
-from refdesk.text.untrusted import flag, marks
 from refdesk.toolsets.content import (
     LISTED,
     READ,
@@ -29,18 +25,24 @@ from refdesk.toolsets.content import (
 )
 from refdesk.toolsets.contract import CallContext, Tool, ToolHints, Toolset
 
+# What only calls need is imported by them: the list of tools comes before it.
+if TYPE_CHECKING:
+    from refdesk.desk.desk import Desk
+    from refdesk.model import Collection, Document, Filters, Hit
+
 # ── filters ──
 
-_TYPES: tuple[str, ...] = get_args(ChunkType)
 _NAMED = 40  # known values in a message
 _LOOKED_AT = 2_000  # documents that are read to list the known languages
 
 
 def chosen(given: Mapping[str, str], source: Collection | None) -> Filters:
     """The filters from the arguments; raises InvalidInput for an unknown type."""
+    from refdesk.model import ChunkType, Filters
+
     wanted = given.get("type")
-    if wanted is not None and wanted not in _TYPES:
-        raise InvalidInput(f"Unknown value for filter type: {wanted}.", f"Known values: {', '.join(_TYPES)}.")
+    if wanted is not None and wanted not in (known := get_args(ChunkType)):
+        raise InvalidInput(f"Unknown value for filter type: {wanted}.", f"Known values: {', '.join(known)}.")
     return Filters(
         collections=(source.name,) if source else (),
         types=(wanted,) if wanted is not None else (),
@@ -54,6 +56,8 @@ def refuse_unknown(desk: Desk, given: Mapping[str, str], filters: Filters) -> No
 
     Called only if nothing was found, since a hit proves that its filters are known.
     """
+    from refdesk.model import Filters
+
     scope = Filters(collections=filters.collections)
     if filters.languages and not desk.view(replace(scope, languages=filters.languages)).literal(" ", 1):
         raise _unknown(f"value for filter language: {given['language']}", "values", _languages(desk, scope))
@@ -81,6 +85,8 @@ def _languages(desk: Desk, scope: Filters) -> list[str]:
 
 
 def _keys(desk: Desk, scope: Filters) -> list[str]:
+    from refdesk.model import metadata_text
+
     names = scope.collections or tuple(one.name for one in desk.collections())
     found: set[str] = set()
     for name in names:
@@ -229,6 +235,9 @@ class _Pages:
         self._desk = desk
 
     def search(self, arguments: Json, context: CallContext) -> ToolAnswer:
+        from refdesk.desk.fresh import stale_hits, stale_notes
+        from refdesk.model import Query
+
         text = arguments["query"]
         if not text.strip():
             raise errors.InvalidInput("query must not be empty.", "Say what to look for.")
@@ -284,6 +293,8 @@ class _Pages:
         return ToolAnswer.of_text("\n".join(answer))
 
     def read_page(self, arguments: Json, context: CallContext) -> ToolAnswer:
+        from refdesk.text.untrusted import flag
+
         if not arguments["url"].strip():
             raise errors.InvalidInput("url must not be empty.", "qurio_list_pages lists them.")
         url, number = address_and_number(arguments["url"], "part")
@@ -339,6 +350,9 @@ def _about(collection: Collection) -> str:
 
 
 def _result(number: int, hit: Hit, source: Collection | None, stale: Container[int], is_whole: bool) -> str:
+    from refdesk.desk.fresh import indexed_at
+    from refdesk.text.untrusted import marks
+
     document, chunk = hit.stored.document, hit.stored.chunk
     flagged = marks(hit.stored, source).get("flagged")  # its origin is its URL
     lines = [

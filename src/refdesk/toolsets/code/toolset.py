@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,17 +14,15 @@ from refdesk.desk.fresh import Refreshed, Refresher, stale_hits
 from refdesk.errors import InvalidInput, NotFound
 from refdesk.ingest.prepare import Progress, Report
 from refdesk.model import Collection, Filters, Found, Hit, Query, Skipped
-from refdesk.ports import Llm
 from refdesk.sources.allowed import HIDDEN, LASTING, allowed_roots, confine
 from refdesk.sources.ignore import IGNORED
 from refdesk.text import analyse
 from refdesk.text.untrusted import flag
-from refdesk.toolsets.code import assist, schemas
+from refdesk.toolsets.code import assist
 from refdesk.toolsets.code.answers import links, render, result
+from refdesk.toolsets.code.schemas import LlmFor
 from refdesk.toolsets.content import Json, ResourceContents, ToolAnswer
-from refdesk.toolsets.contract import CallContext, Resource, Toolset
-
-LlmFor = Callable[[CallContext], Llm | None]
+from refdesk.toolsets.contract import CallContext, Resource
 
 LISTED = 20  # files that an answer names
 _OF_ONE_REASON = 5  # of these
@@ -35,12 +33,6 @@ _BRACKETS = re.compile(r"[\[\]]")
 _STATUS = "refdesk://status"
 _ECHOED = 200  # characters of the query that an answer repeats: a bug report need not be paid for twice
 _PROSE = ("md", "markdown", "mdx", "rst", "txt", "adoc", "org", "html", "htm", "ipynb")
-
-
-def code_toolset(desk: Desk, llm_for: LlmFor = lambda context: None) -> Toolset:
-    """The code tools over one library; `llm_for` returns a call's language model, if any."""
-    code = Code(desk, llm_for)
-    return Toolset(name="code", tools=schemas.tools(code), resources=code.resources)
 
 
 class Code:

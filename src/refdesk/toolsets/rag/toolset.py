@@ -7,20 +7,20 @@ import re
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from refdesk import errors
-from refdesk.desk.desk import Desk
-from refdesk.desk.fresh import indexed_at, stale_hits, stale_notes
-from refdesk.ingest.prepare import Progress
-from refdesk.model import Filters, Hit, Query
 from refdesk.system import memory
 from refdesk.text import tokens
-from refdesk.text.untrusted import marks
 from refdesk.toolsets.content import LISTED, CodedErrors, Json, ToolAnswer, fitting, icon, shown
 from refdesk.toolsets.contract import CallContext, Handler, Tool, ToolHints, Toolset
 from refdesk.toolsets.rag import schemas
 from refdesk.toolsets.rag.resources import Notices, resources, templates
+
+# What only calls need is imported by them: the list of tools comes before it.
+if TYPE_CHECKING:
+    from refdesk.desk.desk import Desk
+    from refdesk.model import Hit, Query
 
 _NAMED = 5  # files left out of an ingest that the answer names
 _WHOLE = "rag://documents/{source} has them whole"
@@ -111,6 +111,10 @@ class _Rag:
         self.notices = Notices(desk)
 
     def search(self, arguments: Json, context: CallContext) -> ToolAnswer:
+        from refdesk.desk.fresh import stale_hits, stale_notes
+        from refdesk.model import Filters, Query
+        from refdesk.text.untrusted import marks
+
         text = arguments["query"]
         if not text.strip():
             raise errors.InvalidInput("query must not be empty.", "Say what to look for.")
@@ -157,6 +161,8 @@ class _Rag:
         return [*exact, *capped], by_words.notes
 
     def ingest(self, arguments: Json, context: CallContext) -> ToolAnswer:
+        from refdesk.ingest.prepare import Progress
+
         uri, name = arguments["uri"], arguments["collection"]
         if self._desk.find_collection(name) is None:
             known = ", ".join(one.name for one in self._desk.collections()[:_NAMED])
@@ -284,6 +290,8 @@ def _fitting(listed: Sequence[Json]) -> int:
 
 
 def _result(rank: int, hit: Hit, stale: Container[int], is_whole: bool, marked: Mapping[str, str]) -> Json:
+    from refdesk.desk.fresh import indexed_at
+
     chunk, document = hit.stored.chunk, hit.stored.document
     return {
         "rank": rank,
