@@ -16,6 +16,7 @@ from refdesk.text import analyse
 _FILE = Path(__file__).parent / "confidence.json"
 LOOKED_AT = 5  # best hits that count
 _MANY = 100_000  # passages to which frequencies are scaled, so that small collections are judged alike
+FEW = 10  # passages of a library whose words tell too little; of good questions about 20 passages none is hidden anyway
 _DOUBT = 0.5  # share of unknown words from which a query is gibberish
 NAMES = ("similarity", "covered", "sense", "usual", "least usual", "words", "heading")
 OF_HITS = ("score", "behind", "rank", "sure", "lead")
@@ -84,6 +85,12 @@ def covered(best: Sequence[StoredChunk], terms: Sequence[str], frequency: Mappin
             return 1.0
         most = max(most, sum(rare[term] for term in held))
     return most / total
+
+
+def names(stored: StoredChunk, asked: Understood) -> bool:
+    """Whether the query says all of the page's title, or of the passage's heading."""
+    titles = (set(analyse.terms(title)) for title in (stored.document.title, *stored.chunk.breadcrumb[-1:]))
+    return any(title and title <= set(asked.terms) for title in titles)
 
 
 def rarity(terms: Sequence[str], frequency: Mapping[str, int], passages: int) -> dict[str, float]:

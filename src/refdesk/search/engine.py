@@ -130,7 +130,7 @@ class Engine:
                 ]
             ordered = [(at, owners[at]) for at in fuse.order(seen, found.ids)]
             if len(query.filters.collections) == 1 and not query.exact:
-                ordered = group.in_one_language(ordered, query.text)
+                ordered = group.in_one_language(ordered, asked)
             window = in_turn(ordered, _SPREAD if asked.kind in _READ else 0, max(wanted, RERANKED + 1))
             if len(window) > RERANKED or len(seen) < _POOL:
                 break
@@ -180,7 +180,14 @@ class Engine:
         sure = confidence.of_words(asked, found.frequency, sense)
         if sure is not None or asked.kind != "words":
             return sure
-        return confidence.confidence(evidence(asked, found, ranked, sense))
+        known, learned = evidence(asked, found, ranked, sense), confidence.judgement()
+        least = 0.0
+        if not group.is_english(asked) and known["covered"]:
+            least = learned.hidden  # the model knows English alone, and a name in the question may be all that counts
+        if found.passages <= confidence.FEW and known["covered"]:
+            is_about = any(rerank.is_prose(one.stored) and confidence.names(one.stored, asked) for one in ranked[:1])
+            least = learned.weak if is_about else learned.hidden
+        return max(confidence.confidence(known), least)
 
 
 def evidence(asked: Understood, found: Candidates, ranked: Sequence[Ranked], sense: float) -> dict[str, float]:

@@ -45,6 +45,13 @@ _LANGUAGE = re.compile(
 )
 _AMBIGUOUS = frozenset(["cs", "el", "he", "hi", "id", "it", "ms", "my", "no", "pl", "sl", "te", "vi", ""])
 _LANGUAGE_LAST = re.compile(rf"[._-]({_LANGUAGE.pattern})$", re.IGNORECASE)
+_FOREIGN = frozenset(  # common words of other languages: a query with one, or with other letters, is not English
+    re.findall(
+        r"\w+",
+        "wie ich ein eine einen der das und ist nicht mit kann wird werden comment les une est dans avec pour quelle"
+        " como los las una para por come gli della che hoe een het uma dos",
+    )
+)
 _BUILT = frozenset(["_sources", "_build", "build", "site", "html", "dist", "public", "docs", "doc", "source", "src"])
 _USUAL_PASSAGES = (
     12  # of a page: its length counts neither for nor against it beside code; authored questions .775 to .805
@@ -181,7 +188,12 @@ def translation_of(path: str) -> tuple[str, str]:
     return head, ""
 
 
-def in_one_language(ordered: Sequence[tuple[int, Origin | None]], text: str) -> list[tuple[int, Origin | None]]:
+def is_english(asked: Understood) -> bool:
+    """Whether nothing in the query tells of another language."""
+    return all(word.isascii() and word not in _FOREIGN for word in asked.words)
+
+
+def in_one_language(ordered: Sequence[tuple[int, Origin | None]], asked: Understood) -> list[tuple[int, Origin | None]]:
     """The candidates of one collection with each page in one language.
 
     For an English question that is English, where it is among them; for others the language that fits best. Else a
@@ -194,11 +206,9 @@ def in_one_language(ordered: Sequence[tuple[int, Origin | None]], text: str) -> 
             languages.setdefault(page, {})[language] = None
     if all(len(known) == 1 for known in languages.values()):
         return list(ordered)
-    words = [word.lower() for word in analyse.WORD.findall(text)]
-    english = sum(word in analyse.STOP_TERMS or analyse.is_english(word) for word in words)
-    is_english = text.isascii() and 2 * english > len(words)
+    english = is_english(asked)
     kept = {
-        page: min(known, key=lambda one: (not one.startswith("en"), one != "")) if is_english else next(iter(known))
+        page: min(known, key=lambda one: (not one.startswith("en"), one != "")) if english else next(iter(known))
         for page, known in languages.items()
         if not _AMBIGUOUS.issuperset(one[:2] for one in known)
     }

@@ -61,6 +61,9 @@ _USUAL_TOKENS = 100
 _PART = re.compile(r"-part-(\d+)$")
 # Factors for a definition that
 _ANOTHER_SPELLING = 0.6  # differs in case from what was typed
+_FURTHER = 0.5  # adds to the type, which another passage defines
+_EXTENDING = frozenset(["extension", "impl", "category"])
+_EXTENSION = re.compile(r"(?:\w+ )*(?:extension|impl)\b")  # as an outline begins
 _IN_PASSING = 0.6  # is one of several in its passage
 _NOT_ITS_OWN = 0.8  # is not known to be a member of the type named before it
 _OTHERWISE = 0.8  # is not the function, type or value that a keyword asks for
@@ -166,6 +169,11 @@ def _definition(stored: StoredChunk, asked: Understood) -> dict[str, float]:
                 return {"definition": _meant(stored, asked, whole=whole) * _begun(stored)}
             return {"named": 1.0 if whole else 0.6}
     return {} if defined.isdisjoint(_spelt_names(asked.words)) else {"spelt name": 1.0}
+
+
+def _is_extension(stored: StoredChunk) -> bool:
+    chunk = stored.chunk
+    return chunk.kind in _EXTENDING or (chunk.kind == "outline" and _EXTENSION.match(chunk.text) is not None)
 
 
 def _whole(stored: StoredChunk, asked: Understood) -> float:
@@ -309,6 +317,12 @@ def values(
     """The features of each passage; single words are compared if there is a matcher."""
     named = [feature_names(one) for one in passages]
     found = [passage(one, asked, names, wanted) for one, names in zip(passages, named, strict=True)]
+    if asked.kind == "symbol":
+        defining = [(one, own) for one, own in zip(passages, found, strict=True) if "definition" in own]
+        further = [own for one, own in defining if _is_extension(one)]
+        is_whole = any(own["definition"] > _IN_PASSING and not _is_extension(one) for one, own in defining)
+        for own in further if is_whole else ():
+            own["definition"] *= _FURTHER
     for own, names, near in zip(found, named, neighbours(passages, scores), strict=True):
         own[names["neighbours"]] = near
     if matcher is not None and passages:

@@ -152,3 +152,30 @@ def test_a_file_is_judged_by_its_lead_over_the_next_one_whatever_the_limit(libra
     assert scores[0] == scores[1] == scores[2]
     far, near = (confidence.of_hits([2.0, second], "files", 0.9)[0] for second in (1.0, 1.9))
     assert far > near
+
+
+def test_a_page_alone_answers_what_its_title_says_and_hides_nothing_that_has_a_word_of_it(
+    desk: Desk, tree: Tree
+) -> None:
+    text = "# Returns\n\nYou can send items back within 30 days. Refunds are paid within five working days.\n"
+    desk.index(tree({"returns.md": text}), "files", name="shop")
+
+    def asked(text: str) -> tuple[bool, bool]:
+        page = desk.search(Query(text=text))
+        return bool(page.hits), page.weak
+
+    assert asked("how long do returns take") == (True, False)
+    assert asked("return policy") == (True, False)
+    assert asked("how many days until I must send something back") == (True, True)
+    assert asked("which wine goes with roast duck") == (False, False)
+
+
+def test_a_question_in_another_language_is_not_hidden_if_a_name_in_it_occurs(desk: Desk, tree: Tree) -> None:
+    pages = {
+        f"p{n}.md": f"# Setting {n}\n\nThe setting {n} changes how often the cache is emptied.\n" for n in range(60)
+    }
+    pages["blueprints.md"] = "# Modular applications\n\nA Blueprint records operations to execute on an application.\n"
+    desk.index(tree(pages), "files", name="manual")
+    page = desk.search(Query(text="wie erstelle ich ein Blueprint"))
+    assert page.hits[0].stored.document.path == "blueprints.md"
+    assert page.weak

@@ -77,6 +77,15 @@ export function ajaxPatch(url: string) {
 }
 
 
+FILES |= {
+    "Sources/Validator.swift": "public struct Validator<T: Decodable & Sendable>: Sendable {\n"
+    "    public let validate: @Sendable (_ data: T) -> any ValidatorResult\n}\n",
+    "Sources/Valid.swift": "extension Validator {\n    /// A Validator that validates nothing, a placeholder.\n"
+    "    public static var valid: Validator<T> {\n        .init { _ in Validator.Valid() }\n    }\n}\n\n"
+    "extension String {\n    var isValid: Bool { Validator(self).valid }\n}\n",
+}
+
+
 @pytest.fixture
 def names(desk: Desk, tree: Tree) -> Desk:
     desk.index(tree(FILES), "code", name="names")
@@ -97,6 +106,8 @@ def names(desk: Desk, tree: Tree) -> Desk:
         ("Parser line", "lib.rs", "Parser.line"),
         ("fn line", "lib.rs", "Parser.line"),
         ("function patch", "patch.ts", "patch"),
+        ("Validator", "Sources/Validator.swift", "Validator"),
+        ("String", "Sources/Valid.swift", "String"),
     ],
 )
 def test_the_definition_is_first(names: Desk, text: str, path: str, symbol: str) -> None:

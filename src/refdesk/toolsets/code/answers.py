@@ -206,7 +206,8 @@ def _place(one: Json) -> str:
 
 def _cut_short(results: Sequence[Json]) -> list[str]:
     cut = sum("part_of_lines" in one for one in results)
-    return [f"{cut} of the passages are cut to the lines around the match"] if cut else []
+    are = "is" if cut == 1 else "are"
+    return [f"{cut} of the passages {are} cut to the lines around the match"] if cut else []
 
 
 def _left_out(results: Sequence[Json]) -> list[str]:
