@@ -16,8 +16,8 @@ _TRACKING = re.compile(
 _SESSION_IN_PATH = re.compile(r";jsessionid=[^/?]*", re.IGNORECASE)
 _ESCAPE = re.compile(r"%([0-9a-fA-F]{2})")
 _UNRESERVED = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
-_KEPT_IN_PATH = "/%:@!$&'()*+,;=~-._"
-_KEPT_IN_QUERY = _KEPT_IN_PATH + "?[]"
+_KEPT_IN_PATH = "/%:@!$&'()*+,;=~-._[]"
+_KEPT_IN_QUERY = _KEPT_IN_PATH + "?"
 _NEVER_TEXT = re.compile(
     r"png|jpe?g|gif|svg|webp|avif|ico|bmp|tiff?|psd|ai|eps|swf|mp[34]|m4[av]|og[gav]|wav|flac|webm|avi|mov|mkv|"
     r"zip|gz|tgz|bz2|xz|zst|7z|rar|tar|jar|war|whl|egg|deb|rpm|dmg|pkg|msi|exe|bin|iso|apk|so|dll|dylib|wasm|"
