@@ -164,7 +164,7 @@ class Evidence:
 class EvidenceJudge:
     """Picks the skill with the most evidence, if it has enough."""
 
-    def __init__(self, embedder: Embedder | None, calibration: Calibration = Calibration()) -> None:  # noqa: B008
+    def __init__(self, embedder: Embedder | None, calibration: Calibration = Calibration()) -> None:
         self._embedder = embedder
         self._calibration = calibration
         self._crowd: tuple[Vector, Vector] | None = None  # the same questions, as queries and as passages
