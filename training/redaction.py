@@ -1,25 +1,38 @@
 """Fits the points of the clues that tell an identifier of a case from one of the procedure: skills/clues.txt.
 
     python -m training.redaction [--write]
+    python -m training.redaction --public FOLDER
 
 A logistic regression on the talks under `tuned` in tests/fixtures/redaction.yaml.  First it prints the shares that are
 told right of businesses left out of the fit, a twelfth of them at a time.
+
+The second form measures the whole redaction on talks that others wrote: FOLDER has {airline,finance,…}.tsv, the
+train.tsv of each business in splits_annotated_at_turn_level of
+github.com/awslabs/multi-domain-goal-oriented-dialogues-dataset, which are not part of this repository.  They have the
+customers' turns only, in small letters and without punctuation, so the agent's questions are put in by what is labelled
+in the answer; and once more an "ok" instead.
 """
 
 from __future__ import annotations
 
+import csv
+import random
 import re
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
 
-from refdesk.skills.conversation import spoken
+from refdesk.skills.conversation import read, spoken
 from refdesk.skills.identifiers import clues_in
 from refdesk.skills.redact import formal
+from refdesk.skills.vocabulary import is_person
+from refdesk.text.analyse import is_english
 
 _ROOT = Path(__file__).parents[1]
 _MARKED = re.compile(r"\{([cp]):([^}]+)\}")
@@ -53,7 +66,76 @@ def fit(given: Sequence[Sample]) -> dict[str, float]:
     return dict(zip(names, points.tolist(), strict=True))
 
 
+# --- talks that others wrote ---------------------------------------------------------------------------------
+
+_TALKS = 400  # of each business
+# Questions to which the slots with data of the case are answers.
+_QUESTIONS = {
+    "name": "May I have your name, please?",
+    "ssn": "Can you give me the last four digits of your social security number?",
+    "card_number": "Please tell me your card number.",
+    "account_number": "What is your account number?",
+    "target_account_number": "To which account number shall I transfer it?",
+    "address": "What is the address?",
+    "booking_confirmation_number": "May I have your booking confirmation number?",
+    "email_address": "What is your email address?",
+    "phone_number": "And your phone number?",
+    "phonenumber": "And your phone number?",
+    "claimid": "Please provide your claim id.",
+    "policyid": "Can I have the policy id?",
+    "username": "What is your user name?",
+    "account_id": "Please share your account id.",
+    "password": "What is the password of the account?",
+    "order_number": "What is the order number?",
+    "current_zipcode": "May I know your city and zip code?",
+}
+_WORDS = ("name", "address", "password", "username")  # slots of words rather than numbers
+
+
+def public(path: Path, *, asks: bool) -> str:
+    """The shares of a business's labelled case data that goes and of its other English words that stay."""
+    with path.open(encoding="utf-8") as file:
+        rows = [row for row in csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE) if len(row) == 6][1:]
+    talks = [[(row[3].split(), row[4].split()) for row in turns] for _, turns in groupby(rows, lambda row: row[0])]
+    talks = [turns for turns in talks if all(len(words) == len(slots) for words, slots in turns)]
+    random.Random(path.stem).shuffle(talks)
+    counts: Counter[str] = Counter()
+    for turns in talks[:_TALKS]:
+        lines = []
+        for words, slots in turns:
+            asked = next((_QUESTIONS[slot] for slot in slots if slot in _QUESTIONS), "How can I help you with this?")
+            lines += [f"Agent: {asked if asks else 'ok'}", f"Customer: {' '.join(words)}"]
+        for (words, slots), left in zip(turns, read("\n".join(lines)).said_by("customer"), strict=True):
+            there = set(re.findall(r"[^\s,]+", left))
+            for slot, run in groupby(zip(words, slots, strict=True), lambda one: one[1]):
+                said = [word for word, _ in run]
+                if slot in _QUESTIONS:
+                    telling = {word for word in said if len(word) > 2 and _tells(word, slot)}
+                    counts["case"] += bool(telling)
+                    counts["gone"] += bool(telling) and not telling & there
+                elif slot == "O":
+                    other = [word for word in said if len(word) > 1 and is_english(word) and not _is_name(word)]
+                    counts["other"] += len(other)
+                    counts["stay"] += sum(word in there for word in other)
+    gone, stay = counts["gone"] / counts["case"], counts["stay"] / counts["other"]
+    return f"case data removed {counts['gone']}/{counts['case']} = {gone:.3f}, other words kept {stay:.4f}"
+
+
+def _is_name(word: str) -> bool:
+    return is_person(word.capitalize())
+
+
+def _tells(word: str, slot: str) -> bool:
+    """Whether the word of a slot tells anything: a number, or a word that is no common one."""
+    return any(map(str.isdigit, word)) or (slot in _WORDS and (_is_name(word) or not is_english(word)))
+
+
 def main() -> None:
+    if "--public" in sys.argv:
+        for path in sorted(Path(sys.argv[-1]).glob("*.tsv")):
+            for asks in (True, False):
+                print(f"{path.stem}, {'asked' if asks else 'not asked'}: {public(path, asks=asks)}")
+        return
     talks = yaml.safe_load((_ROOT / "tests/fixtures/redaction.yaml").read_text(encoding="utf-8"))["tuned"]
     given = list(samples(talks))
     businesses = sorted({business for business, *_ in given})

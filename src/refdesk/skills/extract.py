@@ -24,11 +24,10 @@ from refdesk.skills.conversation import (
     shortened,
     third_person,
 )
-from refdesk.skills.format import MAX_KEYWORDS
+from refdesk.skills.format import MAX_KEYWORDS, titled
 from refdesk.skills.identifiers import identifiers
 from refdesk.skills.merge import covered
 from refdesk.skills.model import Draft, Playbook, Step
-from refdesk.skills.redact import titled
 from refdesk.skills.vocabulary import STOP_TERMS, content_terms, total_weight, weight, words
 from refdesk.text import analyse
 

@@ -13,7 +13,7 @@ import yaml
 
 from refdesk.errors import InvalidInput, InvalidPlaybook
 from refdesk.skills.model import FIRST_CONFIDENCE, Draft, Playbook, Skill, Step
-from refdesk.skills.vocabulary import content_terms
+from refdesk.skills.vocabulary import PLACEHOLDER, content_terms
 
 _UNSPECIFIED = "unspecified"
 _NOTHING = "None."
@@ -30,6 +30,34 @@ _HEADER = re.compile(r"\*\*(Confidence|Product Area|Area|Issue Type|Type)(?::\*\
 _STRUCTURAL = re.compile(
     r"\s*(?:\\|#{1,6}(?:[ \t]|$)|(?:[-*][ \t]+)?\*\*(?:Do|Check|Say)(?::\*\*|\*\*:))", re.IGNORECASE
 )
+
+
+# --- titles -------------------------------------------------------------------------------------
+
+# A clause that only says what was removed: "my name is [name] and".
+_INTRODUCING = re.compile(
+    r"(?:(?:and |but )?(?:my|our|the|his|her|their) (?:\w+ ){1,3}(?:is|was|are)"
+    r"|(?:and )?(?:i am|i['’]m|this is|it['’]s|they are))"
+    rf"\W*{PLACEHOLDER.pattern}\W*(?:(?:and|but|from|here)\b\W*)*",
+    re.I,
+)
+_LEADING = re.compile(rf"^(?:\W*{PLACEHOLDER.pattern}|['’]s\b|\W|(?:here|and|is|was|says|said|from)\b)++", re.I)
+# Within the title it goes with the words that lead to it: "order number [reference id]" is an order.
+_WITHIN = re.compile(
+    rf"\s*\([^()\[]*{PLACEHOLDER.pattern}[^()]*\)"
+    r"|(?:\s*(?:\b(?:to|from|for|with|at|on|of|by|under|is|was|named|called|as|in|and|ending|no|nr|number|id|ref"
+    rf"|reference|code)\b\.?|[#:,]))*\s*{PLACEHOLDER.pattern}(?:['’]s\b)?",
+    re.I,
+)
+
+
+def titled(title: str, otherwise: str) -> str:
+    """The title without placeholders; another one where little else is left of it."""
+    rest = _INTRODUCING.sub("", title)
+    if PLACEHOLDER.match(rest.lstrip("#\"'“( ")):
+        rest = _LEADING.sub("", rest)
+    rest = " ".join(_WITHIN.sub("", rest).split()).strip(" ,;:-")
+    return rest[:1].upper() + rest[1:] if any(map(str.isalpha, rest)) else otherwise
 
 
 # --- writing ------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from refdesk.skills.answers import introduced
 from refdesk.skills.vocabulary import is_person, language_of, words
 from refdesk.text.analyse import is_english
 
@@ -86,9 +87,6 @@ _CUES = tuple(
         (rf"^[^\w\n]{{0,4}}({_CAP}(?: {_CAP}){{1,2}})[^\w\n]{{0,4}}$", re.M),
     )
 )
-_CALLED = re.compile(
-    r"\b(?:i['’]?m|i am|it['’]?s|this is|name(?:['’]s| is)?|call me|hi|hello|hey|thanks|thx|cheers),? ([a-z]{3,})\b"
-)
 _ROLE_CUE = re.compile(
     rf"\b(?i:{_OF_ROLE})(?: is| was|,| \()?(?: [A-Z]\.)?( ?{_CAP}(?: {_CAP})?)(?! ?\d)"
     rf"|\bI(?: am|['’]m)( {_CAP})(?=[,.!;\n]|$| (?:from|here|calling|with|and|in|of)\b)"
@@ -139,7 +137,7 @@ def names_in(text: str, by_guess: bool = True) -> set[str]:
             word for word in re.split(r"['’]s\b|[\s,]", phrase) if len(word.strip(".'’-")) > 1 and _may_name(word)
         )
     found.update(_ADDRESSED.findall(text))
-    found.update(word for word in _CALLED.findall(text) if is_person(word.capitalize()))
+    found.update(introduced(text))
     stripped = {word.strip(".'’-") for word in found}
     # The same in capitals, and in small letters if that is no other word.
     small = {word.lower() for word in stripped if len(word) > 3 and not is_english(word.lower())}

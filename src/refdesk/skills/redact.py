@@ -14,13 +14,14 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from refdesk.skills.answers import answers
+from refdesk.skills.format import titled
 from refdesk.skills.identifiers import IDENTIFIER, QUANTITY, clause, identifiers, noun_before, procedural_ids
 from refdesk.skills.model import Draft
 from refdesk.skills.people import names_in, without_names
 from refdesk.skills.vocabulary import PLACEHOLDER, is_person
+from refdesk.text import analyse
 from refdesk.text.analyse import is_english
-
-_LEADING = re.compile(rf"^(?:\W*{PLACEHOLDER.pattern}|['’]s\b|\W|(?:here|and|is|was|says|said|from)\b)++", re.I)
 
 _VERSION_OF = re.compile(
     r"\b(?:app|version|firmware|fw|build|release|driver|software|bios|client|upgrade|update|flash)"
@@ -85,6 +86,13 @@ def _grouped(found: re.Match[str]) -> str:
     first = found.start() + len(found[0]) - len(found[0].lstrip(string.ascii_uppercase + " "))
     is_number = sum(map(str.isdigit, found[0])) > 5 and not QUANTITY.match(found.string, first)
     return "[number]" if is_number else found[0]
+
+
+def _street(found: re.Match[str]) -> str:
+    """An address in small letters; not "10 minutes down the road"."""
+    named = set(found[1].split())
+    is_address = not named & analyse.STOP_TERMS and not QUANTITY.match(found.string, found.start())
+    return "[address]" if is_address else found[0]
 
 
 def _labelled(placeholder: str) -> _Replace:
@@ -224,7 +232,8 @@ _ANSWERS = (
 _UNLESS_KEPT: tuple[tuple[re.Pattern[str], _Replace], ...] = (
     (re.compile(r"(?<![\w.-])\+\d[\d\s().-]{6,18}\d(?![\w-])"), _phone),
     (re.compile(r"(?<![\w.-])\(?\d{3,5}\)?[\s.-]\d{3,4}[\s.-]?\d{3,4}(?![\w-])"), _phone),
-    (re.compile(r"(?<![\w.-])0\d{2,4}[\s/-]?\d{3,4}[\s-]?\d{2,5}(?![\w-])"), _phone),
+    (re.compile(r"(?<![\w.-])0\d{1,4}(?:[\s/.-]?\d{2,4}){2,4}(?![\w-]|[.,]\d)"), _phone),
+    (re.compile(r"\(\d{2,5}\)\s?\d[\d\s-]{4,9}\d(?![\w-])"), _phone),
     (re.compile(r"(?<![\w.$€£-])\d{3}-\d{4}(?![\w-])"), _phone),
     (
         re.compile(
@@ -238,6 +247,13 @@ _UNLESS_KEPT: tuple[tuple[re.Pattern[str], _Replace], ...] = (
             r"|\b[A-ZÄÖÜ][a-zäöüß]+(?:straße|strasse|str\.|weg|platz|allee|gasse)\s+\d{1,4}\s?[a-z]?\b"
         ),
         _plain("[address]"),
+    ),
+    (
+        re.compile(
+            r"(?<![\w./-])\d{1,5}[a-z]?,? ((?:[a-z][a-z'’.-]*\.? ){1,4})(?:street|st|avenue|ave|road|rd|lane|ln|drive"
+            r"|boulevard|blvd|highway|hwy|terrace|crescent)\b(?:(?:,? [a-z]+){0,3}? [a-z]{2},? \d{5}\b)?"
+        ),
+        _street,
     ),
     (re.compile(r"(?<![\w.,-])(?:[A-Z]{1,3} ?)?\d{1,4}(?:[ -]\d{1,4}){2,}(?: ?[A-Z])?(?![\w.,-]*\w)"), _grouped),
     (re.compile(r"\b(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{16,}\b", re.I), _plain("[secret]")),
@@ -272,10 +288,14 @@ class Redaction:
     @classmethod
     def of(cls, said: Iterable[tuple[str, str]], whole: str = "", known: str = "") -> Redaction:
         """The redaction for texts by their roles; `whole` names people, `known` is the playbook as it stands."""
-        names = frozenset(names_in(whole))
         said = list(said)
         found = procedural_ids([(role, formal(text)) for role, text in said])
-        answers = {each[1]: put for pattern, put in _ANSWERS for each in pattern.finditer(whole)}
+        given = {each[1]: put for pattern, put in _ANSWERS for each in pattern.finditer(whole)}
+        # An answer may name an error or a form, too: "it is 88120, but I get E-31".
+        given |= {one: put for one, put in answers(said) if one.isdigit() or not found.get(one)}
+        called = {word for one, put in given.items() if put == "[name]" for word in one.split()}
+        called = {word for word in called if len(word) > 2 and not is_english(word.lower())}
+        names = frozenset(names_in(whole)) | called | set(map(str.capitalize, called))
         contacts = {
             each[0]
             for role, text in (*said, ("feedback", known))
@@ -285,14 +305,14 @@ class Redaction:
             if put(each) != each[0] and _is_of_business(each, is_known=text == known)
         }
         return cls(
-            names, frozenset(contacts), answers, _without_people(found, names) | dict.fromkeys(identifiers(known), True)
+            names, frozenset(contacts), given, _without_people(found, names) | dict.fromkeys(identifiers(known), True)
         )
 
     def clean(self, text: str, role: str = "") -> str:
         """The text with placeholders for everything sensitive."""
         text = formal(text, self.contacts)
-        for answer, placeholder in self.answers.items():
-            text = text.replace(answer, placeholder)
+        for answer, placeholder in sorted(self.answers.items(), key=lambda one: -len(one[0])):
+            text = re.sub(rf"(?<!\w){re.escape(answer)}(?!\w)", placeholder, text)
         names = names_in(text, by_guess=not self.names and not self.procedural)
         procedural = {**_without_people(procedural_ids([(role, text)]), names), **self.procedural}
 
@@ -338,15 +358,6 @@ def redact_draft(draft: Draft, by: Redaction) -> Draft:
         problem=by.clean(draft.problem),
         keywords=tuple(word for word in draft.keywords if by.clean(word) == word),
     )
-
-
-def titled(title: str, otherwise: str) -> str:
-    """The title without placeholders at its start; another one where nothing else is left of it."""
-    title = re.sub(
-        r"^(?:(?:and )?(?:this is|it['’]s|i['’]m|i am|they are|their name is) )(?=\[name\])", "", title, flags=re.I
-    )
-    rest = _LEADING.sub("", title) if PLACEHOLDER.match(title.lstrip("#\"'“( ")) else title
-    return rest[:1].upper() + rest[1:] if any(map(str.isalpha, PLACEHOLDER.sub("", rest))) else otherwise
 
 
 def _without_people(procedural: dict[str, bool], names: Iterable[str]) -> dict[str, bool]:
