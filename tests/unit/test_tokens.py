@@ -32,6 +32,17 @@ def test_ascii_is_split_as_any_text_is(text: str) -> None:
     assert re.findall(tokens._ASCII_BLOCK, text) == re.findall(tokens._BLOCK, text)
 
 
+ASCII = st.text(st.characters(max_codepoint=127), max_size=80) | st.text(
+    "anrt'sldveZZ90_ \\\t\r\n\x1c((\"", max_size=80
+)
+
+
+@settings(deadline=None)
+@given(st.lists(ASCII | st.sampled_from(["", "é", "don'tStop", r"\nend \t", '"""""', "1234567890" * 3, "HTTPServer"])))
+def test_texts_counted_together_have_the_tokens_that_each_has_alone(texts: list[str]) -> None:
+    assert tokens.count_each(texts) == [tokens.count_once(text) for text in texts]
+
+
 @settings(deadline=None)
 @given(st.text(st.characters(max_codepoint=127), max_size=80) | st.text("aB_9 \\\t\r\n'sn\x1c(\"é", max_size=80))
 def test_no_text_has_more_tokens_than_its_bound(text: str) -> None:

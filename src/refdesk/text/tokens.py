@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, wraps
+from itertools import product
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -36,6 +37,14 @@ class by_hash(Generic[T]):  # noqa: N801 - used as a decorator, like lru_cache
                 self._known = {}  # a new object: other threads may be using the old one
             found = self._known[key] = self._function(text)
             return found
+
+    def know(self, texts: Sequence[str], work_out: Callable[[Sequence[str]], Sequence[T]]) -> None:
+        """Caches what is new of these texts, worked out together."""
+        new = [text for text in dict.fromkeys(texts) if hash(text) not in self._known]
+        if len(new) > 1:
+            if len(self._known) + len(new) > self._most:
+                self._known = {}
+            self._known |= zip(map(hash, new), work_out(new), strict=True)
 
     def cache_clear(self) -> None:
         self._known = {}
@@ -69,7 +78,15 @@ _ONLY_LETTERS = bytes(code if chr(code).isalpha() else 32 for code in range(128)
 
 def count_once(text: str) -> int:
     """As `count`, for a text that is not counted again."""
-    return round(sum(map(_tokens, re.findall(_ASCII_BLOCK if text.isascii() else _BLOCK, text))))
+    return round(sum(map(_hundredths, re.findall(_ASCII_BLOCK if text.isascii() else _BLOCK, text))) / 100)
+
+
+def count_each(texts: Sequence[str]) -> list[int]:
+    """The same for several texts: ASCII ones together, which takes half the time."""
+    found = dict.fromkeys(texts, 0)
+    together = [text for text in found if text.isascii() and not re.search(_ODD, text)]
+    found |= zip(together, counted_together(together), strict=True)
+    return [found[text] or count_once(text) for text in texts]
 
 
 def at_most(text: str) -> int:
@@ -90,6 +107,10 @@ def count(text: str) -> int:
 
 
 @lru_cache(maxsize=20_000)
+def _hundredths(block: str) -> int:
+    return round(100 * _tokens(block))
+
+
 def _tokens(block: str) -> float:
     """The average number of tokens of such a block, fitted to the same 40 projects."""
     if not block.isascii():
@@ -107,6 +128,95 @@ def _tokens(block: str) -> float:
         return 1.0
     usual = 4 if '"' in block else 2  # `":{"` is one token
     return 1 + 0.33 * min(10, max(0, len(block.strip()) - usual))
+
+
+# The same for ASCII as arithmetic on runs of characters of one kind, which are blocks or parts of them: what one costs
+# follows from its kind, its size and the runs beside it, but for words, whose capitals count too.
+
+_END, _WORD, _DIGITS, _BLANKS, _TABS, _LINES, _MARKS = range(7)  # kinds of runs; _BLANKS end in a blank, _TABS do not
+_KINDS, _SIZES = 7, 16
+_APART = "\x80"  # between texts: no ASCII
+_RUNS = bytes(
+    _END if code > 127 else _WORD if chr(code).isalpha() else _DIGITS if chr(code).isdigit() else _LINES
+    if code in b"\r\n" else _TABS if chr(code).isspace() else _MARKS
+    for code in range(256)
+)  # fmt: skip
+_CASES = bytes(code < 128 and chr(code).islower() + 2 * chr(code).isupper() for code in range(256))
+_ODD = r"'(?:[sdmt]|ll|ve|re)[A-Z]"  # a word that an ending of another is written together with
+
+
+def counted_together(texts: Sequence[str]) -> list[int]:
+    """The tokens of ASCII texts."""
+    import numpy as np
+
+    data = f"{_APART}{_APART.join(texts)}{_APART}".encode("latin-1")
+    raw = np.frombuffer(data, np.uint8)
+    codes = np.frombuffer(data.translate(_RUNS), np.uint8)
+    begins = np.empty(len(codes), np.bool_)
+    begins[0] = True
+    np.not_equal(codes[1:], codes[:-1], out=begins[1:])
+    begins |= codes == _END
+    starts = np.flatnonzero(begins)
+    around = np.zeros(len(starts) + 2, np.int32)  # the kinds of runs, with none before the first and after the last
+    before, kinds, after = around[:-2], around[1:-1], around[2:]
+    kinds[:] = codes[starts]
+    ends = np.append(starts[1:], len(codes))
+    sizes = ends - starts
+    kinds[raw[ends - 1] == ord(" ")] = _BLANKS
+    quotes = np.cumsum(raw == ord('"'), dtype=np.int32)
+    bounded = np.minimum(sizes, _SIZES - 1)
+    quoted = np.flatnonzero((kinds == _MARKS) & (sizes > 2) & (quotes[ends - 1] > quotes[starts - 1]))
+    bounded[quoted] = np.minimum(np.maximum(sizes[quoted] - 2, 2), _SIZES - 1)
+    costs = _costs()[((kinds * _KINDS + before) * _KINDS + after) * _SIZES + bounded]
+    long = np.flatnonzero((kinds == _DIGITS) & (sizes >= _SIZES))
+    costs[long] = (sizes[long] + 2) // 3 * 100
+    lines = np.flatnonzero(kinds[:-2] == _LINES)
+    white = (kinds[lines + 1] == _BLANKS) | (kinds[lines + 1] == _TABS)
+    costs[lines[white & (kinds[lines + 2] == _LINES)]] = 0  # one with the next lines
+    # Words
+    cases = np.frombuffer(data.translate(_CASES), np.uint8)
+    lower, upper = cases == 1, cases == 2
+    parts = upper.copy()  # whether a part of a name begins
+    parts[1:-1] &= ~upper[:-2] | lower[2:]
+    parts[1:] |= lower[1:] & (cases[:-1] == 0)
+    humps = np.cumsum(parts, dtype=np.int32)
+    words = np.flatnonzero(kinds == _WORD)
+    first, last, letters = starts[words], ends[words] - 1, sizes[words]
+    many = humps[last] - humps[first - 1]
+    # `\\n` is a block, if it is not a part of a longer run; the word begins behind it.
+    escaped = np.flatnonzero((raw[first - 1] == ord("\\")) & (sizes[words - 1] == 1) & (before[words - 1] != _BLANKS))
+    if len(escaped):
+        letter = raw[first[escaped]]
+        escaped = escaped[(letter == ord("n")) | (letter == ord("r")) | (letter == ord("t"))]
+        costs[words[escaped] - 1] = 100
+        letters[escaped] -= 1
+        many[escaped] -= cases[first[escaped] + 1] != 1
+    usual = np.where(
+        before[words] == _BLANKS,
+        100 + np.where(lower[last], 3, 10) * np.maximum(0, letters - 4),
+        100 + 9 * np.maximum(0, letters - 3),
+    )
+    costs[words] = np.where(many > 1, 115 * many - 30, usual * (letters > 0))
+    totals: list[int] = np.add.reduceat(costs, np.flatnonzero(kinds == _END))[: len(texts)].tolist()
+    return [round(total / 100) for total in totals]
+
+
+@cache
+def _costs() -> NDArray[np.int32]:
+    """Hundredths of tokens by a run's kind, that of the run before, of the one after, and its size."""
+    import numpy as np
+
+    found = np.zeros((_KINDS, _KINDS, _KINDS, _SIZES), np.int32)
+    for before, after, size in product(range(_KINDS), range(_KINDS), range(1, _SIZES)):
+        at = (before, after, size)
+        found[_DIGITS, *at] = 100 * -(-size // 3)
+        found[_LINES, *at] = 0 if before == _MARKS else 100
+        for kind in (_BLANKS, _TABS):  # the last blank is a part of a word, or of marks, behind it
+            joins = after == _WORD or (after == _MARKS and kind == _BLANKS)
+            found[kind, *at] = 0 if after == _LINES else 100 if after == _END else 100 * (size > 1) + 100 * (not joins)
+        joins = size == 1 and after == _WORD and before != _BLANKS
+        found[_MARKS, *at] = 0 if joins else 100 + 33 * min(10, max(0, size - 2))
+    return found.ravel()
 
 
 # Documents are cut by a coarser measure that is additive over lines and fast: about a fifth above the token count.

@@ -18,8 +18,6 @@ from refdesk.errors import ChunkNotFound, InvalidCursor, InvalidInput, NotFound
 from refdesk.text import tokens
 from refdesk.toolsets.content import (
     READ,
-    STRING,
-    STRINGS,
     ArgumentProblem,
     Json,
     ResourceContents,
@@ -28,9 +26,9 @@ from refdesk.toolsets.content import (
     ToolAnswer,
     fitting,
     icon,
-    object_schema,
 )
 from refdesk.toolsets.contract import CallContext, ResourceTemplate, Tool, ToolHints, Toolset
+from refdesk.toolsets.docs_schemas import GET_DOC, SEARCH, SEARCH_ANSWER
 
 # What only calls need is imported by them: the list of tools comes before it.
 if TYPE_CHECKING:
@@ -50,7 +48,7 @@ def docs_toolset(desk: Desk) -> Toolset:
         title="Read documentation",
         description="Retrieve the full content of a specific documentation chunk using its chunk_id. You can optionally"
         " request surrounding context within the same file.",
-        input_schema=_GET_DOC,
+        input_schema=GET_DOC,
         handler=docs.get,
         hints=ToolHints(read_only=True, idempotent=True),
         error_style=_ERRORS,
@@ -76,7 +74,7 @@ class Docs:
             description=f"Search the {self.corpus.description}. Use this to find relevant documentation, guides, or"
             " API references.",
             input_schema=search_schema(self.corpus),
-            output_schema=_SEARCH_ANSWER,
+            output_schema=SEARCH_ANSWER,
             handler=self.search,
             hints=ToolHints(read_only=True, idempotent=True),
             error_style=_ERRORS,
@@ -185,8 +183,6 @@ class Docs:
         return document.path
 
     def _hit(self, hit: Hit, views: Sequence[Collection]) -> Json:
-        from refdesk.model import metadata_text
-
         chunk, document = hit.stored.chunk, hit.stored.document
         facets = {key: chunk.metadata.get(key, document.metadata.get(key)) for key in self.corpus.taxonomy}
         return {
@@ -196,7 +192,7 @@ class Docs:
             "breadcrumb": " > ".join(chunk.breadcrumb) or document.title,
             "snippet": hit.snippet,
             "filepath": document.path,
-            "metadata": {key: metadata_text(value) for key, value in facets.items() if value is not None},
+            "metadata": {key: _text_of(value) for key, value in facets.items() if value is not None},
         }
 
     def _hint(self, query: Query, chosen: Json) -> Json:
@@ -229,7 +225,7 @@ def search_schema(corpus: Corpus) -> Json:
         for key, facet in corpus.taxonomy.items()
         if key not in _OWN
     }
-    return {**_SEARCH, "properties": {**_SEARCH["properties"], **facets}}
+    return {**SEARCH, "properties": {**SEARCH["properties"], **facets}}
 
 
 def _answer(hits: list[Json], following: str | None, hint: Json | None, notes: Sequence[str] = ()) -> ToolAnswer:
@@ -269,13 +265,18 @@ def _seal(query: Query, body: str) -> str:
 
 # ── facets ──
 
+
+def _text_of(value: object) -> str:
+    from refdesk.model import metadata_text
+
+    return metadata_text(value)
+
+
 _LOOKED_AT = 50  # hits whose values are suggested
 
 
 def suggested_filters(desk: Desk, query: Query) -> dict[str, list[str]]:
     """For each metadata filter of the query, the values that would give hits with the other filters unchanged."""
-    from refdesk.model import metadata_text
-
     suggested: dict[str, list[str]] = {}
     for key, refused in query.filters.metadata:
         others = tuple(one for one in query.filters.metadata if one[0] != key)
@@ -284,8 +285,8 @@ def suggested_filters(desk: Desk, query: Query) -> dict[str, list[str]]:
         for hit in desk.engine.search(wider).hits:
             stored = hit.stored
             value = stored.chunk.metadata.get(key, stored.document.metadata.get(key))
-            if value is not None and metadata_text(value) not in refused:
-                values[metadata_text(value)] += 1
+            if value is not None and _text_of(value) not in refused:
+                values[_text_of(value)] += 1
         suggested[key] = [value for value, _ in sorted(values.items(), key=lambda one: (-one[1], one[0]))]
     return suggested
 
@@ -326,18 +327,16 @@ def facet_template(desk: Desk, corpus: Callable[[], Corpus]) -> ResourceTemplate
 
 
 def _files(desk: Desk, facet: str, value: str) -> list[str]:
-    from refdesk.model import metadata_text
-
     found: list[str] = []
     for collection in docs_collections(desk):
         offset = 0
         while listed := desk.documents(collection.name, _PAGE, offset):
-            found += [one.path for one in listed if metadata_text(one.metadata.get(facet, "")) == value]
+            found += [one.path for one in listed if _text_of(one.metadata.get(facet, "")) == value]
             offset += len(listed)
     return found
 
 
-# ── words and schemas ──
+# ── words ──
 
 
 def _non_ascii(path: str) -> str:
@@ -356,54 +355,3 @@ _CODEBASES = (
     " after `refdesk index {1} --kind docs --name docs`."
 )
 _ERRORS = TextErrors(words=_words)
-_SEARCH = object_schema(
-    {
-        "query": {"type": "string", "description": "The search query (e.g., 'how to paginate', 'RateLimitError')."},
-        "limit": {
-            "type": "integer",
-            "description": "Maximum number of results to return. Default is 10.",
-            "minimum": 1,
-            "maximum": 50,
-            "default": 10,
-        },
-        "cursor": {
-            "type": "string",
-            "description": "Opaque pagination token returned from a previous search. Omit for the first page."
-            " Returns an error if invalid or malformed.",
-        },
-    },
-    "query",
-    additionalProperties=False,
-)
-_GET_DOC = object_schema(
-    {
-        "chunk_id": {
-            "type": "string",
-            "description": "The exact ID of the chunk to retrieve, as returned by search_docs (e.g.,"
-            " 'guides/retries.md#backoff-strategy').",
-        },
-        "context": {
-            "type": "integer",
-            "description": "Number of adjacent chunks to include before and after the target chunk. Default is 0. Use"
-            " this to read the surrounding file context.",
-            "minimum": 0,
-            "maximum": 5,
-            "default": 0,
-        },
-    },
-    "chunk_id",
-    additionalProperties=False,
-)
-_TEXTS_OF_A_HIT = ("chunk_id", "heading", "breadcrumb", "snippet", "filepath")
-_HIT: Json = {
-    **dict.fromkeys(_TEXTS_OF_A_HIT, STRING),
-    "score": {"type": "number"},
-    "metadata": {"type": "object", "additionalProperties": STRING},
-}
-_HINT: Json = {"message": STRING, "suggested_filters": {"type": "object", "additionalProperties": STRINGS}}
-_ANSWER: Json = {
-    "hits": {"type": "array", "items": object_schema(_HIT, *_HIT)},
-    "next_cursor": {"type": ["string", "null"]},
-    "hint": {**object_schema(_HINT, *_HINT), "type": ["object", "null"]},
-}
-_SEARCH_ANSWER = object_schema(_ANSWER, *_ANSWER)

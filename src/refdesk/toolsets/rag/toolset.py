@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from refdesk import errors
 from refdesk.system import memory
 from refdesk.text import tokens
-from refdesk.toolsets.content import LISTED, CodedErrors, Json, ToolAnswer, fitting, icon, shown
+from refdesk.toolsets.content import LISTED, TOGETHER, CodedErrors, Json, ToolAnswer, fitting, icon, shown
 from refdesk.toolsets.contract import CallContext, Handler, Tool, ToolHints, Toolset
 from refdesk.toolsets.rag import schemas
 from refdesk.toolsets.rag.resources import Notices, resources, templates
@@ -130,6 +130,7 @@ class _Rag:
         )
         hits, notes = self._hybrid(query) if hybrid else self._keywords(query)
         distinct, collapsed = without_near_duplicates(hits, text, top_k)
+        tokens.count.know([hit.stored.chunk.text for hit in distinct[:TOGETHER]], tokens.count_each)
         stale = stale_hits(distinct)
         known = {one.name: one for one in self._desk.collections()}
 
