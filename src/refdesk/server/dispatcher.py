@@ -29,7 +29,7 @@ from refdesk.server.call import ServerCall
 from refdesk.server.process import ServerOptions, StderrHandler, T, ThreadPool, correlation
 from refdesk.server.registry import Change, Loading, Registry
 from refdesk.system import metrics
-from refdesk.system.retry import is_wanted
+from refdesk.system.wanted import is_wanted
 from refdesk.toolsets.content import INTERNAL_ERROR, ToolAnswer, unexpected_text
 from refdesk.toolsets.contract import Tool, Toolset
 

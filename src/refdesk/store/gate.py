@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from refdesk.errors import Cancelled, LibraryBusy, StoreError
 from refdesk.library import Library
 from refdesk.system.files import private
-from refdesk.system.retry import is_wanted
+from refdesk.system.wanted import is_wanted
 
 if TYPE_CHECKING:
     from filelock import FileLock

@@ -1,4 +1,4 @@
-"""Time budgets: when a request arrived and whether it is still wanted, and retries with exponential backoff."""
+"""Time budgets: when a request arrived, and retries of failed ones with exponential backoff."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ T = TypeVar("T")
 
 # When the request that is being answered arrived, by time.monotonic(); None outside a server.
 arrived: ContextVar[float | None] = ContextVar("refdesk_arrived", default=None)
-# Whether a caller still waits for the result; checked by code that waits itself, such as for a lock.
-is_wanted: ContextVar[Callable[[], bool]] = ContextVar("is_wanted", default=lambda: True)
 
 # Statuses after which the same request may succeed; 5xx above 504 are those of proxies and of overloaded models.
 TRANSIENT = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 507, 509, 520, 521, 522, 523, 524, 529))
