@@ -84,7 +84,7 @@ class Engine:
         way = "keywords" if not found.cosines else "name" if is_defined else asked.kind
         of_files = query.by == "file" and way == "words" and sure is not None
         # A passage with the phrase comes first, but is a certain answer only if the query is nothing but the phrase.
-        held = found.held if QUOTED.sub("", query.text).strip() else {}
+        held = found.held if asked.quoted and QUOTED.sub("", query.text).strip() else {}
         upto = ranked[: max(2, last)]  # the first hit is judged by its lead, whatever the limit
         scores = [one.score + of_files * one.beside - _PHRASE * held.get(one.stored.id, 0.0) for one in upto]
         for one, score in zip(upto, confidence.of_hits(scores, "files" if of_files else way, sure), strict=True):
@@ -181,12 +181,13 @@ class Engine:
         if sure is not None or asked.kind != "words":
             return sure
         known, learned = evidence(asked, found, ranked, sense), confidence.judgement()
-        least = 0.0
+        least = learned.weak if any(one.stored.id in found.held for one in ranked[:1]) else 0.0
         if not group.is_english(asked) and known["covered"]:
-            least = learned.hidden  # the model knows English alone, and a name in the question may be all that counts
+            # The model knows English alone, and a name in the question may be all that counts.
+            least = max(least, learned.hidden)
         if found.passages <= confidence.FEW and known["covered"]:
             is_about = any(rerank.is_prose(one.stored) and confidence.names(one.stored, asked) for one in ranked[:1])
-            least = learned.weak if is_about else learned.hidden
+            least = max(least, learned.weak if is_about else learned.hidden)
         return max(confidence.confidence(known), least)
 
 

@@ -61,6 +61,12 @@ _LEFT = 0.2  # of a text at least: else it is no filled-in form
 _MOST_TERMS = 128  # searched at most: each costs up to 0.4 ms in a large library; a stack trace has about as many
 _MOST_QUOTED = 16  # searched at most: each phrase is a search of its own
 _CUT = "only the {} most telling words of {} were searched; ask a shorter question, or several"
+_MESSAGE = 200  # characters of an error message at most
+_MOST_SAYING, _FEW_SAYING = 1_000, 40  # passages that say a part of a message, and all of it
+_ERROR_NAME = re.compile(r"^(?:[\w.\\]*(?:Error|Exception|Warning|Fault)\b(?: \[\w+\])?:?\s*)+")
+_VARIABLE = re.compile(
+    r"\[[^\]]*\]|<[^>]*>|\{[^}]*\}|(?<!\w)(?:`[^`]*`|'[^']*'|\"[^\"]*\")(?!\w)|%\w|\S*[\\/$@#=_]\S*|\b\d[\w.]*"
+)  # the parts of a message that change: names in brackets or quotes, paths, numbers
 _CUT_QUOTED = "only the first {} of {} quoted phrases were searched; ask for fewer at a time"
 _KEYWORDS = "keywords only: no embedder is set"
 _PARTLY = "some passages have no vectors yet and are found by their words only; `refdesk reembed` makes them"
@@ -126,7 +132,10 @@ class LookUp:
         if query.exact:
             return _by_words(self._literal(view, query, asked, pool), pool)
         found = self._by_terms(view, query, asked, pool)
-        return _with_phrases(view, asked, pool, found) if asked.quoted else found
+        if asked.quoted:
+            return _with_phrases(view, asked, pool, found)
+        parts = constant_parts(query.text) if asked.kind in ("words", "error", "code") else []
+        return _with_message(view, parts, found) if parts else found
 
     def _by_terms(self, view: View, query: Query, asked: Understood, pool: int) -> Candidates:
         if query.vector is not None:  # its caller applies its own floor
@@ -183,6 +192,35 @@ class LookUp:
 
 def _words(view: View, query: Query, asked: Understood, pool: int) -> Ranking:
     return view.lexical(asked.terms, pool) if query.alpha != 1.0 else Ranking()
+
+
+def constant_parts(text: str) -> list[str]:
+    """The parts of an error message that its source has: "Class" and "was not found" of "Class [A] was not found."
+
+    None for other texts: messages end with a full stop, or have names, numbers or paths among at least four words.
+    """
+    if len(text) > _MESSAGE or "\n" in text.strip() or "?" in text:
+        return []
+    said = _ERROR_NAME.sub("", text).strip()
+    parts = [part.strip(" .,:;!-()") for part in _VARIABLE.split(said)]
+    words = sum(len(part.split()) for part in parts)
+    is_message = (len(parts) > 1 or said.endswith(".")) and words > 3
+    return [part for part in parts if " " in part] if is_message else []
+
+
+def _with_message(view: View, parts: Sequence[str], found: Candidates) -> Candidates:
+    """The candidates with those added that say all parts word for word, unless many do."""
+    said = set.intersection(*(set(view.phrase([part], _MOST_SAYING).ids) for part in parts))
+    if not 0 < len(said) <= _FEW_SAYING:
+        return found
+    new = sorted(said.difference(found.ids))
+    return replace(
+        found,
+        ids=[*found.ids, *new],
+        words=[*found.words, *[0.0] * len(new)],
+        cosines=[*found.cosines, *[NONE] * len(new)] if found.cosines else (),
+        held=dict.fromkeys(said, 1.0),
+    )
 
 
 def _with_phrases(view: View, asked: Understood, pool: int, found: Candidates) -> Candidates:

@@ -11,7 +11,7 @@ from refdesk.errors import StoreError
 from refdesk.model import Filters, Query
 from refdesk.ports import Store
 from refdesk.search.engine import Engine
-from refdesk.search.lookup import without_form
+from refdesk.search.lookup import constant_parts, without_form
 from tests.conftest import Tree
 
 
@@ -94,3 +94,32 @@ def test_the_form_of_a_report_does_not_decide_what_is_found(desk: Desk, tree: Tr
     told = _FORM.format(title="A customer gets it twice", story="It is sent back two times.", wish="Sent back once.")
     told = told.replace("refund(order)", "pay(order)")
     assert desk.search(Query(text=told, by="file", prefer="code")).hits[0].stored.document.path == "shop/refund.py"
+
+
+@pytest.mark.parametrize(
+    ("text", "parts"),
+    [
+        ("Target class [App\\Foo] does not exist", ["Target class", "does not exist"]),
+        ("The payload is invalid.", ["The payload is invalid"]),
+        ("RuntimeError: Working outside of application context.", ["Working outside of application context"]),
+        ("No results for model 'Order' 123", ["No results for model"]),
+        ("how do I upload a file", []),
+        ("where is foo_bar handled when a file is missing?", []),
+        ("RoutesBuilder group", []),
+    ],
+)
+def test_an_error_message_has_parts_that_stay_the_same(text: str, parts: list[str]) -> None:
+    assert constant_parts(text) == parts
+
+
+def test_who_says_an_error_message_word_for_word_comes_first(desk: Desk, tree: Tree) -> None:
+    named = "\n\n".join(f"def target_class_{n}(exist):\n    return exist(target, class_{n})\n" for n in range(30))
+    files = {f"target/class_exist_{n}.py": named for n in range(5)}
+    files["box.py"] = (
+        "def build(concrete):\n    found = reflect(concrete)\n    if found is None:\n"
+        '        raise LookupError(f"Target class [{concrete}] does not exist.")\n    return found()\n'
+    )
+    desk.index(tree(files), "code", name="code")
+    page = desk.search(Query(text="Target class [app.models.Order] does not exist", by="file"))
+    assert page.hits[0].stored.document.path == "box.py"
+    assert not page.weak
