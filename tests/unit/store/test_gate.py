@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from refdesk.errors import Cancelled, LibraryBusy
-from refdesk.ingest.prepare import is_wanted
 from refdesk.library import Library
 from refdesk.store.gate import Gate
+from refdesk.system.wanted import is_wanted
 from tests.mcp_client.stdio import environment
 
 WAIT = """
