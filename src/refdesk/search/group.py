@@ -46,10 +46,10 @@ _LANGUAGE = re.compile(
 _AMBIGUOUS = frozenset(["cs", "el", "he", "hi", "id", "it", "ms", "my", "no", "pl", "sl", "te", "vi", ""])
 _LANGUAGE_LAST = re.compile(rf"[._-]({_LANGUAGE.pattern})$", re.IGNORECASE)
 _FOREIGN = frozenset(  # common words of other languages: a query with one, or with other letters, is not English
-    re.findall(
+    re.findall(  # without those that mean something in programs: comment, der, dos, du, est, mit
         r"\w+",
-        "wie ich ein eine einen der das und ist nicht mit kann wird werden comment les une est dans avec pour quelle"
-        " como los las una para por come gli della che hoe een het uma dos",
+        "wie ich ein eine einen das und ist nicht kann wird werden le la les un une dans avec pour quelle como los"
+        " las una gli della che hoe een het uma",
     )
 )
 _BUILT = frozenset(["_sources", "_build", "build", "site", "html", "dist", "public", "docs", "doc", "source", "src"])

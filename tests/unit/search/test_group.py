@@ -300,6 +300,7 @@ def translated(desk: Desk, tree: Tree) -> Desk:
     [
         ("how to upload several files in one form", "docs/en/upload.md"),
         ("how are uploads of an enum done", "docs/en/upload.md"),
+        ("comment on how MIT and DER files upload in one form", "docs/en/upload.md"),
         ("como enviar vários arquivos em um form", "docs/pt/upload.md"),
         ("cómo subir varios archivos en un form", "docs/es/upload.md"),
     ],
