@@ -48,6 +48,13 @@ _SOLVED = re.compile(
     re.I,
 )
 _THANKS = re.compile(r"\b(?:thanks|thank you|cheers)\b", re.I)
+# What ends a report without being part of the problem.
+_PLEA = re.compile(
+    r"(?:^|[\s,;.!?-]+)(?:(?:can|could|would|will) (?:you|someone|anyone) (?:please |pls |plz )?help(?: me| us)?"
+    r"(?: out)?(?: (?:with|on) (?:that|this|it))?|please help(?: me| us)?|(?:many )?(?:thanks|thank you|thx|cheers)"
+    r"(?: (?:so|very) much| a lot)?(?: (?:in advance|for (?:your|the|any|all) .{1,40}))?)\W*$",
+    re.I,
+)
 _FAILED = re.compile(
     r"\b(?:didn'?t (?:work|help)|does(?:n'?t| not) (?:work|help)|not working|same (?:error|problem|thing|issue)"
     r"|still (?:not|no|the same|can'?t|doesn'?t|won'?t|get|getting|shows?|says?|fail\w*|see|nothing|happening|crash\w*"
@@ -112,7 +119,7 @@ def issue_of(transcript: Transcript) -> list[str]:
     for text in transcript.said_by("customer")[:3]:
         if found and (_SOLVED.search(text) or _THANKS.search(text)):
             break
-        told = [core_of(each) for each in sentences(text)]
+        told = [_PLEA.sub(".", core_of(each)) for each in sentences(text)]
         found += [each for each in told if content_terms(each)]
         if len(content_terms(" ".join(found))) >= 5:
             break

@@ -102,3 +102,13 @@ def test_titles_name_the_problem_not_the_person() -> None:
     )
     assert book.title == "Parcel is missing"
     assert not any(step.title.startswith("[") for step in book.steps)
+
+
+def test_pleas_and_thanks_are_no_part_of_the_problem() -> None:
+    chat = (
+        "Customer: I need to return a lamp, can you help me with that? The lamp flickers, thanks in advance!\n"
+        "Agent: Please print the label from your orders page.\nCustomer: Done."
+    )
+    draft = extract(read(chat), {})
+    assert draft.problem == "Customer reports: I need to return a lamp. The lamp flickers."
+    assert draft.playbook.title == "Lamp flickers"
