@@ -314,6 +314,11 @@ def test_errors_in_the_contracts_words(client: Client, project: Path, tmp_path: 
     assert "limt" in client.error("search_code", query="x", limt=3)
 
 
+def test_a_wrong_path_is_answered_with_the_indexed_ones(indexed: Client, project: Path) -> None:
+    said = indexed.error("search_code", query="x", path="/no/such")
+    assert said.startswith(f"Path does not exist or is not a directory: /no/such. Indexed: project ({project}). Give")
+
+
 def test_indexing_reports_progress_and_runs_as_a_task(client: Client, project: Path) -> None:
     for number in range(40):
         (project / f"m{number}.py").write_text(f"def f{number}():\n    return {number}\n")

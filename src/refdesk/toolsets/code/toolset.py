@@ -239,9 +239,10 @@ class Code:
                     return collection, "" if inside == "." else inside
         if named := next((one for one in every if one.name == path), None):
             return named, ""
-        known = [f"{one.name} ({one.root})" for one in every[:LISTED]]
-        there = f"Indexed are {', '.join(known)}: give a path in one of them, or its name." if known else ""
-        raise NotFound(why, there)
+        if not every:
+            raise NotFound(why)
+        known = ", ".join(f"{one.name} ({one.root})" for one in every[:LISTED])
+        raise NotFound(f"{why.rstrip('.')}.", f"Indexed: {known}. Give a path in one of them, or its name.")
 
 
 def existing_folder(path: str) -> Path:
