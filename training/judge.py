@@ -252,8 +252,8 @@ def main() -> None:
     for needed in (served.needed, 6.0, 8.0, 10.0, 12.0):
         print(f"\nneeded {needed}")
         judge = EvidenceJudge(embedder, replace(served, needed=needed))
-        for part, sets in parts.items():
-            for name, some in sets.items():
+        for part, searched in parts.items():
+            for name, some in searched.items():
                 print(f"  {part:9} {name:26} {rates(some, judge)}")
 
 
