@@ -50,7 +50,7 @@ _SOLVED = re.compile(
 _THANKS = re.compile(r"\b(?:thanks|thank you|cheers)\b", re.I)
 # What ends a report without being part of the problem.
 _PLEA = re.compile(
-    r"(?:^|[\s,;.!?-]+)(?:(?:can|could|would|will) (?:you|someone|anyone) (?:please |pls |plz )?help(?: me| us)?"
+    r"(?:^|[\s,;.!?-])(?:(?:can|could|would|will) (?:you|someone|anyone) (?:please |pls |plz )?help(?: me| us)?"
     r"(?: out)?(?: (?:with|on) (?:that|this|it))?|please help(?: me| us)?|(?:many )?(?:thanks|thank you|thx|cheers)"
     r"(?: (?:so|very) much| a lot)?(?: (?:in advance|for (?:your|the|any|all) .{1,40}))?)\W*$",
     re.I,
@@ -119,7 +119,10 @@ def issue_of(transcript: Transcript) -> list[str]:
     for text in transcript.said_by("customer")[:3]:
         if found and (_SOLVED.search(text) or _THANKS.search(text)):
             break
-        told = [_PLEA.sub(".", core_of(each)) for each in sentences(text)]
+        told = []
+        for each in map(core_of, sentences(text)):
+            plea = _PLEA.search(each)
+            told.append(f"{each[: plea.start()].rstrip(' ,;.!?-')}." if plea else each)
         found += [each for each in told if content_terms(each)]
         if len(content_terms(" ".join(found))) >= 5:
             break

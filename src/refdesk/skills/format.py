@@ -44,9 +44,9 @@ _INTRODUCING = re.compile(
 _LEADING = re.compile(rf"^(?:\W*{PLACEHOLDER.pattern}|['’]s\b|\W|(?:here|and|is|was|says|said|from)\b)++", re.I)
 # Within the title it goes with the words that lead to it: "order number [reference id]" is an order.
 _WITHIN = re.compile(
-    rf"\s*\([^()\[]*{PLACEHOLDER.pattern}[^()]*\)"
-    r"|(?:\s*(?:\b(?:to|from|for|with|at|on|of|by|under|is|was|named|called|as|in|and|ending|no|nr|number|id|ref"
-    rf"|reference|code)\b\.?|[#:,]))*\s*{PLACEHOLDER.pattern}(?:['’]s\b)?",
+    rf"\s{{0,4}}\([^()\[]*{PLACEHOLDER.pattern}[^()]*\)"
+    r"|(?:\s{0,4}(?:\b(?:to|from|for|with|at|on|of|by|under|is|was|named|called|as|in|and|ending|no|nr|number|id|ref"
+    rf"|reference|code)\b\.?|[#:,])){{0,6}}\s{{0,4}}{PLACEHOLDER.pattern}(?:['’]s\b)?",
     re.I,
 )
 
