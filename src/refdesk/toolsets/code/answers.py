@@ -168,7 +168,8 @@ def render(
         body, unlikely = {**body, "results": results[: max(_SHOWN, likely)]}, results[max(_SHOWN, likely) :]
         results = body["results"]
         if unlikely:
-            notices = [*notices, f"{len(unlikely)} more results are unlikely (0%): {', '.join(map(_place, unlikely))}"]
+            are = "result is" if len(unlikely) == 1 else "results are"
+            notices = [*notices, f"{len(unlikely)} more {are} unlikely (0%): {', '.join(map(_place, unlikely))}"]
     rows = [_row(one) for one in results] if form == "toon" else results
     texts = [_rendered(form, number, one) for number, one in enumerate(rows, 1)]
     if form == "toon" and budget:
