@@ -198,7 +198,8 @@ _PLEASANTRY = re.compile(
     r"|I (?:understand|apologi[sz]e|see|know)(?! (?:that |the |your |two |a ))|great|perfect|glad|happy to|of course"
     r"|sure|absolutely|certainly|(?:I'd|I’d|I would) be (?:glad|happy) to|I can help|let me (?:help|check|look)\W*$"
     r"|let me help|how (?:can|may) (?:I|we)|(?:is there )?anything else|have a |take care|enjoy|bye|goodbye"
-    r"|one moment|just a moment|bear with me|please hold|understood|got it|ok(?:ay)?|brilliant|excellent|wonderful)\b",
+    r"|one moment|just a moment|bear with me|please hold(?: on)?(?=\W*$|,? while|,? for (?:a|one|just))|understood"
+    r"|got it|ok(?:ay)?|brilliant|excellent|wonderful)\b",
     re.I,
 )
 _CLOSING = re.compile(r"\banything else\b|\bhow (?:can|may) (?:I|we) help\b|\bglad (?:that|it|to)\b", re.I)

@@ -112,3 +112,10 @@ def test_pleas_and_thanks_are_no_part_of_the_problem() -> None:
     draft = extract(read(chat), {})
     assert draft.problem == "Customer reports: I need to return a lamp. The lamp flickers."
     assert draft.playbook.title == "Lamp flickers"
+
+
+def test_holding_a_button_is_a_step_and_holding_the_line_is_none() -> None:
+    told = "Customer: My router lost the internet.\nAgent: {}\nCustomer: It works again."
+    assert extract(read(told.format("Please hold the reset button for ten seconds.")), {}).playbook.steps
+    with pytest.raises(InvalidInput, match="no agent turn"):
+        extract(read(told.format("Please hold.")), {})
