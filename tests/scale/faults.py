@@ -29,6 +29,7 @@ MAIN = Path(refdesk.__file__).with_name("__main__.py")
 READERS = 4
 HANG_S = 60.0  # far more than a request may take, also on a busy machine
 POSTGRES_AWAY_S = 10.0
+HANGING_S = 12.0  # longer than a search may take
 _BETWEEN_S = (0.2, 1.5)  # from one fault to the next
 _SETTLED_S = 60.0
 
@@ -43,7 +44,7 @@ class Outcome:
     half: list[str] = field(default_factory=list)
     answered: int = 0  # of the queries while a node was down, or its like had just been
     refused: int = 0
-    slowest_s: float = 0.0
+    slow: list[tuple[float, str]] = field(default_factory=list)  # the slowest requests, and what was done meanwhile
     doctor: str = ""
     problems: list[str] = field(default_factory=list)
 
@@ -51,6 +52,10 @@ class Outcome:
     def share(self) -> float:
         """Of the queries while a node was down, how many were answered."""
         return self.answered / max(1, self.answered + self.refused)
+
+    @property
+    def slowest_s(self) -> float:
+        return self.slow[0][0] if self.slow else 0.0
 
 
 class _Run:
@@ -64,6 +69,7 @@ class _Run:
         self.postgres_down = threading.Event()
         self.unsure: set[str] = set()
         self.wrote = threading.Event()  # since the last kill of a writer
+        self.fault = "none"  # the last one
         self.writer: StdioClient | None = None
         self.serving: list[HttpServer | None] = [None, None]
 
@@ -109,7 +115,8 @@ class _Run:
             query = draw.choice(known) if known else "note"
             was_down = self.node_down.is_set()
             started = time.monotonic()
-            answer, problem = None, "no server"
+            answer, problem, fault = None, "no server", self.fault
+            tried: list[str] = []
             for place in (number, number + 1, number):
                 server = self.serving[place % 2]
                 if server is None:
@@ -123,7 +130,9 @@ class _Run:
                 except (httpx.HTTPError, AssertionError, OSError) as error:
                     clients.pop(server.url, None)
                     problem = repr(error)
-            self.outcome.slowest_s = max(self.outcome.slowest_s, time.monotonic() - started)
+                finally:
+                    tried.append(f"server {place % 2} until {time.monotonic() - started:.1f} s")
+            self._note(time.monotonic() - started, f"search, {'; '.join(tried)}, {fault} to {self.fault}")
             if answer is None:
                 time.sleep(0.1)
             is_good = answer is not None and not answer.get("result", {}).get("isError", True)
@@ -132,6 +141,9 @@ class _Run:
                 self.outcome.refused += not is_good
                 if not is_good:
                     self.outcome.problems.append(f"{problem} {json.dumps(answer)[:300]}")
+
+    def _note(self, seconds: float, what: str) -> None:
+        self.outcome.slow = sorted([*self.outcome.slow, (round(seconds, 2), what)], reverse=True)[:8]
 
     # the faults
 
@@ -150,6 +162,13 @@ class _Run:
         node.kill()
         time.sleep(self.draw.uniform(0.5, 3.0))
         node.start()
+        self.settle()
+        self.node_down.clear()
+
+    def hang_node(self) -> None:
+        self.node_down.set()
+        with self.draw.choice(self.nodes).frozen():
+            time.sleep(HANGING_S)
         self.settle()
         self.node_down.clear()
 
@@ -175,6 +194,13 @@ class _Run:
         time.sleep(1.0)
         self.postgres_down.clear()
 
+    def hang_postgres(self) -> None:
+        self.postgres_down.set()
+        with self.postgres.frozen():
+            time.sleep(HANGING_S)
+        time.sleep(1.0)
+        self.postgres_down.clear()
+
     def settle(self) -> None:
         """Waits until every replica of every shard takes part again."""
         deadline = time.monotonic() + _SETTLED_S
@@ -189,12 +215,13 @@ class _Run:
         for thread in threads:
             thread.start()
         faults: list[Callable[[], None]] = [self.kill_node, self.kill_node, self.kill_writer, self.kill_server]
+        rare: dict[int, Callable[[], None]] = {3: self.hang_node, 7: self.stop_postgres, 11: self.hang_postgres}
         try:
             for number in range(kills):
                 time.sleep(self.draw.uniform(*_BETWEEN_S))
-                fault = self.stop_postgres if number % 15 == 7 else faults[number % len(faults)]
+                fault = rare.get(number % 15, faults[number % len(faults)])
+                name = self.fault = fault.__name__.replace("_", " ")
                 fault()
-                name = fault.__name__.replace("_", " ")
                 self.outcome.kills[name] = self.outcome.kills.get(name, 0) + 1
         finally:
             self.stop.set()
@@ -246,6 +273,6 @@ def table(outcome: Outcome) -> dict[str, Any]:
         "kills": sum(outcome.kills.values()), **outcome.kills, "acknowledged": len(outcome.acknowledged),
         "lost": len(outcome.lost), "half there": len(outcome.half),
         "queries while a node was down": outcome.answered + outcome.refused, "answered": round(outcome.share, 4),
-        "slowest request, s": round(outcome.slowest_s, 2), "doctor": outcome.doctor or "clean",
-        "problems": outcome.problems[:5],
+        "slowest request, s": outcome.slowest_s, "slowest requests": outcome.slow[:3],
+        "doctor": outcome.doctor or "clean", "problems": outcome.problems[:5],
     }  # fmt: skip

@@ -184,7 +184,40 @@ def test_graphs_are_built_once_all_passages_of_a_new_index_are_there(store: Shar
             state = state_of(db)
             assert state is not None
             seen.append((state.built is None, node.builds_graphs(state.name)))
-    assert seen == [(False, False), (False, False), (True, True)]
+    assert seen == [(False, False), (False, False), (True, False)]
+    assert state is not None and node.builds_graphs(state.name)
+
+
+def test_graphs_are_built_at_the_end_of_the_run_that_fills_a_library(address: str, store: SharedStore) -> None:
+    _, (node,) = servers.for_tests()
+
+    def builds_graphs() -> bool:
+        state = store.read(state_of)
+        return state is not None and node.builds_graphs(state.name)
+
+    with store.stretch():
+        store.apply(batch(write("a", ["alpha"])))
+        store._follower.catch_up(store.sequence(), 60)
+        assert not builds_graphs()
+    deadline = time.monotonic() + 60
+    while not builds_graphs() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert builds_graphs()
+    with store.stretch():  # what is there keeps its graphs
+        store.apply(batch(write("b", ["beta"])))
+        store._follower.catch_up(store.sequence(), 60)
+        assert builds_graphs()
+    killed = SharedStore(address)
+    with store.writing(), store.transaction() as db:
+        store._follower.rebuild(db)
+    with killed._postgres.stretch():
+        store._follower.catch_up(store.sequence(), 60)
+        assert not builds_graphs()
+    deadline = time.monotonic() + 60
+    while not builds_graphs() and time.monotonic() < deadline:
+        assert len(store.view().lexical(["alpha"], 5)) == 1  # whoever asks next sees to it
+    assert builds_graphs()
+    killed.close()
 
 
 def test_what_a_killed_writer_left_is_indexed_by_the_next_query(address: str) -> None:
@@ -194,6 +227,21 @@ def test_what_a_killed_writer_left_is_indexed_by_the_next_query(address: str) ->
     assert _texts(alive, "alpha") == ["alpha"]
     dead.close()
     alive.close()
+
+
+def test_a_wrong_name_in_the_address_is_not_said_to_be_a_server_that_does_not_answer(address: str) -> None:
+    for wrong, said in (("/nodb?", 'database "nodb" does not exist.'), ("//nobody@", 'role "nobody" does not exist.')):
+        with pytest.raises(StoreError, match=f"Postgres refused the connection: {said} Correct"):
+            SharedStore(address.replace("/postgres?" if "?" in wrong else "//refdesk@", wrong))
+
+
+def test_a_commit_without_passages_is_not_said_to_be_missing_from_the_index(address: str, store: SharedStore) -> None:
+    with store.stretch():
+        store.apply(batch(write("a", ["alpha"])))
+    store.put_collection(collection("other"))
+    alone = SharedStore(address)
+    assert alone.view().notices == ()
+    alone.close()
 
 
 def test_a_library_is_copied_up_and_down(address: str, tmp_path: Path) -> None:

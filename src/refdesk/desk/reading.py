@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, wraps
@@ -10,7 +11,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, overload
 
 from refdesk.desk.parts import Parts, Watching
-from refdesk.errors import CollectionNotFound, EmbedderMismatch
+from refdesk.errors import CollectionNotFound, EmbedderMismatch, RefdeskError
 from refdesk.library import Library
 from refdesk.model import (
     Collection,
@@ -28,6 +29,7 @@ from refdesk.search.engine import Engine
 from refdesk.settings import Settings
 from refdesk.system import memory
 from refdesk.system.memory import RunningQueries
+from refdesk.system.wanted import waited_for
 
 if TYPE_CHECKING:
     from refdesk.graph.graph import Graph
@@ -49,7 +51,14 @@ class opened_once(cached_property[T]):  # noqa: N801 - used as a decorator, like
         if instance is None:
             return self
         with instance._opening:
-            value: T = super().__get__(instance, owner)
+            failed_at, failure = instance._failures.get(self.attrname, (0.0, None))
+            if failure is not None and waited_for(failed_at):
+                raise failure
+            try:
+                value: T = super().__get__(instance, owner)
+            except RefdeskError as error:
+                instance._failures[self.attrname] = time.monotonic(), error
+                raise
         return value
 
 
@@ -73,6 +82,7 @@ class Reader:
         self.library = Library(settings.library)
         self._parts = parts
         self._opening = RLock()
+        self._failures: dict[str, tuple[float, RefdeskError]] = {}  # to open a part, and when
         self._queries = RunningQueries()
 
     @opened_once
@@ -88,8 +98,14 @@ class Reader:
     def embedder(self) -> Embedder | None:
         """The embedder that is set; its vectors are the library's, or EmbedderMismatch says how to make them so."""
         embedder = self._parts.embedder(self.settings)
-        if embedder is not None:
-            self._check_identity(embedder)
+        kept = self._store.embedder_identity() if embedder is not None else None
+        if embedder is not None and kept is not None and kept != embedder.identity:
+            raise EmbedderMismatch(
+                f"The library's vectors were made by {kept.name} {kept.version}, not by"
+                f" {embedder.identity.name} {embedder.identity.version}.",
+                "Run `refdesk reembed` to replace them, or set the embedder that made them; with an alpha of 0 words"
+                " alone are searched.",
+            )
         return embedder
 
     @opened_once
@@ -100,16 +116,6 @@ class Reader:
     def _by_words(self) -> Engine:
         """For queries that need no vectors: they are answered also where there is no embedder to be had."""
         return Engine(self._store, None)
-
-    def _check_identity(self, embedder: Embedder) -> None:
-        kept = self._store.embedder_identity()
-        if kept is not None and kept != embedder.identity:
-            raise EmbedderMismatch(
-                f"The library's vectors were made by {kept.name} {kept.version}, not by"
-                f" {embedder.identity.name} {embedder.identity.version}.",
-                "Run `refdesk reembed` to replace them, or set the embedder that made them; with an alpha of 0 words"
-                " alone are searched.",
-            )
 
     # --- searching -------------------------------------------------------------------------------
 

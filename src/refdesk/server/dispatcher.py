@@ -29,7 +29,7 @@ from refdesk.server.call import ServerCall
 from refdesk.server.process import ServerOptions, StderrHandler, T, ThreadPool, correlation
 from refdesk.server.registry import Change, Loading, Registry
 from refdesk.system import metrics
-from refdesk.system.wanted import is_wanted
+from refdesk.system.wanted import is_wanted, wanted_since
 from refdesk.toolsets.content import INTERNAL_ERROR, ToolAnswer, unexpected_text
 from refdesk.toolsets.contract import Tool, Toolset
 
@@ -189,6 +189,7 @@ class Dispatcher:
         """Runs `work` in a thread under the call's correlation id; cancelling the wait cancels the call."""
         token = correlation.set(call.correlation_id)
         wanted = is_wanted.set(lambda: not call.cancelled)
+        since = wanted_since.set(time.monotonic())
         self._running.add(call)
         try:
             return await pool.run(work)
@@ -197,6 +198,7 @@ class Dispatcher:
             raise
         finally:
             self._running.discard(call)
+            wanted_since.reset(since)
             is_wanted.reset(wanted)
             correlation.reset(token)
 

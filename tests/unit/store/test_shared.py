@@ -38,7 +38,7 @@ def test_who_changes_is_alone_and_not_kept_out_by_later_readers() -> None:
         with lock.reading():
             changing = pool.submit(change)
             assert waits.wait(_PATIENCE_S)
-            while not lock._closed:
+            while not lock._door.locked():
                 inside.wait(0.001)
             reading = pool.submit(read_later)
             inside.wait(0.05)

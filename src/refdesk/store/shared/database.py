@@ -6,36 +6,32 @@ Its statements are those of the SQLite record, translated, so that both have the
 from __future__ import annotations
 
 import contextlib
-import functools
 import logging
-import os
 import queue
+import re
 import secrets
-import socket
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
 
 from refdesk.errors import LibraryBusy, RefdeskError, SettingsError, StoreError
 from refdesk.store.record import crawls, schema
 from refdesk.store.record.contents import meta, put_meta
-from refdesk.store.shared.dialect import GRACE_S, Translating
-
-if TYPE_CHECKING:
-    import psycopg
+from refdesk.store.shared.dialect import CONNECT_S, READ_MS, Translating, connect, own_name
+from refdesk.system.wanted import Outage
 
 _log = logging.getLogger(__name__)
 
 WRITER, STRETCH, FOLLOWER = 1, 2, 3  # what is locked: by one session, by any number, by one
 _MOST_CONNECTIONS = 16  # of a process
-_CONNECT_S = 3
 _BORROW_S = 5.0
 _FRESH_S = 1.0  # a connection that was used so lately is not checked before it is used again
 _CHECK_S = 0.5
-_READ_MS, _WRITE_MS = 4_500, 120_000  # time limits of a statement
+_WRITE_MS = 120_000  # time limit of a statement
 _ALTER_S = 1.0  # how long a migration may keep readers waiting before it steps back and tries again
+_CONNECTING = re.compile(r"connection failed: |connection to server at [^,]*, port \d+ failed: ")
+_REFUSED = re.compile(r"FATAL: +(?!the database system|sorry, too many|remaining connection|terminating)(.*)")
 _VERSION, _OWN_VERSION = "version", "own version"  # of the tables that all records have, and of those below; in meta
 
 # ruff: noqa: S608 - statements are put together from constants; values are bound
@@ -55,32 +51,8 @@ _OWN = (
 # --- the server -------------------------------------------------------------------------------------
 
 
-@functools.cache
-def _limited() -> type[psycopg.Connection[Any]]:
-    """Connections that don't wait for ever for a server that stopped answering: its own time limits need it alive."""
-    import psycopg
-
-    class Fetching(psycopg.Cursor[Any]):
-        """Rows are made all at once: one by one each takes 2 µs more."""
-
-        def __iter__(self) -> Any:
-            return iter(self.fetchall())
-
-    class Limited(psycopg.Connection[Any]):
-        limit_s = _READ_MS / 1000 + GRACE_S
-
-        def __init__(self, *given: Any) -> None:
-            super().__init__(*given)
-            self.cursor_factory = Fetching
-
-        def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
-            try:
-                return super().wait(gen, interval, self.limit_s if timeout is None else timeout)
-            except psycopg.errors._WaitTimeout as error:
-                self.pgconn.finish()  # the answer may still come, and would be taken for that of the next statement
-                raise psycopg.OperationalError(f"no answer in {self.limit_s:g} s") from error
-
-    return Limited
+class TooSlow(StoreError):
+    """A statement took longer than it may."""
 
 
 class _Own(threading.local):
@@ -106,6 +78,8 @@ class Postgres:
         self._lock_timeout_s = lock_timeout_s
         self._idle: queue.LifoQueue[Translating] = queue.LifoQueue()
         self._places = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+        self._writer = threading.Lock()  # of the threads that want to write one waits on a connection
+        self._outage = Outage()
         self._own = _Own()
         self._closed = False
         try:
@@ -161,17 +135,6 @@ class Postgres:
 
     # connections
 
-    def _connect(self) -> Translating:
-        name = f"refdesk on {socket.gethostname()}, process {os.getpid()}"
-        options = (
-            f"-c search_path={self.schema} -c statement_timeout={_READ_MS} -c idle_in_transaction_session_timeout=60s"
-        )
-        raw = _limited().connect(
-            self._address, autocommit=True, connect_timeout=_CONNECT_S, application_name=name[:63], options=options,
-            keepalives_idle=10, keepalives_interval=2, keepalives_count=3, tcp_user_timeout=10_000,
-        )  # fmt: skip
-        return Translating(raw)
-
     @contextmanager
     def _borrowed(self) -> Iterator[Translating]:
         if self._closed:
@@ -179,6 +142,8 @@ class Postgres:
         if not self._places.acquire(timeout=_BORROW_S):
             raise LibraryBusy(f"All {_MOST_CONNECTIONS} connections to Postgres are in use.", "Try again.")
         try:
+            if self._outage.hinders(CONNECT_S + _CHECK_S):
+                raise _away(self._outage.problem)
             with self._explained():
                 db = self._checked()
                 try:
@@ -194,12 +159,15 @@ class Postgres:
             try:
                 db = self._idle.get_nowait()
             except queue.Empty:
-                return self._connect()
-            if time.monotonic() - db.used_at < _FRESH_S and not db.raw.closed:
+                db = connect(self._address, self.schema)
+                self._outage.ends()
+                return db
+            if time.monotonic() - db.used_at < _FRESH_S and not db.raw.closed and not self._outage.problem:
                 return db
             try:
                 with db.waiting(_CHECK_S):
                     db.raw.execute("SELECT 1")
+                self._outage.ends()
                 return db
             except self._psycopg.Error:
                 db.raw.close()
@@ -223,17 +191,20 @@ class Postgres:
         except RefdeskError:
             raise
         except self._psycopg.errors.QueryCanceled as error:
-            raise StoreError("Postgres took too long to answer.", "Try again, or ask for less.") from error
+            raise TooSlow("Postgres took too long to answer.", "Try again, or ask for less.") from error
         except self._psycopg.errors.LockNotAvailable as error:
             raise LibraryBusy(
                 "The library's tables can't be changed while a backup or a copy of it is made.", "Try again afterwards."
             ) from error
         except (self._psycopg.OperationalError, self._psycopg.InterfaceError) as error:
-            said = str(error).strip().splitlines()
-            raise StoreError(
-                f"Postgres does not answer: {said[0] if said else type(error).__name__}",
-                "Check that it runs and can be reached, then try again.",
-            ) from error
+            first = _CONNECTING.sub("", (str(error).strip() or type(error).__name__).splitlines()[0])
+            if refused := _REFUSED.match(first):
+                raise StoreError(
+                    f"Postgres refused the connection: {refused[1]}.", "Correct the library's address or the password."
+                ) from error
+            if isinstance(error, self._psycopg.errors.ConnectionTimeout):
+                self._outage.begins(first)
+            raise _away(first) from error
         except self._psycopg.Error as error:
             said = str(error).strip().splitlines()
             raise StoreError(f"Postgres refused: {said[0] if said else type(error).__name__}") from error
@@ -280,30 +251,33 @@ class Postgres:
             finally:
                 self._own.depth -= 1
             return
-        with self._borrowed() as db:
-            self._lock(db)
-            self._own.writing, self._own.depth = db, 1
-            try:
-                yield
-            finally:
-                self._own.writing, self._own.depth = None, 0
-                self._unlock(db, WRITER)
+        ends = time.monotonic() + self._lock_timeout_s
+        if not self._writer.acquire(timeout=self._lock_timeout_s):
+            raise _busy(own_name())
+        try:
+            with self._borrowed() as db:
+                self._lock(db, max(0.0, ends - time.monotonic()))
+                self._own.writing, self._own.depth = db, 1
+                try:
+                    yield
+                finally:
+                    self._own.writing, self._own.depth = None, 0
+                    self._unlock(db, WRITER)
+        finally:
+            self._writer.release()
 
-    def _lock(self, db: Translating) -> None:
-        db.execute(f"SET lock_timeout = {max(1, int(self._lock_timeout_s * 1000))}")
+    def _lock(self, db: Translating, limit_s: float) -> None:
+        db.execute(f"SET lock_timeout = {max(1, int(limit_s * 1000))}")
         db.execute("SET statement_timeout = 0")
         try:
-            with db.waiting(self._lock_timeout_s):
+            with db.waiting(limit_s):
                 db.execute(f"SELECT pg_advisory_lock({self._key()}, {WRITER})")
         except self._psycopg.errors.LockNotAvailable as error:
             holders = self.holders(db, (WRITER,))
-            raise LibraryBusy(
-                f"Another writer is at work: {holders[0] if holders else 'another process'}.",
-                "Try again when it has finished.",
-            ) from error
+            raise _busy(holders[0] if holders else "another process") from error
         finally:
             with contextlib.suppress(self._psycopg.Error):
-                db.execute(f"SET statement_timeout = {_READ_MS}")
+                db.execute(f"SET statement_timeout = {READ_MS}")
 
     def _unlock(self, db: Translating, what: int, shared: str = "") -> None:
         try:
@@ -352,6 +326,14 @@ class Postgres:
         with contextlib.suppress(queue.Empty):
             while True:
                 self._idle.get_nowait().raw.close()
+
+
+def _away(said: str) -> StoreError:
+    return StoreError(f"Postgres does not answer: {said}.", "Check that it runs and can be reached, then try again.")
+
+
+def _busy(writer: str) -> LibraryBusy:
+    return LibraryBusy(f"Another writer is at work: {writer}.", "Try again when it has finished.")
 
 
 class SharedCrawls:

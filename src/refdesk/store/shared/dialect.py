@@ -1,11 +1,15 @@
-"""The record's statements as Postgres takes them: they are written for SQLite."""
+"""Connections to Postgres that take the record's statements, which are written for SQLite, and have time limits."""
 
 from __future__ import annotations
 
 import functools
+import os
 import re
+import socket
+import threading
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +18,8 @@ from refdesk.store.record.schema import Cursor
 if TYPE_CHECKING:
     import psycopg
 
+READ_MS = 4_000  # time limit of a statement that reads
+CONNECT_S = 3.0
 GRACE_S = 0.4  # beyond the time limit of a statement, for the way
 _MARKS = re.compile(r"'[^']*'|\?|(?<!:):([a-z]\w*)")
 _AMONG = re.compile(r"([\w.]+) IN \(SELECT value FROM json_each\(%s\)\)")
@@ -81,3 +87,67 @@ class Translating:
         cursor = self.raw.cursor()
         cursor.executemany(translated(sql), [_storable(one) for one in parameters])
         return cursor
+
+
+@functools.cache
+def _limited() -> type[psycopg.Connection[Any]]:
+    """Connections that don't wait for ever for a server that stopped answering: its own time limits need it alive."""
+    import psycopg
+
+    class Fetching(psycopg.Cursor[Any]):
+        """Rows are made all at once: one by one each takes 2 µs more."""
+
+        def __iter__(self) -> Any:
+            return iter(self.fetchall())
+
+    class Limited(psycopg.Connection[Any]):
+        limit_s = READ_MS / 1000 + GRACE_S
+
+        def __init__(self, *given: Any) -> None:
+            super().__init__(*given)
+            self.cursor_factory = Fetching
+
+        def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+            try:
+                return super().wait(gen, interval, self.limit_s if timeout is None else timeout)
+            except psycopg.errors._WaitTimeout as error:
+                self.pgconn.finish()  # the answer may still come, and would be taken for that of the next statement
+                raise psycopg.errors.ConnectionTimeout(f"no answer in {self.limit_s:g} s") from error
+
+    return Limited
+
+
+def own_name() -> str:
+    """What Postgres shows of this process."""
+    return f"refdesk on {socket.gethostname()}, process {os.getpid()}"
+
+
+def connect(address: str, schema: str) -> Translating:
+    """A new connection, made in a thread: libpq has a time limit for each address of a host, and none for names."""
+    import psycopg
+
+    options = f"-c search_path={schema} -c statement_timeout={READ_MS} -c idle_in_transaction_session_timeout=60s"
+    made: Future[psycopg.Connection[Any]] = Future()
+
+    def work() -> None:
+        try:
+            raw = _limited().connect(
+                address, autocommit=True, connect_timeout=int(CONNECT_S), application_name=own_name()[:63],
+                options=options, keepalives_idle=10, keepalives_interval=2, keepalives_count=3, tcp_user_timeout=10_000,
+            )  # fmt: skip
+        except BaseException as error:
+            if made.set_running_or_notify_cancel():
+                made.set_exception(error)
+            return
+        if made.set_running_or_notify_cancel():
+            made.set_result(raw)
+        else:
+            raw.close()  # nobody waits for it any more
+
+    threading.Thread(target=work, name="refdesk-connect", daemon=True).start()
+    try:
+        return Translating(made.result(CONNECT_S + GRACE_S))
+    except TimeoutError as error:
+        if made.cancel():
+            raise psycopg.errors.ConnectionTimeout("connection timeout expired") from error
+        return Translating(made.result())

@@ -11,14 +11,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from refdesk.errors import RefdeskError, StoreError
+from refdesk.errors import RefdeskError, SettingsError, StoreError
 from refdesk.model import EmbedderIdentity
 from refdesk.store.record.contents import embedder_identity, meta, put_meta, trim_log
 from refdesk.store.record.database import LEXICAL, VECTORS, Applied, is_waited_for, sequence
 from refdesk.store.record.schema import Connection
 from refdesk.store.shared import points
 from refdesk.store.shared.address import Address
-from refdesk.store.shared.database import Postgres
+from refdesk.store.shared.database import STRETCH, Postgres
 from refdesk.store.shared.dialect import Translating
 from refdesk.store.shared.nodes import WRITE_S, IndexAway, IndexMissing, Nodes
 from refdesk.store.words.index import VERSION as ANALYSED
@@ -26,12 +26,13 @@ from refdesk.system import metrics
 
 _log = logging.getLogger(__name__)
 
-_KEY = "index"  # in meta
+_KEY, _BARE = "index", "index without graphs"  # in meta; the latter apart, since older servers read the former
 _LOOK = """
 SELECT coalesce((SELECT max(seq) FROM commits), 0), (SELECT value FROM meta WHERE key = 'index'),
-       (SELECT value FROM meta WHERE key = 'embedder'), (SELECT length(numbers) FROM vectors LIMIT 1)
+       (SELECT value FROM meta WHERE key = 'embedder'), (SELECT length(numbers) FROM vectors LIMIT 1),
+       (SELECT value FROM meta WHERE key = 'index without graphs')
 """
-_PATIENCE_S = 3.0  # how long a reader waits for what others wrote
+_PATIENCE_S = 2.5  # how long a reader waits for what others wrote
 _LOOK_S = 0.02
 _AGAIN_S = 2.0  # after a failure
 _CLOSE_S = 5.0
@@ -65,6 +66,27 @@ def _generation(identity: EmbedderIdentity | None, length: int | None) -> tuple[
     return f"{points.VERSION}.{ANALYSED} {model} {dimension}", dimension
 
 
+class Counts:
+    """Caches how many passages have a term, for one state of the index."""
+
+    def __init__(self) -> None:
+        self.too_many_until = 0.0  # to be searched without the index
+        self.at: tuple[str, int] = ("", -1)
+        self.known: dict[tuple[Any, ...], int] = {}
+
+    def of(self, state: State) -> dict[tuple[Any, ...], int]:
+        """The counts that hold for this state."""
+        at = (state.name, state.seq)
+        if at != self.at or len(self.known) > 100_000:
+            self.at, self.known = at, {}
+        return self.known
+
+
+def _left(ends: float) -> float:
+    """How long a request may take then."""
+    return max(1.0, ends - time.monotonic())
+
+
 class Follower:
     """Brings the index up to date, on demand and in a thread of its own."""
 
@@ -75,6 +97,8 @@ class Follower:
         self._terms: dict[int, str] = {}  # of texts that this process wrote and that the index lacks
         self._known_terms: set[str] = set()  # that the record has, or that it was given
         self._missing = ""  # the collection that the nodes do not know
+        self._refusal: SettingsError | None = None  # of the thread, which can't follow then
+        self._stuck = -1  # the commit at which a reader waited in vain for whoever follows: the next ones do not
         self._closing = threading.Event()
         self._mutex = threading.Lock()
         self._thread: threading.Thread | None = None
@@ -90,21 +114,29 @@ class Follower:
 
         It waits for what others wrote, but not for the commits of a running stretch.
         """
-        seq, kept, embedder, length = db.execute(_LOOK).fetchone()
+        seq, kept, embedder, length, bare = db.execute(_LOOK).fetchone()
         state = State(**json.loads(kept)) if kept else None
         identity = EmbedderIdentity(*json.loads(embedder)) if embedder else None
         if state is None or state.generation != _generation(identity, length)[0]:
             return seq, None, True
+        if bare == state.name:
+            self.wake()
+        if state.seq < seq and not db.execute("SELECT 1 FROM changes WHERE seq > ? LIMIT 1", (state.seq,)).fetchone():
+            self.wake()
+            state = replace(state, seq=seq)  # no passage has changed
         return seq, state, state.seq < seq and is_waited_for(db, Applied(state.seq, ""), _BOTH)
 
     def at(self, seq: int, state: State | None, is_waited_for: bool) -> tuple[State | None, int]:
         """The state of the index for a reader of this commit, who has looked, and how many commits it lacks."""
+        at = state.seq if state is not None else 0
         if is_waited_for and (state is None or state.built is None):  # building may take long
             try:
-                state = self.catch_up(seq, _PATIENCE_S)
+                is_hopeless = self._stuck == at or self._nodes.is_away
+                state = self.catch_up(seq, 0.0 if is_hopeless else _PATIENCE_S, creates=False)
             except IndexAway:
                 if state is None:
                     raise  # else it may still be searched: a write needs more nodes than a query
+            self._stuck = at if state is None or state.seq == at else -1
         behind = seq - state.seq if state else seq
         if behind > 0 or (state and state.built is not None):
             self.wake()
@@ -115,28 +147,38 @@ class Follower:
         self._missing = name
         self.wake()
 
-    def catch_up(self, seq: int, limit_s: float) -> State | None:
-        """Follows the log to the commit, or waits for whoever does, at most so long; raises IndexAway."""
+    def catch_up(self, seq: int, limit_s: float, *, creates: bool = True) -> State | None:
+        """Follows the log to the commit, or waits for whoever does, at most so long; raises IndexAway.
+
+        A reader leaves it to the background to create an index, which takes longer than it waits.
+        """
         ends = time.monotonic() + limit_s
         while True:
             with self._postgres.following() as db:
-                while db is not None and self._step(db, max(1.0, ends - time.monotonic())):
+                while db is not None and self._step(db, ends, creates=creates):
                     if time.monotonic() > ends:
                         break
             with self._postgres.reading() as reading:
                 state = state_of(reading)
+            if not creates and self._refusal is not None:
+                raise self._refusal
             if time.monotonic() > ends or (state is not None and state.built is None and state.seq >= seq):
                 return state
             time.sleep(_LOOK_S)
 
-    def _step(self, db: Translating, limit_s: float = WRITE_S) -> bool:
+    def _step(self, db: Translating, ends: float = 0.0, *, creates: bool = True) -> bool:
         """Does the next part of the work on the connection that has the lock; whether there may be more."""
+        ends = ends or time.monotonic() + WRITE_S
         state, last = state_of(db), sequence(db)
-        *_, length = db.execute(_LOOK).fetchone()
+        *_, length, bare = db.execute(_LOOK).fetchone()
         generation, dimension = _generation(embedder_identity(db), length)
         if state is None or state.generation != generation or state.name == self._missing:
+            if not creates:
+                self.wake()
+                return False
             name = f"{self._postgres.schema}_{meta(db, 'library')}_{secrets.token_hex(4)}"
             self._create(name, dimension)
+            put_meta(db, _BARE, name)
             self._save(db, State(name, generation, last, built=-1))
             if state is not None:
                 self._drop(state.name)
@@ -144,20 +186,21 @@ class Follower:
         try:
             if state.built is not None:
                 rows = points.read_after(db, state.built, _PAGE)
-                self._put(db, state.name, rows, limit_s)
-                if not rows:
-                    self._optimise(state.name, is_whole=True)
+                self._put(db, state.name, rows, ends)
                 self._save(db, replace(state, built=rows[-1][0] if rows else None))
                 return True
             if state.seq >= last:
+                if bare == state.name and not self._postgres.holders(db, (STRETCH,)):
+                    self._optimise(state.name, is_whole=True)
+                    put_meta(db, _BARE, "")
                 return False
             upto, ids = self._pending(db, state.seq, last)
             for start in range(0, len(ids), _PAGE):
                 some = ids[start : start + _PAGE]
                 rows = points.read(db, some)
-                self._put(db, state.name, rows, limit_s)
+                self._put(db, state.name, rows, ends)
                 # What is new is there before what is old goes, so that no document is ever missing.
-                self._delete(state.name, sorted(set(some).difference(row[0] for row in rows)), limit_s)
+                self._delete(state.name, sorted(set(some).difference(row[0] for row in rows)), ends)
             self._save(db, replace(state, seq=upto))
         except IndexMissing:
             _log.warning("the index has lost the collection %s; it is built anew", state.name)
@@ -241,7 +284,7 @@ class Follower:
     def _optimise(self, name: str, *, is_whole: bool) -> None:
         """Has Qdrant make codes and graphs of segments of 1,000 kB and more: 2,000 vectors of 256 dimensions.
 
-        While an index is built it would merge segments, and make their graphs, again and again.  Then it makes codes
+        While an index is filled it would merge segments, and make their graphs, again and again.  Then it makes codes
         alone, of each 8,000 vectors: the time to write a passage grows with the segment that it is written to.
         """
         from qdrant_client import grpc as messages
@@ -260,7 +303,7 @@ class Follower:
         except StoreError as error:
             _log.warning("the collection %s of an earlier index was not removed: %s", name, error)
 
-    def _put(self, db: Translating, name: str, rows: Sequence[Any], limit_s: float) -> None:
+    def _put(self, db: Translating, name: str, rows: Sequence[Any], ends: float) -> None:
         from qdrant_client import grpc as messages
 
         seen: set[str] = set()
@@ -269,7 +312,7 @@ class Follower:
             request = messages.UpsertPoints(collection_name=name, wait=True)
             for row in rows[start : start + _REQUEST]:
                 points.add(request.points, row, self._terms, seen)
-            waiting.append(self._nodes.start("Points", "Upsert", request, limit_s))
+            waiting.append(self._nodes.start("Points", "Upsert", request, _left(ends)))
         for done in waiting:
             done()
         metrics.count("refdesk_index_points_total", len(rows))
@@ -281,7 +324,7 @@ class Follower:
                 self._known_terms.clear()
             self._known_terms.update(new)
 
-    def _delete(self, name: str, ids: Sequence[int], limit_s: float) -> None:
+    def _delete(self, name: str, ids: Sequence[int], ends: float) -> None:
         from qdrant_client import grpc as messages
 
         if ids:
@@ -289,7 +332,7 @@ class Follower:
             request = messages.DeletePoints(
                 collection_name=name, wait=True, points=messages.PointsSelector(points=these)
             )
-            self._nodes.call("Points", "Delete", request, limit_s)
+            self._nodes.call("Points", "Delete", request, _left(ends))
 
     def rebuild(self, db: Connection) -> None:
         """Has the index built anew by the next that follows."""
@@ -315,7 +358,9 @@ class Follower:
                     while db is not None and not self._closing.is_set() and self._step(db):
                         pass
                     wait_s = 0.0 if db is not None else _AGAIN_S
+                self._refusal = None
             except RefdeskError as error:
+                self._refusal = error if isinstance(error, SettingsError) else None
                 _log.warning("the index can't be brought up to date: %s", error)
                 self._wanted.set()
                 wait_s = _AGAIN_S

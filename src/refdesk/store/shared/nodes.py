@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import re
 import sys
 import threading
 import time
@@ -16,6 +17,7 @@ from refdesk.errors import SettingsError, StoreError
 from refdesk.settings import set_for_native
 from refdesk.store.shared.address import Address
 from refdesk.system import metrics
+from refdesk.system.wanted import Outage
 
 if TYPE_CHECKING:
     import grpc
@@ -29,10 +31,11 @@ if "qdrant_client" not in sys.modules and (_found := find_spec("qdrant_client"))
 _log = logging.getLogger(__name__)
 
 ASK_S = 3.5  # of a query, all attempts together: after it words are searched in the record, in five seconds in all
-_AGAIN_S = 1.0  # and while no node has answered lately
+_AGAIN_S = 1.0  # and after none answered
 _ATTEMPT_S = 2.0  # of one attempt, while other nodes are left
 WRITE_S = 60.0
-_AVOIDED_S = 2.0  # a node that failed is asked last for so long
+_AVOIDED_S, _MOST_AVOIDED_S = 2.0, 30.0  # a node that failed is asked last for so long, then for twice as long
+_PING_MS, _PONG_MS = 3_000, 5_000  # a node that hangs is known by its connection: a write would wait far longer for it
 _LARGEST = 256 << 20  # bytes of a message
 
 
@@ -55,12 +58,13 @@ class Nodes:
         self._mutex = threading.Lock()
         self._channels: dict[str, grpc.Channel] = {}
         self._methods: dict[tuple[str, str, str], Any] = {}
-        self._failed_at: dict[str, float] = {}
+        self._avoided: dict[str, tuple[float, float]] = {}  # nodes that failed: until when, and for how long
+        self._outage = Outage()  # of all nodes
         self._turn = itertools.count()
 
     def call(self, service: str, method: str, request: Any, limit_s: float | None = None) -> Any:
         """The answer of the first node that gives one; raises IndexAway."""
-        ends = time.monotonic() + (limit_s or self._patience())
+        ends = self._end(limit_s)
         return self._answer(self._order(), None, service, method, request, ends)
 
     def start(self, service: str, method: str, request: Any, limit_s: float | None = None) -> Callable[[], Any]:
@@ -68,7 +72,7 @@ class Nodes:
 
         One alone is better called: gRPC starts a thread for what is not waited for.
         """
-        ends = time.monotonic() + (limit_s or self._patience())
+        ends = self._end(limit_s)
         order = self._order()
         method_at, timeout_s = self._attempt(order[0], service, method, ends, is_last=len(order) == 1)
         first = method_at.future(request, timeout=timeout_s, metadata=self._metadata)
@@ -88,7 +92,8 @@ class Nodes:
                 else:
                     method_at, timeout_s = self._attempt(node, service, method, ends, is_last=place + 1 == len(order))
                     answer = method_at(request, timeout=timeout_s, metadata=self._metadata)
-                self._failed_at.pop(node, None)
+                self._avoided.pop(node, None)
+                self._outage.ends()
                 return answer
             except grpc.RpcError as error:
                 code, said = error.code(), error.details() or ""
@@ -99,24 +104,41 @@ class Nodes:
                     raise SettingsError("Qdrant refuses the API key.", "Set REFDESK_QDRANT_API_KEY.") from error
                 if code == grpc.StatusCode.INVALID_ARGUMENT:
                     raise StoreError(f"Qdrant refused: {said}") from error
-                self._failed_at[node] = time.monotonic()
+                self._avoid(node)
                 metrics.count("refdesk_index_node_errors_total", node=node)
-                problem = f"{node}: {code.name.lower().replace('_', ' ')}: {said[:200]}"
+                reason = re.sub(r".*last error: (UNKNOWN: )?", "", said)[:200].rstrip(".")
+                problem = f"{node}: {code.name.lower().replace('_', ' ')}: {reason}"
         if missing and not problem:
             raise IndexMissing(f"Qdrant has lost the index: {missing}", "It is being built anew; try again.")
-        raise IndexAway(f"No node of the index answers; {problem}", "Check that Qdrant runs, then try again.")
+        self._outage.begins(problem)
+        raise _away(problem)
 
-    def _failed_lately(self, node: str) -> bool:
-        return time.monotonic() - self._failed_at.get(node, -_AVOIDED_S) < _AVOIDED_S
+    @property
+    def is_away(self) -> bool:
+        """Whether no node answered the last call."""
+        return bool(self._outage.problem)
 
-    def _patience(self) -> float:
-        """How long a query waits."""
-        return _AGAIN_S if all(map(self._failed_lately, self._addresses)) else ASK_S
+    def _end(self, limit_s: float | None) -> float:
+        """When a call must have ended; raises IndexAway if no node answered another one just now."""
+        limit_s = limit_s or ASK_S
+        if self._outage.problem and limit_s <= ASK_S:
+            limit_s = _AGAIN_S
+        if self._outage.hinders(limit_s):
+            raise _away(self._outage.problem)
+        return time.monotonic() + limit_s
+
+    def _avoid(self, node: str) -> None:
+        now = time.monotonic()
+        until, for_s = self._avoided.get(node, (0.0, 0.0))
+        if now >= until:  # several calls may have been waiting for it
+            for_s = min(2 * for_s, _MOST_AVOIDED_S) or _AVOIDED_S
+            self._avoided[node] = now + for_s, for_s
 
     def _order(self) -> list[str]:
         """All nodes, in turn; those that failed lately last."""
-        turn = next(self._turn) % len(self._addresses)
-        return sorted(self._addresses[turn:] + self._addresses[:turn], key=self._failed_lately)
+        turn, now = next(self._turn) % len(self._addresses), time.monotonic()
+        nodes = self._addresses[turn:] + self._addresses[:turn]
+        return sorted(nodes, key=lambda node: now < self._avoided.get(node, (0.0, 0.0))[0])
 
     def _attempt(self, node: str, service: str, method: str, ends: float, *, is_last: bool) -> tuple[Any, float]:
         """The method at a node, and how long it may take."""
@@ -142,6 +164,9 @@ class Nodes:
                     ("grpc.max_send_message_length", _LARGEST),
                     ("grpc.max_receive_message_length", _LARGEST),
                     ("grpc.max_reconnect_backoff_ms", 1000),
+                    ("grpc.keepalive_time_ms", _PING_MS),
+                    ("grpc.http2.max_pings_without_data", 0),
+                    ("grpc.http2.ping_timeout_ms", _PONG_MS),
                     ("grpc.enable_http_proxy", 0),
                 ]
                 if self._is_encrypted:
@@ -157,6 +182,10 @@ class Nodes:
             channel.close()
         self._channels.clear()
         self._methods.clear()
+
+
+def _away(problem: str) -> IndexAway:
+    return IndexAway(f"No node of the index answers; {problem}.", "Check that Qdrant runs, then try again.")
 
 
 def _read(file: str) -> bytes:

@@ -21,7 +21,7 @@ _FROM = "FROM chunks c JOIN documents d ON d.id = c.document JOIN texts t ON t.i
 _HAY = "lower(replace(concat_ws(' ', t.text, c.title, c.breadcrumb, c.symbols, d.path), '_', ''))"
 
 
-_LIMIT_S, _LEAST_S = 4.5, 1.0  # of a query from its beginning, and of a statement even so
+_LIMIT_S, _LEAST_S = 4.0, 1.0  # of a query from its beginning, and of a statement even so
 
 
 class SharedScan(Scan):
@@ -44,19 +44,21 @@ class SharedScan(Scan):
         found: list[list[int]] = [[] for _ in new]
         with self.snapshot() as db:
             self._count = db.execute(f"SELECT count(*) {_FROM} {condition}", values).fetchone()[0]
-            if new:
-                flags = ", ".join(["strpos(hay, ?) > 0"] * len(new))
-                select = (
-                    f"SELECT c.id, d.metadata AS of_document, c.metadata AS of_chunk, {_HAY} AS hay {_FROM} {condition}"
-                )
-                flagged = f"SELECT id, of_document, of_chunk, ARRAY[{flags}] AS flags FROM ({select}) AS passages"
-                query = f"SELECT * FROM ({flagged}) AS flagged WHERE true = ANY(flags)"
-                for chunk_id, of_document, of_chunk, held in db.execute(query, [*map(probe, new), *values]):
-                    if wanted and not satisfies({**rows.load_map(of_document), **rows.load_map(of_chunk)}, wanted):
-                        continue
-                    for having, flag in zip(found, held, strict=True):
-                        if flag:
-                            having.append(chunk_id)
+        if not new:
+            return
+        with self.snapshot() as db:  # with the time that is left
+            flags = ", ".join(["strpos(hay, ?) > 0"] * len(new))
+            select = (
+                f"SELECT c.id, d.metadata AS of_document, c.metadata AS of_chunk, {_HAY} AS hay {_FROM} {condition}"
+            )
+            flagged = f"SELECT id, of_document, of_chunk, ARRAY[{flags}] AS flags FROM ({select}) AS passages"
+            query = f"SELECT * FROM ({flagged}) AS flagged WHERE true = ANY(flags)"
+            for chunk_id, of_document, of_chunk, held in db.execute(query, [*map(probe, new), *values]):
+                if wanted and not satisfies({**rows.load_map(of_document), **rows.load_map(of_chunk)}, wanted):
+                    continue
+                for having, flag in zip(found, held, strict=True):
+                    if flag:
+                        having.append(chunk_id)
         self._having.update(zip(new, found, strict=True))
 
     def _read(self, chunk_ids: Sequence[int]) -> list[Any]:

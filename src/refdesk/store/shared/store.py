@@ -20,9 +20,9 @@ from refdesk.store.shared import check, means
 from refdesk.store.shared.address import parse
 from refdesk.store.shared.database import STRETCH, WRITER, Postgres, SharedCrawls
 from refdesk.store.shared.dialect import Translating
-from refdesk.store.shared.follower import Follower
+from refdesk.store.shared.follower import Counts, Follower
 from refdesk.store.shared.nodes import IndexAway, Nodes
-from refdesk.store.shared.view import Counts, SharedView
+from refdesk.store.shared.view import SharedView
 from refdesk.store.view import Scopes
 from refdesk.system import metrics
 from refdesk.system.files import replace_file
@@ -34,7 +34,6 @@ _APPLY_S = 20.0  # how long a writer waits until its batch can be found
 _STRETCH_S = 4 * 3600.0  # and at the end of a long stretch, all of it
 _METADATA = "metadata"  # in meta: the text of metadata.json
 _JUST_S = 1.0  # a search takes less, also on a busy machine
-_AWAY_S = 1.0  # after the index did not answer, the record is searched for so long
 
 
 class SharedStore(RecordAccess):
@@ -53,7 +52,6 @@ class SharedStore(RecordAccess):
         self._counts = Counts()
         self._stretches = 0
         self._mutex = threading.Lock()
-        self._away_until = 0.0
         self._seen = (-1, 0.0)  # the commit of the last view, and when it was made
         self._beside = beside  # the folder for what belongs to this machine
         if beside is not None:
@@ -125,16 +123,19 @@ class SharedStore(RecordAccess):
     def stretch(self, wait: bool = True) -> Iterator[None]:
         if not wait and self.is_being_written():
             raise LibraryBusy("Another writer is at work.", "Try again when it has finished.")
-        with self._postgres.stretch():
-            with self._mutex:
-                self._stretches += 1
-            try:
-                yield
-            finally:
+        try:
+            with self._postgres.stretch():
                 with self._mutex:
-                    self._stretches -= 1
-                if not self._stretches:
-                    self._follow(self.sequence(), _STRETCH_S)
+                    self._stretches += 1
+                try:
+                    yield
+                finally:
+                    with self._mutex:
+                        self._stretches -= 1
+        finally:
+            if not self._stretches:  # others must see that it has ended: an index gets its graphs then
+                self._follow(self.sequence(), _STRETCH_S)
+                self._follower.wake()
 
     def flush_for_others(self) -> None:
         """Does nothing: whoever reads follows the log."""
@@ -174,14 +175,12 @@ class SharedStore(RecordAccess):
             seq, state, is_waited_for = self._follower.look(db)
             scope = self._scopes.resolve(db, seq, filters)
         self._seen = seq, time.monotonic()
-        known, state, behind = state, None, 0
-        if time.monotonic() >= self._away_until:
-            try:
-                state, behind = self._follower.at(seq, known, is_waited_for)
-            except IndexAway as error:
-                _log.warning("%s", error)
-                self._away_until = time.monotonic() + _AWAY_S
-                self._follower.wake()
+        behind = 0
+        try:
+            state, behind = self._follower.at(seq, state, is_waited_for)
+        except IndexAway as error:
+            _log.warning("%s", error)
+            self._follower.wake()
         metrics.note("refdesk_index_behind", behind)
         if state is None:
             metrics.count("refdesk_index_away_total")

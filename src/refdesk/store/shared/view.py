@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import math
+import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -14,9 +15,9 @@ from refdesk.store.record import reads
 from refdesk.store.record.filters import Scope
 from refdesk.store.record.rows import storable
 from refdesk.store.shared import means, points
-from refdesk.store.shared.database import Postgres
-from refdesk.store.shared.follower import Follower, State
-from refdesk.store.shared.nodes import IndexAway, IndexMissing, Nodes
+from refdesk.store.shared.database import Postgres, TooSlow
+from refdesk.store.shared.follower import Counts, Follower, State
+from refdesk.store.shared.nodes import ASK_S, IndexAway, IndexMissing, Nodes
 from refdesk.store.shared.scan import SharedScan
 from refdesk.store.vectors.index import unpack
 from refdesk.store.words import scan as literal
@@ -37,6 +38,7 @@ _EXTRA = 16  # fetched beyond the limit, so that hits with equal scores are seen
 _MOST_TIED = 2000
 _MOST_FACETS = 10_000
 _MOST_ALIKE = 64  # words spelt like one
+_TOO_MANY_S = 5.0  # after a search without the index took too long, others fail at once
 _EF = 192  # of HNSW: how many candidates a search keeps
 _OVERSAMPLED = 4.0  # times the hits that codes propose: of the 120 nearest .985 are found so, .951 with twice
 _ORIGINS = """
@@ -46,21 +48,6 @@ LEFT JOIN vectors v ON v.id = c.vector WHERE c.id IN (SELECT value FROM json_eac
 _ANYWHERE = Scope(EVERYTHING, None, None)
 
 T = TypeVar("T")
-
-
-class Counts:
-    """Caches how many passages have a term, for one state of the index."""
-
-    def __init__(self) -> None:
-        self.at: tuple[str, int] = ("", -1)
-        self.known: dict[tuple[Any, ...], int] = {}
-
-    def of(self, state: State) -> dict[tuple[Any, ...], int]:
-        """The counts that hold for this state."""
-        at = (state.name, state.seq)
-        if at != self.at or len(self.known) > 100_000:
-            self.at, self.known = at, {}
-        return self.known
 
 
 class SharedView:
@@ -83,6 +70,7 @@ class SharedView:
         self._follower = follower
         self._scope = scope
         self._state = state  # None while the index is away
+        self._counts = counts
         self._known = counts.of(state) if state is not None else {}
         self._behind = behind
         self._began = began
@@ -112,7 +100,22 @@ class SharedView:
                 self._state = None
         if self._scan is None:
             self._scan = SharedScan(self._postgres, self._scope, self._began)
-        return otherwise(self._scan)
+        try:
+            if time.monotonic() >= self._counts.too_many_until:
+                return otherwise(self._scan)
+        except TooSlow:
+            self._counts.too_many_until = time.monotonic() + _TOO_MANY_S
+        raise StoreError(
+            "The index can't be reached, and the library has too many passages to search them without it.",
+            "Check that Qdrant runs, then try again.",
+        )
+
+    def _left(self) -> float:
+        """How long a request to the index may take."""
+        return max(1.0, self._began + ASK_S - time.monotonic())
+
+    def _ask(self, method: str, request: Any) -> Any:
+        return self._nodes.call("Points", method, request, self._left())
 
     # ranking
 
@@ -168,7 +171,7 @@ class SharedView:
             collection_name=state.name, limit=literal.MOST + 1, with_payload=points.with_fields(),
             filter=points.within(self._scope, points.holding(points.TERMS, messages.Match(text=" ".join(terms)))),
         )  # fmt: skip
-        found = [one.id.num for one in self._nodes.call("Points", "Scroll", request).result]
+        found = [one.id.num for one in self._ask("Scroll", request).result]
         return found if len(found) <= literal.MOST else None
 
     def nearest(self, vector: Vector, limit: int) -> Ranking:
@@ -194,7 +197,7 @@ class SharedView:
                 self._request(state, points.DENSE, points.of_vector(vector), limit + _EXTRA),
             ]
             batch = messages.QueryBatchPoints(collection_name=state.name, query_points=asked)
-            answers = self._nodes.call("Points", "QueryBatch", batch).result
+            answers = self._ask("QueryBatch", batch).result
             found, near = (self._best(one, limit, None, has.result) for one, has in zip(asked, answers, strict=True))
             self._near = near.ids
             return found, near
@@ -241,7 +244,7 @@ class SharedView:
             return Ranking()
         while True:
             if hits is None:
-                hits = self._nodes.call("Points", "Query", asked).result
+                hits = self._ask("Query", asked).result
             last = hits[-1].score if len(hits) == asked.limit else -math.inf
             found = []
             for hit in hits:
@@ -286,7 +289,7 @@ class SharedView:
                 having = [points.holding(field, messages.Match(text=term))] if field else []
                 within = points.within(self._scope if inside else _ANYWHERE, *having, documents=False)
                 request = messages.CountPoints(collection_name=state.name, filter=within, exact=exact)
-                waiting[key] = self._nodes.start("Points", "Count", request)
+                waiting[key] = self._nodes.start("Points", "Count", request, self._left())
         for key, done in waiting.items():
             self._known[key] = int(done().result.count)
         return [self._known[field, term, where] for field, term in wanted]
@@ -360,15 +363,11 @@ class SharedView:
             if self._is_empty:
                 return {}
             prefix = f"{key}{SEPARATOR}"
+            within = points.within(self._scope)
             request = messages.FacetCounts(
-                collection_name=state.name,
-                key="meta",
-                filter=points.within(self._scope),
-                limit=_MOST_FACETS,
-                exact=True,
+                collection_name=state.name, key="meta", filter=within, limit=_MOST_FACETS, exact=True
             )
-            hits = self._nodes.call("Points", "Facet", request).hits
-            found = {hit.value.string_value: hit.count for hit in hits}
+            found = {hit.value.string_value: hit.count for hit in self._ask("Facet", request).hits}
             return {name.removeprefix(prefix): count for name, count in found.items() if name.startswith(prefix)}
 
         return self._by_index(ask, lambda scan: scan.facet_values(key))
@@ -388,7 +387,7 @@ class SharedView:
                 collection_name=state.name, key=key, filter=points.within(self._scope, having), limit=most, exact=True
             )
             found = {}
-            for hit in self._nodes.call("Points", "Facet", request).hits:
+            for hit in self._ask("Facet", request).hits:
                 value = hit.value.string_value or str(hit.value.integer_value)
                 found[value.replace(SEPARATOR, "=", 1)] = int(hit.count)
             return found

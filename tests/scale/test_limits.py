@@ -1,0 +1,224 @@
+"""No request on a shared library waits beyond its limit for a server that hangs, nor for others that wait for it."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from contextvars import Context, copy_context
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from qdrant_client import grpc as messages
+
+import refdesk
+from refdesk.errors import StoreError
+from refdesk.store.shared import address as addresses
+from refdesk.store.shared import database, dialect, nodes, scan
+from refdesk.store.shared.store import SharedStore
+from refdesk.system.wanted import Outage, wanted_since
+from tests.mcp_client.http import HttpClient, HttpServer
+from tests.ports.library import IDENTITY, batch, collection, write
+from tests.scale import servers
+
+LONG_S = 25.0  # far more than a request takes when a server hangs, and less than it took
+_number = itertools.count()
+
+
+@pytest.fixture(scope="module")
+def running() -> Iterator[tuple[servers.Postgres, list[servers.Qdrant]]]:
+    """Servers that these tests may stop."""
+    with ExitStack() as stack:
+        try:
+            found = stack.enter_context(servers.running(1, in_memory=True))
+        except servers.Missing as missing:
+            pytest.skip(str(missing))
+        yield found
+
+
+@pytest.fixture
+def address(running: tuple[servers.Postgres, list[servers.Qdrant]]) -> str:
+    """The address of a new library."""
+    return servers.address(*running, schema=f"limits{next(_number)}", shards="1", replicas="1")
+
+
+@pytest.fixture
+def store(address: str) -> Iterator[SharedStore]:
+    made = SharedStore(address)
+    made.put_collection(collection())
+    made.set_embedder_identity(IDENTITY)
+    yield made
+    made.close()
+
+
+def _call() -> Context:
+    """The context of a call that arrives now."""
+    context = copy_context()
+    context.run(wanted_since.set, time.monotonic())
+    return context
+
+
+def _in_turn(count: int, work: Callable[[], object]) -> list[str]:
+    """What calls say that arrive together and take turns, two at a time; waits for them."""
+
+    def call(context: Context) -> str:
+        try:
+            return str(context.run(work))
+        except StoreError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(2) as threads:
+        return [one.result() for one in [threads.submit(call, _call()) for _ in range(count)]]
+
+
+def test_the_first_calls_of_a_server_do_not_wait_one_after_another_for_postgres(
+    running: tuple[servers.Postgres, list[servers.Qdrant]], address: str
+) -> None:
+    arguments = ("--library", address, "serve", "--toolsets", "rag", "--transport", "http", "--port", "0")
+    asked = {"name": "rag_search", "arguments": {"query": "alpha"}}
+
+    def ask(url: str) -> str:
+        with HttpClient(url) as client:
+            return str(client.modern("tools/call", asked))
+
+    with HttpServer(Path(refdesk.__file__).with_name("__main__.py"), *arguments) as server, running[0].frozen():
+        began = time.monotonic()
+        with ThreadPoolExecutor(16) as threads:
+            said = list(threads.map(ask, [server.url] * 16))
+        assert all("Postgres does not answer" in one for one in said)
+        assert time.monotonic() - began < LONG_S  # each waited for three seconds, after all before it
+
+
+def test_who_waits_behind_a_call_that_postgres_does_not_answer_fails_with_it(
+    running: tuple[servers.Postgres, list[servers.Qdrant]], store: SharedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.apply(batch(write("a", ["alpha"])))
+    tried = []
+
+    def connect(*given: Any) -> Any:
+        tried.append(given)
+        return dialect.connect(*given)
+
+    monkeypatch.setattr(database, "connect", connect)
+    with running[0].frozen():
+        assert all("Postgres does not answer" in one for one in _in_turn(14, store.sequence))
+        assert len(tried) <= 2  # those that had the first turns
+    assert store.sequence() > 0  # at once when it is back
+
+
+def test_writers_that_wait_leave_connections_to_readers(address: str, store: SharedStore) -> None:
+    other = SharedStore(address)
+    writers = [threading.Thread(target=store.put_collection, args=(collection(f"c{n}"),)) for n in range(20)]
+    with other.writing():
+        for writer in writers:
+            writer.start()
+        time.sleep(0.5)
+        assert store.view().notices == ()  # it was an error: all connections were in use
+    for writer in writers:
+        writer.join()
+    assert len(store.collections()) == 21
+    other.close()
+
+
+def test_connecting_has_one_limit_for_all_addresses_of_a_server() -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as deaf:
+        hosts = ",".join([f"127.0.0.1:{deaf.getsockname()[1]}"] * 12)
+        began = time.monotonic()
+        with pytest.raises(psycopg.OperationalError, match="timeout"):
+            dialect.connect(f"postgresql://refdesk@{hosts}/postgres", "own")
+        assert time.monotonic() - began < LONG_S  # it was three seconds for each
+
+
+def test_one_call_looks_whether_a_server_is_back_and_others_fail_meanwhile() -> None:
+    outage = Outage()
+    assert not outage.hinders(60)
+    waiting = _call()
+    outage.begins("gone")
+    assert waiting.run(outage.hinders, 60)  # it was there before
+    assert not _call().run(outage.hinders, 60) and not _call().run(outage.hinders, 60)  # this thread looks
+    with ThreadPoolExecutor(1) as another:
+        assert another.submit(outage.hinders, 60).result()
+        outage.ends()
+        assert not another.submit(outage.hinders, 60).result()
+
+
+def test_a_node_that_hangs_is_tried_again_less_and_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = nodes.Nodes(addresses.parse("postgres://db/kb?index=qdrant://q1,q2,q3"), "")
+    tried = []
+    for second in range(60):
+        monkeypatch.setattr(nodes.time, "monotonic", lambda second=second: float(second))
+        if any(known._order()[0] == "q1:6334" for _ in range(3)):
+            tried.append(second)
+            known._avoid("q1:6334")
+    assert tried == [0, 2, 6, 14, 30]  # it was every other second
+
+
+def test_a_reader_does_not_create_the_index_and_a_hanging_node_is_soon_known(
+    running: tuple[servers.Postgres, list[servers.Qdrant]], store: SharedStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    store._nodes.call("Collections", "List", messages.ListCollectionsRequest())  # it is connected
+    with running[1][0].frozen():
+        began = time.monotonic()
+        view = store.view()
+        assert len(view.lexical(["alpha"], 5)) == 0 and "can't be reached" in view.notices[0]
+        assert time.monotonic() - began < LONG_S
+        while "can't be brought up to date" not in caplog.text and time.monotonic() - began < LONG_S:
+            time.sleep(0.05)
+        assert "can't be brought up to date" in caplog.text  # in the background; it had a minute for it
+    store.apply(batch(write("a", ["alpha"])))
+    assert len(store.view().lexical(["alpha"], 5)) == 1
+
+
+def test_one_reader_waits_for_a_follower_that_is_stuck_and_the_next_do_not(
+    address: str, store: SharedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.apply(batch(write("a", ["alpha"])))
+    other = SharedStore(address)
+    limits = []
+    catch_up = store._follower.catch_up
+
+    def limited(seq: int, limit_s: float, **options: bool) -> Any:
+        limits.append(limit_s)
+        return catch_up(seq, limit_s, **options)
+
+    with other._postgres.following() as held:
+        assert held is not None
+        with monkeypatch.context() as patched:
+            patched.setattr(store._follower, "catch_up", lambda *_: None)
+            store.apply(batch(write("b", ["alpha beta"])))
+        monkeypatch.setattr(store._follower, "catch_up", limited)
+        seen = [store.view().notices for _ in range(3)]
+    assert limits == [2.5, 0, 0] and all("the last 1 writes" in one[0] for one in seen)
+    assert len(store.view().lexical(["alpha"], 5)) == 2
+    other.close()
+
+
+def test_words_that_take_too_long_to_search_without_the_index_are_an_error_at_once(
+    running: tuple[servers.Postgres, list[servers.Qdrant]], store: SharedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.apply(batch(write("a", ["alpha"])))
+    monkeypatch.setattr(scan, "_LIMIT_S", 0.1)
+    monkeypatch.setattr(scan, "_LEAST_S", 0.1)
+    node = running[1][0]
+    node.kill()
+    try:
+        with store.writing(), store.transaction(logged=False) as db:
+            db.execute("LOCK TABLE texts IN ACCESS EXCLUSIVE MODE")  # as long as it takes to read many
+            with pytest.raises(StoreError, match="too many passages"):
+                store.view().lexical(["alpha"], 5)
+        with pytest.raises(StoreError, match="too many passages"):  # nor is it tried again for each that waits
+            store.view().lexical(["alpha"], 5)
+    finally:
+        node.start()
+    deadline = time.monotonic() + 60
+    found = 0
+    while not found and time.monotonic() < deadline:
+        with suppress(StoreError):
+            found = len(store.view().lexical(["alpha"], 5))
+    assert found == 1
