@@ -118,8 +118,10 @@ class Graph:
         found: dict[tuple[str, str, int], Edge] = {}
         sources: set[str] = set()
         called = expected_by(self, node)
+        before = node.qualified.rpartition(".")[0].rpartition(".")[2]
         for document, ref in self._seen_from(node, kinds, most):
-            if not node.path and _is_said_of(ref, node):
+            # A use of an outside name counts if it is written as it was asked: os.path.join, join behind a path.
+            if not node.path and (not before or before in re.findall(r"\w+", ref.receiver)[-1:]):
                 edge = Edge(self.owner(document, ref), node, _kind(document, ref), ref.line, FAIR)
                 found.setdefault((edge.source.id, ref.kind, ref.line), edge)
                 sources.add(edge.source.id)
@@ -267,12 +269,6 @@ def _in_modules(found: list[Node], parts: list[str]) -> list[Node]:
         shared[node.id] = sum(part in place for part in before) if is_meant else 0
     most = max(shared.values(), default=0)
     return [node for node in found if shared[node.id] == most and most]
-
-
-def _is_said_of(ref: Reference, node: Node) -> bool:
-    """Whether a use of an outside name is written as it was asked: os.path.join, join behind a path."""
-    before = node.qualified.rpartition(".")[0].rpartition(".")[2]
-    return not before or before in re.findall(r"\w+", ref.receiver)[-1:]
 
 
 def _kind(document: Document, ref: Reference) -> str:

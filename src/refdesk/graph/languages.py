@@ -55,13 +55,16 @@ _FAMILIES = (
 )
 
 # Names of the same package, which is mostly a folder, are visible without an import.
-PACKAGE_WIDE = frozenset(["go", "java", "kotlin", "scala", "csharp", "groovy"])
+PACKAGE_WIDE = frozenset(["go", "java", "kotlin", "scala", "csharp", "groovy", "terraform"])
 # A package is declared and may lie in several folders: those of tests, of platforms.
 PACKAGED = frozenset(["java", "kotlin", "scala", "groovy"])
 # Every name of the codebase is visible: one module, a linker, or requires that bind no names.
 CODEBASE_WIDE = frozenset(
-    ["swift", "objc", "c", "cpp", "cuda", "ruby", "php", "lua", "bash", "sql", "elixir", "csharp"]
-)
+    [
+        "swift", "objc", "c", "cpp", "cuda", "ruby", "php", "lua", "bash", "sql", "elixir", "csharp", "r", "julia",
+        "cmake",
+    ]
+)  # fmt: skip
 # A name of another file is seen only where it is imported.
 IMPORTING = frozenset(["python", "typescript", "tsx", "javascript", "jsx", "vue", "svelte"])
 # A class is in one place, its home: no extension elsewhere adds to it.

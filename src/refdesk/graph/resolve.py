@@ -136,9 +136,8 @@ class Resolver:
         importer = file.document.path
         names = tuple(module for module, _ in bound)
         folder, _, name = importer.rpartition("/")
-        place = (
-            importer if name.partition(".")[0] in languages.INDEX else folder
-        )  # files beside each other import alike
+        # Files beside each other import alike.
+        place = importer if name.partition(".")[0] in languages.INDEX else folder
         key = (place, names, candidates, hops)
         if key not in self._found_by_import:
             self._found_by_import[key] = self._find_import(importer, names, candidates, hops)

@@ -151,7 +151,7 @@ _BY_EXTENSION = {
     "xml": "xml", "xsd": "xml", "xsl": "xml", "xslt": "xml", "rss": "xml", "atom": "xml", "plist": "xml", "svg": "xml",
     "rst": "rst", "rest": "rst",
     "txt": "plain_text", "text": "plain_text", "log": "plain_text", "po": "plain_text", "pot": "plain_text",
-    "org": "plain_text", "adoc": "plain_text", "asciidoc": "plain_text", "tex": "plain_text",
+    "api": "plain_text", "org": "plain_text", "adoc": "plain_text", "asciidoc": "plain_text", "tex": "plain_text",
     "ipynb": "notebook", "pdf": "pdf", "docx": "docx",
 }  # fmt: skip
 _BY_NAME = {
@@ -231,14 +231,14 @@ def by_name(path: str) -> str:
     """The content type by the path's name alone, or ""."""
     name = path.rstrip("/").rpartition("/")[2]
     lower = name.lower()
-    if lower in _BY_NAME:
-        return _BY_NAME[lower]
+    if known := _BY_NAME.get(lower) or FILENAMES.get(name) or FILENAMES.get(lower):
+        return known
     if lower.endswith((".rst.txt", ".md.txt")):  # Sphinx copies sources under such names
         lower = lower.removesuffix(".txt")
     stem, _, extension = lower.rpartition(".")
     if stem and extension in _BY_EXTENSION:
         return _BY_EXTENSION[extension]
-    return FILENAMES.get(name) or FILENAMES.get(lower) or (EXTENSIONS.get(extension, "") if stem else "")
+    return EXTENSIONS.get(extension, "") if stem else ""
 
 
 def by_content(text: str, signs_asked: int = 1) -> str:

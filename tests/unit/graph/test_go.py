@@ -10,7 +10,7 @@ import pytest
 from refdesk.graph import Graph, languages
 from refdesk.graph.relations import overridden, overriders
 from refdesk.model import Chunking
-from refdesk.parse.code.parser import CodeParser
+from refdesk.parse.code.parser import parse_code
 from tests.unit.graph.indexed import callers, graph_of
 
 FILES = {
@@ -212,7 +212,7 @@ def test_a_method_that_stands_in_another_file_than_its_type_carries_out_an_inter
     ],
 )
 def test_what_a_function_takes_and_gives_is_recorded_without_names_and_packages(code: str, facts: list[str]) -> None:
-    symbol = CodeParser().parse(f"package p\n{code}\n", "p.go", "go", Chunking()).symbols[-1]
+    symbol = parse_code(f"package p\n{code}\n", "p.go", "go", Chunking()).symbols[-1]
     assert [one for one in symbol.facts.split("\n") if one[0] in ">("] == facts
 
 

@@ -10,7 +10,7 @@ from refdesk.graph import Graph
 from refdesk.graph.nodes import said
 from refdesk.graph.relations import implementing
 from refdesk.model import Chunking
-from refdesk.parse.code.parser import CodeParser
+from refdesk.parse.code.parser import parse_code
 from tests.unit.graph.indexed import callers, graph_of
 
 FILES = {
@@ -274,5 +274,5 @@ def test_a_lambda_sees_the_members_of_the_receiver_it_is_given(graph: Graph) -> 
     ],
 )
 def test_the_receiver_of_a_functions_last_argument(code: str, receiver: str | None) -> None:
-    symbol = CodeParser().parse(code, "p.kt", "kotlin", Chunking()).symbols[0]
+    symbol = parse_code(code, "p.kt", "kotlin", Chunking()).symbols[0]
     assert said(symbol, "{") == receiver

@@ -95,3 +95,19 @@ def test_elixir_calls_mean_their_own_module_or_one_that_is_imported(tmp_path: Pa
         assert (call.source.start_line, call.line) == (6, 6)  # the clause that calls
         (server,) = graph.find("App.Server")
         assert [edge.source.qualified for edge in graph.subtypes(server)] == ["App.Other"]
+
+
+def test_a_module_of_terraform_is_a_folder_and_a_package_of_r_is_one_namespace(tmp_path: Path) -> None:
+    used = 'resource "bucket" "logs" {\n  count = var.keep && true ? 1 : 0\n}\n'
+    files = {
+        **{f"{folder}variables.tf": 'variable "keep" {\n  default = true\n}\n' for folder in ("", "inner/")},
+        **{f"{folder}main.tf": used for folder in ("", "inner/")},
+        "R/mask.R": "mask <- function(x) {\n  x\n}\n",
+        "R/keep.R": "keep.data.frame <- function(.data) {\n  mask(data.frame(.data))\n}\n",
+    }
+    with graph_of(tmp_path, files) as graph:
+        inner, outer = (graph.users(node) for node in graph.find("keep") if node.kind == "variable")
+        assert [edge.source.path for edge in inner] == ["inner/main.tf"]
+        assert [edge.source.path for edge in outer] == ["main.tf"]
+        assert callers(graph, "mask") == {"keep.data.frame"}
+        assert callers(graph, "keep.data.frame") == set()

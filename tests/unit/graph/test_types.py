@@ -8,7 +8,7 @@ import pytest
 
 from refdesk.graph import Graph
 from refdesk.model import Chunking
-from refdesk.parse.code.parser import CodeParser
+from refdesk.parse.code.parser import parse_code
 from tests.unit.graph.indexed import graph_of
 
 FILES = {
@@ -246,9 +246,7 @@ def test_self_outside_of_a_class_is_what_it_is_annotated_with(graph: Graph) -> N
 def test_what_a_grammar_says_of_variables_and_results_is_recorded(
     language: str, code: str, facts: list[str] | None
 ) -> None:
-    symbol = (
-        CodeParser().parse(code if language != "go" else f"package p\n{code}", "p", language, Chunking()).symbols[-1]
-    )
+    symbol = parse_code(code if language != "go" else f"package p\n{code}", "p", language, Chunking()).symbols[-1]
     if facts is None:
         facts = {
             "go": [":one 0 pkg.First", "=two 0 one.Go()", "=err 0 one.Go()#1"],

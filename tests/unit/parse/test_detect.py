@@ -19,6 +19,7 @@ from refdesk.parse.detect import by_content, by_name, detect, display_name
         ("i.rst", "rst"), ("d.csv", "csv"), ("setup.cfg", "ini"), ("pom.xml", "xml"), ("n.ipynb", "notebook"),
         ("README", "markdown"), ("LICENSE", "plain_text"), (".env", "ini"), ("a.pdf", "pdf"), ("a.docx", "docx"),
         ("llms.txt", "markdown"), ("a.jsonl", "jsonl"), ("noextension", ""), (".hidden", ""), ("a.unknown", ""),
+        ("lib/CMakeLists.txt", "cmake"), ("api/core.api", "plain_text"), ("meson_options.txt", "meson"),
     ],
 )  # fmt: skip
 def test_by_name(path: str, kind: str) -> None:

@@ -32,8 +32,9 @@ _LAST_NAME = re.compile(r"(?:^|(?<=[^\w$@]))[~@$#]*([\w$]+[?!]?)$")
 _GROUPS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|<[^<>]*>|\{[^{}]*\}")
 _BLANKS = re.compile(r"\s+")
 _KEYWORD = re.compile(r"^[\s(]*(?:(?:try[?!]?|await|new|not|throw|yield|co_await)\s+)+")
-_COMMENT_START = re.compile(r"^[ \t]*(?:/\*+!?|\*+/|\*(?!\*)|//[/!]*|#+!?|--+\|?|;+|%+)[ \t]?")
+_COMMENT_START = re.compile(r"^[ \t]*(?:/\*+!?|\*+/|\*(?!\*)|//[/!]*|#+['!]?|--+\|?|;+|%+)[ \t]?")
 _RULE = re.compile(r"^[\W_]{4,}$")
+_VERBATIM = frozenset(["test", "target", "resource"])  # names that may have any character
 # Kinds whose names are used by what is around them.
 NO_SOURCE = frozenset(["constant", "variable", "field", "case", "namespace", "test"])
 # Of nodes with the same extent a wrapper comes first, then a body that is all of what it defines.
@@ -242,7 +243,7 @@ def _name(d: Definition) -> None:
     elif d.kind == "operator" and (symbol := _OPERATOR_HEAD.search(d.signature)) is not None:
         d.name = f"operator{symbol[1]}"
     elif d.kind != "namespace":
-        name, receiver = ("", "") if d.kind == "test" else split_name(d.name)
+        name, receiver = ("", "") if d.kind in _VERBATIM else split_name(d.name)
         if name:
             is_destructor = d.name.endswith(f"~{name}") or d.signature.startswith("~")
             is_path = d.kind == "impl" and "::" in d.name  # what stands before a Rust impl's type are modules

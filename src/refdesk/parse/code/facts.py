@@ -201,9 +201,8 @@ class _Facts:
         lines: dict[int, dict[str, None]] = {}
         owners: dict[int, Definition] = {}
         row = last = 0
-        for start, owner, sign, name, what in sorted(
-            self._found, key=itemgetter(0, 3)
-        ):  # by name: they come from a set
+        self._found.sort(key=itemgetter(0, 3))  # by name too: they come from a set
+        for start, owner, sign, name, what in self._found:
             row += self._data.count(b"\n", last, start)
             last = start
             if owner is not None:

@@ -79,8 +79,7 @@ def _read_require(text: str, head: str, whole: Import) -> Iterator[Import]:
 
 
 def read_go(text: str) -> Iterator[Import]:
-    found = _GO_SPEC.search(text)
-    if found:
+    if found := _GO_SPEC.search(text):
         alias = found[1] or ""
         yield Import(found[2], found[2].rpartition("/")[2], "" if alias in ("_", "import") else alias)
 
@@ -119,8 +118,7 @@ def _rust_leaf(path: list[str], alias: str, offset: int) -> Import:
 
 def read_swift(text: str) -> Iterator[Import]:
     """`import struct Foo.Bar`."""
-    found = re.search(r"\bimport\s+(?:(class|struct|enum|protocol|func|var|let|typealias)\s+)?([\w.]+)", text)
-    if found:
+    if found := re.search(r"\bimport\s+(?:(class|struct|enum|protocol|func|var|let|typealias)\s+)?([\w.]+)", text):
         module, _, name = found[2].rpartition(".")
         yield Import(module if found[1] and module else found[2], name)
 
@@ -139,8 +137,7 @@ def read_jvm(text: str) -> Iterator[Import]:
 
 
 def read_csharp(text: str) -> Iterator[Import]:
-    found = re.search(r"\busing\s+(static\s+)?(?:unsafe\s+)?(?:(\w+)\s*=\s*)?([\w.:]+)", text)
-    if found:
+    if found := re.search(r"\busing\s+(static\s+)?(?:unsafe\s+)?(?:(\w+)\s*=\s*)?([\w.:]+)", text):
         module, _, name = found[3].rpartition(".")
         yield Import(module, name, found[2]) if found[2] and module else Import(found[3], name)
 
@@ -156,16 +153,14 @@ def read_php(text: str) -> Iterator[Import]:
 
 def read_include(text: str) -> Iterator[Import]:
     """`#include <a/b.h>`, `@import UIKit;`."""
-    found = re.search(r"""[<"]([^">]+)[">]|import\s+([\w.]+)""", text)
-    if found:
+    if found := re.search(r"""[<"]([^">]+)[">]|import\s+([\w.]+)""", text):
         path = found[1] or found[2]
         yield Import(path, path.rpartition("/")[2])
 
 
 def read_quoted(text: str) -> Iterator[Import]:
     """Ruby and Lua: `local x = require("a.b")`."""
-    found = re.search(r"""(?:(\w+)\s*=\s*)?\b\w+[\s(]+["']([^"']+)["']""", text)
-    if found:
+    if found := re.search(r"""(?:(\w+)\s*=\s*)?\b\w+[\s(]+["']([^"']+)["']""", text):
         name = re.split(r"[./]", found[2].strip("./"))[-1]
         yield Import(found[2], name, found[1] if found[1] and found[1] != name else "")
 

@@ -28,8 +28,9 @@ def _row(
     test: str = "",
     skip: str = "",
     conditionals: bool = False,
+    grammar: str = "",
 ) -> Language:
-    return Language(id_, id_, queries or (id_,), imports, test, conditionals, frozenset(skip.split()))
+    return Language(id_, grammar or id_, queries or (id_,), imports, test, conditionals, frozenset(skip.split()))
 
 
 _ELIXIR_KEYWORDS = """
@@ -44,6 +45,8 @@ LANGUAGES: Mapping[str, Language] = {
         _row("javascript", "javascript", queries=("ecmascript", "javascript"), skip="require"),
         _row("typescript", "javascript", queries=("ecmascript", "typescript"), skip="require"),
         _row("tsx", "javascript", queries=("ecmascript", "typescript", "jsx"), skip="require"),
+        _row("vue", "javascript", queries=("ecmascript", "typescript"), skip="require", grammar="typescript"),
+        _row("svelte", "javascript", queries=("ecmascript", "typescript"), skip="require", grammar="typescript"),
         _row("go", "go", test="Test"),
         _row("rust", "rust"),
         _row("swift", "swift", test="test", skip="defer", conditionals=True),
@@ -72,6 +75,11 @@ LANGUAGES: Mapping[str, Language] = {
         _row("zig"),
         _row("julia"),
         _row("proto", "include"),
+        _row("r", skip="library require source c list"),
+        _row("make"),
+        _row("cmake", skip="set option if else elseif endif foreach endforeach"),
+        _row("terraform", queries=("hcl",)),
+        _row("hcl"),
     )
 }
 

@@ -27,47 +27,56 @@ _CONSTRUCTOR = re.compile(
     rb"(\bclass\s+\w+(?:<[^<>{}()]*>)?(?:\s{0,99}/\*(?:[^*]|\*(?!/))*\*/|\s{0,99}//[^\n]*)*\s{0,99}\n\s{0,99})"
     rb"((?:\w+[ \t]+)*constructor)(?=[ \t]*\()"
 )
+_COMPONENTS = ("vue", "svelte")
+_SCRIPT = re.compile(rb"<script\b[^<>]*>(.*?)(?:</script\s*>|\Z)", re.DOTALL | re.IGNORECASE)
+_TEMPLATED = re.compile(rb"\{\{[^\n{}]*\}\}|\{%[^\n{}]*%\}")
 _VISIBLE = re.compile(rb"[^\s]")
 
 
-class CodeParser:
-    """Reads source code; any text is chunked, whatever its syntax."""
-
-    def parse(self, text: str, path: str, language: str, chunking: Chunking) -> Parsed:
-        """The file's chunks, symbols and references."""
-        row = LANGUAGES.get(language) or Language(language, language, (), "")
-        lines = Lines(text)
-        data = text.encode("utf-8", "replace")
-        tree, found = read(data, row) if lines.count and text.strip() else (None, {})
-        comments = own_rows(found.get("comment", ()), lines)
-        above = {**comments, **own_rows(found.get("lead", ()), lines)}
-        defined = definitions(found, data, lines, comments, above)
-        if found.get("error"):
-            defined = recover(defined, found["error"], lines, data)
-        finish(defined, data)
-        imports = (*found.get("imports", ()), *found.get("import", ()))
-        import_rows = {r for node in imports for r in range(*rows_of(node))}
-        cuts = Cuts(tree.root_node if tree is not None else None, lines, above, chunking)
-        segments = Segmenter(lines, cuts, import_rows, chunking).segment(defined)
-        writer = ChunkWriter(path, row, lines, defined, import_rows, chunking)
-        used = references(found, defined, data, row)
-        outside = add_facts(found, defined, used, data, row)
-        return Parsed(
-            title=path.rpartition("/")[2] or path,
-            content_type=language,
-            text=text,
-            chunks=writer.write(segments),
-            symbols=tuple(
-                Symbol(d.name, d.qualified, d.kind, d.start + 1, d.end, d.signature, d.facts)
-                for d in defined
-                if d.kind != "test" and d.name
-            ),
-            references=(*used, *outside),
-            notes=("read without its syntax",) if tree is None and text.strip() else (),
-        )
+def parse_code(text: str, path: str, language: str, chunking: Chunking) -> Parsed:
+    """The chunks, symbols and references of source code; any text is chunked, whatever its syntax."""
+    row = LANGUAGES.get(language) or Language(language, language, (), "")
+    lines = Lines(text)
+    data = text.encode("utf-8", "replace")
+    script = _scripts(data) if language in _COMPONENTS else data
+    tree, found = read(script, row) if lines.count and text.strip() else (None, {})
+    comments = own_rows(found.get("comment", ()), lines)
+    above = {**comments, **own_rows(found.get("lead", ()), lines)}
+    defined = definitions(found, data, lines, comments, above)
+    if found.get("error"):
+        defined = recover(defined, found["error"], lines, data)
+    finish(defined, data)
+    imports = (*found.get("imports", ()), *found.get("import", ()))
+    import_rows = {r for node in imports for r in range(*rows_of(node))}
+    cuts = Cuts(tree.root_node if tree is not None else None, lines, above, chunking)
+    segments = Segmenter(lines, cuts, import_rows, chunking).segment(defined)
+    writer = ChunkWriter(path, row, lines, defined, import_rows, chunking)
+    used = references(found, defined, data, row)
+    outside = add_facts(found, defined, used, data, row)
+    return Parsed(
+        title=path.rpartition("/")[2] or path,
+        content_type=language,
+        text=text,
+        chunks=writer.write(segments),
+        symbols=tuple(
+            Symbol(d.name, d.qualified, d.kind, d.start + 1, d.end, d.signature, d.facts)
+            for d in defined
+            if d.kind != "test" and d.name
+        ),
+        references=(*used, *outside),
+        notes=("read without its syntax",) if tree is None and text.strip() else (),
+    )
 
 
 Captures = Mapping[str, list[Node]]
+
+
+def _scripts(data: bytes) -> bytes:
+    """The scripts of a component, each byte in its place, without its markup."""
+    blank = bytearray(_VISIBLE.sub(b" ", data))
+    for script in _SCRIPT.finditer(data):
+        blank[script.start(1) : script.end(1)] = script[1]
+    return bytes(blank)
 
 
 def read(data: bytes, language: Language) -> tuple[Tree | None, Captures]:
@@ -101,6 +110,8 @@ def _simpler(data: bytes, language: Language) -> Iterator[bytes]:
     """The text, each byte in its place, without what the grammar may not know."""
     if language.has_conditionals and b"#if" in data:
         yield from _without_directives(data)
+    if language.id == "sql" and b"{" in data:  # a template for Jinja or Go: names and nothing
+        yield _TEMPLATED.sub(lambda m: (b"x" if m[0][1:2] == b"{" else b" ") * len(m[0]), data)
     if language.id == "kotlin":
         plain = _PLATFORM.sub(b"public", data)
         yield plain

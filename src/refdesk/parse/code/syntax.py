@@ -29,6 +29,7 @@ _TRIED_BYTES = 8_000
 _TRIED_FROM = 32_000
 _TRIED_SECONDS = 0.1  # a hundred times what code takes
 _TRIED_ERRORS = 150  # code that is cut off there has a few, other text has hundreds
+_COMMENTS = re.compile(rb'/\*.*?(?:\*/|\Z)|""".*?(?:"""|\Z)', re.DOTALL)
 _LONG_LINE = 20_000  # an unclosed quote is looked for along the whole line, again and again
 _MAX_DEPTH = 1_500  # of brackets and of nodes; a query's time grows with the square of the depth
 _MAX_LEVELS = 200  # of indentation; more than 500 overflow the state of Python's scanner, which ends the process
@@ -112,7 +113,7 @@ def parse(data: bytes, grammar_name: str) -> Tree | None:
         parser = parsers[grammar_name] = Parser(language)
     if len(data) < _TRIED_FROM:
         return parser.parse(data)
-    if max(map(len, data.split(b"\n"))) > _LONG_LINE or not _is_code(parser, data[:_TRIED_BYTES], language):
+    if max(map(len, data.split(b"\n"))) > _LONG_LINE or not _is_code(parser, data, language):
         return None
     tree = parser.parse(data)
     return None if _is_deep(tree) else tree
@@ -146,7 +147,9 @@ def captures(tree: Tree, asked: Query) -> dict[str, list[Node]]:
     return {role: sorted(sorted(found[role], key=_end), key=_start) for role in sorted(found)}  # faster than by both
 
 
-def _is_code(parser: Parser, start: bytes, language: Language) -> bool:
+def _is_code(parser: Parser, data: bytes, language: Language) -> bool:
+    # Comments are left out: one that is cut off would be read as code.
+    start = _COMMENTS.sub(b"", data[: 8 * _TRIED_BYTES])[:_TRIED_BYTES] or data[:_TRIED_BYTES]
     started = time.thread_time()
     tree = parser.parse(start)
     if time.thread_time() - started > _TRIED_SECONDS:
@@ -180,9 +183,8 @@ def _is_nested_deep(data: bytes) -> bool:
     if data.count(b"(") + data.count(b"[") + data.count(b"{") < _MAX_DEPTH:
         return False
     brackets = data.translate(_DEPTHS, _NO_BRACKETS)
-    return (
-        max(accumulate(brackets, lambda depth, b: depth + 1 if b == 1 else max(depth - 1, 0), initial=0)) > _MAX_DEPTH
-    )
+    depths = accumulate(brackets, lambda depth, b: depth + 1 if b == 1 else max(depth - 1, 0), initial=0)
+    return max(depths) > _MAX_DEPTH
 
 
 def _is_deep(tree: Tree) -> bool:
@@ -259,7 +261,7 @@ def _take(node: Node, found: defaultdict[str, list[Node]]) -> str:
 
 def _name(node: Node) -> Node | None:
     named = node.child_by_field_name("name")
-    if named is not None:
+    if named is not None and named.is_named:  # and no keyword
         return named
     for child in node.named_children[:4]:
         if _NAME.search(child.type) and child.child_count == 0:

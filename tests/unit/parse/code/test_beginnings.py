@@ -7,7 +7,7 @@ import re
 import pytest
 
 from refdesk.model import Chunk, Chunking
-from refdesk.parse.code.parser import CodeParser
+from refdesk.parse.code.parser import parse_code
 
 CLOSING = re.compile(r"[\s\])};,]*(?:end|fi|done)?\s*")
 NAMES = [f"{word}{n}" for n in range(5) for word in ("Reader", "Writer", "Handler", "Decoder")]
@@ -58,7 +58,7 @@ IMPORTS = {
 
 
 def chunks_of(text: str, language: str, **chunking: int) -> tuple[Chunk, ...]:
-    return CodeParser().parse(text, "demo/sample", language, Chunking(**chunking)).chunks
+    return parse_code(text, "demo/sample", language, Chunking(**chunking)).chunks
 
 
 @pytest.mark.parametrize("language", IMPORTS)

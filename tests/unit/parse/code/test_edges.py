@@ -13,11 +13,11 @@ import pytest
 
 from refdesk.model import Chunking
 from refdesk.parse.code.languages import LANGUAGES, language_of
-from refdesk.parse.code.parser import CodeParser
+from refdesk.parse.code.parser import parse_code
 
 
 def parse(text: str, language: str = "python", **chunking: int):
-    return CodeParser().parse(text, "a/b.x", language, Chunking(**chunking))
+    return parse_code(text, "a/b.x", language, Chunking(**chunking))
 
 
 @pytest.mark.parametrize("text", ["", "\n", " \n\t\n\r\n"])
@@ -54,6 +54,13 @@ def test_deeply_nested_definitions() -> None:
 def test_what_is_beside_syntax_errors_is_read() -> None:
     parsed = parse("def good():\n    return 1\n\nx = = broken )\n\ndef also_good(x):\n    return x\n")
     assert {"good", "also_good"} <= {symbol.name for symbol in parsed.symbols}
+
+
+def test_a_long_comment_is_no_sign_of_another_language() -> None:
+    prose = "/**\n" + " * Route it through an HTTP proxy: see the manual.\n" * 400 + "*/\n"
+    parsed = parse(prose + "class First(val x: Int)\n" + prose + "class Second(val x: Int)\n", "kotlin")
+    assert parsed.notes == ()
+    assert {"First", "Second"} <= {symbol.name for symbol in parsed.symbols}
 
 
 def test_a_long_line_is_cut_into_pieces() -> None:
@@ -97,8 +104,8 @@ def test_importing_loads_no_grammar() -> None:
 def test_a_file_gives_the_same_in_every_process() -> None:
     text = "package a\n\nfunc f() {\n\tone, two, three := g()\n\tone.h(two.i(), three.j())\n}\n"
     code = (
-        "from refdesk.model import Chunking; from refdesk.parse.code.parser import CodeParser;"
-        f" print(CodeParser().parse({text!r}, 'a.go', 'go', Chunking()))"
+        "from refdesk.model import Chunking; from refdesk.parse.code.parser import parse_code;"
+        f" print(parse_code({text!r}, 'a.go', 'go', Chunking()))"
     )
     found = {
         subprocess.run(
@@ -156,3 +163,13 @@ def test_grammars_of_a_wheel_are_unpacked_on_first_use(cache: str, tmp_path: Pat
 )
 def test_language_of_a_file(path: str, head: str, language: str) -> None:
     assert language_of(path, head) == language
+
+
+def test_sql_in_a_template_is_read_by_its_syntax() -> None:
+    text = """
+{% if target.name == 'prod' %}
+create table {{ index .Options "Namespace" }}.users (id int, name text);
+{% endif %}
+create function {{ schema }}.uid() returns int as $$ select 1 $$ language sql;
+"""
+    assert [symbol.qualified for symbol in parse(text, "sql").symbols] == ["users", "users.id", "users.name", "uid"]

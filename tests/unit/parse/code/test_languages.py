@@ -9,7 +9,7 @@ import pytest
 
 from refdesk.model import Chunking, Parsed
 from refdesk.parse.code.languages import EXTENSIONS, LANGUAGES
-from refdesk.parse.code.parser import CodeParser
+from refdesk.parse.code.parser import parse_code
 
 FIXTURES = {path.suffix[1:]: path for path in (Path(__file__).parents[3] / "fixtures" / "code").iterdir()}
 
@@ -18,7 +18,7 @@ FIXTURES = {path.suffix[1:]: path for path in (Path(__file__).parents[3] / "fixt
 def parsed(extension: str, max_tokens: int = 512) -> Parsed:
     path = FIXTURES[extension]
     chunking = Chunking(max_tokens=max_tokens)
-    return CodeParser().parse(path.read_text("utf-8"), path.name, EXTENSIONS[extension], chunking)
+    return parse_code(path.read_text("utf-8"), path.name, EXTENSIONS[extension], chunking)
 
 
 SYMBOLS = {
@@ -95,6 +95,13 @@ SYMBOLS = {
     "zig": "constant std, struct Point, method Point.sum, function main",
     "jl": "module M, struct M.Point, function M.add",
     "proto": "struct User, field User.name, interface Users, method Users.Get",
+    "vue": "interface Props, property Props.title, constant count, function increment",
+    "svelte": "constant name, function greet",
+    "r": "variable LIMIT, function keep, method keep.data.frame, class Mask, method Mask.initialize",
+    "mk": "variable CC, target build-all, macro greet",
+    "cmake": "variable ENABLE_TLS, function add_part, macro note_part, target parts-core",
+    "tf": "variable create, variable enable_logs, resource aws_log_group.my-logs, resource kms, variable arn",
+    "hcl": "resource web, variable ui",
 }
 
 
@@ -159,6 +166,10 @@ RELATIONS = {
     "lua": "M.find calls M.client.session.get; M.later references helper; global_one calls M.find",
     "ex": "App.Store.find calls Cache.get; App.Circle conforms App.Area; App.Store conforms App.Repository",
     "sql": "active_users references sessions; users_touch calls touch_user; users references teams",
+    "vue": "increment calls load; increment references count",
+    "svelte": "greet calls load",
+    "r": "keep calls check; keep.data.frame calls vctrs.vec_slice",
+    "tf": "aws_log_group.my-logs references create; aws_log_group.my-logs references enable_logs",
 }
 
 
@@ -226,7 +237,7 @@ def test_a_large_type_gives_an_outline_and_its_members() -> None:
         for n in range(40)
     )
     text = f'class Large(Base):\n    """Has many methods."""\n\n{methods}'
-    chunks = CodeParser().parse(text, "large.py", "python", Chunking()).chunks
+    chunks = parse_code(text, "large.py", "python", Chunking()).chunks
     assert chunks[0].kind == "outline"
     assert chunks[0].tokens <= 512
     assert "Has many methods." in chunks[0].text
@@ -236,7 +247,7 @@ def test_a_large_type_gives_an_outline_and_its_members() -> None:
 def test_swift_conditional_compilation_inside_a_class() -> None:
     text = "class A: B {\n    init() {\n        #if DEBUG\n        check()\n        #endif\n    }\n\n    #if os(iOS)\n"
     text += "    func show() {}\n    #else\n    func hide() {}\n    #endif\n}\n"
-    parsed_text = CodeParser().parse(text, "a.swift", "swift", Chunking())
+    parsed_text = parse_code(text, "a.swift", "swift", Chunking())
     assert {symbol.qualified for symbol in parsed_text.symbols} >= {"A", "A.init", "A.show", "A.hide"}
     assert parsed_text.notes == ()
 
@@ -253,7 +264,7 @@ def test_swift_conditional_compilation_inside_a_class() -> None:
 def test_kotlin_modifiers_of_constructors_and_platforms(head: str) -> None:
     body = "  internal val data: ByteArray,\n) : Kept, Other {\n  fun size() = 1\n}\n"
     text = f"package kit\n\n{head}\n{body}\nfun f() {{}}\n"
-    parsed = CodeParser().parse(text, "a.kt", "kotlin", Chunking())
+    parsed = parse_code(text, "a.kt", "kotlin", Chunking())
     assert [symbol.qualified for symbol in parsed.symbols] == ["Text", "Text.data", "Text.size", "f"]
     assert parsed.symbols[0].signature.startswith(head.partition("\n")[0].partition("<")[0])
     assert parsed.notes == ()
@@ -261,6 +272,6 @@ def test_kotlin_modifiers_of_constructors_and_platforms(head: str) -> None:
 
 def test_an_emoji_behind_a_brace_does_not_end_the_process() -> None:
     text = "greet() {\n  echo {\U0001f680\x9b é ${name}\n}\n"
-    parsed = CodeParser().parse(text, "a.sh", "bash", Chunking())
+    parsed = parse_code(text, "a.sh", "bash", Chunking())
     assert [symbol.name for symbol in parsed.symbols] == ["greet"]
     assert "\U0001f680" in parsed.chunks[0].text

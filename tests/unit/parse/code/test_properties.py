@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from refdesk.model import Chunking, Parsed
 from refdesk.parse.code.languages import EXTENSIONS
-from refdesk.parse.code.parser import CodeParser
+from refdesk.parse.code.parser import parse_code
 from refdesk.text import tokens
 
 FIXTURES = sorted((Path(__file__).parents[3] / "fixtures" / "code").iterdir())
@@ -43,7 +43,7 @@ def check(text: str, parsed: Parsed, chunking: Chunking) -> None:
 
 
 def parse(text: str, language: str, chunking: Chunking) -> Parsed:
-    parsed = CodeParser().parse(text, f"src/sample.{language}", language, chunking)
+    parsed = parse_code(text, f"src/sample.{language}", language, chunking)
     check(text, parsed, chunking)
     return parsed
 
