@@ -57,9 +57,9 @@ class ByGrammar:
         self._language = language
 
     def parse(self, content: Content, chunking: Chunking) -> Parsed:
-        from refdesk.parse.code.parser import CodeParser
+        from refdesk.parse.code.parser import parse_code
 
-        return CodeParser().parse(content.data.decode("utf-8", "replace"), content.path, self._language, chunking)
+        return parse_code(content.data.decode("utf-8", "replace"), content.path, self._language, chunking)
 
 
 def sweep(names: Iterable[str] = (), each: int = 200, seed: int = 1) -> Iterator[Swept]:

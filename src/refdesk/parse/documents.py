@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from refdesk.errors import ParseFailed
 from refdesk.model import Chunk, Chunking, Parsed
+from refdesk.parse.html.markdown import fence, pipes
 from refdesk.parse.prose.manifest import NO_RULES, Governing
 from refdesk.parse.prose.passages import Block, Keys, Limits, Sizes, pack, split_lines
 from refdesk.text import analyse, tokens
@@ -26,19 +27,13 @@ _MAX_OUTPUT_LINES = 20  # of a cell's output: what it prints is seldom searched 
 _MAX_OUTPUT_CHARS = 2_000
 
 
-class NotebookParser:
-    """Parses a Jupyter notebook as Markdown; chunks have no lines of the file."""
+def parse_notebook(text: str, path: str, chunking: Chunking, rules: Governing = NO_RULES) -> Parsed:
+    """The prose, code and start of textual output of the cells as Markdown; chunks have no lines of the file."""
+    from refdesk.parse.prose.markdown import parse_markdown
 
-    def __init__(self, rules: Governing = NO_RULES) -> None:
-        self._rules = rules
-
-    def parse(self, text: str, path: str, chunking: Chunking) -> Parsed:
-        """The prose, code and start of textual output of the cells, in order."""
-        from refdesk.parse.prose.markdown import MarkdownParser
-
-        parsed = MarkdownParser(self._rules).parse(to_markdown(text), path, chunking)
-        chunks = tuple(chunk._replace(start_line=0, end_line=0) for chunk in parsed.chunks)
-        return replace(parsed, content_type="notebook", chunks=chunks)
+    parsed = parse_markdown(to_markdown(text), path, chunking, rules)
+    chunks = tuple(chunk._replace(start_line=0, end_line=0) for chunk in parsed.chunks)
+    return replace(parsed, content_type="notebook", chunks=chunks)
 
 
 def to_markdown(text: str) -> str:
@@ -69,7 +64,7 @@ def _blocks(cell: Mapping[str, Any], language: str) -> list[str]:
     if cell.get("cell_type") != "code":
         return [source]
     outputs = [text for output in cell.get("outputs") or [] if isinstance(output, dict) for text in _output(output)]
-    return [_fence(source, language), *(_fence(text, "text") for text in outputs)]
+    return [fence(source, language), *(fence(text, "text") for text in outputs)]
 
 
 def _output(output: Mapping[str, Any]) -> list[str]:
@@ -91,13 +86,6 @@ def _text(value: Any) -> str:
     return value.replace("\r\n", "\n") if isinstance(value, str) else ""
 
 
-def _fence(code: str, language: str) -> str:
-    ticks = "```"
-    while ticks in code:
-        ticks += "`"
-    return f"{ticks}{language}\n{code}\n{ticks}"
-
-
 _INSTALL = "Install it with: pip install 'refdesk[office]'"
 _MAX_PAGES = 5_000  # read; twenty times a long book
 _MAX_UNPACKED = 300_000_000  # bytes: python-docx builds a tree of all of it, several times as large
@@ -105,67 +93,58 @@ _PDF_METADATA = {"Title": "title", "Author": "author", "CreationDate": "publishe
 _BROKEN_WORD = re.compile("(\\w*)\ufffe(\\w*)")  # PDFium's mark for a hyphen at the end of a line
 
 
-class PdfParser:
-    """Extracts the text of each page; scanned text is not recognised."""
-
-    def parse(self, data: bytes, path: str, chunking: Chunking) -> Parsed:
-        """One or more chunks for each page, without lines."""
-        pages, metadata, notes = _pdf_pages(data)
-        title = metadata.get("title") or PurePosixPath(path).stem
-        lines = [line for page in pages for line in [*split_lines(page), ""]]
-        limits = Limits(maximum=chunking.max_tokens, minimum=chunking.min_tokens, overlap=chunking.overlap_tokens)
-        sizes = Sizes(lines, limits)
-        keys = Keys(f"page-{number}" for number in range(1, len(pages) + 1))
-        chunks: list[Chunk] = []
-        start = 0
-        for number, page in enumerate(pages, 1):
-            end = start + len(split_lines(page)) + 1
-            pieces = pack(lines, [Block(at, at + 1, "prose", whole=False) for at in range(start, end)], limits, sizes)
-            start = end
-            for part, piece in enumerate(pieces, 1):
-                chunks.append(
-                    Chunk(
-                        text=piece.text,
-                        kind="page",
-                        type="prose",
-                        language="plain_text",
-                        start_line=0,
-                        end_line=0,
-                        tokens=tokens.pieces(piece.text),
-                        key=keys.part(f"page-{number}", part),
-                        title=f"{title}, page {number}",
-                        breadcrumb=(title, f"Page {number}"),
-                        metadata={"page": str(number)},
-                    )
+def parse_pdf(data: bytes, path: str, chunking: Chunking) -> Parsed:
+    """One or more chunks for each page, without lines; scanned text is not recognised."""
+    pages, metadata, notes = _pdf_pages(data)
+    title = metadata.get("title") or PurePosixPath(path).stem
+    lines = [line for page in pages for line in [*split_lines(page), ""]]
+    limits = Limits(maximum=chunking.max_tokens, minimum=chunking.min_tokens, overlap=chunking.overlap_tokens)
+    sizes = Sizes(lines, limits)
+    keys = Keys(f"page-{number}" for number in range(1, len(pages) + 1))
+    chunks: list[Chunk] = []
+    start = 0
+    for number, page in enumerate(pages, 1):
+        end = start + len(split_lines(page)) + 1
+        pieces = pack(lines, [Block(at, at + 1, "prose", whole=False) for at in range(start, end)], limits, sizes)
+        start = end
+        for part, piece in enumerate(pieces, 1):
+            chunks.append(
+                Chunk(
+                    text=piece.text,
+                    kind="page",
+                    type="prose",
+                    language="plain_text",
+                    start_line=0,
+                    end_line=0,
+                    tokens=tokens.pieces(piece.text),
+                    key=keys.part(f"page-{number}", part),
+                    title=f"{title}, page {number}",
+                    breadcrumb=(title, f"Page {number}"),
+                    metadata={"page": str(number)},
                 )
-        if not chunks:
-            raise ParseFailed("nothing to read: the pdf holds pictures of text or none")
-        text = "\n".join(lines).rstrip() + "\n"
-        return Parsed(
-            title=title, content_type="pdf", text=text, chunks=tuple(chunks), metadata=metadata, notes=tuple(notes)
-        )
+            )
+    if not chunks:
+        raise ParseFailed("nothing to read: the pdf holds pictures of text or none")
+    text = "\n".join(lines).rstrip() + "\n"
+    return Parsed(
+        title=title, content_type="pdf", text=text, chunks=tuple(chunks), metadata=metadata, notes=tuple(notes)
+    )
 
 
-class WordParser:
-    """Parses a Word document as Markdown: headings by style, tables and lists."""
+def parse_word(data: bytes, path: str, chunking: Chunking, rules: Governing = NO_RULES) -> Parsed:
+    """A Word document as Markdown: headings by style, tables and lists."""
+    from refdesk.parse.prose.markdown import parse_markdown
 
-    def __init__(self, rules: Governing = NO_RULES) -> None:
-        self._rules = rules
-
-    def parse(self, data: bytes, path: str, chunking: Chunking) -> Parsed:
-        """The document cut at its headings."""
-        from refdesk.parse.prose.markdown import MarkdownParser
-
-        document = _word_document(data)
-        properties = document.core_properties
-        text = "\n\n".join(_word_blocks(document)) + "\n"
-        if not text.strip():
-            raise ParseFailed("nothing to read: the document holds no text")
-        parsed = MarkdownParser(self._rules).parse(text, path, chunking, title=(properties.title or "").strip())
-        given = {"author": properties.author or "", "modified": str(properties.modified or "")}
-        metadata = {**{key: value for key, value in given.items() if value}, **parsed.metadata}
-        chunks = tuple(chunk._replace(start_line=0, end_line=0) for chunk in parsed.chunks)  # it has none
-        return replace(parsed, content_type="docx", chunks=chunks, metadata=metadata)
+    document = _word_document(data)
+    properties = document.core_properties
+    text = "\n\n".join(_word_blocks(document)) + "\n"
+    if not text.strip():
+        raise ParseFailed("nothing to read: the document holds no text")
+    parsed = parse_markdown(text, path, chunking, rules, title=(properties.title or "").strip())
+    given = {"author": properties.author or "", "modified": str(properties.modified or "")}
+    metadata = {**{key: value for key, value in given.items() if value}, **parsed.metadata}
+    chunks = tuple(chunk._replace(start_line=0, end_line=0) for chunk in parsed.chunks)  # it has none
+    return replace(parsed, content_type="docx", chunks=chunks, metadata=metadata)
 
 
 def _pdf_pages(data: bytes) -> tuple[list[str], dict[str, str], list[str]]:
@@ -193,9 +172,8 @@ def _pdf_pages(data: bytes) -> tuple[list[str], dict[str, str], list[str]]:
                 pages.append("")
                 bad += 1
         notes = [f"{bad} pages could not be read"] if bad else []
-        notes += (
-            [f"only the first {_MAX_PAGES} of {len(document)} pages were read"] if len(document) > _MAX_PAGES else []
-        )
+        if len(document) > _MAX_PAGES:
+            notes.append(f"only the first {_MAX_PAGES} of {len(document)} pages were read")
         said: dict[str, str] = {}
         for key, name in _PDF_METADATA.items():
             with contextlib.suppress(UnicodeDecodeError):  # half a character, where a title was cut off
@@ -235,8 +213,7 @@ def _word_blocks(document: WordDocument) -> Iterator[str]:
     for item in document.iter_inner_content():
         if isinstance(item, Table):
             rows = [[" ".join(cell.text.split()).replace("|", "\\|") for cell in row.cells] for row in item.rows]
-            lines = [f"| {' | '.join(row)} |" for row in rows if any(row)]
-            block = "\n".join([lines[0], "|" + " --- |" * len(rows[0]), *lines[1:]]) if lines else ""
+            block = pipes(filled) if (filled := [row for row in rows if any(row)]) else ""
         else:
             block = " ".join(item.text.split())
             style = (item.style.name or "") if item.style is not None else ""

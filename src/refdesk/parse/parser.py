@@ -10,8 +10,8 @@ from refdesk.errors import ParseFailed
 from refdesk.model import Chunking, Content, Parsed
 from refdesk.parse.detect import by_name, detect, is_code
 from refdesk.parse.prose.manifest import NO_RULES, Governing, ManifestSet
-from refdesk.parse.prose.markdown import MarkdownParser
-from refdesk.parse.prose.rst import PlainParser, RstParser
+from refdesk.parse.prose.markdown import parse_markdown
+from refdesk.parse.prose.rst import parse_plain, parse_rst
 
 MAX_CHARS = 64_000_000  # of a text; eight times the default of max_file_bytes
 MAX_LINE = 10_000_000  # characters; such lines are data, and cutting one takes seconds
@@ -30,10 +30,11 @@ class AnyParser:
         path = content.path
         rules = self._manifests.for_path(path) if self._manifests is not None else NO_RULES
         if office := _office_type(content):
-            from refdesk.parse.documents import PdfParser, WordParser
+            from refdesk.parse.documents import parse_pdf, parse_word
 
-            reader = PdfParser() if office == "pdf" else WordParser(rules)
-            parsed = reader.parse(content.data, path, chunking)
+            data = content.data
+            is_pdf = office == "pdf"
+            parsed = parse_pdf(data, path, chunking) if is_pdf else parse_word(data, path, chunking, rules)
         else:
             decoded = decode(content.data, content.charset)
             text, notes = decoded.text, decoded.notes
@@ -48,7 +49,7 @@ class AnyParser:
                 raise
             except Exception as error:  # a parser's bug costs the structure of a file, not its text
                 notes = (*notes, f"read as plain text: its parser failed: {type(error).__name__}: {error}"[:300])
-                parsed = PlainParser().parse(text, path, chunking, kind, rules)
+                parsed = parse_plain(text, path, chunking, kind, rules)
             parsed = replace(parsed, notes=(*notes, *parsed.notes)) if notes else parsed
         if not parsed.chunks:
             raise ParseFailed("nothing to read: no text was found in it")
@@ -63,26 +64,26 @@ def _parse_text(text: str, content: Content, kind: str, chunking: Chunking, rule
     """Calls the parser of the type; parsers are imported on first use."""
     path = content.path
     if kind == "markdown":
-        return MarkdownParser(rules).parse(text, path, chunking)
+        return parse_markdown(text, path, chunking, rules)
     if kind == "html":
-        from refdesk.parse.html.page import HtmlParser
+        from refdesk.parse.html.page import parse_html
 
-        return HtmlParser(rules).parse(text, path, chunking, content.uri)
+        return parse_html(text, path, chunking, content.uri, rules)
     if kind == "rst":
-        return RstParser(rules).parse(text, path, chunking)
+        return parse_rst(text, path, chunking, rules)
     if kind == "notebook":
-        from refdesk.parse.documents import NotebookParser
+        from refdesk.parse.documents import parse_notebook
 
-        return NotebookParser(rules).parse(text, path, chunking)
+        return parse_notebook(text, path, chunking, rules)
     if kind in _RECORDS:
-        from refdesk.parse.records import RecordsParser
+        from refdesk.parse.records import parse_records
 
-        return RecordsParser().parse(text, path, chunking, kind)
+        return parse_records(text, path, chunking, kind)
     if is_code(kind):
-        from refdesk.parse.code.parser import CodeParser
+        from refdesk.parse.code.parser import parse_code
 
-        return CodeParser().parse(text, path, kind, chunking)
-    return PlainParser().parse(text, path, chunking, kind, rules)
+        return parse_code(text, path, kind, chunking)
+    return parse_plain(text, path, chunking, kind, rules)
 
 
 def _office_type(content: Content) -> str:

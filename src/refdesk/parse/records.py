@@ -203,31 +203,31 @@ class _Span:
     names: tuple[str, ...]
 
 
-class RecordsParser:
-    """Parses structured data by its layout; nothing in it is executed, expanded or constructed."""
-
-    def parse(self, text: str, path: str, chunking: Chunking, content_type: str) -> Parsed:
-        """The records in order; every character belongs to exactly one of them."""
-        limits = Limits(maximum=chunking.max_tokens, minimum=chunking.min_tokens)
-        spans = _spans(text, 0, len(text), (), 0, _SCANS.get(content_type, json_lines), limits)
-        name = PurePosixPath(path).name
-        header = text[: text.find("\n")].strip() if content_type == "csv" and "\n" in text else ""
-        writer = _Writer(text, name, content_type, header, limits)
-        for span in _packed(spans, limits):
-            writer.write(span)
-        return Parsed(title=name, content_type=content_type, text=text, chunks=tuple(writer.chunks))
+def parse_records(text: str, path: str, chunking: Chunking, content_type: str) -> Parsed:
+    """The records in order, by layout: nothing is executed, and every character belongs to exactly one of them."""
+    limits = Limits(maximum=chunking.max_tokens, minimum=chunking.min_tokens)
+    spans = _spans(text, 0, len(text), (), 0, _SCANS.get(content_type, json_lines), limits)
+    name = PurePosixPath(path).name
+    header = text[: text.find("\n")].strip() if content_type == "csv" and "\n" in text else ""
+    writer = _Writer(text, name, content_type, header, limits)
+    for span in _packed(spans, limits):
+        writer.write(span)
+    return Parsed(title=name, content_type=content_type, text=text, chunks=tuple(writer.chunks))
 
 
 def _spans(
-    text: str, start: int, end: int, path: tuple[str, ...], depth: int, scan: Scan, limits: Limits
+    text: str, start: int, end: int, path: tuple[str, ...], depth: int, scan: Scan, limits: Limits, own: int = 0
 ) -> list[_Span]:
-    """The range split at its entries, and recursively the entries that are too large."""
+    """The range split at its entries, and recursively the entries that are too large.
+
+    What precedes `own` is a bracket of the object or array around it, which is not to be read again.
+    """
     # A range that is far too long is split without counting.
     size = limits.measure(text[start:end]) if end - start < limits.maximum * 24 else end - start
     whole = [_Span(start, end, size, path[:-1], path[-1:])]
     if size <= limits.maximum or depth > _MAX_DEPTH:
         return whole
-    entries = scan(text, start, end, depth)
+    entries = scan(text, own, end, depth)
     if not entries:
         return whole
     bounds = [start]
@@ -239,9 +239,9 @@ def _spans(
     found: list[_Span] = []
     for at, entry in enumerate(entries):
         inner = (*path, entry.name)
-        if len(entries) == 1 and depth and entry.start <= start:
+        if len(entries) == 1 and depth and entry.start <= own:
             return whole
-        found += _spans(text, bounds[at], bounds[at + 1], inner, depth + 1, scan, limits)
+        found += _spans(text, bounds[at], bounds[at + 1], inner, depth + 1, scan, limits, entry.start)
     return found
 
 

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from refdesk.errors import ParseFailed
 from refdesk.model import Chunking, Content, Parsed
 from refdesk.parse import AnyParser
-from refdesk.parse.code.parser import CodeParser
 from refdesk.parse.prose.manifest import ManifestSet
-from refdesk.parse.prose.rst import PlainParser
+from refdesk.parse.prose.rst import parse_plain
 
 from .test_markdown import assert_sound
 
@@ -107,7 +106,7 @@ def test_the_bug_of_a_parser_costs_the_structure_of_a_file_and_not_its_text(monk
     def fail(*_: object) -> Parsed:
         raise AttributeError("no replace")
 
-    monkeypatch.setattr(CodeParser, "parse", fail)
+    monkeypatch.setattr("refdesk.parse.code.parser.parse_code", fail)
     parsed = read("def tally(votes):\n    return sum(votes)\n", "a.py")
     assert "tally" in parsed.chunks[0].text and parsed.content_type == "python"
     assert parsed.notes == ("read as plain text: its parser failed: AttributeError: no replace",)
@@ -197,7 +196,7 @@ def test_any_bytes_give_chunks_or_a_reason(data: bytes, extension: str) -> None:
 )
 def test_plain_chunks_are_sound(text: str, limit: int, overlap: int) -> None:
     chunking = Chunking(max_tokens=limit, min_tokens=limit // 4, overlap_tokens=overlap)
-    parsed = PlainParser().parse(text, "a.txt", chunking)
+    parsed = parse_plain(text, "a.txt", chunking)
     lines = text.split("\n")
     covered = {line for chunk in parsed.chunks for line in range(chunk.start_line, chunk.end_line + 1)}
     assert not [n for n, line in enumerate(lines, 1) if line.strip() and n not in covered]

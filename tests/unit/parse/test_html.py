@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from refdesk.errors import ParseFailed
 from refdesk.model import Chunking
-from refdesk.parse.html.page import HtmlParser, extract
+from refdesk.parse.html.page import extract, parse_html
 from refdesk.parse.prose.manifest import ManifestSet
 
 PAGES = Path(__file__).parent / "pages"
@@ -105,6 +105,10 @@ def test_a_page_without_landmarks() -> None:
         ("<h1>A</h1><section id='cookie-consent'><h2>Cookie consent</h2></section>", "# A\n\n## Cookie consent"),
         ("<h1>A</h1><div class='section' id='search'><h2>Search</h2></div>", "# A\n\n## Search"),
         ("<h1>A</h1><div id='cookie-consent'><h2>We use cookies</h2></div><p>x</p>", "# A\n\nx"),
+        (
+            "<div class='header'><p>Next: <a accesskey='n'>B</a>, Up: <a accesskey='u'>Top</a></p></div><h1>A</h1>",
+            "# A",
+        ),
         ("<details><summary>More</summary><p>inner</p></details>", "**More**\n\ninner"),
         ("<img src=a.png alt='A picture'><p>x</p>", "[image: A picture]\n\nx"),
         ("<table><tr><td>layout <p>x</p></td></tr></table>", "layout\n\nx"),
@@ -127,7 +131,7 @@ def test_a_page_that_only_redirects() -> None:
     page = extract(html, "https://x.org/old.html")
     assert (page.redirect, page.markdown) == ("https://x.org/new.html", "")
     with pytest.raises(ParseFailed, match=r"only leads to https://x\.org/new\.html"):
-        HtmlParser().parse(html, "old.html", Chunking(), "https://x.org/old.html")
+        parse_html(html, "old.html", Chunking(), "https://x.org/old.html")
 
 
 def test_author_and_dates_are_kept() -> None:
@@ -147,7 +151,7 @@ def test_a_page_without_a_title_takes_its_first_heading() -> None:
 
 
 def test_chunks_have_the_markdown_and_the_lines_of_the_page() -> None:
-    parsed = HtmlParser(ManifestSet().for_path("api.html")).parse(SPHINX, "api.html", Chunking())
+    parsed = parse_html(SPHINX, "api.html", Chunking(), rules=ManifestSet().for_path("api.html"))
     assert parsed.content_type == "html"
     assert [chunk.key for chunk in parsed.chunks] == ["_preamble", "class-democlienturl-timeout5"]
     assert all(chunk.text in extract(SPHINX).markdown for chunk in parsed.chunks)
@@ -158,7 +162,7 @@ def test_a_page_keeps_where_its_links_lead_and_its_chunks_do_not() -> None:
     page = """<main><h1>Guide</h1><p>See <a href="../api/ref.html#send">the <code>send</code> call</a>,
         <a href="#top">top</a> or <a href="https://e.org/a b(1)">1. that</a>.</p><p><a href="next.html">2. next</a></p>
         <pre>call[0](1)</pre></main>"""
-    parsed = HtmlParser(ManifestSet().for_path("g.html")).parse(page, "g.html", Chunking(), "https://d.org/docs/g.html")
+    parsed = parse_html(page, "g.html", Chunking(), "https://d.org/docs/g.html", rules=ManifestSet().for_path("g.html"))
     assert "[the `send` call](https://d.org/api/ref.html#send), top" in parsed.text
     assert "[1. that](https://e.org/a%20b(1%29)." in parsed.text
     assert "\n[2\\. next](https://d.org/docs/next.html)\n" in parsed.text
@@ -170,7 +174,7 @@ def test_a_page_keeps_where_its_links_lead_and_its_chunks_do_not() -> None:
 @pytest.mark.parametrize("html", ["<html></html>", "<body><script>x()</script></body>", "<div id=root></div>"])
 def test_pages_without_text_say_so(html: str) -> None:
     with pytest.raises(ParseFailed, match="no text"):
-        HtmlParser().parse(html, "a.html", Chunking())
+        parse_html(html, "a.html", Chunking())
 
 
 @pytest.mark.parametrize(

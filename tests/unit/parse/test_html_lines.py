@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from refdesk.model import Chunking
-from refdesk.parse.html.page import HtmlParser, extract
+from refdesk.parse.html.page import extract, parse_html
 
 PAGE = """<!DOCTYPE html>
 <html><head>
@@ -45,7 +45,7 @@ wind
 
 
 def test_the_lines_are_those_of_the_page() -> None:
-    chunks = HtmlParser().parse(PAGE, "a.html", Chunking(min_tokens=1, max_tokens=40)).chunks
+    chunks = parse_html(PAGE, "a.html", Chunking(min_tokens=1, max_tokens=40)).chunks
     rows = PAGE.split("\n")
     found = {chunk.title: (rows[chunk.start_line - 1], rows[chunk.end_line - 1]) for chunk in chunks}
     assert found["Instruments"] == ('  id="top">Instruments</h1>', "<p>Both have keys &amp; a case.</p>")
@@ -55,7 +55,7 @@ def test_the_lines_are_those_of_the_page() -> None:
 
 def test_text_that_the_page_does_not_have_has_no_lines() -> None:
     page = "<main><p>Town <img alt='A map of the whole town'></p></main>"
-    (chunk,) = HtmlParser().parse(page, "a.html", Chunking()).chunks
+    (chunk,) = parse_html(page, "a.html", Chunking()).chunks
     assert (chunk.start_line, chunk.end_line, chunk.lines) == (0, 0, "")
 
 

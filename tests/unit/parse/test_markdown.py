@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from refdesk.model import Chunk, Chunking, Parsed
 from refdesk.parse.prose.manifest import NO_RULES, Governing, ManifestSet, Strategy
-from refdesk.parse.prose.markdown import MarkdownParser, plain_text, read_outline
+from refdesk.parse.prose.markdown import parse_markdown, plain_text, read_outline
 from refdesk.parse.prose.passages import split_lines
 from refdesk.text import tokens
 
@@ -21,7 +21,7 @@ DOCS = ManifestSet().for_path("guides/retries.md")
 def read(
     text: str, rules: Governing = DOCS, chunking: Chunking | None = None, path: str = "guides/retries.md"
 ) -> Parsed:
-    return MarkdownParser(rules).parse(text, path, chunking or Chunking())
+    return parse_markdown(text, path, chunking or Chunking(), rules)
 
 
 def by(**strategy: object) -> Governing:
@@ -361,3 +361,20 @@ def assert_chunk(lines: list[str], chunk: Chunk) -> None:
     assert chunk.text in "\n".join(lines[chunk.start_line - 1 : chunk.end_line])
     assert chunk.breadcrumb
     assert PurePosixPath(chunk.key).is_absolute() is False
+
+
+@pytest.mark.parametrize(
+    ("path", "title"),
+    [
+        ("07_random_forests.md", "07_random_forests"),
+        ("guides/setup.md", "Setup"),
+        ("README.md", "Setup"),
+        ("data-0123456789ab.md", "Setup"),
+    ],
+)
+def test_the_first_of_several_chapters_is_no_title(path: str, title: str) -> None:
+    text = "# Setup\n\nInstall it.\n\n# Trees\n\nGrow them.\n"
+    parsed = parse_markdown(text, path, Chunking())
+    assert parsed.title == title
+    assert {chunk.breadcrumb[0] for chunk in parsed.chunks} == {title}
+    assert parse_markdown(f"---\nTitle: Forests\n---\n{text}", path, Chunking()).title == "Forests"

@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refdesk.model import Chunking, Parsed
-from refdesk.parse.records import RecordsParser
+from refdesk.parse.records import parse_records
 from refdesk.text import tokens
 
 SMALL = Chunking(max_tokens=40, min_tokens=5)
 
 
 def read(text: str, kind: str, chunking: Chunking = SMALL) -> Parsed:
-    return RecordsParser().parse(text, f"conf/file.{kind}", chunking, kind)
+    return parse_records(text, f"conf/file.{kind}", chunking, kind)
 
 
 def lines_of(parsed: Parsed) -> list[tuple[str, int, int]]:
@@ -182,3 +182,14 @@ def assert_sound(text: str, parsed: Parsed) -> None:
         assert chunk.text.strip("\r\n") in "\n".join(lines[chunk.start_line - 1 : chunk.end_line])
     assert not [n for n, line in enumerate(lines, 1) if line.strip() and n not in covered]
     assert [chunk.start_line for chunk in parsed.chunks] == sorted(chunk.start_line for chunk in parsed.chunks)
+
+
+def test_the_first_member_of_an_object_is_cut_at_its_own_members() -> None:
+    schemas = {f"schema{number}": {"description": "what it holds " * 20} for number in range(30)}
+    text = json.dumps({"components": {"schemas": schemas, "tags": ["a"]}, "info": {"title": "x"}}, indent=2)
+    parsed = parse_records(text, "api.json", Chunking(), "json")
+    assert {chunk.breadcrumb for chunk in parsed.chunks if '"schema2"' in chunk.text} == {
+        ("api.json", "components", "schemas")
+    }
+    assert max(len(chunk.breadcrumb) for chunk in parsed.chunks) == 3
+    assert max(chunk.tokens for chunk in parsed.chunks) <= 512

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from refdesk.model import Chunking, Parsed
 from refdesk.parse.prose.manifest import NO_RULES, Governing, ManifestSet, Strategy
-from refdesk.parse.prose.rst import RstParser, plain_text
+from refdesk.parse.prose.rst import parse_plain, parse_rst, plain_text
 
 from .test_markdown import assert_sound
 
@@ -58,7 +58,7 @@ More
 
 
 def read(text: str, rules: Governing = DOCS, chunking: Chunking | None = None) -> Parsed:
-    return RstParser(rules).parse(text, "docs/index.rst", chunking or Chunking())
+    return parse_rst(text, "docs/index.rst", chunking or Chunking(), rules)
 
 
 def test_sections() -> None:
@@ -143,3 +143,39 @@ def test_chunks_are_sound(text: str, rules: Governing) -> None:
 @given(text=st.text(alphabet="ab \n=-~.:+|*`>", min_size=1, max_size=150).filter(lambda text: text.strip() != ""))
 def test_any_text_is_survived(text: str) -> None:
     assert_sound(text, read(text, NO_RULES, Chunking(max_tokens=10, min_tokens=2)), cut_lines=True)
+
+
+_WATER = "Water flows from the well to the house and from there to the garden, where all of it is needed.\n" * 5
+_HELP = f"""*flow.txt*  For Vim version 9.1.  Last change: 2026 Feb 14
+
+                  VIM REFERENCE MANUAL    by Somebody
+
+                        Moving water
+
+|flow-start|    Starting
+
+==============================================================================
+1. Starting                                     *flow-start* *E999*
+
+{_WATER}
+                                                *:Flow*
+:Flow {{rate}}            Lets water flow at that rate, as `a * b * c` would.
+{_WATER}
+MAPPINGS                                        *flow-maps*
+
+{_WATER}
+"""
+
+
+def test_help_of_vim_is_cut_at_its_tags() -> None:
+    parsed = parse_plain(_HELP, "doc/flow.txt", Chunking(max_tokens=200))
+    assert parsed.title == "Moving water"
+    assert [(one.breadcrumb[1:], one.start_line) for one in parsed.chunks] == [
+        ((), 1),
+        (("1. Starting flow-start E999",), 10),
+        (("1. Starting flow-start E999", ":Flow"), 18),
+        (("MAPPINGS flow-maps",), 26),
+    ]
+    by_mode_line = _HELP.replace("*flow.txt*", "flow.txt") + "\n vim:tw=78:ft=help:norl:\n"
+    assert len(parse_plain(by_mode_line, "doc/flow.txt", Chunking(max_tokens=200)).chunks) == 4
+    assert parse_plain(_HELP, "doc/flow.log", Chunking()).title == "flow.log"

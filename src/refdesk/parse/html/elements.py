@@ -25,9 +25,7 @@ _ATTRIBUTE = r"""[\s/]*+[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:"[^"]*+"?|'[^']*+'?|[^\s
 _CROWDED = re.compile(rf"<[a-zA-Z][^\s/>]*+((?:{_ATTRIBUTE})*+)")
 _ATTRIBUTES = re.compile(_ATTRIBUTE)
 _LONG_TAG = 2_000  # characters
-_MOST_COMPARISONS = (
-    20_000_000  # each attribute is compared with all before it; 8,000 take 0.1 s, and several times over
-)
+_MOST_COMPARISONS = 20_000_000  # of each attribute with all before it: 8,000 take 0.1 s, and several times over
 
 
 def is_too_deep(html: str) -> bool:
@@ -77,6 +75,7 @@ _NEVER = (
     "script, style, noscript, template, iframe, object, embed, canvas, svg, form, button, input, select, textarea, "
     "dialog, nav, footer, link, meta, audio, video, map, "
     "a.headerlink, a.hash-link, a.header-anchor, a.anchor-link, a.heading-link, a.anchorjs-link, a.permalink, "
+    "a.copiable-anchor, a.copiable-link, .nav-panel, div.header:has(> p > a[accesskey=u]), "
     "[role=navigation], [role=search], [role=banner], [role=contentinfo], [role=dialog], [role=alertdialog], "
     "a.src, a.srclink, .rightside, span.since, summary.hideme, .viewcode-back, div[class*='language-'] > span.lang, "
     ".view-source-button, div.pdoc-code, #blanket-implementations, #blanket-implementations-list, "

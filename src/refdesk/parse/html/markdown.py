@@ -21,8 +21,8 @@ def table_rows(table: LexborNode) -> list[list[LexborNode | None]]:
     """The cells by row; None for a cell covered by a span."""
     rows: list[list[LexborNode | None]] = []
     for part in table.iter():
-        holders = [part] if part.tag in ("thead", "tbody", "tfoot") else []
-        for row in [part] if part.tag == "tr" else [row for holder in holders for row in holder.iter()]:
+        is_group = part.tag in ("thead", "tbody", "tfoot")
+        for row in part.iter() if is_group else [part] if part.tag == "tr" else []:
             cells: list[LexborNode | None] = []
             for cell in row.iter():
                 if cell.tag in ("td", "th"):
@@ -135,7 +135,7 @@ class _Writer:
             return [f"**{text}**"] if text else []
         if tag == "div" and _SIGNATURE.search(classes):
             lines = (line.rstrip() for line in code_text(node).strip().split("\n"))
-            return [_fence("\n".join(lines), "ts") if "tsd-" in classes else _fence(squeeze(code_text(node)), "java")]
+            return [fence("\n".join(lines), "ts") if "tsd-" in classes else fence(squeeze(code_text(node)), "java")]
         if _PDOC_SIGNATURE.match(classes):
             parent = node.parent
             is_member = parent is not None and "classattr" in (parent.attributes.get("class") or "")
@@ -147,7 +147,7 @@ class _Writer:
             cells = list(node.iter())
             width = sum("table-header" in (cell.attributes.get("class") or "") for cell in cells) or 2
             texts = [_cell(cell) for cell in cells]
-            return [_pipes([texts[at : at + width] for at in range(0, len(texts), width)] or [[""]])]
+            return [pipes([texts[at : at + width] for at in range(0, len(texts), width)] or [[""]])]
         return self.blocks(node, depth)
 
     def _heading(self, node: LexborNode, level: int) -> list[str]:
@@ -161,7 +161,7 @@ class _Writer:
 
     def _pre(self, node: LexborNode, depth: int) -> list[str]:
         code = code_text(node).strip("\n").rstrip()
-        return [_fence(code, _language(node))] if code.strip() else []
+        return [fence(code, _language(node))] if code.strip() else []
 
     def _list(self, node: LexborNode, depth: int) -> list[str]:
         items = [child for child in node.iter() if child.tag == "li"]
@@ -258,7 +258,7 @@ class _Writer:
             return []
         caption = node.css_first("caption")
         name = inline(caption) if caption is not None else ""
-        return [f"**{name}**", _pipes(rows)] if name else [_pipes(rows)]
+        return [f"**{name}**", pipes(rows)] if name else [pipes(rows)]
 
 
 def _paragraph(run: list[LexborNode]) -> list[str]:
@@ -276,7 +276,8 @@ def _escaped(start: re.Match[str]) -> str:
     return f"{start[0][:at]}\\{start[0][at:]}"
 
 
-def _fence(code: str, language: str) -> str:
+def fence(code: str, language: str) -> str:
+    """The code between marks that do not occur in it."""
     ticks = "`" * max(3, max((len(run) for run in re.findall(r"`{3,}", code)), default=0) + 1)
     return f"{ticks}{language}\n{code}\n{ticks}"
 
@@ -309,7 +310,7 @@ def _is_text(block: str) -> bool:
     return not re.match(r"```|[-*|>#] |#{2,6} |\d+\. ", block)
 
 
-def _pipes(rows: list[list[str]]) -> str:
+def pipes(rows: list[list[str]]) -> str:
     """A table in Markdown."""
     width = max(len(row) for row in rows)
     lines = [f"| {' | '.join(row + [''] * (width - len(row)))} |" for row in rows]

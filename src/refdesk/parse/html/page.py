@@ -59,30 +59,24 @@ class Extracted:
     notes: tuple[str, ...] = ()
 
 
-class HtmlParser:
-    """Parses a page as Markdown; the lines of a chunk are those of the page."""
+def parse_html(text: str, path: str, chunking: Chunking, url: str = "", rules: Governing = NO_RULES) -> Parsed:
+    """The content of a page as Markdown, with the lines of the page; raises ParseFailed if it has no text."""
+    from refdesk.parse.prose.markdown import parse_markdown
 
-    def __init__(self, rules: Governing = NO_RULES) -> None:
-        self._rules = rules
-
-    def parse(self, text: str, path: str, chunking: Chunking, url: str = "") -> Parsed:
-        """The page's content; raises ParseFailed if it has no text."""
-        from refdesk.parse.prose.markdown import MarkdownParser
-
-        page = extract(text, url)
-        if not page.markdown.strip():
-            where = f"it only leads to {page.redirect}" if page.redirect else "it may be made by scripts in the browser"
-            raise ParseFailed(f"the page holds no text: {where}")
-        title = page.title or PurePosixPath(path).stem
-        parsed = MarkdownParser(self._rules).parse(page.markdown, path, chunking, title=title)
-        return replace(
-            parsed,
-            content_type="html",
-            text=page.linked or parsed.text,
-            chunks=_placed(parsed.chunks, text),
-            metadata={**page.metadata, **parsed.metadata},
-            notes=(*page.notes, *parsed.notes),
-        )
+    page = extract(text, url)
+    if not page.markdown.strip():
+        where = f"it only leads to {page.redirect}" if page.redirect else "it may be made by scripts in the browser"
+        raise ParseFailed(f"the page holds no text: {where}")
+    title = page.title or PurePosixPath(path).stem
+    parsed = parse_markdown(page.markdown, path, chunking, rules, title)
+    return replace(
+        parsed,
+        content_type="html",
+        text=page.linked or parsed.text,
+        chunks=_placed(parsed.chunks, text),
+        metadata={**page.metadata, **parsed.metadata},
+        notes=(*page.notes, *parsed.notes),
+    )
 
 
 def _placed(chunks: Sequence[Chunk], html: str) -> tuple[Chunk, ...]:

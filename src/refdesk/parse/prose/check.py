@@ -19,7 +19,7 @@ from refdesk.parse.parser import decode
 from refdesk.parse.pool import Pool
 from refdesk.parse.prose import manifest
 from refdesk.parse.prose.manifest import ManifestSet, Strategy, load_manifests, read_front_matter, read_manifest
-from refdesk.parse.prose.markdown import MarkdownParser, read_outline
+from refdesk.parse.prose.markdown import parse_markdown, read_outline
 from refdesk.parse.prose.passages import Heading, places, slug, split_lines
 from refdesk.parse.prose.sections import title_heading
 from refdesk.system.files import read_rules
@@ -114,7 +114,7 @@ class _Checker:
         """Sections that had to be split, and passages that are too large but can't be split."""
         rules = self.manifests.for_path(path)
         limit = (rules.strategy or Strategy()).max_chunk_size
-        chunks = MarkdownParser(rules).parse(text, path, Chunking()).chunks
+        chunks = parse_markdown(text, path, Chunking(), rules).chunks
         parts: dict[str, list[int]] = {}
         for chunk in chunks:
             section = re.sub(r"-?_?part-\d+(?:-\d+)?$", "", chunk.key)

@@ -118,7 +118,7 @@ def read_front_matter(lines: list[str]) -> FrontMatter:
         problem = str(error)
     facets = {key: value for key, value in facets.items() if key and value}
     kept = {key: value for key, value in fields.items() if key and value}
-    title = kept.get("title", "")
+    title = kept.get("title") or kept.get("Title", "")
     return FrontMatter(body=body, title=title, fields=kept | facets, facets=facets, strategy=strategy, problem=problem)
 
 

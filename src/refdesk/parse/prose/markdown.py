@@ -25,6 +25,7 @@ from refdesk.parse.prose.passages import (
     trim,
 )
 from refdesk.parse.prose.sections import cut
+from refdesk.text import analyse
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -47,42 +48,45 @@ _TAG = re.compile(
     r"|center|badge|details|summary|svg|path|button|wbr)\b|<!--",
     re.IGNORECASE,
 )
+_NAMELESS = re.compile(r"(?:readme|index)\b|data-[0-9a-f]{12}\b", re.IGNORECASE)  # says nothing of what is in the file
 _HTML_H1 = re.compile(r"<h1\b[^>]*>(.{0,500}?)</h1>", re.IGNORECASE | re.DOTALL)
 _ANY_TAG = re.compile(r"<[^>]*>")
 _MAX_STEPS = 300_000  # a real text of 10 MB takes fewer
 _ATTRIBUTES = re.compile(r"\s*(?:\{(?:\s*[#.:]|/\*)[^{}]*\}|\s#+)\s*$")
 
 
-class MarkdownParser:
-    """Cuts Markdown as its corpus asks, or by tokens without a corpus."""
+def parse_markdown(text: str, path: str, chunking: Chunking, rules: Governing = NO_RULES, title: str = "") -> Parsed:
+    """The document, cut as its corpus asks or by tokens, with its front matter as metadata."""
+    lines = split_lines(text)
+    front = read_front_matter(lines)
+    outline = read_outline(lines, front.body)
+    if not outline.blocks and not trim(lines, front.body, len(lines))[0] < len(lines):
+        front, outline = replace(front, body=0), replace(outline, body=0)
+    facets = rules.facets(front)
+    outline = replace(outline, facets=facets)
+    tops = [one.text for one in outline.headings if one.level == 1 and one.text]
+    first = tops[0] if tops and (len(tops) == 1 or _is_named_after(path, tops[0])) else ""
+    in_html = _HTML_H1.search(text[:5_000])  # of a page that starts with HTML, such as a readme with a logo
+    first = first or (" ".join(_ANY_TAG.sub(" ", in_html[1]).split()) if in_html else "")
+    title = title or front.title or first or PurePosixPath(path).stem
+    strategy = front.strategy or rules.strategy
+    if not front.strategy and (hint := chunking_hint(text)):
+        strategy = replace(strategy or Strategy(), chunk_by=hint)
+    return Parsed(
+        title=title,
+        content_type="markdown",
+        text=text,
+        chunks=cut(outline, title, chunking, strategy),
+        metadata={**front.fields, **facets},
+        notes=tuple(note for note in (front.problem, outline.note) if note),
+    )
 
-    def __init__(self, rules: Governing = NO_RULES) -> None:
-        self._rules = rules
 
-    def parse(self, text: str, path: str, chunking: Chunking, title: str = "") -> Parsed:
-        """The document with its front matter as metadata and one or more chunks for each section."""
-        lines = split_lines(text)
-        front = read_front_matter(lines)
-        outline = read_outline(lines, front.body)
-        if not outline.blocks and not trim(lines, front.body, len(lines))[0] < len(lines):
-            front, outline = replace(front, body=0), replace(outline, body=0)
-        facets = self._rules.facets(front)
-        outline = replace(outline, facets=facets)
-        first = next((one.text for one in outline.headings if one.level == 1 and one.text), "")
-        in_html = _HTML_H1.search(text[:5_000])  # of a page that starts with HTML, such as a readme with a logo
-        first = first or (" ".join(_ANY_TAG.sub(" ", in_html[1]).split()) if in_html else "")
-        title = title or front.title or first or PurePosixPath(path).stem
-        strategy = front.strategy or self._rules.strategy
-        if not front.strategy and (hint := chunking_hint(text)):
-            strategy = replace(strategy or Strategy(), chunk_by=hint)
-        return Parsed(
-            title=title,
-            content_type="markdown",
-            text=text,
-            chunks=cut(outline, title, chunking, strategy),
-            metadata={**front.fields, **facets},
-            notes=tuple(note for note in (front.problem, outline.note) if note),
-        )
+def _is_named_after(path: str, heading: str) -> bool:
+    """Whether the first of several headings is the title of the file: else it is a chapter, such as "Setup"."""
+    if _NAMELESS.match(PurePosixPath(path).name):
+        return True
+    return not set(analyse.terms(path)).isdisjoint(analyse.terms(heading))
 
 
 def read_outline(lines: list[str], body: int = 0) -> Outline:

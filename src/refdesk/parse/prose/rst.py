@@ -46,27 +46,21 @@ _MAX_DEPTH = 12  # of described objects in each other; deeper ones are text
 _OBJECT_LEVEL = 8  # below every section, so that it splits only oversize ones
 
 
-class RstParser:
-    """Cuts reStructuredText as its corpus asks, or by tokens; nothing is included or executed."""
-
-    def __init__(self, rules: Governing = NO_RULES) -> None:
-        self._rules = rules
-
-    def parse(self, text: str, path: str, chunking: Chunking) -> Parsed:
-        """The document with its field list as metadata."""
-        lines = split_lines(text)
-        fields = _fields(lines)
-        facets = self._rules.facets(FrontMatter(fields=fields))
-        outline = replace(read_outline(lines), facets=facets)
-        named = next((heading.text for heading in outline.headings if heading.level == 1), "")
-        title = named or PurePosixPath(path).stem
-        return Parsed(
-            title=title,
-            content_type="rst",
-            text=text,
-            chunks=cut(outline, title, chunking, self._rules.strategy),
-            metadata={**fields, **facets},
-        )
+def parse_rst(text: str, path: str, chunking: Chunking, rules: Governing = NO_RULES) -> Parsed:
+    """The document, cut as its corpus asks or by tokens; nothing is included or executed."""
+    lines = split_lines(text)
+    fields = _fields(lines)
+    facets = rules.facets(FrontMatter(fields=fields))
+    outline = replace(read_outline(lines), facets=facets)
+    named = next((heading.text for heading in outline.headings if heading.level == 1), "")
+    title = named or PurePosixPath(path).stem
+    return Parsed(
+        title=title,
+        content_type="rst",
+        text=text,
+        chunks=cut(outline, title, chunking, rules.strategy),
+        metadata={**fields, **facets},
+    )
 
 
 def read_outline(lines: list[str]) -> Outline:
@@ -273,34 +267,40 @@ def _fields(lines: list[str]) -> dict[str, str]:
 _ASCIIDOC = re.compile(r"^(={1,6})\s+(\S.*)$")
 _ORG = re.compile(r"^(\*{1,6})\s+(?:TODO |DONE )?(\S.*)$")
 _HEADINGS = {".adoc": _ASCIIDOC, ".asciidoc": _ASCIIDOC, ".org": _ORG}
+_VIM_HELP = re.compile(r"\s*\*\S+\.txt\*\s|.*\bvim:.*\bft=help\b", re.DOTALL)
+_VIM_TAG = re.compile(r"(?:(?<=\s)|^)\*([^\s*|]+)\*(?=\s|$)")
+_VIM_RULER = re.compile(r"(?:={20,}|-{20,})$")
+_VIM_ASIDE = re.compile(r"For Vim version|N?vim$|.*\b(?:MANUAL|Last change)\b", re.IGNORECASE)
 
 
-class PlainParser:
-    """Parses any text by its lines and paragraphs."""
-
-    def parse(
-        self, text: str, path: str, chunking: Chunking, content_type: str = "plain_text", rules: Governing = NO_RULES
-    ) -> Parsed:
-        """The text as chunks of whole paragraphs; only a line that is too long is cut."""
-        lines = split_lines(text)
-        name = PurePosixPath(path).name
-        outline = _outline(lines, content_type, PurePosixPath(path).suffix.lower())
-        if outline is not None:
-            facets = rules.facets(FrontMatter())
-            title = next((heading.text for heading in outline.headings if heading.level == 1), "") or name
-            chunks = cut(replace(outline, facets=facets), title, chunking, rules.strategy)
-            return Parsed(title=title, content_type=content_type, text=text, chunks=chunks, metadata=facets)
-        chunks = plain_chunks(lines, name, limits_of(chunking, rules.strategy), content_type, rules.metadata)
-        return Parsed(title=name, content_type=content_type, text=text, chunks=chunks, metadata=dict(rules.metadata))
+def parse_plain(
+    text: str, path: str, chunking: Chunking, content_type: str = "plain_text", rules: Governing = NO_RULES
+) -> Parsed:
+    """Any text as chunks of whole paragraphs; only a line that is too long is cut."""
+    lines = split_lines(text)
+    name = PurePosixPath(path).name
+    outline = _outline(lines, content_type, PurePosixPath(path).suffix.lower())
+    if outline is not None:
+        facets = rules.facets(FrontMatter())
+        title = next((heading.text for heading in outline.headings if heading.level == 1), "") or name
+        chunks = cut(replace(outline, facets=facets), title, chunking, rules.strategy)
+        return Parsed(title=title, content_type=content_type, text=text, chunks=chunks, metadata=facets)
+    chunks = plain_chunks(lines, name, limits_of(chunking, rules.strategy), content_type, rules.metadata)
+    return Parsed(title=name, content_type=content_type, text=text, chunks=chunks, metadata=dict(rules.metadata))
 
 
 def _outline(lines: list[str], content_type: str, suffix: str) -> Outline | None:
-    """The outline of AsciiDoc and Org, whose headings are single lines; None for other formats."""
+    """The outline of AsciiDoc, Org and Vim's help, whose headings are single lines; None for other formats."""
     heading = _HEADINGS.get(suffix)
+    fences: list[Fence] = []
+    if content_type == "plain_text" and suffix == ".txt" and _VIM_HELP.match("\n".join((*lines[:1], "", *lines[-2:]))):
+        headings = _help_headings(lines)
+        return Outline(
+            lines=lines, headings=tuple(headings), blocks=tuple(_around(lines, headings, [])), language=content_type
+        )
     if heading is None or content_type != "plain_text":
         return None
-    headings: list[Heading] = []
-    fences: list[Fence] = []
+    headings = []
     opened, closing = -1, ""
     for at, line in enumerate(lines):
         stripped = line.strip()
@@ -319,6 +319,21 @@ def _outline(lines: list[str], content_type: str, suffix: str) -> Outline | None
         fences=tuple(fences),
         language=content_type,
     )
+
+
+def _help_headings(lines: list[str]) -> list[Heading]:
+    """The lines of Vim's help with *tags* at which they are jumped to; sections have rulers or capitals."""
+    start = [_VIM_TAG.sub("", line).strip() for line in lines[:9]]
+    title = next((text for text in start if text and not _VIM_ASIDE.match(text)), "")
+    found = [Heading(0, 1, 1, title)]
+    for at, line in enumerate(lines[1:], 1):
+        if "*" not in line or not (tags := _VIM_TAG.findall(line)):
+            continue
+        text = _VIM_TAG.sub("", line).strip(" \t~<>")
+        ruled = any(_VIM_RULER.match(other.strip()) for other in (lines[at - 1], *lines[at + 1 : at + 2]))
+        level = 2 if ruled or text.isupper() else 3
+        found.append(Heading(at, at + 1, level, " ".join((*text.split(), *tags))))
+    return found
 
 
 def _around(lines: list[str], headings: list[Heading], fences: list[Fence]) -> list[Block]:

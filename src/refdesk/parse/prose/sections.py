@@ -75,13 +75,8 @@ _RUNNER = re.compile(
 _SETTING = re.compile(r"^[^\S\n]*+[\"'\w.-]++\s*+[:=]\s*\S*", re.MULTILINE)
 
 
-def language_name(info: str) -> str:
-    """The language that a fence names, as the parsers call it; "" for none."""
-    word = _word(info)
-    return "" if word in _NO_CODE else _ALIASES.get(word, word)
-
-
 def _word(info: str) -> str:
+    """The first word of a fence's info string, which names its language."""
     return re.split(r"[\s,{:]", info.strip().lstrip("{.").lower(), maxsplit=1)[0].strip(".}")
 
 
@@ -104,7 +99,8 @@ class Kinds:
             if fence.kind == "code":
                 word = _word(fence.info)
                 type_: ChunkType = "cmd" if word in _COMMANDS else "config" if word in _CONFIGS else "code"
-                sizes[type_ if word else self._guess(fence), language_name(fence.info)] += size
+                language = "" if word in _NO_CODE else _ALIASES.get(word, word)
+                sizes[type_ if word else self._guess(fence), language] += size
             elif _REFERENCE_HEAD.search(fence.info):
                 tables += size
         (main, language), _ = sizes.most_common(1)[0] if sizes else (("prose", ""), 0)
