@@ -113,7 +113,7 @@ def add_sections(answer: Answer, graph: Graph, focus: str | None) -> None:
         _add_dependencies(answer)
     elif focus == "patterns":
         _add_patterns(answer)
-    elif focus == "flow" or (focus is None and answer.intent == "callees"):
+    elif focus == "flow" or (focus is None and answer.intent in ("callees", "way")):
         answer.sections["call chains"] = _chains(answer)
         if focus is None:
             answer.trees.add("call chains")
@@ -245,10 +245,11 @@ def _chains(answer: Answer) -> list[str]:
         forward[one.source.id].append(one)
         called.add(one.target.id)
     chains: list[list[Edge]] = []
+    longest = len(answer.relations) if answer.intent == "way" else 2 * answer.depth
 
     def extend(chain: list[Edge], node_id: str) -> None:
         nexts = [one for one in forward.get(node_id, ()) if all(one.target.id != past.source.id for past in chain)]
-        if not nexts or len(chain) > 2 * answer.depth or len(chains) > 400:
+        if not nexts or len(chain) > longest or len(chains) > 400:
             if chain:
                 chains.append(chain)
             return

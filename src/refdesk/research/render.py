@@ -14,9 +14,7 @@ from refdesk.research.answer import Answer, Finding
 from refdesk.text import tokens
 
 TREES = frozenset(["callers", "callees", "implementations", "users"])
-_DRAWING = re.compile(
-    r"\b(?:graph|diagram|draw(?:n|ing)?|mermaid|chart|flowchart|visuali[sz]e)\b", re.I
-)  # in a question that asks for one
+_DRAWING = re.compile(r"\b(?:graph|diagram|draw(?:n|ing)?|mermaid|chart|flowchart|visuali[sz]e)\b", re.I)
 _DEEP = 3  # hops from which the graph is included
 _FEW = 700  # tokens up to which an answer has findings only
 _DRAWN = 30  # relations in a drawing: more can't be read
@@ -151,6 +149,9 @@ def summary(answer: Answer, findings: list[Finding]) -> str:
         return f"There is no {answer.meant} here. Did you mean {' or '.join(_named(one) for one in starts)}?"
     named = ", ".join(_named(one) for one in starts[:3])
     is_direct = not any(note in answer.notes for note in INSTEAD.values())
+    if answer.intent == "way":
+        many = sum(one.kind == "calls" for one in answer.relations.values())
+        return f"{named} reaches {_named(findings[-1])} in {many} call{'s' if many > 1 else ''}, by a shortest way."
     if answer.intent == "callers" and is_direct:
         return _counted(answer, starts, {"is called from": "caller"})
     if not near:

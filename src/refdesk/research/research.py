@@ -21,10 +21,8 @@ from refdesk.system.memory import gc_paused
 from refdesk.text import analyse
 
 Focus = Literal["architecture", "dependencies", "patterns", "flow"]
-Intent = Literal["callers", "callees", "implementations", "users", "general"]
-Step = Callable[
-    [Graph, Node, int], Iterable[Edge]
-]  # the edges to follow from a node; few more are looked for than asked
+Intent = Literal["callers", "callees", "implementations", "users", "way", "general"]
+Step = Callable[[Graph, Node, int], Iterable[Edge]]  # the edges to follow from a node, few more than the number
 
 _SEEDS = 6  # starts of a walk: with _BREADTH, one hop fills an answer
 _FEW_SEEDS = 3  # with fewer, the architecture starts from entry files
@@ -34,6 +32,8 @@ _INTO = frozenset(["callers", "users", "implementations"])  # what has answers f
 _INTERFACES = frozenset(["interface", "protocol", "trait"])
 _BREADTH = 12  # new nodes from one node
 _ASKED = 200  # new nodes in the first hop of a question for callers or implementations
+_LONGEST = 9  # calls of a way from one symbol to another
+_TRIED = 400  # symbols that are looked at for it
 _ALIKE = 0.8  # similarity of names: two edits in ten letters
 _MOST = 60  # nodes in total otherwise: about what fits into an answer
 
@@ -53,6 +53,10 @@ def research(
     answer = Answer(question=question, intent=asked.intent, focus=focus or "", depth=depth)
     on_hop(0, depth, "finding where to start")
     with gc_paused():
+        if asked.to:
+            if _find_way(asked, answer, graph, engine, filters):
+                return answer
+            asked = asked._replace(name="")
         start = _seeds(asked, answer, graph, engine, filters, focus)
         if answer.meant:
             return answer
@@ -94,6 +98,12 @@ _PATTERNS: tuple[tuple[Intent, str], ...] = (
         rf"(?:implements?|conforms? to|inherits? from|extends?|adopts?|subclass(?:es)?)\s+(?:the\s+)?{_NAME}",
     ),
 )
+_WAY = re.compile(
+    rf"\bhow\s+(?:does|do|did|can|could|would)\s+(?:an?\s+|the\s+)?{_NAME}\s+(?:\w+\s+)?"
+    rf"(?:reach|call|invoke|trigger|get\s+to|lead\s+to|end\s+up\s+(?:in|at|calling))\s+(?:the\s+)?{_NAME}"
+    rf"|\bfrom\s+(?:the\s+)?{_NAME}\s+to\s+(?:the\s+)?{_NAME}",
+    re.I,
+)
 # "get" forms the passive where no article follows: "gets parsed", but "get the user".
 _ASKING = re.compile(
     r"\b(?:how|what|when|where|why|which|who|do|does|did|is|are|was|were|be|been|being|can|could|should|would|will|has"
@@ -120,9 +130,12 @@ class Question(NamedTuple):
     text: str
     intent: Intent
     name: str  # the symbol it names, "" if none
+    to: str = ""  # the symbol to which it asks for the way from there
 
 
 def read_question(text: str) -> Question:
+    if match := _WAY.search(text):
+        return Question(text, "general", match[1] or match[3], (match[2] or match[4]).rstrip("?"))
     for intent, pattern in _PATTERNS:
         if match := re.search(pattern, text, re.I):
             return Question(text, intent, match[1])
@@ -263,6 +276,63 @@ def _walk(
             if len(answer.findings) >= most:
                 break
         level = reached
+
+
+def _find_way(asked: Question, answer: Answer, graph: Graph, engine: Engine, filters: Filters) -> bool:
+    """Adds a shortest way of calls between the two symbols that the question names; false if there is none."""
+    ends: list[list[Node]] = []
+    for name in (asked.name, asked.to):
+        one = asked._replace(name=name)
+        found = graph.find(name) or _spelt_otherwise(one, answer, graph, engine, filters)[0]
+        ends.append([node for node in found if node.kind in CALLABLES | TYPES])
+    starts, goals = ends
+    way = _way(graph, goals, starts, _before)[::-1] or _way(graph, starts, goals, _after)
+    if not way:
+        answer.notes.clear()  # its words may be English
+        if starts and goals and named_in(asked.name) and named_in(asked.to):
+            answer.note(f"No way of up to {_LONGEST} calls from {asked.name} to {asked.to} was found.")
+        return False
+    answer.intent = "way"
+    node = next(one for one in (way[0].source, way[0].target) if one.id in {start.id for start in starts})
+    answer.start(node)
+    for hop, edge in enumerate(way, 1):
+        answer.follow(edge, node, hop)
+        node = edge.target if edge.source.id == node.id else edge.source
+    add_sections(answer, graph, None)
+    return True
+
+
+def _way(graph: Graph, starts: Sequence[Node], goals: Sequence[Node], step: Step) -> list[Edge]:
+    """The edges of a shortest way by that step, in the order they were taken; none if it is longer or hard to find."""
+    wanted = {node.id for node in goals}
+    ways: dict[str, list[Edge]] = {node.id: [] for node in starts}
+    level: Sequence[Node] = starts
+    looked_at = 0
+    for _ in range(_LONGEST if goals else 0):
+        reached: list[Node] = []
+        for node in level:
+            looked_at += 1
+            for edge in step(graph, node, _BREADTH * _SEEDS) if looked_at <= _TRIED else ():
+                there = edge.target if edge.source.id == node.id else edge.source
+                if there.id not in ways:
+                    ways[there.id] = [*ways[node.id], edge]
+                    reached.append(there)
+                if there.id in wanted:
+                    return ways[there.id]
+        level = reached
+    return []
+
+
+def _before(graph: Graph, node: Node, most: int) -> Iterable[Edge]:
+    """The calls of a symbol, and what it implements: a call of that may reach it."""
+    yield from graph.callers(node, most)
+    for above in overridden(graph, node) if "." in node.qualified else ():
+        yield Edge(node, above, "overrides", node.start_line, 1.0)
+
+
+def _after(graph: Graph, node: Node, most: int) -> Iterable[Edge]:
+    yield from graph.callees(node, most)
+    yield from _carried_out(graph, node, most)
 
 
 def _carried_out(graph: Graph, node: Node, most: int) -> Iterable[Edge]:

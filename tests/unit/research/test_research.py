@@ -207,6 +207,26 @@ def test_flow_is_told_from_entry_to_effect(asked: Asked) -> None:
     assert any("make_noise [app/till.py:3]" in chain for chain in chains)
 
 
+@pytest.mark.parametrize(
+    "question",
+    ["how does main reach make_noise", "path of calls from main() to Till.ring", "How does a Main call make_noise?"],
+)
+def test_the_way_from_one_symbol_to_another(asked: Asked, question: str) -> None:
+    answer = ask(asked, question)
+    (chain,) = as_json(answer, 4000)["sections"]["call chains"]
+    assert chain.startswith("main → Shop.open [app/main.py:5] → Till.ring [app/shop.py:7]")
+    assert [one.hop for one in answer.findings.values()] == list(range(len(answer.findings)))
+    assert f"reaches {list(answer.findings.values())[-1].node.qualified} [" in as_json(answer, 4000)["summary"]
+
+
+def test_without_a_way_what_is_around_both_is_told(asked: Asked) -> None:
+    answer = ask(asked, "how does make_noise reach Shop.open")
+    assert answer.intent == "general"
+    assert {"make_noise", "Shop.open"} <= {one.node.qualified for one in answer.findings.values() if one.hop == 0}
+    assert any("No way" in note for note in answer.notes)
+    assert not ask(asked, "how does the noise reach the ear").notes
+
+
 def test_dependencies_are_files(asked: Asked) -> None:
     answer = ask(asked, "the shop and its till", 2, "dependencies")
     assert {one.node.kind for one in answer.findings.values()} == {"file"}
