@@ -32,9 +32,8 @@ from refdesk.text.globs import path_filter
 _LINES = re.compile(r"(.+?):(\d{1,9})(?:-(\d{1,9}))?", re.DOTALL)
 _PAGE = 500  # documents per listing
 _LONGEST = 400  # characters of a line that `grep` prints
-_OF_A_TEXT = re.compile(
-    rb"\\[Az]|\(\?[a-zA-Z]*-[a-zA-Z]*m"
-)  # anchors that match differently in a whole text than in a line
+# Anchors that match differently in a whole text than in a line.
+_OF_A_TEXT = re.compile(rb"\\[Az]|\(\?[a-zA-Z]*-[a-zA-Z]*m")
 _MEMORY = 64 << 20  # bytes for a compiled pattern and its automata
 
 

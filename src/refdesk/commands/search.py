@@ -189,7 +189,7 @@ def eval_suite(context: click.Context, suite: Path, min_ndcg: float | None, as_j
     """Run the queries of SUITE (YAML) and score the answers, side by side for each of its settings."""
     import yaml
 
-    from refdesk.search.evaluate import hit_name, read_suite, run
+    from refdesk.search.evaluate import read_suite, run
 
     try:
         read = read_suite(yaml.safe_load(suite.read_text(encoding="utf-8")))
@@ -198,7 +198,7 @@ def eval_suite(context: click.Context, suite: Path, min_ndcg: float | None, as_j
     with desk_from(context) as desk:
         for name in read.collections:
             desk.collection(name)
-        scores = run(read, lambda query: desk.search(query).hits, hit_name)
+        scores = run(read, lambda query: desk.search(query).hits)
     if as_json:
         print_json([asdict(one) for one in scores])
     else:

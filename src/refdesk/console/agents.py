@@ -139,7 +139,7 @@ def run_suite(visit: Visit) -> Response:
             done += 1
             return desk.search(query).hits
 
-        scores = run(wanted, search, hit_name)
+        scores = run(wanted, search)
         missed = [[one.case.query for one in score.outcomes if not one.reciprocal_rank] for score in scores]
         at = int(time.time() * 1000)
         with file.with_suffix(".scores").open("a", encoding="utf-8") as kept:

@@ -21,11 +21,7 @@ _WIDTH, _HEIGHT, _GAP, _COLUMN = 236, 40, 12, 372  # of a node, between nodes, f
 _LETTERS = 29  # of a name that fit into a node
 _MAP = (1000.0, 560.0)
 _TILES = 60
-_TITLE, _EDGE, _ROOM = (
-    30,
-    5,
-    60,
-)  # of a folder's tile: title and margin in pixels, and the smallest side that is divided
+_TITLE, _EDGE, _ROOM = 30, 5, 60  # of a folder's tile in pixels: title, margin, and the smallest side that is divided
 _SURE = (0.5, 0.6, 0.7, 0.85, 0.95)  # the confidence levels of the graph
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from refdesk.model import Chunk, Countable, Filters, Hit, Origin, Page, Query, Topic
+from refdesk.model import Chunk, Countable, Filters, Hit, Origin, Page, Query
 from refdesk.ports import Embedder, Store, View, WordMatching
 from refdesk.search import confidence, group, rerank
 from refdesk.search import lookup as fuse
@@ -77,7 +77,7 @@ class Engine:
         sure = self._confidence(query, asked, found, best or rest)
         if sure is not None and sure < confidence.judgement().hidden:
             return Page(hits=(), more=False, state=state, notes=(*narrowed, *found.notes, _NOTHING), confidence=sure)
-        topics = partial(view.topics, found.vector) if found.vector is not None else _no_topics
+        topics: group.Topics = partial(view.topics, found.vector) if found.vector is not None else lambda _: {}
         rare = confidence.rarity(asked.terms, found.frequency, found.passages) if found.frequency else {}
         ranked = group.grouped(best, rest, asked, query.by, query.prefer, topics, rare)
         is_defined = any("definition" in one.signals for one in ranked[:1])
@@ -90,9 +90,7 @@ class Engine:
         for one, score in zip(upto, confidence.of_hits(scores, "files" if of_files else way, sure), strict=True):
             one.score = score
         page = upto[query.offset : last]
-        why = _explanations(page, asked, found) if query.explain else {}
-        if query.explain:
-            _count_copies(view, why, found.ids)
+        why = _explanations(view, page, asked, found) if query.explain else {}
         more = len(ranked) > query.offset + query.limit
         ended = (_END.format(len(ranked), query.by),) if found.cut and not more else ()
         nothing: tuple[str, ...] = ()
@@ -186,7 +184,10 @@ class Engine:
             # The model knows English alone, and a name in the question may be all that counts.
             least = max(least, learned.hidden)
         if found.passages <= confidence.FEW and known["covered"]:
-            is_about = any(rerank.is_prose(one.stored) and confidence.names(one.stored, asked) for one in ranked[:1])
+            is_said = known["covered"] == 1.0 and len(asked.terms) > 1
+            is_about = any(
+                rerank.is_prose(one.stored) and (is_said or confidence.names(one.stored, asked)) for one in ranked[:1]
+            )
             least = max(least, learned.weak if is_about else learned.hidden)
         return max(confidence.confidence(known), least)
 
@@ -202,10 +203,6 @@ def evidence(asked: Understood, found: Candidates, ranked: Sequence[Ranked], sen
         "words": max((one.words for one in best), default=0.0),
         "heading": max((one.heading for one in best), default=0.0),
     }
-
-
-def _no_topics(_: Sequence[int]) -> Mapping[int, Topic]:
-    return {}
 
 
 def closely(asked: Understood) -> int:
@@ -237,14 +234,6 @@ def in_turn(ordered: Sequence[tuple[int, Origin | None]], spread: int, most: int
     return window
 
 
-def _count_copies(view: View, why: Mapping[int, dict[str, float | str]], ids: Sequence[int]) -> None:
-    texts = {chunk_id: origin.text for chunk_id, origin in view.origins(ids).items()}
-    many = Counter(texts.values())
-    for chunk_id, said in why.items():
-        if many[texts.get(chunk_id, -1)] > 1:
-            said["copies"] = many[texts[chunk_id]] - 1
-
-
 def _fuse(query: Query, found: Candidates, alpha: float, of: Sequence[int] | None = None) -> list[float]:
     """The fused scores, with `alpha` as the share of meaning unless the query has its own; for `of` or for all."""
     alpha = alpha if query.alpha is None else query.alpha
@@ -270,8 +259,12 @@ def _ranked(found: Candidates, scores: Sequence[float], none: float) -> list[int
     return [at for at in fuse.order(scores, found.ids) if scores[at] > none]
 
 
-def _explanations(page: Sequence[Ranked], asked: Understood, found: Candidates) -> dict[int, dict[str, float | str]]:
-    """For each hit: the kind of query, its rank in both indexes, the fused score and what each feature added."""
+def _explanations(
+    view: View, page: Sequence[Ranked], asked: Understood, found: Candidates
+) -> dict[int, dict[str, float | str]]:
+    """For each hit: the kind of query, its rank in both indexes, the fused score, what each feature added, copies."""
+    texts = {chunk_id: origin.text for chunk_id, origin in view.origins(found.ids).items()}
+    many = Counter(texts.values())
     bm25, cosine = _places(found, found.words, 0.0), _places(found, found.cosines, fuse.NONE)
     why: dict[int, dict[str, float | str]] = {}
     for one in page:
@@ -284,6 +277,8 @@ def _explanations(page: Sequence[Ranked], asked: Understood, found: Candidates) 
             said["whole file"] = round(one.beside, 3)
         if one.collapsed:
             said["collapsed"] = one.collapsed
+        if (copies := many[texts.get(one.stored.id, -1)]) > 1:
+            said["copies"] = copies - 1
     return why
 
 

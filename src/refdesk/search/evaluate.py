@@ -18,7 +18,6 @@ _SUITE_KEYS = frozenset({"name", "collection", "collections", "settings", "cases
 _SETTING_KEYS = frozenset({"alpha", "fusion"})
 
 Search = Callable[[Query], Sequence[Hit]]
-NameHit = Callable[[Hit], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,12 +88,12 @@ def hit_name(hit: Hit) -> str:
     return f"{hit.stored.document.path}#{key}" if key else hit.stored.document.path
 
 
-def run(suite: Suite, search: Search, name_hit: NameHit) -> list[Score]:
+def run(suite: Suite, search: Search) -> list[Score]:
     """The suite's score under each of its settings."""
-    return [_score(name, setting, suite, search, name_hit) for name, setting in suite.settings.items()]
+    return [_score(name, setting, suite, search) for name, setting in suite.settings.items()]
 
 
-def _score(name: str, setting: Mapping[str, Any], suite: Suite, search: Search, name_hit: NameHit) -> Score:
+def _score(name: str, setting: Mapping[str, Any], suite: Suite, search: Search) -> Score:
     outcomes = []
     for case in suite.cases:
         query = Query(
@@ -105,7 +104,7 @@ def _score(name: str, setting: Mapping[str, Any], suite: Suite, search: Search, 
             ),
             limit=_DEPTH,
         )
-        outcomes.append(_outcome(case, replace(query, **setting), search, name_hit))
+        outcomes.append(_outcome(case, replace(query, **setting), search))
     times = sorted(one.milliseconds for one in outcomes)
     precisions = [one.facet_precision for one in outcomes if one.facet_precision is not None]
     return Score(
@@ -120,11 +119,11 @@ def _score(name: str, setting: Mapping[str, Any], suite: Suite, search: Search, 
     )
 
 
-def _outcome(case: Case, query: Query, search: Search, name_hit: NameHit) -> Outcome:
+def _outcome(case: Case, query: Query, search: Search) -> Outcome:
     started = time.perf_counter()
     hits = search(query)[:_DEPTH]
     elapsed = (time.perf_counter() - started) * 1000
-    found = tuple(name_hit(hit) for hit in hits)
+    found = tuple(map(hit_name, hits))
     gains = _gains(found, case.expect)
     ideal = sum(1 / math.log2(rank + 1) for rank in range(1, min(len(case.expect), _DEPTH) + 1))
     first = next((rank for rank, gain in enumerate(gains, 1) if gain), 0)

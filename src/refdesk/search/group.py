@@ -53,13 +53,11 @@ _FOREIGN = frozenset(  # common words of other languages: a query with one, or w
     )
 )
 _BUILT = frozenset(["_sources", "_build", "build", "site", "html", "dist", "public", "docs", "doc", "source", "src"])
-_USUAL_PASSAGES = (
-    12  # of a page: its length counts neither for nor against it beside code; authored questions .775 to .805
-)
+# Of a page whose length counts neither for nor against it beside code; authored questions .775 to .805.
+_USUAL_PASSAGES = 12
 _SHORT, _USUAL_LENGTH, _HALF_SAID = 4, 8, 1.0  # passages of a page, and how often it says a word that counts by half
-_USUALLY_SAID = (
-    0.49  # by the best five pages of a question: what is said counts neither for nor against pages beside code
-)
+# By the best five pages of a question: what is said counts neither for nor against pages beside code.
+_USUALLY_SAID = 0.49
 _KEPT_INSIDE = 5  # further passages that a hit names
 _AS_WHOLES = 16  # files that count as wholes: they rank pages as well as all would, 12 lose .004 of nDCG@5
 
@@ -319,7 +317,7 @@ def snippet(text: str, terms: tuple[str, ...], aim: int = _AIM) -> tuple[str, in
     """About `aim` characters of whole lines around the best match, as written, and the index of their first line."""
     lines = text.split("\n")
     if len(text) <= aim * 1.5:
-        return text.strip("\n"), _leading_blank(lines)
+        return text.strip("\n"), next((at for at, line in enumerate(lines) if line), 0)
     wanted = set(terms)
     first = _best_window(lines, _hits(text, wanted), aim)
     if len(lines[first]) > 2 * aim:
@@ -332,10 +330,6 @@ def snippet(text: str, terms: tuple[str, ...], aim: int = _AIM) -> tuple[str, in
         taken.append(line[: 2 * aim])
         size += len(line) + 1
     return "\n".join(taken).rstrip(), first
-
-
-def _leading_blank(lines: list[str]) -> int:
-    return next((index for index, line in enumerate(lines) if line), 0)
 
 
 def _hits(text: str, wanted: set[str]) -> list[tuple[int, str]]:

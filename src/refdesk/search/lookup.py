@@ -67,6 +67,7 @@ _ERROR_NAME = re.compile(r"^(?:[\w.\\]*(?:Error|Exception|Warning|Fault)\b(?: \[
 _VARIABLE = re.compile(
     r"\[[^\]]*\]|<[^>]*>|\{[^}]*\}|(?<!\w)(?:`[^`]*`|'[^']*'|\"[^\"]*\")(?!\w)|%\w|\S*[\\/$@#=_]\S*|\b\d[\w.]*"
 )  # the parts of a message that change: names in brackets or quotes, paths, numbers
+_FLAG = re.compile(r"(?<![\w-])--[a-z0-9]+(?:-[a-z0-9]+)+(?![\w-])|^[a-z0-9]+(?:-[a-z0-9]+)+$", re.IGNORECASE)
 _CUT_QUOTED = "only the first {} of {} quoted phrases were searched; ask for fewer at a time"
 _KEYWORDS = "keywords only: no embedder is set"
 _PARTLY = "some passages have no vectors yet and are found by their words only; `refdesk reembed` makes them"
@@ -134,8 +135,18 @@ class LookUp:
         found = self._by_terms(view, query, asked, pool)
         if asked.quoted:
             return _with_phrases(view, asked, pool, found)
-        parts = constant_parts(query.text) if asked.kind in ("words", "error", "code") else []
-        return _with_message(view, parts, found) if parts else found
+        if asked.kind not in ("words", "error", "code"):
+            return found
+        if parts := constant_parts(query.text):
+            return _with_message(view, parts, found)
+        flags = [flag.lstrip("-").lower() for flag in _FLAG.findall(query.text)]
+        return self._with_flags(flags, _with_message(view, flags, found)) if flags else found
+
+    def _with_flags(self, flags: Sequence[str], found: Candidates) -> Candidates:
+        """The same, where names of options are said as they are written, and not as `enableThis` for --enable-this."""
+        stored = self._store.chunks(list(found.held))
+        held = {at: 1.0 for at, one in stored.items() if all(flag in one.chunk.text.lower() for flag in flags)}
+        return replace(found, held=held or found.held)
 
     def _by_terms(self, view: View, query: Query, asked: Understood, pool: int) -> Candidates:
         if query.vector is not None:  # its caller applies its own floor
@@ -213,14 +224,7 @@ def _with_message(view: View, parts: Sequence[str], found: Candidates) -> Candid
     said = set.intersection(*(set(view.phrase([part], _MOST_SAYING).ids) for part in parts))
     if not 0 < len(said) <= _FEW_SAYING:
         return found
-    new = sorted(said.difference(found.ids))
-    return replace(
-        found,
-        ids=[*found.ids, *new],
-        words=[*found.words, *[0.0] * len(new)],
-        cosines=[*found.cosines, *[NONE] * len(new)] if found.cosines else (),
-        held=dict.fromkeys(said, 1.0),
-    )
+    return _with_held(found, dict.fromkeys(sorted(said), 1.0))
 
 
 def _with_phrases(view: View, asked: Understood, pool: int, found: Candidates) -> Candidates:
@@ -229,16 +233,22 @@ def _with_phrases(view: View, asked: Understood, pool: int, found: Candidates) -
     for phrase in asked.quoted:
         for chunk in view.phrase([phrase], pool).ids:
             held[chunk] = held.get(chunk, 0) + 1
-    new = [chunk for chunk in held if chunk not in set(found.ids)]
     phrases = " and ".join(f'"{phrase}"' for phrase in asked.quoted)
     none = () if len(asked.quoted) in held.values() else (f"no passage holds {phrases} word for word",)
+    shares = {chunk: number / len(asked.quoted) for chunk, number in held.items()}
+    return replace(_with_held(found, shares), notes=(*found.notes, *none))
+
+
+def _with_held(found: Candidates, held: Mapping[int, float]) -> Candidates:
+    """The candidates with those added that hold a share of what is quoted."""
+    known = set(found.ids)
+    new = [chunk for chunk in held if chunk not in known]
     return replace(
         found,
         ids=[*found.ids, *new],
         words=[*found.words, *[0.0] * len(new)],
         cosines=[*found.cosines, *[NONE] * len(new)] if found.cosines else (),
-        held={chunk: number / len(asked.quoted) for chunk, number in held.items()},
-        notes=(*found.notes, *none),
+        held=held,
     )
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
 
-from refdesk.ingest.prepare import apart
 from refdesk.model import StoredChunk
 from refdesk.ports import WordMatching
 from refdesk.search.understand import Understood
@@ -117,7 +116,7 @@ def passage(
             found[named["title"]] = share
     if named["path"] in wanted and (share := _share(asked.terms, path)):
         found[named["path"]] = share
-    if asked.kind == "path" and _same_file(asked, path):
+    if asked.kind == "path" and "".join(analyse.names(path)).endswith("".join(asked.words)):
         found["file"] = 1.0
     if asked.quoted and (share := _phrase(stored, asked)):
         found["phrase"] = share
@@ -127,17 +126,20 @@ def passage(
     return found
 
 
+def apart(kept: bytes) -> tuple[bytes, bytes]:
+    """The pieces of a text and of its heading, as prepare.together joined them; either may be empty if not stored."""
+    if len(kept) % 2 == 0:  # stored without a heading
+        return kept, b""
+    end = len(kept) - 1 - 2 * kept[-1]
+    return kept[:end], kept[end:-1]
+
+
 def texts(passages: Sequence[StoredChunk]) -> list[str | bytes]:
     """The texts to compare word by word: all passages (as spelt, if that is kept), all headings, all paths."""
     spelt = [apart(one.kept) for one in passages]
     own = [text or one.chunk.text for one, (text, _) in zip(passages, spelt, strict=True)]
     heads = [head or one.chunk.heading for one, (_, head) in zip(passages, spelt, strict=True)]
     return [*own, *heads, *(one.document.path for one in passages)]
-
-
-def feature_names(stored: StoredChunk) -> Mapping[str, str]:
-    """The names of the features in BY_TEXT for this passage: prose has its own."""
-    return _IN_PROSE if is_prose(stored) else _IN_CODE
 
 
 def is_prose(stored: StoredChunk) -> bool:
@@ -240,11 +242,6 @@ def _modules(path: str) -> tuple[str, ...]:
     return analyse.joined_name(file.partition(".")[0]), analyse.joined_name(folder.rpartition("/")[2])
 
 
-def _same_file(asked: Understood, path: str) -> bool:
-    wanted = "".join(asked.words)
-    return "".join(analyse.names(path)).endswith(wanted)
-
-
 def _phrase(stored: StoredChunk, asked: Understood) -> float:
     there = _spaced(stored.chunk.text)
     return sum(_spaced(phrase) in there for phrase in asked.quoted) / len(asked.quoted)
@@ -315,7 +312,7 @@ def values(
     wanted: Container[str] = NAMES,
 ) -> list[dict[str, float]]:
     """The features of each passage; single words are compared if there is a matcher."""
-    named = [feature_names(one) for one in passages]
+    named = [_IN_PROSE if is_prose(one) else _IN_CODE for one in passages]
     found = [passage(one, asked, names, wanted) for one, names in zip(passages, named, strict=True)]
     if asked.kind == "symbol":
         defining = [(one, own) for one, own in zip(passages, found, strict=True) if "definition" in own]

@@ -40,6 +40,7 @@ _KEYWORDS = {**_CODE_WORDS, **_ENGLISH}
 _DECLARED = re.compile(
     rf"(?:(?:pub|export|public|static|async|abstract) )*({'|'.join(_KEYWORDS)}) ([A-Za-z_$][\w$]*)(?:\(\))?"
 )
+_HOW = re.compile(r"\bhow\s+(?:long|many|much|often|soon)\b", re.IGNORECASE)  # asks for a number, and no answer says so
 _MEMBER = re.compile(r"([A-Za-z_$][\w$]+) ([A-Za-z_$][\w$]+)(?:\(\))?")
 _EXTENSIONS = frozenset(
     re.findall(
@@ -68,7 +69,7 @@ class Understood:
 def understand(text: str) -> Understood:
     """The query's kind, its terms, its quoted phrases and the names it may mean."""
     quoted = tuple(one for one in QUOTED.findall(text) if analyse.terms(one)) if len(text) <= _SHORT else ()
-    every = tuple(dict.fromkeys(analyse.terms(text)))
+    every = tuple(dict.fromkeys(analyse.terms(_HOW.sub(" ", text))))
     content = tuple(term for term in every if term not in analyse.STOP_TERMS)
     stripped = " ".join(text.split()) if len(text) < _SHORT else text.strip()
     declared = ""
@@ -95,7 +96,9 @@ def understand(text: str) -> Understood:
 
 def _kind(text: str) -> QueryKind:
     if " " not in text and _PATH.match(text) and ("/" in text or "." in text) and not text.endswith("()"):
-        return "symbol" if _is_dotted_name(text) else "path"
+        # Session.request and Pool.add are names, session.py and .env are not.
+        is_name = "/" not in text and _IDENTIFIER.fullmatch(text) and text.rpartition(".")[2] not in _EXTENSIONS
+        return "symbol" if is_name else "path"
     if _IDENTIFIER.fullmatch(text):
         return "symbol"
     if _ERROR.search(text):
@@ -103,11 +106,6 @@ def _kind(text: str) -> QueryKind:
     if _CODE.search(text):
         return "code"
     return "words"
-
-
-def _is_dotted_name(text: str) -> bool:
-    """True for `Session.request` and `Pool.add`, false for `session.py` and `.env`."""
-    return "/" not in text and bool(_IDENTIFIER.fullmatch(text)) and text.rpartition(".")[2] not in _EXTENSIONS
 
 
 def _spelt(symbol: str) -> str:

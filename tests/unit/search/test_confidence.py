@@ -170,6 +170,12 @@ def test_a_page_alone_answers_what_its_title_says_and_hides_nothing_that_has_a_w
     assert asked("which wine goes with roast duck") == (False, False)
 
 
+def test_a_line_without_a_title_answers_what_it_says(desk: Desk, tree: Tree) -> None:
+    desk.index(tree({"a.txt": "Returns take 14 days after the parcel arrives.\n"}), "files", name="notes")
+    assert not desk.search(Query(text="how long do returns take")).weak
+    assert desk.search(Query(text="how long does shipping take")).weak
+
+
 def test_a_question_in_another_language_is_not_hidden_if_a_name_in_it_occurs(desk: Desk, tree: Tree) -> None:
     pages = {
         f"p{n}.md": f"# Setting {n}\n\nThe setting {n} changes how often the cache is emptied.\n" for n in range(60)

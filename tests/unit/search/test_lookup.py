@@ -123,3 +123,16 @@ def test_who_says_an_error_message_word_for_word_comes_first(desk: Desk, tree: T
     page = desk.search(Query(text="Target class [app.models.Order] does not exist", by="file"))
     assert page.hits[0].stored.document.path == "box.py"
     assert not page.weak
+
+
+@pytest.mark.parametrize("asked", ["--owner-ref-kept", "owner-ref-kept", "what does --owner-ref-kept do"])
+def test_who_says_the_name_of_an_option_comes_first(desk: Desk, tree: Tree, asked: str) -> None:
+    files = {
+        f"owner/ref_{n}.py": f"def owner_ref_kept_{n}(owner):\n    return owner.ref, ownerRefKept\n" for n in range(9)
+    }
+    files["main.py"] = (
+        "def add_arguments(parser):\n    parser.add_argument('--verbose')\n"
+        "    parser.add_argument('--owner-ref-kept', default=True)\n    parser.add_argument('--port')\n"
+    )
+    desk.index(tree(files), "code", name="code")
+    assert desk.search(Query(text=asked, by="file")).hits[0].stored.document.path == "main.py"

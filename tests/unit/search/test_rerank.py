@@ -8,11 +8,12 @@ from hypothesis import strategies as st
 
 from refdesk.desk.desk import Desk
 from refdesk.embed.static import StaticEmbedder
-from refdesk.ingest.prepare import apart, together
+from refdesk.ingest.prepare import together
 from refdesk.model import Query
 from refdesk.search import rerank
 from refdesk.search import rerank as features
 from refdesk.search.engine import Engine
+from refdesk.search.rerank import apart
 from tests.conftest import Tree
 
 FILES = {
