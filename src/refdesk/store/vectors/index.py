@@ -9,7 +9,9 @@ import logging
 import random
 import shutil
 import sqlite3
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,6 @@ from refdesk.store.vectors.engines import (
     read_arrays,
     turbovec_takes,
 )
-from refdesk.store.vectors.lock import Shared
 from refdesk.store.vectors.table import WIDE, Attributes, Table, reserve
 
 _log = logging.getLogger(__name__)
@@ -48,6 +49,35 @@ SELECT c.id, c.document, c.text, d.collection, c.kind, c.type, c.language, d.pat
 FROM chunks c JOIN documents d ON d.id = c.document JOIN vectors v ON v.id = c.vector
 """
 _LARGEST = f"SELECT max({', '.join(f'(SELECT max({of}) FROM chunks)' for of in ('id', 'document', 'text'))})"
+
+
+class Shared:
+    """A lock that many readers hold at once, not to be taken twice by one thread; who waits to change comes first."""
+
+    def __init__(self) -> None:
+        self._door = threading.Lock()  # closed by who changes something, or waits for the readers to leave
+        self._leaving = threading.Condition()
+        self._readers = 0
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """While inside, nobody changes anything."""
+        with self._door, self._leaving:
+            self._readers += 1
+        try:
+            yield
+        finally:
+            with self._leaving:
+                self._readers -= 1
+                self._leaving.notify_all()
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """While inside, nobody else is."""
+        with self._door:
+            with self._leaving:
+                self._leaving.wait_for(lambda: not self._readers)
+            yield
 
 
 class VectorIndex:
@@ -172,8 +202,7 @@ class VectorIndex:
         if self.is_outgrown(len(chunk_ids)):
             self.build(db)
             return
-        for start in range(0, len(chunk_ids), _SLICE):
-            some = chunk_ids[start : start + _SLICE]
+        for some in (chunk_ids[start : start + _SLICE] for start in range(0, len(chunk_ids), _SLICE)):
             self.take(some, *fetch(db, some))
 
     def take(self, chunk_ids: Sequence[int], found: Sequence[tuple[Any, ...]], vectors: Matrix) -> None:
@@ -236,8 +265,7 @@ class VectorIndex:
 
     def _reset(self) -> None:
         self.changes += 1
-        self.applied = None
-        self._base = self._fresh = None
+        self.applied = self._base = self._fresh = None
         self._gone = set()
         self._dimension = self._calibrated_at = 0
 

@@ -295,10 +295,10 @@ class LexicalFollower:
                 raise self._unwritable(again) from again
 
     def _unwritable(self, error: Exception) -> StoreError:
-        return StoreError(
-            f"The full-text index of {self._folder} can't be written: {error}.",
-            "Free some disk space or check the folder's permissions; what was indexed is kept.",
-        )
+        # Of a full disk, tantivy says only what followed from it.
+        why = "the disk is full" if shutil.disk_usage(self._folder).free < _LITTLE_BYTES else error
+        then = "Free some disk space or check the folder's permissions; what was indexed is kept."
+        return StoreError(f"The full-text index of {self._folder} can't be written: {why}.", then)
 
     def _commit(self) -> None:
         last = self._take()
