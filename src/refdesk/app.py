@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 from refdesk.desk.parts import Parts, Watching
 from refdesk.errors import RefdeskError, SettingsError
@@ -211,20 +211,6 @@ PARTS = Parts(
 )
 
 
-class _Later:
-    """Stands for a desk until it is first used: the list of tools needs none of it, and importing it takes 50 ms."""
-
-    def __init__(self, settings: Settings) -> None:
-        from refdesk.toolsets.contract import once
-
-        self.settings = settings
-        self.library = Library(settings.library)
-        self._desk = once(lambda: _desk(settings))
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._desk(), name)
-
-
 def _desk(settings: Settings) -> Desk:
     from refdesk.desk.desk import Desk
 
@@ -232,29 +218,42 @@ def _desk(settings: Settings) -> Desk:
 
 
 class _Shared:
-    """What toolsets share: the desk; the language models and the journal, which the first call that needs one loads."""
+    """What toolsets share: the desk, the language models and the journal, each made when it is first needed.
+
+    The list of tools needs none of them, and importing the desk takes 50 ms.
+    """
 
     def __init__(self, settings: Settings) -> None:
-        self.desk = cast("Desk", _Later(settings))
+        from refdesk.toolsets.contract import once
+
+        self.settings = settings
+        self.library = Library(settings.library)
+        self.desk = once(self._open)
+        self._opened: Desk | None = None
+
+    def _open(self) -> Desk:
+        self._opened = _desk(self.settings)
+        return self._opened
 
     @cached_property
     def models(self) -> Models:
         from refdesk.llm.thinkers import Models
 
-        return Models(self.desk.settings, lambda: self.desk.embedder)
+        return Models(self.settings, lambda: self.desk().embedder)
 
     @cached_property
     def journal(self) -> Journal:
         from refdesk.console.journal import Journal
 
-        return Journal(self.desk.library, self.desk.settings.journal)
+        return Journal(self.library, self.settings.journal)
 
     def close(self) -> None:
         if "journal" in self.__dict__:
             self.journal.flush()
         if "models" in self.__dict__:
             self.models.close()
-        self.desk.close()
+        if self._opened is not None:
+            self._opened.close()
 
 
 def _toolset(name: ToolsetName, shared: _Shared) -> Toolset:
@@ -262,7 +261,7 @@ def _toolset(name: ToolsetName, shared: _Shared) -> Toolset:
         case "docs":
             from refdesk.toolsets.docs import docs_toolset
 
-            return docs_toolset(shared.desk)
+            return docs_toolset(shared.desk, shared.library)
         case "rag":
             from refdesk.toolsets.rag.toolset import rag_toolset
 
@@ -270,13 +269,13 @@ def _toolset(name: ToolsetName, shared: _Shared) -> Toolset:
         case "skills":
             from refdesk.toolsets.skills import skills_toolset
 
-            return skills_toolset(lambda: shared.desk.learner, lambda sampler: shared.models.thinker(sampler))
+            return skills_toolset(lambda: shared.desk().learner, lambda sampler: shared.models.thinker(sampler))
         case "pages":
             from refdesk.toolsets.pages import pages_toolset
 
             return pages_toolset(shared.desk)
         case "code":
-            from refdesk.toolsets.code.schemas import code_toolset
+            from refdesk.toolsets.code.toolset import code_toolset
 
             return code_toolset(shared.desk, lambda context: shared.models.choose(context.sampler))
 
@@ -293,13 +292,13 @@ def make_toolsets(settings: Settings, clients: Callable[[], Sequence[Mapping[str
         from refdesk.desk.corpus import has_corpus
         from refdesk.toolsets.contract import united
 
-        made["docs"], made["code"] = united(made["docs"], made["code"], lambda: has_corpus(shared.desk))
+        made["docs"], made["code"] = united(made["docs"], made["code"], lambda: has_corpus(shared.desk()))
     *others, last = made.values()
 
     def site(key: bytes) -> Any:
         from refdesk.console.site import console_site
 
-        return console_site(shared.desk, key, clients)
+        return console_site(shared.desk(), key, clients)
 
     def close() -> None:
         if last.close is not None:

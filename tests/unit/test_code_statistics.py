@@ -8,7 +8,7 @@ from refdesk.app import open_desk
 from refdesk.ingest.prepare import Report
 from refdesk.model import Skipped
 from refdesk.settings import Settings
-from refdesk.toolsets.code.toolset import statistics
+from refdesk.toolsets.code.answers import statistics
 
 
 def test_reasons_are_counted_without_the_advice_that_follows_them(tmp_path: Path) -> None:

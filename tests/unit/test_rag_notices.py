@@ -39,7 +39,7 @@ class Desks:
 
     def __init__(self, root: Path, here: Desk, other: Desk) -> None:
         self._root, self.other, self.heard = root, other, Heard()
-        self.notices = Notices(here)
+        self.notices = Notices(lambda: here)
         self.notices.attach(self.heard)
         other.create_collection("notes")
 
@@ -108,7 +108,7 @@ def test_what_is_written_before_the_first_look_is_told(desks: Desks) -> None:
 def test_the_first_look_tells_nothing_where_nothing_was_written(desks: Desks, tmp_path: Path) -> None:
     note = desks.write("note.md", TEXT.format("note"))
     with open_desk(desks.other.settings) as later:
-        notices = Notices(later)
+        notices = Notices(lambda: later)
         heard = Heard()
         notices.attach(heard)
         heard.wanted = {note, "rag://documents/none"}

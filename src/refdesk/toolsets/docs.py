@@ -15,6 +15,7 @@ from urllib.parse import quote, unquote
 
 from refdesk.desk.corpus import Corpus, docs_collections, read_metadata
 from refdesk.errors import ChunkNotFound, InvalidCursor, InvalidInput, NotFound
+from refdesk.library import Library
 from refdesk.text import tokens
 from refdesk.toolsets.content import (
     READ,
@@ -40,9 +41,9 @@ _CHUNK_ID = re.compile(r"[^#\s][^#]*(?:#[^#\s]+)?")
 _SAFE = "/!$&'()*+,;=:@-._~[]{}|^`\"<>\\"
 
 
-def docs_toolset(desk: Desk) -> Toolset:
+def docs_toolset(desk: Callable[[], Desk], library: Library) -> Toolset:
     """The two tools; search_docs has one argument per facet and changes with metadata.json."""
-    docs = Docs(desk)
+    docs = Docs(desk, library)
     get_doc = Tool(
         name="get_doc",
         title="Read documentation",
@@ -61,10 +62,11 @@ def docs_toolset(desk: Desk) -> Toolset:
 class Docs:
     """The handlers of the docs tools."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Callable[[], Desk], library: Library) -> None:
         self._desk = desk
+        self._library = library
         self._stamp = self._read_stamp()
-        self.corpus = read_metadata(desk.library)
+        self.corpus = read_metadata(library)
 
     def tool(self) -> Tool:
         """search_docs with the current taxonomy."""
@@ -87,7 +89,7 @@ class Docs:
         if stamp == self._stamp:
             return ()
         self._stamp = stamp
-        before, self.corpus = self.corpus, read_metadata(self._desk.library)
+        before, self.corpus = self.corpus, read_metadata(self._library)
         return () if self.corpus == before else (self.tool(),)
 
     def search(self, arguments: Json, context: CallContext) -> ToolAnswer:
@@ -99,7 +101,7 @@ class Docs:
         text = arguments["query"]
         if not text.strip():
             raise InvalidInput("query must not be empty.", "Say what to look for, e.g. 'how to paginate'.")
-        views = docs_collections(self._desk)
+        views = docs_collections(self._desk())
         chosen = {key: value for key, value in arguments.items() if key not in _OWN}
         query = Query(
             text=text,
@@ -110,15 +112,15 @@ class Docs:
             limit=arguments.get("limit", 10),
         )
         if not views:
-            roots = [one.root for one in self._desk.collections() if one.kind == "code" and one.root]
+            roots = [one.root for one in self._desk().collections() if one.kind == "code" and one.root]
             beside = _CODEBASES.format(", ".join(roots[:3]), roots[0]) if roots else ""
             return _answer([], None, {"message": _EMPTY + beside, "suggested_filters": {}})
         if given := arguments.get("cursor"):
-            query = replace(query, offset=decode_cursor(given, query, self._desk.sequence()))
-        page = self._desk.search(query)
+            query = replace(query, offset=decode_cursor(given, query, self._desk().sequence()))
+        page = self._desk().search(query)
         hits = [self._hit(hit, views) for hit in page.hits]
         texts = [json.dumps(one, ensure_ascii=False) for one in hits]
-        kept = fitting(texts, self._desk.settings.max_answer_tokens)
+        kept = fitting(texts, self._desk().settings.max_answer_tokens)
         has_more = page.more or kept < len(hits)
         following = encode_cursor(query, page.state, query.offset + kept) if has_more else None
         hint = None if hits or query.offset else self._hint(query, chosen)
@@ -147,7 +149,7 @@ class Docs:
         shown = chunks[max(0, target - reach) : target + reach + 1]
         text = "\n\n".join(self._delimited(one, chunks, target) for one in shown)
         size = tokens.count(text) if len(text) > READ else 0
-        answer = ToolAnswer.of_text(text, notices=mark_notices(shown, docs_collections(self._desk), "chunk"))
+        answer = ToolAnswer.of_text(text, notices=mark_notices(shown, docs_collections(self._desk()), "chunk"))
         return (
             replace(answer, content=(Text(f"note: {size} tokens follow"), *answer.content)) if size > READ else answer
         )
@@ -155,18 +157,18 @@ class Docs:
     def _delimited(self, one: StoredChunk, chunks: Sequence[StoredChunk], target: int) -> str:
         at = one.position
         role = "Target" if one is chunks[target] else f"Context: {at - chunks[target].position:+d}"
-        name = self._chunk_id(one, docs_collections(self._desk))
+        name = self._chunk_id(one, docs_collections(self._desk()))
         return f"--- Chunk: {name} (Chunk {at + 1} of {len(chunks)}) ({role}) ---\n{one.chunk.text.strip()}"
 
     def _chunks(self, path: str) -> list[StoredChunk]:
         """The chunks of the first docs collection that has the path, or of the one named at its start."""
-        views = docs_collections(self._desk)
+        views = docs_collections(self._desk())
         for view in views:
-            if document := self._desk.document_by_path(view.name, path):
-                return self._desk.chunks_of(document.id)
+            if document := self._desk().document_by_path(view.name, path):
+                return self._desk().chunks_of(document.id)
         name, _, inner = path.partition("/")
-        if any(view.name == name for view in views) and (document := self._desk.document_by_path(name, inner)):
-            return self._desk.chunks_of(document.id)
+        if any(view.name == name for view in views) and (document := self._desk().document_by_path(name, inner)):
+            return self._desk().chunks_of(document.id)
         return []
 
     def _chunk_id(self, stored: StoredChunk, views: Sequence[Collection]) -> str:
@@ -178,7 +180,7 @@ class Docs:
         for view in views:
             if view.name == document.collection:
                 return document.path
-            if self._desk.document_by_path(view.name, document.path):
+            if self._desk().document_by_path(view.name, document.path):
                 return f"{document.collection}/{document.path}"
         return document.path
 
@@ -198,17 +200,17 @@ class Docs:
     def _hint(self, query: Query, chosen: Json) -> Json:
         if chosen:
             named = ", ".join(f"{key} '{value}'" for key, value in chosen.items())
-            suggested = suggested_filters(self._desk, query)
+            suggested = suggested_filters(self._desk(), query)
             useful = {key: values for key, values in suggested.items() if values}
             then = "Try one of suggested_filters." if useful else "Try other words or fewer filters."
             return {"message": f"0 results found for {named}. {then}", "suggested_filters": useful}
-        near = self._desk.nearest_words(query)
+        near = self._desk().nearest_words(query)
         then = f"Known terms spelt alike: {', '.join(near)}." if near else "Try other words."
         return {"message": f"0 results found for '{query.text[:100]}'. {then}", "suggested_filters": {}}
 
     def _read_stamp(self) -> tuple[int, int]:
         try:
-            stat = self._desk.library.metadata.stat()
+            stat = self._library.metadata.stat()
         except OSError:
             return (0, 0)
         return (stat.st_mtime_ns, stat.st_size)
@@ -295,7 +297,7 @@ _LISTED = 500  # files of a facet in one answer
 _PAGE = 1_000  # documents that are read at a time
 
 
-def facet_template(desk: Desk, corpus: Callable[[], Corpus]) -> ResourceTemplate:
+def facet_template(desk: Callable[[], Desk], corpus: Callable[[], Corpus]) -> ResourceTemplate:
     """The resource template `docs://facets/{facet}/{value}`; `corpus` returns the current taxonomy."""
 
     def facets(typed: str, settled: Mapping[str, str]) -> Sequence[str]:
@@ -310,7 +312,7 @@ def facet_template(desk: Desk, corpus: Callable[[], Corpus]) -> ResourceTemplate
         known = corpus().taxonomy.get(facet)
         if known is None or value not in known.values:
             raise NotFound(f"No documentation has {facet} '{value}'.", "Complete the template to see what there is.")
-        files = _files(desk, facet, value)
+        files = _files(desk(), facet, value)
         body = {"facet": facet, "value": value, "total": len(files), "files": files[:_LISTED]}
         uri = f"docs://facets/{facet}/{value}"
         return ResourceContents(uri=uri, mime_type="application/json", text=json.dumps(body, ensure_ascii=False))

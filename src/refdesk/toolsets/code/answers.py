@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from refdesk import model
+from refdesk.desk.desk import Desk
 from refdesk.desk.fresh import indexed_at
-from refdesk.model import Document, Hit, StoredChunk
+from refdesk.ingest.prepare import Report
+from refdesk.model import Document, Hit, Skipped, StoredChunk
 from refdesk.search.group import snippet
+from refdesk.sources.allowed import HIDDEN, LASTING
+from refdesk.sources.ignore import IGNORED
 from refdesk.text import tokens
 from refdesk.text.untrusted import marks
 from refdesk.toolsets.content import Annotations, Json, ResourceLink, Text, ToolAnswer, fitting, note_lines, noted
@@ -89,6 +95,21 @@ _MARKS = ("origin", "flagged")
 _COLUMNS = ("path", "start_line", "end_line", "relevance_percent", "kind", "symbols")
 
 
+def without_unlikely(hits: Sequence[Hit]) -> tuple[Sequence[Hit], list[str]]:
+    """The hits whose passages a TOON answer shows, and a notice that names the rest."""
+    likely = max(_SHOWN, sum(_percent(hit) > 0 for hit in hits))  # the best come first
+    rest = [hit.stored for hit in hits[likely:]]
+    if not rest:
+        return hits, []
+    named = (f"{one.document.path}:{one.chunk.lines}" if one.chunk.lines else one.document.path for one in rest)
+    are = "result is" if len(rest) == 1 else "results are"
+    return hits[:likely], [f"{len(rest)} more {are} unlikely (0%): {', '.join(named)}"]
+
+
+def _percent(hit: Hit) -> int:
+    return max(0, min(100, round(hit.score * 100)))
+
+
 def result(
     hit: Hit, rank: int, form: str, terms: Sequence[str], stale: Collection[int], codebase: model.Collection
 ) -> Json:
@@ -103,7 +124,7 @@ def result(
     found: Json = {
         "path": document.path,
         **({"start_line": first, "end_line": last} if first else {}),
-        "relevance_percent": max(0, min(100, round(hit.score * 100))),
+        "relevance_percent": _percent(hit),
         "kind": chunk.kind,
         "symbols": list(chunk.symbols),
     }
@@ -163,13 +184,6 @@ def render(
 ) -> ToolAnswer:
     """The answer in the requested format, within the budget, with the structured content of that format."""
     results: list[Json] = body["results"]
-    if form == "toon":
-        likely = sum(one["relevance_percent"] > 0 for one in results)  # the best come first
-        body, unlikely = {**body, "results": results[: max(_SHOWN, likely)]}, results[max(_SHOWN, likely) :]
-        results = body["results"]
-        if unlikely:
-            are = "result is" if len(unlikely) == 1 else "results are"
-            notices = [*notices, f"{len(unlikely)} more {are} unlikely (0%): {', '.join(map(_place, unlikely))}"]
     rows = [_row(one) for one in results] if form == "toon" else results
     texts = [_rendered(form, number, one) for number, one in enumerate(rows, 1)]
     if form == "toon" and budget:
@@ -260,3 +274,63 @@ def _human(body: Json, results: Sequence[str], notices: Sequence[str]) -> str:
     if follow_ups := body.get("follow_ups"):
         lines += ["", "Ask next: " + "; ".join(follow_ups)]
     return "\n".join([*lines, "", note_lines(notices)] if notices else lines)
+
+
+# ── the statistics of index_codebase ──
+
+_LISTED = 20  # files that an answer names
+_OF_ONE_REASON = 5  # of these
+_EXPECTED = (IGNORED, HIDDEN, "git's own", "empty file")  # counted, not listed
+_DETAIL = re.compile(r":| \(| to |\. ")  # what follows differs from file to file
+
+
+def statistics(report: Report, folder: Path, desk: Desk) -> Json:
+    """The counts of an index run and of the collection after it, and what was skipped."""
+    stats = desk.stats(report.collection)
+    return {
+        "path": str(folder),
+        "collection": report.collection,
+        "files": stats.documents,
+        "chunks": stats.chunks,
+        "symbols": stats.symbols,
+        "edges": stats.references,
+        "written": report.written,
+        "unchanged": report.unchanged,
+        "moved": report.moved,
+        "removed": report.removed,
+        "skipped": len(report.skipped),
+        "skipped_reasons": _counted(report.skipped),
+        "skipped_files": _listed(_some_of_each(report.skipped)),
+        "errors": _listed(report.errors),
+        **({"errors_not_listed": len(report.errors) - _LISTED} if len(report.errors) > _LISTED else {}),
+        **({"remarks": _listed(_some_of_each(report.remarks))} if report.remarks else {}),
+        "seconds": round(report.seconds, 3),
+    }
+
+
+def _counted(skipped: Iterable[Skipped]) -> str:
+    """The number of skipped files by reason, most first: "12 ignored by .gitignore, 3 not text by its name"."""
+    reasons = Counter(_stem(one) for one in skipped)
+    return ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
+
+
+def _some_of_each(skipped: Iterable[Skipped]) -> list[Skipped]:
+    """The first few of each unexpected reason, folders last; files skipped for their name are expected."""
+    seen: Counter[str] = Counter()
+    found: list[Skipped] = []
+    for one in sorted(skipped, key=lambda one: one.path.endswith("/")):
+        if one.reason.startswith(_EXPECTED) or (one.reason.startswith(LASTING) and not one.path.endswith("/")):
+            continue
+        stem = _stem(one)
+        seen[stem] += 1
+        if seen[stem] <= _OF_ONE_REASON:
+            found.append(one)
+    return found
+
+
+def _stem(skipped: Skipped) -> str:
+    return _DETAIL.split(skipped.reason, maxsplit=1)[0]
+
+
+def _listed(left_out: Sequence[Skipped]) -> list[Json]:
+    return [{"path": one.path, "reason": one.reason} for one in left_out[:_LISTED]]

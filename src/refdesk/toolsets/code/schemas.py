@@ -1,19 +1,8 @@
-"""The code contract's tools and their schemas, word for word."""
+"""The schemas of the code contract, word for word."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
-
-from refdesk.toolsets.content import STRING, STRINGS, ArgumentProblem, Json, TextErrors, icon, object_schema
-from refdesk.toolsets.contract import Announcer, CallContext, Tool, ToolHints, Toolset, once
-
-if TYPE_CHECKING:
-    from refdesk.desk.desk import Desk
-    from refdesk.ports import Llm
-    from refdesk.toolsets.code.toolset import Code
-
-LlmFor = Callable[[CallContext], "Llm | None"]
+from refdesk.toolsets.content import STRING, STRINGS, Json, object_schema
 
 FORMATS = ("toon", "json", "human")
 
@@ -143,77 +132,3 @@ SEARCH_ANSWER = object_schema(
     },
     "format",
 )
-
-
-def code_toolset(desk: Desk, llm_for: LlmFor = lambda context: None) -> Toolset:
-    """The code tools over one library; `llm_for` returns a call's language model, if any."""
-
-    def make() -> Code:
-        from refdesk.toolsets.code.toolset import Code  # only now: the list of tools comes before it
-
-        return Code(desk, llm_for)
-
-    code = once(make)
-
-    def attach(_: Announcer) -> None:
-        code()  # loaded after the list of tools, so that the first search need not wait for it
-
-    return Toolset(name="code", tools=_tools(code), resources=lambda: code().resources(), attach=attach)
-
-
-def _tools(code: Callable[[], Code]) -> tuple[Tool, ...]:
-    reading = ToolHints(read_only=True, idempotent=True)
-    errors = TextErrors(words=_words)
-    return (
-        Tool(
-            name="index_codebase",
-            title="Index a codebase",
-            description="Index a codebase for semantic search",
-            input_schema=INDEX,
-            output_schema=INDEX_ANSWER,
-            handler=lambda arguments, context: code().index(arguments, context),
-            hints=ToolHints(read_only=False, idempotent=True),
-            error_style=errors,
-            icons=icon("index"),
-            task_support="optional",
-        ),
-        Tool(
-            name="search_code",
-            title="Search code",
-            description="Semantic search in indexed codebase",
-            input_schema=SEARCH_CODE,
-            output_schema=SEARCH_ANSWER,
-            handler=lambda arguments, context: code().search(arguments, context),
-            hints=reading,
-            error_style=errors,
-            fill_defaults=False,  # a weight left out is the engine's to choose
-            icons=icon("search"),
-        ),
-        Tool(
-            name="search_docs",
-            title="Search documentation",
-            description="Search indexed documentation using full-text search",
-            input_schema=SEARCH_DOCS,
-            output_schema=SEARCH_ANSWER,
-            handler=lambda arguments, context: code().search_docs(arguments, context),
-            hints=reading,
-            error_style=errors,
-            icons=icon("search"),
-        ),
-        Tool(
-            name="code_research",
-            title="Research a codebase",
-            description="Deep architectural analysis with multi-hop search",
-            input_schema=RESEARCH,
-            output_schema=RESEARCH_ANSWER,
-            handler=lambda arguments, context: code().research(arguments, context),
-            hints=reading,
-            error_style=errors,
-            icons=icon("graph"),
-            task_support="optional",
-        ),
-    )
-
-
-def _words(problem: ArgumentProblem) -> str | None:
-    return f"Missing required argument: {problem.argument}" if problem.kind == "missing" else None

@@ -4,30 +4,26 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from refdesk.desk.desk import Desk
-from refdesk.desk.fresh import Refreshed, Refresher, stale_hits
 from refdesk.errors import InvalidInput, NotFound
-from refdesk.ingest.prepare import Progress, Report
-from refdesk.model import Collection, Filters, Found, Hit, Query, Skipped
-from refdesk.sources.allowed import HIDDEN, LASTING, allowed_roots, confine
-from refdesk.sources.ignore import IGNORED
-from refdesk.text import analyse
-from refdesk.text.untrusted import flag
-from refdesk.toolsets.code import assist
-from refdesk.toolsets.code.answers import links, render, result
-from refdesk.toolsets.code.schemas import LlmFor
-from refdesk.toolsets.content import Json, ResourceContents, ToolAnswer
-from refdesk.toolsets.contract import CallContext, Resource
+from refdesk.toolsets.code import schemas
+from refdesk.toolsets.content import ArgumentProblem, Json, ResourceContents, TextErrors, ToolAnswer, icon
+from refdesk.toolsets.contract import Announcer, CallContext, Resource, Tool, ToolHints, Toolset, once
 
-LISTED = 20  # files that an answer names
-_OF_ONE_REASON = 5  # of these
-_EXPECTED = (IGNORED, HIDDEN, "git's own", "empty file")  # counted, not listed
-_DETAIL = re.compile(r":| \(| to |\. ")  # what follows differs from file to file
+# What only calls need is imported by them: the list of tools comes before it.
+if TYPE_CHECKING:
+    from refdesk.desk.desk import Desk
+    from refdesk.desk.fresh import Refreshed, Refresher
+    from refdesk.model import Collection, Filters, Hit
+    from refdesk.ports import Llm
+
+    LlmFor = Callable[[CallContext], Llm | None]
+
+_NAMED = 20  # files or codebases in an answer
 _SPECIAL = re.compile(r"[\\*?\[\]{}]")
 _BRACKETS = re.compile(r"[\[\]]")
 _STATUS = "refdesk://status"
@@ -35,19 +31,99 @@ _ECHOED = 200  # characters of the query that an answer repeats: a bug report ne
 _PROSE = ("md", "markdown", "mdx", "rst", "txt", "adoc", "org", "html", "htm", "ipynb")
 
 
+def code_toolset(desk: Callable[[], Desk], llm_for: LlmFor = lambda context: None) -> Toolset:
+    """The code tools over one library; `llm_for` returns a call's language model, if any."""
+    code = Code(desk, llm_for)
+    return Toolset(name="code", tools=_tools(code), resources=code.resources, attach=code.attach)
+
+
+def _tools(code: Code) -> tuple[Tool, ...]:
+    reading = ToolHints(read_only=True, idempotent=True)
+    errors = TextErrors(words=_words)
+    return (
+        Tool(
+            name="index_codebase",
+            title="Index a codebase",
+            description="Index a codebase for semantic search",
+            input_schema=schemas.INDEX,
+            output_schema=schemas.INDEX_ANSWER,
+            handler=code.index,
+            hints=ToolHints(read_only=False, idempotent=True),
+            error_style=errors,
+            icons=icon("index"),
+            task_support="optional",
+        ),
+        Tool(
+            name="search_code",
+            title="Search code",
+            description="Semantic search in indexed codebase",
+            input_schema=schemas.SEARCH_CODE,
+            output_schema=schemas.SEARCH_ANSWER,
+            handler=code.search,
+            hints=reading,
+            error_style=errors,
+            fill_defaults=False,  # a weight left out is the engine's to choose
+            icons=icon("search"),
+        ),
+        Tool(
+            name="search_docs",
+            title="Search documentation",
+            description="Search indexed documentation using full-text search",
+            input_schema=schemas.SEARCH_DOCS,
+            output_schema=schemas.SEARCH_ANSWER,
+            handler=code.search_docs,
+            hints=reading,
+            error_style=errors,
+            icons=icon("search"),
+        ),
+        Tool(
+            name="code_research",
+            title="Research a codebase",
+            description="Deep architectural analysis with multi-hop search",
+            input_schema=schemas.RESEARCH,
+            output_schema=schemas.RESEARCH_ANSWER,
+            handler=code.research,
+            hints=reading,
+            error_style=errors,
+            icons=icon("graph"),
+            task_support="optional",
+        ),
+    )
+
+
+def _words(problem: ArgumentProblem) -> str | None:
+    return f"Missing required argument: {problem.argument}" if problem.kind == "missing" else None
+
+
 class Code:
     """Arguments in, the contract's shapes out."""
 
-    def __init__(self, desk: Desk, llm_for: LlmFor) -> None:
+    def __init__(self, desk: Callable[[], Desk], llm_for: LlmFor) -> None:
         self._desk = desk
         self._llm_for = llm_for
-        self._refresher = Refresher(desk)
+        self._refresher = once(self._make_refresher)
+
+    def _make_refresher(self) -> Refresher:
+        from refdesk.desk.fresh import Refresher
+
+        return Refresher(self._desk())
+
+    def attach(self, _: Announcer) -> None:
+        """Loads what searches need, after the list of tools, so that the first search need not wait for it."""
+        from refdesk.toolsets.code import answers, assist  # noqa: F401
+
+        self._refresher()
 
     def index(self, arguments: Json, context: CallContext) -> ToolAnswer:
         """Indexes the folder; answers with counts and what was skipped."""
+        from refdesk.ingest.prepare import Progress
+        from refdesk.model import Found
+        from refdesk.sources.allowed import allowed_roots, confine
+        from refdesk.toolsets.code.answers import statistics
+
         if not arguments["path"].strip():
             raise InvalidInput("Path cannot be empty.", "Give the absolute path of the directory to index.")
-        settings = self._desk.settings
+        settings = self._desk().settings
         roots = allowed_roots([Path.cwd(), *context.client_roots()], settings.allow_roots)
         folder = confine(existing_folder(arguments["path"]), roots, settings.allow_secrets)
         progress = Progress(
@@ -55,7 +131,7 @@ class Code:
             cancelled=lambda: context.cancelled,
         )
         name, notices = "", []
-        outer, _, found = self._desk.why(folder)
+        outer, _, found = self._desk().why(folder)
         if (
             outer is not None and outer.kind == "code" and isinstance(found, Found)
         ):  # found: no rule leaves it out there
@@ -65,11 +141,14 @@ class Code:
             else:
                 notices.append(f"{part}: that was brought up to date")
                 folder, name = Path(outer.root), outer.name
-        report = self._desk.index(folder, "code", name=name, force=arguments.get("force", False), progress=progress)
-        return ToolAnswer.of_json(statistics(report, folder, self._desk), notices=notices)
+        report = self._desk().index(folder, "code", name=name, force=arguments.get("force", False), progress=progress)
+        return ToolAnswer.of_json(statistics(report, folder, self._desk()), notices=notices)
 
     def search(self, arguments: Json, context: CallContext) -> ToolAnswer:
         """Passages of the codebase, best first, fresh or marked stale."""
+        from refdesk.model import Query
+        from refdesk.toolsets.code import assist
+
         text = asked_text(arguments)
         collection, inside = self._codebase(arguments.get("path", "."), context)
         query = Query(
@@ -80,11 +159,11 @@ class Code:
             by="file",
             prefer="code",
         )
-        page, refreshed = self._refresher.search(collection, query)
+        page, refreshed = self._refresher().search(collection, query)
         extra: Json = {}
         if arguments.get("expand_query"):
-            words, who = assist.expand(text, page.hits, self._desk, self._llm_for(context))
-            page = self._desk.search(replace(query, text=" ".join([text, *words])))
+            words, who = assist.expand(text, page.hits, self._desk(), self._llm_for(context))
+            page = self._desk().search(replace(query, text=" ".join([text, *words])))
             extra |= {"expanded_with": words, "answered_by": who}
         if arguments.get("synthesize"):
             summary, follow_ups, who = assist.summarise(text, page.hits, self._llm_for(context))
@@ -93,14 +172,16 @@ class Code:
 
     def search_docs(self, arguments: Json, context: CallContext) -> ToolAnswer:
         """Passages of the repository's documentation: prose files and doc comments."""
+        from refdesk.model import Query
+
         text = asked_text(arguments, most=50)
         collection, inside = self._codebase(arguments.get("path", "."), context)
-        refreshed = self._refresher.refresh(collection)
+        refreshed = self._refresher().refresh(collection)
         limit = arguments.get("limit", 10)
         query = Query(text=text, filters=_filters_of(collection, inside, arguments), limit=limit, alpha=0.0, by="file")
-        page = self._desk.search(replace(query, filters=replace(query.filters, extensions=_PROSE)))
+        page = self._desk().search(replace(query, filters=replace(query.filters, extensions=_PROSE)))
         prose = page.hits
-        code = self._desk.search(replace(query, limit=5 * limit)).hits
+        code = self._desk().search(replace(query, limit=5 * limit)).hits
         owners = {hit.stored.document.id for hit in prose}
         commented = [hit for hit in code if _in_comment(text, hit) and hit.stored.document.id not in owners]
         hits = sorted([*prose, *commented], key=lambda hit: (-hit.score, hit.stored.id))[:limit]
@@ -110,12 +191,14 @@ class Code:
 
     def research(self, arguments: Json, context: CallContext) -> ToolAnswer:
         """What is within some hops of the question: as text, as a graph and as a diagram."""
-        from refdesk.research import research  # only here, since a start takes a fiftieth longer with it
+        from refdesk.research import research
         from refdesk.research.render import as_json
+        from refdesk.text.untrusted import flag
+        from refdesk.toolsets.code import assist
 
         text = asked_text(arguments)
         collection, inside = self._codebase(arguments.get("path", "."), context)
-        refreshed = self._refresher.refresh(collection)
+        refreshed = self._refresher().refresh(collection)
 
         def on_hop(hop: int, depth: int, what: str) -> None:
             context.raise_if_cancelled()
@@ -123,14 +206,14 @@ class Code:
 
         answer = research(
             text,
-            self._desk.graph(collection.name),
-            self._desk.engine,
+            self._desk().graph(collection.name),
+            self._desk().engine,
             _filters_of(collection, inside, {}),
             depth=arguments.get("depth", 2),
             focus=arguments.get("focus"),
             on_hop=on_hop,
         )
-        body = as_json(answer, self._desk.settings.max_answer_tokens)
+        body = as_json(answer, self._desk().settings.max_answer_tokens)
         summary, who = assist.retell(text, body, self._llm_for(context))
         left_out = [body.pop("left_out")] if "left_out" in body else []
         notices = [*self._state_notices(collection, refreshed), *body.pop("notes", ()), *left_out]
@@ -141,13 +224,13 @@ class Code:
 
     def _state_notices(self, collection: Collection, refreshed: Refreshed) -> tuple[str, ...]:
         """Notices on what is not indexed yet."""
-        return self._desk.unfinished([collection]) or ((refreshed.note,) if refreshed.note else ())
+        return self._desk().unfinished([collection]) or ((refreshed.note,) if refreshed.note else ())
 
     def resources(self) -> Sequence[Resource]:
         """The resource with the state of every codebase."""
 
         def read(context: CallContext) -> ResourceContents:
-            states = [self._state(one) for one in self._desk.collections() if one.kind == "code"]
+            states = [self._state(one) for one in self._desk().collections() if one.kind == "code"]
             text = json.dumps(states, ensure_ascii=False, indent=2)
             return ResourceContents(uri=_STATUS, mime_type="application/json", text=text)
 
@@ -163,8 +246,8 @@ class Code:
         ]
 
     def _state(self, collection: Collection) -> Json:
-        stats = self._desk.stats(collection.name)
-        unchanged, changed = self._desk.freshness(collection) if Path(collection.root).is_dir() else (0, [])
+        stats = self._desk().stats(collection.name)
+        unchanged, changed = self._desk().freshness(collection) if Path(collection.root).is_dir() else (0, [])
         return {
             "path": collection.root,
             "collection": collection.name,
@@ -174,9 +257,9 @@ class Code:
             "symbols": stats.symbols,
             "up_to_date": not changed,
             "unchanged": unchanged,
-            "changed": changed[:LISTED],
+            "changed": changed[:_NAMED],
             "changed_count": len(changed),
-            "skipped": len(self._desk.skipped(collection.name)),
+            "skipped": len(self._desk().skipped(collection.name)),
         }
 
     def _answer(
@@ -189,29 +272,33 @@ class Code:
         extra: Json,
         notes: Sequence[str],
     ) -> ToolAnswer:
-        stale = stale_hits(hits)
+        from refdesk.desk.fresh import stale_hits
+        from refdesk.text import analyse
+        from refdesk.toolsets.code.answers import links, render, result, without_unlikely
+
         text = arguments["query"]
         form, terms = arguments.get("format", "toon"), analyse.terms(text)
+        shown, unlikely = without_unlikely(hits) if form == "toon" else (hits, [])
+        stale = stale_hits(shown)
         body: Json = {
             "query": text if len(text) <= _ECHOED else f"{text[:_ECHOED]}…",
             "path": collection.root,
             "total": len(hits),
             **extra,
-            "results": [result(hit, rank, form, terms, stale, collection) for rank, hit in enumerate(hits)],
+            "results": [result(hit, rank, form, terms, stale, collection) for rank, hit in enumerate(shown)],
         }
         if not hits:
             body["hint"] = self._hint(collection, arguments)
         meta: Json = {"refdesk/refreshed": refreshed.indexed, "refdesk/freshness": refreshed.how}
         if refreshed.pending:
-            meta["refdesk/pending"] = list(refreshed.pending[:LISTED])
+            meta["refdesk/pending"] = list(refreshed.pending[:_NAMED])
         # The engine has said what is unfinished among its notes.
-        notices = list(dict.fromkeys((*self._state_notices(collection, refreshed), *notes)))
-        budget = self._desk.settings.max_answer_tokens
-        shown = links(collection.root, hits, context)
-        return render(form, body, notices, budget, meta, shown)
+        notices = list(dict.fromkeys((*self._state_notices(collection, refreshed), *notes, *unlikely)))
+        budget = self._desk().settings.max_answer_tokens
+        return render(form, body, notices, budget, meta, links(collection.root, hits, context))
 
     def _hint(self, collection: Collection, arguments: Json) -> str:
-        counted = self._desk.count_documents(collection.name)
+        counted = self._desk().count_documents(collection.name)
         narrowed = [f"{key}={arguments[key]!r}" for key in ("path_filter", "extensions") if arguments.get(key)]
         if (path := arguments.get("path", ".")) not in (".", collection.name, collection.root):
             narrowed.append(f"{path=}")
@@ -222,7 +309,7 @@ class Code:
 
     def _codebase(self, path: str, context: CallContext) -> tuple[Collection, str]:
         """The collection that contains the path or has it as its name, and the folder inside it."""
-        local = [one for one in self._desk.collections() if one.root and "://" not in one.root]
+        local = [one for one in self._desk().collections() if one.root and "://" not in one.root]
         every = sorted(local, key=lambda one: (-len(one.root), one.kind != "code"))
         tried: list[Path] = []
         try:
@@ -241,7 +328,7 @@ class Code:
             return named, ""
         if not every:
             raise NotFound(why)
-        known = ", ".join(f"{one.name} ({one.root})" for one in every[:LISTED])
+        known = ", ".join(f"{one.name} ({one.root})" for one in every[:_NAMED])
         raise NotFound(f"{why.rstrip('.')}.", f"Indexed: {known}. Give a path in one of them, or its name.")
 
 
@@ -269,12 +356,16 @@ def asked_text(arguments: Json, most: int = 100) -> str:
 
 def _in_comment(text: str, hit: Hit) -> bool:
     """Whether the comment says at least half of what is asked."""
+    from refdesk.text import analyse
+
     asked, said = set(analyse.terms(text)), set(analyse.terms(hit.stored.chunk.doc_comment))
     return bool(said) and 2 * len(asked & said) >= len(asked)
 
 
 def _filters_of(collection: Collection, inside: str, arguments: Json) -> Filters:
     """The filters for a codebase, the folder in it that `path` names, `path_filter` and `extensions`."""
+    from refdesk.model import Filters
+
     return Filters(
         collections=(collection.name,),
         paths=_globs(inside, arguments.get("path_filter") or ""),
@@ -298,58 +389,3 @@ def _below(folder: str, glob: str) -> str:
     glob = glob.strip().removeprefix("./")
     deep = "" if "/" in glob.rstrip("/") else "**/"
     return f"{folder}/{deep}{glob.lstrip('/')}"
-
-
-# --- the statistics of index_codebase -------------------------------------------------------------
-
-
-def statistics(report: Report, folder: Path, desk: Desk) -> Json:
-    """The counts of an index run and of the collection after it, and what was skipped."""
-    stats = desk.stats(report.collection)
-    return {
-        "path": str(folder),
-        "collection": report.collection,
-        "files": stats.documents,
-        "chunks": stats.chunks,
-        "symbols": stats.symbols,
-        "edges": stats.references,
-        "written": report.written,
-        "unchanged": report.unchanged,
-        "moved": report.moved,
-        "removed": report.removed,
-        "skipped": len(report.skipped),
-        "skipped_reasons": _counted(report.skipped),
-        "skipped_files": _listed(_some_of_each(report.skipped)),
-        "errors": _listed(report.errors),
-        **({"errors_not_listed": len(report.errors) - LISTED} if len(report.errors) > LISTED else {}),
-        **({"remarks": _listed(_some_of_each(report.remarks))} if report.remarks else {}),
-        "seconds": round(report.seconds, 3),
-    }
-
-
-def _counted(skipped: Iterable[Skipped]) -> str:
-    """The number of skipped files by reason, most first: "12 ignored by .gitignore, 3 not text by its name"."""
-    reasons = Counter(_stem(one) for one in skipped)
-    return ", ".join(f"{count} {reason}" for reason, count in reasons.most_common())
-
-
-def _some_of_each(skipped: Iterable[Skipped]) -> list[Skipped]:
-    """The first few of each unexpected reason, folders last; files skipped for their name are expected."""
-    seen: Counter[str] = Counter()
-    found: list[Skipped] = []
-    for one in sorted(skipped, key=lambda one: one.path.endswith("/")):
-        if one.reason.startswith(_EXPECTED) or (one.reason.startswith(LASTING) and not one.path.endswith("/")):
-            continue
-        stem = _stem(one)
-        seen[stem] += 1
-        if seen[stem] <= _OF_ONE_REASON:
-            found.append(one)
-    return found
-
-
-def _stem(skipped: Skipped) -> str:
-    return _DETAIL.split(skipped.reason, maxsplit=1)[0]
-
-
-def _listed(left_out: Sequence[Skipped]) -> list[Json]:
-    return [{"path": one.path, "reason": one.reason} for one in left_out[:LISTED]]

@@ -7,7 +7,7 @@ import hashlib
 import json
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from refdesk.errors import DocumentNotFound, InvalidInput, RefdeskError
@@ -25,7 +25,7 @@ _PAGE = 200  # documents of a collection in one answer
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
-def resources(desk: Desk) -> Sequence[Resource]:
+def resources(desk: Callable[[], Desk]) -> Sequence[Resource]:
     """The list of collections, and each collection."""
     listed = [
         Resource(
@@ -34,10 +34,10 @@ def resources(desk: Desk) -> Sequence[Resource]:
             title="Collections",
             description="All collections with statistics",
             mime_type=_MIME,
-            read=lambda context: _contents("rag://collections", _collections(desk)),
+            read=lambda context: _contents("rag://collections", _collections(desk())),
         )
     ]
-    for one in desk.collections():
+    for one in desk().collections():
         uri = f"rag://collections/{one.name}"
         listed.append(
             Resource(
@@ -45,34 +45,34 @@ def resources(desk: Desk) -> Sequence[Resource]:
                 name=one.name,
                 description=one.description or None,
                 mime_type=_MIME,
-                read=lambda context, uri=uri, name=one.name: _contents(uri, _collection(desk, name, 0)),  # type: ignore[misc]
+                read=lambda context, uri=uri, name=one.name: _contents(uri, _collection(desk(), name, 0)),  # type: ignore[misc]
             )
         )
     return listed
 
 
-def templates(desk: Desk) -> tuple[ResourceTemplate, ...]:
+def templates(desk: Callable[[], Desk]) -> tuple[ResourceTemplate, ...]:
     """A collection by name, its further pages, and a document by id."""
 
     def names(typed: str, settled: Mapping[str, str]) -> Sequence[str]:
-        return [one.name for one in desk.collections() if one.name.startswith(typed)]
+        return [one.name for one in desk().collections() if one.name.startswith(typed)]
 
     def ids(typed: str, settled: Mapping[str, str]) -> Sequence[str]:
-        return desk.document_ids(typed.upper())
+        return desk().document_ids(typed.upper())
 
     def collection(values: Mapping[str, str], context: CallContext) -> ResourceContents:
         uri = f"rag://collections/{values['name']}"
-        return _contents(uri, _collection(desk, values["name"], 0))
+        return _contents(uri, _collection(desk(), values["name"], 0))
 
     def page(values: Mapping[str, str], context: CallContext) -> ResourceContents:
         offset = values.get("offset", "0")
         if not (offset.isascii() and offset.isdigit()):
             raise InvalidInput(f"offset {offset!r} is not a number.", "Use the address in next.")
         uri = f"rag://collections/{values['name']}?offset={offset}"
-        return _contents(uri, _collection(desk, values["name"], int(offset)))
+        return _contents(uri, _collection(desk(), values["name"], int(offset)))
 
     def document(values: Mapping[str, str], context: CallContext) -> ResourceContents:
-        found = _document(desk, values["id"])
+        found = _document(desk(), values["id"])
         size = tokens.count(json.dumps(found, ensure_ascii=False))
         told = {"note": f"{size} tokens follow"} if size > READ else {}
         return _contents(f"rag://documents/{values['id']}", {**told, **found})
@@ -221,7 +221,7 @@ class Notices:
     It does not know which collections changed, so all are announced; of documents, only subscribed ones are compared.
     """
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Callable[[], Desk]) -> None:
         self._desk = desk
         self._mutex = threading.Lock()
         self._announcer: Announcer | None = None
@@ -234,7 +234,7 @@ class Notices:
         self._announcer = announcer
         with contextlib.suppress(RefdeskError):  # the first poll announces what was written before
             self._settle()
-            self._watched.begin(self._desk.sequence())
+            self._watched.begin(self._desk().sequence())
 
     def for_writer(self, handler: Handler) -> Handler:
         """Wraps a handler that writes, whose answer announces its own changes."""
@@ -256,12 +256,12 @@ class Notices:
         return call
 
     def _settle(self) -> None:
-        self._announced, self._names = self._desk.sequence(), self._collections()
+        self._announced, self._names = self._desk().sequence(), self._collections()
 
     def poll(self) -> Sequence[Tool]:
         """Announces changes since the last call; returns no tools, since they never change."""
         with self._mutex, contextlib.suppress(RefdeskError):  # calls report what is wrong with the library
-            now = self._desk.sequence()
+            now = self._desk().sequence()
             if self._announced is None:
                 self._settle()
             if self._announcer is None or self._writing:
@@ -281,13 +281,13 @@ class Notices:
             announcer.relisted("resources")
 
     def _collections(self) -> frozenset[str]:
-        return frozenset(one.name for one in self._desk.collections())
+        return frozenset(one.name for one in self._desk().collections())
 
 
 class Watched:
     """The last known state of subscribed documents; they are looked up by id, and only after a commit."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Callable[[], Desk]) -> None:
         self._desk = desk
         self._seen: dict[str, State] = {}
         self._at: int | None = None  # the record's state then
@@ -321,5 +321,5 @@ class Watched:
                 self._seen[uri] = self._state(uri)
 
     def _state(self, uri: str) -> State:
-        document = self._desk.document(uri.removeprefix(_DOCUMENTS))
+        document = self._desk().document(uri.removeprefix(_DOCUMENTS))
         return (document.updated_at, document.content_hash) if document is not None else None

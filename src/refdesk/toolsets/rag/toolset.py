@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -61,7 +61,7 @@ def code_of(error: errors.RefdeskError) -> str:
     return next((code for kind, code in _CODES if isinstance(error, kind)), "DATABASE_ERROR")
 
 
-def rag_toolset(desk: Desk) -> Toolset:
+def rag_toolset(desk: Callable[[], Desk]) -> Toolset:
     """The seven rag_* tools and the rag:// resources over one library."""
     rag = _Rag(desk)
     reads, writes = ToolHints(read_only=True, idempotent=True), rag.notices.for_writer
@@ -106,7 +106,7 @@ def rag_toolset(desk: Desk) -> Toolset:
 class _Rag:
     """Arguments in, the contract's shapes out."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Callable[[], Desk]) -> None:
         self._desk = desk
         self.notices = Notices(desk)
 
@@ -119,7 +119,7 @@ class _Rag:
         if not text.strip():
             raise errors.InvalidInput("query must not be empty.", "Say what to look for.")
         name = arguments.get("collection")
-        chosen = self._desk.collection(name).search if name else None
+        chosen = self._desk().collection(name).search if name else None
         top_k = arguments.get("top_k", chosen.top_k if chosen else 10)
         hybrid = arguments.get("hybrid", chosen.hybrid if chosen else True)
         query = Query(
@@ -132,12 +132,12 @@ class _Rag:
         distinct, collapsed = without_near_duplicates(hits, text, top_k)
         tokens.count.know([hit.stored.chunk.text for hit in distinct[:TOGETHER]], tokens.count_each)
         stale = stale_hits(distinct)
-        known = {one.name: one for one in self._desk.collections()}
+        known = {one.name: one for one in self._desk().collections()}
 
         def write(rank: int, hit: Hit, is_whole: bool) -> Json:
             return _result(rank, hit, stale, is_whole, marks(hit.stored, known.get(hit.stored.document.collection)))
 
-        results, cut = shown(distinct, write, self._desk.settings.max_answer_tokens, _WHOLE)
+        results, cut = shown(distinct, write, self._desk().settings.max_answer_tokens, _WHOLE)
         notices = [*notes, *stale_notes(distinct[: len(results)], stale), *cut]
         if collapsed:
             notices.append(f"{collapsed} results nearly the same as a better one are left out")
@@ -145,18 +145,18 @@ class _Rag:
         return ToolAnswer.of_json(answer, notices=notices)
 
     def _hybrid(self, query: Query) -> tuple[Sequence[Hit], Sequence[str]]:
-        page = self._desk.search(query) if query.filters else self._desk.search_everything(query)
+        page = self._desk().search(query) if query.filters else self._desk().search_everything(query)
         return page.hits, page.notes
 
     def _keywords(self, query: Query) -> tuple[Sequence[Hit], Sequence[str]]:
         """Passages that contain the exact query first, then other keyword matches."""
-        literal = self._desk.search(replace(query, alpha=0.0, exact=True))
+        literal = self._desk().search(replace(query, alpha=0.0, exact=True))
         exact = literal.hits
         if len(exact) >= query.limit:
             return exact, literal.notes
         seen = {hit.stored.id for hit in exact}
         lowest = exact[-1].score if exact else 1.0
-        by_words = self._desk.search(replace(query, alpha=0.0))
+        by_words = self._desk().search(replace(query, alpha=0.0))
         others = [hit for hit in by_words.hits if hit.stored.id not in seen]
         capped = [replace(hit, score=min(hit.score, lowest)) for hit in others[: query.limit - len(exact)]]
         return [*exact, *capped], by_words.notes
@@ -165,8 +165,8 @@ class _Rag:
         from refdesk.ingest.prepare import Progress
 
         uri, name = arguments["uri"], arguments["collection"]
-        if self._desk.find_collection(name) is None:
-            known = ", ".join(one.name for one in self._desk.collections()[:_NAMED])
+        if self._desk().find_collection(name) is None:
+            known = ", ".join(one.name for one in self._desk().collections()[:_NAMED])
             raise errors.CollectionNotFound(
                 f"Collection not found: {name}.",
                 f"Make it with rag_create_collection first{f', or use one of {known}' if known else ''}.",
@@ -175,7 +175,7 @@ class _Rag:
             report=lambda done, total, what: context.progress(done, total or None, what),
             cancelled=lambda: context.cancelled,
         )
-        report = self._desk.ingest(
+        report = self._desk().ingest(
             uri,
             name,
             content_type=arguments.get("content_type", ""),
@@ -188,9 +188,9 @@ class _Rag:
             where = uri.partition("?")[0][:200]
             raise errors.LoadFailed(f"Nothing to ingest in {where}: {'; '.join(reasons[:5]) or 'it is empty'}.")
         # For a folder, the first by path, which is the same in every run.
-        found = [one for one in map(self._desk.document, report.document_ids) if one]
+        found = [one for one in map(self._desk().document, report.document_ids) if one]
         document = min(found, key=lambda one: one.path, default=None)
-        chunks = sum(len(self._desk.chunks_of(one)) for one in report.document_ids)
+        chunks = sum(len(self._desk().chunks_of(one)) for one in report.document_ids)
         answer = {
             "success": True,
             "doc_id": document.id if document else report.document_ids[0],
@@ -212,12 +212,12 @@ class _Rag:
         return replace(ToolAnswer.of_json(answer, notices=notices, meta=meta), updated=changed)
 
     def delete(self, arguments: Json, context: CallContext) -> ToolAnswer:
-        document = self._desk.document(arguments["doc_id"])
+        document = self._desk().document(arguments["doc_id"])
         if document is None:
             raise errors.DocumentNotFound(
                 f"Document not found: {arguments['doc_id']}.", "rag_list_documents lists the ids there are."
             )
-        self._desk.remove_documents(document.collection, [document.id])
+        self._desk().remove_documents(document.collection, [document.id])
         answer = {
             "success": True,
             "deleted_doc_id": document.id,
@@ -230,14 +230,14 @@ class _Rag:
     def list_collections(self, arguments: Json, context: CallContext) -> ToolAnswer:
         listed = [
             {"name": one.name, "description": one.description, "created_at": one.created_at}
-            for one in self._desk.collections()
+            for one in self._desk().collections()
         ]
         kept = _fitting(listed)
         notices = [f"{len(listed) - kept} more: rag://collections has them all"] if kept < len(listed) else []
         return ToolAnswer.of_json({"collections": listed[:kept], "total": len(listed)}, notices=notices)
 
     def list_documents(self, arguments: Json, context: CallContext) -> ToolAnswer:
-        name = self._desk.collection(arguments["collection"]).name
+        name = self._desk().collection(arguments["collection"]).name
         limit, offset = arguments.get("limit", 100), arguments.get("offset", 0)
         if limit < 1 or offset < 0:
             raise errors.InvalidInput("limit must be 1 or more and offset 0 or more.")
@@ -249,9 +249,9 @@ class _Rag:
                 "created_at": one.created_at,
                 "updated_at": one.updated_at,
             }
-            for one in self._desk.documents(name, limit, offset)
+            for one in self._desk().documents(name, limit, offset)
         ]
-        kept, total = _fitting(listed), self._desk.count_documents(name)
+        kept, total = _fitting(listed), self._desk().count_documents(name)
         answer = {
             "collection": name,
             "documents": listed[:kept],
@@ -265,15 +265,15 @@ class _Rag:
         return ToolAnswer.of_json(answer, notices=notices if kept else [])
 
     def create_collection(self, arguments: Json, context: CallContext) -> ToolAnswer:
-        created = self._desk.create_collection(arguments["name"], description=arguments.get("description", ""))
+        created = self._desk().create_collection(arguments["name"], description=arguments.get("description", ""))
         answer = {"success": True, "name": created.name, "description": created.description}
         return replace(ToolAnswer.of_json(answer), updated=("rag://collections",), relisted=True)
 
     def stats(self, arguments: Json, context: CallContext) -> ToolAnswer:
         name = arguments.get("collection", "")
         if name:
-            self._desk.collection(name)
-        counted = self._desk.stats(name)
+            self._desk().collection(name)
+        counted = self._desk().stats(name)
         answer = {
             "collections": counted.collections,
             "documents": counted.documents,
