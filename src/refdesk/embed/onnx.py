@@ -44,11 +44,7 @@ class OnnxEmbedder:
         return EmbedderIdentity(self._path.name, read.hexdigest()[:16], dimension)
 
     is_slow = True
-
-    @property
-    def similarity_floor(self) -> float:
-        """Zero: a floor must be calibrated for each model, and this one is unknown."""
-        return 0.0
+    similarity_floor = 0.0  # a floor must be calibrated for each model, and this one is unknown
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """One unit vector per text; a zero row for an empty text."""
@@ -117,14 +113,11 @@ class OnnxEmbedder:
             onnxruntime = import_module("onnxruntime")
         except ImportError as error:
             raise EmbeddingError("onnxruntime is not installed.", "Run pip install 'refdesk[transformer]'.") from error
+        file = self._model_file
         try:
-            return onnxruntime.InferenceSession(str(self._model_file), providers=["CPUExecutionProvider"])
-        except EmbeddingError:
-            raise
+            return onnxruntime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime's own errors derive from Exception only
-            raise EmbeddingError(
-                f"{self._model_file} is not a model that onnxruntime can run.", "Export it again."
-            ) from error
+            raise EmbeddingError(f"{file} is not a model that onnxruntime can run.", "Export it again.") from error
 
     @cached_property
     def _tokenizer(self) -> Any:

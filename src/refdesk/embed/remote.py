@@ -51,11 +51,7 @@ class RemoteEmbedder:
         return EmbedderIdentity(self._model, "remote", dimension)
 
     is_slow = True
-
-    @property
-    def similarity_floor(self) -> float:
-        """Zero: a floor must be calibrated for each model, and this one is unknown."""
-        return 0.0
+    similarity_floor = 0.0  # a floor must be calibrated for each model, and this one is unknown
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """One unit vector per text; a zero row for an empty text."""
@@ -86,7 +82,13 @@ class RemoteEmbedder:
         body: dict[str, Any] = {"model": self._model, "input": texts, "encoding_format": "float"}
         if self._asked_dimension:
             body["dimensions"] = self._asked_dimension
-        answer = self._post(body)
+        try:
+            answer = self._retry.call(lambda left_s: self._post(body))
+        except AttemptFailed as failure:
+            raise EmbeddingError(
+                f"No embeddings from {self._url} ({failure.message}).",
+                "Check embedder_url, embedder_model and embedder_key, and that the endpoint is up.",
+            ) from failure
         try:
             entries = sorted(answer.json()["data"], key=lambda entry: entry["index"])
             return np.array([entry["embedding"] for entry in entries], np.float32)
@@ -97,15 +99,6 @@ class RemoteEmbedder:
             ) from error
 
     def _post(self, body: dict[str, Any]) -> httpx.Response:
-        try:
-            return self._retry.call(lambda left_s: self._post_once(body))
-        except AttemptFailed as failure:
-            raise EmbeddingError(
-                f"No embeddings from {self._url} ({failure.message}).",
-                "Check embedder_url, embedder_model and embedder_key, and that the endpoint is up.",
-            ) from failure
-
-    def _post_once(self, body: dict[str, Any]) -> httpx.Response:
         import httpx
 
         try:

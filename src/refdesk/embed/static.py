@@ -382,17 +382,14 @@ def _hashed(left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int
 def normalised(rows: NDArray[np.floating] | NDArray[np.integer]) -> NDArray[np.float32]:
     """The rows scaled to unit length, with the same bits for any batch and on any platform; a zero row stays zero."""
     values = rows.astype(np.float64)
-    lengths = np.sqrt(_row_sums(values * values))
+    squares = values * values
+    # Halving adds whole columns in a fixed tree of additions; a library's own sum may order them by CPU.
+    while squares.shape[1] > 1:
+        half = squares.shape[1] // 2
+        odd = squares[:, 2 * half :]
+        squares = squares[:, :half] + squares[:, half : 2 * half]
+        if odd.shape[1]:
+            squares[:, :1] += odd
+    lengths = np.sqrt(squares[:, 0])
     lengths[lengths == 0.0] = 1.0
     return (values / lengths[:, None]).astype(np.float32)
-
-
-def _row_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    # Halving adds whole columns in a fixed tree of additions; a library's own sum may order them by CPU.
-    while values.shape[1] > 1:
-        half = values.shape[1] // 2
-        odd = values[:, 2 * half :]
-        values = values[:, :half] + values[:, half : 2 * half]
-        if odd.shape[1]:
-            values[:, :1] += odd
-    return values[:, 0]

@@ -26,19 +26,15 @@ _BATCH = 512
 class WordllamaEmbedder:
     """Means of wordllama's token vectors, read from its files without importing it."""
 
-    def __init__(self, folder: Path | None = None) -> None:
-        self._folder = folder or _installed()
+    def __init__(self) -> None:
+        spec = find_spec("wordllama")
+        if spec is None or spec.origin is None:
+            raise EmbeddingError("The package wordllama is not installed.", "Run pip install wordllama.")
+        self._folder = Path(spec.origin).parent
 
-    @property
-    def identity(self) -> EmbedderIdentity:
-        return EmbedderIdentity("wordllama", "l2-supercat", _DIMENSION)
-
+    identity = EmbedderIdentity("wordllama", "l2-supercat", _DIMENSION)
     is_slow = False
-
-    @property
-    def similarity_floor(self) -> float:
-        """Not calibrated: wordllama is a baseline."""
-        return 0.0
+    similarity_floor = 0.0  # not calibrated: wordllama is a baseline
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """One row per text: the direction of the mean of its token vectors."""
@@ -79,10 +75,3 @@ class WordllamaEmbedder:
         (tensor,) = (entry for name, entry in header.items() if name != "__metadata__")
         offset = 8 + header_size + tensor["data_offsets"][0]
         return np.memmap(path, np.dtype("<f2"), "r", offset, tuple(tensor["shape"]))
-
-
-def _installed() -> Path:
-    spec = find_spec("wordllama")
-    if spec is None or spec.origin is None:
-        raise EmbeddingError("The package wordllama is not installed.", "Run pip install wordllama.")
-    return Path(spec.origin).parent

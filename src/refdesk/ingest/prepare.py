@@ -236,16 +236,8 @@ def _head(chunk: Chunk) -> str:
 
 
 def together(text: bytes, heading: bytes) -> bytes:
-    """The pieces of a text and its heading in one; the last byte is the number of the heading's pieces."""
+    """The pieces of a text and its heading in one, for rerank.apart; the last byte is the number of the heading's."""
     return text + heading + bytes([len(heading) // 2])
-
-
-def apart(kept: bytes) -> tuple[bytes, bytes]:
-    """The pieces of the text and of the heading; either may be empty if not stored."""
-    if len(kept) % 2 == 0:  # stored without a heading
-        return kept, b""
-    end = len(kept) - 1 - 2 * kept[-1]
-    return kept[:end], kept[end:-1]
 
 
 def vector_key(text: str) -> bytes:

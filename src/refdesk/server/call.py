@@ -224,7 +224,9 @@ def ask_over(channel: Outbound, timeout_s: float, roots_timeout_s: float) -> Ask
                 answer = await channel.send_raw_request(question.method, question.params, {"timeout": timeout})
             except MCPError as error:
                 raise ClientCannot(f"The client did not answer {question.method}: {error.message}") from error
-            answers[key] = _shaped(question, answer)
+            if not _fits(question, answer):
+                raise ClientCannot(f"The client's answer to {question.method} is not valid.")
+            answers[key] = answer
         return answers
 
     return ask
@@ -277,9 +279,3 @@ async def fetch_roots(ctx: Context, connection: Connection, timeout_s: float) ->
 
 def _fits(question: Question, answer: object) -> bool:
     return isinstance(answer, dict) and _SHAPES.get(question.method, "") in answer
-
-
-def _shaped(question: Question, answer: Json) -> Json:
-    if not _fits(question, answer):
-        raise ClientCannot(f"The client's answer to {question.method} is not valid.")
-    return answer

@@ -220,7 +220,8 @@ class Tasks:
             record = self._records.get(task_id)
             if record is None or record.over:
                 raise Cancelled("The task is over.")
-            tagged = {key: _tagged(question, task_id) for key, question in questions.items()}
+            meta = {RELATED_TASK: {"taskId": task_id}}
+            tagged = {key: Question(one.method, {**one.params, "_meta": meta}) for key, one in questions.items()}
             asked = PendingQuestions(tagged, asyncio.get_running_loop().create_future())
             record.pending.append(asked)
             try:
@@ -303,10 +304,6 @@ class Tasks:
 def _only_here(ctx: Context) -> None:
     if ctx.protocol_version != VERSION:
         raise MCPError(types.METHOD_NOT_FOUND, "Method not found", ctx.method)
-
-
-def _tagged(question: Question, task_id: str) -> Question:
-    return Question(question.method, {**question.params, "_meta": {RELATED_TASK: {"taskId": task_id}}})
 
 
 def _now() -> str:

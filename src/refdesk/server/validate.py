@@ -60,7 +60,7 @@ class Arguments:
         prepared: Json = {}
         for name, value in arguments.items():
             schema = self._properties.get(name, {})
-            if value is None and schema and name not in required and not _takes_null(schema):
+            if value is None and schema and name not in required and "null" not in schema.get("type", "null"):
                 continue
             prepared[name] = _as_integer(value) if schema.get("type") == "integer" else value
         if self._tool.fill_defaults:
@@ -94,7 +94,8 @@ class Arguments:
         ]
 
     def _describe(self, error: Any) -> tuple[Kind, str, str]:
-        path = _dotted(error.absolute_path)
+        parts = (f"[{each}]" if isinstance(each, int) else f".{each}" for each in error.absolute_path)
+        path = "".join(parts).removeprefix(".")
         kind = _KINDS.get(str(error.validator), "other")
         if kind == "missing":
             lacking = [name for name in error.validator_value if name not in error.instance]
@@ -151,16 +152,6 @@ def _must(error: Any) -> str:
 def _shown(value: Any, limit: int = 60) -> str:
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def _dotted(path: Iterable[str | int]) -> str:
-    parts = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in path)
-    return parts.removeprefix(".")
-
-
-def _takes_null(schema: Json) -> bool:
-    types = schema.get("type", "null")
-    return types == "null" or "null" in types
 
 
 def _as_integer(value: Any) -> Any:

@@ -157,10 +157,8 @@ class Layer:
             config = repository.config()
             ignore_case = is_true(config.get("core.ignorecase", ""))
             excludes = global_excludes(config, repository.work_tree)
-            added += [
-                repository.common_dir / "info" / "exclude",
-                excludes,
-            ]  # strongest first, whether they exist or not
+            # Strongest first, whether they exist or not.
+            added += [repository.common_dir / "info" / "exclude", excludes]
             git = tuple(RuleFile(file, base, str(file), ignore_case=ignore_case) for file in added)
         if GIT_FILE in names:
             added.append(Path(folder, GIT_FILE))

@@ -37,9 +37,7 @@ _PROMPT = (
 )
 _IN_TAG = r"<[a-z][\w-]{0,20} [^<>]*$"  # an attribute of an HTML element is not a program's prompt
 _QUOTED = r"\x22{1,3}[^\x22]{1,3000}\x22{1,3}|“[^”]{1,300}”|`[^`]{1,3000}`|'[^']{3,300}'(?!\w)"
-_IN_PROMPTS = frozenset(
-    [rules.OVERRIDE, rules.ROLE, rules.ADDRESS, rules.CONCEAL]
-)  # what a program's own prompts do too
+_IN_PROMPTS = frozenset([rules.OVERRIDE, rules.ROLE, rules.ADDRESS, rules.CONCEAL])  # a program's own prompts do too
 _PERMITTED = r"\b(?:can|may|could|to|safely|will|would|not|never|don't|cannot|might)$"
 _FORBIDDEN = r"\b(?:not|never|don't)$"
 _CONDITION = r"[^.!?]{0,20}\b(?:if|unless|in the|inside|in documents)\b"

@@ -79,24 +79,20 @@ class IssuerTokens:
         )
 
     def _key(self, key_id: str | None) -> Any:
+        import jwt
+
         with self._lock:
             waited = time.monotonic() - self._asked
             # An unknown key may be new, but unauthenticated callers must not trigger a fetch each time.
             if waited > KEYS_FRESH_S or (key_id not in self._keys and waited > KEYS_ASK_AGAIN_S):
                 self._asked = time.monotonic()
-                self._keys = self._fetch_keys()
+                self._keys_uri = self._keys_uri or self._find_keys_uri()
+                self._keys = {key.key_id: key for key in jwt.PyJWKSet.from_dict(_fetch(self._keys_uri)).keys}
             if key_id is None and len(self._keys) == 1:
                 return next(iter(self._keys.values()))
             if key_id not in self._keys:
                 raise LoadFailed(f"The issuer has no key {key_id!r}.")
             return self._keys[key_id]
-
-    def _fetch_keys(self) -> dict[str | None, Any]:
-        import jwt
-
-        self._keys_uri = self._keys_uri or self._find_keys_uri()
-        found = jwt.PyJWKSet.from_dict(_fetch(self._keys_uri))
-        return {key.key_id: key for key in found.keys}
 
     def _find_keys_uri(self) -> str:
         """The `jwks_uri` in the issuer's metadata (RFC 8414, or OpenID Connect discovery)."""

@@ -17,7 +17,6 @@ import uvicorn
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
 from mcp.server.auth.routes import build_resource_metadata_url, create_protected_resource_routes
-from mcp.server.lowlevel import Server
 from mcp.server.sse import SseServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp
 from mcp.shared.exceptions import MCPError
@@ -114,6 +113,28 @@ def build_app(dispatcher: Dispatcher, public_url: str, process: int | None = Non
         ready = dispatcher.loading.ready is not None
         return JSONResponse({"status": "ok", "ready": ready, "name": options.name, "version": options.version})
 
+    async def show_metrics(scope: Scope, receive: Receive, send: Send) -> None:
+        await PlainTextResponse(metrics.render(), media_type="text/plain; version=0.0.4")(scope, receive, send)
+
+    async def stream(scope: Scope, receive: Receive, send: Send) -> None:
+        """GET /sse: one connection, until the client closes it."""
+        if scope["method"] != "GET":
+            await JSONResponse({"error": "use GET"}, 405, {"allow": "GET"})(scope, receive, send)
+            return
+        async with sse.connect_sse(scope, receive, send) as (incoming, outgoing):
+            await server.run(incoming, outgoing, server.create_initialization_options())
+
+    async def site(scope: Scope, receive: Receive, send: Send) -> None:
+        """The pages for people, which share the toolsets' library."""
+        try:
+            registry = await dispatcher.registry()
+        except MCPError as error:
+            await JSONResponse({"error": error.message}, 503)(scope, receive, send)
+            return
+        pages = await dispatcher.calls.run(partial(registry.site, options.state_key))
+        app = JSONResponse({"error": "not found"}, 404) if pages is None else pages
+        await app(scope, receive, send)
+
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         dispatcher.loading.start()
@@ -125,24 +146,19 @@ def build_app(dispatcher: Dispatcher, public_url: str, process: int | None = Non
     streamable = protected(JsonRpcMiddleware(StreamableHTTPASGIApp(sessions), options.max_message_bytes))
     routes: list[BaseRoute] = [
         Route("/healthz", health),
-        Route("/metrics", endpoint=protected(_Metrics())),
+        Route("/metrics", endpoint=protected(show_metrics)),
         *(Route(path, endpoint=streamable) for path in ("/mcp", "/mcp/")),
-        Route("/sse", endpoint=protected(SseEndpoint(server, sse))),
+        Route("/sse", endpoint=protected(stream)),
         Mount(messages, app=protected(JsonRpcMiddleware(sse.handle_post_message, options.max_message_bytes))),
     ]
     if options.oauth:
         issuer, scopes = AnyHttpUrl(options.oauth.issuer), list(options.oauth.scopes) or None
         routes += create_protected_resource_routes(AnyHttpUrl(public_url), [issuer], scopes, options.title)
     if options.console:
-        routes.append(Mount("/", app=SiteEndpoint(dispatcher)))
+        routes.append(Mount("/", app=site))
     app = Starlette(routes=routes, middleware=_middleware(options), lifespan=lifespan)
     app.router.redirect_slashes = False  # a redirect would repeat secrets in the query
     return app
-
-
-class _Metrics:
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await PlainTextResponse(metrics.render(), media_type="text/plain; version=0.0.4")(scope, receive, send)
 
 
 def _middleware(options: ServerOptions) -> list[Middleware]:
@@ -182,38 +198,6 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)
-
-
-class SiteEndpoint:
-    """The pages for people, which share the toolsets' library."""
-
-    def __init__(self, dispatcher: Dispatcher) -> None:
-        self._dispatcher = dispatcher
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            registry = await self._dispatcher.registry()
-        except MCPError as error:
-            await JSONResponse({"error": error.message}, 503)(scope, receive, send)
-            return
-        site = await self._dispatcher.calls.run(partial(registry.site, self._dispatcher.options.state_key))
-        app = JSONResponse({"error": "not found"}, 404) if site is None else site
-        await app(scope, receive, send)
-
-
-class SseEndpoint:
-    """GET /sse: one connection, until the client closes it."""
-
-    def __init__(self, server: Server[Any], sse: SseServerTransport) -> None:
-        self._server = server
-        self._sse = sse
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["method"] != "GET":
-            await JSONResponse({"error": "use GET"}, 405, {"allow": "GET"})(scope, receive, send)
-            return
-        async with self._sse.connect_sse(scope, receive, send) as (incoming, outgoing):
-            await self._server.run(incoming, outgoing, self._server.create_initialization_options())
 
 
 class LengthGuard:
