@@ -28,7 +28,7 @@ async def list_tools(ctx, params):
     return types.ListToolsResult(tools=[types.Tool(name="echo", input_schema={"type": "object"})])
 
 async def call_tool(ctx, params):
-    return types.CallToolResult(content=[types.TextContent(type="text", text="hello")])
+    return types.CallToolResult(content=[types.TextContent(type="text", text="hello" * 1_600)])
 
 async def main():
     server = Server("bare", on_list_tools=list_tools, on_call_tool=call_tool)

@@ -3,9 +3,11 @@
 python -m bench.latency [--folders DIR...] [--queries 100] [--semble COMMAND] [--json FILE]
 
 A folder is indexed as code into a library of its own. The floors: a tool adds at most 2.5 ms to the engine's p50, HTTP
-2 ms to stdio's, and `search_code` has its p95 within twice its p50. With the command of semble's server over stdio
-(`pip install semble[mcp]`; SEMBLE_MODEL_NAME names its model) that is asked the same in turn, and is to be slower.
-Where the system tells it, the note has each side's processor time, which also counts on a busy machine.
+2 ms to stdio's, and `search_code` has its p95 within twice its p50. Milliseconds depend on the machine, so a bare SDK
+server that answers with 8,000 letters is asked in turn, and what a tool adds is given in times of its answer, too. With
+the command of semble's server over stdio (`pip install semble[mcp]`; SEMBLE_MODEL_NAME names its model) that is asked
+the same in turn, and is to be slower. Where the system tells it, the note has each side's processor time, which also
+counts on a busy machine.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench import clock, corpora, http_load, query_speed, tables
+from bench import clock, cold_start, corpora, http_load, query_speed, tables
 from bench.metrics import percentile
 from bench.tables import Row
 from refdesk.app import open_desk
@@ -53,11 +55,13 @@ def measure(folder: Path, library: Path, queries: int, semble: list[str]) -> tup
         command = [sys.executable, "-m", "refdesk", "--library", str(library), "serve", "--allow-root", str(folder)]
         with (
             StdioClient(command) as stdio,
+            StdioClient([sys.executable, "-c", cold_start.BARE]) as bare,
             http_load.served(library, 1) as (port, server),
             asyncio.Runner() as loop,
             StdioClient(semble) if semble else nullcontext() as peer,
         ):
             stdio.initialize()
+            bare.initialize()
             if peer is not None:
                 peer.initialize()
                 _of_semble(peer, folder, texts[0])  # it indexes now
@@ -74,9 +78,10 @@ def measure(folder: Path, library: Path, queries: int, semble: list[str]) -> tup
                     return loop.run(http.call(tool, arguments(text)))
 
                 sides: dict[str, Ask] = {"engine": engine[tool], "stdio": over_stdio, "http": over_http}
+                sides["bare"] = lambda text: bare.call("echo", {"query": text})
                 if peer is not None and tool == "search_code":
                     sides["semble"] = partial(_of_semble, peer, folder)
-                pids = {"engine": os.getpid(), "stdio": stdio.process.pid, "http": server}
+                pids = {"engine": os.getpid(), "stdio": stdio.process.pid, "http": server, "bare": bare.process.pid}
                 if peer is not None:
                     pids["semble"] = peer.process.pid
                 times, spent = _in_turn(sides, texts, pids)
@@ -88,8 +93,9 @@ def measure(folder: Path, library: Path, queries: int, semble: list[str]) -> tup
                 facts[tool]["processor"] = processor
                 note = "p50 " + ", ".join(f"{side} {value:.1f}" for side, value in p50.items())
                 note += "; processor " + ", ".join(f"{side} {value:.1f}" for side, value in processor.items())
-                more = 2.5 if tool == "search_code" else 2.0
-                rows.append(Row(f"{what}: stdio over engine, p50", p50["stdio"] - p50["engine"], "ms", more, note=note))
+                more, over = 2.5 if tool == "search_code" else 2.0, p50["stdio"] - p50["engine"]
+                rows.append(Row(f"{what}: stdio over engine, p50", over, "ms", more, note=note))
+                rows.append(Row(f"{what}: that to a bare server's answer", over / p50["bare"], "times"))
                 rows.append(Row(f"{what}: HTTP over stdio, p50", p50["http"] - p50["stdio"], "ms", 2.0))
                 if "semble" in p50:
                     note = f"p50 {p50['semble']:.1f}, p95 {p95['semble']:.1f} ms"

@@ -17,8 +17,9 @@ from refdesk.desk.desk import Desk
 from refdesk.desk.fresh import stale_hits
 from refdesk.embed.static import StaticEmbedder
 from refdesk.errors import Cancelled, CollectionExists, CollectionNotFound, EmbedderMismatch, InvalidInput
-from refdesk.ingest.prepare import Progress, apart
+from refdesk.ingest.prepare import Progress
 from refdesk.model import Chunk, EmbedderIdentity, Filters, Query
+from refdesk.search.rerank import apart
 from tests.conftest import Tree
 
 FILES = {
