@@ -254,14 +254,13 @@ def _row(one: Json) -> Json:
 
 def _toon(body: Json, rows: Sequence[Json], notices: Sequence[str]) -> str:
     """The results as one TOON table, without columns that are empty in every row."""
-    from toon_format import encode
+    from toons import dumps
 
     optional = ("signature", "breadcrumb", "doc_comment", "more", "stale", *_MARKS)
     empty = {key for key in optional if not any(row[key] for row in rows)}
     table = [{key: value for key, value in row.items() if key not in empty} for row in rows]
     said = {"note": "; ".join(notices)} if notices else {}
-    text: str = encode({**body, "results": table, **said})
-    return text
+    return dumps({**body, "results": table, **said})
 
 
 def _human(body: Json, results: Sequence[str], notices: Sequence[str]) -> str:
