@@ -2,8 +2,9 @@
 
 python -m bench.path [--show]
 
-A warm `search_code` that finds nothing changed, and an `index_codebase` of this repository's tests after that of its
-source, both over stdio. The files of the server itself are counted apart. Functions that also run while nothing is
+A warm `search_code` that finds nothing changed, and an `index_codebase` of tests of this repository after that of its
+source, both over stdio. A run over a megabyte goes through desk/elsewhere.py, and through the same files in a process of
+its own, which opens the library first. The files of the server itself are counted apart. Functions that also run while nothing is
 asked (polling for changes by others) or for a call that is refused (metrics) do not count, nor does the journal,
 which is written after the answer.
 """
@@ -13,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import signal
 import sys
 import tempfile
 import time
@@ -22,21 +22,26 @@ from pathlib import Path
 from bench.tables import Row, show_rows
 from tests.mcp_client.stdio import SOURCE, StdioClient
 
-# Put before the program in every process: notes when each function was last called, and tells on SIGUSR1.
+# Put before the program in every process: notes when each function was last called, and tells it a few times a second,
+# since some processes are killed when they are not needed any more.
 _NOTE = """
-import json, os, signal, sys, threading, time
+import json, os, sys, threading, time
 def _note(frame, event, _, last={}, now=time.monotonic):
     if event == "call":
         last[frame.f_code] = now()
-def _tell(*_):
-    last = _note.__defaults__[0]
-    said = [[code.co_filename, code.co_qualname, when] for code, when in list(last.items()) if code.co_flags & 1]
-    with open(os.path.join(os.environ["BENCH_PATH_TOLD"], str(os.getpid())), "w") as file:
-        json.dump(said, file)
-signal.signal(signal.SIGUSR1, _tell)
+def _tell():
+    last, file = _note.__defaults__[0], os.path.join(os.environ["BENCH_PATH_TOLD"], str(os.getpid()))
+    while True:
+        time.sleep(0.2)
+        said = [[code.co_filename, code.co_qualname, when] for code, when in list(last.items()) if code.co_flags & 1]
+        with open(file + ".new", "w") as out:
+            json.dump(said, out)
+        os.replace(file + ".new", file)
+threading.Thread(target=_tell, daemon=True).start()
 threading.setprofile(_note)
 sys.setprofile(_note)
 """
+_TOLD_S = 1.0  # after which all processes have told
 _IDLE_S = 5.0  # two polls and two looks at the worker processes
 _WANTED = {"search_code": 30, "index_codebase": 55}
 
@@ -49,7 +54,7 @@ def paths(folder: Path) -> dict[str, dict[str, set[str]]]:
     told.mkdir()
     os.environ.update(PYTHONPATH=str(folder / "hook"), BENCH_PATH_TOLD=str(told), REFDESK_JOURNAL="0")
     root = SOURCE / "refdesk"
-    tests = Path(__file__).parents[1] / "tests"
+    tests = Path(__file__).parents[1] / "tests" / "unit" / "parse"
     command = [sys.executable, "-m", "refdesk", "--library", str(folder / "library"), "serve"]
     command += ["--allow-root", str(root), "--allow-root", str(tests)]
     found = {}
@@ -60,15 +65,15 @@ def paths(folder: Path) -> dict[str, dict[str, set[str]]]:
         time.sleep(1.0 + _IDLE_S)
         client.call("search_code", {"limit": "many"})
         time.sleep(0.5)
-        idle = _since(begun, client.process.pid, told)
+        idle = _since(begun, told)
         begun = time.monotonic()
         client.call("index_codebase", {"path": str(tests)})
-        found["index_codebase"] = _since(begun, client.process.pid, told)
+        found["index_codebase"] = _since(begun, told)
         for _ in range(3):
             begun = time.monotonic()
             client.call("search_code", {"query": "how are hits ranked", "path": str(root)})
             time.sleep(0.5)  # so that what goes on beside is not of the next call
-        found["search_code"] = _since(begun, client.process.pid, told)
+        found["search_code"] = _since(begun, told)
     return {call: _without(files, idle) for call, files in found.items()}
 
 
@@ -81,37 +86,16 @@ def _is_server(file: str) -> bool:
     return file.startswith("refdesk/server/")
 
 
-def _since(begun: float, server: int, told: Path) -> dict[str, set[str]]:
-    """The functions of the package that were called since then, in the server and the processes it started."""
-    for file in told.iterdir():
-        file.unlink()
-    family = _family(server)
-    for pid in family:
-        os.kill(pid, signal.SIGUSR1)
+def _since(begun: float, told: Path) -> dict[str, set[str]]:
+    """The functions of the package that were called since then, in all processes."""
+    time.sleep(_TOLD_S)
     found: dict[str, set[str]] = {}
-    for pid in family:
-        for code, function, when in _read(told / str(pid)):
-            if when >= begun and code.startswith(str(SOURCE)):
+    for file in told.glob("*[0-9]"):
+        for code, function, when in json.loads(file.read_text()):
+            is_of_import = function.startswith("<")  # a comprehension at the top of a module
+            if when >= begun and code.startswith(str(SOURCE)) and not is_of_import:
                 found.setdefault(str(Path(code).relative_to(SOURCE)), set()).add(function)
     return found
-
-
-def _read(file: Path) -> list[tuple[str, str, float]]:
-    for _ in range(100):
-        try:
-            return [(one[0], one[1], one[2]) for one in json.loads(file.read_text())]
-        except (OSError, ValueError):
-            time.sleep(0.05)
-    return []  # a process that only waits, such as the one that looks after the end
-
-
-def _family(parent: int) -> list[int]:
-    """A process and those it started, as Linux lists them."""
-    children = Path(f"/proc/{parent}/task/{parent}/children")
-    every = {
-        int(one) for thread in children.parent.parent.iterdir() for one in (thread / "children").read_text().split()
-    }
-    return [parent, *(pid for child in every for pid in _family(child))]
 
 
 def main() -> None:

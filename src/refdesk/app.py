@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from refdesk.desk.parts import Parts, Watching
+from refdesk.desk.parts import Order, Parts, Watching
 from refdesk.errors import RefdeskError, SettingsError
 from refdesk.library import Library
 from refdesk.settings import Settings, ToolsetName, set_for_native
@@ -18,6 +18,7 @@ from refdesk.system import memory
 if TYPE_CHECKING:
     from refdesk.console.journal import Journal
     from refdesk.desk.desk import Desk
+    from refdesk.ingest.prepare import Progress, Report
     from refdesk.ingest.writer import ParsePool
     from refdesk.llm.thinkers import Models
     from refdesk.model import Collection, CollectionKind, Content, Finding, Found, Skipped
@@ -211,10 +212,23 @@ PARTS = Parts(
 )
 
 
-def _desk(settings: Settings) -> Desk:
+def _elsewhere(order: Order, progress: Progress) -> Report:
+    from refdesk.desk.elsewhere import index_elsewhere
+
+    return index_elsewhere(order, progress)
+
+
+def index_for_parent() -> None:
+    """The whole of a process that `index_elsewhere` starts."""
+    from refdesk.desk.elsewhere import answer_parent
+
+    answer_parent(open_desk)
+
+
+def _desk(settings: Settings, parts: Parts = PARTS) -> Desk:
     from refdesk.desk.desk import Desk
 
-    return Desk(settings, PARTS)
+    return Desk(settings, parts)
 
 
 class _Shared:
@@ -232,7 +246,7 @@ class _Shared:
         self._opened: Desk | None = None
 
     def _open(self) -> Desk:
-        self._opened = _desk(self.settings)
+        self._opened = _desk(self.settings, replace(PARTS, elsewhere=_elsewhere))
         return self._opened
 
     @cached_property

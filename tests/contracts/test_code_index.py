@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -12,8 +15,9 @@ import pytest
 
 from refdesk.settings import load
 from tests.contracts.conftest import Client, Serve
+from tests.mcp_client.stdio import PATIENCE_S
 
-MODULES = 600
+MODULES = 900  # more than a server indexes in its own process
 BODY = "\n".join(f"    total = weigh(total, {number})" for number in range(40))
 
 
@@ -78,6 +82,64 @@ def test_a_cancelled_task_leaves_the_old_one(client: Client, root: Path) -> None
     assert client.raw.request("tasks/get", {"taskId": task["taskId"]})["result"]["status"] == "cancelled"
     assert client.json("index_codebase", path=str(root))["files"] == MODULES
     assert '"""second 3."""' in found(client, root, "module_3", semantic_weight=0.0)[0]["content"]
+
+
+# ── a process of its own ──
+
+
+def indexing_process(client: Client) -> int:
+    """The process that indexes for the server, once it is there."""
+    server = client.raw.process.pid
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until:
+        for children in Path(f"/proc/{server}/task").glob("*/children"):
+            for child in children.read_text().split():
+                if b"index_for_parent" in Path(f"/proc/{child}/cmdline").read_bytes():
+                    return int(child)
+        time.sleep(0.01)
+    raise AssertionError("no process indexes for the server")
+
+
+def start_indexing(client: Client, root: Path) -> int:
+    call = {"name": "index_codebase", "arguments": {"path": str(root)}}
+    return client.raw.start("tools/call", {**call, "_meta": {"progressToken": "p"}})
+
+
+def is_running(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_long_run_tells_its_progress_and_ends_with_the_server(
+    client: Client, root: Path, tmp_path: Path, serve: Serve
+) -> None:
+    write_modules(root, "first")
+    start_indexing(client, root)
+    process = indexing_process(client)
+    while client.raw.notification("notifications/progress")["params"].get("total") != MODULES:
+        pass
+    client.raw.process.kill()
+    until = time.monotonic() + PATIENCE_S
+    while is_running(process) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not is_running(process)
+    after = serve(tmp_path / "library", "--toolsets", "code", "--allow-root", str(tmp_path))
+    assert after.json("index_codebase", path=str(root))["files"] == MODULES
+    assert found(after, root, "module_7", semantic_weight=0.0)[0]["symbols"] == ["module_7"]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_run_whose_process_is_killed_is_an_error_and_can_be_repeated(client: Client, root: Path) -> None:
+    write_modules(root, "first")
+    started = start_indexing(client, root)
+    os.kill(indexing_process(client), signal.SIGKILL)
+    answer = client.raw.finish(started)["result"]
+    assert answer["isError"]
+    assert "ended (status -9)" in answer["content"][0]["text"]
+    assert client.json("index_codebase", path=str(root))["files"] == MODULES
 
 
 # ── repositories ──

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
+from refdesk.desk.parts import Order, Parts
 from refdesk.desk.reading import INDEXING, Reader, of_store, opened_once
 from refdesk.errors import (
     CollectionExists,
@@ -35,14 +38,26 @@ from refdesk.model import (
     Skipped,
 )
 from refdesk.ports import Embedder, Parser, Store
+from refdesk.settings import Settings
 
 if TYPE_CHECKING:
     from refdesk.skills.learn import Learner
     from refdesk.skills.model import PlaybookStore
 
 
+_LONG_BYTES = 1_000_000  # are indexed in half a second, as long as it takes to start a process
+
+
+class _LongRun(Exception):
+    """More is to be indexed than this process should do beside its queries."""
+
+
 class Desk(Reader):
     """One library with everything that reads and writes it."""
+
+    def __init__(self, settings: Settings, parts: Parts) -> None:
+        super().__init__(settings, parts)
+        self._one_elsewhere = Lock()  # of several long runs one has a process of its own, which takes 400 MB
 
     @opened_once
     def _playbooks(self) -> PlaybookStore:
@@ -158,32 +173,56 @@ class Desk(Reader):
         folder = root.absolute()
         if not folder.is_dir():
             raise InvalidInput(f"Path does not exist or is not a directory: {root}.", "Name a folder.")
+        order = Order(
+            settings=self.settings,
+            root=folder,
+            kind=kind,
+            name=name,
+            description=description,
+            force=force,
+            verify=verify,
+        )
+        told, elsewhere = progress or Progress(), self._parts.elsewhere if only is None else None
+        if elsewhere is None or not self._one_elsewhere.acquire(blocking=False):
+            return self._index(order, only, wait, told)
+        try:
+            return self._index(order, only, wait, told, most=_LONG_BYTES)
+        except _LongRun:
+            return elsewhere(order, told)
+        finally:
+            self._one_elsewhere.release()
+
+    def _index(self, order: Order, only: set[str] | None, wait: bool, told: Progress, most: float = math.inf) -> Report:
+        """Indexes in this process; raises _LongRun before anything is written if more than `most` bytes are to be."""
+        folder, kind = order.root, order.kind
         with self._store.stretch(wait=wait):
-            name = name or self._name_for(folder, kind)
+            name = order.name or self._name_for(folder, kind)
             is_new_one = self._store.collection(name) is None
             # Two concurrent runs on a new folder share one collection.
             with self._store.writing() if is_new_one else nullcontext():
-                collection = self.ensure_collection(name, kind, root=str(folder), description=description)
+                collection = self.ensure_collection(name, kind, root=str(folder), description=order.description)
             facts = self._parts.facts(folder, kind)
             cut_anew = facts.get("manifests", "") != collection.properties.get("manifests", "")
             only = None if cut_anew else only
-            source = self._folder_source(collection, anew=force)
-            writer = self._writer(self._parts.parser(folder, kind), progress)
+            source = self._folder_source(collection, anew=order.force)
+            writer = self._writer(self._parts.parser(folder, kind), told)
 
-            def begin(files: int) -> None:
+            def begin(files: int, size: int) -> None:
+                if size > most:
+                    raise _LongRun
                 if only is None:
                     self._note(collection, {INDEXING: str(files)})
 
             report = writer.index(
                 collection,
                 source,
-                force=force or cut_anew,
-                verify=verify,
+                force=order.force or cut_anew,
+                verify=order.verify,
                 only=only,
                 begin=begin,
             )
             if self.embedder is not None and only is None:
-                report.embedded += embed_rest(self._store, self.embedder, collection.name, progress or Progress())
+                report.embedded += embed_rest(self._store, self.embedder, collection.name, told)
             facts = {**facts, "rules": source.fingerprint(only_rejected=only is not None)}
             self._note(collection, facts, (INDEXING,) if only is None else ())
         if kind == "docs" and only is None:

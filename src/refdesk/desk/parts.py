@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
+    from refdesk.ingest.prepare import Progress, Report
     from refdesk.ingest.writer import ParsePool
     from refdesk.library import Library
     from refdesk.model import Collection, CollectionKind, Content, Finding, Found, Skipped
@@ -21,6 +22,19 @@ class Watching(Protocol):
 
     def changed(self) -> set[str] | None:
         """The paths that changed, came or went since the last question; None where all of the folder must be walked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Order:
+    """An index run of a whole folder."""
+
+    settings: Settings
+    root: Path
+    kind: CollectionKind
+    name: str
+    description: str
+    force: bool
+    verify: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,3 +55,4 @@ class Parts:
     crawls: Callable[[Library, Store], Any]  # the file, or the tables, with what crawls know
     pending_pages: Callable[[Any, Collection], int]  # of a site whose crawl has not finished
     facts: Callable[[Path, CollectionKind], Mapping[str, str]]  # what is kept with a folder's collection
+    elsewhere: Callable[[Order, Progress], Report] | None = None  # runs a long index run, if not in this process

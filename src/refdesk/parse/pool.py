@@ -10,7 +10,6 @@ import pickle
 import queue
 import signal
 import subprocess
-import sys
 import threading
 import time
 from collections import deque
@@ -23,8 +22,9 @@ from pathlib import Path
 from refdesk.errors import ParseFailed
 from refdesk.ingest.prepare import Missing, Prepared
 from refdesk.model import Chunking, Content, Skipped
-from refdesk.parse.worker import NOT_UNDERSTOOD, Limits, limits_of, loaded, receive, send, too_much_memory, unpacked
+from refdesk.parse.worker import NOT_UNDERSTOOD, Limits, limits_of, too_much_memory, unpacked
 from refdesk.ports import Embedder, Parser
+from refdesk.system.pipes import loaded, receive, send, started
 
 _IDLE_S = 600.0  # after which an idle worker is ended
 _TICK_S, _IDLE_TICK_S = 0.5, 5.0  # between looks at the workers, while some are busy and while none is
@@ -34,18 +34,14 @@ _EMBEDDING_S = 120.0  # to start, or to embed a group: both take less than a sec
 _TRY_LATER = "Try again; if it stays so, what the log says before this tells why."
 _TIMED_OUT = -getattr(signal, "SIGPROF", 0)
 _HAS_PROC = Path("/proc/self/statm").exists()  # then the worker limits its own memory
-# -P: nothing is imported from the current folder, which may be untrusted.
-_START = "import sys; sys.path[:] = sys.argv[1:]; from refdesk.parse.worker import main; main()"
 
 
 class Worker:
     """A worker process; it ends with its pipe, or if a file exceeds its limits."""
 
     def __init__(self) -> None:
-        command = [sys.executable, "-P", "-c", _START, *filter(None, sys.path)]
-        pipe = subprocess.PIPE
         try:
-            self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, start_new_session=True)
+            self._process = started("refdesk.parse.worker", "main")
         except OSError as error:
             raise ParseFailed(f"A process that reads files can't be started: {error.strerror}.", _TRY_LATER) from error
         assert self._process.stdin is not None

@@ -17,12 +17,11 @@ from refdesk.ingest.prepare import Embedded, Prepared, Readings, Spelling, embed
 from refdesk.model import Chunk, Chunking, Content, Parsed, Reference, Skipped, Symbol
 from refdesk.ports import Embedder, Parser
 from refdesk.system.memory import give_back
+from refdesk.system.pipes import claimed, loaded, receive, send
 
 _COLLECT_EVERY = 30  # groups between garbage collections: parsing creates cycles only in errors
-_NICENESS = 5  # queries come first
 _BINARY = (b"%PDF-", b"PK\x03\x04")
 NOT_UNDERSTOOD = 70  # exit status for a request that can't be read
-_HEADER = 8  # bytes for the length of a message
 
 
 class Limits(NamedTuple):
@@ -64,36 +63,10 @@ def too_much_memory(limits: Limits) -> str:
     return f"reading it took more than {limits.memory // 1_000_000} MB of memory"
 
 
-def send(pipe: IO[bytes], message: bytes) -> None:
-    """Writes a message with its length, for `receive`."""
-    pipe.write(len(message).to_bytes(_HEADER, "big"))
-    pipe.write(message)
-    pipe.flush()
-
-
-def receive(pipe: IO[bytes]) -> bytes:
-    """The next message; raises EOFError at the end of the pipe."""
-    header = pipe.read(_HEADER)
-    message = pipe.read(int.from_bytes(header, "big"))
-    if len(header) < _HEADER or len(message) < int.from_bytes(header, "big"):
-        raise EOFError
-    return message
-
-
-def loaded(message: bytes) -> Any:
-    """Unpickles a message."""
-    return pickle.loads(message)  # noqa: S301 - both ends are ours
-
-
 def main() -> None:
     """Answers requests until there are no more."""
-    if hasattr(os, "nice"):
-        os.nice(_NICENESS)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the parent process
     os.putenv("OPENBLAS_NUM_THREADS", "1")  # nothing here multiplies matrices, and threads that wait take time
-    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    os.dup2(2, 1)  # libraries must not print into the pipe
+    requests, answers = claimed()
     limited = _Limited()
     gc.disable()
     with contextlib.suppress(EOFError, OSError):
