@@ -62,7 +62,9 @@ class Arguments:
             schema = self._properties.get(name, {})
             if value is None and schema and name not in required and "null" not in schema.get("type", "null"):
                 continue
-            prepared[name] = _as_integer(value) if schema.get("type") == "integer" else value
+            # JSON Schema says that an integral float is an integer.
+            integral = schema.get("type") == "integer" and isinstance(value, float) and value.is_integer()
+            prepared[name] = int(value) if integral else value
         if self._tool.fill_defaults:
             for name, schema in self._properties.items():
                 if "default" in schema and name not in prepared:
@@ -105,7 +107,8 @@ class Arguments:
             known = error.schema.get("properties", {})
             strange = next((name for name in error.instance if name not in known), "")
             return kind, ".".join(filter(None, [path, strange])), _unknown_words(strange, known)
-        return kind, path, f"Argument '{path}' {_must(error)}; got {_shown(error.instance)}."
+        given = json.dumps(error.instance, ensure_ascii=False, default=str)
+        return kind, path, f"Argument '{path}' {_must(error)}; got {given if len(given) <= 60 else given[:59] + '…'}."
 
 
 def _unknown_words(name: str, known: Iterable[str]) -> str:
@@ -147,13 +150,3 @@ def _must(error: Any) -> str:
         case "pattern":
             return f"must match the pattern {wanted}"
     return f"does not fit its schema ({error.message})"
-
-
-def _shown(value: Any, limit: int = 60) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def _as_integer(value: Any) -> Any:
-    """An integral float as the integer that JSON Schema says it is."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value
