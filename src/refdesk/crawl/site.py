@@ -132,7 +132,6 @@ class Robots:
 
     @property
     def delay_s(self) -> float:
-        """The seconds between two requests."""
         delay = self._rules.crawl_delay(AGENT)
         rate = self._rules.request_rate(AGENT)
         try:
@@ -154,8 +153,7 @@ async def read_robots(fetcher: SiteFetcher, start: str) -> str:
         return ""
     if answer.status != 200:
         raise LoadFailed(
-            f"{address} answered with status {answer.status}, so it is unknown what may be crawled.",
-            "Try again later.",
+            f"{address} answered with status {answer.status}, so it is unknown what may be crawled.", "Try again later."
         )
     return answer.data[:_ROBOTS_BYTES].decode("utf-8", "replace")
 

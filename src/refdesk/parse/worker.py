@@ -81,7 +81,6 @@ def receive(pipe: IO[bytes]) -> bytes:
 
 
 def loaded(message: bytes) -> Any:
-    """Unpickles a message."""
     return pickle.loads(message)  # noqa: S301 - both ends are ours
 
 

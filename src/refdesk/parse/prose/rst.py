@@ -64,7 +64,6 @@ def parse_rst(text: str, path: str, chunking: Chunking, rules: Governing = NO_RU
 
 
 def read_outline(lines: list[str]) -> Outline:
-    """The document's blocks and headings."""
     reader = _Reader([line.rstrip() for line in lines])
     reader.read()
     return Outline(
