@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from refdesk.embed.static import StaticEmbedder
@@ -25,7 +25,6 @@ _TEXTS = st.one_of(
 )
 
 
-@settings(deadline=None)
 @given(_TEXTS)
 def test_terms_and_pieces_read_together_are_those_read_apart(text: str) -> None:
     assert _READINGS.read(text) == (joined(text), _MODEL.spell(text))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from refdesk.text import tokens
@@ -20,7 +20,6 @@ ROWS = st.lists(st.text(st.characters(exclude_characters="\n"), max_size=60)) | 
 )
 
 
-@settings(deadline=None)
 @given(ROWS)
 def test_rows_have_the_pieces_that_each_has_alone(rows: list[str]) -> None:
     with pytest.MonkeyPatch.context() as patch:
@@ -29,7 +28,6 @@ def test_rows_have_the_pieces_that_each_has_alone(rows: list[str]) -> None:
         assert tokens.pieces_of_rows(rows) == [tokens.pieces(row) for row in rows]
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(max_codepoint=127), max_size=80) | st.text("anrt'sldve_Z9 \\\t\r\n\x1c(\"", max_size=80))
 def test_ascii_is_split_as_any_text_is(text: str) -> None:
     assert re.findall(tokens._ASCII_BLOCK, text) == re.findall(tokens._BLOCK, text)
@@ -40,13 +38,11 @@ ASCII = st.text(st.characters(max_codepoint=127), max_size=80) | st.text(
 )
 
 
-@settings(deadline=None)
 @given(st.lists(ASCII | st.sampled_from(["", "é", "don'tStop", r"\nend \t", '"""""', "1234567890" * 3, "HTTPServer"])))
 def test_texts_counted_together_have_the_tokens_that_each_has_alone(texts: list[str]) -> None:
     assert tokens.count_each(texts) == [tokens.count_once(text) for text in texts]
 
 
-@settings(deadline=None)
 @given(st.text(st.characters(max_codepoint=127), max_size=80) | st.text("aB_9 \\\t\r\n'sn\x1c(\"é", max_size=80))
 def test_no_text_has_more_tokens_than_its_bound(text: str) -> None:
     assert tokens.count_once(text) <= tokens.at_most(text)
