@@ -45,15 +45,14 @@ class ReadHandlers:
         self._dispatcher = dispatcher
         self._new_call = new_call
 
-    def lister(self, name: str, listed: Callable[[Registry], Sequence[Any]]) -> Handler:
-        """The handler that lists what `listed` returns as pages of `name`."""
+    async def list_resources(self, ctx: Context, params: types.PaginatedRequestParams | None) -> HandlerResult:
+        registry = await self._dispatcher.registry()
+        found = await self._run(ctx, lambda _: registry.resources())
+        return page("resources", [to_json(each) for each in found], params, self._dispatcher.options.page_size)
 
-        async def handle(ctx: Context, params: types.PaginatedRequestParams | None) -> HandlerResult:
-            registry = await self._dispatcher.registry()
-            found = await self._run(ctx, lambda _: listed(registry))
-            return page(name, [to_json(each) for each in found], params, self._dispatcher.options.page_size)
-
-        return handle
+    async def list_templates(self, ctx: Context, params: types.PaginatedRequestParams | None) -> HandlerResult:
+        found = [to_json(each) for each in (await self._dispatcher.registry()).templates()]
+        return page("resourceTemplates", found, params, self._dispatcher.options.page_size)
 
     async def read(self, ctx: Context, params: types.ReadResourceRequestParams) -> HandlerResult:
         registry, uri = await self._dispatcher.registry(), str(params.uri)
@@ -77,6 +76,10 @@ class ReadHandlers:
     async def unsubscribe(self, ctx: Context, params: types.UnsubscribeRequestParams) -> types.EmptyResult:
         connection_of(ctx).state.get(SUBSCRIPTIONS, set()).discard(str(params.uri))
         return types.EmptyResult()
+
+    async def list_prompts(self, ctx: Context, params: types.PaginatedRequestParams | None) -> HandlerResult:
+        found = [to_json(each) for each in (await self._dispatcher.registry()).prompts()]
+        return page("prompts", found, params, self._dispatcher.options.page_size)
 
     async def get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> HandlerResult:
         registry, given = await self._dispatcher.registry(), params.arguments or {}
@@ -264,12 +267,11 @@ def build_server(dispatcher: Dispatcher) -> Server[Any]:
         on_subscriptions_listen=protocol.listen,
     )
     reads, tasks = protocol.reads, protocol.tasks
-    listed, templates = reads.lister("resources", Registry.resources), Registry.templates
     handlers: list[tuple[str, type[Any], Handler]] = [
         ("tools/list", types.PaginatedRequestParams, protocol.list_tools),
         ("tools/call", types.CallToolRequestParams, protocol.call_tool),
-        ("resources/list", types.PaginatedRequestParams, listed),
-        ("resources/templates/list", types.PaginatedRequestParams, reads.lister("resourceTemplates", templates)),
+        ("resources/list", types.PaginatedRequestParams, reads.list_resources),
+        ("resources/templates/list", types.PaginatedRequestParams, reads.list_templates),
         ("resources/read", types.ReadResourceRequestParams, reads.read),
         ("resources/subscribe", types.SubscribeRequestParams, reads.subscribe),
         ("resources/unsubscribe", types.UnsubscribeRequestParams, reads.unsubscribe),
@@ -281,7 +283,7 @@ def build_server(dispatcher: Dispatcher) -> Server[Any]:
         ("tasks/cancel", types.CancelTaskRequestParams, tasks.cancel),
     ]
     if options.prompts:
-        handlers.append(("prompts/list", types.PaginatedRequestParams, reads.lister("prompts", Registry.prompts)))
+        handlers.append(("prompts/list", types.PaginatedRequestParams, reads.list_prompts))
         handlers.append(("prompts/get", types.GetPromptRequestParams, reads.get_prompt))
     for method, params_type, handler in handlers:
         server.add_request_handler(method, params_type, _complete(handler))

@@ -157,8 +157,9 @@ def _ids(db: Connection, table: Table, keys: Sequence[bytes]) -> dict[bytes, int
 
 def _refuse_other_dimensions(db: Connection, vectors: Iterable[Vector]) -> None:
     identity = embedder_identity(db)
-    stored = db.execute("SELECT length(numbers) FROM vectors LIMIT 1").fetchone()
-    dimension = identity.dimension if identity else int(stored[0]) if stored else 0
+    dimension = identity.dimension if identity else 0
+    if not identity and (stored := db.execute("SELECT length(numbers) FROM vectors LIMIT 1").fetchone()):
+        dimension = int(stored[0])
     for vector in vectors:
         dimension = dimension or len(vector)
         if len(vector) != dimension:
