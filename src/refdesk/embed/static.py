@@ -238,11 +238,11 @@ class StaticEmbedder:
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """One unit vector per text; a zero row for a text without a known piece."""
-        return self._embed_spelt([self._pieces.ids(text) for text in texts], _PASSAGE)
+        return self.embed_spelt([self._pieces.ids(text) for text in texts])
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The same for queries, which have their own weights."""
-        return self._embed_spelt([self._pieces.ids(text) for text in texts], _QUERY)
+        return self.embed_spelt([self._pieces.ids(text) for text in texts], _QUERY)
 
     most_compared = 2 * MOST_READ  # bytes
 
@@ -258,10 +258,6 @@ class StaticEmbedder:
         """The pieces of the words that a run is made of."""
         return self._pieces.of_words(words)
 
-    def embed_spelt(self, texts: Sequence[bytes]) -> NDArray[np.float32]:
-        """One row per text that was split into pieces, as for passages."""
-        return self._embed_spelt(texts, _PASSAGE)
-
     def knows_word(self, word: str) -> bool:
         """Whether a lower-case word is a piece by itself, or one with a usual ending."""
         return any(one in self._pieces for one in (word, *(_ENDING.sub(other, word) for other in ("", "e"))))
@@ -274,7 +270,8 @@ class StaticEmbedder:
         """How well each text's words match the query's: from about 0 to 1, if all of them occur."""
         return self._matcher.match(query, texts)
 
-    def _embed_spelt(self, texts: Sequence[bytes], side: int) -> NDArray[np.float32]:
+    def embed_spelt(self, texts: Sequence[bytes], side: int = _PASSAGE) -> NDArray[np.float32]:
+        """One row per text that was split into pieces, as for passages."""
         sums = np.zeros((len(texts), self._rows.shape[1]), np.float32)
         if len(texts) == 1 and len(texts[0]) <= _SHORT:
             self._sum_short(texts[0], side, sums[0])
