@@ -20,6 +20,7 @@ from refdesk.crawl.urls import clean, folder_of, hide_keys, root_of
 from refdesk.errors import InvalidUri, LoadFailed
 from refdesk.sources.web import Fetched, Inflater, WebClient, is_text_type
 from refdesk.system.retry import backoff
+from refdesk.text import word_set
 
 if TYPE_CHECKING:
     from protego import Protego
@@ -28,13 +29,11 @@ logger = logging.getLogger(__name__)
 MOST_PAUSE_S = 60.0  # the longest pause, once or between two requests
 _FILE_TRIES, _FILE_BACKOFF_S = 3, 0.3  # about a second in total; without robots.txt no crawl begins
 _FILE_HOPS = 5  # as many redirects as RFC 9309 asks to follow
-_NOT_PAGES = frozenset(
-    {
-        "text/css", "text/javascript", "text/calendar", "text/vcard", "text/xml",  # feeds are xml
-        "application/xml", "application/javascript", "application/x-javascript", "application/typescript",
-        "application/x-ndjson", "application/x-httpd-php",
-    }
-)  # fmt: skip
+# What is no page: scripts and styles, calendars, and XML, which feeds are.
+_NOT_PAGES = word_set(
+    "text/css text/javascript text/calendar text/vcard text/xml application/xml application/javascript "
+    "application/x-javascript application/typescript application/x-ndjson application/x-httpd-php"
+)
 
 
 class Pace:

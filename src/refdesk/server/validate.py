@@ -5,31 +5,20 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from jsonschema import Draft202012Validator
 
+from refdesk.text import word_table
 from refdesk.toolsets.content import ArgumentProblem, Json, ToolAnswer
 from refdesk.toolsets.content import ProblemKind as Kind
 from refdesk.toolsets.contract import Tool
 
-_KINDS: dict[str, Kind] = {
-    "required": "missing",
-    "dependentRequired": "missing",
-    "additionalProperties": "unknown",
-    "type": "type",
-    "enum": "enum",
-    "const": "enum",
-    "minimum": "range",
-    "maximum": "range",
-    "exclusiveMinimum": "range",
-    "exclusiveMaximum": "range",
-    "minLength": "length",
-    "maxLength": "length",
-    "minItems": "length",
-    "maxItems": "length",
-    "pattern": "pattern",
-}
+_KINDS = word_table(
+    "missing: required dependentRequired;  unknown: additionalProperties;  type: type;  enum: enum const;"
+    "  range: minimum maximum exclusiveMinimum exclusiveMaximum;  length: minLength maxLength minItems maxItems;"
+    "  pattern: pattern"
+)
 _ORDER: tuple[Kind, ...] = ("unknown", "missing", "type", "enum", "range", "length", "pattern", "other")
 _ARTICLES = {
     "string": "a string",
@@ -98,7 +87,7 @@ class Arguments:
     def _describe(self, error: Any) -> tuple[Kind, str, str]:
         parts = (f"[{each}]" if isinstance(each, int) else f".{each}" for each in error.absolute_path)
         path = "".join(parts).removeprefix(".")
-        kind = _KINDS.get(str(error.validator), "other")
+        kind = cast(Kind, _KINDS.get(str(error.validator), "other"))
         if kind == "missing":
             lacking = [name for name in error.validator_value if name not in error.instance]
             name = ".".join(filter(None, [path, str(lacking[0] if lacking else "")]))
