@@ -292,7 +292,13 @@ class StaticEmbedder:
         if not pieces.size:
             return
         owners = np.repeat(np.arange(len(block)), lengths)
-        owners, units = self._with_pairs(owners, pieces)
+        # The known pairs of adjacent pieces count beside the pieces.
+        likely = np.flatnonzero(self._likely[_hashed(pieces[:-1], pieces[1:])] & (owners[:-1] == owners[1:]))
+        pairs = pieces[likely] * _PAIR + pieces[likely + 1]
+        places = np.minimum(np.searchsorted(self._pairs, pairs), len(self._pairs) - 1)
+        known = self._pairs[places] == pairs
+        units = np.concatenate([pieces, len(self._pieces) + places[known]])
+        owners = np.concatenate([owners, owners[likely[known]]])
         # Sorted by text and unit, so that equal texts give the same sums in any batch.
         keys = (owners << _UNIT_BITS | units).astype(np.uint32)
         keys.sort()
@@ -323,17 +329,6 @@ class StaticEmbedder:
         repeats = self._repeats[[min(counts[unit], most) for unit in ordered]]
         units = np.array(ordered, np.int64)
         np.add.reduce(self._rows[units] * (self._scales[units, side] * repeats)[:, None], axis=0, out=total)
-
-    def _with_pairs(
-        self, owners: NDArray[np.int64], pieces: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The pieces and the known pairs of adjacent pieces, each with the number of its text."""
-        likely = np.flatnonzero(self._likely[_hashed(pieces[:-1], pieces[1:])] & (owners[:-1] == owners[1:]))
-        pairs = pieces[likely] * _PAIR + pieces[likely + 1]
-        places = np.minimum(np.searchsorted(self._pairs, pairs), len(self._pairs) - 1)
-        known = self._pairs[places] == pairs
-        units = np.concatenate([pieces, len(self._pieces) + places[known]])
-        return np.concatenate([owners, owners[likely[known]]]), units
 
     @cached_property
     def _matcher(self) -> WordMatcher:

@@ -133,7 +133,9 @@ def check_beside(library: Library, *, repair: bool) -> list[Finding]:
         problem, counted = _examined(library.crawls)
         message = f"What crawls know is sound: {counted}."
         if problem and repair:
-            _set_aside(library.crawls)
+            for name in (CRAWL_FILE, f"{CRAWL_FILE}-wal", f"{CRAWL_FILE}-shm"):  # where nobody looks for it
+                if (part := library.crawls.with_name(name)).exists():
+                    part.replace(part.with_name(f"{name}.damaged"))
             message = f"{CRAWL_FILE} {problem}. It was set aside: the next crawl of a site asks for every page again."
         elif problem:
             message = (
@@ -156,14 +158,6 @@ def _examined(file: Path) -> tuple[str, str]:
             return "", f"{pages} pages of {crawls} sites"
     except _UNREADABLE as error:
         return f"is damaged: {error}", ""
-
-
-def _set_aside(file: Path) -> None:
-    """Puts a database, with what SQLite keeps beside it, where nobody looks for it."""
-    for name in (file.name, f"{file.name}-wal", f"{file.name}-shm"):
-        part = file.with_name(name)
-        if part.exists():
-            part.replace(file.with_name(f"{name}.damaged"))
 
 
 # --- full text ----------------------------------------------------------------------------------
