@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+import hypothesis
 import pytest
 
 from refdesk.app import open_desk
@@ -19,6 +20,10 @@ from tests.scale import servers
 # A shell starts what runs in the background deaf to Ctrl-C, and so would be every process that a test interrupts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# No test asserts wall-clock time, and an example may wait long on a busy machine.
+hypothesis.settings.register_profile("refdesk", deadline=None)
+hypothesis.settings.load_profile("refdesk")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

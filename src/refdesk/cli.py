@@ -17,6 +17,7 @@ import click
 from refdesk import __version__
 from refdesk.commands.desk import LibraryPath
 from refdesk.errors import RefdeskError
+from refdesk.text import word_table
 
 # command: (module, line in `refdesk --help`); a module is imported when one of its commands runs
 COMMANDS = {
@@ -52,23 +53,10 @@ EXIT_CODES = (
     " finish in time; 9 a language model failed; 10 over max_memory; 130 interrupted."
 )
 _ATTRIBUTES = {"eval": "eval_suite"}  # commands whose name is a Python builtin
-_MEANT = {
-    "add": "ingest",
-    "ask": "research",
-    "cat": "get",
-    "delete": "remove",
-    "find": "search",
-    "list": "collections",
-    "ls": "collections",
-    "mcp": "serve",
-    "query": "search",
-    "read": "get",
-    "rm": "remove",
-    "show": "get",
-    "start": "serve",
-    "ui": "console",
-    "update": "index",
-}
+_MEANT = word_table(
+    "collections: list ls;  console: ui;  get: cat read show;  index: update;  ingest: add;  remove: delete rm;"
+    "  research: ask;  search: find query;  serve: mcp start"
+)
 
 
 class _Commands(click.Group):

@@ -121,9 +121,7 @@ _FOR_OPERATORS = frozenset({
 
 
 def load(
-    flags: Mapping[str, Any] | None = None,
-    environ: Mapping[str, str] | None = None,
-    cwd: Path | None = None,
+    flags: Mapping[str, Any] | None = None, environ: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> Settings:
     """Loads the settings, each from the first of flags, environment, refdesk.toml and defaults that has it."""
     environ = os.environ if environ is None else environ

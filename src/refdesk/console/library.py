@@ -186,10 +186,8 @@ def _start_crawl(visit: Visit, url: str, name: str, depth: int, most: int) -> Re
 
     def work(progress: Progress) -> dict[str, Any]:
         report = crawler.crawl(desk, options, name=name, progress=progress)
-        counted, left_out = (
-            ("pages", "written", "unchanged", "removed"),
-            (*report.failed, *report.scripts, *report.skipped),
-        )
+        counted = ("pages", "written", "unchanged", "removed")
+        left_out = (*report.failed, *report.scripts, *report.skipped)
         return _result(report, counted, left_out, report.notes, **{"not fetched yet": report.left})
 
     return visit.start("crawl", options.start, work, name)

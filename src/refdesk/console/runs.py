@@ -57,7 +57,6 @@ class Runs:
         self._folder = folder
 
     def start(self, what: str, target: str, work: Work, collection: str = "") -> Run:
-        """Starts the work in a thread."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         run = Run(id=new_id(), what=what, target=target, begun=_now(), pid=os.getpid(), collection=collection)
         self._write(run)

@@ -135,7 +135,6 @@ class Visit:
         return str(self.request.path_params[name])
 
     def query(self, name: str, default: str = "") -> str:
-        """A value of the query."""
         return self.request.query_params.get(name, default)
 
     def query_list(self, name: str) -> tuple[str, ...]:
@@ -154,7 +153,6 @@ class Visit:
         return rows[(page - 1) * most : page * most], {"page": page, "pages": pages}
 
     def field(self, name: str) -> str:
-        """A value of the form."""
         value = self.form.get(name, "")
         return value.strip() if isinstance(value, str) else ""
 

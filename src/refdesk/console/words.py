@@ -14,6 +14,7 @@ from urllib.parse import quote, unquote, urlsplit
 
 from markupsafe import Markup, escape
 
+from refdesk.text import word_set
 from refdesk.text.analyse import STOP_TERMS, terms
 
 _WORD = re.compile(r"\w+|\W+")
@@ -162,12 +163,9 @@ def _lexer(language: str) -> Any:
 # --- prose -------------------------------------------------------------------------------------------
 
 
-_TAGS = set(
-    re.findall(
-        r"\w+",
-        "a abbr b blockquote br caption cite code dd del details dfn div dl dt em h1 h2 h3 h4 h5 h6 hr i ins kbd li ol"
-        " p pre q s samp small span strong sub summary sup table tbody td tfoot th thead tr u ul var",
-    )
+_TAGS = word_set(
+    "a abbr b blockquote br caption cite code dd del details dfn div dl dt em h1 h2 h3 h4 h5 h6 hr i ins kbd li ol"
+    " p pre q s samp small span strong sub summary sup table tbody td tfoot th thead tr u ul var"
 )
 _ATTRIBUTES = {"a": {"href", "title"}, "td": {"colspan", "rowspan"}, "th": {"colspan", "rowspan"}, "ol": {"start"}}
 _OURS = re.compile(r"hit|picture|k|c|s|n[fcdta]?|o|m|g[dihu]?|l|p|e|w|")
@@ -234,7 +232,7 @@ def clean(source: str, collection: str, path: str) -> Markup:
 
     attributes = {**_ATTRIBUTES, "*": {"class", "id", "dir"}}
     schemes = {"http", "https", "mailto"}
-    cleaned = nh3.clean(source, tags=_TAGS, attributes=attributes, attribute_filter=kept, url_schemes=schemes)
+    cleaned = nh3.clean(source, tags=set(_TAGS), attributes=attributes, attribute_filter=kept, url_schemes=schemes)
     return Markup(cleaned)  # noqa: S704  (what nh3 is for)
 
 

@@ -20,6 +20,7 @@ from refdesk.crawl.urls import clean, folder_of, hide_keys, root_of
 from refdesk.errors import InvalidUri, LoadFailed
 from refdesk.sources.web import Fetched, Inflater, WebClient, is_text_type
 from refdesk.system.retry import backoff
+from refdesk.text import word_set
 
 if TYPE_CHECKING:
     from protego import Protego
@@ -28,13 +29,11 @@ logger = logging.getLogger(__name__)
 MOST_PAUSE_S = 60.0  # the longest pause, once or between two requests
 _FILE_TRIES, _FILE_BACKOFF_S = 3, 0.3  # about a second in total; without robots.txt no crawl begins
 _FILE_HOPS = 5  # as many redirects as RFC 9309 asks to follow
-_NOT_PAGES = frozenset(
-    {
-        "text/css", "text/javascript", "text/calendar", "text/vcard", "text/xml",  # feeds are xml
-        "application/xml", "application/javascript", "application/x-javascript", "application/typescript",
-        "application/x-ndjson", "application/x-httpd-php",
-    }
-)  # fmt: skip
+# What is no page: scripts and styles, calendars, and XML, which feeds are.
+_NOT_PAGES = word_set(
+    "text/css text/javascript text/calendar text/vcard text/xml application/xml application/javascript "
+    "application/x-javascript application/typescript application/x-ndjson application/x-httpd-php"
+)
 
 
 class Pace:
@@ -132,7 +131,6 @@ class Robots:
 
     @property
     def delay_s(self) -> float:
-        """The seconds between two requests."""
         delay = self._rules.crawl_delay(AGENT)
         rate = self._rules.request_rate(AGENT)
         try:
@@ -154,8 +152,7 @@ async def read_robots(fetcher: SiteFetcher, start: str) -> str:
         return ""
     if answer.status != 200:
         raise LoadFailed(
-            f"{address} answered with status {answer.status}, so it is unknown what may be crawled.",
-            "Try again later.",
+            f"{address} answered with status {answer.status}, so it is unknown what may be crawled.", "Try again later."
         )
     return answer.data[:_ROBOTS_BYTES].decode("utf-8", "replace")
 

@@ -238,11 +238,11 @@ class StaticEmbedder:
 
     def embed_passages(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """One unit vector per text; a zero row for a text without a known piece."""
-        return self._embed_spelt([self._pieces.ids(text) for text in texts], _PASSAGE)
+        return self.embed_spelt([self._pieces.ids(text) for text in texts])
 
     def embed_queries(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The same for queries, which have their own weights."""
-        return self._embed_spelt([self._pieces.ids(text) for text in texts], _QUERY)
+        return self.embed_spelt([self._pieces.ids(text) for text in texts], _QUERY)
 
     most_compared = 2 * MOST_READ  # bytes
 
@@ -258,10 +258,6 @@ class StaticEmbedder:
         """The pieces of the words that a run is made of."""
         return self._pieces.of_words(words)
 
-    def embed_spelt(self, texts: Sequence[bytes]) -> NDArray[np.float32]:
-        """One row per text that was split into pieces, as for passages."""
-        return self._embed_spelt(texts, _PASSAGE)
-
     def knows_word(self, word: str) -> bool:
         """Whether a lower-case word is a piece by itself, or one with a usual ending."""
         return any(one in self._pieces for one in (word, *(_ENDING.sub(other, word) for other in ("", "e"))))
@@ -274,7 +270,8 @@ class StaticEmbedder:
         """How well each text's words match the query's: from about 0 to 1, if all of them occur."""
         return self._matcher.match(query, texts)
 
-    def _embed_spelt(self, texts: Sequence[bytes], side: int) -> NDArray[np.float32]:
+    def embed_spelt(self, texts: Sequence[bytes], side: int = _PASSAGE) -> NDArray[np.float32]:
+        """One row per text that was split into pieces, as for passages."""
         sums = np.zeros((len(texts), self._rows.shape[1]), np.float32)
         if len(texts) == 1 and len(texts[0]) <= _SHORT:
             self._sum_short(texts[0], side, sums[0])
@@ -295,7 +292,13 @@ class StaticEmbedder:
         if not pieces.size:
             return
         owners = np.repeat(np.arange(len(block)), lengths)
-        owners, units = self._with_pairs(owners, pieces)
+        # The known pairs of adjacent pieces count beside the pieces.
+        likely = np.flatnonzero(self._likely[_hashed(pieces[:-1], pieces[1:])] & (owners[:-1] == owners[1:]))
+        pairs = pieces[likely] * _PAIR + pieces[likely + 1]
+        places = np.minimum(np.searchsorted(self._pairs, pairs), len(self._pairs) - 1)
+        known = self._pairs[places] == pairs
+        units = np.concatenate([pieces, len(self._pieces) + places[known]])
+        owners = np.concatenate([owners, owners[likely[known]]])
         # Sorted by text and unit, so that equal texts give the same sums in any batch.
         keys = (owners << _UNIT_BITS | units).astype(np.uint32)
         keys.sort()
@@ -326,17 +329,6 @@ class StaticEmbedder:
         repeats = self._repeats[[min(counts[unit], most) for unit in ordered]]
         units = np.array(ordered, np.int64)
         np.add.reduce(self._rows[units] * (self._scales[units, side] * repeats)[:, None], axis=0, out=total)
-
-    def _with_pairs(
-        self, owners: NDArray[np.int64], pieces: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The pieces and the known pairs of adjacent pieces, each with the number of its text."""
-        likely = np.flatnonzero(self._likely[_hashed(pieces[:-1], pieces[1:])] & (owners[:-1] == owners[1:]))
-        pairs = pieces[likely] * _PAIR + pieces[likely + 1]
-        places = np.minimum(np.searchsorted(self._pairs, pairs), len(self._pairs) - 1)
-        known = self._pairs[places] == pairs
-        units = np.concatenate([pieces, len(self._pieces) + places[known]])
-        return np.concatenate([owners, owners[likely[known]]]), units
 
     @cached_property
     def _matcher(self) -> WordMatcher:

@@ -7,39 +7,29 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from refdesk.model import Document
+from refdesk.text import word_set
 from refdesk.text.analyse import is_of_tests
 
-TYPES = frozenset(
-    [
-        "class", "struct", "enum", "interface", "protocol", "trait", "actor", "extension", "object", "record", "union",
-        "type", "typealias", "module", "impl", "mixin", "namespace", "category",
-    ]
-)  # fmt: skip
-CALLABLES = frozenset(
-    ["function", "method", "constructor", "initializer", "deinitializer", "macro", "subscript", "operator", "test"]
+TYPES = word_set(
+    "class struct enum interface protocol trait actor extension object record union type typealias module impl "
+    "mixin namespace category"
 )
+CALLABLES = word_set("function method constructor initializer deinitializer macro subscript operator test")
 # Methods of every language's own strings, lists, maps, files, threads, events and loggers: a lone method of that name
 # is no evidence.
-COMMON = frozenset(
-    [
-        "acquire", "add", "addEventListener", "all", "and_then", "any", "any?", "append", "apply", "as_bytes",
-        "as_ref", "as_str", "assign", "begin", "bind", "bytes", "c_str", "call", "catch", "chars", "clear", "clone",
-        "close", "cmp", "collect", "concat", "contains", "copy", "count", "critical", "current", "debug", "decode",
-        "default", "delete", "drain", "drop", "dup", "each", "emit", "emplace_back", "empty?", "encode", "end",
-        "endswith", "entries", "eq", "error", "every", "exception", "exists", "expect", "extend", "fatal", "fill",
-        "filter", "find", "findall", "first", "flush", "forEach", "format", "freeze", "from", "get", "group", "has",
-        "hash", "include?", "includes", "index", "indexOf", "info", "insert", "inspect", "into", "is_empty",
-        "isArray", "isEmpty", "items", "iter", "join", "keys", "last", "len", "length", "level", "lines", "lock",
-        "log", "lower", "map", "map_err", "match", "max", "min", "new", "next", "nil?", "notice", "off", "ok_or",
-        "on", "once", "open", "parse", "pop", "push", "push_back", "push_str", "put", "read", "readline", "reduce",
-        "release", "remove", "removeListener", "replace", "reset", "resolve", "reverse", "run", "search", "seek",
-        "send", "set", "size", "slice", "some", "sort", "split", "start", "startswith", "stop", "strip", "sub",
-        "submit", "sum", "take", "tap", "test", "then", "to_a", "to_h", "to_owned", "to_s", "to_string", "toByte",
-        "toChar", "toDouble", "toFloat", "toInt", "toList", "toLong", "toMap", "toSet", "toShort", "toString",
-        "trace", "trim", "unlock", "unwrap", "unwrap_or", "unwrap_or_else", "update", "upper", "value", "values",
-        "wait", "warn", "warning", "with", "write",
-    ]
-)  # fmt: skip
+COMMON = word_set(
+    "acquire add addEventListener all and_then any any? append apply as_bytes as_ref as_str assign begin bind bytes "
+    "c_str call catch chars clear clone close cmp collect concat contains copy count critical current debug decode "
+    "default delete drain drop dup each emit emplace_back empty? encode end endswith entries eq error every "
+    "exception exists expect extend fatal fill filter find findall first flush forEach format freeze from get group "
+    "has hash include? includes index indexOf info insert inspect into is_empty isArray isEmpty items iter join "
+    "keys last len length level lines lock log lower map map_err match max min new next nil? notice off ok_or on "
+    "once open parse pop push push_back push_str put read readline reduce release remove removeListener replace "
+    "reset resolve reverse run search seek send set size slice some sort split start startswith stop strip sub "
+    "submit sum take tap test then to_a to_h to_owned to_s to_string toByte toChar toDouble toFloat toInt toList "
+    "toLong toMap toSet toShort toString trace trim unlock unwrap unwrap_or unwrap_or_else update upper value "
+    "values wait warn warning with write"
+)
 EXTENSIONS = frozenset(["extension", "impl", "category"])  # further parts of a type that is defined elsewhere
 VALUES = frozenset(["field", "property", "variable", "constant"])
 SELF = frozenset(["self", "this", "cls", "Self", "@self", "$this", "static"])
@@ -55,22 +45,17 @@ _FAMILIES = (
 )
 
 # Names of the same package, which is mostly a folder, are visible without an import.
-PACKAGE_WIDE = frozenset(["go", "java", "kotlin", "scala", "csharp", "groovy", "terraform"])
+PACKAGE_WIDE = word_set("go java kotlin scala csharp groovy terraform")
 # A package is declared and may lie in several folders: those of tests, of platforms.
 PACKAGED = frozenset(["java", "kotlin", "scala", "groovy"])
 # Every name of the codebase is visible: one module, a linker, or requires that bind no names.
-CODEBASE_WIDE = frozenset(
-    [
-        "swift", "objc", "c", "cpp", "cuda", "ruby", "php", "lua", "bash", "sql", "elixir", "csharp", "r", "julia",
-        "cmake",
-    ]
-)  # fmt: skip
+CODEBASE_WIDE = word_set("swift objc c cpp cuda ruby php lua bash sql elixir csharp r julia cmake")
 # A name of another file is seen only where it is imported.
-IMPORTING = frozenset(["python", "typescript", "tsx", "javascript", "jsx", "vue", "svelte"])
+IMPORTING = word_set("python typescript tsx javascript jsx vue svelte")
 # A class is in one place, its home: no extension elsewhere adds to it.
-WHOLE = frozenset(["python", "typescript", "tsx", "javascript", "jsx", "java", "vue", "svelte", "go"])
+WHOLE = word_set("python typescript tsx javascript jsx java vue svelte go")
 # A member is called without naming its object.
-IMPLICIT_SELF = frozenset(["swift", "java", "kotlin", "csharp", "cpp", "ruby", "scala", "groovy", "objc", "elixir"])
+IMPLICIT_SELF = word_set("swift java kotlin csharp cpp ruby scala groovy objc elixir")
 
 
 def home(document: Document) -> str:
@@ -129,7 +114,7 @@ def is_meant(path: str, module: str, importer: str, root: str = "") -> bool:
         if parts[0] not in _LOCAL and _is_crate_named(crate, parts[0]):
             return inner == parts[1:]
         return crate == home and (not tail or inner[-len(tail) :] == tail)
-    wanted = _absolute(module, importer)
+    wanted = _absolute(module, importer.rpartition("/")[0])
     if module.startswith("."):  # from here, so exactly there
         exact = _parts_of(path, "")
         return bool(wanted) and wanted in (exact, exact[:-1])
@@ -148,14 +133,14 @@ def is_inside(path: str, module: str, importer: str, root: str = "") -> bool:
         if parts[0] in _LOCAL:
             return crate == _crate(importer, root)[0]
         return any(_is_crate_named(crate, part) for part in parts)
-    wanted = _absolute(module, importer)
+    wanted = _absolute(module, importer.rpartition("/")[0])
     there = _parts_of(path, root)
     return bool(wanted) and any(there[at : at + len(wanted)] == wanted for at in range(len(there)))
 
 
 def last_part(module: str, importer: str) -> str:
     """The last part of the module, which is in the path of every file that it can mean; "" for none."""
-    wanted = _absolute(module, importer) if not importer.endswith(".rs") else []
+    wanted = _absolute(module, importer.rpartition("/")[0]) if not importer.endswith(".rs") else []
     return wanted[-1] if wanted else ""
 
 
@@ -168,13 +153,9 @@ def _parts_of(path: str, root: str) -> list[str]:
     return [root, *inner] if root else inner or parts
 
 
-def _absolute(module: str, importer: str) -> list[str]:
-    """The module's path parts; a relative one starts from the importing file's folder."""
-    return _from_folder(module, importer.rpartition("/")[0])
-
-
 @lru_cache(maxsize=65_536)
-def _from_folder(module: str, folder_path: str) -> list[str]:
+def _absolute(module: str, folder_path: str) -> list[str]:
+    """The module's path parts; a relative one starts from the importing file's folder."""
     text = module.strip("\"'`<> ")
     folder = folder_path.split("/") if folder_path else []
     if re.match(r"\.+[^./]|\.+$", text):  # Python: .model, ..pkg.sub

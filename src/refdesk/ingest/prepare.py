@@ -72,7 +72,6 @@ class Report:
 
 
 def content_hash(content: Content) -> str:
-    """The hash of the bytes."""
     return hashlib.blake2b(content.data, digest_size=16).hexdigest()
 
 

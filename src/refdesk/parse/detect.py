@@ -11,6 +11,7 @@ from pathlib import PurePosixPath
 
 from refdesk.parse.code.languages import EXTENSIONS, FILENAMES
 from refdesk.parse.code.languages import language_of as language_by_name
+from refdesk.text import word_table
 
 # ── the language of a text without a name, by signs: parsing with a wrong grammar may take minutes ──
 
@@ -139,41 +140,35 @@ def is_yaml(text: str) -> bool:
 
 
 # Types with a parser in this package; parse.code knows those of source code.
-_BY_EXTENSION = {
-    "md": "markdown", "markdown": "markdown", "mdown": "markdown", "mkd": "markdown", "mkdn": "markdown",
-    "mdx": "markdown", "qmd": "markdown", "rmd": "markdown", "mdc": "markdown",
-    "html": "html", "htm": "html", "xhtml": "html",
-    "json": "json", "jsonc": "json", "json5": "json", "webmanifest": "json", "geojson": "json",
-    "jsonl": "jsonl", "ndjson": "jsonl",
-    "yaml": "yaml", "yml": "yaml", "toml": "toml",
-    "ini": "ini", "cfg": "ini", "conf": "ini", "properties": "ini", "editorconfig": "ini", "env": "ini",
-    "csv": "csv", "tsv": "csv",
-    "xml": "xml", "xsd": "xml", "xsl": "xml", "xslt": "xml", "rss": "xml", "atom": "xml", "plist": "xml", "svg": "xml",
-    "rst": "rst", "rest": "rst",
-    "txt": "plain_text", "text": "plain_text", "log": "plain_text", "po": "plain_text", "pot": "plain_text",
-    "api": "plain_text", "org": "plain_text", "adoc": "plain_text", "asciidoc": "plain_text", "tex": "plain_text",
-    "ipynb": "notebook", "pdf": "pdf", "docx": "docx",
-}  # fmt: skip
-_BY_NAME = {
-    "readme": "markdown", "changelog": "markdown", "changes": "markdown", "contributing": "markdown",
-    "license": "plain_text", "licence": "plain_text", "copying": "plain_text", "authors": "plain_text",
-    "notice": "plain_text", "codeowners": "plain_text", "pipfile": "toml", "cargo.lock": "toml", "poetry.lock": "toml",
-    "uv.lock": "toml", ".editorconfig": "ini", ".gitconfig": "ini", ".env": "ini", ".npmrc": "ini", ".pylintrc": "ini",
-    ".flake8": "ini", ".coveragerc": "ini", ".babelrc": "json", ".eslintrc": "json", ".prettierrc": "json",
-    ".swcrc": "json", "llms.txt": "markdown", "llms-full.txt": "markdown",
-}  # fmt: skip
-_BY_MEDIA_TYPE = {
-    "text/markdown": "markdown", "text/x-markdown": "markdown", "text/html": "html", "application/xhtml+xml": "html",
-    "application/json": "json", "application/ld+json": "json", "application/x-ndjson": "jsonl",
-    "application/yaml": "yaml", "application/x-yaml": "yaml", "text/yaml": "yaml", "text/x-yaml": "yaml",
-    "application/toml": "toml", "text/csv": "csv", "text/tab-separated-values": "csv", "application/xml": "xml",
-    "text/xml": "xml", "application/rss+xml": "xml", "application/atom+xml": "xml", "text/x-rst": "rst",
-    "application/pdf": "pdf", "application/x-ipynb+json": "notebook",
-    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": "docx",
-    "text/javascript": "javascript", "application/javascript": "javascript", "text/x-python": "python",
-    "text/x-rust": "rust", "text/x-go": "go", "text/x-java": "java", "text/x-c": "c", "text/x-c++": "cpp",
-    "application/typescript": "typescript", "text/css": "css",
-}  # fmt: skip
+_BY_EXTENSION = word_table(
+    """
+    markdown: md markdown mdown mkd mkdn mdx qmd rmd mdc;  html: html htm xhtml;
+    json: json jsonc json5 webmanifest geojson;  jsonl: jsonl ndjson;  yaml: yaml yml;  toml: toml;
+    ini: ini cfg conf properties editorconfig env;  csv: csv tsv;  xml: xml xsd xsl xslt rss atom plist svg;
+    rst: rst rest;  plain_text: txt text log po pot api org adoc asciidoc tex;  notebook: ipynb;  pdf: pdf;
+    docx: docx;
+    """
+)
+_BY_NAME = word_table(
+    """
+    markdown: readme changelog changes contributing llms.txt llms-full.txt;
+    plain_text: license licence copying authors notice codeowners;  toml: pipfile cargo.lock poetry.lock uv.lock;
+    ini: .editorconfig .gitconfig .env .npmrc .pylintrc .flake8 .coveragerc;
+    json: .babelrc .eslintrc .prettierrc .swcrc;
+    """
+)
+_BY_MEDIA_TYPE = word_table(
+    """
+    markdown: text/markdown text/x-markdown;  html: text/html application/xhtml+xml;
+    json: application/json application/ld+json;  jsonl: application/x-ndjson;
+    yaml: application/yaml application/x-yaml text/yaml text/x-yaml;  toml: application/toml;
+    csv: text/csv text/tab-separated-values;  xml: application/xml text/xml application/rss+xml application/atom+xml;
+    rst: text/x-rst;  pdf: application/pdf;  notebook: application/x-ipynb+json;
+    docx: application/vnd.openxmlformats-officedocument.wordprocessingml.document;
+    javascript: text/javascript application/javascript;  python: text/x-python;  rust: text/x-rust;  go: text/x-go;
+    java: text/x-java;  c: text/x-c;  cpp: text/x-c++;  typescript: application/typescript;  css: text/css;
+    """
+)
 _DISPLAY = {
     "cpp": "C++", "csharp": "C#", "c": "C", "objc": "Objective-C", "objectivec": "Objective-C", "php": "PHP",
     "sql": "SQL", "html": "HTML", "css": "CSS", "json": "JSON", "jsonl": "JSON Lines", "yaml": "YAML", "toml": "TOML",
@@ -183,11 +178,12 @@ _DISPLAY = {
     "graphql": "GraphQL", "hcl": "HCL", "dockerfile": "Dockerfile", "makefile": "Makefile", "cmake": "CMake",
     "vue": "Vue", "proto": "Protocol Buffers", "matlab": "MATLAB", "r": "R",
 }  # fmt: skip
-_SYNONYMS = {
-    "text": "plain_text", "plain": "plain_text", "plaintext": "plain_text", "txt": "plain_text", "md": "markdown",
-    "c++": "cpp", "c#": "csharp", "ts": "typescript", "js": "javascript", "py": "python", "rs": "rust", "yml": "yaml",
-    "restructuredtext": "rst", "ipynb": "notebook", "shell": "bash", "sh": "bash", "objective-c": "objc",
-}  # fmt: skip
+_SYNONYMS = word_table(
+    """
+    plain_text: text plain plaintext txt;  markdown: md;  cpp: c++;  csharp: c#;  typescript: ts;  javascript: js;
+    python: py;  rust: rs;  yaml: yml;  rst: restructuredtext;  notebook: ipynb;  bash: shell sh;  objc: objective-c;
+    """
+)
 _HTML = re.compile(r"\s*(?:<!--.*?-->\s*)*(?:<!doctype\s+html|<html[\s>]|<head[\s>]|<body[\s>])", re.I | re.S)
 _XML = re.compile(r"\s*<\?xml\s")
 _MARKDOWN_SIGNS = (

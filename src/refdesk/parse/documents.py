@@ -162,10 +162,7 @@ def _pdf_pages(data: bytes) -> tuple[list[str], dict[str, str], list[str]]:
         pages, bad = [], 0
         for number in range(min(len(document), _MAX_PAGES)):
             try:
-                with (
-                    contextlib.closing(document[number]) as page,
-                    contextlib.closing(page.get_textpage()) as text,
-                ):
+                with contextlib.closing(document[number]) as page, contextlib.closing(page.get_textpage()) as text:
                     written = text.get_text_range().replace("\r\n", "\n").replace("\0", "")
                     pages.append(_BROKEN_WORD.sub(_mended, written))
             except pypdfium2.PdfiumError:

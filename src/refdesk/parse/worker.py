@@ -7,7 +7,7 @@ import gc
 import os
 import pickle
 import signal
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import count
 from typing import IO, Any, NamedTuple, cast
@@ -93,8 +93,12 @@ def _serve(requests: IO[bytes], answers: IO[bytes], limited: _Limited) -> None:
                 packed = pickle.dumps(_packed(found[-1]), pickle.HIGHEST_PROTOCOL)
             send(answers, packed)
         if embeds and embedder is not None:
+            import numpy as np
+
             made = _embedded(requests, answers, embedder, found, readings)
-            sent = (list(made.vectors), _matrix(made.vectors), made.kept)
+            # As one matrix: sent one by one, vectors take longer than making them.
+            rows = np.stack(list(made.vectors.values())) if made.vectors else ()
+            sent = (list(made.vectors), rows, made.kept)
             send(answers, pickle.dumps(sent, pickle.HIGHEST_PROTOCOL))
         if number % _COLLECT_EVERY == 0:
             gc.collect()
@@ -163,13 +167,6 @@ def _embedded(
         return embed_missing(embedder, chunks, missing, readings, spelt)
     except RefdeskError:  # the parent retries and reports the error
         return Embedded()
-
-
-def _matrix(vectors: Mapping[bytes, Any]) -> Any:
-    """The vectors as one matrix: sent one by one they take longer than making them."""
-    import numpy as np
-
-    return np.stack(list(vectors.values())) if vectors else ()
 
 
 # Plain tuples are sent in a quarter of the time that objects take.

@@ -34,6 +34,11 @@ from refdesk.toolsets.content import INTERNAL_ERROR, ToolAnswer, unexpected_text
 from refdesk.toolsets.contract import Tool, Toolset
 
 SUBSCRIPTIONS = "refdesk/subscriptions"
+_LISTS: dict[str, ServerEvent] = {
+    "tools": ToolsListChanged(),
+    "resources": ResourcesListChanged(),
+    "prompts": PromptsListChanged(),
+}
 _SOON_S = 0.05  # after which toolsets are told of a call: not while its answer is on the way
 
 
@@ -82,7 +87,7 @@ class Subscribers:
             return  # the loop has closed: no client is left
 
     def _notify_all(self, change: Change) -> None:
-        self._start(self.bus.publish(_event(change)))
+        self._start(self.bus.publish(ResourceUpdated(change.uri) if change.kind == "resource" else _LISTS[change.kind]))
         for connection in self._connections:
             subscribed = connection.state.get(SUBSCRIPTIONS, ())
             pending = (id(connection), change)
@@ -107,18 +112,6 @@ class Subscribers:
         task.add_done_callback(self._sending.discard)
 
 
-def _event(change: Change) -> ServerEvent:
-    match change.kind:
-        case "tools":
-            return ToolsListChanged()
-        case "resources":
-            return ResourcesListChanged()
-        case "prompts":
-            return PromptsListChanged()
-        case "resource":
-            return ResourceUpdated(change.uri)
-
-
 logger = logging.getLogger(__name__)
 
 
@@ -128,7 +121,8 @@ class Dispatcher:
     def __init__(self, make_toolsets: Callable[[], Sequence[Toolset]], options: ServerOptions) -> None:
         self.options = options
         self.subscribers = Subscribers()
-        self.loading = Loading(make_toolsets, self._loaded)
+        notify, watched = self.subscribers.notify, self.subscribers.watched
+        self.loading = Loading(make_toolsets, lambda registry: registry.listen(notify, watched))
         self.calls = ThreadPool(options.workers, "refdesk-call")  # read-only tools
         self.writes = ThreadPool(options.workers, "refdesk-write")  # a pool of its own: writers wait for each other
         self.tasks = ThreadPool(options.task_workers, "refdesk-task")
@@ -235,9 +229,6 @@ class Dispatcher:
         while registry.wants_polling:
             await asyncio.sleep(self.options.poll_seconds)
             await self.calls.run(registry.poll)
-
-    def _loaded(self, registry: Registry) -> None:
-        registry.listen(self.subscribers.notify, self.subscribers.watched)
 
     def _answer(self, tool: Tool, arguments: dict[str, Any], call: ServerCall) -> ToolAnswer | RpcError:
         style, correlation_id = tool.error_style, call.correlation_id

@@ -9,16 +9,7 @@ from typing import Any
 import mcp_types as types
 import pydantic_core
 
-from refdesk.toolsets.content import (
-    Audio,
-    Block,
-    EmbeddedResource,
-    Image,
-    Json,
-    ResourceLink,
-    Text,
-    ToolAnswer,
-)
+from refdesk.toolsets.content import Audio, Block, EmbeddedResource, Image, Json, ResourceLink, Text, ToolAnswer
 from refdesk.toolsets.contract import Tool
 
 RELATED_TASK = "io.modelcontextprotocol/related-task"

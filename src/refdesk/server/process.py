@@ -99,24 +99,23 @@ class StderrHandler(logging.Handler):
     A line is formatted by the logging thread, which knows the correlation id; lines are dropped when the queue is full.
     """
 
-    def __init__(self, waiting: int = 10_000) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self._waiting = waiting
         self._lines: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         self._writer = threading.Thread(target=self._write, name="refdesk-log", daemon=True)
         self._writer.start()
 
     def emit(self, record: logging.LogRecord) -> None:
         try:
-            if self._lines.qsize() < self._waiting:
+            if self._lines.qsize() < 10_000:
                 self._lines.put(self.format(record))
         except Exception:
             self.handleError(record)
 
-    def drain(self, seconds: float = 1.0) -> None:
-        """Flushes the queue, waiting at most `seconds`, and stops the writer."""
+    def drain(self) -> None:
+        """Flushes the queue, waiting at most a second, and stops the writer."""
         self._lines.put(None)
-        self._writer.join(seconds)
+        self._writer.join(1.0)
 
     def _write(self) -> None:
         while (line := self._lines.get()) is not None:

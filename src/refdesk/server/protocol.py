@@ -28,13 +28,14 @@ from refdesk.server.sdk import Context, channel_of, connection_of, is_modern, pa
 from refdesk.server.tasks import Tasks
 from refdesk.system.retry import arrived
 from refdesk.toolsets.content import INTERNAL_ERROR, INVALID_PARAMS, Json, ResourceContents
-from refdesk.toolsets.contract import Completer, LogLevel, Prompt, Tool
+from refdesk.toolsets.contract import Completer, LogLevel, Prompt
 
 RESOURCE_NOT_FOUND = -32002
 MAX_COMPLETIONS = 100  # as MCP says
 MAX_SUBSCRIPTIONS = 1000  # so that one client can't fill the memory; each poll looks at all of them
 
 NewCall = Callable[[Context], ServerCall]
+Handler = Callable[[Context, Any], Awaitable[HandlerResult]]
 
 
 class ReadHandlers:
@@ -50,8 +51,7 @@ class ReadHandlers:
         return page("resources", [to_json(each) for each in found], params, self._dispatcher.options.page_size)
 
     async def list_templates(self, ctx: Context, params: types.PaginatedRequestParams | None) -> HandlerResult:
-        registry = await self._dispatcher.registry()
-        found = [to_json(each) for each in registry.templates()]
+        found = [to_json(each) for each in (await self._dispatcher.registry()).templates()]
         return page("resourceTemplates", found, params, self._dispatcher.options.page_size)
 
     async def read(self, ctx: Context, params: types.ReadResourceRequestParams) -> HandlerResult:
@@ -78,8 +78,7 @@ class ReadHandlers:
         return types.EmptyResult()
 
     async def list_prompts(self, ctx: Context, params: types.PaginatedRequestParams | None) -> HandlerResult:
-        registry = await self._dispatcher.registry()
-        found = [to_json(each) for each in registry.prompts()]
+        found = [to_json(each) for each in (await self._dispatcher.registry()).prompts()]
         return page("prompts", found, params, self._dispatcher.options.page_size)
 
     async def get_prompt(self, ctx: Context, params: types.GetPromptRequestParams) -> HandlerResult:
@@ -109,14 +108,12 @@ class ReadHandlers:
         call = self._new_call(ctx)
         try:
             return await self._dispatcher.run(partial(work, call), call, self._dispatcher.calls)
-        except (NotFound, Cancelled, RpcError):
+        except (NotFound, Cancelled, RpcError, MCPError):
             raise
         except InvalidInput as error:
             raise MCPError(INVALID_PARAMS, str(error)) from error
         except RefdeskError as error:
             raise MCPError(INTERNAL_ERROR, str(error), {"correlationId": call.correlation_id}) from error
-        except MCPError:
-            raise
         except Exception as error:
             raise self._dispatcher.unexpected_error(call.correlation_id, f"{ctx.method} failed", error) from error
 
@@ -124,20 +121,13 @@ class ReadHandlers:
 def _read(registry: Registry, uri: str, call: ServerCall) -> ResourceContents | None:
     """The contents of the resource, or None if there is no such URI."""
     for template in registry.templates():
-        variables = _variables(template.uri_template, uri)
-        if variables is not None:
-            return template.read(variables, call)
+        if (found := UriTemplate.parse(template.uri_template).match(uri)) is not None:
+            texts = {name: value if isinstance(value, str) else ",".join(value) for name, value in found.items()}
+            return template.read(texts, call)
     for resource in registry.resources():
         if resource.uri == uri:
             return resource.read(call)
     return None
-
-
-def _variables(template: str, uri: str) -> Mapping[str, str] | None:
-    found = UriTemplate.parse(template).match(uri)
-    if found is None:
-        return None
-    return {name: value if isinstance(value, str) else ",".join(value) for name, value in found.items()}
 
 
 def _not_found(ctx: Context, uri: str, message: str) -> MCPError:
@@ -167,8 +157,6 @@ def _completer(registry: Registry, ref: Any, argument: str) -> Completer | None:
 
 LOG_LEVEL = "refdesk/log_level"
 
-Handler = Callable[[Context, Any], Awaitable[HandlerResult]]
-
 
 class Protocol:
     """The handlers of tools and connections, and the middleware; one instance for all connections."""
@@ -187,7 +175,11 @@ class Protocol:
         return page("tools", listed, params, len(listed) or 1)
 
     async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> Any:
-        tool = await self.tool(params.name)
+        registry = await self.dispatcher.registry()
+        tool = registry.tool(params.name)
+        if tool is None:
+            known = ", ".join(each.name for each in registry.tools())
+            raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name}. Known tools: {known}.")
         call = self.new_call(ctx)
         try:
             pool = self.dispatcher.calls if tool.hints.read_only else self.dispatcher.writes
@@ -195,14 +187,6 @@ class Protocol:
         except InputNeeded as needed:
             return input_required(needed, ctx)
         return answer_json(answer, ctx.protocol_version)
-
-    async def tool(self, name: str) -> Tool:
-        registry = await self.dispatcher.registry()
-        tool = registry.tool(name)
-        if tool is None:
-            known = ", ".join(each.name for each in registry.tools())
-            raise MCPError(INVALID_PARAMS, f"Unknown tool: {name}. Known tools: {known}.")
-        return tool
 
     def new_call(self, ctx: Context, *, task_id: str | None = None) -> ServerCall:
         """The context of a call; a task's context outlives the request and notifies on the connection instead."""
@@ -248,7 +232,9 @@ class Protocol:
         except RpcError as error:
             raise MCPError(error.code, clean(error.message), clean(error.data)) from error
         except ValidationError as error:
-            raise MCPError(INVALID_PARAMS, _params_words(ctx.method, error)) from error
+            first = error.errors(include_url=False, include_input=False)[0]
+            where = ".".join(str(part) for part in first["loc"]) or "params"
+            raise MCPError(INVALID_PARAMS, f"Invalid params for {ctx.method}: {where}: {first['msg']}") from error
         except (Cancelled, InputNeeded) as error:
             raise MCPError(types.INTERNAL_ERROR, str(error)) from error
         except Exception as error:
@@ -280,19 +266,6 @@ def build_server(dispatcher: Dispatcher) -> Server[Any]:
         cache_hints=dict.fromkeys(get_args(CacheableMethod), CacheHint(ttl_ms=0, scope="private")),
         on_subscriptions_listen=protocol.listen,
     )
-    for method, params_type, handler in _handlers(protocol):
-        server.add_request_handler(method, params_type, _complete(handler))
-    roots_changed = "notifications/roots/list_changed"
-    server.add_notification_handler(roots_changed, types.NotificationParams, protocol.forget_roots)
-    server.get_tool_input_schema = dispatcher.input_schema
-    # Replaces the SDK's OpenTelemetry middleware too: our log has the correlation id.
-    seal = RequestStateBoundary(RequestStateSecurity(keys=[options.state_key]), default_audience=options.name)
-    server.middleware[:] = [protocol.guard, protocol.greet, seal, protocol.tasks.augment]
-    return server
-
-
-def _handlers(protocol: Protocol) -> list[tuple[str, type[Any], Handler]]:
-    """Each method with the type of its params and its handler."""
     reads, tasks = protocol.reads, protocol.tasks
     handlers: list[tuple[str, type[Any], Handler]] = [
         ("tools/list", types.PaginatedRequestParams, protocol.list_tools),
@@ -309,10 +282,18 @@ def _handlers(protocol: Protocol) -> list[tuple[str, type[Any], Handler]]:
         ("tasks/result", types.GetTaskPayloadRequestParams, tasks.result),
         ("tasks/cancel", types.CancelTaskRequestParams, tasks.cancel),
     ]
-    if protocol.dispatcher.options.prompts:
+    if options.prompts:
         handlers.append(("prompts/list", types.PaginatedRequestParams, reads.list_prompts))
         handlers.append(("prompts/get", types.GetPromptRequestParams, reads.get_prompt))
-    return handlers
+    for method, params_type, handler in handlers:
+        server.add_request_handler(method, params_type, _complete(handler))
+    roots_changed = "notifications/roots/list_changed"
+    server.add_notification_handler(roots_changed, types.NotificationParams, protocol.forget_roots)
+    server.get_tool_input_schema = dispatcher.input_schema
+    # Replaces the SDK's OpenTelemetry middleware too: our log has the correlation id.
+    seal = RequestStateBoundary(RequestStateSecurity(keys=[options.state_key]), default_audience=options.name)
+    server.middleware[:] = [protocol.guard, protocol.greet, seal, protocol.tasks.augment]
+    return server
 
 
 def _complete(handler: Handler) -> Handler:
@@ -339,9 +320,3 @@ def _log_level(ctx: Context) -> LogLevel | None:
     else:
         level = connection_of(ctx).state.get(LOG_LEVEL, "info")
     return level if level in LOG_LEVELS else None
-
-
-def _params_words(method: str, error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False)[0]
-    where = ".".join(str(part) for part in first["loc"]) or "params"
-    return f"Invalid params for {method}: {where}: {first['msg']}"

@@ -136,9 +136,7 @@ class Registry:
 class Loading:
     """Loads the registry in a background thread, after the handshake was answered; a failed load is retried."""
 
-    def __init__(
-        self, make_toolsets: Callable[[], Sequence[Toolset]], then: Callable[[Registry], None] = lambda _: None
-    ) -> None:
+    def __init__(self, make_toolsets: Callable[[], Sequence[Toolset]], then: Callable[[Registry], None]) -> None:
         self._make = make_toolsets
         self._then = then
         self._lock = threading.Lock()

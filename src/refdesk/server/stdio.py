@@ -220,7 +220,11 @@ class StdioSession:
             while view and room.poll(0) == [(self._out, select.POLLOUT)]:
                 view = view[os.write(self._out, view[: select.PIPE_BUF]) :]
         if view:
-            await self._writer.run(partial(_write_all, self._out, view))
+            await self._writer.run(partial(self._write_all, view))
+
+    def _write_all(self, view: memoryview) -> None:
+        while view:
+            view = view[os.write(self._out, view) :]
 
 
 def _start_on(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> concurrent.futures.Future[None]:
@@ -240,11 +244,6 @@ def _encoded(message: types.JSONRPCMessage) -> bytes:
         logger.exception("a message could not be written")
         error = InvalidMessage(types.INTERNAL_ERROR, "The answer could not be written as JSON.")
         return json.dumps(replace(error, request_id=getattr(message, "id", None)).to_json()).encode()
-
-
-def _write_all(fd: int, view: memoryview) -> None:
-    while view:
-        view = view[os.write(fd, view) :]
 
 
 def _claim_streams() -> tuple[BinaryIO, int]:

@@ -159,12 +159,6 @@ class Tasks:
         release = self._dispatcher.hold_session(record.connection.session_id)
         try:
             await answered.wait()
-            await self._work(record, tool, arguments, call)
-        finally:
-            release()
-
-    async def _work(self, record: Record, tool: Tool, arguments: Mapping[str, Any], call: ServerCall) -> None:
-        try:
             answer = await self._dispatcher.run_tool(tool, arguments, call, self._dispatcher.tasks)
         except Cancelled:
             await self._settle(record, "cancelled", "The task was cancelled.", None)
@@ -182,6 +176,8 @@ class Tasks:
                 await self._settle(record, "failed", reason, result)
             else:
                 await self._settle(record, "completed", "The work is done.", result)
+        finally:
+            release()
 
     # ── changing ──
 

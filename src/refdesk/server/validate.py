@@ -5,31 +5,20 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, cast
 
 from jsonschema import Draft202012Validator
 
+from refdesk.text import word_table
 from refdesk.toolsets.content import ArgumentProblem, Json, ToolAnswer
 from refdesk.toolsets.content import ProblemKind as Kind
 from refdesk.toolsets.contract import Tool
 
-_KINDS: dict[str, Kind] = {
-    "required": "missing",
-    "dependentRequired": "missing",
-    "additionalProperties": "unknown",
-    "type": "type",
-    "enum": "enum",
-    "const": "enum",
-    "minimum": "range",
-    "maximum": "range",
-    "exclusiveMinimum": "range",
-    "exclusiveMaximum": "range",
-    "minLength": "length",
-    "maxLength": "length",
-    "minItems": "length",
-    "maxItems": "length",
-    "pattern": "pattern",
-}
+_KINDS = word_table(
+    "missing: required dependentRequired;  unknown: additionalProperties;  type: type;  enum: enum const;"
+    "  range: minimum maximum exclusiveMinimum exclusiveMaximum;  length: minLength maxLength minItems maxItems;"
+    "  pattern: pattern"
+)
 _ORDER: tuple[Kind, ...] = ("unknown", "missing", "type", "enum", "range", "length", "pattern", "other")
 _ARTICLES = {
     "string": "a string",
@@ -62,7 +51,9 @@ class Arguments:
             schema = self._properties.get(name, {})
             if value is None and schema and name not in required and "null" not in schema.get("type", "null"):
                 continue
-            prepared[name] = _as_integer(value) if schema.get("type") == "integer" else value
+            # JSON Schema says that an integral float is an integer.
+            integral = schema.get("type") == "integer" and isinstance(value, float) and value.is_integer()
+            prepared[name] = int(value) if integral else value
         if self._tool.fill_defaults:
             for name, schema in self._properties.items():
                 if "default" in schema and name not in prepared:
@@ -96,7 +87,7 @@ class Arguments:
     def _describe(self, error: Any) -> tuple[Kind, str, str]:
         parts = (f"[{each}]" if isinstance(each, int) else f".{each}" for each in error.absolute_path)
         path = "".join(parts).removeprefix(".")
-        kind = _KINDS.get(str(error.validator), "other")
+        kind = cast(Kind, _KINDS.get(str(error.validator), "other"))
         if kind == "missing":
             lacking = [name for name in error.validator_value if name not in error.instance]
             name = ".".join(filter(None, [path, str(lacking[0] if lacking else "")]))
@@ -105,7 +96,8 @@ class Arguments:
             known = error.schema.get("properties", {})
             strange = next((name for name in error.instance if name not in known), "")
             return kind, ".".join(filter(None, [path, strange])), _unknown_words(strange, known)
-        return kind, path, f"Argument '{path}' {_must(error)}; got {_shown(error.instance)}."
+        given = json.dumps(error.instance, ensure_ascii=False, default=str)
+        return kind, path, f"Argument '{path}' {_must(error)}; got {given if len(given) <= 60 else given[:59] + '…'}."
 
 
 def _unknown_words(name: str, known: Iterable[str]) -> str:
@@ -147,13 +139,3 @@ def _must(error: Any) -> str:
         case "pattern":
             return f"must match the pattern {wanted}"
     return f"does not fit its schema ({error.message})"
-
-
-def _shown(value: Any, limit: int = 60) -> str:
-    text = json.dumps(value, ensure_ascii=False, default=str)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def _as_integer(value: Any) -> Any:
-    """An integral float as the integer that JSON Schema says it is."""
-    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from refdesk.errors import Forbidden, InvalidUri, LoadFailed
 from refdesk.sources.ignore import CONTROL, IGNORED, Layer, outer_layer
+from refdesk.text import word_set
 
 PRIVATE = "holds secrets"
 _NAME_IT = "--allow-secret names those that may be read"
@@ -136,25 +137,21 @@ NOT_TEXT = "not text by its name"
 OUTPUT = "build output"
 
 
-def _words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-_VENDORED = _words(
+_VENDORED = word_set(
     "node_modules bower_components jspm_packages vendor vendors third_party third-party thirdparty site-packages "
     "dist-packages Pods Carthage virtualenv"
 )
-_GENERATED_FOLDERS = _words("__pycache__ __snapshots__ DerivedData CMakeFiles _build htmlcov")
+_GENERATED_FOLDERS = word_set("__pycache__ __snapshots__ DerivedData CMakeFiles _build htmlcov")
 _GENERATED_FOLDER_ENDS = (".egg-info", ".dist-info", ".xcframework", ".framework", ".dSYM", ".egg")
-_MAYBE_OUTPUT = _words("build dist out target")
+_MAYBE_OUTPUT = word_set("build dist out target")
 
-_LOCK_FILES = _words(
+_LOCK_FILES = word_set(
     "package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock bun.lockb deno.lock Cargo.lock "
     "poetry.lock uv.lock pdm.lock pixi.lock Pipfile.lock Gemfile.lock composer.lock go.sum go.work.sum mix.lock "
     "pubspec.lock Podfile.lock Package.resolved Cartfile.resolved packages.lock.json gradle.lockfile flake.lock "
     "conan.lock"
 )
-_NOT_TEXT = _words(
+_NOT_TEXT = word_set(
     # images, audio, video, fonts
     "png jpg jpeg gif bmp ico icns webp tif tiff svg psd ai eps heic avif xcf mp3 wav ogg flac m4a aac mid mp4 mov avi "
     "mkv webm wmv ttf otf woff woff2 eot "
@@ -181,18 +178,18 @@ _GENERATED = re.compile(
 )
 
 # Files beside a folder of build output, and files in a folder that a person made.
-_BUILD_FILES = _words(
+_BUILD_FILES = word_set(
     "package.json setup.py setup.cfg pyproject.toml CMakeLists.txt build.gradle build.gradle.kts pom.xml Cargo.toml "
     "build.sbt Makefile meson.build tsconfig.json gulpfile.js webpack.config.js Package.swift"
 )
-_WRITTEN_FILES = _words(
+_WRITTEN_FILES = word_set(
     "__init__.py CMakeLists.txt Makefile BUILD BUILD.bazel mod.rs go.mod package.json README.md README.rst README "
     "Dockerfile setup.py pyproject.toml tsconfig.json"
 )
 _WRITTEN_ENDS = (
     ".py", ".go", ".rs", ".java", ".kt", ".swift", ".ts", ".tsx", ".c", ".cc", ".cpp", ".md", ".rst", ".sh",
 )  # fmt: skip
-_OUTPUT_FILES = _words("CACHEDIR.TAG CMakeCache.txt build.ninja .ninja_log .rustc_info.json")
+_OUTPUT_FILES = word_set("CACHEDIR.TAG CMakeCache.txt build.ninja .ninja_log .rustc_info.json")
 
 
 def why_not_file_name(name: str) -> str:

@@ -17,6 +17,7 @@ from refdesk.errors import Forbidden, InvalidUri, LoadFailed, ParseFailed, TooLa
 from refdesk.model import Content, Found
 from refdesk.sources.allowed import confine, why_private
 from refdesk.system.files import opened, read_most
+from refdesk.text import word_table
 
 # ── binary and generated files ──
 
@@ -58,18 +59,17 @@ def why_not_written(path: str, data: bytes) -> str:
 # ── data: URIs ──
 
 _LONGEST_URI = 1_000  # a longer URI is replaced by a hash of its content
-MEDIA_TYPES = {  # and their usual file extensions
-    "text/plain": ".txt", "text/markdown": ".md", "text/x-markdown": ".md", "text/html": ".html",
-    "application/xhtml+xml": ".html", "application/json": ".json", "application/yaml": ".yaml",
-    "application/x-yaml": ".yaml", "text/yaml": ".yaml", "application/toml": ".toml", "text/x-python": ".py",
-    "text/x-rust": ".rs", "text/rust": ".rs", "text/x-go": ".go", "text/x-java": ".java", "text/x-c++": ".cpp",
-    "text/x-c": ".c", "text/javascript": ".js", "application/javascript": ".js", "text/typescript": ".ts",
-    "application/typescript": ".ts", "text/x-rst": ".rst", "text/csv": ".csv", "application/xml": ".xml",
-    "text/xml": ".xml", "application/pdf": ".pdf", "application/x-ndjson": ".jsonl", "application/x-javascript": ".js",
-    "application/x-sh": ".sh", "application/x-python-code": ".py", "application/sql": ".sql",
-    "application/x-httpd-php": ".php",
-    "application/vnd.openxmlformats-officedocument.wordprocessingml.document": ".docx",
-}  # fmt: skip
+MEDIA_TYPES = word_table(  # and their usual file extensions
+    """
+    .txt: text/plain;  .md: text/markdown text/x-markdown;  .html: text/html application/xhtml+xml;
+    .json: application/json;  .yaml: application/yaml application/x-yaml text/yaml;  .toml: application/toml;
+    .py: text/x-python application/x-python-code;  .rs: text/x-rust text/rust;  .go: text/x-go;  .java: text/x-java;
+    .cpp: text/x-c++;  .c: text/x-c;  .js: text/javascript application/javascript application/x-javascript;
+    .ts: text/typescript application/typescript;  .rst: text/x-rst;  .csv: text/csv;  .xml: application/xml text/xml;
+    .pdf: application/pdf;  .jsonl: application/x-ndjson;  .sh: application/x-sh;  .sql: application/sql;
+    .php: application/x-httpd-php;  .docx: application/vnd.openxmlformats-officedocument.wordprocessingml.document;
+    """
+)
 _MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+")
 _DATA_EXAMPLE = "Write it as data:,text or data:text/markdown;base64,IyBUaXRsZQ==."
 

@@ -235,7 +235,6 @@ class Repository:
         return next((found for here in (folder, *folder.parents) if (found := cls.at(here))), None)
 
     def config(self) -> dict[str, str]:
-        """Git's settings as they hold here."""
         return read_config([*user_config_files(), self.common_dir / "config"])
 
     def head_commit(self) -> str:

@@ -55,12 +55,7 @@ def parse_rules(data: bytes, *, ignore_case: bool = False) -> tuple[list[Rule], 
             text = line.decode("utf-8", "replace")
             rules.append(
                 Rule(
-                    line=number,
-                    text=text,
-                    negated=negated,
-                    folders_only=folders_only,
-                    by_name=by_name,
-                    matches=matches,
+                    line=number, text=text, negated=negated, folders_only=folders_only, by_name=by_name, matches=matches
                 )
             )
     return rules, unread

@@ -105,14 +105,25 @@ def _copy(folder: Path, record: Record, gate: Gate, copy: Path) -> Manifest:
         with gate.held() if CRAWL_FILE in names and not record.read_only else contextlib.nullcontext():
             held = {name: stack.enter_context(_held_still(folder / name, record)) for name in names}
         # First what says that this is a library: one whose record is not whole yet is refused, not taken for empty.
-        for file in (folder / name for name in _AS_THEY_ARE):
-            with contextlib.suppress(FileNotFoundError):
-                _copy_file(file, copy / file.name)
+        for name in _AS_THEY_ARE:
+            with contextlib.suppress(FileNotFoundError), (folder / name).open("rb") as read:
+                with open(copy / name, "wb", opener=private) as out:
+                    shutil.copyfileobj(read, out, _SHARE)
+                _sync(copy / name)
         for name, db in held.items():
             with explained(folder / name):
                 counts |= _counts(db, name)
-                _copy_database(db, copy / name)
-    files = {file.name: (file.stat().st_size, _digest(file)) for file in sorted(copy.iterdir())}
+                with explained(copy / name), closing(sqlite3.connect(copy / name, isolation_level=None)) as made:
+                    made.execute("PRAGMA synchronous = OFF")  # it is synced as a whole
+                    db.backup(made)
+                    if name == RECORD_FILE:
+                        made.execute("DELETE FROM meta WHERE key = 'snapshot'")  # of the vectors, which are built anew
+                (copy / name).chmod(0o600)
+                _sync(copy / name)
+    files = {}
+    for file in sorted(copy.iterdir()):
+        with file.open("rb") as read:
+            files[file.name] = (file.stat().st_size, hashlib.file_digest(read, "sha256").hexdigest())
     return Manifest(made_at, files, counts)
 
 
@@ -132,32 +143,10 @@ def _held_still(file: Path, record: Record) -> Iterator[sqlite3.Connection]:
         yield db
 
 
-def _copy_database(db: sqlite3.Connection, target: Path) -> None:
-    with explained(target), closing(sqlite3.connect(target, isolation_level=None)) as copy:
-        copy.execute("PRAGMA synchronous = OFF")  # it is synced as a whole
-        db.backup(copy)
-        if target.name == RECORD_FILE:
-            copy.execute("DELETE FROM meta WHERE key = 'snapshot'")  # of the vectors, which are built anew
-    target.chmod(0o600)
-    _sync(target)
-
-
-def _copy_file(source: Path, target: Path) -> None:
-    with source.open("rb") as read, open(target, "wb", opener=private) as out:
-        shutil.copyfileobj(read, out, _SHARE)
-        out.flush()
-        os.fsync(out.fileno())
-
-
 def _counts(db: sqlite3.Connection, name: str) -> dict[str, int]:
     there = {row[0] for row in db.execute("SELECT name FROM sqlite_master")}
     counted = {what: rows for what, rows in _COUNTED[name].items() if rows.split()[0] in there}
     return {what: int(db.execute(f"SELECT count(*) FROM {rows}").fetchone()[0]) for what, rows in counted.items()}
-
-
-def _digest(file: Path) -> str:
-    with file.open("rb") as read:
-        return hashlib.file_digest(read, "sha256").hexdigest()
 
 
 def _verify(folder: Path, manifest: Manifest) -> None:

@@ -46,7 +46,6 @@ _TOLD = {
 
 
 async def rows_of(tx: Tx, statement: str, **parameters: Any) -> list[dict[str, Any]]:
-    """The rows that a statement returns."""
     return await (await tx.run(statement, parameters)).data()
 
 

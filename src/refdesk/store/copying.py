@@ -28,6 +28,10 @@ _WHOLE = ("skipped", "playbooks", "playbook_versions", "playbook_outcomes")
 _PAGE = 2_000
 _FEW = 20  # bodies of pages, of which each may have megabytes
 _COUNTED = ("collections", "documents", "chunks", "vectors", "playbooks")
+_CHUNKS = """
+SELECT c.*, d.ulid FROM chunks c JOIN documents d ON d.id = c.document
+WHERE c.document >= ? AND c.document <= ? ORDER BY c.document, c.position
+"""
 
 
 def copy(
@@ -52,20 +56,12 @@ def copy(
             ids = target.chunk_ids(new)
             for first, last in _ranges(old):
                 tell(last, last, "chunks")
-                _insert(new, "chunks", _numbered(_chunks(old, first, last), ids))
-                within = "SELECT * FROM {} WHERE document >= ? AND document <= ?"
-                packs = old.execute(within.format("symbol_packs"), (first, last)).fetchall()
-                rows.put_packs(
-                    new.executemany,
-                    "symbol_packs",
-                    [(row, {one.name for one in rows.symbols_in(row[3])}) for row in packs],
-                )
-                packs = old.execute(within.format("ref_packs"), (first, last)).fetchall()
-                rows.put_packs(
-                    new.executemany,
-                    "ref_packs",
-                    [(row, {one.target for one in rows.references_in(row[3])}) for row in packs],
-                )
+                chunks = old.execute(_CHUNKS, (first, last)).fetchall()
+                _insert(new, "chunks", _numbered(chunks, ids))
+                for table in rows.PACKS:
+                    within = f"SELECT * FROM {table} WHERE document >= ? AND document <= ?"
+                    packs = old.execute(within, (first, last)).fetchall()
+                    rows.put_packs(new.executemany, table, [(row, rows.names_in(table, row[3])) for row in packs])
             for table in _WHOLE:
                 _insert(new, table, old.execute(f"SELECT * FROM {table}").fetchall())
             _insert(new, "meta", old.execute("SELECT key, value FROM meta WHERE key = 'embedder'").fetchall())
@@ -145,14 +141,6 @@ def _storable(page: Sequence[Any]) -> list[tuple[int, bytes, str]]:
         (row, content_key(rows.storable(text).encode()) if "\0" in text else key, rows.storable(text))
         for row, key, text in page
     ]
-
-
-def _chunks(db: Connection, first: int, last: int) -> list[Any]:
-    return db.execute(
-        "SELECT c.*, d.ulid FROM chunks c JOIN documents d ON d.id = c.document"
-        " WHERE c.document >= ? AND c.document <= ? ORDER BY c.document, c.position",
-        (first, last),
-    ).fetchall()
 
 
 def _numbered(found: Sequence[Any], ids: batches.ChunkIds) -> list[tuple[Any, ...]]:

@@ -6,7 +6,7 @@ import json
 import random
 import sqlite3
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -130,10 +130,12 @@ def check_beside(library: Library, *, repair: bool) -> list[Finding]:
     """What was found in what crawls know, where there is any."""
     found = []
     if library.crawls.exists():
-        problem, counted = _examined(library.crawls, _look_at_crawls)
+        problem, counted = _examined(library.crawls)
         message = f"What crawls know is sound: {counted}."
         if problem and repair:
-            _set_aside(library.crawls)
+            for name in (CRAWL_FILE, f"{CRAWL_FILE}-wal", f"{CRAWL_FILE}-shm"):  # where nobody looks for it
+                if (part := library.crawls.with_name(name)).exists():
+                    part.replace(part.with_name(f"{name}.damaged"))
             message = f"{CRAWL_FILE} {problem}. It was set aside: the next crawl of a site asks for every page again."
         elif problem:
             message = (
@@ -145,29 +147,17 @@ def check_beside(library: Library, *, repair: bool) -> list[Finding]:
     return found
 
 
-def _examined(file: Path, look: Callable[[sqlite3.Connection], str]) -> tuple[str, str]:
-    """What is wrong with a database, and what is in it."""
+def _examined(file: Path) -> tuple[str, str]:
+    """What is wrong with the database of crawls, and what is in it."""
     try:
         with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True, timeout=5.0)) as db:
             if problems := _problems(db):
                 return f"is damaged: {'; '.join(problems[:_SHOWN])}", ""
-            return "", look(db)
+            crawls, pages = (db.execute(f"SELECT count(*) FROM {name}").fetchone()[0] for name in ("crawls", "pages"))  # noqa: S608
+            db.execute("SELECT sum(length(data)) FROM bodies").fetchone()
+            return "", f"{pages} pages of {crawls} sites"
     except _UNREADABLE as error:
         return f"is damaged: {error}", ""
-
-
-def _look_at_crawls(db: sqlite3.Connection) -> str:
-    crawls, pages = (db.execute(f"SELECT count(*) FROM {table}").fetchone()[0] for table in ("crawls", "pages"))  # noqa: S608
-    db.execute("SELECT sum(length(data)) FROM bodies").fetchone()
-    return f"{pages} pages of {crawls} sites"
-
-
-def _set_aside(file: Path) -> None:
-    """Puts a database, with what SQLite keeps beside it, where nobody looks for it."""
-    for name in (file.name, f"{file.name}-wal", f"{file.name}-shm"):
-        part = file.with_name(name)
-        if part.exists():
-            part.replace(file.with_name(f"{name}.damaged"))
 
 
 # --- full text ----------------------------------------------------------------------------------

@@ -43,7 +43,6 @@ class Scopes:
         self._cached: OrderedDict[Filters, Scope] = OrderedDict()
 
     def resolve(self, db: Connection, seq: int, filters: Filters) -> Scope:
-        """The scope of the filters."""
         with self._mutex:
             if seq != self._seq:
                 self._cached.clear()
@@ -85,13 +84,7 @@ class LocalView:
     """Implements ports.View: the state of the record is looked at once, each index is brought up to it once."""
 
     def __init__(
-        self,
-        record: Record,
-        lexical: LexicalFollower,
-        vectors: VectorFollower,
-        beside: Beside,
-        seq: int,
-        scope: Scope,
+        self, record: Record, lexical: LexicalFollower, vectors: VectorFollower, beside: Beside, seq: int, scope: Scope
     ) -> None:
         self._record = record
         self._lexical = lexical

@@ -26,7 +26,6 @@ def runs(text: str) -> list[bytes]:
 
 
 def text_of(run: bytes) -> str:
-    """The run as text."""
     return run.decode("utf-8", "surrogatepass")
 
 

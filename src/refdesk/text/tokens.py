@@ -239,30 +239,28 @@ def pieces_of_rows(rows: Sequence[str]) -> list[int]:
     global _seen  # of this process
     text = "\n".join(rows)
     _seen += len(text)
-    if not text or len(text) < _FEW or (_seen < _BEFORE_NUMPY and "numpy" not in sys.modules):
+    is_early = _seen < _BEFORE_NUMPY and "numpy" not in sys.modules
+    if not text or len(text) < _FEW or is_early or not text.isascii():
         return [pieces(row) for row in rows]
     import numpy as np
 
-    if text.isascii():
-        return _counted(np.frombuffer(text.encode().translate(_narrow()), np.uint8), _NARROW)
-    return _counted(_kinds(text), _TOP)
+    return _counted(np.frombuffer(text.encode().translate(_kinds()), np.uint8))
 
 
-# The same as arithmetic on runs of characters of one kind, which takes a sixth of the time.
+# The same for ASCII as arithmetic on runs of characters of one kind, which takes a sixth of the time.
 
-_TOP = 0x110000  # the kinds below are numbered after all characters; any other character is its own kind
-_NARROW = 128  # the same for ASCII texts
-_LETTER, _DIGIT, _BLANK, _WIDE, _UNDERSCORE, _RETURN, _NOTHING, _FEED = range(8)
+_FIRST = 128  # the kinds below are numbered after all characters; any other character is its own kind
+_LETTER, _DIGIT, _BLANK, _UNDERSCORE, _RETURN, _NOTHING, _FEED = range(7)
 _SHORT = 63  # characters up to which the pieces of a run are in a table
 
 
-def _counted(kinds: NDArray[Any], first: int) -> list[int]:
-    """The number of pieces in each line; kinds are numbered from `first`."""
+def _counted(kinds: NDArray[np.uint8]) -> list[int]:
+    """The number of pieces in each line."""
     import numpy as np
 
     starts = np.concatenate(([0], np.flatnonzero(kinds[1:] != kinds[:-1]) + 1))
     lengths = np.diff(starts, append=len(kinds))
-    runs = np.maximum(kinds[starts].astype(np.int32) - first, -1)
+    runs = np.maximum(kinds[starts].astype(np.int32) - _FIRST, -1)
     pieces = _pieces()[runs, np.minimum(lengths, _SHORT)]
     for at in np.flatnonzero(lengths > _SHORT).tolist():
         pieces[at] = _pieces_of(int(runs[at]), int(lengths[at]))
@@ -278,7 +276,7 @@ def _pieces() -> NDArray[np.int32]:
     """The number of pieces by kind and length of a run; the last row is for single-character kinds."""
     import numpy as np
 
-    kinds = (*range(8), -1)
+    kinds = (*range(7), -1)
     return np.array([[_pieces_of(kind, length) for length in range(_SHORT + 1)] for kind in kinds], np.int32)
 
 
@@ -287,42 +285,21 @@ def _pieces_of(kind: int, length: int) -> int:
         return length // 16 + (length % 16 >= 2)
     if kind in (_NOTHING, _FEED):
         return 0
-    longest = {_LETTER: 7, _DIGIT: 3, _WIDE: 1, _UNDERSCORE: length, _RETURN: length}.get(kind, 4)
+    longest = {_LETTER: 7, _DIGIT: 3, _UNDERSCORE: length, _RETURN: length}.get(kind, 4)
     return -(-length // longest) if length else 0
 
 
-def _kinds(text: str) -> NDArray[np.int32]:
-    import numpy as np
-
-    codes = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), "<u4")
-    places, known = np.minimum(codes, 65_535), _wide()
-    for code in set(places[known[places] < 0].tolist()):
-        known[code] = _kind(code, _TOP)
-    found: NDArray[np.int32] = known[places]
-    for at in np.flatnonzero(codes > 65_535).tolist():
-        found[at] = _kind(int(codes[at]), _TOP)
-    return found
-
-
 @cache
-def _narrow() -> bytes:
-    return bytes(_kind(code, _NARROW) if code < 128 else 0 for code in range(256))
-
-
-@cache
-def _wide() -> NDArray[np.int32]:
-    """The kinds of the characters that came so far, -1 for others: all of them at once take 30 ms."""
-    import numpy as np
-
-    return np.full(65_536, -1, np.int32)
-
-
-def _kind(code: int, first: int) -> int:
-    character = chr(code)
-    if character.isascii() and character.isalnum():
-        return first + (_DIGIT if character.isdigit() else _LETTER)
-    if character.isspace():
-        return first + {" ": _BLANK, "\t": _BLANK, "\r": _RETURN, "\n": _FEED}.get(character, _NOTHING)
-    if character == "_":
-        return first + _UNDERSCORE
-    return first + _WIDE if character.isalnum() else code
+def _kinds() -> bytes:
+    """The kind of each ASCII character."""
+    marks = {" ": _BLANK, "\t": _BLANK, "\r": _RETURN, "\n": _FEED, "_": _UNDERSCORE}
+    found = bytearray(256)
+    for code, character in enumerate(map(chr, range(128))):
+        if character.isalnum():
+            kind = _FIRST + (_DIGIT if character.isdigit() else _LETTER)
+        elif character in marks or character.isspace():
+            kind = _FIRST + marks.get(character, _NOTHING)
+        else:
+            kind = code
+        found[code] = kind
+    return bytes(found)

@@ -10,14 +10,12 @@ from dataclasses import dataclass, field, replace
 from tree_sitter import Node
 
 from refdesk.parse.code.syntax import Lines
+from refdesk.text import word_set
 
-TYPES = frozenset({
-    "class", "struct", "enum", "interface", "protocol", "trait", "extension", "actor", "impl", "object", "record",
-    "union", "annotation", "table",
-})  # fmt: skip
+TYPES = word_set("class struct enum interface protocol trait extension actor impl object record union annotation table")
 SPACES = frozenset(["module", "namespace"])
-CALLABLES = frozenset(["function", "method", "constructor", "destructor", "subscript", "operator", "macro", "test"])
-SOFT = frozenset(["constant", "variable", "property", "field", "case", "type", "prototype", "index"])
+CALLABLES = word_set("function method constructor destructor subscript operator macro test")
+SOFT = word_set("constant variable property field case type prototype index")
 _CALLBACK = re.compile(r",\s*(?:async\s*)?(?:function\s*)?\([^()]*\)$")
 _OPERATOR = re.compile(r"\boperator\s*(?:[^\w\s]+|\s\w.*)$")
 _OPERATOR_HEAD = re.compile(r"\boperator\s*(\S+?)\s*\(")

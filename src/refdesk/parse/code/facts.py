@@ -14,6 +14,7 @@ from tree_sitter import Node
 from refdesk.model import Reference
 from refdesk.parse.code.definitions import CALLABLES, Definition, innermost, without_groups
 from refdesk.parse.code.languages import Language
+from refdesk.text import word_set
 
 LONGEST = 1_000  # bytes of an expression that is looked at: longer ones are data
 _PARTS = ("fact", "var", "var.type", "var.call", "var.value", "var.alias", "var.items")
@@ -27,31 +28,21 @@ _DOTTED = re.compile(r"(?<!')\b[A-Za-z_$][\w$]*(?:(?:\.|::)[A-Za-z_$][\w$]*)*")
 _METATYPE = re.compile(r"\.(?:Type|Protocol|self)$")
 _GO_TYPE = re.compile(r"(?:\.\.\.|\[[^\]]*\]|\*|map\[[^\]]*\]|chan\s+|<-\s*chan\s+)*((?:[A-Za-z_]\w*\.)?[A-Za-z_]\w*)")
 _GO_PACKAGE = re.compile(r"\b[A-Za-z_]\w*\.(?=[A-Za-z_])")  # of http.Request, http
-BUILTIN = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        None True False self cls Self super this null nil true false undefined void bool boolean Bool Boolean byte
-        char int Int Integer uint Int8 Int16 Int32 Int64 UInt UInt8 UInt16 UInt32 UInt64 long short float Float double
-        Double int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 i8 i16 i32 i64 i128 u8 u16 u32 u64
-        u128 isize usize f32 f64 str string String number object any Any unknown never list dict tuple set frozenset
-        bytes complex type error rune uintptr symbol bigint Void Never Character size_t ssize_t var auto decimal
-        dynamic Unit Nothing instancetype id
-        """,
-    )
-)
+BUILTIN = word_set("""
+    None True False self cls Self super this null nil true false undefined void bool boolean Bool Boolean byte
+    char int Int Integer uint Int8 Int16 Int32 Int64 UInt UInt8 UInt16 UInt32 UInt64 long short float Float double
+    Double int8 int16 int32 int64 uint8 uint16 uint32 uint64 float32 float64 i8 i16 i32 i64 i128 u8 u16 u32 u64
+    u128 isize usize f32 f64 str string String number object any Any unknown never list dict tuple set frozenset
+    bytes complex type error rune uintptr symbol bigint Void Never Character size_t ssize_t var auto decimal
+    dynamic Unit Nothing instancetype id
+""")
 # What is no type of a codebase, and what only holds those that are meant: of Optional[Union[A, B]], A and B.
-_NO_TYPES = frozenset(
-    re.findall(
-        r"\w+",
-        """
-        Annotated Arc Array Awaitable Box ClassVar Collection Deque Dict E False Final FrozenSet HashMap Iterable
-        Iterator K List Map Mapping MutableMapping Mutex None Option Optional Partial Promise R Rc Readonly RefCell
-        Sequence Set T Tuple True Type Union V Vec _ any const dyn func impl inout interface map mut readonly some
-        struct type typing
-        """,
-    )
-)
+_NO_TYPES = word_set("""
+    Annotated Arc Array Awaitable Box ClassVar Collection Deque Dict E False Final FrozenSet HashMap Iterable
+    Iterator K List Map Mapping MutableMapping Mutex None Option Optional Partial Promise R Rc Readonly RefCell
+    Sequence Set T Tuple True Type Union V Vec _ any const dyn func impl inout interface map mut readonly some
+    struct type typing
+""")
 
 
 def add_facts(

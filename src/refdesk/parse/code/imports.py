@@ -94,7 +94,10 @@ def read_rust(text: str) -> Iterator[Import]:
         word = token[0] if token else ","
         if word in (",", "}"):
             if path:
-                yield _rust_leaf([*prefixes[-1], *path], alias, token.start() - 1 if token else 0)
+                whole = [*prefixes[-1], *path]
+                whole = whole[:-1] if whole[-1] == "self" and len(whole) > 1 else whole
+                module = "::".join(whole[:-1]) or whole[-1]
+                yield Import(module, whole[-1], alias, max(token.start() - 1, 0) if token else 0)
             path, alias, expects_alias = [], "", False
             if word == "}" and len(prefixes) > 1:
                 prefixes.pop()
@@ -107,13 +110,6 @@ def read_rust(text: str) -> Iterator[Import]:
             alias = word
         elif word not in ("::", "r#"):
             path.append(word)
-
-
-def _rust_leaf(path: list[str], alias: str, offset: int) -> Import:
-    if path[-1] == "self" and len(path) > 1:
-        path = path[:-1]
-    module = "::".join(path[:-1]) or path[-1]
-    return Import(module, path[-1], alias, max(offset, 0))
 
 
 def read_swift(text: str) -> Iterator[Import]:

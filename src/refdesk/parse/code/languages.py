@@ -6,6 +6,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from refdesk.text import word_set, word_table
+
 
 @dataclass(frozen=True, slots=True)
 class Language:
@@ -30,7 +32,7 @@ def _row(
     conditionals: bool = False,
     grammar: str = "",
 ) -> Language:
-    return Language(id_, grammar or id_, queries or (id_,), imports, test, conditionals, frozenset(skip.split()))
+    return Language(id_, grammar or id_, queries or (id_,), imports, test, conditionals, word_set(skip))
 
 
 _ELIXIR_KEYWORDS = """
@@ -84,14 +86,8 @@ LANGUAGES: Mapping[str, Language] = {
 }
 
 
-def _table(text: str) -> dict[str, str]:
-    """Each word behind a language → the language."""
-    rows = (row.split(":") for row in text.replace("\n", " ").split(";") if row.strip())
-    return {word: language.strip() for language, words in rows for word in words.split()}
-
-
 # Languages without a row above are cut by their grammar's top-level nodes.
-EXTENSIONS: Mapping[str, str] = _table(
+EXTENSIONS: Mapping[str, str] = word_table(
     """
     python: py pyi pyw;  javascript: js mjs cjs jsx;  typescript: ts mts cts;  tsx: tsx;  go: go;  rust: rs;
     swift: swift swiftinterface;  java: java;  kotlin: kt kts;  c: c h;
@@ -112,7 +108,7 @@ EXTENSIONS: Mapping[str, str] = _table(
     apex: cls trigger apex;  jsonnet: jsonnet libsonnet;
     """
 )
-FILENAMES: Mapping[str, str] = _table(
+FILENAMES: Mapping[str, str] = word_table(
     """
     make: Makefile makefile GNUmakefile;  cmake: CMakeLists.txt;  dockerfile: Dockerfile Containerfile;
     ruby: Rakefile Gemfile Podfile Fastfile Vagrantfile;  groovy: Jenkinsfile;  starlark: BUILD WORKSPACE;
@@ -120,7 +116,7 @@ FILENAMES: Mapping[str, str] = _table(
     bash: .bashrc .bash_profile .zshrc .profile PKGBUILD;  kconfig: Kconfig;  gomod: go.mod;  erlang: rebar.config;
     """
 )
-_INTERPRETERS = _table(
+_INTERPRETERS = word_table(
     """
     bash: sh bash zsh dash ksh;  python: python pypy;  javascript: node;  typescript: deno bun;  ruby: ruby;
     perl: perl;  php: php;  lua: lua;  swift: swift;  elixir: elixir;  groovy: groovy;  fish: fish;  powershell: pwsh;

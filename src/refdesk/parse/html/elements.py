@@ -8,6 +8,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from refdesk.text import word_set
+
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
@@ -16,10 +18,7 @@ if TYPE_CHECKING:
 _FEW_TAGS = 12_000  # up to which no tree is too expensive
 _MAX_DEPTH = 3_000  # building the tree takes time quadratic in it
 _TAGS = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9]*)")
-_NO_NESTING = frozenset({
-    "area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "source", "track", "wbr", "p", "li",
-    "dt", "dd", "tr", "td", "th", "option", "path",
-})  # fmt: skip
+_NO_NESTING = word_set("area base br col embed hr img input link meta source track wbr p li dt dd tr td th option path")
 # A tag as browsers read it; possessive (*+, ++), so that no page can make it backtrack.
 _ATTRIBUTE = r"""[\s/]*+[^\s/>][^\s/>=]*+(?:\s*+=\s*+(?:"[^"]*+"?|'[^']*+'?|[^\s>"'][^\s>]*+)?+)?+"""
 _CROWDED = re.compile(rf"<[a-zA-Z][^\s/>]*+((?:{_ATTRIBUTE})*+)")
@@ -104,9 +103,7 @@ _FOUND_NOTHING = re.compile(r"(?<!\S)search-results(?!\S)")  # a heading in it i
 _CONTENT = frozenset({"pre", "h1", "h2", "h3", "h4", "h5", "h6"})  # names in it are those of tokens and references
 _A_TOOL = re.compile(r"copy|clipboard|button|sr-only|visually-?hidden")
 _NAMED_BY_TITLE = frozenset({"section", "span", "a", "p", "li", "dl", "dd", "tr", "td"})  # their ids are slugs
-_NEVER_SURROUNDING = frozenset({
-    "html", "body", "main", "article", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "code", "dt",
-})  # fmt: skip
+_NEVER_SURROUNDING = word_set("html body main article h1 h2 h3 h4 h5 h6 pre code dt")
 
 
 def main_content(page: LexborHTMLParser) -> LexborNode | None:

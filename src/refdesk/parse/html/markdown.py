@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from refdesk.parse.html.elements import MAX_DEPTH, code_span, code_text, inline, inline_of, squeeze, tidy
+from refdesk.text import word_set
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborNode
@@ -47,20 +48,19 @@ def is_layout(table: LexborNode) -> bool:
     return table.css_first("ul, ol, pre, blockquote") is not None and table.css_first("p, div") is not None
 
 
-_INLINE = frozenset({
-    "-text", "a", "abbr", "acronym", "b", "bdi", "bdo", "big", "br", "cite", "code", "data", "del", "dfn", "em", "font",
-    "i", "img", "ins", "kbd", "label", "mark", "q", "ruby", "rb", "rp", "rt", "s", "samp", "small", "span", "strike",
-    "strong", "sub", "sup", "time", "tt", "u", "var", "wbr", "math", "picture", "source", "nobr", "center-inline",
-})  # fmt: skip
+_INLINE = word_set(
+    "-text a abbr acronym b bdi bdo big br cite code data del dfn em font i img ins kbd label mark q ruby rb rp rt "
+    "s samp small span strike strong sub sup time tt u var wbr math picture source nobr center-inline"
+)
 _ONLY_TEXT = frozenset({"-text", "br", "img", "wbr"})
 _BLOCK_INSIDE = "p, div, ul, ol, table, pre, blockquote, dl, section, h1, h2, h3, h4, h5, h6"
 _MIXED = f":is({', '.join(sorted(_INLINE - _ONLY_TEXT))}) :is({_BLOCK_INSIDE})"
 _LANGUAGE = re.compile(r"^(?:language|lang|highlight-source|highlight|brush|src)[-:]([\w+#.-]+)$")
 _NO_LANGUAGE = frozenset({"default", "none", "text", "plaintext", "plain", "highlight", "notranslate", "code", "txt"})
-_BARE_LANGUAGES = frozenset({
-    "bash", "c", "cpp", "csharp", "css", "go", "html", "java", "javascript", "json", "kotlin", "php", "python", "ruby",
-    "rust", "scala", "shell", "sql", "swift", "toml", "typescript", "xml", "yaml",
-})  # fmt: skip
+_BARE_LANGUAGES = word_set(
+    "bash c cpp csharp css go html java javascript json kotlin php python ruby rust scala shell sql swift toml "
+    "typescript xml yaml"
+)
 _ADMONITION = re.compile(
     r"\b(?:admonition|custom-block|theme-admonition|callout|alert|starlight-aside|markdown-alert|blockquote-tag)\b"
 )

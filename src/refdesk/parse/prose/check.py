@@ -20,7 +20,7 @@ from refdesk.parse.pool import Pool
 from refdesk.parse.prose import manifest
 from refdesk.parse.prose.manifest import ManifestSet, Strategy, load_manifests, read_front_matter, read_manifest
 from refdesk.parse.prose.markdown import parse_markdown, read_outline
-from refdesk.parse.prose.passages import Heading, places, slug, split_lines
+from refdesk.parse.prose.passages import places, slug, split_lines
 from refdesk.parse.prose.sections import title_heading
 from refdesk.system.files import read_rules
 
@@ -101,7 +101,12 @@ class _Checker:
         lines = split_lines(text)
         front = read_front_matter(lines)
         problems = [(front.problem_line, front.problem)] if front.problem else []
-        problems += _duplicates(read_outline(lines, front.body).headings)
+        # An id that had to be numbered changes when an earlier section is added or removed.
+        headings = read_outline(lines, front.body).headings
+        for heading, place in places(headings, title_heading(headings)).items():
+            if place.slugs[-1] != slug(heading.text):
+                message = f"duplicate id: another section is called {heading.text!r}, so this one is #{place.key}"
+                problems.append((heading.start + 1, message))
         problems += self._oversize(text, content.path)
         for target, line in _links(lines, front.body):
             # In a Sphinx corpus a bare word is a label, not a file.
@@ -147,14 +152,6 @@ class _Checker:
             return ""
         is_there = unquote(parts.fragment).lower() in _anchors(self.run, self.root / path)
         return "" if is_there else "there is no such heading"
-
-
-def _duplicates(headings: Iterable[Heading]) -> Iterator[tuple[int, str]]:
-    """Headings whose id had to be numbered, and so changes when an earlier section is added or removed."""
-    for heading, place in places(headings, title_heading(headings)).items():
-        if place.slugs[-1] != slug(heading.text):
-            message = f"duplicate id: another section is called {heading.text!r}, so this one is #{place.key}"
-            yield heading.start + 1, message
 
 
 def _links(lines: list[str], body: int) -> Iterator[tuple[str, int]]:

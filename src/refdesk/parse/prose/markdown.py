@@ -226,9 +226,7 @@ def _inline_parser() -> MarkdownIt:
 # ── a fast scan for the simple blocks: headings, fenced code, text and simple lists ──
 
 # A line that can only be text: it starts and ends no other block, and is no rule, table or link definition.
-_TEXT = re.compile(
-    r"(?:[^\W\d_]|[(\"'“‘]|`(?!``)|\*\*(?![*\s])|\[(?!.*\]:)|\d(?!\d{0,8}[.)](?:[ \t]|$)))",
-)
+_TEXT = re.compile(r"(?:[^\W\d_]|[(\"'“‘]|`(?!``)|\*\*(?![*\s])|\[(?!.*\]:)|\d(?!\d{0,8}[.)](?:[ \t]|$)))")
 _HEADING = re.compile(r"(#{1,6})[ \t]+(\S.*)")
 _FENCE = re.compile(r"(`{3,})([^`]*)|(~{3,})(.*)")
 _INDENTED_FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)

@@ -223,7 +223,6 @@ class Sizes:
         return self._weights[end] - self._weights[start] + max(0, ends)
 
     def tokens(self, piece: Piece) -> int:
-        """The tokens of a piece's text."""
         return tokens.pieces(piece.text) if piece.cut or not self._counted else self.of(piece.start, piece.end)
 
 

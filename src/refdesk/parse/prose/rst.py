@@ -24,6 +24,7 @@ from refdesk.parse.prose.passages import (
     split_lines,
 )
 from refdesk.parse.prose.sections import cut, limits_of
+from refdesk.text import word_set
 
 _ADORNMENT = re.compile(r"^([!-/:-@\[-`{-~])\1*\s*$")
 _DIRECTIVE = re.compile(r"^\.\. +(?:\|[^|]+\| +)?([\w:+-]+)::(?: +(.*))?$")
@@ -34,9 +35,7 @@ _BORDER = re.compile(r"^=+(?: +=+)+\s*$")
 _ROLE = re.compile(r":[\w:+.-]+:`([^`<]*?)\s*(?:<[^>]*>)?`")
 _LINK = re.compile(r"`([^`<]+?)\s*(?:<[^>]*>)?`_{0,2}")
 _CODE = frozenset({"code", "code-block", "sourcecode", "prompt", "doctest", "testcode", "ipython", "jupyter-execute"})
-_DATA = frozenset(
-    {"list-table", "csv-table", "table", "math", "literalinclude", "include", "parsed-literal", "graphviz"}
-)
+_DATA = word_set("list-table csv-table table math literalinclude include parsed-literal graphviz")
 _OBJECTS = re.compile(
     r"^(?:\w+:)?(?:auto)?(?:function|class|method|attribute|data|exception|module|property|classmethod|staticmethod|"
     r"decorator|option|confval|envvar|macro|type|struct|enum|member|var|setting|directive|role|program|describe)$"
@@ -64,7 +63,6 @@ def parse_rst(text: str, path: str, chunking: Chunking, rules: Governing = NO_RU
 
 
 def read_outline(lines: list[str]) -> Outline:
-    """The document's blocks and headings."""
     reader = _Reader([line.rstrip() for line in lines])
     reader.read()
     return Outline(

@@ -27,29 +27,29 @@ from refdesk.parse.prose.passages import (
     text_of,
     trim,
 )
+from refdesk.text import word_set, word_table
 
 _start = attrgetter("start")
 
 # ── the type of a passage: prose, code, api, config or cmd ──
 
-_COMMANDS = frozenset({
-    "bash", "sh", "shell", "zsh", "fish", "console", "shell-session", "shellsession", "sh-session", "terminal", "cmd",
-    "bat", "batch", "powershell", "ps1", "pwsh", "doscon",
-})  # fmt: skip
-_CONFIGS = frozenset({
-    "yaml", "yml", "json", "json5", "jsonc", "toml", "ini", "cfg", "conf", "properties", "env", "dotenv", "xml",
-    "hcl", "terraform", "nginx", "apache", "dockerfile", "docker", "makefile",
-})  # fmt: skip
-_NO_CODE = frozenset({"text", "txt", "plain", "plaintext", "none", "output", "log", "mermaid", "diff"})
-_ALIASES = {
-    "py": "python", "python3": "python", "py3": "python", "pycon": "python", "ipython": "python",
-    "js": "javascript", "mjs": "javascript", "cjs": "javascript", "node": "javascript", "jsx": "javascript",
-    "ts": "typescript", "tsx": "typescript", "rs": "rust", "golang": "go", "c++": "cpp", "cxx": "cpp", "hpp": "cpp",
-    "cs": "csharp", "c#": "csharp", "kt": "kotlin", "rb": "ruby", "objective-c": "objc", "objectivec": "objc",
-    "yml": "yaml", "jsonc": "json", "json5": "json", "sh": "bash", "shell": "bash", "zsh": "bash", "console": "bash",
-    "shell-session": "bash", "shellsession": "bash", "sh-session": "bash", "terminal": "bash", "md": "markdown",
-    "dockerfile": "dockerfile", "docker": "dockerfile", "ps1": "powershell", "pwsh": "powershell",
-}  # fmt: skip
+_COMMANDS = word_set(
+    "bash sh shell zsh fish console shell-session shellsession sh-session terminal cmd bat batch powershell ps1 "
+    "pwsh doscon"
+)
+_CONFIGS = word_set(
+    "yaml yml json json5 jsonc toml ini cfg conf properties env dotenv xml hcl terraform nginx apache dockerfile "
+    "docker makefile"
+)
+_NO_CODE = word_set("text txt plain plaintext none output log mermaid diff")
+_ALIASES = word_table(
+    """
+    python: py python3 py3 pycon ipython;  javascript: js mjs cjs node jsx;  typescript: ts tsx;  rust: rs;
+    go: golang;  cpp: c++ cxx hpp;  csharp: cs c#;  kotlin: kt;  ruby: rb;  objc: objective-c objectivec;  yaml: yml;
+    json: jsonc json5;  bash: sh shell zsh console shell-session shellsession sh-session terminal;  markdown: md;
+    dockerfile: dockerfile docker;  powershell: ps1 pwsh;
+    """
+)
 _SIGNATURE = re.compile(
     r"^(?:(?:async |static |public |export )*"
     r"(?:def|func|fn|function|class|struct|enum|interface|trait|type|module)\s+[\w.$]+(?:[(<:]|$)"
@@ -75,11 +75,6 @@ _RUNNER = re.compile(
 _SETTING = re.compile(r"^[^\S\n]*+[\"'\w.-]++\s*+[:=]\s*\S*", re.MULTILINE)
 
 
-def _word(info: str) -> str:
-    """The first word of a fence's info string, which names its language."""
-    return re.split(r"[\s,{:]", info.strip().lstrip("{.").lower(), maxsplit=1)[0].strip(".}")
-
-
 class Kinds:
     """The type and language of any range of an outline's lines."""
 
@@ -97,7 +92,8 @@ class Kinds:
         for fence in inside:
             size = self._size(fence.start, fence.end)
             if fence.kind == "code":
-                word = _word(fence.info)
+                # The first word of a fence's info string names its language.
+                word = re.split(r"[\s,{:]", fence.info.strip().lstrip("{.").lower(), maxsplit=1)[0].strip(".}")
                 type_: ChunkType = "cmd" if word in _COMMANDS else "config" if word in _CONFIGS else "code"
                 language = "" if word in _NO_CODE else _ALIASES.get(word, word)
                 sizes[type_ if word else self._guess(fence), language] += size

@@ -77,7 +77,7 @@ def serve_several(make_toolsets: Callable[[], Sequence[Toolset]], options: Serve
     try:
         return front.run()
     finally:
-        front.close()
+        shutil.rmtree(front.folder, ignore_errors=True)
 
 
 class _DirectHandler(logging.Handler):
@@ -99,7 +99,7 @@ class Front:
         self._options = options
         self._listening = listen(options)
         self._url = address(options, self._listening)
-        self._folder = Path(tempfile.mkdtemp(prefix="refdesk-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="refdesk-"))
         self._workers: dict[int, Worker] = {}
         self._turn = 0
         self._told, self._tell = socket.socketpair()
@@ -122,9 +122,6 @@ class Front:
                 if key.data is not None and not self._stopping:
                     key.data()
         return self._end()
-
-    def close(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _stop(self, *_: Any) -> None:
         self._stopping = True
@@ -178,9 +175,12 @@ class Front:
                 other.close()
             log = log_to_stderr(self._options.log_level)
             dispatcher = Dispatcher(self._make_toolsets, self._options)
-            places = [self._folder / str(each) for each in range(self._options.processes)]
+            places = [self.folder / str(each) for each in range(self._options.processes)]
             app = SessionRouter(build_app(dispatcher, self._url, number), number, places)
-            ChannelServer(server_config(app, self._options), channel).run(sockets=[_peer_socket(places[number])])
+            places[number].unlink(missing_ok=True)
+            forwarded = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)  # where other workers forward requests
+            forwarded.bind(str(places[number]))
+            ChannelServer(server_config(app, self._options), channel).run(sockets=[forwarded])
             dispatcher.stop()
             log.drain()
             code = 0
@@ -203,14 +203,6 @@ class Front:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
         return 0
-
-
-def _peer_socket(path: Path) -> socket.socket:
-    """The Unix socket on which the other workers forward requests to this one."""
-    path.unlink(missing_ok=True)
-    place = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    place.bind(str(path))
-    return place
 
 
 class ChannelServer(GracefulServer):

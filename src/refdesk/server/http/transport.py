@@ -91,9 +91,11 @@ class GracefulServer(uvicorn.Server):
 
 def require_auth_off_loopback(options: ServerOptions) -> None:
     """Raises `SettingsError` unless the server listens on loopback only or has authentication."""
-    if not _is_loopback(options.host) and not options.auth_token and options.oauth is None:
+    host = options.host
+    is_loopback = host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback)
+    if not is_loopback and not options.auth_token and options.oauth is None:
         raise SettingsError(
-            f"Refusing to listen on {options.host} without authentication: anyone who reaches this address could read "
+            f"Refusing to listen on {host} without authentication: anyone who reaches this address could read "
             "and change the library.",
             "Set --auth-token (or REFDESK_AUTH_TOKEN), configure OAuth, or listen on 127.0.0.1.",
         )
@@ -266,10 +268,6 @@ def _is_address(name: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _is_loopback(host: str) -> bool:
-    return host == "localhost" or (_is_address(host) and ipaddress.ip_address(host).is_loopback)
 
 
 def listen(options: ServerOptions) -> socket.socket:

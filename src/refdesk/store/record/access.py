@@ -7,16 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import Concatenate, ParamSpec, TypeVar
 
-from refdesk.model import (
-    EVERYTHING,
-    Batch,
-    Collection,
-    EmbedderIdentity,
-    FileState,
-    Filters,
-    Skipped,
-    StoredChunk,
-)
+from refdesk.model import EVERYTHING, Batch, Collection, EmbedderIdentity, FileState, Filters, Skipped, StoredChunk
 from refdesk.ports import View
 from refdesk.store.record import contents, reads
 from refdesk.store.record.batches import ChunkIds

@@ -1,5 +1,7 @@
 """Applies a batch to the record, within an open write transaction."""
 
+# ruff: noqa: S608 - tables are named by constants
+
 from __future__ import annotations
 
 import hashlib
@@ -49,7 +51,7 @@ class Change:
         self.terms: dict[int, str] = {}  # of new chunks, if the batch has them
         self._parts: dict[int, int] = defaultdict(int)
         self._texts: set[int] = set()
-        self._blobs: set[int] = set()
+        self.loose_blobs: set[int] = set()  # raw contents that a document referred to before
 
     @property
     def lexical_chunks(self) -> int:
@@ -58,9 +60,6 @@ class Change:
 
     def touched(self, chunk_id: int, parts: int) -> None:
         self._parts[chunk_id] |= parts
-
-    def loosened_blob(self, blob: int) -> None:
-        self._blobs.add(blob)
 
     def remove_chunks(self, found: Iterable[tuple[int, int]]) -> None:
         """Removes chunks given as (id, text)."""
@@ -77,7 +76,7 @@ class Change:
         """Writes the log and drops content that is no longer referenced."""
         logged = [(self.seq, chunk, parts) for chunk, parts in sorted(self._parts.items())]
         self.db.executemany("INSERT INTO changes (seq, chunk, parts) VALUES (?, ?, ?)", logged)
-        contents.drop_loose(self.db, self._texts, self._blobs)
+        contents.drop_loose(self.db, self._texts, self.loose_blobs)
 
 
 _PUT_DOCUMENT = """
@@ -110,7 +109,7 @@ def apply(db: Connection, batch: Batch, ids: ChunkIds) -> Change:
     change = Change(db)
     vectors = contents.put_vectors(db, batch)
     for document_id in batch.removes:
-        _remove_document(change, document_id)
+        _remove_rows(change, db.execute("SELECT id, raw FROM documents WHERE ulid = ?", (document_id,)).fetchall())
     for document in batch.touches:
         _touch_document(change, collection, document)
     for writes in _once_each(batch.writes):
@@ -140,7 +139,9 @@ def _write_documents(
     change: Change, collection: int, writes: Sequence[DocumentWrite], vectors: Mapping[bytes, int], ids: ChunkIds
 ) -> None:
     db = change.db
-    before = _documents_before(db, [write.document.id for write in writes])
+    known = "SELECT ulid, collection, path, metadata, raw FROM documents WHERE ulid IN (SELECT value FROM json_each(?))"
+    found = db.execute(known, (json.dumps([write.document.id for write in writes]),))
+    before = {ulid: tuple(rest) for ulid, *rest in found}
     raws = [rows.pack(write.raw) for write in writes]
     blobs = contents.put(db, "blobs", dict(raws))
     texts = [[rows.storable(chunk.text) for chunk in write.chunks] for write in writes]
@@ -153,18 +154,12 @@ def _write_documents(
         relabelled, kept = False, _NONE
         if (old := before.get(write.document.id)) is not None:
             relabelled = old[:3] != (collection, values[3], values[10])
-            change.loosened_blob(old[3])
+            change.loose_blobs.add(old[3])
             kept = _chunks_by_digest(db, document)
             _remove_graph(db, document)
         taken.chunks(document, write, own_keys, kept, relabelled)
         taken.graph(document, write)
     taken.put()
-
-
-def _documents_before(db: Connection, ids: Sequence[str]) -> dict[str, Row]:
-    """The stored rows of the documents: collection, path, metadata, raw."""
-    asked = "SELECT ulid, collection, path, metadata, raw FROM documents WHERE ulid IN (SELECT value FROM json_each(?))"
-    return {ulid: tuple(rest) for ulid, *rest in db.execute(asked, (json.dumps(ids),))}
 
 
 def _chunks_by_digest(db: Connection, document: int) -> dict[bytes, list[Row]]:
@@ -235,12 +230,10 @@ class _Taken:
             self._moved.append((*place, vector, chunk_id))
 
     def graph(self, document: int, write: DocumentWrite) -> None:
-        """Adds the symbols and references."""
         self._symbols += rows.symbol_packs(document, write.symbols)
         self._references += rows.reference_packs(document, write.references)
 
     def put(self) -> None:
-        """Writes the rows."""
         db = self._change.db
         db.executemany(_PUT_CHUNK, self._added)
         db.executemany(_MOVE_CHUNK, self._moved)
@@ -280,12 +273,6 @@ def remove_collection(db: Connection, name: str) -> int:
     return len(documents)
 
 
-def _remove_document(change: Change, document_id: str) -> None:
-    found = change.db.execute("SELECT id, raw FROM documents WHERE ulid = ?", (document_id,)).fetchone()
-    if found is not None:
-        _remove_rows(change, [tuple(found)])
-
-
 def _remove_rows(change: Change, documents: Iterable[tuple[int, int]]) -> None:
     for document, raw in documents:
         change.remove_chunks(
@@ -293,15 +280,12 @@ def _remove_rows(change: Change, documents: Iterable[tuple[int, int]]) -> None:
         )
         _remove_graph(change.db, document)
         change.db.execute("DELETE FROM documents WHERE id = ?", (document,))
-        change.loosened_blob(raw)
+        change.loose_blobs.add(raw)
 
 
 def _remove_graph(db: Connection, document: int) -> None:
-    packs = db.execute("SELECT first, data FROM symbol_packs WHERE document = ?", (document,)).fetchall()
-    names = {(one.name, document, first) for first, data in packs for one in rows.symbols_in(data)}
-    db.executemany("DELETE FROM symbol_names WHERE name = ? AND document = ? AND first = ?", sorted(names))
-    packs = db.execute("SELECT first, data FROM ref_packs WHERE document = ?", (document,)).fetchall()
-    targets = {(one.target, document, first) for first, data in packs for one in rows.references_in(data)}
-    db.executemany("DELETE FROM ref_targets WHERE target = ? AND document = ? AND first = ?", sorted(targets))
-    db.execute("DELETE FROM symbol_packs WHERE document = ?", (document,))
-    db.execute("DELETE FROM ref_packs WHERE document = ?", (document,))
+    for table, (places, name) in rows.PACKS.items():
+        packs = db.execute(f"SELECT first, data FROM {table} WHERE document = ?", (document,)).fetchall()
+        named = {(one, document, first) for first, data in packs for one in rows.names_in(table, data)}
+        db.executemany(f"DELETE FROM {places} WHERE {name} = ? AND document = ? AND first = ?", sorted(named))
+        db.execute(f"DELETE FROM {table} WHERE document = ?", (document,))

@@ -72,7 +72,6 @@ def meta(db: Connection, key: str) -> str | None:
 
 
 def put_meta(db: Connection, key: str, value: str) -> None:
-    """Keeps a value beside the tables."""
     db.execute("INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", (key, value))
 
 
@@ -117,16 +116,20 @@ def put_vectors(db: Connection, batch: Batch) -> dict[bytes, int]:
         named |= dict.fromkeys(batch.vectors)
 
     def values(new: Sequence[bytes]) -> Iterable[tuple[bytes, bytes]]:
-        return zip(_packed_vectors(new, batch.vectors), (batch.kept.get(key, b"") for key in new), strict=True)
+        import numpy as np
+
+        if any(key not in batch.vectors for key in new):
+            raise VectorsMissing(
+                "The batch names vectors that the library does not hold.", "Embed the texts again and retry."
+            )
+        packed = rows.pack_vectors(np.stack([batch.vectors[key] for key in new]))
+        return zip(packed, (batch.kept.get(key, b"") for key in new), strict=True)
 
     return _put(db, "vectors", named, values)
 
 
 def _put(
-    db: Connection,
-    table: Table,
-    keys: Iterable[bytes],
-    values: Callable[[Sequence[bytes]], Iterable[tuple[Any, ...]]],
+    db: Connection, table: Table, keys: Iterable[bytes], values: Callable[[Sequence[bytes]], Iterable[tuple[Any, ...]]]
 ) -> dict[bytes, int]:
     key_column, *columns = _COLUMNS[table]
     wanted = list(keys)
@@ -152,19 +155,11 @@ def _ids(db: Connection, table: Table, keys: Sequence[bytes]) -> dict[bytes, int
     return found
 
 
-def _packed_vectors(keys: Sequence[bytes], vectors: Mapping[bytes, Vector]) -> list[bytes]:
-    """The vectors as they are stored."""
-    import numpy as np
-
-    if any(key not in vectors for key in keys):
-        raise VectorsMissing(
-            "The batch names vectors that the library does not hold.", "Embed the texts again and retry."
-        )
-    return rows.pack_vectors(np.stack([vectors[key] for key in keys]))
-
-
 def _refuse_other_dimensions(db: Connection, vectors: Iterable[Vector]) -> None:
-    dimension = _dimension(db)
+    identity = embedder_identity(db)
+    dimension = identity.dimension if identity else 0
+    if not identity and (stored := db.execute("SELECT length(numbers) FROM vectors LIMIT 1").fetchone()):
+        dimension = int(stored[0])
     for vector in vectors:
         dimension = dimension or len(vector)
         if len(vector) != dimension:
@@ -172,14 +167,6 @@ def _refuse_other_dimensions(db: Connection, vectors: Iterable[Vector]) -> None:
                 f"A vector has {len(vector)} dimensions; the library holds {dimension}.",
                 "Set the embedder's identity before writing its vectors.",
             )
-
-
-def _dimension(db: Connection) -> int:
-    identity = embedder_identity(db)
-    if identity:
-        return identity.dimension
-    found = db.execute("SELECT length(numbers) FROM vectors LIMIT 1").fetchone()
-    return int(found[0]) if found else 0
 
 
 def embedder_identity(db: Connection) -> EmbedderIdentity | None:

@@ -60,7 +60,6 @@ class Crawls(Protocol):
 
 
 def busy(collection: str) -> LibraryBusy:
-    """The error of a second crawl."""
     return LibraryBusy(f"Another crawl of {collection} is running.", "Wait for it, or stop it.")
 
 

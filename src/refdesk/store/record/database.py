@@ -40,12 +40,10 @@ class Applied:
 
 
 def sequence(db: Connection) -> int:
-    """The number of the last commit."""
     return int(db.execute("SELECT coalesce(max(seq), 0) FROM commits").fetchone()[0])
 
 
 def last_commit(db: Connection) -> Applied:
-    """The record's last commit."""
     found = db.execute("SELECT seq, token FROM commits ORDER BY seq DESC LIMIT 1").fetchone()
     return Applied(*found) if found else Applied(0, "")
 
@@ -68,8 +66,12 @@ def is_pending(db: Connection, applied: Applied | None, part: int) -> bool | Non
 
 
 def _told_since(db: Connection, applied: Applied | None, part: int) -> int | None:
-    if applied is None or not _is_known(db, applied) or (part == VECTORS and applied.seq < _vectors_since(db)):
+    if applied is None or not _is_known(db, applied):
         return None
+    if part == VECTORS:
+        since = db.execute("SELECT value FROM meta WHERE key = 'vectors_since'").fetchone()
+        if since and applied.seq < int(since[0]):
+            return None
     return applied.seq
 
 
@@ -118,11 +120,6 @@ def _is_known(db: Connection, applied: Applied) -> bool:
         return floor in (None, 1)
     known = "SELECT 1 FROM commits WHERE seq = ? AND token = ?"
     return db.execute(known, (applied.seq, applied.token)).fetchone() is not None
-
-
-def _vectors_since(db: Connection) -> int:
-    found = db.execute("SELECT value FROM meta WHERE key = 'vectors_since'").fetchone()
-    return int(found[0]) if found else 0
 
 
 _PRAGMAS = (
@@ -271,16 +268,13 @@ class Record:
             try:
                 yield db
             finally:
-                self._give_back(db, mapping)
-
-    def _give_back(self, db: sqlite3.Connection, mapping: Mapping) -> None:
-        if db.in_transaction:
-            with contextlib.suppress(sqlite3.Error):
-                db.execute("ROLLBACK")
-        if self._closed:
-            self._discard(db)
-        else:
-            self._idle[mapping].put(db)
+                if db.in_transaction:
+                    with contextlib.suppress(sqlite3.Error):
+                        db.execute("ROLLBACK")
+                if self._closed:
+                    self._discard(db)
+                else:
+                    self._idle[mapping].put(db)
 
     @contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:

@@ -27,7 +27,9 @@ def resolve(db: Connection, filters: Filters) -> Scope:
     allowed: list[frozenset[int]] = []
     if filters.collections:
         collections = _rows(db, "SELECT id FROM collections WHERE name = ?", filters.collections)
-        if collections and not _has_others(db, collections):
+        others = {row for (row,) in db.execute("SELECT id FROM collections")} - set(collections)
+        held = "SELECT 1 FROM documents WHERE collection = ? LIMIT 1"
+        if collections and not any(db.execute(held, (row,)).fetchone() for row in others):
             # A filter that leaves nothing out would double a query's time.
             filters, collections = replace(filters, collections=()), None
     elif db.execute("SELECT 1 FROM playbooks LIMIT 1").fetchone():  # they are found by those who name them
@@ -38,12 +40,6 @@ def resolve(db: Connection, filters: Filters) -> Scope:
         allowed.append(_below(db, filters.paths, collections))
     within = frozenset.intersection(*allowed) if allowed else None
     return Scope(filters, collections, within, _has_unembedded(db, collections))
-
-
-def _has_others(db: Connection, collections: tuple[int, ...]) -> bool:
-    """Whether another collection has documents."""
-    others = {row for (row,) in db.execute("SELECT id FROM collections")} - set(collections)
-    return any(db.execute("SELECT 1 FROM documents WHERE collection = ? LIMIT 1", (row,)).fetchone() for row in others)
 
 
 def _has_unembedded(db: Connection, collections: tuple[int, ...] | None) -> bool:

@@ -52,7 +52,6 @@ def collections(db: Connection) -> list[Collection]:
 
 
 def collection(db: Connection, name: str) -> Collection | None:
-    """The collection of that name."""
     named = "SELECT " + rows.COLLECTION + " FROM collections WHERE name = ? AND kind != ?"
     row = db.execute(named, (name, PLAYBOOKS)).fetchone()
     return rows.collection_from(row) if row else None
@@ -117,7 +116,6 @@ def document_ids(db: Connection, prefix: str) -> list[str]:
 
 
 def document(db: Connection, document_id: str) -> Document | None:
-    """The document with that id."""
     row = db.execute(_SELECT_DOCUMENT + "WHERE d.ulid = ?", (document_id,)).fetchone()
     return rows.document_from(row) if row else None
 
@@ -341,10 +339,7 @@ def contents(db: Connection) -> dict[str, Contents]:
     for name, kind, count, size in db.execute(typed).fetchall():
         known = found.get(name, Contents(chunks=int(chunks.get(name, 0))))
         found[name] = replace(
-            known,
-            documents=known.documents + count,
-            size=known.size + int(size),
-            types={**known.types, kind: count},
+            known, documents=known.documents + count, size=known.size + int(size), types={**known.types, kind: count}
         )
     return found
 

@@ -91,7 +91,6 @@ def pack(raw: str) -> tuple[bytes, bytes]:
 
 
 def unpack(data: bytes) -> str:
-    """The raw content that was packed."""
     return zlib.decompress(data).decode()
 
 
@@ -182,7 +181,15 @@ def reference_packs(document: int, references: Sequence[Reference]) -> Iterator[
         yield (document, first, len(some), data), {names[codes[target]] for target in targets}
 
 
-PACKS = {"symbol_packs": "symbol_names", "ref_packs": "ref_targets"}  # tables of packs, and of where a name is in them
+# The tables of packs, and of each the one that says where a name is, with its column.
+PACKS = {"symbol_packs": ("symbol_names", "name"), "ref_packs": ("ref_targets", "target")}
+
+
+def names_in(table: str, pack: bytes) -> set[str]:
+    """The names by which a row of a table of packs is found."""
+    if table == "symbol_packs":
+        return {one.name for one in symbols_in(pack)}
+    return {one.target for one in references_in(pack)}
 
 
 def put_packs(write: Callable[[str, Iterable[Any]], object], table: str, packed: Iterable[Pack]) -> None:
@@ -190,7 +197,7 @@ def put_packs(write: Callable[[str, Iterable[Any]], object], table: str, packed:
     some = list(packed)
     write(f"INSERT INTO {table} VALUES (?, ?, ?, ?)", [row for row, _ in some])  # noqa: S608 - a key of PACKS
     named = sorted((name, *row[:2]) for row, names in some for name in names)
-    write(f"INSERT INTO {PACKS[table]} VALUES (?, ?, ?)", named)  # noqa: S608 - a constant
+    write(f"INSERT INTO {PACKS[table][0]} VALUES (?, ?, ?)", named)  # noqa: S608 - a constant
 
 
 def references_in(pack: bytes, target: str | None = None, kinds: Sequence[str] = ()) -> list[Reference]:

@@ -154,7 +154,7 @@ def _add_outcomes(db: Connection) -> None:
 
 def _pack_references(db: Connection) -> None:
     """References in rows of some dozens, which take a tenth of the room; a second table says where a name is used."""
-    _create_packs(db, "ref_packs", "ref_targets", "target")
+    _create_packs(db, "ref_packs")
     select = "SELECT kind, source, target, line, receiver, alias FROM refs WHERE document = ? ORDER BY position"
     for (document,) in db.execute("SELECT DISTINCT document FROM refs").fetchall():
         found = db.execute(select, (document,))
@@ -164,7 +164,7 @@ def _pack_references(db: Connection) -> None:
 
 def _pack_symbols(db: Connection) -> None:
     """Symbols in rows of some dozens too, which take a third of the room."""
-    _create_packs(db, "symbol_packs", "symbol_names", "name")
+    _create_packs(db, "symbol_packs")
     select = (
         "SELECT name, qualified, kind, start_line, end_line, signature, facts FROM symbols WHERE document = ?"
         " ORDER BY position"
@@ -175,7 +175,8 @@ def _pack_symbols(db: Connection) -> None:
     db.execute("DROP TABLE symbols")
 
 
-def _create_packs(db: Connection, packs: str, names: str, name: str) -> None:
+def _create_packs(db: Connection, packs: str) -> None:
+    names, name = rows.PACKS[packs]
     db.execute(
         f"CREATE TABLE {packs} (document INTEGER NOT NULL REFERENCES documents (id), first INTEGER NOT NULL,"
         " many INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (document, first)) STRICT, WITHOUT ROWID"

@@ -68,7 +68,6 @@ class Rows:
         self._count = needed
 
     def absorb(self, other: Rows) -> None:
-        """Adds the other's rows."""
         count, needed = len(other), self._count + len(other)
         self._reserve(needed)
         self._rows[self._count : needed] = other._rows[:count]
@@ -88,8 +87,8 @@ class Rows:
     def _reserve(self, needed: int) -> None:
         if needed > len(self._rows):
             size = max(needed, 2 * len(self._rows))
-            self._rows = _grown(self._rows, self._count, size)
-            self._scales = _grown(self._scales, self._count, size)
+            self._rows = grown(self._rows, self._count, size)
+            self._scales = grown(self._scales, self._count, size)
 
     def scores(self, vector: Matrix, slots: Slots | None) -> Matrix:
         """About the cosine of the vector with each row, or with those in the slots."""
@@ -130,10 +129,11 @@ class Rows:
         self._count = 0
 
 
-def _grown(array: NDArray[Any], count: int, size: int) -> NDArray[Any]:
-    grown = np.empty((size, *array.shape[1:]), array.dtype)
-    grown[:count] = array[:count]
-    return grown
+def grown(array: NDArray[Any], count: int, size: int) -> NDArray[Any]:
+    """An array of that size which begins with the first `count` rows of this one."""
+    larger = np.empty((size, *array.shape[1:]), array.dtype)
+    larger[:count] = array[:count]
+    return larger
 
 
 class Codes:
@@ -226,7 +226,6 @@ class Engine:
             self.codes.add(vectors)
 
     def absorb(self, other: Engine) -> None:
-        """Adds the other's rows."""
         self.rows.absorb(other.rows)
         if self.codes is not None:
             self.codes.add(other.rows.vectors())
@@ -341,7 +340,10 @@ def read_arrays(file: Path, version: int) -> tuple[dict[str, Any], Arrays]:
 
     Changing the arrays changes no file.
     """
-    data = _mapped(file)
+    with file.open("rb") as source:
+        # On Windows a mapped file can't be replaced.
+        on_windows = os.name == "nt"
+        data = bytearray(source.read()) if on_windows else mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_COPY)
     start = data.find(b"\n") + 1
     head = json.loads(data[:start])
     if head["version"] != version:
@@ -360,13 +362,6 @@ def read_arrays(file: Path, version: int) -> tuple[dict[str, Any], Arrays]:
     if start != len(data):
         raise ValueError("it is longer or shorter than it says")
     return head, arrays
-
-
-def _mapped(file: Path) -> mmap.mmap | bytearray:
-    if os.name == "nt":  # there a mapped file can't be replaced
-        return bytearray(file.read_bytes())
-    with file.open("rb") as source:
-        return mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_COPY)
 
 
 def _sums(data: NDArray[np.uint8], before: int = 0) -> tuple[int, NDArray[np.uint8]]:

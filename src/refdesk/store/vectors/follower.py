@@ -243,16 +243,13 @@ class VectorFollower:
 
     def is_late(self) -> bool:
         """Whether the snapshot is so far behind that whoever can write should renew it."""
-        return not self._record.read_only and self._lags()
-
-    def _lags(self) -> bool:
+        if self._record.read_only:
+            return False
         with self._record.snapshot() as db:
             found = db.execute("SELECT value FROM meta WHERE key = 'snapshot'").fetchone()
             seq, count = (int(part) for part in found[0].split()) if found else (0, 0)
-            behind = db.execute("SELECT count(*) FROM changes WHERE seq > ? AND parts & ?", (seq, VECTORS)).fetchone()[
-                0
-            ]
-            return bool(behind > max(_FEW, int(_SHARE * count)))
+            behind = db.execute("SELECT count(*) FROM changes WHERE seq > ? AND parts & ?", (seq, VECTORS))
+            return bool(behind.fetchone()[0] > max(_FEW, int(_SHARE * count)))
 
     def save_if_late(self) -> None:
         """Writes a snapshot if the last one is far behind; the gate is held."""

@@ -110,7 +110,6 @@ class VectorIndex:
         return self._base is not None and self._base.engine.codes is None
 
     def ids(self) -> list[int]:
-        """The chunks that are here."""
         settled: list[int] = self._base.ids.tolist() if self._base else []
         fresh: list[int] = self._fresh.ids.tolist() if self._fresh else []
         return [chunk_id for chunk_id in settled if chunk_id not in self._gone] + fresh
@@ -365,7 +364,6 @@ def as_topics(vector: Matrix, sums: Matrix, counts: NDArray[np.int64]) -> list[T
 
 
 def vector_of(db: sqlite3.Connection, chunk_id: int) -> Matrix:
-    """The chunk's vector."""
     found = db.execute("SELECT v.numbers FROM chunks c JOIN vectors v ON v.id = c.vector WHERE c.id = ?", (chunk_id,))
     row: Matrix = unpack([found.fetchone()[0]])[0]
     return row

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from refdesk.model import Filters, Origin
 from refdesk.store.record import rows
 from refdesk.store.record.filters import Scope, satisfies
-from refdesk.store.vectors.engines import ArrayFile, Engine, Matrix
+from refdesk.store.vectors.engines import ArrayFile, Engine, Matrix, grown
 
 # ── attributes: columns of codes, one entry per slot ──
 
@@ -48,7 +48,6 @@ class Attributes:
 
     @property
     def ids(self) -> NDArray[np.int64]:
-        """The chunk in each slot."""
         ids: NDArray[np.int64] = self._columns["id"][: self._count]
         return ids
 
@@ -108,7 +107,6 @@ class Attributes:
         self._count = end
 
     def absorb(self, other: Attributes) -> None:
-        """Appends the other's slots."""
         start, end = self._count, self._count + len(other)
         self._grow(end)
         self._by_id = self._by_document = self._highest = None
@@ -145,10 +143,7 @@ class Attributes:
     def _grow(self, needed: int) -> None:
         if needed > len(self._columns["id"]):
             size = max(needed, 2 * len(self._columns["id"]))
-            for name, column in self._columns.items():
-                grown = np.empty(size, column.dtype)
-                grown[: self._count] = column[: self._count]
-                self._columns[name] = grown
+            self._columns = {name: grown(column, self._count, size) for name, column in self._columns.items()}
 
     def _coded(self, name: str, values: Sequence[str]) -> list[int]:
         if self._codes is None:
@@ -171,17 +166,12 @@ class Attributes:
         for name, wanted in (("collection", scope.collections), ("document", scope.within)):
             if wanted is not None:
                 allowed &= np.isin(self._columns[name][: self._count], np.array(list(wanted), np.int64))
-        for name, accepted in (
-            ("kind", filters.kinds),
-            ("type", filters.types),
-            ("language", filters.languages),
-        ):
+        for name, accepted in (("kind", filters.kinds), ("type", filters.types), ("language", filters.languages)):
             if accepted:
                 allowed &= self._having(name, [value in accepted for value in self._values[name]])
         if filters.extensions:
-            allowed &= self._having(
-                "path", [rows.extension(path) in filters.extensions for path in self._values["path"]]
-            )
+            extensions = map(rows.extension, self._values["path"])
+            allowed &= self._having("path", [each in filters.extensions for each in extensions])
         if filters.metadata:
             parsed = [rows.load_map(value) for value in self._values["metadata"]]
             allowed &= self._having("metadata", [satisfies(value, filters.metadata) for value in parsed])
@@ -210,7 +200,6 @@ class Attributes:
 
     @classmethod
     def load(cls, dumped: Mapping[str, NDArray[Any]]) -> Attributes:
-        """The attributes that were dumped."""
         loaded = cls()
         loaded._columns = {name: dumped[name] for name in _COLUMNS}
         loaded._columns |= {name: dumped[name].astype(np.int64) for name in WIDE}
@@ -245,7 +234,6 @@ class Table:
 
     @property
     def ids(self) -> NDArray[np.int64]:
-        """The chunk in each slot."""
         return self.attributes.ids
 
     def add(self, found: Sequence[tuple[Any, ...]], vectors: Matrix) -> None:
@@ -278,7 +266,6 @@ class Table:
                 one.result()
 
     def absorb(self, other: Table) -> None:
-        """Adds what the other holds."""
         self.engine.absorb(other.engine)
         self.attributes.absorb(other.attributes)
 
@@ -316,7 +303,6 @@ class Table:
         return mask
 
     def forget_masks(self) -> None:
-        """Drops the cached masks."""
         self._masks.clear()
 
 

@@ -333,7 +333,6 @@ class LexicalFollower:
         self._index.start_over()
 
     def rebuild(self) -> None:
-        """Rebuilds the full-text index."""
         with self._writing:
             if not self._index.claim():
                 raise LibraryBusy("Another process is writing the full-text index.", "Try again when it has finished.")
@@ -392,7 +391,6 @@ class LexicalFollower:
             self._index.release()
 
     def close(self) -> None:
-        """Closes all files."""
         self._keeper.close()
         self._idle.close()
         self._flush_quietly()

@@ -288,7 +288,6 @@ class LexicalIndex:
         self._last_taken_id = 0
 
     def close(self) -> None:
-        """Lets go of every file."""
         self.stop_writing()
         self.release()
         with self._mutex:

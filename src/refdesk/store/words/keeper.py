@@ -93,7 +93,6 @@ class IdleFlusher:
                 self._thread.start()
 
     def close(self) -> None:
-        """Ends the thread."""
         self._closing.set()
         if (running := self._thread) is not None:
             running.join()

@@ -83,10 +83,8 @@ def lexical(ask: Ask, terms: Sequence[str], limit: int, *, by_number: bool = Tru
 
 def _rarity(searcher: tantivy.Searcher, term: str) -> float:
     """The inverse document frequency as BM25 has it."""
-    having = searcher.doc_freq("content", term)
-    lacking = max(
-        0, searcher.num_docs - having
-    )  # removed passages are counted until they are merged away, but not here
+    having = searcher.doc_freq("content", term)  # removed passages too, until they are merged away
+    lacking = max(0, searcher.num_docs - having)
     return math.log(1 + (lacking + 0.5) / (having + 0.5))
 
 
@@ -166,12 +164,8 @@ def restrict(ask: Ask, query: tantivy.Query | None, *, documents: bool = True) -
 
 def _conditions(ask: Ask, documents: bool) -> list[tantivy.Query]:
     filters = ask.scope.filters
-    wanted: list[tuple[str, Sequence[str]]] = [
-        ("kind", filters.kinds),
-        ("type", filters.types),
-        ("language", filters.languages),
-        ("extension", filters.extensions),
-    ]
+    wanted = [("kind", filters.kinds), ("type", filters.types), ("language", filters.languages)]
+    wanted.append(("extension", filters.extensions))
     found = [_any_of(ask.schema, field, values) for field, values in wanted if values]
     if ask.scope.collections is not None:
         found.append(_any_of(ask.schema, "collection", [str(row) for row in ask.scope.collections]))

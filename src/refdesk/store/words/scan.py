@@ -69,11 +69,8 @@ def _conditions(scope: Scope) -> list[tuple[str, Iterable[int] | Iterable[str]]]
     filters = scope.filters
     rows_of = (("d.collection", scope.collections), ("d.id", scope.within))
     names_of = (("c.kind", filters.kinds), ("c.type", filters.types), ("c.language", filters.languages))
-    found: list[tuple[str, Iterable[int] | Iterable[str]]] = [
-        (c, wanted) for c, wanted in rows_of if wanted is not None
-    ]
-    found += [(column, accepted) for column, accepted in names_of if accepted]
-    return [*found, ("d.extension", filters.extensions)] if filters.extensions else found
+    found: list[tuple[str, Iterable[int] | Iterable[str]]] = [(of, ids) for of, ids in rows_of if ids is not None]
+    return found + [one for one in (*names_of, ("d.extension", filters.extensions)) if one[1]]
 
 
 # A block of passages at a time, in one step each: SQLite lets go of Python's lock at every step, and whoever rebuilds
