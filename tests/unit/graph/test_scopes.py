@@ -111,3 +111,17 @@ def test_a_module_of_terraform_is_a_folder_and_a_package_of_r_is_one_namespace(t
         assert [edge.source.path for edge in outer] == ["main.tf"]
         assert callers(graph, "mask") == {"keep.data.frame"}
         assert callers(graph, "keep.data.frame") == set()
+
+
+def test_a_crate_is_named_by_its_manifest_not_by_its_folder(tmp_path: Path) -> None:
+    files = {
+        "compiler-core/Cargo.toml": '[package]\nname = "gleam-core"\nversion = "1.0.0"\n\n[dependencies]\n',
+        "compiler-core/src/lib.rs": "pub mod io;\n",
+        "compiler-core/src/io.rs": "pub trait Reader {\n    fn read(&self) -> bool;\n}\n",
+        "compiler-cli/Cargo.toml": '[package]\nname = "gleam-cli"\n',
+        "compiler-cli/src/fs.rs": "use gleam_core::{io::Reader};\n\npub struct Disk;\n\n"
+        "impl Reader for Disk {\n    fn read(&self) -> bool { true }\n}\n",
+    }
+    with graph_of(tmp_path, files) as graph:
+        (reader,) = graph.find("Reader")
+        assert [edge.source.qualified for edge in graph.subtypes(reader)] == ["Disk"]
