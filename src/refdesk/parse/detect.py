@@ -174,6 +174,11 @@ _BY_MEDIA_TYPE = {
     "text/x-rust": "rust", "text/x-go": "go", "text/x-java": "java", "text/x-c": "c", "text/x-c++": "cpp",
     "application/typescript": "typescript", "text/css": "css",
 }  # fmt: skip
+# Endings behind the one that tells the type: values.yaml.j2, config.h.in, settings.yml.example.
+_TEMPLATES = frozenset(
+    ["default", "dist", "ejs", "erb", "example", "gotmpl", "hbs", "in", "j2", "jinja", "jinja2", "mustache", "sample",
+     "template", "tmpl", "tpl"]
+)  # fmt: skip
 _DISPLAY = {
     "cpp": "C++", "csharp": "C#", "c": "C", "objc": "Objective-C", "objectivec": "Objective-C", "php": "PHP",
     "sql": "SQL", "html": "HTML", "css": "CSS", "json": "JSON", "jsonl": "JSON Lines", "yaml": "YAML", "toml": "TOML",
@@ -236,6 +241,11 @@ def by_name(path: str) -> str:
     if lower.endswith((".rst.txt", ".md.txt")):  # Sphinx copies sources under such names
         lower = lower.removesuffix(".txt")
     stem, _, extension = lower.rpartition(".")
+    if stem and extension in _TEMPLATES:
+        inner = by_name(name[: len(stem)])
+        return (
+            "" if inner in ("html", "pdf", "docx") else inner
+        )  # converted, a page would lose what makes it a template
     if stem and extension in _BY_EXTENSION:
         return _BY_EXTENSION[extension]
     return EXTENSIONS.get(extension, "") if stem else ""
