@@ -86,6 +86,8 @@ class Resolver:
         if starred:
             return all_of(starred, LIKELY)
         is_base = ref.kind in ("inherits", "conforms")  # named outside of the type
+        if language == "erlang" and is_base:  # -behaviour(name)
+            return all_of([one for one in candidates.every if one[1].kind == "module"], CERTAIN)
         if (
             not is_base
             and language in languages.IMPLICIT_SELF

@@ -125,3 +125,20 @@ def test_a_crate_is_named_by_its_manifest_not_by_its_folder(tmp_path: Path) -> N
     with graph_of(tmp_path, files) as graph:
         (reader,) = graph.find("Reader")
         assert [edge.source.qualified for edge in graph.subtypes(reader)] == ["Disk"]
+
+
+def test_erlang_modules_are_files_and_behaviours_are_modules(tmp_path: Path) -> None:
+    files = {
+        "deps/a/src/shop_queue.erl": "-module(shop_queue).\n-callback declare(atom()) -> ok.\n\n"
+        "declare(Name) when is_atom(Name) ->\n    ok;\ndeclare(_) ->\n    error.\n",
+        "deps/b/src/shop_stream.erl": "-module(shop_stream).\n-behaviour(shop_queue).\n\n"
+        "open(Name) ->\n    shop_queue:declare(Name), other:declare(Name).\n\nagain() -> ?MODULE:open(a).\n",
+        "deps/b/src/other.erl": "-module(other).\ndeclare(_) -> no.\n",
+    }
+    with graph_of(tmp_path, files) as graph:
+        first = graph.find("shop_queue:declare")[0]
+        assert first.path == "deps/a/src/shop_queue.erl"
+        assert [edge.source.qualified for edge in graph.callers(first)] == ["open"]
+        assert callers(graph, "open") == {"again"}
+        (behaviour,) = graph.find("shop_queue")
+        assert [edge.source.path for edge in graph.subtypes(behaviour)] == ["deps/b/src/shop_stream.erl"]
