@@ -107,7 +107,7 @@ def _parser(root: Path | None, kind: CollectionKind) -> Parser:
     from refdesk.parse import AnyParser
 
     if root is None or kind != "docs":
-        return AnyParser()
+        return AnyParser(is_source=kind == "code")
     from refdesk.parse.prose.manifest import load_manifests
 
     return AnyParser(manifests=load_manifests(root))

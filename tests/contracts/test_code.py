@@ -213,6 +213,15 @@ def test_docs_search_is_documentation_only(indexed: Client, project: Path) -> No
     assert set(paths(answer)) == {"docs/install.md"}
 
 
+@pytest.mark.parametrize("name", ["vignettes/columns.Rmd", "guide.qmd", "doc/columns.sgml", "doc/columns.asciidoc"])
+def test_docs_search_knows_the_formats_of_manuals(client: Client, project: Path, name: str) -> None:
+    (project / name).parent.mkdir(exist_ok=True)
+    (project / name).write_text("Zebra columns\n\nHow to paint zebra columns in a table.\n")
+    client.json("index_codebase", path=str(project))
+    answer = client.json("search_docs", query="zebra columns", path=str(project), format="json")
+    assert paths(answer) == [name]
+
+
 def test_expansion_and_summary_say_who_made_them(indexed: Client, project: Path) -> None:
     answer = found(indexed, project, "sign in", expand_query=True, synthesize=True)
     assert answer["expanded_with"]

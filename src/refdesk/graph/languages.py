@@ -99,21 +99,12 @@ INDEX = frozenset(["__init__", "index", "mod", "lib", "main", "package"])
 _LOCAL = frozenset(["crate", "self", "super"])
 _CRATE_PARTS = frozenset(["src", "tests", "benches", "examples"])
 _GO_VERSION = re.compile(r"(?:/v\d+|\.v\d+)$")  # echo/v5, yaml.v3
+_CRATE_NAME = re.compile(r'^name\s*=\s*"([^"\n]+)"', re.M)
 _GO_MODULE = re.compile(r'^module\s+"?([^\s"]+)', re.M)
 
 
 def is_meant(path: str, module: str, importer: str, root: str = "") -> bool:
     """Whether the file at `path` is, or lies in, the module that `importer` names; `root` is the folder above both."""
-    if importer.endswith(".rs"):  # of the same crate, or of another one in the workspace
-        crate, inner = _crate(path, root)
-        home = _crate(importer, root)[0]
-        parts = [part for part in re.split(r"::|\.", module) if part] or [""]
-        tail = [part for part in parts if part not in _LOCAL]
-        if parts[0] == "crate":
-            return crate == home and inner == tail
-        if parts[0] not in _LOCAL and _is_crate_named(crate, parts[0]):
-            return inner == parts[1:]
-        return crate == home and (not tail or inner[-len(tail) :] == tail)
     wanted = _absolute(module, importer.rpartition("/")[0])
     if module.startswith("."):  # from here, so exactly there
         exact = _parts_of(path, "")
@@ -127,12 +118,6 @@ def is_meant(path: str, module: str, importer: str, root: str = "") -> bool:
 
 def is_inside(path: str, module: str, importer: str, root: str = "") -> bool:
     """Whether the file is anywhere below the module: a package may re-export names of its inner files."""
-    if importer.endswith(".rs"):  # crates re-export what their modules define
-        crate, _ = _crate(path, root)
-        parts = [part for part in re.split(r"::|\.", module) if part] or [""]
-        if parts[0] in _LOCAL:
-            return crate == _crate(importer, root)[0]
-        return any(_is_crate_named(crate, part) for part in parts)
     wanted = _absolute(module, importer.rpartition("/")[0])
     there = _parts_of(path, root)
     return bool(wanted) and any(there[at : at + len(wanted)] == wanted for at in range(len(there)))
@@ -189,20 +174,57 @@ def _ends_with(there: list[str], wanted: list[str]) -> bool:
 # --- Rust ----------------------------------------------------------------------------------------------
 
 
-def _is_crate_named(crate: str, name: str) -> bool:
-    """A crate's folder often leaves out the workspace's prefix: crates/matcher is grep_matcher."""
-    folder = crate.rpartition("/")[2].replace("-", "_")
-    return bool(folder) and (name == folder or name.endswith(f"_{folder}"))
+class Crates:
+    """Finds the files that a path of modules means, by the Cargo.toml of their crates."""
+
+    def __init__(self, text_at: Callable[[str], str | None], root: str = "") -> None:
+        self._text_at = text_at
+        self._root = root
+        self._names: dict[str, frozenset[str]] = {}
+
+    def is_meant(self, path: str, module: str, importer: str) -> bool:
+        """Whether the file is the module that `importer` names: of its own crate, or of another in the workspace."""
+        crate, inner = _crate(path)
+        home = _crate(importer)[0]
+        parts = [part for part in re.split(r"::|\.", module) if part] or [""]
+        tail = [part for part in parts if part not in _LOCAL]
+        if parts[0] == "crate":
+            return crate == home and inner == tail
+        if parts[0] not in _LOCAL and self._is_named(crate, parts[0]):
+            return inner == parts[1:]
+        return crate == home and (not tail or inner[-len(tail) :] == tail)
+
+    def is_inside(self, path: str, module: str, importer: str) -> bool:
+        """Whether the file is anywhere in the crate: crates re-export what their modules define."""
+        crate, _ = _crate(path)
+        parts = [part for part in re.split(r"::|\.", module) if part] or [""]
+        if parts[0] in _LOCAL:
+            return crate == _crate(importer)[0]
+        return any(self._is_named(crate, part) for part in parts)
+
+    def _is_named(self, crate: str, name: str) -> bool:
+        if crate not in self._names:
+            declared = self._text_at(f"{crate}/Cargo.toml" if crate else "Cargo.toml") or ""
+            sections = re.split(r"^\[", declared, flags=re.M)
+            own = [one for one in sections if one.startswith(("package]", "lib]"))]
+            found = (_CRATE_NAME.search(one) for one in own)
+            self._names[crate] = frozenset(one[1].replace("-", "_") for one in found if one)
+        if self._names[crate]:
+            return name in self._names[crate]
+        # Its folder often leaves out the workspace's prefix: crates/matcher is grep_matcher.
+        folder = (crate or self._root).rpartition("/")[2].replace("-", "_")
+        return bool(folder) and (name == folder or name.endswith(f"_{folder}"))
 
 
-def _crate(path: str, root: str) -> tuple[str, list[str]]:
+@lru_cache(maxsize=65_536)
+def _crate(path: str) -> tuple[str, list[str]]:
     """The crate's folder and the module path inside it."""
     *folders, name = path.split("/")
     stem = name.rpartition(".")[0]
     at = next((n for n in range(len(folders) - 1, -1, -1) if folders[n] in _CRATE_PARTS), -1)
     inside = folders[at + 1 :] if at >= 0 else folders[2:]
     crate = folders[:at] if at >= 0 else folders[:2]
-    return "/".join(crate) or root, inside if stem in ("mod", "lib", "main") else [*inside, stem]
+    return "/".join(crate), inside if stem in ("mod", "lib", "main") else [*inside, stem]
 
 
 # --- Go ------------------------------------------------------------------------------------------------

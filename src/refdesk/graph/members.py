@@ -57,6 +57,9 @@ class Members:
             return self.own(file, ref.source, candidates)
         if receiver == languages.SUPER.get(language) or receiver.startswith("super"):
             return self._inherited(file, ref.source, candidates)
+        if language == "erlang":  # a module is a file of its name; what is behind a variable is unknown
+            module = _stem(file.document.path) if last == "?MODULE" else last
+            return all_of([one for one in candidates.every if _stem(one[0].path) == module], CERTAIN)
         if by_type := self._of_named(file, ref, receiver, last, candidates):
             return by_type
         for local in (receiver, receiver.partition(".")[0]) if not ref.receiver.endswith("()") else ():
@@ -262,3 +265,7 @@ class Members:
                 line |= level
             self._lines[name] = line - _NO_KIN
         return self._lines[name]
+
+
+def _stem(path: str) -> str:
+    return path.rpartition("/")[2].partition(".")[0]

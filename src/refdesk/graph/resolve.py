@@ -20,6 +20,7 @@ class Resolver:
     def __init__(self, graph: Graph, root: str = "") -> None:
         self._root = root
         self._packages = languages.GoPackages(graph.text_at)
+        self._crates = languages.Crates(graph.text_at, root)
         self.graph = graph
         self._members = Members(self)
         self._seen: dict[tuple[str, bool, str, bool], Candidates] = {}
@@ -85,6 +86,8 @@ class Resolver:
         if starred:
             return all_of(starred, LIKELY)
         is_base = ref.kind in ("inherits", "conforms")  # named outside of the type
+        if language == "erlang" and is_base:  # -behaviour(name)
+            return all_of([one for one in candidates.every if one[1].kind == "module"], CERTAIN)
         if (
             not is_base
             and language in languages.IMPLICIT_SELF
@@ -150,11 +153,7 @@ class Resolver:
             return all_of(meant, CERTAIN)
         if top and hops and (handed_on := self._handed_on(importer, names, candidates, hops)):
             return handed_on
-        inside = [
-            one
-            for one in top
-            if any(languages.is_inside(one[0].path, module, importer, self._root) for module in names)
-        ]
+        inside = [one for one in top if any(self._is_inside(one[0].path, module, importer) for module in names)]
         return shared(inside, LIKELY)
 
     def _handed_on(self, importer: str, names: tuple[str, ...], candidates: Candidates, hops: int) -> list[Resolved]:
@@ -174,8 +173,15 @@ class Resolver:
         if document.content_type in languages.PACKAGED:
             package = self.graph.file(document).package
             return module == package or (module.startswith(f"{package}.") and module[len(package) + 1].isupper())
+        if importer.endswith(".rs"):
+            return self._crates.is_meant(document.path, module, importer)
         told = self._packages.holds(module, importer, document.path) if importer.endswith(".go") else None
         return languages.is_meant(document.path, module, importer, self._root) if told is None else told
+
+    def _is_inside(self, path: str, module: str, importer: str) -> bool:
+        if importer.endswith(".rs"):
+            return self._crates.is_inside(path, module, importer)
+        return languages.is_inside(path, module, importer, self._root)
 
 
 def _target(path: str) -> tuple[str, ...]:

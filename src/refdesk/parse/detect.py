@@ -11,7 +11,7 @@ from pathlib import PurePosixPath
 
 from refdesk.parse.code.languages import EXTENSIONS, FILENAMES
 from refdesk.parse.code.languages import language_of as language_by_name
-from refdesk.text import word_table
+from refdesk.text import word_set, word_table
 
 # ── the language of a text without a name, by signs: parsing with a wrong grammar may take minutes ──
 
@@ -169,6 +169,8 @@ _BY_MEDIA_TYPE = word_table(
     java: text/x-java;  c: text/x-c;  cpp: text/x-c++;  typescript: application/typescript;  css: text/css;
     """
 )
+# Endings behind the one that tells the type: values.yaml.j2, config.h.in, settings.yml.example.
+_TEMPLATES = word_set("default dist ejs erb example gotmpl hbs in j2 jinja jinja2 mustache sample template tmpl tpl")
 _DISPLAY = {
     "cpp": "C++", "csharp": "C#", "c": "C", "objc": "Objective-C", "objectivec": "Objective-C", "php": "PHP",
     "sql": "SQL", "html": "HTML", "css": "CSS", "json": "JSON", "jsonl": "JSON Lines", "yaml": "YAML", "toml": "TOML",
@@ -232,6 +234,11 @@ def by_name(path: str) -> str:
     if lower.endswith((".rst.txt", ".md.txt")):  # Sphinx copies sources under such names
         lower = lower.removesuffix(".txt")
     stem, _, extension = lower.rpartition(".")
+    if stem and extension in _TEMPLATES:
+        inner = by_name(name[: len(stem)])
+        return (
+            "" if inner in ("html", "pdf", "docx") else inner
+        )  # converted, a page would lose what makes it a template
     if stem and extension in _BY_EXTENSION:
         return _BY_EXTENSION[extension]
     return EXTENSIONS.get(extension, "") if stem else ""

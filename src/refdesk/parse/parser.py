@@ -20,10 +20,14 @@ _RECORDS = frozenset({"json", "jsonl", "yaml", "toml", "ini", "csv"})
 
 
 class AnyParser:
-    """The parser for all types; with manifests it cuts prose as a docs corpus asks, else by token limits."""
+    """The parser for all types; with manifests it cuts prose as a docs corpus asks, else by token limits.
 
-    def __init__(self, manifests: ManifestSet | None = None) -> None:
+    Among sources, templates of pages and pages without text are read as code.
+    """
+
+    def __init__(self, manifests: ManifestSet | None = None, *, is_source: bool = False) -> None:
         self._manifests = manifests
+        self._is_source = is_source
 
     def parse(self, content: Content, chunking: Chunking) -> Parsed:
         """The document's text, chunks and symbols; raises ParseFailed with the reason if it has no text."""
@@ -44,7 +48,7 @@ class AnyParser:
                 raise ParseFailed(f"a single line of {longest:,} characters")
             kind = detect(path, text, content.content_type)
             try:
-                parsed = _parse_text(text, content, kind, chunking, rules)
+                parsed = _parse_text(text, content, kind, chunking, rules, self._is_source)
             except (ParseFailed, MemoryError):
                 raise
             except Exception as error:  # a parser's bug costs the structure of a file, not its text
@@ -60,15 +64,25 @@ class AnyParser:
         return replace(parsed, chunks=chunks, metadata={**given, **parsed.metadata})
 
 
-def _parse_text(text: str, content: Content, kind: str, chunking: Chunking, rules: Governing) -> Parsed:
+def _parse_text(
+    text: str, content: Content, kind: str, chunking: Chunking, rules: Governing, is_source: bool
+) -> Parsed:
     """Calls the parser of the type; parsers are imported on first use."""
     path = content.path
     if kind == "markdown":
         return parse_markdown(text, path, chunking, rules)
     if kind == "html":
-        from refdesk.parse.html.page import parse_html
+        from refdesk.parse.html.page import is_template, parse_html
 
-        return parse_html(text, path, chunking, content.uri, rules)
+        try:
+            if not (is_source and is_template(text)):
+                return parse_html(text, path, chunking, content.uri, rules)
+        except ParseFailed:
+            if not is_source:
+                raise
+        from refdesk.parse.code.parser import parse_code
+
+        return parse_code(text, path, kind, chunking)
     if kind == "rst":
         return parse_rst(text, path, chunking, rules)
     if kind == "notebook":

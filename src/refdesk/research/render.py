@@ -145,6 +145,10 @@ def summary(answer: Answer, findings: list[Finding]) -> str:
         return f"Nothing in the index defines, calls or mentions {answer.meant}. Search for what it does instead."
     if not starts:
         return "Nothing in the index answers this. Index the codebase, or name a symbol."
+    if answer.intent == "mentions":
+        listed = ", ".join(f"{one.node.path}:{one.line}" for one in starts[:3])
+        more = f" and {len(starts) - 3} more" if len(starts) > 3 else ""
+        return f"No definition or call of {answer.meant} is known, but these files mention it: {listed}{more}."
     if answer.meant:
         return f"There is no {answer.meant} here. Did you mean {' or '.join(_named(one) for one in starts)}?"
     named = ", ".join(_named(one) for one in starts[:3])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from rapidfuzz.distance.OSA import normalized_similarity
@@ -11,7 +12,7 @@ from rapidfuzz.distance.OSA import normalized_similarity
 from refdesk.graph import Edge, Graph, Node
 from refdesk.graph.graph import parted
 from refdesk.graph.languages import CALLABLES, TYPES, is_test
-from refdesk.graph.nodes import symbol_node
+from refdesk.graph.nodes import file_node, symbol_node
 from refdesk.graph.relations import implementing, needed_by, needs, overridden, overriders
 from refdesk.model import Filters, Query, Symbol
 from refdesk.research.answer import Answer, add_sections
@@ -21,7 +22,7 @@ from refdesk.system.memory import gc_paused
 from refdesk.text import analyse
 
 Focus = Literal["architecture", "dependencies", "patterns", "flow"]
-Intent = Literal["callers", "callees", "implementations", "users", "way", "general"]
+Intent = Literal["callers", "callees", "implementations", "users", "way", "mentions", "general"]
 Step = Callable[[Graph, Node, int], Iterable[Edge]]  # the edges to follow from a node, few more than the number
 
 _SEEDS = 6  # starts of a walk: with _BREADTH, one hop fills an answer
@@ -173,10 +174,12 @@ def _seeds(
         found = [outside]
     if asked.name and not found:
         found, near = _spelt_otherwise(asked, answer, graph, engine, filters)
-        if not found and (near or named_in(asked.name)):
-            answer.meant = asked.name
-            for node in near:
-                answer.start(node, note="spelt alike")
+        is_code = bool(named_in(asked.name))
+        mentions = _mentions(asked.name, engine, filters) if is_code and not found else []
+        if not found and (near or is_code):
+            answer.meant, answer.intent = asked.name, "mentions" if mentions else asked.intent
+            for node in mentions or near:
+                answer.start(node, note="mentions it" if mentions else "spelt alike")
             return []
         if not found:
             answer.note(f"No definition of {asked.name} was found; the answer starts from what search finds.")
@@ -241,6 +244,16 @@ def _spelt_otherwise(
     rated = sorted((-normalized_similarity(folded(last), folded(one)), one) for one in spelt)
     near = [one for likeness, one in rated if -likeness >= _ALIKE][:_FEW_SEEDS]
     return [], [node for one in near for node in graph.find(one)[:2] if node.kind in wanted][:_FEW_SEEDS]
+
+
+def _mentions(name: str, engine: Engine, filters: Filters) -> list[Node]:
+    """The files that hold the name, each with its first such line: a setting, a template, an unknown language."""
+    found: list[Node] = []
+    for hit in engine.search(Query(text=name, filters=filters, limit=_BREADTH, by="file", exact=True)).hits:
+        chunk, document = hit.stored.chunk, hit.stored.document
+        line = min(chunk.start_line + chunk.text.partition(name)[0].count("\n"), chunk.end_line)
+        found.append(replace(file_node(document), start_line=line, end_line=line))
+    return found
 
 
 # --- the walk ------------------------------------------------------------------------------------------

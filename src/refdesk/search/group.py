@@ -20,11 +20,13 @@ _PROSE = frozenset(["md", "markdown", "mdx", "rst", "adoc", "org", "txt", "html"
 _CODE = frozenset(
     re.findall(
         r"\w+",
-        "asm bash bat c cc cjs clj cljs cmake cmd cpp cs css cu cxx d dart el erb erl ex exs f90 fs go gradle graphql"
-        " groovy h hh hpp hs hxx inl ipp j2 java jinja jl jq js jsx kt kts l less lua m mjs mk ml mli mm mts nim pas"
-        " php pl pm proto ps1 py pyi pyx r rb rkt rs s scala scss sh sql svelte swift tmpl ts tsx vim vue y zig zsh",
+        "asm astro bash bat bzl c cc cjs clj cljc cljs cmake cmd cpp cs cshtml css cu cxx d dart el elm erl ex exs f90"
+        " fs fsi fsx gd gleam go gradle graphql groovy h hcl hh hpp hrl hs hxx inl ipp java jl jq js jsx kt kts l less"
+        " lua m mjs mk ml mli mm mts nim nix pas php pl pm proto ps1 purs py pyi pyx r rake razor rb rkt rs s sbt scala"
+        " scss sh sol sql sv svelte swift tf ts tsx v vhd vim vue y zig zsh",
     )
 )
+_TEMPLATES = frozenset(["ejs", "erb", "hbs", "j2", "jinja", "jinja2", "mustache", "tmpl", "tpl"])
 _MANUAL = re.compile(r"\.(?:pdf|[1-9](?:\.\w+)?)$", re.IGNORECASE)
 _OF_DOCS = re.compile(r"(?:^|/)(?:docs?|man)/", re.IGNORECASE)
 _VENDORED = re.compile(
@@ -296,10 +298,12 @@ def path_worth(unasked: tuple[str, ...], prefer: str) -> Callable[[str], float]:
 def not_code(path: str) -> str:
     """The kind of a file that is not the project's own code: prose, data, history, …; "" for its code."""
     name = path.rpartition("/")[2]
-    kind = name.rpartition(".")[2].lower()
+    stem, _, kind = name.lower().rpartition(".")
+    if kind in _TEMPLATES and "." in stem and (inner := stem.rpartition(".")[2]) not in _PROSE:
+        kind = inner  # values.yaml.j2 is data, while a page's template is code
     if kind in _PROSE or _MANUAL.search(name):
         return "history" if _HISTORY.match(name) else "prose"
-    if kind not in _CODE:
+    if kind not in _CODE | _TEMPLATES:
         return "prose" if _OF_DOCS.search(path) else "data"
     if _VENDORED.search(path):
         return "vendored"

@@ -145,6 +145,22 @@ _GENERATED_FOLDERS = word_set("__pycache__ __snapshots__ DerivedData CMakeFiles 
 _GENERATED_FOLDER_ENDS = (".egg-info", ".dist-info", ".xcframework", ".framework", ".dSYM", ".egg")
 _MAYBE_OUTPUT = word_set("build dist out target")
 
+# How a project is built, checked and released is code, though hidden: "which workflow publishes the image".
+_TOLD_BY_DOTS = re.compile(
+    r"""
+      \.github | \.gitlab | \.circleci | \.buildkite | \.forgejo | \.gitea | \.woodpecker | \.ci | \.devcontainer
+    | \.(?:gitlab-ci|travis|appveyor|drone|cirrus|woodpecker|azure-pipelines|goreleaser|pre-commit-config|readthedocs
+           |golangci|rubocop|mergify|codecov)\.ya?ml
+    | \.eslintrc(?:\.\w+)? | \.prettierrc(?:\.\w+)? | \.stylelintrc(?:\.\w+)? | \.babelrc(?:\.\w+)?
+    | \.clang-(?:format|tidy) | \.credo\.exs | \.formatter\.exs | \.swiftlint\.yml | \.tool-versions
+    """,
+    re.VERBOSE,
+)
+# Forms that people fill in share their words with every bug report that is asked about.
+_FORMS = word_set("ISSUE_TEMPLATE issue_templates PULL_REQUEST_TEMPLATE merge_request_templates DISCUSSION_TEMPLATE")
+_FORM = re.compile(r"(?:pull_request|issue|merge_request)_template\.\w+", re.IGNORECASE)
+FORM = "a form for reports"
+
 _LOCK_FILES = word_set(
     "package-lock.json npm-shrinkwrap.json yarn.lock pnpm-lock.yaml bun.lock bun.lockb deno.lock Cargo.lock "
     "poetry.lock uv.lock pdm.lock pixi.lock Pipfile.lock Gemfile.lock composer.lock go.sum go.work.sum mix.lock "
@@ -194,8 +210,10 @@ _OUTPUT_FILES = word_set("CACHEDIR.TAG CMakeCache.txt build.ninja .ninja_log .ru
 
 def why_not_file_name(name: str) -> str:
     """Why a file of this name is not indexed; "" if it is."""
-    if name[0] == ".":
+    if name[0] == "." and not _TOLD_BY_DOTS.fullmatch(name):
         return HIDDEN
+    if _FORM.fullmatch(name):
+        return FORM
     if name in _LOCK_FILES:
         return LOCK
     ending = name.rpartition(".")[2].lower() if "." in name else ""
@@ -229,7 +247,7 @@ def why_not_contents(folder: str, name: str, siblings: Iterable[str]) -> str:
 _LINK = "a symbolic link"
 _NEVER = {".git": "git's own", ".refdesk": "a RefDesk library"}
 # Reasons that stay valid while the rules are unchanged; others are checked again on every walk.
-LASTING = (IGNORED, HIDDEN, VENDORED, GENERATED, MINIFIED, LOCK, NOT_TEXT)
+LASTING = (IGNORED, HIDDEN, FORM, VENDORED, GENERATED, MINIFIED, LOCK, NOT_TEXT)
 
 
 def why_not_folder(folder: str, name: str, layer: Layer, siblings: Iterable[str]) -> str:
@@ -238,8 +256,10 @@ def why_not_folder(folder: str, name: str, layer: Layer, siblings: Iterable[str]
         return reason
     if (decided := layer.decision(folder, name, True)) is not None:
         return decided
-    if name[0] == ".":
+    if name[0] == "." and not _TOLD_BY_DOTS.fullmatch(name):
         return HIDDEN
+    if name in _FORMS:
+        return FORM
     if name in _VENDORED:
         return VENDORED
     if name in _GENERATED_FOLDERS or name.endswith(_GENERATED_FOLDER_ENDS) or name.startswith("cmake-build-"):

@@ -111,3 +111,34 @@ def test_a_module_of_terraform_is_a_folder_and_a_package_of_r_is_one_namespace(t
         assert [edge.source.path for edge in outer] == ["main.tf"]
         assert callers(graph, "mask") == {"keep.data.frame"}
         assert callers(graph, "keep.data.frame") == set()
+
+
+def test_a_crate_is_named_by_its_manifest_not_by_its_folder(tmp_path: Path) -> None:
+    files = {
+        "compiler-core/Cargo.toml": '[package]\nname = "gleam-core"\nversion = "1.0.0"\n\n[dependencies]\n',
+        "compiler-core/src/lib.rs": "pub mod io;\n",
+        "compiler-core/src/io.rs": "pub trait Reader {\n    fn read(&self) -> bool;\n}\n",
+        "compiler-cli/Cargo.toml": '[package]\nname = "gleam-cli"\n',
+        "compiler-cli/src/fs.rs": "use gleam_core::{io::Reader};\n\npub struct Disk;\n\n"
+        "impl Reader for Disk {\n    fn read(&self) -> bool { true }\n}\n",
+    }
+    with graph_of(tmp_path, files) as graph:
+        (reader,) = graph.find("Reader")
+        assert [edge.source.qualified for edge in graph.subtypes(reader)] == ["Disk"]
+
+
+def test_erlang_modules_are_files_and_behaviours_are_modules(tmp_path: Path) -> None:
+    files = {
+        "deps/a/src/shop_queue.erl": "-module(shop_queue).\n-callback declare(atom()) -> ok.\n\n"
+        "declare(Name) when is_atom(Name) ->\n    ok;\ndeclare(_) ->\n    error.\n",
+        "deps/b/src/shop_stream.erl": "-module(shop_stream).\n-behaviour(shop_queue).\n\n"
+        "open(Name) ->\n    shop_queue:declare(Name), other:declare(Name).\n\nagain() -> ?MODULE:open(a).\n",
+        "deps/b/src/other.erl": "-module(other).\ndeclare(_) -> no.\n",
+    }
+    with graph_of(tmp_path, files) as graph:
+        first = graph.find("shop_queue:declare")[0]
+        assert first.path == "deps/a/src/shop_queue.erl"
+        assert [edge.source.qualified for edge in graph.callers(first)] == ["open"]
+        assert callers(graph, "open") == {"again"}
+        (behaviour,) = graph.find("shop_queue")
+        assert [edge.source.path for edge in graph.subtypes(behaviour)] == ["deps/b/src/shop_stream.erl"]

@@ -202,3 +202,32 @@ def test_plain_chunks_are_sound(text: str, limit: int, overlap: int) -> None:
     assert not [n for n, line in enumerate(lines, 1) if line.strip() and n not in covered]
     if not overlap:
         assert_sound(text, parsed, cut_lines=True)
+
+
+TEMPLATES = {
+    "partial.html": '{{ define "aside" }}\n<aside id="toc">{{ .TableOfContents }}</aside>\n{{ end }}\n',
+    "login.component.html": '<form (ngSubmit)="login()">\n<p>Sign in to the shop.</p>\n</form>\n',
+    "list.html": '<ul class="{% if big %}wide{% endif %}"><li>All orders</li></ul>\n',
+    "index.html": '<!doctype html>\n<html><body><div id="app"></div><script src="/main.js"></script></body></html>\n',
+}
+
+
+@pytest.mark.parametrize("path", TEMPLATES)
+def test_templates_of_pages_among_sources_are_read_as_they_are_written(path: str) -> None:
+    text = TEMPLATES[path]
+    content = Content(uri=f"file:///{path}", path=path, data=text.encode())
+    parsed = AnyParser(is_source=True).parse(content, Chunking())
+    assert parsed.text == text
+    assert [(chunk.start_line, chunk.end_line) for chunk in parsed.chunks] == [(1, text.count("\n"))]
+
+
+def test_a_page_about_templates_is_a_page_also_among_sources() -> None:
+    text = '<html><body><h1>Loops</h1><p>Write <code>&lt;li v-for="a in b"&gt;{{ a }}</code>.</p></body></html>'
+    content = Content(uri="file:///loops.html", path="loops.html", data=text.encode())
+    assert AnyParser(is_source=True).parse(content, Chunking()).title == "Loops"
+
+
+def test_a_page_without_text_is_refused_outside_of_sources() -> None:
+    content = Content(uri="file:///index.html", path="index.html", data=TEMPLATES["index.html"].encode())
+    with pytest.raises(ParseFailed, match="holds no text"):
+        AnyParser().parse(content, Chunking())

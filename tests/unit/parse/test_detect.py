@@ -20,6 +20,8 @@ from refdesk.parse.detect import by_content, by_name, detect, display_name
         ("README", "markdown"), ("LICENSE", "plain_text"), (".env", "ini"), ("a.pdf", "pdf"), ("a.docx", "docx"),
         ("llms.txt", "markdown"), ("a.jsonl", "jsonl"), ("noextension", ""), (".hidden", ""), ("a.unknown", ""),
         ("lib/CMakeLists.txt", "cmake"), ("api/core.api", "plain_text"), ("meson_options.txt", "meson"),
+        ("values.yaml.j2", "yaml"), ("config.h.in", "c"), ("Dockerfile.j2", "dockerfile"), ("app.toml.example", "toml"),
+        ("page.html.erb", ""), ("requirements.in", ""), ("README.md.tmpl", "markdown"), ("up.sh.tpl", "bash"),
     ],
 )  # fmt: skip
 def test_by_name(path: str, kind: str) -> None:

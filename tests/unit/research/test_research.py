@@ -51,6 +51,8 @@ OUTSIDE = {
     "app/special.py": "from app.models import Item\n\n\nclass Special(Item):\n    pass\n",
     "app/sales/order.py": "def total():\n    return 1\n",
     "app/stock/order.py": "def total():\n    return 2\n\n\ndef check():\n    return total()\n",
+    "deploy/defaults.yml": "image: app\nkeep_days: 3\n",
+    "deploy/job.conf.j2": "[job]\nname = night\n\nkeep = {{ keep_days }}\n",
     "lib/talk.ex": "defmodule Talk do\n  def say!(a), do: a\n  def say(a), do: a\n  def hear(a), do: say!(a)\nend\n",
 }
 
@@ -77,6 +79,11 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
         ("what calls os.path.join", ["Item.place"], "os.path.join (defined elsewhere) is called from 1 caller"),
         ("what calls app.stock.order.total", ["total", "check"], "total [app/stock/order.py:1-2] is called from 1"),
         ("what calls say!", ["Talk.say!", "Talk.hear"], "Talk.say! [lib/talk.ex:2-2] is called from 1 caller"),
+        (
+            "what uses keep_days",
+            ["deploy/defaults.yml", "deploy/job.conf.j2"],
+            "No definition or call of keep_days is known, but these files mention it: deploy/",
+        ),
         ("what calls send_reminders", [], "Nothing in the index defines, calls or mentions send_reminders"),
     ],
 )
@@ -86,6 +93,11 @@ def test_names_that_are_defined_elsewhere_or_written_in_full(
     body = as_json(ask(outside, text), 4_000)
     assert [one["symbol"] for one in body["findings"]] == reached
     assert body["summary"].startswith(said)
+
+
+def test_a_mention_has_its_line(outside: Asked) -> None:
+    found = as_json(ask(outside, "where is keep_days used"), 4_000)["findings"]
+    assert {one["path"]: one["line"] for one in found} == {"deploy/defaults.yml": 2, "deploy/job.conf.j2": 4}
 
 
 def ask(asked: Asked, text: str, depth: int = 2, focus: Focus | None = None, hops: list[int] | None = None) -> Answer:

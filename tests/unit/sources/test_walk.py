@@ -62,6 +62,11 @@ def test_what_nobody_wrote_is_left_out_with_a_reason(tmp_path: Path) -> None:
             "app.py": "x",
             ".env": "x",
             ".github/workflows/ci.yml": "x",
+            ".github/ISSUE_TEMPLATE/bug.md": "x",
+            ".github/pull_request_template.md": "x",
+            ".gitlab-ci.yml": "x",
+            ".idea/workspace.xml": "x",
+            ".DS_Store": "x",
             "node_modules/a/index.js": "x",
             "vendor/b.go": "x",
             "lib/site-packages/c.py": "x",
@@ -76,10 +81,13 @@ def test_what_nobody_wrote_is_left_out_with_a_reason(tmp_path: Path) -> None:
         },
     )
     found, skipped = walked(tmp_path)
-    assert found == ["app.py", "env/settings.py"]
+    assert sorted(found) == [".github/workflows/ci.yml", ".gitlab-ci.yml", "app.py", "env/settings.py"]
     assert skipped == {
         ".env": "holds secrets: its name says so; --allow-secret names those that may be read",
-        ".github/": "hidden",
+        ".github/ISSUE_TEMPLATE/": "a form for reports",
+        ".github/pull_request_template.md": "a form for reports",
+        ".idea/": "hidden",
+        ".DS_Store": "hidden",
         "node_modules/": "vendored",
         "vendor/": "vendored",
         "lib/site-packages/": "vendored",

@@ -26,6 +26,7 @@ _BORROWED = re.compile(r"^(?:[&*]|'\w+\s|mut\s|const\s|dyn\s|\s)+")
 _MAX_SIGNATURE = 400  # characters; they are stored and shown beside the text, where the rest is
 _MAX_DOC = 1500
 MAX_RECEIVER = 80
+_HYPHENED = re.compile(r"[^\W\d]\w*(?:-\w+)+[?!*]?")  # a name in Lisps, PowerShell and the like: Get-Item, my-fn?
 _LAST_NAME = re.compile(r"(?:^|(?<=[^\w$@]))[~@$#]*([\w$]+[?!]?)$")
 _GROUPS = re.compile(r"\([^()]*\)|\[[^\[\]]*\]|<[^<>]*>|\{[^{}]*\}")
 _BLANKS = re.compile(r"\s+")
@@ -270,7 +271,7 @@ def _qualify(d: Definition, spaces: set[str]) -> None:
 
 def split_name(text: str) -> tuple[str, str]:
     """(name, receiver) of an expression as written: `client.session.get` is get and client.session."""
-    if text.isidentifier():
+    if text.isidentifier() or _HYPHENED.fullmatch(text):
         return text, ""
     head, _, tail = text.rpartition(".")
     if tail.isidentifier() and head.replace(".", "").isidentifier():

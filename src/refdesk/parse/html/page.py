@@ -31,6 +31,11 @@ _NEAR = 50  # letters of distance allowed per letter looked up: a short word occ
 _SITE_SUFFIX = re.compile(r"\s+(?:[|–—·»]|::|-)\s+[^|–—·»]+$")
 _OPENING = re.compile(r"#{2,6} (.+)")
 _REFRESH = re.compile(r"\s*[0-5](?:\.\d*)?\s*[;,]\s*url\s*=\s*[\"']?([^\"']+)", re.IGNORECASE)
+_TEMPLATE_HEAD = re.compile(r"\s*(?:\{%|\{\{|<%|<#|@(?:page|model|using|inject)\b)")
+# In a tag: pages about templates have these in their text alone.
+_TEMPLATE_TAG = re.compile(
+    r"<[a-zA-Z][^<>]{0,400}?(?:\{\{|\{%|<%|\s(?:\*ng\w+|\[\(?[\w.-]+\)?\]|\([\w.-]+\)|[:@][\w.:-]+|(?:th|ng|v)[:-][\w.:-]+)=)"
+)
 _META = {
     "description": ("description", "og:description"),
     "author": ("author", "article:author", "dc.creator"),
@@ -57,6 +62,11 @@ class Extracted:
     metadata: Mapping[str, str] = field(default_factory=dict)
     redirect: str = ""  # target of an immediate redirect; then there is no content
     notes: tuple[str, ...] = ()
+
+
+def is_template(text: str) -> bool:
+    """Whether the text is made into a page by a template engine or a framework; what documents such a one is not."""
+    return _TEMPLATE_HEAD.match(text) is not None or _TEMPLATE_TAG.search(text) is not None
 
 
 def parse_html(text: str, path: str, chunking: Chunking, url: str = "", rules: Governing = NO_RULES) -> Parsed:

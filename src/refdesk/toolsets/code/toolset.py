@@ -28,7 +28,9 @@ _SPECIAL = re.compile(r"[\\*?\[\]{}]")
 _BRACKETS = re.compile(r"[\[\]]")
 _STATUS = "refdesk://status"
 _ECHOED = 200  # characters of the query that an answer repeats: a bug report need not be paid for twice
-_PROSE = ("md", "markdown", "mdx", "rst", "txt", "adoc", "org", "html", "htm", "ipynb")
+_PROSE = (
+    "md", "markdown", "mdx", "rmd", "qmd", "rst", "txt", "adoc", "asciidoc", "org", "html", "htm", "ipynb", "sgml",
+)  # fmt: skip
 
 
 def code_toolset(desk: Callable[[], Desk], llm_for: LlmFor = lambda context: None) -> Toolset:

@@ -173,3 +173,8 @@ create table {{ index .Options "Namespace" }}.users (id int, name text);
 create function {{ schema }}.uid() returns int as $$ select 1 $$ language sql;
 """
     assert [symbol.qualified for symbol in parse(text, "sql").symbols] == ["users", "users.id", "users.name", "uid"]
+
+
+def test_a_name_with_hyphens_is_one_name() -> None:
+    parsed = parse_code("function Get-Order {\n  Write-Host 1\n}\n", "shop.ps1", "powershell", Chunking())
+    assert [f"{one.kind} {one.qualified}" for one in parsed.symbols] == ["function Get-Order"]

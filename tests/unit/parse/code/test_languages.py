@@ -102,6 +102,11 @@ SYMBOLS = {
     "cmake": "variable ENABLE_TLS, function add_part, macro note_part, target parts-core",
     "tf": "variable create, variable enable_logs, resource aws_log_group.my-logs, resource kms, variable arn",
     "hcl": "resource web, variable ui",
+    "erl": "module shop, record item, type price, macro MOST, function total, function open",
+    "ml": "type shape, case shape.Square, constant limit, function walk, module Cart, function Cart.add",
+    "mli": "function total, type t, case t.B",
+    "clj": "type Order, variable limit, function add-item",
+    "gleam": "type Item, case Item.Item, function total",
 }
 
 
@@ -170,6 +175,10 @@ RELATIONS = {
     "svelte": "greet calls load",
     "r": "keep calls check; keep.data.frame calls vctrs.vec_slice",
     "tf": "aws_log_group.my-logs references create; aws_log_group.my-logs references enable_logs",
+    "erl": "total calls total; open calls shop_queue.declare",
+    "ml": "total calls List.length; Cart.add calls total",
+    "clj": "add-item calls check-item",
+    "gleam": "total calls sum",
 }
 
 
