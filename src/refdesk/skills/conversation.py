@@ -213,11 +213,13 @@ _FINDING = words(
     """see saw find found notice noticed confirm confirmed show shows shown identify identified understand think believe
     know suspect looks look"""
 )
+_EARLIER = re.compile(r"\b(?:yesterday|last (?:night|week|month|year)|(?:earlier|days|weeks) (?:today|ago))\b", re.I)
 _DIRECTIVE = re.compile(
     r"^(?:please|try|could you(?: please)?|can you(?: please)?|would you|go|click|tap|open|select|choose|enter|type"
     r"|press|hold|restart|reboot|unplug|plug|turn|switch|remove|delete|uninstall|install|update|download|check|sign|log"
     r"|clear|wait|reply|send|forward|make sure|keep|use|copy|paste|scan|connect|disconnect|pack|drop|print|bring|follow"
     r"|visit|disable|enable|allow|change|set|add|refresh|close|leave|scroll|reconnect|reset|accept|confirm|once you"
+    r"|take|put|push|pull|upload|submit"
     r"|you(?:'ll| will|’ll) (?:need|have) to|you can|you should|you(?:'ll| will|’ll) (?:see|find|get|receive))\b",
     re.I,
 )
@@ -230,18 +232,11 @@ _IRREGULAR = {
     "sent": "send", "found": "find", "made": "make", "taken": "take", "took": "take", "given": "give", "gave": "give",
     "ran": "run", "got": "get", "done": "do", "did": "do", "seen": "see", "saw": "see", "told": "tell", "left": "leave",
     "kept": "keep", "held": "hold", "built": "build", "written": "write", "wrote": "write", "begun": "begin",
-    "paid": "pay", "gone": "go", "went": "go", "brought": "bring", "set": "set", "put": "put", "reset": "reset",
-    "cancelled": "cancel", "canceled": "cancel", "unlocked": "unlock", "processed": "process", "added": "add",
-    "charged": "charge", "changed": "change", "merged": "merge", "arranged": "arrange", "purged": "purge",
-    "raised": "raise", "closed": "close", "released": "release", "reversed": "reverse", "issued": "issue",
-    "reissued": "reissue", "opened": "open", "filed": "file", "ordered": "order", "resumed": "resume", "moved": "move",
-    "removed": "remove", "approved": "approve", "waived": "waive", "reserved": "reserve", "revoked": "revoke",
-    "voided": "void", "noted": "note", "emailed": "email", "enabled": "enable", "disabled": "disable",
-    "scheduled": "schedule", "compared": "compare", "prepared": "prepare", "restored": "restore", "forced": "force",
-    "placed": "place", "replaced": "replace", "lifted": "lift", "escalated": "escalate", "booked": "book",
+    "paid": "pay", "gone": "go", "went": "go", "brought": "bring", "cancelled": "cancel", "filed": "file",
+    "resumed": "resume", "revoked": "revoke", "voided": "void", "noted": "note", "restored": "restore",
 }  # fmt: skip
-# Verbs whose past form drops an e: activated, updated, notarised, scheduled.
-_DROPS_E = re.compile(r"(?:at|iz|is|ut|us|ur|ir|ag|ang|erg|uc|ol|ib|id|in)$")
+# Verbs whose past form drops an e: activated, updated, notarised, moved, placed, closed, charged, issued, enabled.
+_DROPS_E = re.compile(r"(?:grad|lud|at|iz|is|ut|us|ur|ir|ag|ang|erg|uc|ol|ib|id|in|v|(?<!syn)c|[^s]s|rg|u|bl|dul|par)$")
 
 
 def kind_of(sentence: str) -> Kind:
@@ -257,7 +252,9 @@ def kind_of(sentence: str) -> Kind:
         return "question"
     if subject := _SUBJECT.match(core):
         verb = re.split(r"\W", subject["rest"], maxsplit=1)[0].lower()
-        return "finding" if verb in _FINDING else "action"
+        # "Let me look at your order" says what is done, "we moved it last night" what is so.
+        found = verb in _FINDING and not core.lower().startswith("let ")
+        return "finding" if found or _EARLIER.search(core) else "action"
     return "directive" if _DIRECTIVE.match(core) else "information"
 
 
@@ -280,14 +277,19 @@ def imperative(sentence: str) -> str:
     first, _, rest = text.partition(" ")
     text = f"{base_form(first)} {rest}".strip()
     # A second verb in the past tense becomes an imperative too: "unlocked the account and sent a link".
-    text = re.sub(r"\band (\w+)(?= (?:a|an|the|your|it|you|its|all|two)\b)", lambda m: f"and {base_form(m[1])}", text)
+    text = re.sub(
+        r"(?<!ed )\band (\w+(?= (?:a|an|the|your|it|you|its|all|two)\b)|\w+ed(?= \w))",
+        lambda m: f"and {base_form(m[1])}",
+        text,
+    )
     return capitalised(third_person(text))
 
 
 def finding(sentence: str) -> str:
     """What an agent found: "I can see that the line is fine" as "The line is fine"."""
     core = core_of(sentence).rstrip(" .!")
-    core = re.sub(r"^(?:I|we)(?: can| could)? \w+(?: that| in (?:the|our) [\w ]+ that)?\s+", "", core, flags=re.I)
+    if not _EARLIER.search(core):
+        core = re.sub(r"^(?:I|we)(?: can| could)? \w+(?: that| in (?:the|our) [\w ]+ that)?\s+", "", core, flags=re.I)
     return capitalised(third_person(core))
 
 
@@ -296,6 +298,7 @@ def request(question: str) -> str:
     core = core_of(question).rstrip(" ?")
     for pattern, put in (
         (r"(?:can|could|would|will) you (?:please )?(?:tell|give|send|share|show)(?: me| us)? (.+)", "Ask for {}"),
+        (r"would you (?:like|prefer) (.+)", "Ask whether they would like {}"),
         (r"(?:can|could|would|will) you (?:please )?(.+)", "Ask the customer to {}"),
         (r"are you (.+)", "Ask whether they are {}"),
         (r"do you (.+)", "Ask whether they {}"),
@@ -303,8 +306,8 @@ def request(question: str) -> str:
         (r"((?:is|are|does|was) .+)", "Ask: {}?"),
     ):
         if found := re.fullmatch(pattern, core, re.I | re.S):
-            return put.format(third_person(found[1]))
-    return f"Ask: {third_person(core[:1].lower() + core[1:])}?"
+            return put.format(third_person(found[1]).replace("the customer's", "their"))
+    return f"Ask: {core}?"
 
 
 def base_form(verb: str) -> str:
@@ -378,8 +381,8 @@ def shortened(text: str, limit: int) -> str:
     cut = " ".join(pieces[:limit])
     if len(pieces) > limit:
         clause = max(cut.rfind(mark) for mark in (", ", "; ", " – ", " - ", " because ", " but ", " so ", ". "))
-        cut = cut[:clause] if clause > len(cut) // 2 else cut
-        cut = _TRAILING.sub("", cut) or cut
+        cut = cut[:clause] if clause > len(cut) // 2 else _TRAILING.sub("", cut) or cut
+        cut = cut[: cut.rfind("[")] if cut.rfind("[") > cut.rfind("]") else cut  # not within a placeholder
     return cut.rstrip(" ,;:.!?")
 
 

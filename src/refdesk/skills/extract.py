@@ -77,6 +77,14 @@ _DEFAULT_ESCALATION = (
 )
 
 
+_CLOSING_STEP = Step(
+    "Confirm with the customer",
+    "Wait for the customer's answer before closing",
+    "Customer confirms that the problem is solved",
+    "“Is there anything else I can help you with?”",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class _Said:
     """A sentence of an agent's turn and what it does."""
@@ -89,7 +97,7 @@ def extract(transcript: Transcript, metadata: Mapping[str, object]) -> Draft:
     """A draft made from what was said, by rules."""
     issue = issue_of(transcript)
     named = impersonal(titled(_naming(issue), issue[0]))
-    title = shortened(named, 12)
+    title = shortened(named, 16)
     steps, edge_cases = steps_of(transcript)
     if not steps:
         raise InvalidInput(
@@ -247,7 +255,7 @@ def steps_of(transcript: Transcript) -> tuple[tuple[Step, ...], tuple[str, ...]]
     if noted:
         done = "; ".join(map(imperative, noted))
         steps.append(Step(shortened(imperative(noted[0]), 10), done, "It is done and noted", "Nothing yet"))
-    return tuple([*steps[:_MAX_STEPS], _closing_step()] if steps else ()), tuple(dict.fromkeys(edge_cases))
+    return tuple([*steps[:_MAX_STEPS], _CLOSING_STEP] if steps else ()), tuple(dict.fromkeys(edge_cases))
 
 
 def _grouped(said: list[_Said]) -> list[list[_Said]]:
@@ -313,15 +321,6 @@ def _edge_case(sentence: str) -> str:
     return f"{capitalised(third_person(negated + found[1]))} → {third_person(found[2])}"
 
 
-def _closing_step() -> Step:
-    return Step(
-        "Confirm with the customer",
-        "Wait for the customer's answer before closing",
-        "Customer confirms that the problem is solved",
-        "“Is there anything else I can help you with?”",
-    )
-
-
 def _escalation(transcript: Transcript) -> str:
     said = (each for text in transcript.said_by("agent") for each in sentences(text))
     told = [each for each in said if is_escalation(each)]
@@ -342,7 +341,12 @@ def outcome_of(transcript: Transcript) -> str:
 
 _NEW_KEYWORDS = 6
 _KNOWN = 0.8  # share of a step's weight that an existing step has too
-_REASON = re.compile(r"(?P<what>.+?),?(?<!\s)\s++(?:because|since|as|when|if|for)\s+(?P<why>.+)", re.I | re.S)
+_REASON = re.compile(r"(?P<what>.+?),?(?<!\s)\s++(?:because|since|as|when|if)\s+(?P<why>.+)", re.I | re.S)
+# "Use PX-8443 for accounts abroad", but not "reserve it for 20 minutes" or "ask for a certificate".
+_CASE = re.compile(
+    r"(?P<what>.+?)(?<!\s)(?<!\bask)(?<!\bwait)(?<!\blook)\s++for\s+(?!\d|(?:the|an?|at|up|one|two)\b)(?P<why>.+)",
+    re.I | re.S,
+)
 _LEADS = re.compile(r"^(?:if|when|because|since|for)\s+(?P<why>[^,]+),\s*(?P<what>.+)", re.I | re.S)
 
 
@@ -385,7 +389,7 @@ def _case_told(sentence: str) -> str:
     text = third_person(sentence.strip().rstrip("."))
     if not content_terms(text):
         return ""
-    found = _LEADS.fullmatch(text) or _REASON.fullmatch(text)
+    found = _LEADS.fullmatch(text) or _REASON.fullmatch(text) or _CASE.fullmatch(text)
     if found is None:
         return f"Seen in practice → {text}"
     return f"{capitalised(found['why'].strip())} → {found['what'].strip()}"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from refdesk.errors import InvalidInput
-from refdesk.skills.conversation import imperative, impersonal, kind_of, read, request
-from refdesk.skills.extract import extract, outcome_of
+from refdesk.skills.conversation import imperative, impersonal, kind_of, read, request, shortened
+from refdesk.skills.extract import extract, outcome_of, refine
 from refdesk.skills.format import checked
 from refdesk.skills.model import Playbook
 from refdesk.skills.redact import redact_draft
@@ -119,3 +119,49 @@ def test_holding_a_button_is_a_step_and_holding_the_line_is_none() -> None:
     assert extract(read(told.format("Please hold the reset button for ten seconds.")), {}).playbook.steps
     with pytest.raises(InvalidInput, match="no agent turn"):
         extract(read(told.format("Please hold.")), {})
+
+
+HOTEL = """Guest: The room we booked at the hotel has two single beds instead of a double bed.
+Agent: Let me look at your booking.
+Agent: We oversold the doubles last night.
+Agent: Would you like to move to a superior double?
+Guest: Yes please
+Agent: I've upgraded you to a superior double and asked housekeeping to bring your bags.
+Agent: Where are you right now?
+Guest: in the lobby
+Agent: Take the lift to the third floor.
+Guest: Perfect, thank you."""
+
+
+def test_a_talk_reads_as_instructions() -> None:
+    book = book_of(HOTEL)
+    assert book.title == "Room they booked at the hotel has two single beds instead of a double bed"
+    does = [step.do for step in book.steps]
+    assert does[0] == "Look at the customer's booking"
+    assert "Ask whether they would like to move to a superior double" in does
+    assert "Upgrade the customer to a superior double and ask housekeeping to bring the customer's bags" in does
+    assert "Ask: Where are you right now?" in does
+    assert "Guide the customer: Take the lift to the third floor" in does
+    assert any("We oversold the doubles last night" in step.check for step in book.steps)
+
+
+@pytest.mark.parametrize(
+    ("feedback", "case"),
+    [
+        ("Use PX-8443 for accounts abroad.", "Accounts abroad → Use PX-8443"),
+        ("Reserve it for 20 minutes because people walk slowly.", "People walk slowly → Reserve it for 20 minutes"),
+        (
+            "For long absences ask for a certificate too.",
+            "Seen in practice → For long absences ask for a certificate too",
+        ),
+    ],
+)
+def test_feedback_is_split_where_it_gives_a_reason_or_a_case(feedback: str, case: str) -> None:
+    transcript = read(HOTEL, feedback)
+    assert case in refine(extract(transcript, {}), transcript, feedback).playbook.edge_cases
+
+
+def test_no_title_is_cut_within_a_placeholder() -> None:
+    assert shortened("End the ride without charge and reserve the bike [reference id] for them", 10) == (
+        "End the ride without charge and reserve the bike"
+    )

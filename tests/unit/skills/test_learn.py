@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -98,10 +99,9 @@ def test_a_distrusted_skill_needs_more_evidence(learner: Learner, store: Playboo
     assert kept is not None
     judged = []
     for confidence in (0.5, 0.1):
-        evidence = thinker._judge.weigh(LOCKED[3].query, [kept])[0]
         calibration = thinker._judge._calibration
-        needed = evidence.odds(calibration) - 0.5
-        strict = type(thinker._judge)(shipped_embedder(), replace(calibration, needed=needed))
+        odds = thinker._judge.weigh(LOCKED[3].query, [kept])[0].odds([], calibration) - 0.5
+        strict = type(thinker._judge)(shipped_embedder(), replace(calibration, needed=1 / (1 + math.exp(-odds))))
         judged.append(strict.judge(LOCKED[3].query, [replace(kept, confidence=confidence)]).skill_id)
     assert judged == [kept.skill_id, None]
 
@@ -117,6 +117,36 @@ def test_of_two_playbooks_that_fit_the_one_that_worked_is_found(learner: Learner
             learner.rate(better, "likely")
         found = learner.search(LOCKED[0].query, thinker).skill
         assert found is not None and found.skill_id == better
+
+
+PAYMENTS = (
+    "My card payment is still pending.",
+    "I was charged an extra fee for my card payment.",
+    "My card payment was declined.",
+    "The exchange rate of my card payment is wrong.",
+    "My card payment was charged twice.",
+)
+
+
+@pytest.mark.parametrize(
+    ("query", "right"),
+    [
+        ("card payment declined in the shop", 2),
+        ("why was my card payment declined", 2),
+        ("I do not recognise a card payment", None),
+        ("there is a card payment that I did not make", None),
+        ("card payment was reverted", None),
+        ("I got charged for a card payment abroad", None),
+    ],
+)
+def test_among_playbooks_about_one_thing_the_one_that_stands_out_is_picked(
+    thinker: LocalThinker, query: str, right: int | None
+) -> None:
+    alike = [
+        Skill(skill_id=str(number), title=said, version=1, problem=said, resolution_md="", conditions=(), keywords=())
+        for number, said in enumerate(PAYMENTS)
+    ]
+    assert thinker.judge(query, alike).skill_id == (None if right is None else str(right))
 
 
 GERMAN = "Kunde: Ich habe mein Passwort vergessen und komme nicht mehr rein.\nAgent: Ich habe es für Sie zurückgesetzt."
@@ -364,5 +394,5 @@ def test_near_misses_of_topics_that_were_written_later(
     """What to expect of trades that nobody thought of; the bounds are what it does today."""
     rates = topics(tmp_path, "fresh", embedder, thinker)
     print(f"\nfresh topics: {rates}")
-    assert rates.false_rate <= 0.185
-    assert rates.hits >= 53
+    assert rates.false_rate <= 0.14
+    assert rates.hits >= 48
