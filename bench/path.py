@@ -3,10 +3,10 @@
 python -m bench.path [--show]
 
 A warm `search_code` that finds nothing changed, and an `index_codebase` of tests of this repository after that of its
-source, both over stdio. A run over a megabyte goes through desk/elsewhere.py, and through the same files in a process of
-its own, which opens the library first. The files of the server itself are counted apart. Functions that also run while nothing is
-asked (polling for changes by others) or for a call that is refused (metrics) do not count, nor does the journal,
-which is written after the answer.
+source, both over stdio. A run over a megabyte goes through desk/elsewhere.py, and through the same files in a process
+of its own, which opens the library first. The files of the server itself are counted apart. Functions that also run
+while nothing is asked (polling for changes by others) or for a call that is refused (metrics) do not count, nor does
+the journal, which is written after the answer.
 """
 
 from __future__ import annotations
