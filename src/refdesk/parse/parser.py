@@ -15,6 +15,7 @@ from refdesk.parse.prose.rst import parse_plain, parse_rst
 
 MAX_CHARS = 64_000_000  # of a text; eight times the default of max_file_bytes
 MAX_LINE = 10_000_000  # characters; such lines are data, and cutting one takes seconds
+_MOST_TAGS = 5_000  # that the grammar of HTML reads: its time grows with their square if none is closed, .4 s for 8,000
 _OFFICE = {b"%PDF-": "pdf", b"PK\x03\x04": "docx"}
 _RECORDS = frozenset({"json", "jsonl", "yaml", "toml", "ini", "csv"})
 
@@ -80,6 +81,8 @@ def _parse_text(
         except ParseFailed:
             if not is_source:
                 raise
+        if text.count("<") > _MOST_TAGS:
+            return parse_plain(text, path, chunking, kind, rules)
         from refdesk.parse.code.parser import parse_code
 
         return parse_code(text, path, kind, chunking)

@@ -227,6 +227,11 @@ def test_a_page_about_templates_is_a_page_also_among_sources() -> None:
     assert AnyParser(is_source=True).parse(content, Chunking()).title == "Loops"
 
 
+def test_tags_that_are_never_closed_take_no_time_among_sources() -> None:
+    content = Content(uri="file:///open.html", path="open.html", data=b"<a" * 400_000)
+    assert AnyParser(is_source=True).parse(content, Chunking()).content_type == "html"
+
+
 def test_a_page_without_text_is_refused_outside_of_sources() -> None:
     content = Content(uri="file:///index.html", path="index.html", data=TEMPLATES["index.html"].encode())
     with pytest.raises(ParseFailed, match="holds no text"):

@@ -20,7 +20,7 @@ from refdesk.parse.prose.manifest import NO_RULES, Governing
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-_STRIPPED = re.compile(r"(?is)<(script|style|template|noscript)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)|<[^>]*>")
+_STRIPPED = re.compile(r"(?is)<(script|style|template|noscript)\b.*?(?:</\1\s*>|\Z)|<!--.*?(?:-->|\Z)|<[^>]*(?:>|\Z)")
 _NOT_SHOWN = re.compile(r"(?:script|style|template|noscript|title)\b", re.IGNORECASE)
 _NO_LETTER = bytes(code for code in range(128) if not chr(code).isalnum() and code != 10)
 _MARKER = re.compile(r"^\s*(?:[-*>]\s+)*(?:\d+\.\s|(?:```|~~~).*)?")  # Markdown markers, which the page does not have
