@@ -394,5 +394,5 @@ def test_near_misses_of_topics_that_were_written_later(
     """What to expect of trades that nobody thought of; the bounds are what it does today."""
     rates = topics(tmp_path, "fresh", embedder, thinker)
     print(f"\nfresh topics: {rates}")
-    assert rates.false_rate <= 0.14
-    assert rates.hits >= 48
+    assert rates.false_rate <= 0.17
+    assert rates.hits >= 52
