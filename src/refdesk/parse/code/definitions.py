@@ -215,6 +215,7 @@ def kind_within(kind: str, parent: Definition | None) -> str:
 
 def finish(definitions: list[Definition], data: bytes) -> None:
     """Fills in qualified names, signatures and children; parents come before what is in them."""
+    _join_clauses(definitions, data)
     spaces = {d.name for d in definitions if d.kind == "namespace"}
     for d in definitions:
         head = data[d.head_byte : min(d.body_byte or d.end_byte, d.start_byte + 4 * _MAX_SIGNATURE)]
@@ -227,6 +228,20 @@ def finish(definitions: list[Definition], data: bytes) -> None:
         _qualify(d, spaces)
         if d.parent is not None:
             d.parent.children.append(d)
+
+
+def _join_clauses(definitions: list[Definition], data: bytes) -> None:
+    """Makes one function of its clauses, where the grammar has each as a definition of its own."""
+    kept: list[Definition] = []
+    for d in definitions:
+        if d.kind == "clause":
+            d.kind = "function"
+            before = kept[-1] if kept else d
+            if before.name == d.name and data[before.end_byte - 1 : before.end_byte] == b";":  # "." ends the function
+                before.end_byte, before.end = d.end_byte, d.end
+                continue
+        kept.append(d)
+    definitions[:] = kept
 
 
 def _name(d: Definition) -> None:

@@ -178,3 +178,9 @@ create function {{ schema }}.uid() returns int as $$ select 1 $$ language sql;
 def test_a_name_with_hyphens_is_one_name() -> None:
     parsed = parse_code("function Get-Order {\n  Write-Host 1\n}\n", "shop.ps1", "powershell", Chunking())
     assert [f"{one.kind} {one.qualified}" for one in parsed.symbols] == ["function Get-Order"]
+
+
+def test_clauses_of_an_erlang_function_are_one_symbol_and_another_arity_is_another() -> None:
+    text = "price(apple) ->\n    3;\n%% the rest\nprice(_) ->\n    0.\n\nprice(One, More) -> price(One) + More.\n"
+    found = [(one.name, one.start_line, one.end_line) for one in parse(text, "erlang").symbols]
+    assert found == [("price", 1, 5), ("price", 7, 7)]

@@ -1,5 +1,5 @@
-; definitions: each clause of a function is one
-(fun_decl clause: (function_clause name: (_) @name body: (_) @body)) @def.function
+; definitions
+(fun_decl clause: (function_clause name: (_) @name body: (_) @body)) @def.clause
 (module_attribute name: (_) @name) @def.module
 (record_decl name: (_) @name) @def.record
 (type_alias name: (type_name name: (_) @name)) @def.type
