@@ -36,6 +36,7 @@ from refdesk.store.shared import address as addresses
 from refdesk.store.shared.dialect import translated
 from refdesk.store.shared.follower import state_of
 from refdesk.store.shared.store import SharedStore
+from refdesk.system.wanted import is_wanted
 from tests.mcp_client.http import HttpClient, HttpServer
 from tests.ports.library import IDENTITY, batch, chunk, collection, key, make_version_8, vector, write
 from tests.scale import servers
@@ -141,10 +142,10 @@ def test_a_lost_index_is_built_anew(store: SharedStore) -> None:
     index = store.verify(repair=False)[1]
     assert not index.ok and "lacks 1 passages" in index.message
     assert store.verify(repair=True)[1].repaired
-    assert _texts(store, "alpha") == ["alpha"]
+    assert _texts(store, "alpha") == ["alpha"] and store.read(state_of).name == state.name  # it was not built anew
     _, state, _ = store.read(store._follower.look)
     assert state is not None
-    store._follower._drop(state.name)
+    store._follower._drop_others(state.name, "")
     view = store.view()
     assert len(view.lexical(["alpha"], 5)) == 1 and "can't be reached" in view.notices[0]  # and it is built anew
     deadline = time.monotonic() + 60
@@ -156,9 +157,66 @@ def test_a_lost_index_is_built_anew(store: SharedStore) -> None:
     assert view.notices == () and _texts(store, "alpha") == ["alpha"]
     _, state, _ = store.read(store._follower.look)
     assert state is not None
-    store._follower._drop(state.name)
+    store._follower._drop_others(state.name, "")
     store.apply(batch(write("c", ["alpha too"])))
     assert _texts(store, "alpha") == ["alpha", "alpha too"]
+
+
+def test_doctor_takes_what_others_write_meanwhile_for_no_damage(store: SharedStore, address: str) -> None:
+    store.apply(batch(*(write(f"d{number}", ["alpha"]) for number in range(20))))
+    stop = threading.Event()
+
+    def change() -> None:
+        other = SharedStore(address)
+        for number in itertools.count():
+            if stop.is_set():
+                break
+            other.apply(batch(write(f"e{number}", ["beta"]), removes=(f"e{number - 1}",) * bool(number)))
+        other.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        changing = pool.submit(change)
+        try:
+            found = [store.verify(repair=True)[1] for _ in range(40)]
+        finally:
+            stop.set()
+        changing.result(60)
+    assert [one for one in found if not one.ok or one.repaired] == []
+
+
+def test_a_collection_that_a_killed_process_made_is_removed(store: SharedStore) -> None:
+    _, (node,) = servers.for_tests()
+    store.apply(batch(write("a", ["alpha"])))
+    before = store.read(state_of)
+    assert before is not None
+    stray = before.name[:-8] + "killed"  # it was killed before it told the record
+    store._follower._create(stray, 0)
+    with store.writing(), store.transaction() as db:
+        store._follower.rebuild(db)
+    store._follower.catch_up(store.sequence(), 60)
+    state = store.read(state_of)
+    assert state is not None and {before.name, stray, state.name} & set(node._collections) == {state.name}
+    assert _texts(store, "alpha") == ["alpha"]
+
+
+def test_who_is_not_waited_for_leaves_the_index_to_others(store: SharedStore) -> None:
+    store.apply(batch(write("a", ["alpha"])))
+    with store._postgres.following():  # by one that hangs
+        told = is_wanted.set(lambda: False)
+        try:
+            with store.stretch():  # whose end waits for the index, for hours
+                store.apply(batch(write("b", ["alpha"])))
+        finally:
+            is_wanted.reset(told)
+    deadline = time.monotonic() + 60
+    while store.view().notices and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert _texts(store, "alpha") == ["alpha", "alpha"]
+
+
+def test_a_long_wait_for_the_write_lock_leaves_no_time_limit(store: SharedStore) -> None:
+    with store.writing(), store.transaction() as db:
+        assert db.execute("SHOW lock_timeout").fetchone() == ("0",)
 
 
 def test_an_index_for_fewer_nodes_is_built_anew_with_more_shards_by_doctor(store: SharedStore, address: str) -> None:

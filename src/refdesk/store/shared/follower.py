@@ -23,6 +23,7 @@ from refdesk.store.shared.dialect import Translating
 from refdesk.store.shared.nodes import WRITE_S, IndexAway, IndexMissing, Nodes
 from refdesk.store.words.index import VERSION as ANALYSED
 from refdesk.system import metrics
+from refdesk.system.wanted import is_wanted
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +34,7 @@ SELECT coalesce((SELECT max(seq) FROM commits), 0), (SELECT value FROM meta WHER
        (SELECT value FROM meta WHERE key = 'index without graphs')
 """
 _PATIENCE_S = 2.5  # how long a reader waits for what others wrote
-_LOOK_S = 0.02
+_LOOK_S, _MOST_PAUSE_S = 0.02, 0.2  # between looks at whoever follows: the first, and later ones
 _AGAIN_S = 2.0  # after a failure
 _CLOSE_S = 5.0
 _PAGE = 2_000  # chunks at a time
@@ -71,15 +72,15 @@ class Counts:
 
     def __init__(self) -> None:
         self.too_many_until = 0.0  # to be searched without the index
-        self.at: tuple[str, int] = ("", -1)
-        self.known: dict[tuple[Any, ...], int] = {}
+        self._last: tuple[tuple[str, int], dict[tuple[Any, ...], int]] = (("", -1), {})
 
     def of(self, state: State) -> dict[tuple[Any, ...], int]:
         """The counts that hold for this state."""
-        at = (state.name, state.seq)
-        if at != self.at or len(self.known) > 100_000:
-            self.at, self.known = at, {}
-        return self.known
+        at, (known_at, known) = (state.name, state.seq), self._last
+        if at != known_at or len(known) > 100_000:
+            known = {}
+            self._last = at, known
+        return known
 
 
 def _left(ends: float) -> float:
@@ -150,21 +151,26 @@ class Follower:
     def catch_up(self, seq: int, limit_s: float, *, creates: bool = True) -> State | None:
         """Follows the log to the commit, or waits for whoever does, at most so long; raises IndexAway.
 
-        A reader leaves it to the background to create an index, which takes longer than it waits.
+        A reader leaves it to the background to create an index, which takes longer than it waits.  Who is not waited
+        for any more leaves all of it.
         """
         ends = time.monotonic() + limit_s
+        is_wanted_still, pause_s = is_wanted.get(), _LOOK_S
         while True:
-            with self._postgres.following() as db:
+            with self._postgres.following(limit_s) as db:
                 while db is not None and self._step(db, ends, creates=creates):
-                    if time.monotonic() > ends:
+                    if time.monotonic() > ends or not is_wanted_still():
                         break
             with self._postgres.reading() as reading:
                 state = state_of(reading)
             if not creates and self._refusal is not None:
                 raise self._refusal
-            if time.monotonic() > ends or (state is not None and state.built is None and state.seq >= seq):
+            if state is not None and state.built is None and state.seq >= seq:
                 return state
-            time.sleep(_LOOK_S)
+            if time.monotonic() > ends or not is_wanted_still():
+                return state
+            time.sleep(pause_s)
+            pause_s = min(1.5 * pause_s, _MOST_PAUSE_S)
 
     def _step(self, db: Translating, ends: float = 0.0, *, creates: bool = True) -> bool:
         """Does the next part of the work on the connection that has the lock; whether there may be more."""
@@ -176,12 +182,12 @@ class Follower:
             if not creates:
                 self.wake()
                 return False
-            name = f"{self._postgres.schema}_{meta(db, 'library')}_{secrets.token_hex(4)}"
+            own = f"{self._postgres.schema}_{meta(db, 'library')}_"
+            name = f"{own}{secrets.token_hex(4)}"
             self._create(name, dimension)
             put_meta(db, _BARE, name)
             self._save(db, State(name, generation, last, built=-1))
-            if state is not None:
-                self._drop(state.name)
+            self._drop_others(own, name)
             return True
         try:
             if state.built is not None:
@@ -295,13 +301,18 @@ class Follower:
         request = messages.UpdateCollection(collection_name=name, optimizers_config=config, hnsw_config=graphs)
         self._nodes.call("Collections", "Update", request, WRITE_S)
 
-    def _drop(self, name: str) -> None:
+    def _drop_others(self, own: str, name: str) -> None:
+        """Removes the library's other collections: the last one, and those whose maker was killed."""
         from qdrant_client import grpc as messages
 
         try:
-            self._nodes.call("Collections", "Delete", messages.DeleteCollection(collection_name=name), WRITE_S)
+            listed = self._nodes.call("Collections", "List", messages.ListCollectionsRequest(), WRITE_S).collections
+            for one in listed:
+                if one.name.startswith(own) and one.name != name:
+                    gone = messages.DeleteCollection(collection_name=one.name)
+                    self._nodes.call("Collections", "Delete", gone, WRITE_S)
         except StoreError as error:
-            _log.warning("the collection %s of an earlier index was not removed: %s", name, error)
+            _log.warning("collections of an earlier index were not removed: %s", error)
 
     def _put(self, db: Translating, name: str, rows: Sequence[Any], ends: float) -> None:
         from qdrant_client import grpc as messages
