@@ -214,9 +214,33 @@ def test_who_is_not_waited_for_leaves_the_index_to_others(store: SharedStore) ->
     assert _texts(store, "alpha") == ["alpha", "alpha"]
 
 
+def test_a_reader_leaves_a_large_commit_to_the_background(store: SharedStore) -> None:
+    store.apply(batch(write("a", ["alpha"])))
+    with store._postgres.following() as db:
+        assert db is not None
+        told = is_wanted.set(lambda: False)
+        try:
+            store.apply(batch(write("b", [f"beta {number}" for number in range(4100)])))
+        finally:
+            is_wanted.reset(told)
+        before = state_of(db)
+        assert not store._follower._step(db, time.monotonic() + 1, creates=False) and state_of(db) == before
+    deadline = time.monotonic() + 60
+    while store.view().notices and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert store.view().document_frequency(["beta"]) == {"beta": 4100}
+
+
 def test_a_long_wait_for_the_write_lock_leaves_no_time_limit(store: SharedStore) -> None:
     with store.writing(), store.transaction() as db:
         assert db.execute("SHOW lock_timeout").fetchone() == ("0",)
+
+
+def test_every_character_is_kept(store: SharedStore) -> None:
+    odd = "\\N\ta \\. b\r\n\\x41 '\"{},\u2028\U0001f3ee é"
+    store.apply(batch(write("a", [f"alpha {odd}"]), write("b", ["beta \0 gamma"])))
+    assert _texts(store, "alpha") == [f"alpha {odd}"] and store.chunks_of("a")[0].chunk.text == f"alpha {odd}"
+    assert _texts(store, "beta") == ["beta \ufffd gamma"]
 
 
 def test_an_index_for_fewer_nodes_is_built_anew_with_more_shards_by_doctor(store: SharedStore, address: str) -> None:
@@ -244,6 +268,7 @@ def test_graphs_are_built_once_all_passages_of_a_new_index_are_there(store: Shar
             seen.append((state.built is None, node.builds_graphs(state.name)))
     assert seen == [(False, False), (False, False), (True, False)]
     assert state is not None and node.builds_graphs(state.name)
+    assert node._ask(f"/{state.name}")["config"]["hnsw_config"]["payload_m"] == 0  # none for each frequent term
 
 
 def test_graphs_are_built_at_the_end_of_the_run_that_fills_a_library(address: str, store: SharedStore) -> None:

@@ -151,8 +151,8 @@ class Follower:
     def catch_up(self, seq: int, limit_s: float, *, creates: bool = True) -> State | None:
         """Follows the log to the commit, or waits for whoever does, at most so long; raises IndexAway.
 
-        A reader leaves it to the background to create an index, which takes longer than it waits.  Who is not waited
-        for any more leaves all of it.
+        A reader leaves it to the background to create an index and to take a large commit, which last longer than it
+        waits.  Who is not waited for any more leaves all of it.
         """
         ends = time.monotonic() + limit_s
         is_wanted_still, pause_s = is_wanted.get(), _LOOK_S
@@ -201,6 +201,9 @@ class Follower:
                     put_meta(db, _BARE, "")
                 return False
             upto, ids = self._pending(db, state.seq, last)
+            if not creates and len(ids) > 2 * _PAGE:  # one large commit
+                self.wake()
+                return False
             for start in range(0, len(ids), _PAGE):
                 some = ids[start : start + _PAGE]
                 rows = points.read(db, some)
@@ -292,12 +295,14 @@ class Follower:
 
         While an index is filled it would merge segments, and make their graphs, again and again.  Then it makes codes
         alone, of each 8,000 vectors: the time to write a passage grows with the segment that it is written to.
+
+        It would also make a graph of the passages with each value of a payload index, which every frequent term is.
         """
         from qdrant_client import grpc as messages
 
         size, segments, links = (1_000, 0, 16) if is_whole else (4_000, 1_000, 0)
         config = messages.OptimizersConfigDiff(indexing_threshold=size, default_segment_number=segments)
-        graphs = messages.HnswConfigDiff(m=links)
+        graphs = messages.HnswConfigDiff(m=links, payload_m=0)
         request = messages.UpdateCollection(collection_name=name, optimizers_config=config, hnsw_config=graphs)
         self._nodes.call("Collections", "Update", request, WRITE_S)
 
