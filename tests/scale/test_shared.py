@@ -33,7 +33,7 @@ from refdesk.store.playbooks import RecordPlaybooks
 from refdesk.store.record import schema
 from refdesk.store.record.schema import Connection
 from refdesk.store.shared import address as addresses
-from refdesk.store.shared.dialect import translated
+from refdesk.store.shared.dialect import Translating, translated
 from refdesk.store.shared.follower import state_of
 from refdesk.store.shared.store import SharedStore
 from refdesk.system.wanted import is_wanted
@@ -63,6 +63,19 @@ def store(address: str) -> Iterator[SharedStore]:
     made = _filled(address)
     yield made
     made.close()
+
+
+@contextlib.contextmanager
+def _following(store: SharedStore) -> Iterator[Translating]:
+    """The connection of the only one that may follow, when the background has left."""
+    deadline = time.monotonic() + 60
+    while True:
+        with store._postgres.following() as db:
+            if db is not None:
+                yield db
+                return
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def _texts(store: SharedStore, term: str) -> list[str]:
@@ -201,7 +214,7 @@ def test_a_collection_that_a_killed_process_made_is_removed(store: SharedStore) 
 
 def test_who_is_not_waited_for_leaves_the_index_to_others(store: SharedStore) -> None:
     store.apply(batch(write("a", ["alpha"])))
-    with store._postgres.following():  # by one that hangs
+    with _following(store):  # one that hangs
         told = is_wanted.set(lambda: False)
         try:
             with store.stretch():  # whose end waits for the index, for hours
@@ -216,8 +229,7 @@ def test_who_is_not_waited_for_leaves_the_index_to_others(store: SharedStore) ->
 
 def test_a_reader_leaves_a_large_commit_to_the_background(store: SharedStore) -> None:
     store.apply(batch(write("a", ["alpha"])))
-    with store._postgres.following() as db:
-        assert db is not None
+    with _following(store) as db:
         told = is_wanted.set(lambda: False)
         try:
             store.apply(batch(write("b", [f"beta {number}" for number in range(4100)])))
@@ -257,18 +269,39 @@ def test_an_index_for_fewer_nodes_is_built_anew_with_more_shards_by_doctor(store
 def test_graphs_are_built_once_all_passages_of_a_new_index_are_there(store: SharedStore) -> None:
     _, (node,) = servers.for_tests()
     store.apply(batch(write("a", ["alpha", "beta"])))
-    with store.writing(), store.transaction() as db:
-        store._follower.rebuild(db)
     seen = []
-    with store._postgres.following() as db:
-        assert db is not None
+    with _following(store) as db:
+        with store.writing(), store.transaction() as writing:
+            store._follower.rebuild(writing)
         while store._follower._step(db):
             state = state_of(db)
             assert state is not None
             seen.append((state.built is None, node.builds_graphs(state.name)))
+        while store._follower._finish(db):
+            pass
     assert seen == [(False, False), (False, False), (True, False)]
     assert state is not None and node.builds_graphs(state.name)
     assert node._ask(f"/{state.name}")["config"]["hnsw_config"]["payload_m"] == 0  # none for each frequent term
+
+
+def test_what_changes_while_an_index_is_built_anew_is_in_it(store: SharedStore) -> None:
+    store.apply(batch(write("a", [f"alpha {number}" for number in range(4100)]), write("c", ["gamma"])))  # two pages
+    with _following(store) as following:
+        with store.writing(), store.transaction() as db:
+            store._follower.rebuild(db)
+        for _ in range(2):  # the second page is read then, and not sent
+            assert store._follower._step(following)
+        told = is_wanted.set(lambda: False)
+        try:
+            store.apply(batch(write("b", ["beta"]), removes=("a",)))
+        finally:
+            is_wanted.reset(told)
+        while store._follower._step(following) or store._follower._finish(following):
+            pass
+    time.sleep(1)  # Qdrant merges segments
+    found = store.verify(repair=True)
+    assert [one for one in found if not one.ok or one.repaired] == []
+    assert store.view().document_frequency(["alpha", "beta", "gamma"]) == {"alpha": 0, "beta": 1, "gamma": 1}
 
 
 def test_graphs_are_built_at_the_end_of_the_run_that_fills_a_library(address: str, store: SharedStore) -> None:
@@ -291,9 +324,9 @@ def test_graphs_are_built_at_the_end_of_the_run_that_fills_a_library(address: st
         store._follower.catch_up(store.sequence(), 60)
         assert builds_graphs()
     killed = SharedStore(address)
-    with store.writing(), store.transaction() as db:
-        store._follower.rebuild(db)
     with killed._postgres.stretch():
+        with store.writing(), store.transaction() as db:
+            store._follower.rebuild(db)
         store._follower.catch_up(store.sequence(), 60)
         assert not builds_graphs()
     deadline = time.monotonic() + 60
