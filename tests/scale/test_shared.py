@@ -281,7 +281,9 @@ def test_graphs_are_built_once_all_passages_of_a_new_index_are_there(store: Shar
             pass
     assert seen == [(False, False), (False, False), (True, False)]
     assert state is not None and node.builds_graphs(state.name)
-    assert node._ask(f"/{state.name}")["config"]["hnsw_config"]["payload_m"] == 0  # none for each frequent term
+    config = node._ask(f"/{state.name}")["config"]
+    assert config["hnsw_config"]["payload_m"] == 0  # none for each frequent term
+    assert config["optimizer_config"]["max_segment_size"] == 100_000  # a larger one takes too much memory to merge
 
 
 def test_what_changes_while_an_index_is_built_anew_is_in_it(store: SharedStore) -> None:

@@ -40,6 +40,8 @@ _REST_S = 0.5  # between looks whether the nodes are at rest
 _CLOSE_S = 5.0
 _PAGE = 4_000  # chunks at a time
 _REQUEST = 500  # points of one request: 2 MB
+# Of a segment's vectors: 200,000 of 256 dimensions.  Qdrant merges in memory: 1,131,323 passages took over 20 GB.
+_LARGEST_KB = 100_000
 _TRIMMED = 500  # commits after which the log is cut
 _MOST_KNOWN = 500_000
 _BOTH = LEXICAL | VECTORS
@@ -259,7 +261,9 @@ class Follower:
         from qdrant_client import grpc as messages
 
         size, segments, links = (1_000, 0, 16) if is_whole else (4_000, 1_000, 0)
-        config = messages.OptimizersConfigDiff(indexing_threshold=size, default_segment_number=segments)
+        config = messages.OptimizersConfigDiff(
+            indexing_threshold=size, default_segment_number=segments, max_segment_size=_LARGEST_KB
+        )
         graphs = messages.HnswConfigDiff(m=links, payload_m=0)
         request = messages.UpdateCollection(collection_name=name, optimizers_config=config, hnsw_config=graphs)
         self._nodes.call("Collections", "Update", request, WRITE_S)
