@@ -33,9 +33,10 @@ from refdesk.store.playbooks import RecordPlaybooks
 from refdesk.store.record import schema
 from refdesk.store.record.schema import Connection
 from refdesk.store.shared import address as addresses
-from refdesk.store.shared.dialect import translated
+from refdesk.store.shared.dialect import Translating, translated
 from refdesk.store.shared.follower import state_of
 from refdesk.store.shared.store import SharedStore
+from refdesk.system.wanted import is_wanted
 from tests.mcp_client.http import HttpClient, HttpServer
 from tests.ports.library import IDENTITY, batch, chunk, collection, key, make_version_8, vector, write
 from tests.scale import servers
@@ -62,6 +63,19 @@ def store(address: str) -> Iterator[SharedStore]:
     made = _filled(address)
     yield made
     made.close()
+
+
+@contextlib.contextmanager
+def _following(store: SharedStore) -> Iterator[Translating]:
+    """The connection of the only one that may follow, when the background has left."""
+    deadline = time.monotonic() + 60
+    while True:
+        with store._postgres.following() as db:
+            if db is not None:
+                yield db
+                return
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def _texts(store: SharedStore, term: str) -> list[str]:
@@ -141,10 +155,10 @@ def test_a_lost_index_is_built_anew(store: SharedStore) -> None:
     index = store.verify(repair=False)[1]
     assert not index.ok and "lacks 1 passages" in index.message
     assert store.verify(repair=True)[1].repaired
-    assert _texts(store, "alpha") == ["alpha"]
+    assert _texts(store, "alpha") == ["alpha"] and store.read(state_of).name == state.name  # it was not built anew
     _, state, _ = store.read(store._follower.look)
     assert state is not None
-    store._follower._drop(state.name)
+    store._follower._drop_others(state.name, "")
     view = store.view()
     assert len(view.lexical(["alpha"], 5)) == 1 and "can't be reached" in view.notices[0]  # and it is built anew
     deadline = time.monotonic() + 60
@@ -156,9 +170,89 @@ def test_a_lost_index_is_built_anew(store: SharedStore) -> None:
     assert view.notices == () and _texts(store, "alpha") == ["alpha"]
     _, state, _ = store.read(store._follower.look)
     assert state is not None
-    store._follower._drop(state.name)
+    store._follower._drop_others(state.name, "")
     store.apply(batch(write("c", ["alpha too"])))
     assert _texts(store, "alpha") == ["alpha", "alpha too"]
+
+
+def test_doctor_takes_what_others_write_meanwhile_for_no_damage(store: SharedStore, address: str) -> None:
+    store.apply(batch(*(write(f"d{number}", ["alpha"]) for number in range(20))))
+    stop = threading.Event()
+
+    def change() -> None:
+        other = SharedStore(address)
+        for number in itertools.count():
+            if stop.is_set():
+                break
+            other.apply(batch(write(f"e{number}", ["beta"]), removes=(f"e{number - 1}",) * bool(number)))
+        other.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        changing = pool.submit(change)
+        try:
+            found = [store.verify(repair=True)[1] for _ in range(40)]
+        finally:
+            stop.set()
+        changing.result(60)
+    assert [one for one in found if not one.ok or one.repaired] == []
+
+
+def test_a_collection_that_a_killed_process_made_is_removed(store: SharedStore) -> None:
+    _, (node,) = servers.for_tests()
+    store.apply(batch(write("a", ["alpha"])))
+    before = store.read(state_of)
+    assert before is not None
+    stray = before.name[:-8] + "killed"  # it was killed before it told the record
+    store._follower._create(stray, 0)
+    with store.writing(), store.transaction() as db:
+        store._follower.rebuild(db)
+    store._follower.catch_up(store.sequence(), 60)
+    state = store.read(state_of)
+    assert state is not None and {before.name, stray, state.name} & set(node._collections) == {state.name}
+    assert _texts(store, "alpha") == ["alpha"]
+
+
+def test_who_is_not_waited_for_leaves_the_index_to_others(store: SharedStore) -> None:
+    store.apply(batch(write("a", ["alpha"])))
+    with _following(store):  # one that hangs
+        told = is_wanted.set(lambda: False)
+        try:
+            with store.stretch():  # whose end waits for the index, for hours
+                store.apply(batch(write("b", ["alpha"])))
+        finally:
+            is_wanted.reset(told)
+    deadline = time.monotonic() + 60
+    while store.view().notices and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert _texts(store, "alpha") == ["alpha", "alpha"]
+
+
+def test_a_reader_leaves_a_large_commit_to_the_background(store: SharedStore) -> None:
+    store.apply(batch(write("a", ["alpha"])))
+    with _following(store) as db:
+        told = is_wanted.set(lambda: False)
+        try:
+            store.apply(batch(write("b", [f"beta {number}" for number in range(4100)])))
+        finally:
+            is_wanted.reset(told)
+        before = state_of(db)
+        assert not store._follower._step(db, time.monotonic() + 1, creates=False) and state_of(db) == before
+    deadline = time.monotonic() + 60
+    while store.view().notices and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert store.view().document_frequency(["beta"]) == {"beta": 4100}
+
+
+def test_a_long_wait_for_the_write_lock_leaves_no_time_limit(store: SharedStore) -> None:
+    with store.writing(), store.transaction() as db:
+        assert db.execute("SHOW lock_timeout").fetchone() == ("0",)
+
+
+def test_every_character_is_kept(store: SharedStore) -> None:
+    odd = "\\N\ta \\. b\r\n\\x41 '\"{},\u2028\U0001f3ee é"
+    store.apply(batch(write("a", [f"alpha {odd}"]), write("b", ["beta \0 gamma"])))
+    assert _texts(store, "alpha") == [f"alpha {odd}"] and store.chunks_of("a")[0].chunk.text == f"alpha {odd}"
+    assert _texts(store, "beta") == ["beta \ufffd gamma"]
 
 
 def test_an_index_for_fewer_nodes_is_built_anew_with_more_shards_by_doctor(store: SharedStore, address: str) -> None:
@@ -175,17 +269,41 @@ def test_an_index_for_fewer_nodes_is_built_anew_with_more_shards_by_doctor(store
 def test_graphs_are_built_once_all_passages_of_a_new_index_are_there(store: SharedStore) -> None:
     _, (node,) = servers.for_tests()
     store.apply(batch(write("a", ["alpha", "beta"])))
-    with store.writing(), store.transaction() as db:
-        store._follower.rebuild(db)
     seen = []
-    with store._postgres.following() as db:
-        assert db is not None
+    with _following(store) as db:
+        with store.writing(), store.transaction() as writing:
+            store._follower.rebuild(writing)
         while store._follower._step(db):
             state = state_of(db)
             assert state is not None
             seen.append((state.built is None, node.builds_graphs(state.name)))
+        while store._follower._finish(db):
+            pass
     assert seen == [(False, False), (False, False), (True, False)]
     assert state is not None and node.builds_graphs(state.name)
+    config = node._ask(f"/{state.name}")["config"]
+    assert config["hnsw_config"]["payload_m"] == 0  # none for each frequent term
+    assert config["optimizer_config"]["max_segment_size"] == 100_000  # a larger one takes too much memory to merge
+
+
+def test_what_changes_while_an_index_is_built_anew_is_in_it(store: SharedStore) -> None:
+    store.apply(batch(write("a", [f"alpha {number}" for number in range(4100)]), write("c", ["gamma"])))  # two pages
+    with _following(store) as following:
+        with store.writing(), store.transaction() as db:
+            store._follower.rebuild(db)
+        for _ in range(2):  # the second page is read then, and not sent
+            assert store._follower._step(following)
+        told = is_wanted.set(lambda: False)
+        try:
+            store.apply(batch(write("b", ["beta"]), removes=("a",)))
+        finally:
+            is_wanted.reset(told)
+        while store._follower._step(following) or store._follower._finish(following):
+            pass
+    time.sleep(1)  # Qdrant merges segments
+    found = store.verify(repair=True)
+    assert [one for one in found if not one.ok or one.repaired] == []
+    assert store.view().document_frequency(["alpha", "beta", "gamma"]) == {"alpha": 0, "beta": 1, "gamma": 1}
 
 
 def test_graphs_are_built_at_the_end_of_the_run_that_fills_a_library(address: str, store: SharedStore) -> None:
@@ -208,9 +326,9 @@ def test_graphs_are_built_at_the_end_of_the_run_that_fills_a_library(address: st
         store._follower.catch_up(store.sequence(), 60)
         assert builds_graphs()
     killed = SharedStore(address)
-    with store.writing(), store.transaction() as db:
-        store._follower.rebuild(db)
     with killed._postgres.stretch():
+        with store.writing(), store.transaction() as db:
+            store._follower.rebuild(db)
         store._follower.catch_up(store.sequence(), 60)
         assert not builds_graphs()
     deadline = time.monotonic() + 60

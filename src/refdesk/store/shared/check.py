@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 from refdesk.errors import StoreError
 from refdesk.model import Finding
+from refdesk.store.record.batches import BOTH
 from refdesk.store.record.database import sequence
 from refdesk.store.record.schema import Connection
 from refdesk.store.shared.database import Postgres
@@ -12,6 +15,9 @@ from refdesk.store.shared.nodes import WRITE_S, Nodes
 
 _REBUILD_S = 3600.0
 _PAGE = 20_000
+_LOOKS = 3  # at what differs, before it counts
+_MOST_MENDED = 20_000  # passages; more are indexed no slower by building the index anew
+_THERE = "SELECT id FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
 _ORPHANS = {
     "documents without their collection": "documents d"
     " WHERE NOT EXISTS (SELECT 1 FROM collections n WHERE n.id = d.collection)",
@@ -59,36 +65,50 @@ def _check_record(postgres: Postgres) -> Finding:
 def _check_index(postgres: Postgres, nodes: Nodes, follower: Follower, shards: int, *, repair: bool) -> Finding:
     try:
         with postgres.reading() as db:
-            last = sequence(db)
-        follower.catch_up(last, WRITE_S)
-        problem = _difference(postgres, nodes, shards)
+            before, last = state_of(db), sequence(db)
+        state = follower.catch_up(last, WRITE_S)
+        if state is None or state.built is not None or state.seq < last:  # a long `index` run, or none that follows
+            moves = state != before
+            said = "and catching up: check it again later" if moves else "and does not catch up"
+            return Finding(part="index", ok=moves, message=f"The index is behind the record, {said}.")
+        problem, wrong = _difference(postgres, nodes, follower, shards)
         if not problem:
             return Finding(part="index", ok=True, message=f"The index has every passage, up to commit {last}.")
         if not repair:
-            return Finding(part="index", ok=False, message=f"The index {problem}. `refdesk doctor` builds it anew.")
-        with postgres.writing(), postgres.transaction(logged=False) as db:
-            follower.rebuild(db)
+            return Finding(part="index", ok=False, message=f"The index {problem}. `refdesk doctor` repairs it.")
+        is_mended = 0 < len(wrong) <= _MOST_MENDED
+        with postgres.writing(), postgres.transaction(logged=is_mended) as db:
+            if is_mended:
+                last = sequence(db)
+                changes = [(last, chunk_id, BOTH) for chunk_id in wrong]
+                db.executemany("INSERT INTO changes (seq, chunk, parts) VALUES (?, ?, ?)", changes)
+            else:
+                follower.rebuild(db)
         follower.catch_up(last, _REBUILD_S)
-        problem = _difference(postgres, nodes, shards)
-        if problem:
-            return Finding(part="index", ok=False, message=f"The index was built anew and still {problem}.")
-        return Finding(part="index", ok=True, message="The index was built anew.", repaired=True)
+        still, _ = _difference(postgres, nodes, follower, shards)
+        if still:
+            return Finding(part="index", ok=False, message=f"The index was repaired and still {still}.")
+        done = "these were indexed again" if is_mended else "it was built anew"
+        return Finding(part="index", ok=True, message=f"The index {problem}: {done}.", repaired=True)
     except StoreError as error:
         return Finding(part="index", ok=False, message=str(error))
 
 
-def _difference(postgres: Postgres, nodes: Nodes, shards: int) -> str:
-    """What the index has that the record has not, or the other way round: both are read in the order of ids."""
+def _difference(postgres: Postgres, nodes: Nodes, follower: Follower, shards: int) -> tuple[str, set[int]]:
+    """What is wrong with the index, and the chunks that it alone has, or lacks.
+
+    Both are read in the order of ids, while others write: what differs is looked at again when the index has caught up.
+    """
     from qdrant_client import grpc as messages
 
     with postgres.reading() as db:
         state = state_of(db)
         if state is None:
-            return "is missing"
+            return "is missing", set()
         about = messages.GetCollectionInfoRequest(collection_name=state.name)
         if (there := nodes.call("Collections", "Get", about, WRITE_S).result.config.params.shard_number) < shards:
-            return f"has {there} shards where {shards} are wanted"
-        after, missing, spare = -1, 0, 0
+            return f"has {there} shards where {shards} are wanted", set()
+        after, suspects = -1, set[int]()
         while True:
             known = {
                 row[0] for row in db.execute("SELECT id FROM chunks WHERE id > ? ORDER BY id LIMIT ?", (after, _PAGE))
@@ -102,10 +122,39 @@ def _difference(postgres: Postgres, nodes: Nodes, shards: int) -> str:
             upto = last if last is not None else max([*known, *found, after])
             if len(found) == 2 * _PAGE:
                 upto = min(upto, max(found))
-            missing += len({one for one in known if one <= upto} - found)
-            spare += len({one for one in found if one <= upto} - known)
+            suspects |= {one for one in known ^ found if one <= upto}
             if last is None and len(found) < 2 * _PAGE:
                 break
             after = upto
-    said = [f"lacks {missing} passages"] * bool(missing) + [f"has {spare} that are gone"] * bool(spare)
-    return " and ".join(said)
+    missing, spare = suspects, set[int]()
+    for _ in range(_LOOKS):
+        if not suspects:
+            break
+        with postgres.reading() as db:
+            last_commit = sequence(db)
+        follower.catch_up(last_commit, WRITE_S)
+        missing, spare = _of(postgres, nodes, state.name, suspects)
+        suspects = missing | spare
+    said = [f"lacks {len(missing)} passages"] * bool(missing) + [f"has {len(spare)} that are gone"] * bool(spare)
+    return " and ".join(said), suspects
+
+
+def _of(postgres: Postgres, nodes: Nodes, name: str, chunk_ids: set[int]) -> tuple[set[int], set[int]]:
+    """Those of the chunks that the index lacks, and those that it alone has."""
+    from qdrant_client import grpc as messages
+
+    known, found, wanted = set[int](), set[int](), sorted(chunk_ids)
+    for start in range(0, len(wanted), _PAGE):
+        some = wanted[start : start + _PAGE]
+        with postgres.reading() as db:
+            asked = db.execute(
+                "SELECT id FROM chunks WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(some),)
+            )
+            known.update(row[0] for row in asked)
+        these = messages.HasIdCondition(has_id=[messages.PointId(num=one) for one in some])
+        request = messages.ScrollPoints(
+            collection_name=name, limit=len(some), filter=messages.Filter(must=[messages.Condition(has_id=these)]),
+            with_payload=messages.WithPayloadSelector(enable=False),
+        )  # fmt: skip
+        found.update(one.id.num for one in nodes.call("Points", "Scroll", request, WRITE_S).result)
+    return known - found, found - known

@@ -276,8 +276,9 @@ class Postgres:
             holders = self.holders(db, (WRITER,))
             raise _busy(holders[0] if holders else "another process") from error
         finally:
-            with contextlib.suppress(self._psycopg.Error):
+            with contextlib.suppress(self._psycopg.Error):  # of a connection that is lost
                 db.execute(f"SET statement_timeout = {READ_MS}")
+                db.execute("SET lock_timeout = 0")  # else what is left of a long wait would be that of all that follows
 
     def _unlock(self, db: Translating, what: int, shared: str = "") -> None:
         try:
@@ -297,15 +298,24 @@ class Postgres:
                 self._unlock(db, STRETCH, "_shared")
 
     @contextmanager
-    def following(self) -> Iterator[Translating | None]:
-        """A connection whose owner alone may bring the index up to date; None if that is another one."""
+    def following(self, limit_s: float = _WRITE_MS / 1000) -> Iterator[Translating | None]:
+        """A connection whose owner alone may bring the index up to date; None if that is another one.
+
+        A statement may take so long: in a reader's time a page of passages that no cache holds might never be read.
+        """
+        limit_ms = int(min(max(1000 * limit_s, READ_MS), _WRITE_MS))
         with self._borrowed() as db:
-            free = bool(db.execute(f"SELECT pg_try_advisory_lock({self._key()}, {FOLLOWER})").fetchone()[0])
+            if not db.execute(f"SELECT pg_try_advisory_lock({self._key()}, {FOLLOWER})").fetchone()[0]:
+                yield None
+                return
             try:
-                yield db if free else None
+                db.execute(f"SET statement_timeout = {limit_ms}")
+                with db.waiting(limit_ms / 1000):
+                    yield db
             finally:
-                if free:
-                    self._unlock(db, FOLLOWER)
+                self._unlock(db, FOLLOWER)
+                if not db.raw.closed:
+                    db.execute(f"SET statement_timeout = {READ_MS}")
 
     def holders(self, db: Translating, what: Sequence[int]) -> list[str]:
         """The programs that hold one of the locks."""

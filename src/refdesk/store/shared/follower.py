@@ -7,7 +7,7 @@ import logging
 import secrets
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from refdesk.store.shared.dialect import Translating
 from refdesk.store.shared.nodes import WRITE_S, IndexAway, IndexMissing, Nodes
 from refdesk.store.words.index import VERSION as ANALYSED
 from refdesk.system import metrics
+from refdesk.system.wanted import is_wanted
 
 _log = logging.getLogger(__name__)
 
@@ -33,11 +34,14 @@ SELECT coalesce((SELECT max(seq) FROM commits), 0), (SELECT value FROM meta WHER
        (SELECT value FROM meta WHERE key = 'index without graphs')
 """
 _PATIENCE_S = 2.5  # how long a reader waits for what others wrote
-_LOOK_S = 0.02
+_LOOK_S, _MOST_PAUSE_S = 0.02, 0.2  # between looks at whoever follows: the first, and later ones
 _AGAIN_S = 2.0  # after a failure
+_REST_S = 0.5  # between looks whether the nodes are at rest
 _CLOSE_S = 5.0
-_PAGE = 2_000  # chunks at a time
+_PAGE = 4_000  # chunks at a time
 _REQUEST = 500  # points of one request: 2 MB
+# Of a segment's vectors: 200,000 of 256 dimensions.  Qdrant merges in memory: 1,131,323 passages took over 20 GB.
+_LARGEST_KB = 100_000
 _TRIMMED = 500  # commits after which the log is cut
 _MOST_KNOWN = 500_000
 _BOTH = LEXICAL | VECTORS
@@ -71,15 +75,15 @@ class Counts:
 
     def __init__(self) -> None:
         self.too_many_until = 0.0  # to be searched without the index
-        self.at: tuple[str, int] = ("", -1)
-        self.known: dict[tuple[Any, ...], int] = {}
+        self._last: tuple[tuple[str, int], dict[tuple[Any, ...], int]] = (("", -1), {})
 
     def of(self, state: State) -> dict[tuple[Any, ...], int]:
         """The counts that hold for this state."""
-        at = (state.name, state.seq)
-        if at != self.at or len(self.known) > 100_000:
-            self.at, self.known = at, {}
-        return self.known
+        at, (known_at, known) = (state.name, state.seq), self._last
+        if at != known_at or len(known) > 100_000:
+            known = {}
+            self._last = at, known
+        return known
 
 
 def _left(ends: float) -> float:
@@ -96,6 +100,7 @@ class Follower:
         self._address = address
         self._terms: dict[int, str] = {}  # of texts that this process wrote and that the index lacks
         self._known_terms: set[str] = set()  # that the record has, or that it was given
+        self._ahead: tuple[State | None, list[Any]] = (None, [])  # the rows that follow in an index that is built
         self._missing = ""  # the collection that the nodes do not know
         self._refusal: SettingsError | None = None  # of the thread, which can't follow then
         self._stuck = -1  # the commit at which a reader waited in vain for whoever follows: the next ones do not
@@ -150,21 +155,26 @@ class Follower:
     def catch_up(self, seq: int, limit_s: float, *, creates: bool = True) -> State | None:
         """Follows the log to the commit, or waits for whoever does, at most so long; raises IndexAway.
 
-        A reader leaves it to the background to create an index, which takes longer than it waits.
+        A reader leaves it to the background to create an index and to take a large commit, which last longer than it
+        waits.  Who is not waited for any more leaves all of it.
         """
         ends = time.monotonic() + limit_s
+        is_wanted_still, pause_s = is_wanted.get(), _LOOK_S
         while True:
-            with self._postgres.following() as db:
+            with self._postgres.following(limit_s) as db:
                 while db is not None and self._step(db, ends, creates=creates):
-                    if time.monotonic() > ends:
+                    if time.monotonic() > ends or not is_wanted_still():
                         break
             with self._postgres.reading() as reading:
                 state = state_of(reading)
             if not creates and self._refusal is not None:
                 raise self._refusal
-            if time.monotonic() > ends or (state is not None and state.built is None and state.seq >= seq):
+            if state is not None and state.built is None and state.seq >= seq:
                 return state
-            time.sleep(_LOOK_S)
+            if time.monotonic() > ends or not is_wanted_still():
+                return state
+            time.sleep(pause_s)
+            pause_s = min(1.5 * pause_s, _MOST_PAUSE_S)
 
     def _step(self, db: Translating, ends: float = 0.0, *, creates: bool = True) -> bool:
         """Does the next part of the work on the connection that has the lock; whether there may be more."""
@@ -176,29 +186,36 @@ class Follower:
             if not creates:
                 self.wake()
                 return False
-            name = f"{self._postgres.schema}_{meta(db, 'library')}_{secrets.token_hex(4)}"
+            own = f"{self._postgres.schema}_{meta(db, 'library')}_"
+            name = f"{own}{secrets.token_hex(4)}"
             self._create(name, dimension)
             put_meta(db, _BARE, name)
             self._save(db, State(name, generation, last, built=-1))
-            if state is not None:
-                self._drop(state.name)
+            self._drop_others(own, name)
             return True
         try:
             if state.built is not None:
-                rows = points.read_after(db, state.built, _PAGE)
-                self._put(db, state.name, rows, ends)
-                self._save(db, replace(state, built=rows[-1][0] if rows else None))
+                at, self._ahead = self._ahead, (state, [])
+                rows = at[1] if at[0] == state else points.read_after(db, state.built, _PAGE)
+                done = self._put(db, state.name, rows, ends)
+                state = replace(state, built=rows[-1][0] if rows else None)
+                if state.built is not None:  # while the nodes are at work; what changes meanwhile is logged
+                    self._ahead = state, points.read_after(db, state.built, _PAGE)
+                done()
+                self._save(db, state)
                 return True
             if state.seq >= last:
-                if bare == state.name and not self._postgres.holders(db, (STRETCH,)):
-                    self._optimise(state.name, is_whole=True)
-                    put_meta(db, _BARE, "")
+                if bare == state.name:
+                    self.wake()
                 return False
             upto, ids = self._pending(db, state.seq, last)
+            if not creates and len(ids) > _PAGE:  # with a large commit
+                self.wake()
+                return False
             for start in range(0, len(ids), _PAGE):
                 some = ids[start : start + _PAGE]
                 rows = points.read(db, some)
-                self._put(db, state.name, rows, ends)
+                self._put(db, state.name, rows, ends)()
                 # What is new is there before what is old goes, so that no document is ever missing.
                 self._delete(state.name, sorted(set(some).difference(row[0] for row in rows)), ends)
             self._save(db, replace(state, seq=upto))
@@ -227,58 +244,10 @@ class Follower:
     # the collection
 
     def _create(self, name: str, dimension: int) -> None:
-        from qdrant_client import grpc as messages
-
-        a = self._address
-        dense = {}
-        if dimension:
-            quantised = None
-            if a.quantisation == "int8":
-                scalar = messages.ScalarQuantization(type=messages.QuantizationType.Int8, always_ram=True)
-                quantised = messages.QuantizationConfig(scalar=scalar)
-            elif a.quantisation == "binary":
-                # Queries keep four bits of each number: of the 120 nearest .985 are found so, .923 with one bit.
-                encoding = messages.BinaryQuantizationQueryEncoding
-                binary = messages.BinaryQuantization(
-                    always_ram=True, query_encoding=encoding(setting=encoding.Setting.Scalar4Bits)
-                )
-                quantised = messages.QuantizationConfig(binary=binary)
-            dense[points.DENSE] = messages.VectorParams(
-                size=dimension, distance=messages.Distance.Dot, quantization_config=quantised,
-                datatype=messages.Datatype.Float16, on_disk=quantised is not None,
-            )  # fmt: skip
-        request = messages.CreateCollection(
-            collection_name=name,
-            shard_number=a.shards,
-            replication_factor=a.replicas,
-            # Of two replicas one: the other's node may be down, and what is lost with a disk is in the record.
-            write_consistency_factor=(a.replicas + 1) // 2,
-            vectors_config=messages.VectorsConfig(params_map=messages.VectorParamsMap(map=dense)),
-            sparse_vectors_config=messages.SparseVectorConfig(
-                map={points.SPARSE: messages.SparseVectorParams(modifier=messages.Modifier.Idf)}
-            ),
-            on_disk_payload=True,
-            timeout=30,
-        )
-        self._nodes.call("Collections", "Create", request, WRITE_S)
+        self._nodes.call("Collections", "Create", points.collection(name, dimension, self._address), WRITE_S)
         self._optimise(name, is_whole=False)
-        word = messages.PayloadIndexParams(
-            text_index_params=messages.TextIndexParams(
-                tokenizer=messages.TokenizerType.Whitespace, lowercase=False, phrase_matching=True, min_token_len=1,
-                max_token_len=1000,
-            )
-        )  # fmt: skip
-        kinds = messages.FieldType
-        fields: list[tuple[str, Any, Any]] = [(one, kinds.FieldTypeText, word) for one in (points.TERMS, points.NAMES)]
-        fields += [(one, kinds.FieldTypeKeyword, None) for one in points.KEYWORDS]
-        fields += [(one, kinds.FieldTypeInteger, None) for one in points.NUMBERS]
-        waiting = []
-        for field, kind, parameters in fields:
-            index = messages.CreateFieldIndexCollection(
-                collection_name=name, wait=True, field_name=field, field_type=kind, field_index_params=parameters
-            )
-            waiting.append(self._nodes.start("Points", "CreateFieldIndex", index, WRITE_S))
-        for done in waiting:
+        indexes = points.indexes(name)
+        for done in [self._nodes.start("Points", "CreateFieldIndex", one, WRITE_S) for one in indexes]:
             done()
 
     def _optimise(self, name: str, *, is_whole: bool) -> None:
@@ -286,24 +255,54 @@ class Follower:
 
         While an index is filled it would merge segments, and make their graphs, again and again.  Then it makes codes
         alone, of each 8,000 vectors: the time to write a passage grows with the segment that it is written to.
+
+        It would also make a graph of the passages with each value of a payload index, which every frequent term is.
         """
         from qdrant_client import grpc as messages
 
         size, segments, links = (1_000, 0, 16) if is_whole else (4_000, 1_000, 0)
-        config = messages.OptimizersConfigDiff(indexing_threshold=size, default_segment_number=segments)
-        graphs = messages.HnswConfigDiff(m=links)
+        config = messages.OptimizersConfigDiff(
+            indexing_threshold=size, default_segment_number=segments, max_segment_size=_LARGEST_KB
+        )
+        graphs = messages.HnswConfigDiff(m=links, payload_m=0)
         request = messages.UpdateCollection(collection_name=name, optimizers_config=config, hnsw_config=graphs)
         self._nodes.call("Collections", "Update", request, WRITE_S)
 
-    def _drop(self, name: str) -> None:
+    def _finish(self, db: Translating) -> bool:
+        """Has the graphs of a whole index made when all nodes are at rest; whether that is still to come.
+
+        Qdrant 1.16.3 gives up what it merges when it is told, and brings back points that were deleted meanwhile: of
+        the last 101 about 45.
+        """
+        from qdrant_client import grpc as messages
+
+        state, bare = state_of(db), meta(db, _BARE)
+        if state is None or bare != state.name or self._postgres.holders(db, (STRETCH,)):
+            return False
+        about = messages.GetCollectionInfoRequest(collection_name=state.name)
+        for _ in self._address.nodes:  # which are asked in turn
+            if self._nodes.call("Collections", "Get", about).result.status != messages.CollectionStatus.Green:
+                self._closing.wait(_REST_S)
+                return True
+        self._optimise(state.name, is_whole=True)
+        put_meta(db, _BARE, "")
+        return False
+
+    def _drop_others(self, own: str, name: str) -> None:
+        """Removes the library's other collections: the last one, and those whose maker was killed."""
         from qdrant_client import grpc as messages
 
         try:
-            self._nodes.call("Collections", "Delete", messages.DeleteCollection(collection_name=name), WRITE_S)
+            listed = self._nodes.call("Collections", "List", messages.ListCollectionsRequest(), WRITE_S).collections
+            for one in listed:
+                if one.name.startswith(own) and one.name != name:
+                    gone = messages.DeleteCollection(collection_name=one.name)
+                    self._nodes.call("Collections", "Delete", gone, WRITE_S)
         except StoreError as error:
-            _log.warning("the collection %s of an earlier index was not removed: %s", name, error)
+            _log.warning("collections of an earlier index were not removed: %s", error)
 
-    def _put(self, db: Translating, name: str, rows: Sequence[Any], ends: float) -> None:
+    def _put(self, db: Translating, name: str, rows: Sequence[Any], ends: float) -> Callable[[], None]:
+        """Sends the points of the rows, and returns what waits until the nodes have them."""
         from qdrant_client import grpc as messages
 
         seen: set[str] = set()
@@ -313,9 +312,6 @@ class Follower:
             for row in rows[start : start + _REQUEST]:
                 points.add(request.points, row, self._terms, seen)
             waiting.append(self._nodes.start("Points", "Upsert", request, _left(ends)))
-        for done in waiting:
-            done()
-        metrics.count("refdesk_index_points_total", len(rows))
         if new := [term for term in seen - self._known_terms if term.isalpha()]:
             db.raw.execute(
                 "INSERT INTO terms SELECT t, length(t) FROM unnest(%s::text[]) t ON CONFLICT DO NOTHING", (new,)
@@ -323,6 +319,13 @@ class Follower:
             if len(self._known_terms) > _MOST_KNOWN:
                 self._known_terms.clear()
             self._known_terms.update(new)
+
+        def wait() -> None:
+            for done in waiting:
+                done()
+            metrics.count("refdesk_index_points_total", len(rows))
+
+        return wait
 
     def _delete(self, name: str, ids: Sequence[int], ends: float) -> None:
         from qdrant_client import grpc as messages
@@ -355,7 +358,7 @@ class Follower:
             wait_s = _LOOK_S
             try:
                 with self._postgres.following() as db:
-                    while db is not None and not self._closing.is_set() and self._step(db):
+                    while db is not None and not self._closing.is_set() and (self._step(db) or self._finish(db)):
                         pass
                     wait_s = 0.0 if db is not None else _AGAIN_S
                 self._refusal = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from qdrant_client import grpc as messages
 
     from refdesk.model import Vector
+    from refdesk.store.shared.address import Address
 
 VERSION = 1  # of what a point holds; another version is built anew
 DENSE, SPARSE = "meaning", "words"
@@ -99,6 +100,65 @@ def add(to: Any, row: Sequence[Any], known: Mapping[int, str], seen: set[str]) -
     payload[NAMES].string_value = f"{fields['symbol']} {fields['path']}"
     payload["collection"].integer_value = row[1]
     payload["document"].integer_value = row[2]
+
+
+# --- the collection of points ---------------------------------------------------------------------------------
+
+
+def collection(name: str, dimension: int, address: Address) -> messages.CreateCollection:
+    """A new collection for points with vectors of that many dimensions."""
+    from qdrant_client import grpc as messages
+
+    dense = {}
+    if dimension:
+        quantised = None
+        if address.quantisation == "int8":
+            scalar = messages.ScalarQuantization(type=messages.QuantizationType.Int8, always_ram=True)
+            quantised = messages.QuantizationConfig(scalar=scalar)
+        elif address.quantisation == "binary":
+            # Queries keep four bits of each number: of the 120 nearest .985 are found so, .923 with one bit.
+            encoding = messages.BinaryQuantizationQueryEncoding
+            binary = messages.BinaryQuantization(
+                always_ram=True, query_encoding=encoding(setting=encoding.Setting.Scalar4Bits)
+            )
+            quantised = messages.QuantizationConfig(binary=binary)
+        dense[DENSE] = messages.VectorParams(
+            size=dimension, distance=messages.Distance.Dot, quantization_config=quantised,
+            datatype=messages.Datatype.Float16, on_disk=quantised is not None,
+        )  # fmt: skip
+    return messages.CreateCollection(
+        collection_name=name,
+        shard_number=address.shards,
+        replication_factor=address.replicas,
+        # Of two replicas one: the other's node may be down, and what is lost with a disk is in the record.
+        write_consistency_factor=(address.replicas + 1) // 2,
+        vectors_config=messages.VectorsConfig(params_map=messages.VectorParamsMap(map=dense)),
+        sparse_vectors_config=messages.SparseVectorConfig(
+            map={SPARSE: messages.SparseVectorParams(modifier=messages.Modifier.Idf)}
+        ),
+        on_disk_payload=True,
+        timeout=30,
+    )
+
+
+def indexes(name: str) -> Iterator[messages.CreateFieldIndexCollection]:
+    """An index for each field that filters ask for."""
+    from qdrant_client import grpc as messages
+
+    words = messages.PayloadIndexParams(
+        text_index_params=messages.TextIndexParams(
+            tokenizer=messages.TokenizerType.Whitespace, lowercase=False, phrase_matching=True, min_token_len=1,
+            max_token_len=1000,
+        )
+    )  # fmt: skip
+    kinds = messages.FieldType
+    fields: list[tuple[str, Any, Any]] = [(one, kinds.FieldTypeText, words) for one in (TERMS, NAMES)]
+    fields += [(one, kinds.FieldTypeKeyword, None) for one in KEYWORDS]
+    fields += [(one, kinds.FieldTypeInteger, None) for one in NUMBERS]
+    for field, kind, parameters in fields:
+        yield messages.CreateFieldIndexCollection(
+            collection_name=name, wait=True, field_name=field, field_type=kind, field_index_params=parameters
+        )
 
 
 # --- queries and conditions on points --------------------------------------------------------------------------

@@ -29,7 +29,7 @@ from refdesk.system.files import replace_file
 
 _log = logging.getLogger(__name__)
 
-_MANY_REMOVED = 500  # chunks removed at once, after which unused vectors are dropped
+_MANY_REMOVED = 500  # chunks, after which unused vectors are dropped
 _APPLY_S = 20.0  # how long a writer waits until its batch can be found
 _STRETCH_S = 4 * 3600.0  # and at the end of a long stretch, all of it
 _METADATA = "metadata"  # in meta: the text of metadata.json
@@ -51,6 +51,7 @@ class SharedStore(RecordAccess):
         self._scopes = Scopes()
         self._counts = Counts()
         self._stretches = 0
+        self._removed = 0  # chunks, since unused vectors were dropped
         self._mutex = threading.Lock()
         self._seen = (-1, 0.0)  # the commit of the last view, and when it was made
         self._beside = beside  # the folder for what belongs to this machine
@@ -91,19 +92,32 @@ class SharedStore(RecordAccess):
                 batch = make(db)
                 change = batches.apply(db, batch, self.chunk_ids(db))
                 means.put(db, [write.document.id for write in batch.writes])
-                if change.removed_chunks >= _MANY_REMOVED:
-                    contents.drop_loose_vectors(db)
             self._follower.hint(change.terms)
             self._seen = (-1, 0.0)
+        with self._mutex:
+            self._removed += change.removed_chunks
+        self._drop_loose_vectors()
         self._follow(change.seq)
 
     def remove_collection(self, name: str) -> int:
         with self.writing(), self.transaction() as db:
             removed = batches.remove_collection(db, name)
-            contents.drop_loose_vectors(db)
             seq = sequence(db)
+        self._removed = _MANY_REMOVED
+        self._drop_loose_vectors()
         self._follow(seq)
         return removed
+
+    def _drop_loose_vectors(self) -> None:
+        """Does so after many removals, and not in a long stretch: it takes as long as the library is large."""
+        if self._removed < _MANY_REMOVED or self._stretches:
+            return
+        self._removed = 0
+        try:
+            with self.writing(), self._postgres.transaction(logged=False) as db:
+                contents.drop_loose_vectors(db)
+        except StoreError as error:
+            _log.warning("vectors that no passage uses are left for later: %s", error)
 
     def _follow(self, seq: int, limit_s: float = _APPLY_S) -> None:
         """Lets what was written be found: at once, or in the background of a long stretch.
@@ -134,6 +148,7 @@ class SharedStore(RecordAccess):
                         self._stretches -= 1
         finally:
             if not self._stretches:  # others must see that it has ended: an index gets its graphs then
+                self._drop_loose_vectors()
                 self._follow(self.sequence(), _STRETCH_S)
                 self._follower.wake()
 
