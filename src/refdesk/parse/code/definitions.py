@@ -231,13 +231,13 @@ def finish(definitions: list[Definition], data: bytes) -> None:
 
 
 def _join_clauses(definitions: list[Definition], data: bytes) -> None:
-    """Makes one function of its clauses, where the grammar has each as a definition of its own."""
+    """Makes one function of its clauses, which end in ";", where the grammar has each as a definition of its own."""
     kept: list[Definition] = []
     for d in definitions:
         if d.kind == "clause":
             d.kind = "function"
-            before = kept[-1] if kept else d
-            if before.name == d.name and data[before.end_byte - 1 : before.end_byte] == b";":  # "." ends the function
+            before = kept[-1] if kept else None
+            if before is not None and before.name == d.name and data[before.end_byte - 1] == ord(";"):
                 before.end_byte, before.end = d.end_byte, d.end
                 continue
         kept.append(d)
