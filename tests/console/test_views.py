@@ -49,8 +49,8 @@ def test_the_graph_is_walked(served: str, browse: Open) -> None:
     at.page.keyboard.press("Enter")
     at.page.wait_for_selector(".graph.pad svg")
     assert at.page.locator("h1").inner_text() == "Writer.index"
-    at.page.locator(".graph a.left", has_text="Desk.index").click()
-    at.page.wait_for_selector("h1:text('Desk.index')")
+    at.page.locator(".graph a.left", has_text="Desk._index").click()
+    at.page.wait_for_selector("h1:text('Desk._index')")
     assert at.page.locator(".graph a.right", has_text="Writer.index").count() == 1
     edges = at.page.locator(".graph path").count()
     at.page.locator(".levels a", has_text="0.95").click()
@@ -58,7 +58,7 @@ def test_the_graph_is_walked(served: str, browse: Open) -> None:
     assert at.page.locator(".graph path").count() < edges
     at.page.locator(".head a.mono").click()
     at.page.wait_for_selector(".code .row.hit")
-    assert "def index(" in at.page.locator(".code").inner_text()
+    assert "def _index(" in at.page.locator(".code").inner_text()
     assert at.errors == []
 
 

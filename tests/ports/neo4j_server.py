@@ -5,6 +5,7 @@ Run it once (`python tests/ports/neo4j_server.py`) before the tests of playbooks
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import socket
@@ -147,6 +148,8 @@ class Neo4jServer:
     def signal(self, number: signal.Signals) -> None:
         assert self._process is not None
         self._process.send_signal(number)
+        if number is signal.SIGSTOP:  # until then it may still answer
+            os.waitid(os.P_PID, self._process.pid, os.WSTOPPED)
 
     def kill(self) -> None:
         """Ends it as a power failure would."""
