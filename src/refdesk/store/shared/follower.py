@@ -256,7 +256,8 @@ class Follower:
         While an index is filled it would merge segments, and make their graphs, again and again.  Then it makes codes
         alone, of each 8,000 vectors: the time to write a passage grows with the segment that it is written to.
 
-        It would also make a graph of the passages with each value of a payload index, which every frequent term is.
+        It would also make a graph of the passages with each value of a payload index, which every frequent term is;
+        without them a search within a filter finds the same (of 78,529 passages, filters of 2 to 71% of them).
         """
         from qdrant_client import grpc as messages
 
