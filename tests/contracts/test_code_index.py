@@ -127,7 +127,9 @@ def test_a_long_run_tells_its_progress_and_ends_with_the_server(
         time.sleep(0.05)
     assert not is_running(process)
     after = serve(tmp_path / "library", "--toolsets", "code", "--allow-root", str(tmp_path))
-    assert after.json("index_codebase", path=str(root))["files"] == MODULES
+    again = after.json("index_codebase", path=str(root))
+    assert again["files"] == MODULES
+    assert again["written"] > 0  # the run did not go on to its end
     assert found(after, root, "module_7", semantic_weight=0.0)[0]["symbols"] == ["module_7"]
 
 
