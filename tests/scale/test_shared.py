@@ -149,14 +149,14 @@ def test_a_postgres_that_stops_answering_is_an_error_and_not_a_hang() -> None:
 
 def test_a_lost_index_is_built_anew(store: SharedStore) -> None:
     store.apply(batch(write("a", ["alpha"]), write("b", ["beta"])))
-    _, state, _ = store.read(store._follower.look)
+    *_, state, _ = store.read(store._follower.look)
     assert state is not None
     store._follower._delete(state.name, [store.chunks_of("a")[0].id], 10)
     index = store.verify(repair=False)[1]
     assert not index.ok and "lacks 1 passages" in index.message
     assert store.verify(repair=True)[1].repaired
     assert _texts(store, "alpha") == ["alpha"] and store.read(state_of).name == state.name  # it was not built anew
-    _, state, _ = store.read(store._follower.look)
+    *_, state, _ = store.read(store._follower.look)
     assert state is not None
     store._follower._drop_others(state.name, "")
     view = store.view()
@@ -168,11 +168,22 @@ def test_a_lost_index_is_built_anew(store: SharedStore) -> None:
             break
         time.sleep(0.1)
     assert view.notices == () and _texts(store, "alpha") == ["alpha"]
-    _, state, _ = store.read(store._follower.look)
+    *_, state, _ = store.read(store._follower.look)
     assert state is not None
     store._follower._drop_others(state.name, "")
     store.apply(batch(write("c", ["alpha too"])))
     assert _texts(store, "alpha") == ["alpha", "alpha too"]
+
+
+def test_until_an_index_for_another_model_is_made_words_alone_are_searched(store: SharedStore) -> None:
+    store.apply(batch(write("a", ["alpha"])))
+    assert len(store.view().nearest(vector("alpha"), 5)) == 1
+    with _following(store):  # so that nobody makes it
+        store.set_embedder_identity(dataclasses.replace(IDENTITY, name="another"))
+        view = store.view()
+        assert len(view.nearest(vector("alpha"), 5)) == len(view.both(["alpha"], vector("alpha"), 5)[1]) == 0
+        assert view.cosines(vector("alpha"), [store.chunks_of("a")[0].id]) == {}
+        assert len(view.lexical(["alpha"], 5)) == 1 and "being built" in view.notices[0]
 
 
 def test_doctor_takes_what_others_write_meanwhile_for_no_damage(store: SharedStore, address: str) -> None:
@@ -574,7 +585,7 @@ def test_codes_find_what_is_nearest_and_scores_are_exact(
     names = [f"passage {number}" for number in range(len(made))]
     vectors = {key(name): row for name, row in zip(names, made, strict=True)}
     store.apply(Batch(collection="code", writes=(write("a", names),), vectors=vectors))
-    _, state, _ = store.read(store._follower.look)
+    *_, state, _ = store.read(store._follower.look)
     assert state is not None
     deadline = time.monotonic() + 60
     while not (node.is_optimised() and node.indexed(state.name) > 1.5 * len(made)) and time.monotonic() < deadline:

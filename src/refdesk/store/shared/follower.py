@@ -114,25 +114,29 @@ class Follower:
         if len(self._terms) < 20 * _PAGE:
             self._terms.update(terms)
 
-    def look(self, db: Connection) -> tuple[int, State | None, bool]:
-        """The record's last commit, the state of the index, and whether a reader waits for it to catch up.
+    def look(self, db: Connection) -> tuple[int, str, State | None, bool]:
+        """The record's last commit, its generation, the state of the index, and whether a reader waits for it.
 
         It waits for what others wrote, but not for the commits of a running stretch.
         """
         seq, kept, embedder, length, bare = db.execute(_LOOK).fetchone()
         state = State(**json.loads(kept)) if kept else None
         identity = EmbedderIdentity(*json.loads(embedder)) if embedder else None
-        if state is None or state.generation != _generation(identity, length)[0]:
-            return seq, None, True
+        generation = _generation(identity, length)[0]
+        if state is None or state.generation != generation:
+            return seq, generation, None, True
         if bare == state.name:
             self.wake()
         if state.seq < seq and not db.execute("SELECT 1 FROM changes WHERE seq > ? LIMIT 1", (state.seq,)).fetchone():
             self.wake()
             state = replace(state, seq=seq)  # no passage has changed
-        return seq, state, state.seq < seq and is_waited_for(db, Applied(state.seq, ""), _BOTH)
+        return seq, generation, state, state.seq < seq and is_waited_for(db, Applied(state.seq, ""), _BOTH)
 
-    def at(self, seq: int, state: State | None, is_waited_for: bool) -> tuple[State | None, int]:
-        """The state of the index for a reader of this commit, who has looked, and how many commits it lacks."""
+    def at(self, seq: int, generation: str, state: State | None, is_waited_for: bool) -> tuple[State | None, int]:
+        """The state of the index for a reader of this commit, who has looked, and how many commits it lacks.
+
+        Until an index for another model is made, the last one is searched by words alone.
+        """
         at = state.seq if state is not None else 0
         if is_waited_for and (state is None or state.built is None):  # building may take long
             try:
@@ -145,6 +149,10 @@ class Follower:
         behind = seq - state.seq if state else seq
         if behind > 0 or (state and state.built is not None):
             self.wake()
+        if state is not None and state.generation != generation:
+            analysed = generation.split()[0]
+            is_alike = state.generation.split()[0] == analysed
+            state = replace(state, generation=f"{analysed} - 0", built=-1) if is_alike else None
         return state, max(0, behind)
 
     def report_missing(self, name: str) -> None:

@@ -187,12 +187,12 @@ class SharedStore(RecordAccess):
     def view(self, filters: Filters = EVERYTHING) -> SharedView:
         began = time.monotonic()
         with self._postgres.reading() as db:
-            seq, state, is_waited_for = self._follower.look(db)
+            seq, generation, state, is_waited_for = self._follower.look(db)
             scope = self._scopes.resolve(db, seq, filters)
         self._seen = seq, time.monotonic()
         behind = 0
         try:
-            state, behind = self._follower.at(seq, state, is_waited_for)
+            state, behind = self._follower.at(seq, generation, state, is_waited_for)
         except IndexAway as error:
             _log.warning("%s", error)
             self._follower.wake()
