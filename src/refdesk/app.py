@@ -175,10 +175,12 @@ def _pending_pages(crawls: Path | Crawls, collection: Collection) -> int:
 
 
 def _facts(root: Path, kind: CollectionKind) -> dict[str, str]:
+    from refdesk.parse.parser import VERSION
     from refdesk.sources.git import head_commit
 
+    facts = {"commit": head_commit(root), "parser": VERSION}
     if kind != "docs":
-        return {"commit": head_commit(root)}
+        return facts
     import hashlib
     import json
 
@@ -186,8 +188,7 @@ def _facts(root: Path, kind: CollectionKind) -> dict[str, str]:
 
     manifests = load_manifests(root)
     taxonomy = {key: {"description": description} for key, description in manifests.taxonomy.items()}
-    return {
-        "commit": head_commit(root),
+    return facts | {
         "taxonomy": json.dumps(taxonomy, sort_keys=True),
         "instructions": manifests.instructions,
         "manifests": hashlib.sha256(repr(manifests).encode()).hexdigest() if manifests.manifests else "",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,3 +48,18 @@ def test_the_corpus_is_described_anew_when_documentation_comes_or_goes(tmp_path:
         assert desk.library.metadata.stat().st_ino == before  # nothing changed, so it was not replaced
         desk.remove("docs")
         assert read_metadata(desk.library).taxonomy == {}
+
+
+def test_a_folder_is_read_again_after_the_parser_changed(tmp_path: Path) -> None:
+    folder = tmp_path / "code"
+    folder.mkdir()
+    for name in "ab":
+        (folder / f"{name}.py").write_text(f"def {name}():\n    return 1\n")
+    newer = replace(PARTS, facts=lambda root, kind: {**PARTS.facts(root, kind), "parser": "newer"})
+    settings = Settings(library=tmp_path / "library", embedder="none")
+    with open_desk(settings) as desk:
+        assert [desk.index(folder, "code").written for _ in range(2)] == [2, 0]
+    with closing(Desk(settings, newer)) as desk:
+        (folder / "a.py").write_text("def a():\n    return 2\n")
+        assert desk.index(folder, "code", only={"a.py"}).written == 1  # what a search does
+        assert [desk.index(folder, "code").written for _ in range(2)] == [2, 0]

@@ -201,9 +201,13 @@ class Desk(Reader):
             # Two concurrent runs on a new folder share one collection.
             with self._store.writing() if is_new_one else nullcontext():
                 collection = self.ensure_collection(name, kind, root=str(folder), description=order.description)
-            facts = self._parts.facts(folder, kind)
-            cut_anew = facts.get("manifests", "") != collection.properties.get("manifests", "")
+            facts, before = self._parts.facts(folder, kind), collection.properties
+            cut_anew = facts.get("manifests", "") != before.get("manifests", "")
             only = None if cut_anew else only
+            if only is None:
+                cut_anew |= facts.get("parser", "") != before.get("parser", "")
+            else:
+                facts = {**facts, "parser": before.get("parser", "")}  # the other files were not read again
             source = self._folder_source(collection, anew=order.force)
             writer = self._writer(self._parts.parser(folder, kind), told)
 

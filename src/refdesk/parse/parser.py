@@ -13,6 +13,7 @@ from refdesk.parse.prose.manifest import NO_RULES, Governing, ManifestSet
 from refdesk.parse.prose.markdown import parse_markdown
 from refdesk.parse.prose.rst import parse_plain, parse_rst
 
+VERSION = "1"  # of what is made of a file; the next index run of a folder reads all of it again if this has changed
 MAX_CHARS = 64_000_000  # of a text; eight times the default of max_file_bytes
 MAX_LINE = 10_000_000  # characters; such lines are data, and cutting one takes seconds
 _MOST_TAGS = 5_000  # that the grammar of HTML reads: its time grows with their square if none is closed, .4 s for 8,000
