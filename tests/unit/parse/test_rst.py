@@ -179,3 +179,43 @@ def test_help_of_vim_is_cut_at_its_tags() -> None:
     by_mode_line = _HELP.replace("*flow.txt*", "flow.txt") + "\n vim:tw=78:ft=help:norl:\n"
     assert len(parse_plain(by_mode_line, "doc/flow.txt", Chunking(max_tokens=200)).chunks) == 4
     assert parse_plain(_HELP, "doc/flow.log", Chunking()).title == "flow.log"
+
+
+_NOTES = """\
+tool(1)
+=======
+
+NAME
+----
+tool - does things
+
+[verse]
+'tool' <file>
+
+------------
+$ tool a
+
+Not a title
+-----------
+------------
+
+Key  Value
+----------
+
+== Limits ==
+
+OPTIONS
+-------
+All of them.
+"""
+
+
+def test_headings_of_plain_text_are_underlined_or_between_signs() -> None:
+    parsed = parse_plain(_NOTES, "tool.txt", Chunking(), rules=ManifestSet().for_path("tool.txt"))
+    assert parsed.title == "tool(1)"
+    assert [(one.title, one.start_line) for one in parsed.chunks] == [
+        ("tool(1)", 1), ("NAME", 4), ("Limits", 21), ("OPTIONS", 23)
+    ]  # fmt: skip
+    assert_sound(_NOTES, parsed, cut_lines=False)
+    one = parse_plain("Notes\n=====\n\nOnly one.\n", "a.txt", Chunking())
+    assert [(chunk.kind, chunk.title) for chunk in one.chunks] == [("file", "a.txt")]

@@ -265,6 +265,13 @@ def _fields(lines: list[str]) -> dict[str, str]:
 _ASCIIDOC = re.compile(r"^(={1,6})\s+(\S.*)$")
 _ORG = re.compile(r"^(\*{1,6})\s+(?:TODO |DONE )?(\S.*)$")
 _HEADINGS = {".adoc": _ASCIIDOC, ".asciidoc": _ASCIIDOC, ".org": _ORG}
+_BETWEEN = re.compile(r"^(={1,6}) (\S.*?) \1$")  # in other texts
+_UNDERLINE = re.compile(r"(=|-|~|\^|\+)\1{2,}$")  # of a heading; the sign gives its level
+_UNDERLINED = "=-~^+"
+_NOT_TITLE = re.compile(r"[^\w`'\"(]|.*(?:\t|\S  )")  # how a line begins that is none, and the columns of a table
+_MOST_TITLE, _OFF = 80, 2  # characters of an underlined title, and of the line's length from its own
+_ASCIIDOC_BLOCK = re.compile(r"-{4,}$|\.{4,}$")
+_ASCIIDOC_ONLY = re.compile(r"\+$|\[[\w\[].*\]$|(?:include|ifdef|ifndef|endif|image)::")
 _VIM_HELP = re.compile(r"\s*\*\S+\.txt\*\s|.*\bvim:.*\bft=help\b", re.DOTALL)
 _VIM_TAG = re.compile(r"(?:(?<=\s)|^)\*([^\s*|]+)\*(?=\s|$)")
 _VIM_RULER = re.compile(r"(?:={20,}|-{20,})$")
@@ -288,17 +295,18 @@ def parse_plain(
 
 
 def _outline(lines: list[str], content_type: str, suffix: str) -> Outline | None:
-    """The outline of AsciiDoc, Org and Vim's help, whose headings are single lines; None for other formats."""
-    heading = _HEADINGS.get(suffix)
-    fences: list[Fence] = []
-    if content_type == "plain_text" and suffix == ".txt" and _VIM_HELP.match("\n".join((*lines[:1], "", *lines[-2:]))):
+    """The outline of AsciiDoc, Org, Vim's help and texts with underlined headings; None for others."""
+    if content_type != "plain_text":
+        return None
+    if suffix == ".txt" and _VIM_HELP.match("\n".join((*lines[:1], "", *lines[-2:]))):
         headings = _help_headings(lines)
         return Outline(
             lines=lines, headings=tuple(headings), blocks=tuple(_around(lines, headings, [])), language=content_type
         )
-    if heading is None or content_type != "plain_text":
-        return None
-    headings = []
+    heading = _HEADINGS.get(suffix)
+    has_blocks = heading is not None or any(map(_ASCIIDOC_ONLY.match, lines))
+    last = {line.strip(): at for at, line in enumerate(lines) if _ASCIIDOC_BLOCK.match(line.strip())}
+    headings, fences = [], []
     opened, closing = -1, ""
     for at, line in enumerate(lines):
         stripped = line.strip()
@@ -306,10 +314,14 @@ def _outline(lines: list[str], content_type: str, suffix: str) -> Outline | None
             if stripped.lower().startswith(closing):
                 fences.append(Fence(opened, at + 1, "code"))
                 opened = -1
-        elif stripped in ("----", "....") or stripped.lower().startswith("#+begin_"):
+        elif suffix != ".org" and (level := _underlined(lines, at)):
+            headings.append(Heading(at - 1, at + 1, level, lines[at - 1].strip()))
+        elif (has_blocks and last.get(stripped, 0) > at) or stripped.lower().startswith("#+begin_"):
             opened, closing = at, stripped if stripped[0] != "#" else "#+end_"
-        elif found := heading.match(line):
+        elif found := (heading or _BETWEEN).match(line.rstrip()):
             headings.append(Heading(at, at + 1, len(found[1]), found[2].strip()))
+    if heading is None and len(headings) < 2:
+        return None
     return Outline(
         lines=lines,
         headings=tuple(headings),
@@ -317,6 +329,17 @@ def _outline(lines: list[str], content_type: str, suffix: str) -> Outline | None
         fences=tuple(fences),
         language=content_type,
     )
+
+
+def _underlined(lines: list[str], at: int) -> int:
+    """The level of the heading that this line underlines, 0 if it does not."""
+    line = lines[at].rstrip()
+    if at == 0 or not _UNDERLINE.match(line) or (at > 1 and lines[at - 2].strip()):
+        return 0
+    title = lines[at - 1].rstrip()
+    if not title or len(title) > _MOST_TITLE or abs(len(title) - len(line)) > _OFF or _NOT_TITLE.match(title):
+        return 0
+    return _UNDERLINED.index(line[0]) + 1
 
 
 def _help_headings(lines: list[str]) -> list[Heading]:
