@@ -120,6 +120,10 @@ def test_a_page_without_landmarks() -> None:
         ),
         ("<p>one</p><!-- comment --><style>p{}</style><p>two</p>", "one\n\ntwo"),
         ("<hr><p>x</p>", "* * *\n\nx"),
+        (
+            "<h1>A</h1><div class='note'><h3 class='title'>Note</h3><p>Mind it.</p></div><p>x</p>",
+            "# A\n\n> **Note:** Mind it.\n\nx",
+        ),
     ],
 )
 def test_elements(html: str, markdown: str) -> None:
@@ -148,6 +152,23 @@ def test_author_and_dates_are_kept() -> None:
 def test_a_page_without_a_title_takes_its_first_heading() -> None:
     page = extract("<title>T - Site</title><main><h2>Path</h2><pre># no heading</pre></main>")
     assert (page.title, page.markdown) == ("Path", "# Path\n\n```\n# no heading\n```\n")
+
+
+def test_the_first_of_several_headings_is_not_the_title() -> None:
+    page = extract("<title>tool(1)</title><main><h2>SYNOPSIS</h2><p>x</p><h2>OPTIONS</h2><p>y</p></main>")
+    assert (page.title, page.markdown) == ("tool(1)", "# tool(1)\n\n## SYNOPSIS\n\nx\n\n## OPTIONS\n\ny\n")
+
+
+def test_an_oversize_list_of_settings_is_cut_at_its_terms() -> None:
+    terms = "".join(f"<dt>core.a{at}</dt><dd><p>{'word ' * 1500}</p><p>more</p></dd>" for at in range(4))
+    terms += "<dt><code>core.a0</code> (x)</dt><dd>y</dd>"
+    html = f"<main><h1>Settings</h1><h2>Variables</h2><p>All:</p><dl>{terms}</dl></main>"
+    parsed = parse_html(html, "s.html", Chunking(), rules=ManifestSet().for_path("s.html"))
+    assert [chunk.key for chunk in parsed.chunks] == [
+        "_preamble", "variables", *(f"variables/corea{at}" for at in range(4)), "variables/corea0-x"
+    ]  # fmt: skip
+    assert parsed.chunks[2].breadcrumb == ("Settings", "Variables", "core.a0")
+    assert parsed.chunks[2].text.endswith("more") and parsed.chunks[1].text == "## Variables\n\nAll:"
 
 
 def test_chunks_have_the_markdown_and_the_lines_of_the_page() -> None:

@@ -64,9 +64,10 @@ _BARE_LANGUAGES = word_set(
 _ADMONITION = re.compile(
     r"\b(?:admonition|custom-block|theme-admonition|callout|alert|starlight-aside|markdown-alert|blockquote-tag)\b"
 )
+_BOXES = word_set("note tip warning caution important")  # of DocBook, with a heading as title
 _ADMONITION_TITLE = (
     ".admonition-title, .custom-block-title, [class*=admonitionHeading], .callout-title, .alert-heading, .alert-title, "
-    ".markdown-alert-title, .blockquote-tag-title, .starlight-aside__title"
+    "h3.title, .markdown-alert-title, .blockquote-tag-title, .starlight-aside__title"
 )
 _ADMONITION_KIND = re.compile(
     r"\b(note|tip|info|warning|danger|caution|important|hint|attention|error|seealso|success)\b"
@@ -126,7 +127,7 @@ class _Writer:
         if (write := self._by_tag.get(tag)) is not None:
             return write(node, depth)
         classes = node.attributes.get("class") or ""
-        if tag == "blockquote" or (classes and _ADMONITION.search(classes)):
+        if tag == "blockquote" or (classes and (classes in _BOXES or _ADMONITION.search(classes))):
             return self._quote(node, depth, named=tag != "blockquote")
         if tag == "summary" and node.css_first("h1, h2, h3, h4, h5, h6") is not None:
             return self.blocks(node, depth)

@@ -29,7 +29,7 @@ _TRIES = 5  # lines of a chunk that are tried
 _AHEAD = 100_000  # letters to search ahead; bounds the time for a page
 _NEAR = 50  # letters of distance allowed per letter looked up: a short word occurs everywhere
 _SITE_SUFFIX = re.compile(r"\s+(?:[|–—·»]|::|-)\s+[^|–—·»]+$")
-_OPENING = re.compile(r"#{2,6} (.+)")
+_OPENING = re.compile(r"(#{2,6}) (.+)")
 _REFRESH = re.compile(r"\s*[0-5](?:\.\d*)?\s*[;,]\s*url\s*=\s*[\"']?([^\"']+)", re.IGNORECASE)
 _TEMPLATE_HEAD = re.compile(r"\s*(?:\{%|\{\{|<%|<#|@(?:page|model|using|inject)\b)")
 # In a tag: pages about templates have these in their text alone.
@@ -172,8 +172,9 @@ def extract(html: str, url: str = "") -> Extracted:
     content = main_content(page)
     marked, heading = to_markdown(content) if content is not None else ("", "")
     title = plain_text(without_targets(heading))
-    if not heading and (opening := _OPENING.match(marked)):
-        title, marked = plain_text(without_targets(opening[1])), f"# {marked[opening.start(1) :]}"
+    opening = None if heading else _OPENING.match(marked)
+    if opening is not None and not (named and f"\n{opening[1]} " in marked):  # else it is the first of several
+        title, marked = plain_text(without_targets(opening[2])), f"# {marked[opening.start(2) :]}"
     elif not heading:  # the title of the head is used
         title = _SITE_SUFFIX.sub("", named)
         marked = f"# {title}\n\n{marked}" if title and marked.strip() else marked

@@ -22,14 +22,18 @@ from refdesk.parse.prose.passages import (
     Outline,
     Piece,
     Sizes,
+    Unique,
     pack,
     places,
+    slug,
     text_of,
     trim,
 )
 from refdesk.text import word_set, word_table
 
 _start = attrgetter("start")
+_TERM = re.compile(r"- (?:\*\*(.+?)\*\*|(`.+?`.*?))(?:: |:?$)")  # of a definition, as HTML is converted
+_FEW_TERMS = 3
 
 # ── the type of a passage: prose, code, api, config or cmd ──
 
@@ -139,9 +143,11 @@ def cut(outline: Outline, title: str, chunking: Chunking, strategy: Strategy | N
     sizes = Sizes(outline.lines, limits)
     sections, below = _sections(outline, strategy or Strategy())
     refined = [part for section in sections for part in _refine(outline, section, below, limits, sizes)]
-    if strategy is None and limits.minimum:
+    if strategy is not None:
+        refined = [part for section in refined for part in _defined(outline, section, limits, sizes)]
+    elif limits.minimum:
         refined = _merge(refined, limits, sizes)
-    keys = Keys(section.key for section in [*sections, *below])
+    keys = Keys(section.key for section in [*sections, *below, *refined])
     kinds = Kinds(outline)
     chunks: list[Chunk] = []
     for section in refined:
@@ -221,6 +227,25 @@ def _refine(outline: Outline, section: Section, below: list[Section], limits: Li
     parts += [replace(head, end=end) for head, end in zip(bounds, ends[1:], strict=True)]
     trimmed = [_trimmed(outline.lines, part) for part in parts]
     return [one for part in trimmed if part.start < part.end for one in _refine(outline, part, inner, limits, sizes)]
+
+
+def _defined(outline: Outline, section: Section, limits: Limits, sizes: Sizes) -> list[Section]:
+    """Splits an oversize section at the terms of a list that defines them, such as settings."""
+    if sizes.of(section.start, section.end) <= limits.maximum:
+        return [section]
+    fenced = {at for fence in outline.fences for at in range(fence.start, fence.end)}
+    lines = ((at, outline.lines[at]) for at in range(section.start, section.end) if at not in fenced)
+    terms = [(at, found[1] or found[2]) for at, line in lines if (found := _TERM.match(line))]
+    if len(terms) < _FEW_TERMS:
+        return [section]
+    used = Unique()
+    ends = [*(at for at, _ in terms), section.end]
+    parts = [replace(section, end=ends[0])]
+    for (at, written), end in zip(terms, ends[1:], strict=True):
+        term = " ".join(written.replace("`", "").split())
+        key = used.give(f"{section.key}/{slug(term)}".lstrip("/"))
+        parts.append(Section(at, end, section.level + 1, key, (*section.path, term)))
+    return [one for part in parts if (one := _trimmed(outline.lines, part)).start < one.end]
 
 
 def _trimmed(lines: list[str], section: Section) -> Section:
