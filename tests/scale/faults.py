@@ -114,13 +114,12 @@ class _Run:
             known = list(self.outcome.acknowledged.values())
             query = draw.choice(known) if known else "note"
             was_down = self.node_down.is_set()
-            started = time.monotonic()
             answer, problem, fault = None, "no server", self.fault
-            tried: list[str] = []
             for place in (number, number + 1, number):
                 server = self.serving[place % 2]
                 if server is None:
                     continue
+                started = time.monotonic()
                 try:
                     if server.url not in clients:
                         clients[server.url] = opened.enter_context(HttpClient(server.url))
@@ -131,8 +130,8 @@ class _Run:
                     clients.pop(server.url, None)
                     problem = repr(error)
                 finally:
-                    tried.append(f"server {place % 2} until {time.monotonic() - started:.1f} s")
-            self._note(time.monotonic() - started, f"search, {'; '.join(tried)}, {fault} to {self.fault}")
+                    said = "answered" if answer is not None else problem
+                    self._note(time.monotonic() - started, f"search, {said}, {fault} to {self.fault}")
             if answer is None:
                 time.sleep(0.1)
             is_good = answer is not None and not answer.get("result", {}).get("isError", True)
