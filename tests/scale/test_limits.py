@@ -159,6 +159,18 @@ def test_a_node_that_hangs_is_tried_again_less_and_less_often(monkeypatch: pytes
     assert tried == [0, 2, 6, 14, 30]  # it was every other second
 
 
+def test_a_node_that_hangs_leaves_time_for_the_others(
+    running: tuple[servers.Postgres, list[servers.Qdrant]],
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as deaf:
+        places = f"127.0.0.1:{deaf.getsockname()[1]},127.0.0.1:{running[1][0].port}"
+        for ask in ("call", "start"):
+            known = nodes.Nodes(addresses.parse(f"postgres://db/kb?index=qdrant://{places}"), "")
+            answer = getattr(known, ask)("Collections", "List", messages.ListCollectionsRequest(), 2.0)
+            assert (answer() if ask == "start" else answer).time > 0
+            known.close()
+
+
 def test_a_reader_does_not_create_the_index_and_a_hanging_node_is_soon_known(
     running: tuple[servers.Postgres, list[servers.Qdrant]], store: SharedStore, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -196,7 +208,7 @@ def test_one_reader_waits_for_a_follower_that_is_stuck_and_the_next_do_not(
             store.apply(batch(write("b", ["alpha beta"])))
         monkeypatch.setattr(store._follower, "catch_up", limited)
         seen = [store.view().notices for _ in range(3)]
-    assert limits == [2.5, 0, 0] and all("the last 1 writes" in one[0] for one in seen)
+    assert limits == [1.5, 0, 0] and all("the last 1 writes" in one[0] for one in seen)
     assert len(store.view().lexical(["alpha"], 5)) == 2
     other.close()
 

@@ -33,7 +33,7 @@ SELECT coalesce((SELECT max(seq) FROM commits), 0), (SELECT value FROM meta WHER
        (SELECT value FROM meta WHERE key = 'embedder'), (SELECT length(numbers) FROM vectors LIMIT 1),
        (SELECT value FROM meta WHERE key = 'index without graphs')
 """
-_PATIENCE_S = 2.5  # how long a reader waits for what others wrote
+_PATIENCE_S = 1.5  # how long a reader waits for what others wrote
 _LOOK_S, _MOST_PAUSE_S = 0.02, 0.2  # between looks at whoever follows: the first, and later ones
 _AGAIN_S = 2.0  # after a failure
 _REST_S = 0.5  # between looks whether the nodes are at rest

@@ -32,7 +32,6 @@ _log = logging.getLogger(__name__)
 
 ASK_S = 3.5  # of a query, all attempts together: after it words are searched in the record, in five seconds in all
 _AGAIN_S = 1.0  # and after none answered
-_ATTEMPT_S = 2.0  # of one attempt, while other nodes are left
 WRITE_S = 60.0
 _AVOIDED_S, _MOST_AVOIDED_S = 2.0, 30.0  # a node that failed is asked last for so long, then for twice as long
 _PING_MS, _PONG_MS = 3_000, 5_000  # a node that hangs is known by its connection: a write would wait far longer for it
@@ -153,7 +152,7 @@ class Nodes:
             )
             self._methods[node, service, method] = known
         left = ends - time.monotonic()
-        return known, max(0.05, left if is_last else min(left, max(_ATTEMPT_S, left / 2)))
+        return known, max(0.05, left if is_last else left / 2)  # so that there is time for the other nodes
 
     def _channel(self, node: str) -> grpc.Channel:
         import grpc
