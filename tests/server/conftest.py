@@ -33,9 +33,10 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 @pytest.fixture
 def client(start: Start) -> StdioClient:
-    """A toy server that has shaken hands."""
+    """A toy server that has shaken hands, and whose next calls bypass the SDK's session."""
     client = start()
     client.initialize()
+    client.call("echo", {"query": "first"})
     return client
 
 

@@ -15,6 +15,7 @@ from urllib.request import url2pathname
 
 from mcp.server.connection import Connection
 from mcp.shared.exceptions import MCPError
+from mcp_types import ClientCapabilities
 
 from refdesk.errors import Cancelled, ClientCannot
 from refdesk.server.messages import RELATED_TASK, clean
@@ -29,7 +30,7 @@ T = TypeVar("T")
 
 LOG_LEVELS: tuple[LogLevel, ...] = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 PROGRESS_EVERY_S = 0.04  # 25 a second: more than anybody sees
-ROOTS = "refdesk/roots"
+ROOTS, LOG_LEVEL = "refdesk/roots", "refdesk/log_level"  # in a connection's state
 
 Notify = Callable[[str, Json], Awaitable[None]]
 Ask = Callable[[Mapping[str, Question]], Awaitable[dict[str, Json]]]
@@ -62,13 +63,14 @@ class ServerCall:
         log_level: LogLevel | None = None,
         task_id: str | None = None,
         meta: Mapping[str, Any] | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         self._stop = threading.Event()
         self.correlation_id = correlation_id
         self.meta: Mapping[str, Any] = meta or {}
         self.version = version
         self.log = logging.LoggerAdapter(logging.getLogger("refdesk.call"), {"correlation_id": correlation_id})
-        self._loop = asyncio.get_running_loop()
+        self.loop = loop or asyncio.get_running_loop()
         self._notify = notify
         self._ask = ask
         self._answerable = answerable
@@ -172,7 +174,7 @@ class ServerCall:
     def _on_loop(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Runs the coroutine on the event loop and waits for its result; cancelling the call ends the wait."""
         try:
-            future = asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+            future = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
         except RuntimeError:
             coroutine.close()
             raise Cancelled("The server is stopping.") from None
@@ -199,9 +201,8 @@ def roots_in(answer: Json) -> tuple[Path, ...]:
 _SHAPES = {"elicitation/create": "action", "sampling/createMessage": "content", "roots/list": "roots"}
 
 
-def answerable_by(ctx: Context) -> frozenset[str]:
-    """The methods that the client said it answers."""
-    offered = ctx.session.client_capabilities
+def answerable_by(offered: ClientCapabilities | None) -> frozenset[str]:
+    """The methods that a client with these capabilities answers."""
     if offered is None:
         return frozenset()
     names = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation", "roots/list": "roots"}
@@ -269,7 +270,7 @@ async def fetch_roots(ctx: Context, connection: Connection, timeout_s: float) ->
     if ROOTS in connection.state or is_modern(ctx.protocol_version):
         return
     connection.state[ROOTS] = ()
-    if "roots/list" in answerable_by(ctx):
+    if "roots/list" in answerable_by(ctx.session.client_capabilities):
         try:
             answer = await channel_of(ctx).send_raw_request("roots/list", None, {"timeout": timeout_s})
         except MCPError:

@@ -9,7 +9,7 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -29,6 +29,7 @@ from refdesk.server.call import ServerCall
 from refdesk.server.process import ServerOptions, StderrHandler, T, ThreadPool, correlation
 from refdesk.server.registry import Change, Loading, Registry
 from refdesk.system import metrics
+from refdesk.system.retry import arrived
 from refdesk.system.wanted import is_wanted, wanted_since
 from refdesk.toolsets.content import INTERNAL_ERROR, ToolAnswer, unexpected_text
 from refdesk.toolsets.contract import Tool, Toolset
@@ -72,6 +73,10 @@ class Subscribers:
             yield
         finally:
             self._listened = self._listened - listened
+
+    def connection(self, session_id: str | None) -> Connection | None:
+        """The connection of that HTTP session, or of the one client over stdio."""
+        return next((each for each in tuple(self._connections) if each.session_id == session_id), None)
 
     def watched(self) -> set[str]:
         """The resources that any client subscribed to; may be called from any thread."""
@@ -129,6 +134,7 @@ class Dispatcher:
         self.hold_session: Callable[[str | None], Callable[[], None]] = lambda _: lambda: None
         self._running: set[ServerCall] = set()
         self._unheard: list[Callable[[], None]] = []
+        self._will_tell = False
         self._compiled: dict[int, tuple[Tool, Any]] = {}
 
     async def registry(self) -> Registry:
@@ -157,20 +163,8 @@ class Dispatcher:
         """Runs the tool in `pool` and returns its answer or error answer; raises `RpcError` if the contract says so."""
         begun = time.monotonic()
         outcome = await self.run(partial(self._answer, tool, dict(arguments), call), call, pool)
-        failed = isinstance(outcome, RpcError) or outcome.is_error
-        seconds = time.monotonic() - begun
-        metrics.count("refdesk_calls_total", tool=tool.name, outcome="failed" if failed else "answered")
-        metrics.took("refdesk_call_seconds", seconds, tool=tool.name)
-        logged = {"tool": tool.name, "failed": failed, "ms": round(seconds * 1000)}
-        logged["correlation_id"] = call.correlation_id
-        loop = asyncio.get_running_loop()
-        # After the answer is written: the thread that writes the log would run before it.
-        loop.call_soon(partial(logger.info, "called %s", tool.name, extra=logged))
-        if (registry := self.loading.ready) is not None:
-            answer = None if isinstance(outcome, RpcError) else outcome
-            if not self._unheard:
-                loop.call_later(_SOON_S, self._tell)
-            self._unheard.append(partial(registry.heard, tool.name, dict(arguments), answer, seconds))
+        note = partial(self._note, tool, arguments, call, outcome, time.monotonic() - begun)
+        asyncio.get_running_loop().call_soon(note)  # after the answer is written: the log's thread would run before it
         if isinstance(outcome, RpcError):
             raise outcome
         for uri in outcome.updated:
@@ -178,6 +172,48 @@ class Dispatcher:
         if outcome.relisted:
             self.subscribers.notify(Change("resources"))
         return outcome
+
+    def run_here(
+        self, tool: Tool, arguments: dict[str, Any], call: ServerCall, send: Callable[[ToolAnswer | RpcError], None]
+    ) -> None:
+        """Runs the tool in this thread and sends its answer, unless the call was cancelled."""
+        begun = time.monotonic()
+        correlation.set(call.correlation_id)
+        is_wanted.set(lambda: not call.cancelled)
+        wanted_since.set(begun)
+        arrived.set(begun)
+        self._running.add(call)
+        try:
+            outcome = self._answer(tool, arguments, call)
+            if not call.cancelled:
+                send(outcome)
+        except Cancelled:
+            return
+        finally:
+            self._running.discard(call)
+        self._note(tool, arguments, call, outcome, time.monotonic() - begun)
+
+    def _note(
+        self,
+        tool: Tool,
+        arguments: Mapping[str, Any],
+        call: ServerCall,
+        outcome: ToolAnswer | RpcError,
+        seconds: float,
+    ) -> None:
+        """Counts and logs an answered call, and tells the toolsets of it later."""
+        failed = isinstance(outcome, RpcError) or outcome.is_error
+        metrics.count("refdesk_calls_total", tool=tool.name, outcome="failed" if failed else "answered")
+        metrics.took("refdesk_call_seconds", seconds, tool=tool.name)
+        logged = {"tool": tool.name, "failed": failed, "ms": round(seconds * 1000)}
+        logger.info("called %s", tool.name, extra=logged | {"correlation_id": call.correlation_id})
+        if (registry := self.loading.ready) is not None:
+            answer = None if isinstance(outcome, RpcError) else outcome
+            self._unheard.append(partial(registry.heard, tool.name, dict(arguments), answer, seconds))
+            if not self._will_tell:
+                self._will_tell = True
+                with suppress(RuntimeError):  # the loop has closed: `stop` tells them
+                    call.loop.call_soon_threadsafe(call.loop.call_later, _SOON_S, self._tell)
 
     async def run(self, work: Callable[[], T], call: ServerCall, pool: ThreadPool) -> T:
         """Runs `work` in a thread under the call's correlation id; cancelling the wait cancels the call."""
@@ -198,6 +234,7 @@ class Dispatcher:
 
     def _tell(self) -> None:
         """Tells the toolsets of calls that were answered, in a thread."""
+        self._will_tell = False  # before the list is read: other threads append to it
         while self._unheard:
             self.calls.submit(self._unheard.pop(0))
 

@@ -8,7 +8,9 @@ from typing import Any
 
 import mcp_types as types
 import pydantic_core
+from mcp_types.methods import serialize_server_result
 
+from refdesk.errors import RpcError
 from refdesk.toolsets.content import Audio, Block, EmbeddedResource, Image, Json, ResourceLink, Text, ToolAnswer
 from refdesk.toolsets.contract import Tool
 
@@ -76,6 +78,33 @@ def answer_json(answer: ToolAnswer, version: str) -> Json:
     return result
 
 
+def encoded_answer(request_id: str | int, answer: ToolAnswer | RpcError, version: str) -> bytes:
+    """The response to a call as the SDK would write it; raises ValueError if the answer has no JSON."""
+    if isinstance(answer, RpcError):
+        error: Json = {"code": answer.code, "message": answer.message}
+        if answer.data is not None:
+            error["data"] = answer.data
+        return _to_json({"jsonrpc": "2.0", "id": request_id, "error": error})
+    result: Json
+    plain = [block.text for block in answer.content if isinstance(block, Text) and block.annotations is None]
+    if len(plain) == len(answer.content):
+        result = {"_meta": answer.meta} if answer.meta else {}
+        result["content"] = [{"text": text, "type": "text"} for text in plain]
+        result["isError"] = answer.is_error
+        if answer.structured is not None and version >= "2025-06-18":
+            result["structuredContent"] = answer.structured
+    else:  # it leaves out what the version does not have
+        result = serialize_server_result("tools/call", version, answer_json(answer, version))
+    return _to_json({"jsonrpc": "2.0", "id": request_id, "result": result})
+
+
+def _to_json(value: Json) -> bytes:
+    try:
+        return pydantic_core.to_json(value, inf_nan_mode="null")
+    except ValueError:
+        return pydantic_core.to_json(clean(value), inf_nan_mode="null")
+
+
 def tool_json(tool: Tool, version: str) -> Json:
     hints = {f"{name}Hint": value for name, value in to_json(tool.hints).items()}
     listed: Json = {"name": tool.name, "title": tool.title, "description": tool.description}
@@ -111,14 +140,25 @@ ParsedMessage = types.JSONRPCMessage | InvalidMessage
 
 def parse(data: bytes, most: int, *, batches: bool = False) -> ParsedMessage | list[ParsedMessage] | None:
     """Parses a message, or a batch of them; None if the bytes are blank."""
+    if len(data) <= most and not data.strip():
+        return None
+    return messages_in(decode(data, most), batches=batches)
+
+
+def decode(data: bytes, most: int) -> Any:
+    """The value that the bytes hold as JSON, or an `InvalidMessage`."""
     if len(data) > most:
         return InvalidMessage(types.INVALID_REQUEST, f"Message too large: {most} bytes is the most.")
-    if not data.strip():
-        return None
     try:
-        value = pydantic_core.from_json(data, allow_inf_nan=False)
+        return pydantic_core.from_json(data, allow_inf_nan=False)
     except ValueError as error:
         return InvalidMessage(types.PARSE_ERROR, f"Parse error: {error}.", _id_in(_loosely(data)))
+
+
+def messages_in(value: Any, *, batches: bool = False) -> ParsedMessage | list[ParsedMessage]:
+    """The message that a decoded value is, or the batch of them."""
+    if isinstance(value, InvalidMessage):
+        return value
     if isinstance(value, list) and value and batches:
         return [_one(each) for each in value]
     return _message(value)

@@ -19,7 +19,16 @@ from mcp.shared.uri_template import UriTemplate
 from pydantic import ValidationError
 
 from refdesk.errors import Cancelled, InvalidInput, NotFound, RefdeskError, RpcError
-from refdesk.server.call import LOG_LEVELS, ROOTS, InputNeeded, ServerCall, answerable_by, ask_function, input_required
+from refdesk.server.call import (
+    LOG_LEVEL,
+    LOG_LEVELS,
+    ROOTS,
+    InputNeeded,
+    ServerCall,
+    answerable_by,
+    ask_function,
+    input_required,
+)
 from refdesk.server.dispatcher import SUBSCRIPTIONS, Dispatcher
 from refdesk.server.messages import answer_json, block_json, clean, to_json, tool_json
 from refdesk.server.process import T
@@ -155,9 +164,6 @@ def _completer(registry: Registry, ref: Any, argument: str) -> Completer | None:
     raise MCPError(INVALID_PARAMS, f"Unknown resource template: {ref.uri}")
 
 
-LOG_LEVEL = "refdesk/log_level"
-
-
 class Protocol:
     """The handlers of tools and connections, and the middleware; one instance for all connections."""
 
@@ -199,7 +205,7 @@ class Protocol:
             version=ctx.protocol_version,
             notify=(connection if task_id else channel_of(ctx)).notify,
             ask=self.tasks.ask_function(task_id) if task_id else ask,
-            answerable=answerable_by(ctx),
+            answerable=answerable_by(ctx.session.client_capabilities),
             state=connection.state,
             progress_token=token if isinstance(token, str | int) else None,
             log_level=_log_level(ctx),

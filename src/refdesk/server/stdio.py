@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextvars
 import json
 import logging
 import os
@@ -12,7 +13,8 @@ import signal
 import sys
 import threading
 from collections.abc import Coroutine
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, BinaryIO, Self
 
@@ -21,11 +23,21 @@ import mcp_types as types
 from anyio.streams.memory import MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
+from refdesk.errors import RpcError
+from refdesk.server.call import ServerCall
+from refdesk.server.direct import DirectCall, direct_call
 from refdesk.server.dispatcher import Dispatcher
-from refdesk.server.messages import BATCH_VERSION, InvalidMessage, ParsedMessage, parse
+from refdesk.server.messages import (
+    BATCH_VERSION,
+    InvalidMessage,
+    ParsedMessage,
+    decode,
+    encoded_answer,
+    messages_in,
+)
 from refdesk.server.process import ThreadPool, first_answer_sent
 from refdesk.server.protocol import build_server
-from refdesk.toolsets.content import Json
+from refdesk.toolsets.content import Json, ToolAnswer
 
 logger = logging.getLogger(__name__)
 
@@ -69,6 +81,9 @@ class StdioSession:
         self._unanswered: set[str | int] = set()
         self._answered = asyncio.Event()
         self._batches: list[Batch] = []
+        self._direct: dict[ServerCall, str | int] = {}  # calls that the SDK does not know of, with their ids
+        self._is_ending = False
+        self._writing = threading.Lock()  # one line at a time
 
     async def serve(self) -> None:
         server = build_server(self._dispatcher)
@@ -84,6 +99,7 @@ class StdioSession:
             await server.run(incoming, self, server.create_initialization_options())
         finally:
             polling.cancel()
+            await self._end_direct_calls()
             self._writer.wait_idle(self._dispatcher.options.exit_grace_s / 4)
 
     # ── in ──
@@ -91,12 +107,18 @@ class StdioSession:
     def _read(self, loop: asyncio.AbstractEventLoop, into: Into) -> None:
         """Reads lines in a thread; each waits until the last was processed, so no queue builds up."""
         last: concurrent.futures.Future[None] | None = None
+        is_behind = True  # a message that may change what a call finds, such as the level of its log
         try:
             while (line := self._next_line()) is not None:
-                most = self._dispatcher.options.max_message_bytes
-                found = parse(line, most, batches=self._version == BATCH_VERSION)
-                if found is None:
+                if line.isspace():
                     continue
+                value = decode(line, self._dispatcher.options.max_message_bytes)
+                if not is_behind and (asked := self._directly(value, loop)):
+                    self._direct[asked.call] = asked.request_id
+                    self._dispatcher.calls.submit(partial(self._answer, asked))
+                    continue
+                found = messages_in(value, batches=self._version == BATCH_VERSION)
+                is_behind = not (isinstance(found, types.JSONRPCRequest) and found.method == "tools/call")
                 if last is not None:
                     last.result()  # only now, so that this thread sleeps while the message is processed
                 last = _start_on(loop, self._take(found, into))
@@ -143,7 +165,11 @@ class StdioSession:
             if isinstance(message, types.JSONRPCRequest) and message.method not in _ENDLESS:
                 self._unanswered.add(message.id)
             elif isinstance(message, types.JSONRPCNotification) and message.method == "notifications/cancelled":
-                self._unanswered.discard((message.params or {}).get("requestId", ""))  # it gets no answer
+                cancelled = (message.params or {}).get("requestId", "")
+                self._unanswered.discard(cancelled)  # it gets no answer
+                for call, request_id in tuple(self._direct.items()):
+                    if str(request_id) == str(cancelled):
+                        call.cancel()
             await into.send(SessionMessage(message))
 
     async def _open_batch(self, found: list[ParsedMessage]) -> None:
@@ -157,11 +183,49 @@ class StdioSession:
 
     async def _finish(self, into: Into) -> None:
         """Waits up to the grace period for open requests, then tells the server that input has ended."""
+        self._is_ending = True
         with anyio.move_on_after(self._dispatcher.options.exit_grace_s):
-            while self._unanswered:
+            while self._unanswered or self._direct:
                 self._answered.clear()
                 await self._answered.wait()
         await into.aclose()
+
+    # ── calls that the SDK does not know of ──
+
+    def _directly(self, value: Any, loop: asyncio.AbstractEventLoop) -> DirectCall | None:
+        return direct_call(value, self._dispatcher.subscribers.connection(None), self._dispatcher, loop)
+
+    def _answer(self, asked: DirectCall) -> None:
+        """Runs a call and writes its answer, in a thread of the dispatcher's."""
+        context = contextvars.Context()
+        send = partial(self._write_answer, asked)
+        context.run(self._dispatcher.run_here, asked.tool, asked.arguments, asked.call, send)
+        self._direct.pop(asked.call, None)
+        if self._is_ending:
+            with suppress(RuntimeError):  # the loop has closed
+                asked.call.loop.call_soon_threadsafe(self._answered.set)
+
+    def _write_answer(self, asked: DirectCall, answer: ToolAnswer | RpcError) -> None:
+        try:
+            data = encoded_answer(asked.request_id, answer, asked.call.version)
+        except Exception:
+            data = _unwritable(asked.request_id)
+        if self._direct.pop(asked.call, None) is None:
+            return  # the server is stopping, and has said so
+        try:
+            self._write(memoryview(data + b"\n"))
+        except OSError:
+            asked.call.loop.call_soon_threadsafe(self._into.close)  # the client no longer reads
+
+    async def _end_direct_calls(self) -> None:
+        """Cancels what is left of them and answers as the SDK answers its own when the connection closes."""
+        error = types.ErrorData(code=types.CONNECTION_CLOSED, message="Connection closed")
+        while self._direct:
+            call, request_id = self._direct.popitem()
+            if not call.cancelled:
+                call.cancel()
+                with anyio.move_on_after(1.0), suppress(OSError):
+                    await self._put(_encoded(types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error)))
 
     # ── out ──
 
@@ -213,18 +277,31 @@ class StdioSession:
 
     async def _put(self, data: bytes) -> None:
         """Writes a line: here what the client's pipe takes at once, the rest in a thread."""
-        view = memoryview(data + b"\n")
-        if hasattr(select, "poll") and not self._writer.pending:
-            room = select.poll()
-            room.register(self._out, select.POLLOUT)
-            while view and room.poll(0) == [(self._out, select.POLLOUT)]:
-                view = view[os.write(self._out, view[: select.PIPE_BUF]) :]
-        if view:
-            await self._writer.run(partial(self._write_all, view))
+        line = memoryview(data + b"\n")
+        is_mine = hasattr(select, "poll") and not self._writer.pending and self._writing.acquire(blocking=False)
+        if is_mine:
+            try:
+                room = select.poll()
+                room.register(self._out, select.POLLOUT)
+                while line and room.poll(0) == [(self._out, select.POLLOUT)]:
+                    line = line[os.write(self._out, line[: select.PIPE_BUF]) :]
+            except BaseException:
+                self._writing.release()
+                raise
+            if not line:
+                self._writing.release()
+                return
+        await self._writer.run(partial(self._write, line, is_mine=is_mine))
 
-    def _write_all(self, view: memoryview) -> None:
-        while view:
-            view = view[os.write(self._out, view) :]
+    def _write(self, line: memoryview, *, is_mine: bool = False) -> None:
+        """Writes a line, or the rest of the one that the caller has begun."""
+        if not is_mine:
+            self._writing.acquire()
+        try:
+            while line:
+                line = line[os.write(self._out, line) :]
+        finally:
+            self._writing.release()
 
 
 def _start_on(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> concurrent.futures.Future[None]:
@@ -241,9 +318,13 @@ def _encoded(message: types.JSONRPCMessage) -> bytes:
     try:
         return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
     except Exception:
-        logger.exception("a message could not be written")
-        error = InvalidMessage(types.INTERNAL_ERROR, "The answer could not be written as JSON.")
-        return json.dumps(replace(error, request_id=getattr(message, "id", None)).to_json()).encode()
+        return _unwritable(getattr(message, "id", None))
+
+
+def _unwritable(request_id: str | int | None) -> bytes:
+    logger.exception("a message could not be written")
+    error = InvalidMessage(types.INTERNAL_ERROR, "The answer could not be written as JSON.", request_id)
+    return json.dumps(error.to_json()).encode()
 
 
 def _claim_streams() -> tuple[BinaryIO, int]:
