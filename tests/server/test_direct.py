@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from mcp.server.connection import Connection
 from mcp_types import InitializeRequestParams
@@ -14,8 +17,9 @@ from mcp_types import InitializeRequestParams
 from refdesk.server.direct import direct_call
 from refdesk.server.dispatcher import Dispatcher
 from refdesk.server.process import ServerOptions
+from tests.mcp_client.http import HttpClient, messages_in
 from tests.mcp_client.stdio import Message, StdioClient
-from tests.server.conftest import Start
+from tests.server.conftest import Serve, Start
 from tests.server.test_calls import wait_for
 from tests.server.toy import make_toolsets
 
@@ -133,3 +137,29 @@ def test_answers_of_many_threads_are_whole_lines(client: StdioClient) -> None:
     for request_id in asked:
         assert "result" in client.finish(request_id)
     assert client.stray == []
+
+
+@pytest.mark.parametrize("after", ["at once", "when it has become a stream", "by the end of its session"])
+def test_over_http_the_client_hears_of_the_end(
+    serve_http: Serve, connect: Callable[..., HttpClient], tmp_path: Path, after: str
+) -> None:
+    client = connect(serve_http().url)
+    client.initialize()
+    answers: list[Message] = []
+    message = {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": {"name": "slow"}}
+
+    def ask() -> None:
+        with httpx.stream("POST", client.url, json=message, headers=client.headers, timeout=60) as response:
+            answers.extend(messages_in(response))
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    wait_for(tmp_path / "trace", "working at 150" if "stream" in after else "working")
+    if "session" in after:
+        httpx.delete(client.url, headers=client.headers)
+    else:
+        client.post({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}})
+    wait_for(tmp_path / "trace", "stopped at")
+    asking.join()
+    code = -32600 if "session" in after else -32800
+    assert [each["error"]["code"] for each in answers] == [code]

@@ -7,15 +7,20 @@ models and passes it through six tasks and streams. Everything else is left to i
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from mcp.server.connection import Connection
 
+from refdesk.errors import RpcError
 from refdesk.server.call import LOG_LEVEL, LOG_LEVELS, ServerCall, answerable_by, ask_over
 from refdesk.server.dispatcher import Dispatcher
-from refdesk.toolsets.content import Json
+from refdesk.server.messages import encoded_answer
+from refdesk.server.sdk import RequestChannel
+from refdesk.toolsets.content import Json, ToolAnswer
 from refdesk.toolsets.contract import Tool
 
 _REQUEST = frozenset(["jsonrpc", "id", "method", "params"])
@@ -31,10 +36,28 @@ class DirectCall:
     tool: Tool
     arguments: Json
     call: ServerCall
+    dispatcher: Dispatcher
+
+    def start(self, send: Callable[[bytes], None], then: Callable[[], None]) -> None:
+        """Runs it in a thread that sends the answer, unless it was cancelled, and calls `then` in any case."""
+
+        def encode(answer: ToolAnswer | RpcError) -> None:
+            send(encoded_answer(self.request_id, answer, self.call.version))
+
+        def run() -> None:
+            try:
+                contextvars.Context().run(self.dispatcher.run_here, self.tool, self.arguments, self.call, encode)
+            finally:
+                then()
+
+        self.dispatcher.calls.submit(run)
 
 
 def direct_call(
-    value: Any, connection: Connection | None, dispatcher: Dispatcher, loop: asyncio.AbstractEventLoop
+    value: Any,
+    connection: Connection | None,
+    dispatcher: Dispatcher,
+    loop: asyncio.AbstractEventLoop | None = None,
 ) -> DirectCall | None:
     """The call that a decoded message asks for; None if the SDK must handle it, as it does whatever looks odd."""
     if not isinstance(value, dict) or value.get("method") != "tools/call" or value.keys() != _REQUEST:
@@ -54,16 +77,17 @@ def direct_call(
         return None
     given, options = meta.get("correlationId"), dispatcher.options
     level = connection.state.get(LOG_LEVEL, "info")
+    channel = RequestChannel(connection, request_id)
 
     async def notify(method: str, params: Json) -> None:
         if not call.cancelled:  # of a cancelled call the client wants to hear no more
-            await connection.notify(method, params)
+            await channel.notify(method, params)
 
     call = ServerCall(
         correlation_id=given if isinstance(given, str) and given else uuid.uuid4().hex,
         version=connection.protocol_version,
         notify=notify,
-        ask=ask_over(connection, options.ask_timeout_s, options.roots_timeout_s),
+        ask=ask_over(channel, options.ask_timeout_s, options.roots_timeout_s),
         answerable=answerable_by(connection.client_capabilities),
         state=connection.state,
         progress_token=token,
@@ -71,4 +95,4 @@ def direct_call(
         meta=meta,
         loop=loop,
     )
-    return DirectCall(request_id, tool, arguments, call)
+    return DirectCall(request_id, tool, arguments, call, dispatcher)

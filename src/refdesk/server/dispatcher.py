@@ -54,6 +54,7 @@ class Subscribers:
         self._listened: Counter[str] = Counter()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connections: set[Connection] = set()
+        self._by_session: dict[str | None, Connection] = {}
         self._sending: set[asyncio.Task[None]] = set()
         self._pending: set[tuple[int, Change]] = set()
 
@@ -62,6 +63,8 @@ class Subscribers:
         if connection not in self._connections:
             self._connections.add(connection)
             connection.exit_stack.callback(self._connections.discard, connection)
+            self._by_session[connection.session_id] = connection
+            connection.exit_stack.callback(self._by_session.pop, connection.session_id, None)
 
     @contextmanager
     def listening(self, uris: Iterable[str]) -> Iterator[None]:
@@ -76,7 +79,7 @@ class Subscribers:
 
     def connection(self, session_id: str | None) -> Connection | None:
         """The connection of that HTTP session, or of the one client over stdio."""
-        return next((each for each in tuple(self._connections) if each.session_id == session_id), None)
+        return self._by_session.get(session_id)
 
     def watched(self) -> set[str]:
         """The resources that any client subscribed to; may be called from any thread."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
@@ -13,6 +14,8 @@ from mcp_types.methods import serialize_server_result
 from refdesk.errors import RpcError
 from refdesk.toolsets.content import Audio, Block, EmbeddedResource, Image, Json, ResourceLink, Text, ToolAnswer
 from refdesk.toolsets.contract import Tool
+
+logger = logging.getLogger(__name__)
 
 RELATED_TASK = "io.modelcontextprotocol/related-task"
 
@@ -79,7 +82,21 @@ def answer_json(answer: ToolAnswer, version: str) -> Json:
 
 
 def encoded_answer(request_id: str | int, answer: ToolAnswer | RpcError, version: str) -> bytes:
-    """The response to a call as the SDK would write it; raises ValueError if the answer has no JSON."""
+    """The response to a call as the SDK would write it."""
+    try:
+        return _encoded_answer(request_id, answer, version)
+    except Exception:
+        return unwritable(request_id)
+
+
+def unwritable(request_id: str | int | None) -> bytes:
+    """The error in place of a message that can't be encoded: the connection must survive it."""
+    logger.exception("a message could not be written")
+    error = InvalidMessage(types.INTERNAL_ERROR, "The answer could not be written as JSON.", request_id)
+    return json.dumps(error.to_json()).encode()
+
+
+def _encoded_answer(request_id: str | int, answer: ToolAnswer | RpcError, version: str) -> bytes:
     if isinstance(answer, RpcError):
         error: Json = {"code": answer.code, "message": answer.message}
         if answer.data is not None:
@@ -136,13 +153,6 @@ class InvalidMessage:
 
 
 ParsedMessage = types.JSONRPCMessage | InvalidMessage
-
-
-def parse(data: bytes, most: int, *, batches: bool = False) -> ParsedMessage | list[ParsedMessage] | None:
-    """Parses a message, or a batch of them; None if the bytes are blank."""
-    if len(data) <= most and not data.strip():
-        return None
-    return messages_in(decode(data, most), batches=batches)
 
 
 def decode(data: bytes, most: int) -> Any:

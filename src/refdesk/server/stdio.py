@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import contextvars
 import json
 import logging
 import os
@@ -23,7 +22,6 @@ import mcp_types as types
 from anyio.streams.memory import MemoryObjectSendStream
 from mcp.shared.message import SessionMessage
 
-from refdesk.errors import RpcError
 from refdesk.server.call import ServerCall
 from refdesk.server.direct import DirectCall, direct_call
 from refdesk.server.dispatcher import Dispatcher
@@ -32,12 +30,12 @@ from refdesk.server.messages import (
     InvalidMessage,
     ParsedMessage,
     decode,
-    encoded_answer,
     messages_in,
+    unwritable,
 )
 from refdesk.server.process import ThreadPool, first_answer_sent
 from refdesk.server.protocol import build_server
-from refdesk.toolsets.content import Json, ToolAnswer
+from refdesk.toolsets.content import Json
 
 logger = logging.getLogger(__name__)
 
@@ -110,12 +108,13 @@ class StdioSession:
         is_behind = True  # a message that may change what a call finds, such as the level of its log
         try:
             while (line := self._next_line()) is not None:
-                if line.isspace():
+                most = self._dispatcher.options.max_message_bytes
+                if len(line) <= most and line.isspace():
                     continue
-                value = decode(line, self._dispatcher.options.max_message_bytes)
+                value = decode(line, most)
                 if not is_behind and (asked := self._directly(value, loop)):
                     self._direct[asked.call] = asked.request_id
-                    self._dispatcher.calls.submit(partial(self._answer, asked))
+                    asked.start(partial(self._write_answer, asked), partial(self._note_end, asked))
                     continue
                 found = messages_in(value, batches=self._version == BATCH_VERSION)
                 is_behind = not (isinstance(found, types.JSONRPCRequest) and found.method == "tools/call")
@@ -195,27 +194,19 @@ class StdioSession:
     def _directly(self, value: Any, loop: asyncio.AbstractEventLoop) -> DirectCall | None:
         return direct_call(value, self._dispatcher.subscribers.connection(None), self._dispatcher, loop)
 
-    def _answer(self, asked: DirectCall) -> None:
-        """Runs a call and writes its answer, in a thread of the dispatcher's."""
-        context = contextvars.Context()
-        send = partial(self._write_answer, asked)
-        context.run(self._dispatcher.run_here, asked.tool, asked.arguments, asked.call, send)
-        self._direct.pop(asked.call, None)
-        if self._is_ending:
-            with suppress(RuntimeError):  # the loop has closed
-                asked.call.loop.call_soon_threadsafe(self._answered.set)
-
-    def _write_answer(self, asked: DirectCall, answer: ToolAnswer | RpcError) -> None:
-        try:
-            data = encoded_answer(asked.request_id, answer, asked.call.version)
-        except Exception:
-            data = _unwritable(asked.request_id)
+    def _write_answer(self, asked: DirectCall, data: bytes) -> None:
         if self._direct.pop(asked.call, None) is None:
             return  # the server is stopping, and has said so
         try:
             self._write(memoryview(data + b"\n"))
         except OSError:
             asked.call.loop.call_soon_threadsafe(self._into.close)  # the client no longer reads
+
+    def _note_end(self, asked: DirectCall) -> None:
+        self._direct.pop(asked.call, None)
+        if self._is_ending:
+            with suppress(RuntimeError):  # the loop has closed
+                asked.call.loop.call_soon_threadsafe(self._answered.set)
 
     async def _end_direct_calls(self) -> None:
         """Cancels what is left of them and answers as the SDK answers its own when the connection closes."""
@@ -318,13 +309,7 @@ def _encoded(message: types.JSONRPCMessage) -> bytes:
     try:
         return message.model_dump_json(by_alias=True, exclude_unset=True).encode()
     except Exception:
-        return _unwritable(getattr(message, "id", None))
-
-
-def _unwritable(request_id: str | int | None) -> bytes:
-    logger.exception("a message could not be written")
-    error = InvalidMessage(types.INTERNAL_ERROR, "The answer could not be written as JSON.", request_id)
-    return json.dumps(error.to_json()).encode()
+        return unwritable(getattr(message, "id", None))
 
 
 def _claim_streams() -> tuple[BinaryIO, int]:

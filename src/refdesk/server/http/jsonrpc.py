@@ -11,8 +11,8 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from refdesk.server.messages import BATCH_VERSION, InvalidMessage, ParsedMessage, parse
-from refdesk.server.sdk import MESSAGE
+from refdesk.server.messages import BATCH_VERSION, InvalidMessage, ParsedMessage, decode, messages_in
+from refdesk.server.sdk import MESSAGE, VALUE
 from refdesk.toolsets.content import Json
 
 
@@ -36,8 +36,9 @@ class JsonRpcMiddleware:
         body = await _body(receive, self._most)
         if body is None:
             return  # the client disconnected
-        found = parse(body, self._most, batches=version == BATCH_VERSION)
-        if found is None:
+        value = decode(body, self._most)
+        found = messages_in(value, batches=version == BATCH_VERSION)
+        if len(body) <= self._most and not body.strip():
             found = InvalidMessage(types.PARSE_ERROR, "Parse error: the body is empty.")
         if isinstance(found, InvalidMessage):
             status = 413 if len(body) > self._most else 400
@@ -45,6 +46,7 @@ class JsonRpcMiddleware:
         elif isinstance(found, list):
             await (await self._batch(found, scope))(scope, receive, send)
         else:
+            scope[VALUE] = value
             await self._hand_on(found, scope, _replay(body, receive), send)
 
     async def _hand_on(self, message: types.JSONRPCMessage, scope: Scope, receive: Receive, send: Send) -> None:

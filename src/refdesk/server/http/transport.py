@@ -32,6 +32,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from refdesk.errors import SettingsError
+from refdesk.server.direct import DirectCall, direct_call
 from refdesk.server.dispatcher import Dispatcher
 from refdesk.server.http.auth import TokenCheck
 from refdesk.server.http.jsonrpc import JsonRpcMiddleware
@@ -105,7 +106,11 @@ def build_app(dispatcher: Dispatcher, public_url: str, process: int | None = Non
     """The ASGI application; `public_url` is the MCP endpoint as clients see it, `process` the worker's number."""
     options = dispatcher.options
     server = build_server(dispatcher)
-    sessions = Sessions(server, options, "" if process is None else f".{process}")
+
+    def direct(value: Any, session_id: str | None) -> DirectCall | None:
+        return direct_call(value, dispatcher.subscribers.connection(session_id), dispatcher)
+
+    sessions = Sessions(server, options, "" if process is None else f".{process}", direct)
     dispatcher.hold_session = partial(hold_session, sessions)
     messages = "/messages/" if process is None else f"/messages/{process}/"
     sse = SseServerTransport(messages, max_request_body_size=options.max_message_bytes)
