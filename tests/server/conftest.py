@@ -33,10 +33,10 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 @pytest.fixture
 def client(start: Start) -> StdioClient:
-    """A toy server that has shaken hands, and whose next calls bypass the SDK's session."""
+    """A toy server that has shaken hands, and has loaded its tools."""
     client = start()
     client.initialize()
-    client.call("echo", {"query": "first"})
+    client.request("tools/list")
     return client
 
 

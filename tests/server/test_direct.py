@@ -1,4 +1,4 @@
-"""Is a call that bypasses the SDK's session answered as by it?  A call right behind another message does not."""
+"""Is a call that bypasses the SDK's session answered as by it?  A call right behind `logging/setLevel` does not."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_the_same_is_answered_either_way(start: Start, version: str) -> None:
     client = start()
     client.initialize(version)
     for params in CALLS:
-        client.request("ping")
+        client.request("logging/setLevel", {"level": "info"})
         by_sdk = client.request("tools/call", params)
         told = client.notifications("notifications/progress")
         client.inbox.messages.clear()

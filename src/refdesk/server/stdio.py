@@ -42,6 +42,9 @@ logger = logging.getLogger(__name__)
 # Requests that may stay open for ever: shutdown does not wait for their answers.
 _ENDLESS = frozenset({"subscriptions/listen", "tasks/result"})
 
+# Messages behind which a call takes the same way, since it must find what they change.
+_TELLING = frozenset({"initialize", "logging/setLevel", "notifications/roots/list_changed"})
+
 Into = MemoryObjectSendStream[SessionMessage | Exception]
 
 
@@ -105,7 +108,7 @@ class StdioSession:
     def _read(self, loop: asyncio.AbstractEventLoop, into: Into) -> None:
         """Reads lines in a thread; each waits until the last was processed, so no queue builds up."""
         last: concurrent.futures.Future[None] | None = None
-        is_behind = True  # a message that may change what a call finds, such as the level of its log
+        is_behind = False  # a message that changes what a call finds
         try:
             while (line := self._next_line()) is not None:
                 most = self._dispatcher.options.max_message_bytes
@@ -117,7 +120,8 @@ class StdioSession:
                     asked.start(partial(self._write_answer, asked), partial(self._note_end, asked))
                     continue
                 found = messages_in(value, batches=self._version == BATCH_VERSION)
-                is_behind = not (isinstance(found, types.JSONRPCRequest) and found.method == "tools/call")
+                method = getattr(found, "method", "")
+                is_behind = method != "tools/call" and (is_behind or isinstance(found, list) or method in _TELLING)
                 if last is not None:
                     last.result()  # only now, so that this thread sleeps while the message is processed
                 last = _start_on(loop, self._take(found, into))
