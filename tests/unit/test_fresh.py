@@ -143,7 +143,7 @@ def test_an_answer_does_not_wait_for_a_refresh_that_takes_long(
     monkeypatch.setattr(desk, "index", slow)
     monkeypatch.setattr(fresh, "_LONGEST_S", 0.5)
     refreshed_until(lambda: refresher.refresh(collection), begun.is_set)
-    page, refreshed = refresher.search(collection, Query(text="thing_2", alpha=0.0))
+    page, refreshed = refresher.beside(collection, lambda: desk.search(Query(text="thing_2", alpha=0.0)))
     assert page.hits[0].stored.document.path == "pkg/m2.py"
     assert refreshed == Refreshed(note="changed files are still being indexed: later answers have them")
     go_on.set()

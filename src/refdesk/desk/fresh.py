@@ -7,22 +7,25 @@ import math
 import os
 import stat
 import time
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock, Thread
+from typing import TypeVar
 from urllib.parse import unquote_to_bytes
 
 from refdesk.desk.desk import Desk
 from refdesk.desk.parts import Watching
 from refdesk.errors import LibraryBusy, LoadFailed, ParseFailed, RefdeskError, StoreError
 from refdesk.ingest.prepare import Progress, content_hash
-from refdesk.model import Chunk, Collection, Content, Document, FileState, Found, Hit, Page, Query
+from refdesk.model import Chunk, Collection, Content, Document, FileState, Found, Hit
 from refdesk.system.files import opened, read_most
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 # Estimated times of indexing, on the high side.
 _SECONDS_A_WRITE = 0.05  # a transaction with its indexes
@@ -59,17 +62,17 @@ class Refresher:
         self._late: dict[str, Future[Refreshed]] = {}  # collection → a refresh that an answer did not wait for
         self._mutex = Lock()
 
-    def search(self, collection: Collection, query: Query) -> tuple[Page, Refreshed]:
+    def beside(self, collection: Collection, search: Callable[[], T]) -> tuple[T, Refreshed]:
         """Searches and refreshes at once, and searches again if something was indexed.
 
         Asking what changed takes 1 ms of waiting, and seldom something did.
         """
         started, refreshing = time.monotonic(), self._start(collection)
         try:
-            page = self._desk.search(query)
+            found = search()
         finally:
             refreshed = self._finish(collection, refreshing, started)
-        return self._desk.search(query) if refreshed.indexed else page, refreshed
+        return search() if refreshed.indexed else found, refreshed
 
     def refresh(self, collection: Collection) -> Refreshed:
         """Indexes what changed if that fits the budget, else reports it as pending."""

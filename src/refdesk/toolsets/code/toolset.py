@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +19,7 @@ from refdesk.toolsets.contract import Announcer, CallContext, Resource, Tool, To
 if TYPE_CHECKING:
     from refdesk.desk.desk import Desk
     from refdesk.desk.fresh import Refreshed, Refresher
-    from refdesk.model import Collection, Filters, Hit
+    from refdesk.model import Collection, Filters, Hit, Page
     from refdesk.ports import Llm
 
     LlmFor = Callable[[CallContext], Llm | None]
@@ -161,7 +162,7 @@ class Code:
             by="file",
             prefer="code",
         )
-        page, refreshed = self._refresher().search(collection, query)
+        page, refreshed = self._refresher().beside(collection, partial(self._desk().search, query))
         extra: Json = {}
         if arguments.get("expand_query"):
             words, who = assist.expand(text, page.hits, self._desk(), self._llm_for(context))
@@ -178,12 +179,15 @@ class Code:
 
         text = asked_text(arguments, most=50)
         collection, inside = self._codebase(arguments.get("path", "."), context)
-        refreshed = self._refresher().refresh(collection)
         limit = arguments.get("limit", 10)
         query = Query(text=text, filters=_filters_of(collection, inside, arguments), limit=limit, alpha=0.0, by="file")
-        page = self._desk().search(replace(query, filters=replace(query.filters, extensions=_PROSE)))
+
+        def search() -> tuple[Page, Sequence[Hit]]:
+            page = self._desk().search(replace(query, filters=replace(query.filters, extensions=_PROSE)))
+            return page, self._desk().search(replace(query, limit=5 * limit)).hits
+
+        (page, code), refreshed = self._refresher().beside(collection, search)
         prose = page.hits
-        code = self._desk().search(replace(query, limit=5 * limit)).hits
         owners = {hit.stored.document.id for hit in prose}
         commented = [hit for hit in code if _in_comment(text, hit) and hit.stored.document.id not in owners]
         hits = sorted([*prose, *commented], key=lambda hit: (-hit.score, hit.stored.id))[:limit]

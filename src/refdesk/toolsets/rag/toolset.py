@@ -118,8 +118,8 @@ class _Rag:
         text = arguments["query"]
         if not text.strip():
             raise errors.InvalidInput("query must not be empty.", "Say what to look for.")
-        name = arguments.get("collection")
-        chosen = self._desk().collection(name).search if name else None
+        name, known = arguments.get("collection"), {one.name: one for one in self._desk().collections()}
+        chosen = (known.get(name) or self._desk().collection(name)).search if name else None
         top_k = arguments.get("top_k", chosen.top_k if chosen else 10)
         hybrid = arguments.get("hybrid", chosen.hybrid if chosen else True)
         query = Query(
@@ -132,7 +132,6 @@ class _Rag:
         distinct, collapsed = without_near_duplicates(hits, text, top_k)
         tokens.count.know([hit.stored.chunk.text for hit in distinct[:TOGETHER]], tokens.count_each)
         stale = stale_hits(distinct)
-        known = {one.name: one for one in self._desk().collections()}
 
         def write(rank: int, hit: Hit, is_whole: bool) -> Json:
             return _result(rank, hit, stale, is_whole, marks(hit.stored, known.get(hit.stored.document.collection)))
