@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import logging
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +23,8 @@ from refdesk.server.messages import encoded_answer
 from refdesk.server.sdk import RequestChannel
 from refdesk.toolsets.content import Json, ToolAnswer
 from refdesk.toolsets.contract import Tool
+
+logger = logging.getLogger(__name__)
 
 _REQUEST = frozenset(["jsonrpc", "id", "method", "params"])
 _PARAMS = frozenset(["name", "arguments", "_meta"])
@@ -47,6 +50,8 @@ class DirectCall:
         def run() -> None:
             try:
                 contextvars.Context().run(self.dispatcher.run_here, self.tool, self.arguments, self.call, encode)
+            except Exception:
+                logger.exception("%s could not be answered", self.tool.name)
             finally:
                 then()
 

@@ -45,6 +45,8 @@ _ENDLESS = frozenset({"subscriptions/listen", "tasks/result"})
 # Messages behind which a call takes the same way, since it must find what they change.
 _TELLING = frozenset({"initialize", "logging/setLevel", "notifications/roots/list_changed"})
 
+_LAST_WORDS_S = 1.0  # for a client that does not read; the dispatcher cancels what is left
+
 Into = MemoryObjectSendStream[SessionMessage | Exception]
 
 
@@ -215,11 +217,11 @@ class StdioSession:
     async def _end_direct_calls(self) -> None:
         """Cancels what is left of them and answers as the SDK answers its own when the connection closes."""
         error = types.ErrorData(code=types.CONNECTION_CLOSED, message="Connection closed")
-        while self._direct:
-            call, request_id = self._direct.popitem()
-            if not call.cancelled:
-                call.cancel()
-                with anyio.move_on_after(1.0), suppress(OSError):
+        with anyio.move_on_after(_LAST_WORDS_S), suppress(OSError):
+            while self._direct:
+                call, request_id = self._direct.popitem()
+                if not call.cancelled:
+                    call.cancel()
                     await self._put(_encoded(types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error)))
 
     # ── out ──
