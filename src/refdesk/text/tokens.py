@@ -224,7 +224,7 @@ def _costs() -> NDArray[np.int32]:
 # A piece is up to 7 letters, up to 3 digits, a run of line ends, up to 4 equal punctuation marks or one other
 # character; a single blank is free. Indentation counts once for every 16 columns.
 _PIECE = re.compile(r"[A-Za-z]{1,7}|[0-9]{1,3}|[\r\n]+|[ \t]{2,16}|([^\w\s])\1{0,3}|[^\W\d_A-Za-z]|_+|[^\s]")
-_FEW = 2_000  # characters up to which the regular expression is faster than numpy
+_FEW = 1_000  # characters up to which the regular expression is faster than numpy
 _BEFORE_NUMPY = 1_000_000  # and altogether, where numpy is not loaded yet: they take as long as that
 _seen = 0
 
@@ -240,11 +240,20 @@ def pieces_of_rows(rows: Sequence[str]) -> list[int]:
     text = "\n".join(rows)
     _seen += len(text)
     is_early = _seen < _BEFORE_NUMPY and "numpy" not in sys.modules
-    if not text or len(text) < _FEW or is_early or not text.isascii():
+    wide = [] if text.isascii() else [at for at, row in enumerate(rows) if not row.isascii()]
+    if not text or len(text) < _FEW or is_early or 2 * len(wide) > len(rows):
         return [pieces(row) for row in rows]
     import numpy as np
 
-    return _counted(np.frombuffer(text.encode().translate(_kinds()), np.uint8))
+    if wide:  # rows in other alphabets are counted one by one
+        plain = list(rows)
+        for at in wide:
+            plain[at] = ""
+        text = "\n".join(plain)
+    found = _counted(np.frombuffer(text.encode().translate(_kinds()), np.uint8))
+    for at in wide:
+        found[at] = pieces(rows[at])
+    return found
 
 
 # The same for ASCII as arithmetic on runs of characters of one kind, which takes a sixth of the time.
