@@ -25,7 +25,6 @@ from refdesk.model import (
     StoredChunk,
 )
 from refdesk.ports import Embedder, Source, Store
-from refdesk.search.engine import Engine
 from refdesk.settings import Settings
 from refdesk.system import memory
 from refdesk.system.memory import RunningQueries
@@ -33,6 +32,7 @@ from refdesk.system.wanted import waited_for
 
 if TYPE_CHECKING:
     from refdesk.graph.graph import Graph
+    from refdesk.search.engine import Engine
 
 
 P = ParamSpec("P")
@@ -110,11 +110,15 @@ class Reader:
 
     @opened_once
     def engine(self) -> Engine:
+        from refdesk.search.engine import Engine  # an index run needs none
+
         return Engine(self._store, self.embedder)
 
     @opened_once
     def _by_words(self) -> Engine:
         """For queries that need no vectors: they are answered also where there is no embedder to be had."""
+        from refdesk.search.engine import Engine
+
         return Engine(self._store, None)
 
     # --- searching -------------------------------------------------------------------------------

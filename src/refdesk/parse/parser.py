@@ -5,19 +5,21 @@ from __future__ import annotations
 import codecs
 import re
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from refdesk.errors import ParseFailed
 from refdesk.model import Chunking, Content, Parsed
 from refdesk.parse.detect import by_name, detect, is_code
-from refdesk.parse.prose.manifest import NO_RULES, Governing, ManifestSet
-from refdesk.parse.prose.markdown import parse_markdown
-from refdesk.parse.prose.rst import parse_plain, parse_rst
+
+if TYPE_CHECKING:
+    from refdesk.parse.prose.manifest import Governing, ManifestSet
 
 VERSION = "1"  # of what is made of a file; the next index run of a folder reads all of it again if this has changed
 MAX_CHARS = 64_000_000  # of a text; eight times the default of max_file_bytes
 MAX_LINE = 10_000_000  # characters; such lines are data, and cutting one takes seconds
 _MOST_TAGS = 5_000  # that the grammar of HTML reads: its time grows with their square if none is closed, .4 s for 8,000
 _OFFICE = {b"%PDF-": "pdf", b"PK\x03\x04": "docx"}
+_PROSE = frozenset({"markdown", "rst", "notebook"})
 _RECORDS = frozenset({"json", "jsonl", "yaml", "toml", "ini", "csv"})
 
 
@@ -34,13 +36,13 @@ class AnyParser:
     def parse(self, content: Content, chunking: Chunking) -> Parsed:
         """The document's text, chunks and symbols; raises ParseFailed with the reason if it has no text."""
         path = content.path
-        rules = self._manifests.for_path(path) if self._manifests is not None else NO_RULES
+        rules = self._manifests.for_path(path) if self._manifests is not None else None
         if office := _office_type(content):
             from refdesk.parse.documents import parse_pdf, parse_word
 
             data = content.data
             is_pdf = office == "pdf"
-            parsed = parse_pdf(data, path, chunking) if is_pdf else parse_word(data, path, chunking, rules)
+            parsed = parse_pdf(data, path, chunking) if is_pdf else parse_word(data, path, chunking, _given(rules))
         else:
             decoded = decode(content.data, content.charset)
             text, notes = decoded.text, decoded.notes
@@ -55,11 +57,11 @@ class AnyParser:
                 raise
             except Exception as error:  # a parser's bug costs the structure of a file, not its text
                 notes = (*notes, f"read as plain text: its parser failed: {type(error).__name__}: {error}"[:300])
-                parsed = parse_plain(text, path, chunking, kind, rules)
+                parsed = _parse_prose(text, content, kind, chunking, rules, is_plain=True)
             parsed = replace(parsed, notes=(*notes, *parsed.notes)) if notes else parsed
         if not parsed.chunks:
             raise ParseFailed("nothing to read: no text was found in it")
-        given = rules.metadata  # formats without front matter get it too
+        given = rules.metadata if rules is not None else {}  # formats without front matter get it too
         if given.items() <= parsed.chunks[0].metadata.items():
             return parsed
         chunks = tuple(chunk._replace(metadata={**given, **chunk.metadata}) for chunk in parsed.chunks)
@@ -67,41 +69,53 @@ class AnyParser:
 
 
 def _parse_text(
-    text: str, content: Content, kind: str, chunking: Chunking, rules: Governing, is_source: bool
+    text: str, content: Content, kind: str, chunking: Chunking, rules: Governing | None, is_source: bool
 ) -> Parsed:
     """Calls the parser of the type; parsers are imported on first use."""
     path = content.path
-    if kind == "markdown":
-        return parse_markdown(text, path, chunking, rules)
     if kind == "html":
         from refdesk.parse.html.page import is_template, parse_html
 
         try:
             if not (is_source and is_template(text)):
-                return parse_html(text, path, chunking, content.uri, rules)
+                return parse_html(text, path, chunking, content.uri, _given(rules))
         except ParseFailed:
             if not is_source:
                 raise
         if text.count("<") > _MOST_TAGS:
-            return parse_plain(text, path, chunking, kind, rules)
-        from refdesk.parse.code.parser import parse_code
-
-        return parse_code(text, path, kind, chunking)
-    if kind == "rst":
-        return parse_rst(text, path, chunking, rules)
-    if kind == "notebook":
-        from refdesk.parse.documents import parse_notebook
-
-        return parse_notebook(text, path, chunking, rules)
-    if kind in _RECORDS:
+            return _parse_prose(text, content, kind, chunking, rules, is_plain=True)
+    elif kind in _RECORDS:
         from refdesk.parse.records import parse_records
 
         return parse_records(text, path, chunking, kind)
-    if is_code(kind):
-        from refdesk.parse.code.parser import parse_code
+    elif kind in _PROSE or not is_code(kind):
+        return _parse_prose(text, content, kind, chunking, rules)
+    from refdesk.parse.code.parser import parse_code
 
-        return parse_code(text, path, kind, chunking)
-    return parse_plain(text, path, chunking, kind, rules)
+    return parse_code(text, path, kind, chunking)
+
+
+def _parse_prose(
+    text: str, content: Content, kind: str, chunking: Chunking, rules: Governing | None, *, is_plain: bool = False
+) -> Parsed:
+    from refdesk.parse.prose.markdown import parse_markdown
+    from refdesk.parse.prose.rst import parse_plain, parse_rst
+
+    if kind == "markdown" and not is_plain:
+        return parse_markdown(text, content.path, chunking, _given(rules))
+    if kind == "rst" and not is_plain:
+        return parse_rst(text, content.path, chunking, _given(rules))
+    if kind == "notebook" and not is_plain:
+        from refdesk.parse.documents import parse_notebook
+
+        return parse_notebook(text, content.path, chunking, _given(rules))
+    return parse_plain(text, content.path, chunking, kind, _given(rules))
+
+
+def _given(rules: Governing | None) -> Governing:
+    from refdesk.parse.prose.manifest import NO_RULES
+
+    return rules or NO_RULES
 
 
 def _office_type(content: Content) -> str:

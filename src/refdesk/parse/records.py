@@ -11,8 +11,8 @@ from itertools import pairwise
 from pathlib import PurePosixPath
 
 from refdesk.model import Chunk, Chunking, Parsed
-from refdesk.parse.prose.passages import Limits, Unique, cut_line
-from refdesk.text import tokens
+from refdesk.parse.prose.passages import Limits, cut_line
+from refdesk.text import Unique, tokens
 
 # ── the entries of a record, by layout alone, so that malformed input is no problem ──
 

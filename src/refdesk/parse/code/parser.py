@@ -17,8 +17,7 @@ from refdesk.parse.code.languages import LANGUAGES, Language
 from refdesk.parse.code.references import references
 from refdesk.parse.code.segments import Cuts, Segment, Segmenter
 from refdesk.parse.code.syntax import Lines
-from refdesk.parse.prose.passages import Unique
-from refdesk.text import tokens
+from refdesk.text import Unique, tokens
 
 _DIRECTIVE = re.compile(rb"^[ \t]*#[ \t]*(if|ifdef|ifndef|elif|elseif|else|endif)\b[^\r\n]*", re.MULTILINE)
 _PLATFORM = re.compile(rb"\b(?:expect|actual)(?=\s+[a-z])")  # modifiers of as many letters as the one put for them

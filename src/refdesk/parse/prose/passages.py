@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Literal, TypeVar
 
-from refdesk.text import tokens
+from refdesk.text import Unique, tokens
 
 BlockKind = Literal["heading", "prose", "code", "table", "list", "html", "item"]
 
@@ -150,23 +150,6 @@ def places(headings: Iterable[Heading], title: Heading | None) -> dict[Heading, 
         stack.append((heading.level, place))
         found[heading] = place
     return found
-
-
-class Unique:
-    """Makes names unique by numbering repeated ones."""
-
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = set(taken)
-        self._next: dict[str, int] = {}
-
-    def give(self, wanted: str) -> str:
-        given = wanted
-        number = self._next.get(wanted, 2)
-        while given in self._taken:
-            given, number = f"{wanted}-{number}", number + 1
-        self._next[wanted] = number
-        self._taken.add(given)
-        return given
 
 
 class Keys:
