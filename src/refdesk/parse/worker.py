@@ -101,7 +101,7 @@ def _serve(requests: IO[bytes], answers: IO[bytes], limited: _Limited) -> None:
             sent = (list(made.vectors), rows, made.kept)
             send(answers, pickle.dumps(sent, pickle.HIGHEST_PROTOCOL))
         if number % _COLLECT_EVERY == 0:
-            gc.collect()
+            gc.collect(0)  # caches, which it leaves, are looked at once and never again
             give_back()
 
 

@@ -52,11 +52,14 @@ def parse_code(text: str, path: str, language: str, chunking: Chunking) -> Parse
     writer = ChunkWriter(path, row, lines, defined, import_rows, chunking)
     used = references(found, defined, data, row)
     outside = add_facts(found, defined, used, data, row)
+    chunks = writer.write(segments)
+    for d in defined:
+        d.children.clear()  # which refer to it: freed now, they take no time of the garbage collector
     return Parsed(
         title=path.rpartition("/")[2] or path,
         content_type=language,
         text=text,
-        chunks=writer.write(segments),
+        chunks=chunks,
         symbols=tuple(
             Symbol(d.name, d.qualified, d.kind, d.start + 1, d.end, d.signature, d.facts)
             for d in defined

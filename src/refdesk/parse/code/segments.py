@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Mapping
-from functools import cached_property
+from itertools import islice
 from typing import Literal, NamedTuple
 
 from tree_sitter import Node
@@ -214,6 +214,7 @@ class Cuts:
         self._max = max(chunking.max_tokens, 1)
         self._overlap = min(chunking.overlap_tokens, self._max // 2)
         self._part = self._max - self._overlap - (1 if self._overlap else 0)
+        self._known: tuple[int, int, tuple[list[int], dict[int, int]]] | None = None  # what was last asked for
 
     def split(self, start: int, end: int) -> list[tuple[int, int]]:
         """The rows in parts of at most the tokens a chunk may have, except where one row has more."""
@@ -234,7 +235,7 @@ class Cuts:
         share = total / -(-total // self._part)
         furthest = max(self._lines.row_within(start, self._part), start + 1)
         nearest = max(self._lines.row_within(start, int(share / 2)), start + 1)
-        rows, depths = self._rows
+        rows, depths = self._rows(start, end)
         low, high = bisect_left(rows, nearest), bisect_right(rows, min(furthest, end - 1))
         if low < high:
             return min(rows[low:high], key=lambda row: (depths[row], -row))
@@ -250,26 +251,36 @@ class Cuts:
             row -= 1
         return self._lines.trim(row, end)[0]
 
-    @cached_property
-    def _rows(self) -> tuple[list[int], dict[int, int]]:
+    def _rows(self, first: int, last: int) -> tuple[list[int], dict[int, int]]:
+        """Where statements start, and how deep, in these rows alone: most of a file need not be cut."""
+        if self._known is not None and self._known[0] <= first and last <= self._known[1]:
+            return self._known[2]
         depths: dict[int, int] = {}
         above, lines, much = self._above, self._lines, self._max // 4
         stack = [(self._root, 0)] if self._root is not None else []
         while stack:
             node, depth = stack.pop()
-            previous = node.start_point[0]
-            for child in node.children:
+            at = bisect_left(node.children, first, key=_last_row)
+            previous = _last_row(node.children[at - 1]) if at else node.start_point[0]
+            for child in islice(node.children, at, None):
                 start = child.start_point[0]
-                end, column = child.end_point
+                if start > last:
+                    break
                 if start > previous and not lines.is_closing(start):
                     row = start
                     while row - 1 in above:  # its comments
                         row = above[row - 1]
                     depths[row] = min(depths.get(row, _NO_STATEMENT), depth)
-                previous = end - 1 if column == 0 and end > start else end
+                previous = _last_row(child)
                 if previous - start > 1 and lines.tokens(start, previous + 1) > much:
                     stack.append((child, depth + 1))
         for row in list(depths):
             if row - 1 in depths and row - 1 in self._above:
                 del depths[row]
-        return sorted(depths), depths
+        self._known = (first, last, (sorted(depths), depths))
+        return self._known[2]
+
+
+def _last_row(node: Node) -> int:
+    end, column = node.end_point
+    return end - 1 if column == 0 and end > node.start_point[0] else end
