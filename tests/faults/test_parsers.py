@@ -82,6 +82,15 @@ def test_an_idle_worker_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not worker.is_alive
 
 
+def test_the_workers_of_a_long_run_end_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crew, "_LARGE_BYTES", 2_000_000)
+    others, own = children(os.getpid()), Crew()
+    contents = [Content(uri="a", path="a.py", data=GOOD)]
+    for size, stay in ((1_600_000, True), (3_000_000, False)):
+        list(Pool(AnyParser(), workers=2, crew=own).parse_all(contents, Chunking(), lambda keys: set(), size))
+        assert bool(set(children(os.getpid())).difference(others)) == stay
+
+
 def test_a_worker_goes_to_whoever_waited_longest() -> None:
     own, turns = Crew(), list[int]()
 

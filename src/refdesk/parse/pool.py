@@ -226,11 +226,16 @@ class Crew:
             for worker in busy:
                 worker.watch(now)
 
-    def end(self) -> None:
-        """Ends all workers, including those in use."""
+    def rest(self) -> None:
+        """Ends the workers that are not in use."""
         with self._lock:
             while self._idle:
                 self._forget(self._idle.pop())
+
+    def end(self) -> None:
+        """Ends all workers, including those in use."""
+        self.rest()
+        with self._lock:
             for worker in self._all:
                 worker.kill()
 
@@ -244,6 +249,7 @@ Answer = tuple[Content, Prepared | Skipped | None]
 _BYTES_A_WORKER = 1_500_000  # are parsed in less time than another worker takes to start
 _GROUP_BYTES = 200_000  # sent at once: about .1 s of work, so that all workers end at about the same time
 _GROUP_FILES = 32  # of small files
+_LARGE_BYTES = 50_000_000  # after so many, workers are ended: what they hold is needed to write the vectors
 _AHEAD = 10  # groups per worker in progress: writing a batch and flushing the full-text index take a second
 
 
@@ -306,6 +312,8 @@ class Pool:
             for worker in list(run.busy):
                 worker.kill()
             threads.shutdown(wait=True)
+            if size > _LARGE_BYTES:
+                self._crew.rest()
 
     def _parse(self, group: Sequence[Content], run: _Run) -> Callable[[], list[Answer]]:
         """Parses the group and returns a function that unpacks the answers, so that the worker is free before."""
