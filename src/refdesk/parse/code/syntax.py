@@ -37,6 +37,8 @@ _FAR_IN = re.compile(rb"\n[ \t]{200}")
 _DEPTHS = bytes.maketrans(b"([{)]}", bytes([1, 1, 1, 2, 2, 2]))
 _NO_BRACKETS = bytes(set(range(256)) - set(b"([{)]}"))
 _start, _end = attrgetter("start_byte"), attrgetter("end_byte")
+# What readers sort themselves, or look up by its place.
+_UNORDERED = ("_", "def.", "name", "body", "doc", "wrap", "comment", "fact", "var")
 _local = threading.local()
 _NOT_ASCII = re.compile(rb"[\x80-\xff]+")
 _ASTRAL = re.compile(rb"(?:[\xf0-\xf4][\x80-\xbf]{3})+")
@@ -135,7 +137,7 @@ def _letters(found: re.Match[bytes]) -> bytes:
 
 
 def captures(tree: Tree, asked: Query) -> dict[str, list[Node]]:
-    """The nodes a query names, in the order of the text; tree-sitter itself promises no order."""
+    """The nodes a query names, in the order of the text where that matters; tree-sitter itself promises none."""
     found: dict[str, list[Node]]
     if tree.root_node.end_byte < _TRIED_FROM:
         found = QueryCursor(asked).captures(tree.root_node)
@@ -144,7 +146,11 @@ def captures(tree: Tree, asked: Query) -> dict[str, list[Node]]:
         for _pattern, match in QueryCursor(asked).matches(tree.root_node):
             for role, nodes in match.items():
                 found[role] += nodes
-    return {role: sorted(sorted(found[role], key=_end), key=_start) for role in sorted(found)}  # faster than by both
+    return {role: found[role] if role.startswith(_UNORDERED) else _ordered(found[role]) for role in sorted(found)}
+
+
+def _ordered(nodes: list[Node]) -> list[Node]:
+    return sorted(sorted(nodes, key=_end), key=_start)  # faster than by both
 
 
 def _is_code(parser: Parser, data: bytes, language: Language) -> bool:
