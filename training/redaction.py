@@ -29,8 +29,8 @@ import numpy as np
 import yaml
 
 from refdesk.skills.conversation import read, spoken
+from refdesk.skills.forms import formal
 from refdesk.skills.identifiers import clues_in
-from refdesk.skills.redact import formal
 from refdesk.skills.vocabulary import is_person
 from refdesk.text.analyse import is_english
 

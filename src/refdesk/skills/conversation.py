@@ -334,6 +334,7 @@ def third_person(text: str) -> str:
         (r"\byours?\b", "the customer's"),
         (r"(^|\b(?:if|when|once|that|because|and|so|until|before|after|what|where|which)\s+|[,;:]\s*)you\b", r"\1they"),
         (r"\byou (can|will|should|need|have|may|must|want|do|don['’]t|are|see)\b", r"they \1"),
+        (r"\b(while|as|whenever|how|why|whether) you\b", r"\1 they"),
         (r"\byou\b", "the customer"),
     ):
         text = re.sub(pattern, put, text, flags=re.I)

@@ -9,14 +9,14 @@ from functools import cache
 from refdesk.skills.vocabulary import lines, words
 
 IDENTIFIER = re.compile(
-    r"(?<![\w@$€£.,/#-])#?((?=[\w./#-]{0,80}\d)[A-Za-z0-9]++(?:[-_/.#][A-Za-z0-9]++)*+"
+    r"(?<![\w@$€£.,/#*-])#?((?=[\w./#-]{0,80}\d|[A-Za-z]+_)[A-Za-z0-9]++(?:[-_/.#][A-Za-z0-9]++)*+"
     r"(?: (?:\d{4,}+|(?=[A-Z]*\d)[A-Z0-9]{4}+)(?![\w.,]*\w))*+)"
-    r"(?![\w%]|[.,]\d)"
+    r"(?![\w%=(]|[.,]\d)"
 )
 # Dates, amounts, sizes and counts are no identifiers.
 _DAY, _MONTH = r"(?:0?[1-9]|[12]\d|3[01])", r"(?:0?[1-9]|1[0-2])"
 QUANTITY = re.compile(
-    rf"(?:(?:19|20)\d\d|\d{{4}}[-/.]{_MONTH}[-/.]{_DAY}|{_DAY}[-/.]{_MONTH}[-/.](?:19|20)?\d\d"
+    rf"(?:(?:19|20)\d\d(?:[-/.](?:0[1-9]|1[0-2]))?|(?:0[1-9]|1[0-2])/20\d\d|\d{{4}}[-/.]{_MONTH}[-/.]{_DAY}|{_DAY}[-/.]{_MONTH}[-/.](?:19|20)?\d\d"
     rf"|{_MONTH}[-/.]{_DAY}[-/.](?:19|20)?\d\d|\d{{1,2}}[-/]\d{{1,3}}"
     r"|\d+(?:\.\d+)?(?:[a-z]{1,2}|[KMGT]i?[Bb]|k?Hz))(?![\w/-]|\.\w)"
     r"|\d{1,6}(?:\.\d+)?(?= ?(?:%|[x×] ?\d|(?:euros?|dollars?|pounds?|pence|cents|eur|usd|gbp|chf|seconds?|secs?|days?"
@@ -45,18 +45,25 @@ _DATED = re.compile(r"(?:.*\D)?(?:20[12]\d|(?:19|2\d)(?=[-/]))[-/].*\d|.*\d[-/]2
 _MODEL = re.compile(r"[A-Z]{0,4}-?\d{1,4}[A-Z]{1,3}\d{0,2}[A-Z]?|[A-Z]{1,3}-?\d{1,3}|[A-Z]{2}-?\d{4}")
 _ISBN = re.compile(r"97[89]-[\d-]{10,14}")
 # Codes that their makers publish, in shapes that no case has: of a status, an update, a hole, a database, a sign-in.
-_PUBLISHED = re.compile(r"0[xX][0-9A-Fa-f]{2,8}|KB\d{6,7}|CVE-\d{4}-\d{4,7}|ORA-\d{4,5}|AADSTS\d{5,7}")
+_PUBLISHED = re.compile(r"0[xX][0-9A-Fa-f]{2,8}|KB\d{6,7}|CVE-\d{4}-\d{4,7}|ORA-\d{4,5}|AADSTS\d{5,7}|[A-Z]\.\d{3}")
+_WEB = re.compile(r"(?:[a-z0-9-]+\.)+[a-z]{2,}/.*")
+_FILE = re.compile(
+    r".*\.(?:tar|zip|gz|exe|bin|img|iso|pdf|msi|pkg|deb|rpm|dmg|xml|csv|ya?ml|json|conf|cfg|ini|log|sh|py|js|sql|dll|sys|hex|fw)"
+)
 _HOST = re.compile(r"[a-z]+(?:[-_.][a-z0-9]+){2,}")
 _PREFIX = re.compile(r"0x|[A-Za-z]+")
 _TOKEN = re.compile(r"\w+(?:[-./]\w+)*|[:#=(,\"“]|\S")
 _PROCEDURAL = ("procedure", "product")
+_FEEDBACK = ("feedback", "feedback again")
 _LAST = 8  # words before an identifier that are looked at
 # What may stand between an identifier and the noun that says what it is; other identifiers may too, as in a list.
 _LABELS = words("number no nr num id ids ref reference n° nº numbers")
 _BETWEEN = _LABELS | words(
     """is was are the a an my your our his her its this that : # = ( " “ , and or not nor instead rather than old new
-    current both called named reads ist der die das und oder le la les est et ou el los es y o os e é"""
+    current says said shows both called named reads ist der die das und oder le la les est et ou el los es y o os e é"""
 )
+_VERBS = words("order quote book draw file claim request mention charge record ship pass run test list note report")
+_BEFORE_VERBS = words("; , and then always to please or must should can will now just also not never you we I")
 _OWNERS = words("my your his her their our customer's client's patient's mine yours meine mein ihre ma mon mi su minha")
 _SHOWN = re.compile(
     r"\b(?:shows?|showing|says?|said|displays?|reads|reported|errors?|faults?|alarms?|still|now|gets?|got|gives?"
@@ -70,6 +77,25 @@ _NAMED = re.compile(
 )
 _ON = re.compile(r"\b(?:on|with|for|to) (?:my|our|your|his|her|their|the|an?) (?:[A-Z]\w+ )?$")  # nobody is on an order
 _EXPLAINED = re.compile(r" (?:is|are|means?|needs?|was|were|breaks?|comes?|has|fits|works?|helps?|covers?|requires?)\b")
+_CAUSE = re.compile(
+    r"\b(?:changed with|since|due to|because of|com(?:es?|ing) with|came with|fixed in|ships? in|described in|new in"
+    r"|see|look at|listed in|bug|denied with|refused with|rejected with|failed with|stopped with"
+    r"|ends? with|replied with) $"
+)
+_CHOSEN = re.compile(r"\b(?:not|instead of|rather than|replaces|replaced by|older|newer) (?:the |an? )?$")
+_DEFINED = re.compile(
+    r",? (?:means?|stands for|says|tells)\b"
+    r"|,? (?:is|was|are|=) (?:an?|the|mostly|always|usually|often|no|not|just|when|too|out|only)\b"
+)
+_DONE = re.compile(r" (?:was|were|is|are|has been|got|gets) (?:\w+ly |now |already )?\w+(?:ed|en|id)\b")
+_SEEN = re.compile(
+    r"\b(?:(?:I|[Ww]e)(?: can| have|['’]ve)? (?:see|found|find|have|checked|looked up|updated|noted"
+    r"|marked|merged|closed|put|sent|pulled up)"
+    r"|[Nn]oted|[Dd]one for|[Ff]or|[Oo]n|[Ff]ound|[Gg]ot) $"
+)
+_UNASKED = re.compile(
+    r"\b(?:it['’]?s|its|it is|that['’]?s|under|i['’]?m|im|mine is|here is|here['’]?s|btw|thats) $", re.I
+)
 _DOES = re.compile(
     r" (?:stops?|shows?|says?|keeps?|has|had|is|was|does|do|won['’]t|will|gets?|makes?|fails?|with"
     r"|blinks?|beeps?|starts?|drops?|leaks?|freezes|crashes|reboots?|restarts?|jams)\b"
@@ -78,7 +104,8 @@ _INSTRUCTED = re.compile(
     r"\b(?:use|using|install|run|follow|(?<!I )(?<!can )(?<!we )see|apply|press|dial|fill in|complete|sign"
     r"|send|quote|add|set|attach|replace|take|select|choose|open|enter|go to|switch to|swap to|update to|roll back to"
     r"|download|push(?:ed)?|put|under|per|according to|as in|by|tick|print|keep|upload|submit|needs?|requires?"
-    r"|type|hold|at least|up to|within|older than|newer than)(?: \w+){0,2} $",
+    r"|type|hold|switch (?:off|on)|turn (?:off|on)|enable|disable|toggle|activate|clear|start|upgrade to"
+    r"|restart|at least|up to|within|older than|newer than)(?: \w+){0,2} $",
     re.I,
 )
 _MADE = re.compile(
@@ -104,23 +131,36 @@ def procedural_ids(said: Iterable[tuple[str, str]]) -> dict[str, bool]:
         families.setdefault(re.sub(r"\d", "0", one), []).append(score)
     # What is written alike, as INV-7731 and INV-7748, is mostly of one kind.
     alike = {one: families[re.sub(r"\d", "0", one)] for one in scores}
-    # No form or error has a name as long as a hash.
-    return {one: score + sum(alike[one]) / len(alike[one]) >= 0 and len(one) < 30 for one, score in scores.items()}
+    # No form or error has a name as long as a hash, but a page or a file may.
+    return {
+        one: score + sum(alike[one]) / len(alike[one]) >= 0 and (len(one) < 30 or _is_page(one))
+        for one, score in scores.items()
+    }
+
+
+def _is_page(one: str) -> bool:
+    return bool(_WEB.fullmatch(one) or _FILE.fullmatch(one))
 
 
 def clues_in(said: Iterable[tuple[str, str]]) -> dict[str, set[str]]:
     """The clues to each identifier of the texts."""
     clues: dict[str, set[str]] = {}
+    first: dict[str, str] = {}  # who wrote it first
     question = ""
     for role, text in said:
         for found in IDENTIFIER.finditer(text):
+            if role != "customer" and found[1] not in clues and not any(map(str.isdigit, found[1])):
+                continue  # a setting or a field; but "svc_reports", which a customer begins with, is theirs
             if found[0][0] == "#" or not (_FEW.fullmatch(found[1]) or is_quantity(found)):
                 known = clues.setdefault(found[1], set())
                 if any(shape.fullmatch(found[1]) for shape in (_VERSION, _ISBN, _PUBLISHED)):
                     known.add("version")
                     continue
                 # Who is the first to write it says more than who repeats it; feedback comes last and always counts.
-                by = role if not known or role == "feedback" else "again"
+                by = role if not known else "feedback again" if role == "feedback" else "again"
+                if by == "feedback again":
+                    known.add(f"feedback, first {first.get(found[1], '')}")
+                first.setdefault(found[1], role)
                 known.update(_clues(found, by or "agent", question))
         question = text
     return clues
@@ -135,9 +175,11 @@ def is_quantity(found: re.Match[str]) -> bool:
 @cache
 def _points() -> Mapping[str, float]:
     """The points of each clue for the procedure, fitted by training/redaction.py."""
-    # Answers to "which form?" are rare in the talks, so their points are set by hand.
+    # These are rare in the talks, so their points are set by hand: answers to "which form?", pages and files that the
+    # agent names, bookings in feedback.
     fitted = {name: float(points) for name, _, points in (line.rpartition(" ") for line in lines("clues.txt"))}
-    return fitted | {f"{kind} asked": 2.0 for kind in _PROCEDURAL}
+    rare = {f"{kind} asked": 2.0 for kind in _PROCEDURAL} | {f"{role}, case, long": -4.0 for role in _FEEDBACK}
+    return fitted | rare | {"web, agent": 6.0, "web, feedback": 6.0, "file, agent": 4.0}
 
 
 @cache
@@ -177,8 +219,10 @@ def _clues(found: re.Match[str], role: str, question: str) -> Iterator[str]:
     else:
         told = "own" if owned else "no noun"
     yield from (told, f"of {noun}", f"{noun or told}, {role}", f"{noun or told}, {'short' if digits < 5 else 'long'}")
-    if role in ("feedback", "again"):
+    if role in ("feedback", "again", "feedback again"):
         yield role
+        yield f"{role}, {'short' if digits < 5 else 'long'}"
+        yield f"{role}, {noun or told}, {'short' if digits < 5 else 'long'}"
     prefix = (_PREFIX.match(one) or [""])[0].lower()
     if one.isdigit() and (capitals := re.search(r"\b[A-Z][A-Za-z]{0,4} $", before)):
         prefix = capitals[0].strip().lower()
@@ -201,16 +245,41 @@ def _clues(found: re.Match[str], role: str, question: str) -> Iterator[str]:
             yield f"{clue}, {'short' if digits < 5 else 'mixed' if not one.isdigit() else 'long'}"
     if before.count('"') % 2 or before.rfind("“") > before.rfind("”"):
         yield "quoted"
-    if not before.strip() and _EXPLAINED.match(after):
-        yield "explained"
+    if _EXPLAINED.match(after):
+        yield "explained" if not before.strip() else "explained later"
+    if _DEFINED.match(after):
+        yield f"defined, {role}"
+    if re.match(r",? (?:instead|rather)\b", after) or _CHOSEN.search(before):
+        yield "chosen"
+    if _CAUSE.search(before):
+        yield f"cause, {role}"
+    if "_" in one:
+        yield f"{'constant' if one.isupper() else 'underscored'}, {role}"
+    if _DONE.match(after):
+        yield "done to"
+    if _SEEN.search(before):
+        yield f"seen, {role}"
+    if _UNASKED.search(before):
+        yield f"unasked, {role}"
+    if role in ("customer", "again"):
+        yield f"{role}, {'capitals' if one.isupper() else 'digits' if one.isdigit() else 'mixed'}, {min(digits, 9)}"
+    groups = len(re.findall(r"\d+", one))
+    if groups > 1:
+        yield f"{min(groups, 3)} groups"
+        yield f"{min(groups, 3)} groups, {'short' if digits < 5 else 'long'}"
     for clue, pattern in (
         ("machine-made", _MACHINE_MADE),
         ("key", _KEY),
         ("locator", _LOCATOR),
         ("dated", _DATED),
+        ("web", _WEB),
+        ("file", _FILE),
         ("host", _HOST),
     ):
         if pattern.fullmatch(one):
+            yield f"{clue}, {role}"
+            if clue in ("web", "file"):
+                break  # though it looks like a host
             yield clue
     if found[0][0] == "#" and digits > 2:
         yield "hash"
@@ -223,10 +292,9 @@ def _clues(found: re.Match[str], role: str, question: str) -> Iterator[str]:
 
 
 def _asked_for(question: str) -> str:
-    """What the last noun of a question is of, for the answer to it."""
-    for word in reversed(
-        re.findall(r"\w+", question.rstrip().rpartition(".")[2].lower()) if "?" in question[-40:] else []
-    ):
+    """What the last noun of the last question is of, for the answer to it."""
+    asked = re.split(r"[.!?]\s", question.rpartition("?")[0])[-1]
+    for word in reversed(re.findall(r"\w+", asked.lower())):
         if word in ("number", "id", "name", "birth", "address", "postcode", "zip"):
             return "case"
         if kind := _kind(word):
@@ -244,6 +312,8 @@ def _noun_before(before: str) -> tuple[str, bool, bool]:
         if word in ("code", "codes"):
             passed.add("code")
             continue
+        if word in _VERBS and token.islower() and (not tokens or tokens[-1].lower() in _BEFORE_VERBS):
+            break  # "then quote BP-7"
         if word not in _LABELS and (kind := _kind(word)):
             owned = passed | {each.lower() for each in tokens[-3:]}
             return kind, bool(passed & _LABELS), bool(owned & _OWNERS)

@@ -68,6 +68,7 @@ _CUES = tuple(
         (rf"\bname\b[^\n]*\?\n[^\n:]*: ({_CAP}(?:,? {_CAP})*)", 0),
         (rf"\b[Tt]his is ({_CAP}(?: {_CAP})?)(?=,| (?:from|here|calling|speaking|with|again)\b)", 0),
         (rf"\b(?i:{_KIN})(?:,? (?:called|named))?,? \(?({_CAP}(?: {_CAP})?)", 0),
+        (rf"\b(?:for|of|with|to|and|is) ({_CAP}),? (?:my|our) [a-z]+", 0),
         (rf"\bI(?: am|['’]m) ({_CAP}(?: {_CAP}){{1,3}})(?=[,.!;\n]|$| (?:from|here|calling|with|and)\b)", re.M),
         (
             r"\b(?:[Hh]i|[Hh]ello|[Hh]ey|Dear|[Tt]hanks|[Tt]hank you|Welcome|[Ss]orry|[Cc]all me|Bonjour|Hola|Olá|Hallo"
@@ -107,8 +108,8 @@ _THING_AFTER = re.compile(
     re.I,
 )
 _SAYS = re.compile(
-    r"[,.]? *$|(?:[,.]| (?:here|said|says|told|will|wants?|asked|called|signed|signs|lives|helped|can|is|was|has|and I"
-    r"|comes|gave|sent|did|promised|opened|wrote|mentioned|picked|paid|booked|ordered)\b)"
+    r"[,.]? *$|(?:[,.]| (?:my|our|from|at|here|said|says|told|will|wants?|asked|called|signed|signs|lives|helped"
+    r"|can|is|was|has|and I|comes|gave|sent|did|promised|opened|wrote|mentioned|picked|paid|booked|ordered)\b)"
 )
 # Names that are other words too, where only a name can stand: "Cheers, Will".
 _ADDRESSED = re.compile(

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from refdesk.errors import InvalidInput
-from refdesk.skills.conversation import read
+from refdesk.skills.conversation import imperative, read
 
 SAID = [("user", "It is broken."), ("assistant", "I've mended it."), ("user", "Thanks!")]
 EXPECTED = [("customer", "It is broken."), ("agent", "I've mended it."), ("customer", "Thanks!")]
@@ -63,3 +63,15 @@ def test_turns_on_one_line_are_told_apart() -> None:
         ("agent", "Rotate the key under Settings: API keys."),
         ("customer", "That worked!"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("said", "step"),
+    [
+        ("Please hold the button while you plug it in.", "Hold the button while they plug it in"),
+        ("Check whether you get a light.", "Check whether they get a light"),
+        ("I've sent you a link.", "Send the customer a link"),
+    ],
+)
+def test_a_step_reads_as_english(said: str, step: str) -> None:
+    assert imperative(said) == step
