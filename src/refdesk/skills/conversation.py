@@ -188,7 +188,7 @@ _LEAD_IN = re.compile(
     r"|please note that|in that case|excellent|understandable|done|brilliant|wonderful|first|finally|after that"
     r"|sorry(?: to hear (?:that|about that)| about (?:that|this))?"
     r"|(?:thanks|thank you) for (?:that|confirming|waiting|checking|the details|your patience|bearing with me))"
-    r"(?: \[name\])?\s*[,.!:–-]+\s*|(?:so|now|and|then|also|next)\s+)+",
+    r"(?: \[name\])?\s*[,.!:–-]+\s*|(?:so|now|and|then|also|next|hi|hello|hey)\s+)+",
     re.I,
 )
 _PLEASANTRY = re.compile(
@@ -196,7 +196,7 @@ _PLEASANTRY = re.compile(
     r"|you(?:'|’)?re (?:very )?welcome|my pleasure|no problem|no worries|sorry"
     r"|(?:I'm|I’m|I am) (?:so |very |really )?(?:sorry|glad|happy)|that(?:'|’)s (?:great|good|wonderful|frustrating)"
     r"|I (?:understand|apologi[sz]e|see|know)(?! (?:that |the |your |two |a ))|great|perfect|glad|happy to|of course"
-    r"|sure|absolutely|certainly|(?:I'd|I’d|I would) be (?:glad|happy) to|I can help|let me (?:help|check|look)\W*$"
+    r"|sure|absolutely|certainly|(?:I'd|I’d|I would) be (?:glad|happy) to|I can help|let me (?:help|check|look)(?=\W*$)"
     r"|let me help|how (?:can|may) (?:I|we)|(?:is there )?anything else|have a |take care|enjoy|bye|goodbye"
     r"|one moment|just a moment|bear with me|please hold(?: on)?(?=\W*$|,? while|,? for (?:a|one|just))|understood"
     r"|got it|ok(?:ay)?|brilliant|excellent|wonderful)\b",
@@ -282,7 +282,12 @@ def imperative(sentence: str) -> str:
         lambda m: f"and {base_form(m[1])}",
         text,
     )
-    return capitalised(third_person(text))
+    return capitalised(third_person(_to_us(text)))
+
+
+def _to_us(text: str) -> str:
+    """The text with "us" for the agent who spoke: whoever reads the playbook is another one."""
+    return re.sub(r"\bme\b", "us", text)
 
 
 def finding(sentence: str) -> str:
@@ -306,7 +311,7 @@ def request(question: str) -> str:
         (r"((?:is|are|does|was) .+)", "Ask: {}?"),
     ):
         if found := re.fullmatch(pattern, core, re.I | re.S):
-            return put.format(third_person(found[1]).replace("the customer's", "their"))
+            return put.format(third_person(_to_us(found[1])).replace("the customer's", "their"))
     return f"Ask: {core}?"
 
 

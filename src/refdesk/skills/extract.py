@@ -341,10 +341,10 @@ def outcome_of(transcript: Transcript) -> str:
 
 _NEW_KEYWORDS = 6
 _KNOWN = 0.8  # share of a step's weight that an existing step has too
-_REASON = re.compile(r"(?P<what>.+?),?(?<!\s)\s++(?:because|since|as|when|if)\s+(?P<why>.+)", re.I | re.S)
+_REASON = re.compile(r"(?P<what>.+?),?(?<!\s)\s++(?:because|since(?!\s+v?\d)|as|when|if)\s+(?P<why>.+)", re.I | re.S)
 # "Use PX-8443 for accounts abroad", but not "reserve it for 20 minutes" or "ask for a certificate".
 _CASE = re.compile(
-    r"(?P<what>.+?)(?<!\s)(?<!\bask)(?<!\bwait)(?<!\blook)\s++for\s+(?!\d|(?:the|an?|at|up|one|two)\b)(?P<why>.+)",
+    r"(?P<what>.+?)(?<!\s)(?<!\bask)(?<!\bwait)(?<!\blook)\s++for\s+(?!\d|\[|(?:the|an?|at|up|one|two)\b)(?P<why>.+)",
     re.I | re.S,
 )
 _LEADS = re.compile(r"^(?:if|when|because|since|for)\s+(?P<why>[^,]+),\s*(?P<what>.+)", re.I | re.S)

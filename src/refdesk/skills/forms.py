@@ -136,7 +136,8 @@ RULES: tuple[tuple[re.Pattern[str], Replace], ...] = (
     (
         re.compile(
             r"\b(?:pass(?:word|code|phrase|wd)?|pwd|secret|api[ _-]?key|access[ _-]?key|token|pin|auth code)\b"
-            r"(?:\s+(?:is|was|of)\b(?: still)?|\s*[:=]|(?<=auth code)|(?= [^\s,;]*\d))\s*"
+            r"(?:\s+(?:is|was|of)\b(?: still)?|\s*[:=]|(?<=auth code)"
+            r"|(?:(?<=password)|(?<=passcode)|(?<=pwd)|(?<=pin))(?= [^\s,;]*\d))\s*"
             r"[\"'“]?((?!reset|expired|wrong|incorrect|not\b|the\b"
             r"|being\b|correct|invalid|required|still\b|too\b|same\b|now\b|on\b|in\b|never\b|also\b|already\b|set\b|sent\b|at\b)"
             r"[^\s\"'”,;&]{3,})",

@@ -66,6 +66,7 @@ def test_what_is_sensitive_is_replaced_by_what_it_was(text: str, redacted: str) 
     "text",
     [
         "the password is not working and the token expired",
+        "I can't pass 2FA since my phone broke",
         "error ERR-5003, HTTP-404, 0x80070005 and error code 50012",
         "order 3-4 days ago, 2 weeks, $1,250.00 on 2024-10-15 at 10:30",
         "iOS 17.2 on the Pixel 7, version 5.3.1, two-factor and 2FA",
@@ -214,6 +215,7 @@ def test_what_a_word_tells_in_one_place_goes_from_all() -> None:
 
 def test_feedback_keeps_forms_but_no_bookings() -> None:
     chat = "Customer: It is under ZK2M8R.\nAgent: Done. Press F9 for that."
+    assert read(chat, "Was ZK2M8R.").redaction.clean("Was ZK2M8R.") == "Was [reference id]."
     feedback = "Booking ZK2M8R needed F9. Bill 40881920 was amended with form RC-12."
     assert read(chat, feedback).redaction.clean(feedback) == (
         "Booking [reference id] needed F9. Bill [reference id] was amended with form RC-12."

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from refdesk.errors import InvalidInput
-from refdesk.skills.conversation import imperative, read
+from refdesk.skills.conversation import core_of, imperative, kind_of, read
 
 SAID = [("user", "It is broken."), ("assistant", "I've mended it."), ("user", "Thanks!")]
 EXPECTED = [("customer", "It is broken."), ("agent", "I've mended it."), ("customer", "Thanks!")]
@@ -70,8 +70,15 @@ def test_turns_on_one_line_are_told_apart() -> None:
     [
         ("Please hold the button while you plug it in.", "Hold the button while they plug it in"),
         ("Check whether you get a light.", "Check whether they get a light"),
+        ("Look at the label and tell me the port.", "Look at the label and tell us the port"),
         ("I've sent you a link.", "Send the customer a link"),
     ],
 )
 def test_a_step_reads_as_english(said: str, step: str) -> None:
     assert imperative(said) == step
+
+
+def test_a_courtesy_is_no_step_and_no_part_of_the_problem() -> None:
+    assert kind_of("Let me look.") == "pleasantry"
+    assert kind_of("Let me look at the order.") == "action"
+    assert core_of("hi my bill is wrong") == "My bill is wrong"
