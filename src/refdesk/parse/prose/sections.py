@@ -22,14 +22,13 @@ from refdesk.parse.prose.passages import (
     Outline,
     Piece,
     Sizes,
-    Unique,
     pack,
     places,
     slug,
     text_of,
     trim,
 )
-from refdesk.text import word_set, word_table
+from refdesk.text import Unique, word_set, word_table
 
 _start = attrgetter("start")
 _TERM = re.compile(r"- (?:\*\*(.+?)\*\*|(`.+?`.*?))(?:: |:?$)")  # of a definition, as HTML is converted
