@@ -8,9 +8,12 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from refdesk.app import PARTS, open_desk
 from refdesk.desk.corpus import read_metadata
 from refdesk.desk.desk import Desk
+from refdesk.desk.reading import INDEXING
 from refdesk.ports import Store
 from refdesk.settings import Settings
 
@@ -63,3 +66,19 @@ def test_a_folder_is_read_again_after_the_parser_changed(tmp_path: Path) -> None
         (folder / "a.py").write_text("def a():\n    return 2\n")
         assert desk.index(folder, "code", only={"a.py"}).written == 1  # what a search does
         assert [desk.index(folder, "code").written for _ in range(2)] == [2, 0]
+
+
+def test_searches_beside_an_unfinished_run_count_its_files_once_a_commit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with open_desk(Settings(library=tmp_path, embedder="none")) as desk:
+        begun = replace(desk.ensure_collection("code", "code"), properties={INDEXING: "7"})
+        counted, saved = [], []
+        monkeypatch.setattr(desk._store, "count_documents", lambda name: counted.append(name) or 3)
+        monkeypatch.setattr(desk._store._vectors, "save_if_late", lambda: saved.append(1))
+        assert desk.unfinished([begun]) == desk.unfinished([begun])
+        assert "was interrupted, it has 3 of 7 files" in desk.unfinished([begun])[0]
+        assert (counted, saved) == (["code"], [])  # nor does a search what is due after a write
+        desk.ensure_collection("other", "code")
+        desk.unfinished([begun])
+        assert counted == ["code", "code"]

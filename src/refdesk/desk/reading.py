@@ -84,6 +84,7 @@ class Reader:
         self._opening = RLock()
         self._failures: dict[str, tuple[float, RefdeskError]] = {}  # to open a part, and when
         self._queries = RunningQueries()
+        self._counted: dict[str, tuple[int, int]] = {}  # documents of collections that are being indexed, at a commit
 
     @opened_once
     def _store(self) -> Store:
@@ -155,7 +156,7 @@ class Reader:
         begun = [one for one in collections if INDEXING in one.properties]
         goes_on = bool(begun) and self._store.is_being_written()
         for one in begun:
-            count, files = self._store.count_documents(one.name), one.properties[INDEXING]
+            count, files = self._count_at(one.name, self._store.sequence()), one.properties[INDEXING]
             there = f"{count} of {files} files"
             if goes_on and count >= int(files):
                 notes.append(f"{one.name} is being indexed again: files that changed may be shown as they were")
@@ -165,6 +166,12 @@ class Reader:
                 again = "index_codebase" if one.kind == "code" else f"`refdesk index --kind {one.kind} {one.root}`"
                 notes.append(f"the indexing of {one.name} was interrupted, it has {there}: run {again} again")
         return tuple(notes)
+
+    def _count_at(self, collection: str, seq: int) -> int:
+        """How many documents it has at this commit; counting takes as long as it has many."""
+        if self._counted.get(collection, (-1, 0))[0] != seq:
+            self._counted[collection] = seq, self._store.count_documents(collection)
+        return self._counted[collection][1]
 
     view = of_store(Store.view)
 

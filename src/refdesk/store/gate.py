@@ -63,6 +63,15 @@ class Gate:
             if entered:
                 self._leave()
 
+    def is_free(self) -> bool:
+        """Whether nobody else holds it or waits; does nothing of what is due when it is left."""
+        if self.is_ours:
+            return True
+        if self._is_anyone_before(_LAST) or not self._take():
+            return False
+        self._give_back()
+        return True
+
     @property
     def is_ours(self) -> bool:
         """Whether this thread holds it."""
@@ -84,13 +93,16 @@ class Gate:
         finally:
             self._depth -= 1
             if is_last:
-                self._owner = 0
-                with contextlib.suppress(OSError):
-                    self._holder_file.unlink(missing_ok=True)
-                assert self._lock is not None
-                self._lock.release()
-                self._thread.release()
+                self._give_back()
                 self._after_leaving()
+
+    def _give_back(self) -> None:
+        self._owner = 0
+        with contextlib.suppress(OSError):
+            self._holder_file.unlink(missing_ok=True)
+        assert self._lock is not None
+        self._lock.release()
+        self._thread.release()
 
     def _take(self) -> bool:
         """Takes the gate if it is free; returns whether it was."""

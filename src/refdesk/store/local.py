@@ -92,8 +92,8 @@ class LocalStore(RecordAccess):
     def is_being_written(self) -> bool:
         if self._lexical.is_long or self._lexical.is_written_elsewhere():
             return True
-        with contextlib.suppress(StoreError), self._gate.held_if_free() as free:
-            return not free
+        with contextlib.suppress(StoreError):
+            return not self._gate.is_free()
         return False  # nobody can
 
     @contextmanager

@@ -104,8 +104,8 @@ def documents(db: Connection, collection: str, limit: int, offset: int) -> list[
 
 def count_documents(db: Connection, collection: str) -> int:
     """The number of documents of the collection, or of all without a name."""
-    found = db.execute("SELECT count(*)" + _FROM_DOCUMENTS + "WHERE ? IN ('', n.name)", (collection,))
-    return int(found.fetchone()[0])
+    named, values = ("WHERE n.name = ?", (collection,)) if collection else ("", ())
+    return int(db.execute("SELECT count(*)" + _FROM_DOCUMENTS + named, values).fetchone()[0])
 
 
 def document_ids(db: Connection, prefix: str) -> list[str]:
