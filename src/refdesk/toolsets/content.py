@@ -40,11 +40,15 @@ class _Budget:
 
 def fitting(texts: Sequence[str], budget: int) -> int:
     """The number of leading texts that fit the budget: at least one, and all if the budget is 0."""
-    limit, most = _USED_SHARE * budget, [*map(tokens.at_most, texts)] if budget else []
-    if sum(most) <= limit:  # counting takes three times as long as a bound
-        return len(texts)
-    sums = accumulate(tokens.count_each(texts))
-    return next((number for number, used in enumerate(sums) if number and used > limit), len(texts))
+    if not budget or sum(map(tokens.at_most, texts)) <= _USED_SHARE * budget:
+        return len(texts)  # counting takes three times as long as a bound
+    return affordable(tokens.count_each(texts), budget)
+
+
+def affordable(costs: Sequence[float], budget: int) -> int:
+    """The number of leading parts with these costs in tokens that fit the budget, as `fitting`."""
+    limit = _USED_SHARE * budget
+    return next((at for at, used in enumerate(accumulate(costs)) if at and budget and used > limit), len(costs))
 
 
 def shown(

@@ -301,7 +301,7 @@ class Code:
         # The engine has said what is unfinished among its notes.
         notices = list(dict.fromkeys((*self._state_notices(collection, refreshed), *notes, *unlikely)))
         budget = self._desk().settings.max_answer_tokens
-        return render(form, body, notices, budget, meta, links(collection.root, hits, context))
+        return render(form, body, shown, notices, budget, meta, links(collection.root, hits, context))
 
     def _hint(self, collection: Collection, arguments: Json) -> str:
         counted = self._desk().count_documents(collection.name)
