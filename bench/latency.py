@@ -44,7 +44,7 @@ def measure(folder: Path, library: Path, queries: int, semble: list[str]) -> tup
         texts = list(query_speed.queries_from(list(query_speed.sampled(desk, 4 * queries)), queries + 10))
         engine: dict[str, Ask] = {
             "search_code": lambda text: desk.search(_query(text, limit=20, by="file", prefer="code")),
-            "rag_search": lambda text: desk.search(_query(text, limit=5)),
+            "rag_search": lambda text: desk.search(_query(text, limit=10)),
             "qurio_search": lambda text: desk.search(_query(text, limit=10)),
         }
         given: dict[str, Given] = {

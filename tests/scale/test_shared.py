@@ -34,8 +34,10 @@ from refdesk.store.record import schema
 from refdesk.store.record.schema import Connection
 from refdesk.store.shared import address as addresses
 from refdesk.store.shared import points
+from refdesk.store.shared import store as shared_store
 from refdesk.store.shared.dialect import Translating, translated
 from refdesk.store.shared.follower import state_of
+from refdesk.store.shared.nodes import IndexAway
 from refdesk.store.shared.store import SharedStore
 from refdesk.system.wanted import is_wanted
 from tests.mcp_client.http import HttpClient, HttpServer
@@ -350,6 +352,44 @@ def test_graphs_are_built_at_the_end_of_the_run_that_fills_a_library(address: st
     killed.close()
 
 
+def test_a_long_run_waits_for_nodes_that_are_too_busy_to_answer_once(
+    store: SharedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catch_up, failures = store._follower.catch_up, iter([IndexAway("busy")] * 2)
+
+    def busy(*given: Any) -> Any:
+        if (failure := next(failures, None)) is not None:
+            raise failure
+        return catch_up(*given)
+
+    monkeypatch.setattr(shared_store, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(store._follower, "catch_up", busy)
+    monkeypatch.setattr(store._follower, "wake", lambda: None)
+    with store.stretch():
+        store.apply(batch(write("a.md", ["alpha"])))
+    with store.reading() as db:
+        state = state_of(db)
+    assert state is not None and state.built is None and state.seq == store.sequence()
+
+
+def test_doctor_takes_an_index_that_is_still_being_made_for_no_damage(
+    store: SharedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store._follower, "wake", lambda: None)
+    store.apply(batch(write("a.md", ["alpha"])))
+    step = store._follower._step
+
+    def short_of_time(db: Translating, *given: Any, **more: Any) -> bool:
+        step(db, *given, **more)
+        raise IndexAway("deadline exceeded")
+
+    with store.writing(), store.transaction() as db:
+        store._follower.rebuild(db)
+    monkeypatch.setattr(store._follower, "_step", short_of_time)
+    found = store.verify(repair=False)[1]
+    assert found.ok and "catching up" in found.message
+
+
 def test_what_a_killed_writer_left_is_indexed_by_the_next_query(address: str) -> None:
     dead, alive = _filled(address), SharedStore(address)
     dead._follower.catch_up = lambda seq, limit_s: None  # type: ignore[method-assign, assignment]
@@ -656,10 +696,12 @@ def test_passages_are_looked_up_by_their_ids_however_many_are_asked_for(store: S
     store.apply(batch(write("a.md", many)))
     with store.reading() as db:
         ids = [row[0] for row in db.execute("SELECT id FROM chunks").fetchall()]
-        asked = (json.dumps(ids[:500]),)
-        plan = db.execute(f"EXPLAIN {points._SELECT} WHERE c.id IN (SELECT value FROM json_each(?))", asked).fetchall()
         assert len(points.read(db, ids[:500])) == 500
-    assert "Seq Scan" not in str(plan) and "chunks_pkey" in str(plan)
+        asked, _ = translated(f"{points._SELECT} WHERE c.id IN (SELECT value FROM json_each(?))")
+        db.execute(f"PREPARE asked AS {asked.replace('%s', '$1')}")
+        plan = str(db.execute(f"EXPLAIN EXECUTE asked ('{{{str(ids[:500])[1:-1]}}}')").fetchall())
+    assert "Seq Scan" not in plan and all(f"{table}_pkey" in plan for table in ("chunks", "texts", "vectors"))
+    assert "Hash" not in plan and "Merge" not in plan
 
 
 def test_statements_are_translated() -> None:

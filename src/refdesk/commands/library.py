@@ -277,7 +277,9 @@ def copy(context: click.Context, source: str | Path, target: str | Path) -> None
         raise NotFound(f"There is no library in {old.library}.", "Name the folder of one.")
     with bar_on_stderr("copying") as tell, closing(PARTS.store(old)) as ours, closing(PARTS.store(new)) as theirs:
         assert isinstance(ours, RecordAccess) and isinstance(theirs, RecordAccess)
-        counts = copying.copy(ours, theirs, tell, (Library(old.library), Library(new.library)))
+        with theirs.stretch():  # at its end all of it is indexed
+            counts = copying.copy(ours, theirs, tell, (Library(old.library), Library(new.library)))
+            click.echo("Everything is copied; its index is being made.", err=True)
         if wrong := [one.message for one in theirs.verify(repair=True) if not one.ok]:
             raise LibraryDamaged(f"The copy is not sound: {wrong[0]}", "Check both servers, then `refdesk doctor` it.")
     click.echo(f"Copied {_listed(counts)}.")

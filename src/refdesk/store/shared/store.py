@@ -32,6 +32,7 @@ _log = logging.getLogger(__name__)
 _MANY_REMOVED = 500  # chunks, after which unused vectors are dropped
 _APPLY_S = 20.0  # how long a writer waits until its batch can be found
 _STRETCH_S = 4 * 3600.0  # and at the end of a long stretch, all of it
+_TRIES, _AGAIN_S = 5, 2.0  # then: nodes that are busy with so much may take too long for a request
 _METADATA = "metadata"  # in meta: the text of metadata.json
 _JUST_S = 1.0  # a search takes less, also on a busy machine
 
@@ -119,7 +120,7 @@ class SharedStore(RecordAccess):
         except StoreError as error:
             _log.warning("vectors that no passage uses are left for later: %s", error)
 
-    def _follow(self, seq: int, limit_s: float = _APPLY_S) -> None:
+    def _follow(self, seq: int, limit_s: float = _APPLY_S, tries: int = 1) -> None:
         """Lets what was written be found: at once, or in the background of a long stretch.
 
         It is written in any case: while the index is away, whoever reaches it next brings it up to date.
@@ -127,11 +128,14 @@ class SharedStore(RecordAccess):
         if self._stretches:
             self._follower.wake()
             return
-        try:
-            self._follower.catch_up(seq, limit_s)
-        except StoreError as error:
-            _log.warning("written, but not indexed yet: %s", error)
-            self._follower.wake()
+        for left in reversed(range(tries)):
+            try:
+                self._follower.catch_up(seq, limit_s)
+                return
+            except StoreError as error:
+                _log.warning("written, but not indexed yet: %s", error)
+                time.sleep(_AGAIN_S if left else 0.0)
+        self._follower.wake()
 
     @contextmanager
     def stretch(self, wait: bool = True) -> Iterator[None]:
@@ -149,7 +153,7 @@ class SharedStore(RecordAccess):
         finally:
             if not self._stretches:  # others must see that it has ended: an index gets its graphs then
                 self._drop_loose_vectors()
-                self._follow(self.sequence(), _STRETCH_S)
+                self._follow(self.sequence(), _STRETCH_S, _TRIES)
                 self._follower.wake()
 
     def flush_for_others(self) -> None:
