@@ -77,7 +77,7 @@ class MemoryStore:
 
     # collections
 
-    def collections(self) -> list[Collection]:
+    def collections(self, at: int = -1) -> list[Collection]:
         return sorted(self.data.collections.values(), key=lambda one: one.name)
 
     def collection(self, name: str) -> Collection | None:

@@ -80,7 +80,10 @@ class RecordAccess(ABC):
 
     # collections
 
-    def collections(self) -> list[Collection]:
+    def collections(self, at: int = -1) -> list[Collection]:
+        known, found = self._known
+        if at == known != -1:
+            return list(found)
         with self.reading() as db:
             seq = sequence(db)
             known, found = self._known

@@ -175,9 +175,9 @@ class SharedStore(RecordAccess):
                 return
         replace_file(self._beside.metadata, text)
 
-    def collections(self) -> list[Collection]:
+    def collections(self, at: int = -1) -> list[Collection]:
         before, _ = self._known
-        found = super().collections()
+        found = super().collections(at)
         if self._known[0] != before:
             self._fetch_metadata()
         return found
