@@ -16,6 +16,7 @@ from refdesk.errors import ParseFailed
 from refdesk.model import Chunk, Chunking, Parsed
 from refdesk.parse.html.elements import is_too_deep, main_content, with_targets, without_targets
 from refdesk.parse.prose.manifest import NO_RULES, Governing
+from refdesk.text import analyse
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -172,6 +173,10 @@ def extract(html: str, url: str = "") -> Extracted:
     content = main_content(page)
     marked, heading = to_markdown(content) if content is not None else ("", "")
     title = plain_text(without_targets(heading))
+    if heading and named and content is not None and len(content.css("h1")) > 1:
+        # Of several, the first may be a chapter, such as "1. Overview".
+        is_title = not set(analyse.terms(title)).isdisjoint(analyse.terms(f"{named} {url}"))
+        title = title if is_title else _SITE_SUFFIX.sub("", named)
     opening = None if heading else _OPENING.match(marked)
     if opening is not None and not (named and f"\n{opening[1]} " in marked):  # else it is the first of several
         title, marked = plain_text(without_targets(opening[2])), f"# {marked[opening.start(2) :]}"
