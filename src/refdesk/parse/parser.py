@@ -14,7 +14,7 @@ from refdesk.parse.detect import by_name, detect, is_code
 if TYPE_CHECKING:
     from refdesk.parse.prose.manifest import Governing, ManifestSet
 
-VERSION = "1"  # of what is made of a file; the next index run of a folder reads all of it again if this has changed
+VERSION = "2"  # of what is made of a file; the next index run of a folder reads all of it again if this has changed
 MAX_CHARS = 64_000_000  # of a text; eight times the default of max_file_bytes
 MAX_LINE = 10_000_000  # characters; such lines are data, and cutting one takes seconds
 _MOST_TAGS = 5_000  # that the grammar of HTML reads: its time grows with their square if none is closed, .4 s for 8,000
@@ -51,6 +51,7 @@ class AnyParser:
             if len(text) > MAX_LINE and (longest := max(map(len, text.split("\n")))) > MAX_LINE:
                 raise ParseFailed(f"a single line of {longest:,} characters")
             kind = detect(path, text, content.content_type)
+            notes = () if kind == "mail" else notes  # its parts have charsets of their own
             try:
                 parsed = _parse_text(text, content, kind, chunking, rules, self._is_source)
             except (ParseFailed, MemoryError):
@@ -88,6 +89,10 @@ def _parse_text(
         from refdesk.parse.records import parse_records
 
         return parse_records(text, path, chunking, kind)
+    elif kind == "mail":
+        from refdesk.parse.mail import parse_mail
+
+        return parse_mail(content.data, path, chunking, _given(rules))
     elif kind in _PROSE or not is_code(kind):
         return _parse_prose(text, content, kind, chunking, rules)
     from refdesk.parse.code.parser import parse_code

@@ -84,22 +84,22 @@ def parse_html(text: str, path: str, chunking: Chunking, url: str = "", rules: G
         parsed,
         content_type="html",
         text=page.linked or parsed.text,
-        chunks=_placed(parsed.chunks, text),
+        chunks=placed(parsed.chunks, unescape(_shown(text))),
         metadata={**page.metadata, **parsed.metadata},
         notes=(*page.notes, *parsed.notes),
     )
 
 
-def _placed(chunks: Sequence[Chunk], html: str) -> tuple[Chunk, ...]:
-    """The chunks with the lines of the page that their text came from, or none if it is not found.
+def placed(chunks: Sequence[Chunk], source: str) -> tuple[Chunk, ...]:
+    """The chunks with the lines of the source that their text came from, or none if it is not found.
 
     The HTML parser gives no positions, so letters and digits are searched in the page: first a chunk's longest line,
-    then the lines before and after it, nearby. Chunks are in the order of the page.
+    then the lines before and after it, nearby. Chunks are in the order of the source.
     """
-    lines = _letters(unescape(_shown(html))).split(b"\n")
+    lines = _letters(source).split(b"\n")
     letters = b"".join(lines)
     ends = list(accumulate(map(len, lines)))
-    placed: list[Chunk] = []
+    found_at: list[Chunk] = []
     reached = 0
     for chunk in chunks:
         wanted = [key for line in chunk.text.split("\n") if (key := _letters(_MARKER.sub("", line)))]
@@ -117,8 +117,8 @@ def _placed(chunks: Sequence[Chunk], html: str) -> tuple[Chunk, ...]:
                         last = found + len(part) if found >= 0 else last
                 break
         start, end = (bisect_right(ends, first) + 1, bisect_right(ends, last - 1) + 1) if first >= 0 else (0, 0)
-        placed.append(chunk._replace(start_line=start, end_line=end))
-    return tuple(placed)
+        found_at.append(chunk._replace(start_line=start, end_line=end))
+    return tuple(found_at)
 
 
 def _letters(text: str) -> bytes:
