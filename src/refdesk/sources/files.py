@@ -23,7 +23,7 @@ from refdesk.text import word_table
 
 HEAD = 8192  # bytes in which a NUL makes a file binary; git looks at 8,000
 _READABLE_BINARY = (b"%PDF-", b"PK\x03\x04")
-_READABLE_BINARY_ENDS = (".pdf", ".docx")
+_READABLE_BINARY_ENDS = (".pdf", ".docx", ".epub")
 _UTF_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 _GENERATED = re.compile(
     rb"^\W{0,6}(?:code generated .*do not edit|@generated\b|<auto-?generated\b|this (?:file|code) (?:is|was|has been) "
@@ -67,7 +67,8 @@ MEDIA_TYPES = word_table(  # and their usual file extensions
     .cpp: text/x-c++;  .c: text/x-c;  .js: text/javascript application/javascript application/x-javascript;
     .ts: text/typescript application/typescript;  .rst: text/x-rst;  .csv: text/csv;  .xml: application/xml text/xml;
     .pdf: application/pdf;  .jsonl: application/x-ndjson;  .sh: application/x-sh;  .sql: application/sql;
-    .php: application/x-httpd-php;  .docx: application/vnd.openxmlformats-officedocument.wordprocessingml.document;
+    .php: application/x-httpd-php;  .epub: application/epub+zip;  .eml: message/rfc822;  .mbox: application/mbox;
+    .docx: application/vnd.openxmlformats-officedocument.wordprocessingml.document;
     """
 )
 _MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+")
