@@ -213,13 +213,27 @@ def test_docs_search_is_documentation_only(indexed: Client, project: Path) -> No
     assert set(paths(answer)) == {"docs/install.md"}
 
 
-@pytest.mark.parametrize("name", ["vignettes/columns.Rmd", "guide.qmd", "doc/columns.sgml", "doc/columns.asciidoc"])
+@pytest.mark.parametrize(
+    "name",
+    ["vignettes/columns.Rmd", "guide.qmd", "doc/columns.sgml", "doc/columns.asciidoc", "INSTALL", "man/columns.3"],
+)
 def test_docs_search_knows_the_formats_of_manuals(client: Client, project: Path, name: str) -> None:
     (project / name).parent.mkdir(exist_ok=True)
     (project / name).write_text("Zebra columns\n\nHow to paint zebra columns in a table.\n")
     client.json("index_codebase", path=str(project))
     answer = client.json("search_docs", query="zebra columns", path=str(project), format="json")
     assert paths(answer) == [name]
+
+
+def test_build_files_are_no_documentation(client: Client, project: Path) -> None:
+    (project / "INSTALL").write_text("To install on Windows, run the setup program.\n")
+    (project / "Makefile").write_text("install:\n\tcp windows.dll out\n")
+    rules = "".join(f"if(WIN32)\n  install(TARGETS windows{at})\nendif()\n" for at in range(9))
+    (project / "CMakeLists.txt").write_text(f"project(windows)\n{rules}macro(windows_install)\nendmacro()\n")
+    client.json("index_codebase", path=str(project))
+    answer = client.json("search_docs", query="install windows", path=str(project), format="json")
+    assert paths(answer)[0] == "INSTALL"
+    assert {"CMakeLists.txt", "Makefile"}.isdisjoint(paths(answer))
 
 
 def test_expansion_and_summary_say_who_made_them(indexed: Client, project: Path) -> None:

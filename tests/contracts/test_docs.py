@@ -252,6 +252,15 @@ def test_an_unknown_chunk_has_the_documented_error(client: Client) -> None:
     )
 
 
+def test_a_path_without_a_section_is_answered_with_its_sections(client: Client) -> None:
+    said = client.error("get_doc", chunk_id="guides/retries.md")
+    assert said.startswith(
+        "Chunk ID 'guides/retries.md' not found. Use search_docs to discover valid chunk IDs. The file has #"
+    )
+    for key in said.rpartition(" has ")[2].rstrip(".").split(", "):
+        assert "(Target)" in client.text("get_doc", chunk_id=f"guides/retries.md{key}")
+
+
 @pytest.mark.parametrize("chunk_id", ["", "#", "a#b#c", "#only"])
 def test_a_malformed_chunk_id_says_what_is_expected(client: Client, chunk_id: str) -> None:
     assert "{filepath}#{heading-path}" in client.error("get_doc", chunk_id=chunk_id)

@@ -111,8 +111,12 @@ def is_meant(path: str, module: str, importer: str, root: str = "") -> bool:
         return bool(wanted) and wanted in (exact, exact[:-1])
     there = _parts_of(path, root)
     if len(wanted) == 1:  # a lone name is a top module or a neighbour, not any file's
-        near = path.rpartition("/")[0] in ("", "src", "lib", wanted[0], f"src/{wanted[0]}", importer.rpartition("/")[0])
-        return near and wanted[0] in there[-2:]
+        folder, _, name = path.rpartition("/")
+        is_scoped = module.startswith("@") and not module.startswith("@/")  # @scope/package: a folder's index
+        if is_scoped and name.partition(".")[0] in INDEX:
+            return wanted in (there[-1:], there[-2:-1] if there[-1] in ("src", "lib") else [])
+        near = ["", "src", "lib", wanted[0], f"src/{wanted[0]}", *([] if is_scoped else [importer.rpartition("/")[0]])]
+        return folder in near and wanted[0] in there[-2:]
     return bool(wanted) and (_ends_with(there, wanted) or _ends_with(there[:-1], wanted))
 
 

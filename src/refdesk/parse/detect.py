@@ -146,7 +146,7 @@ _BY_EXTENSION = word_table(
     json: json jsonc json5 webmanifest geojson;  jsonl: jsonl ndjson;  yaml: yaml yml;  toml: toml;
     ini: ini cfg conf properties editorconfig env;  csv: csv tsv;  xml: xml xsd xsl xslt rss atom plist svg;
     rst: rst rest;  plain_text: txt text log po pot api org adoc asciidoc tex;  notebook: ipynb;  pdf: pdf;
-    docx: docx;
+    docx: docx;  epub: epub;  mail: eml mbox;
     """
 )
 _BY_NAME = word_table(
@@ -165,6 +165,7 @@ _BY_MEDIA_TYPE = word_table(
     csv: text/csv text/tab-separated-values;  xml: application/xml text/xml application/rss+xml application/atom+xml;
     rst: text/x-rst;  pdf: application/pdf;  notebook: application/x-ipynb+json;
     docx: application/vnd.openxmlformats-officedocument.wordprocessingml.document;
+    epub: application/epub+zip;  mail: message/rfc822 application/mbox;
     javascript: text/javascript application/javascript;  python: text/x-python;  rust: text/x-rust;  go: text/x-go;
     java: text/x-java;  c: text/x-c;  cpp: text/x-c++;  typescript: application/typescript;  css: text/css;
     """
@@ -174,7 +175,7 @@ _TEMPLATES = word_set("default dist ejs erb example gotmpl hbs in j2 jinja jinja
 _DISPLAY = {
     "cpp": "C++", "csharp": "C#", "c": "C", "objc": "Objective-C", "objectivec": "Objective-C", "php": "PHP",
     "sql": "SQL", "html": "HTML", "css": "CSS", "json": "JSON", "jsonl": "JSON Lines", "yaml": "YAML", "toml": "TOML",
-    "xml": "XML", "csv": "CSV", "ini": "INI", "rst": "reStructuredText", "pdf": "PDF", "docx": "Word",
+    "xml": "XML", "csv": "CSV", "ini": "INI", "rst": "reStructuredText", "pdf": "PDF", "docx": "Word", "epub": "EPUB",
     "typescript": "TypeScript", "tsx": "TSX", "javascript": "JavaScript", "jsx": "JSX", "plain_text": "Plain Text",
     "notebook": "Jupyter Notebook", "ocaml": "OCaml", "fsharp": "F#", "powershell": "PowerShell", "scss": "SCSS",
     "graphql": "GraphQL", "hcl": "HCL", "dockerfile": "Dockerfile", "makefile": "Makefile", "cmake": "CMake",
@@ -188,6 +189,9 @@ _SYNONYMS = word_table(
 )
 _HTML = re.compile(r"\s*(?:<!--.*?-->\s*)*(?:<!doctype\s+html|<html[\s>]|<head[\s>]|<body[\s>])", re.I | re.S)
 _XML = re.compile(r"\s*<\?xml\s")
+# The headers of a message in a mail folder, whose files have no endings.
+_MAIL = re.compile(r"(?:From [^\n]*\n)?(?:[!-9;-~]{1,60}:[^\n]*\n(?:[ \t][^\n]*\n)*){3,}")
+_MAIL_HEADERS = re.compile(r"^(?:from|to|date|subject|message-id|received|return-path|mime-version):", re.I | re.M)
 _MARKDOWN_SIGNS = (
     re.compile(r"^#{1,6}\s+\S", re.M),
     re.compile(r"^```", re.M),
@@ -206,6 +210,7 @@ _LANGUAGES = frozenset(EXTENSIONS.values()) | frozenset(FILENAMES.values())
 _LOOK = 8_000  # characters searched for signs, which takes about a millisecond
 _LOOK_AT_HEADER = 60_000  # characters: licence, includes and macros may come first
 _SURE = 2  # signs that are enough
+_MAIL_SIGNS = 4  # of mail: a page's front matter may have a date and a subject
 
 
 def detect(path: str, text: str, declared: str = "") -> str:
@@ -236,9 +241,8 @@ def by_name(path: str) -> str:
     stem, _, extension = lower.rpartition(".")
     if stem and extension in _TEMPLATES:
         inner = by_name(name[: len(stem)])
-        return (
-            "" if inner in ("html", "pdf", "docx") else inner
-        )  # converted, a page would lose what makes it a template
+        # Converted, a page would lose what makes it a template.
+        return "" if inner in ("html", "pdf", "docx", "epub") else inner
     if stem and extension in _BY_EXTENSION:
         return _BY_EXTENSION[extension]
     return EXTENSIONS.get(extension, "") if stem else ""
@@ -251,6 +255,8 @@ def by_content(text: str, signs_asked: int = 1) -> str:
         return language_by_name("", head) or "plain_text"
     if _HTML.match(head):
         return "html"
+    if (found := _MAIL.match(head)) and len({one.lower() for one in _MAIL_HEADERS.findall(found[0])}) >= _MAIL_SIGNS:
+        return "mail"
     if _XML.match(head):
         return "xml"
     if head.lstrip()[:1] in ("{", "["):

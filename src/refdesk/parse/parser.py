@@ -14,11 +14,11 @@ from refdesk.parse.detect import by_name, detect, is_code
 if TYPE_CHECKING:
     from refdesk.parse.prose.manifest import Governing, ManifestSet
 
-VERSION = "1"  # of what is made of a file; the next index run of a folder reads all of it again if this has changed
+VERSION = "2"  # of what is made of a file; the next index run of a folder reads all of it again if this has changed
 MAX_CHARS = 64_000_000  # of a text; eight times the default of max_file_bytes
 MAX_LINE = 10_000_000  # characters; such lines are data, and cutting one takes seconds
 _MOST_TAGS = 5_000  # that the grammar of HTML reads: its time grows with their square if none is closed, .4 s for 8,000
-_OFFICE = {b"%PDF-": "pdf", b"PK\x03\x04": "docx"}
+_ZIPPED = {"docx": "wordprocessingml", "epub": "epub+zip"}  # and what their media types say
 _PROSE = frozenset({"markdown", "rst", "notebook"})
 _RECORDS = frozenset({"json", "jsonl", "yaml", "toml", "ini", "csv"})
 
@@ -38,11 +38,7 @@ class AnyParser:
         path = content.path
         rules = self._manifests.for_path(path) if self._manifests is not None else None
         if office := _office_type(content):
-            from refdesk.parse.documents import parse_pdf, parse_word
-
-            data = content.data
-            is_pdf = office == "pdf"
-            parsed = parse_pdf(data, path, chunking) if is_pdf else parse_word(data, path, chunking, _given(rules))
+            parsed = _parse_binary(content, office, chunking, _given(rules))
         else:
             decoded = decode(content.data, content.charset)
             text, notes = decoded.text, decoded.notes
@@ -51,6 +47,7 @@ class AnyParser:
             if len(text) > MAX_LINE and (longest := max(map(len, text.split("\n")))) > MAX_LINE:
                 raise ParseFailed(f"a single line of {longest:,} characters")
             kind = detect(path, text, content.content_type)
+            notes = () if kind == "mail" else notes  # its parts have charsets of their own
             try:
                 parsed = _parse_text(text, content, kind, chunking, rules, self._is_source)
             except (ParseFailed, MemoryError):
@@ -66,6 +63,18 @@ class AnyParser:
             return parsed
         chunks = tuple(chunk._replace(metadata={**given, **chunk.metadata}) for chunk in parsed.chunks)
         return replace(parsed, chunks=chunks, metadata={**given, **parsed.metadata})
+
+
+def _parse_binary(content: Content, kind: str, chunking: Chunking, rules: Governing) -> Parsed:
+    if kind == "epub":
+        from refdesk.parse.epub import parse_epub
+
+        return parse_epub(content.data, content.path, chunking, rules)
+    from refdesk.parse.documents import parse_pdf, parse_word
+
+    if kind == "pdf":
+        return parse_pdf(content.data, content.path, chunking)
+    return parse_word(content.data, content.path, chunking, rules)
 
 
 def _parse_text(
@@ -88,6 +97,10 @@ def _parse_text(
         from refdesk.parse.records import parse_records
 
         return parse_records(text, path, chunking, kind)
+    elif kind == "mail":
+        from refdesk.parse.mail import parse_mail
+
+        return parse_mail(content.data, path, chunking, _given(rules))
     elif kind in _PROSE or not is_code(kind):
         return _parse_prose(text, content, kind, chunking, rules)
     from refdesk.parse.code.parser import parse_code
@@ -119,11 +132,13 @@ def _given(rules: Governing | None) -> Governing:
 
 
 def _office_type(content: Content) -> str:
-    """ "pdf" for PDF bytes, "docx" for a Word document that is declared as one, else ""."""
-    for mark, kind in _OFFICE.items():
-        if content.data.startswith(mark):
-            said = by_name(content.path) == kind or "wordprocessingml" in content.content_type
-            return kind if kind == "pdf" or said or content.content_type == kind else ""
+    """ "pdf" for PDF bytes, "docx" or "epub" for an archive that is declared as one, else ""."""
+    if content.data.startswith(b"%PDF-"):
+        return "pdf"
+    if content.data.startswith(b"PK\x03\x04"):
+        for kind, said in _ZIPPED.items():
+            if content.content_type == kind or said in content.content_type or by_name(content.path) == kind:
+                return kind
     return ""
 
 

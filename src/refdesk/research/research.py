@@ -64,8 +64,9 @@ def research(
         by_focus = _BY_FOCUS[focus] if focus else _GENERAL
         _walk(answer, graph, start, _BY_INTENT.get(answer.intent, by_focus), on_hop)
         if not answer.relations and (instead := _INSTEAD.get(answer.intent, _GENERAL if focus else None)):
-            answer.note(INSTEAD.get(answer.intent, "Nothing of that kind was found; related code is shown."))
             _walk(answer, graph, start, instead, on_hop)
+            if answer.relations:
+                answer.note(INSTEAD.get(answer.intent, "Nothing of that kind was found; related code is shown."))
         add_sections(answer, graph, focus)
     return answer
 

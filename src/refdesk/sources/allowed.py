@@ -179,7 +179,7 @@ _NOT_TEXT = word_set(
     "bin dat db sqlite sqlite3 mdb parquet arrow feather orc avro npy npz pkl pickle joblib h5 hdf5 pt pth onnx "
     "safetensors gguf tflite pb mo ds_store keystore jks p12 pfx p7b p8 pem csr der crt "
     # office formats without a parser
-    "doc xls xlsx ppt pptx odt ods odp pages numbers key epub mobi"
+    "doc xls xlsx ppt pptx odt ods odp pages numbers key mobi"
 )
 _MINIFIED = re.compile(r"[.-]min\.(?:js|mjs|cjs|css)$", re.IGNORECASE)
 _GENERATED = re.compile(

@@ -23,7 +23,7 @@ from refdesk.text import word_table
 
 HEAD = 8192  # bytes in which a NUL makes a file binary; git looks at 8,000
 _READABLE_BINARY = (b"%PDF-", b"PK\x03\x04")
-_READABLE_BINARY_ENDS = (".pdf", ".docx")
+_READABLE_BINARY_ENDS = (".pdf", ".docx", ".epub")
 _UTF_MARKS = (codecs.BOM_UTF8, codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE, codecs.BOM_UTF32_BE)
 _GENERATED = re.compile(
     rb"^\W{0,6}(?:code generated .*do not edit|@generated\b|<auto-?generated\b|this (?:file|code) (?:is|was|has been) "
@@ -33,6 +33,9 @@ _GENERATED = re.compile(
 _MINIFIABLE = (".js", ".mjs", ".cjs", ".css")
 _MINIFIED_LINE = 2_000  # average bytes per line from which a file is minified
 _GENERATED_HEAD = 1_024  # bytes in which a file says that it is generated
+_UUENCODED = re.compile(rb"^begin(?:-base64)? [0-7]{3,4} [^\n]+\n", re.MULTILINE)
+_BASE64_LINE = re.compile(rb"[A-Za-z0-9+/]{60,76}={0,2}")
+_FEW_LINES = 20  # of base64: fewer may be a key or a picture in a text
 
 
 def why_binary(path: str, head: bytes) -> str:
@@ -49,11 +52,28 @@ def why_not_written(path: str, data: bytes) -> str:
     """Why this content was not written by hand; "" if it may have been."""
     if _GENERATED.search(data, 0, _GENERATED_HEAD) is not None and not path.lower().endswith((".md", ".rst", ".txt")):
         return "its head says that it is generated"
+    if is_encoded(data):
+        return "its lines are encoded bytes"
     if path.lower().endswith(_MINIFIABLE) and len(data) > _MINIFIED_LINE:
         average = len(data) // (data.count(b"\n") + 1)
         if average > _MINIFIED_LINE:
             return f"its lines look minified ({average} bytes each)"
     return ""
+
+
+def is_encoded(data: bytes) -> bool:
+    """Whether the lines are bytes in uuencode or base64, by the start of the data: no words to search for."""
+    head = data[:HEAD]
+    begin = _UUENCODED.search(head, 0, _GENERATED_HEAD)
+    lines = (head[begin.end() :] if begin else head).splitlines()
+    if begin is not None and b"base64" not in begin[0]:
+        lines = lines[:-1] if len(data) > HEAD else lines  # the last may be cut
+        full = [line for line in lines if line not in (b"", b"`", b" ", b"end")]
+        right = sum(-(-(line[0] - 32 & 63) // 3) * 4 == len(line) - 1 for line in full)  # as its first letter says
+        return right > 0.9 * len(full)  # mailers and editors strip blanks
+    encoded = [line for line in lines if _BASE64_LINE.fullmatch(line)]
+    same = {len(line) for line in encoded[:-1]}
+    return len(same) == 1 and len(encoded) >= (1 if begin else max(_FEW_LINES, len(lines) - 4))
 
 
 # ── data: URIs ──
@@ -67,7 +87,8 @@ MEDIA_TYPES = word_table(  # and their usual file extensions
     .cpp: text/x-c++;  .c: text/x-c;  .js: text/javascript application/javascript application/x-javascript;
     .ts: text/typescript application/typescript;  .rst: text/x-rst;  .csv: text/csv;  .xml: application/xml text/xml;
     .pdf: application/pdf;  .jsonl: application/x-ndjson;  .sh: application/x-sh;  .sql: application/sql;
-    .php: application/x-httpd-php;  .docx: application/vnd.openxmlformats-officedocument.wordprocessingml.document;
+    .php: application/x-httpd-php;  .epub: application/epub+zip;  .eml: message/rfc822;  .mbox: application/mbox;
+    .docx: application/vnd.openxmlformats-officedocument.wordprocessingml.document;
     """
 )
 _MEDIA_TYPE = re.compile(r"[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+")

@@ -32,7 +32,7 @@ from refdesk.system.files import listed_folder, opened_folder
 
 # ── the state of all ignore files as one string, to see whether the rules changed ──
 
-_FORMAT = 3  # increment it when the rules in allowed.py, files.py or ignore.py change
+_FORMAT = 4  # increment it when the rules in allowed.py, files.py or ignore.py change
 _TICK_NS = 100_000_000  # more than the resolution of file times: 10 ms or better on ext4, APFS and NTFS
 
 

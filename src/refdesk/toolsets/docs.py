@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _OWN = ("query", "limit", "cursor")
 _CHUNK_ID = re.compile(r"[^#\s][^#]*(?:#[^#\s]+)?")
+_NAMED = 30  # chunks of a file that an error names
 _SAFE = "/!$&'()*+,;=:@-._~[]{}|^`\"<>\\"
 
 
@@ -144,7 +145,11 @@ class Docs:
         chunks = self._chunks(unquote(path))
         target = next((at for at, one in enumerate(chunks) if one.chunk.key == key), None)
         if target is None:
-            raise ChunkNotFound(f"Chunk ID '{chunk_id}' not found.", "Use search_docs to discover valid chunk IDs.")
+            advice = "Use search_docs to discover valid chunk IDs."
+            if chunks and not key:  # a file in several chunks: an agent knows its path from a hit
+                rest = f" and {len(chunks) - _NAMED} more" if len(chunks) > _NAMED else ""
+                advice += f" The file has #{', #'.join(one.chunk.key for one in chunks[:_NAMED])}{rest}."
+            raise ChunkNotFound(f"Chunk ID '{chunk_id}' not found.", advice)
         reach = arguments.get("context", 0)
         shown = chunks[max(0, target - reach) : target + reach + 1]
         text = "\n\n".join(self._delimited(one, chunks, target) for one in shown)

@@ -65,6 +65,20 @@ def test_a_star_hands_on_what_another_module_exports(graph: Graph) -> None:
     assert lines(graph, "contains") == [[("src/use.ts", 3), ("test/blocks.spec.ts", 4)]]
 
 
+def test_a_package_of_a_monorepo_hands_on_what_another_exports(tmp_path: Path) -> None:
+    files = {
+        "packages/shared/slow/index.ts": "export function slow() { return 1 }\n",
+        "packages/shared/src/index.ts": "export * from '../slow'\n",
+        "packages/core/index.ts": "export * from './fast'\nexport * from '@demo/shared'\n",
+        "packages/core/fast.ts": "export function fast() { return 2 }\n",
+        "packages/app/core.ts": "export function slow() { return 3 }\n",
+        "packages/app/use.ts": "import { slow } from '@demo/core'\n\nexport function used() { return slow() }\n",
+    }
+    with graph_of(tmp_path, files) as graph:
+        found = {node.path: [edge.source.path for edge in graph.callers(node)] for node in graph.find("slow")}
+        assert found == {"packages/shared/slow/index.ts": ["packages/app/use.ts"], "packages/app/core.ts": []}
+
+
 def test_functions_in_blocks_are_the_last_one_before_the_call(graph: Graph) -> None:
     assert lines(graph, "expectTitle") == [[("test/blocks.spec.ts", 5)], [("test/blocks.spec.ts", 10)]]
 

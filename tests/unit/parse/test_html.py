@@ -154,6 +154,16 @@ def test_a_page_without_a_title_takes_its_first_heading() -> None:
     assert (page.title, page.markdown) == ("Path", "# Path\n\n```\n# no heading\n```\n")
 
 
+def test_the_first_of_several_chapters_is_not_the_title() -> None:
+    body = "<p>Write-Ahead Logging</p><h1>1. Overview</h1><p>What it is.</p><h1>2. Use</h1><p>How to.</p>"
+    html = f"<html><head><title>Write-Ahead Logging</title></head><body><main>{body}</main></body></html>"
+    assert extract(html, "https://demo.dev/wal.html").title == "Write-Ahead Logging"
+    parsed = parse_html(html, "wal.html", Chunking())
+    assert {chunk.breadcrumb[0] for chunk in parsed.chunks} == {"Write-Ahead Logging"}
+    # A heading that the page's address names is its title, whatever the head says.
+    assert extract(html, "https://demo.dev/overview.html").title == "1. Overview"
+
+
 def test_the_first_of_several_headings_is_not_the_title() -> None:
     page = extract("<title>tool(1)</title><main><h2>SYNOPSIS</h2><p>x</p><h2>OPTIONS</h2><p>y</p></main>")
     assert (page.title, page.markdown) == ("tool(1)", "# tool(1)\n\n## SYNOPSIS\n\nx\n\n## OPTIONS\n\ny\n")

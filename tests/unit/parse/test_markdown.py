@@ -378,3 +378,18 @@ def test_the_first_of_several_chapters_is_no_title(path: str, title: str) -> Non
     assert parsed.title == title
     assert {chunk.breadcrumb[0] for chunk in parsed.chunks} == {title}
     assert parse_markdown(f"---\nTitle: Forests\n---\n{text}", path, Chunking()).title == "Forests"
+
+
+def test_imports_at_the_top_of_a_page_are_no_text() -> None:
+    text = (
+        "---\ntitle: Start\n---\nimport Note from '~/Note.astro'\nimport {\n  Tabs,\n  Tab\n} from \"@ui/tabs\";\n"
+        "import './style.css'\n\nFirst words.\n\n## Use\nimport is a word here.\n"
+    )
+    parsed = read(text, path="start.mdx")
+    assert [(chunk.text, chunk.lines) for chunk in parsed.chunks] == [
+        ("First words.", "11-11"),
+        ("## Use\nimport is a word here.", "13-14"),
+    ]
+    assert parsed.text == text
+    for whole in ("import duties rise.\n", "import a from 'b'\n", "import {\nas of now\n"):
+        assert read(whole).chunks[0].text == whole.strip()

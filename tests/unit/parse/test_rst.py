@@ -219,3 +219,18 @@ def test_headings_of_plain_text_are_underlined_or_between_signs() -> None:
     assert_sound(_NOTES, parsed, cut_lines=False)
     one = parse_plain("Notes\n=====\n\nOnly one.\n", "a.txt", Chunking())
     assert [(chunk.kind, chunk.title) for chunk in one.chunks] == [("file", "a.txt")]
+
+
+def test_manual_pages_are_cut_at_their_sections() -> None:
+    page = (
+        '.\\" A comment.\n.Dt PACK 1\n.Sh NAME\n.Nm pack\n.Nd makes archives\n.Sh OPTIONS\n.Ss Input\n.It Fl v\nMore.\n'
+        '.SH "SEE ALSO"\n.Xr tar 1\n'
+    )
+    parsed = parse_plain(page, "man/pack.1", Chunking(min_tokens=0), rules=ManifestSet().for_path("man/pack.1"))
+    assert parsed.title == "pack.1"
+    assert [(chunk.breadcrumb[1:], chunk.lines) for chunk in parsed.chunks] == [
+        ((), "1-2"),
+        (("NAME",), "3-5"),
+        (("OPTIONS",), "6-9"),
+        (("SEE ALSO",), "10-11"),
+    ]

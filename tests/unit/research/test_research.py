@@ -310,6 +310,12 @@ def test_callers_are_counted_for_each_definition_of_the_name(asked: Asked) -> No
     assert said.startswith("Till.ring [app/till.py:2-3] is called from 1 caller.")
 
 
+def test_nothing_is_promised_where_nothing_is_shown(outside: Asked) -> None:
+    body = as_json(ask(outside, "what calls Item.joined", 1), 8_000)
+    assert body["summary"] == "Item.joined [app/models.py:10-11] has no caller in the index."
+    assert body.get("notes") is None
+
+
 def test_calls_of_what_a_method_overrides_are_told_beside_its_own(asked: Asked) -> None:
     body = as_json(ask(asked, "what calls Bell3.ring", 1), 8_000)
     assert body["summary"].startswith("Till.ring [app/till.py:2-3] is called from 1 caller.")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import os
 from pathlib import Path
 
 import pytest
 
 from refdesk.errors import Forbidden, InvalidUri, LoadFailed, ParseFailed, TooLarge
-from refdesk.sources.files import read_file, resolve_file_uri
+from refdesk.sources.files import read_file, resolve_file_uri, why_not_written
 
 
 @pytest.fixture
@@ -95,3 +97,22 @@ def test_a_file_named_for_itself_is_read(root: Path) -> None:
     for other in (root / "pipe", root, root / "none"):
         with pytest.raises(LoadFailed):
             read_file(other, max_bytes=9)
+
+
+def test_encoded_bytes_are_not_text() -> None:
+    data = bytes(range(256)) * 100
+    lines = b"".join(binascii.b2a_uu(data[at : at + 45]) for at in range(0, len(data), 45))
+    packed = base64.encodebytes(data)
+    for encoded in (
+        b"begin 644 a.tar\n" + lines + b"`\nend\n",
+        b"A sample of the format.\n\nbegin 644 a.tar\n" + binascii.b2a_uu(b"short") + b"`\nend\n",
+        b"begin-base64 644 a.tar\n" + packed + b"====\n",
+        packed,
+    ):
+        assert why_not_written("a.uu", encoded) == "its lines are encoded bytes"
+    for text in (
+        b"begin 644 words\nThis is how uuencode starts a file.\n",
+        b"A key:\n\n" + base64.encodebytes(data[:600]) + b"\nis given by the server to every client that asks.\n" * 9,
+        b"word\n" * 50,
+    ):
+        assert why_not_written("a.txt", text) == ""

@@ -16,6 +16,7 @@ from refdesk.errors import ParseFailed
 from refdesk.model import Chunk, Chunking, Parsed
 from refdesk.parse.html.elements import is_too_deep, main_content, with_targets, without_targets
 from refdesk.parse.prose.manifest import NO_RULES, Governing
+from refdesk.text import analyse
 
 if TYPE_CHECKING:
     from selectolax.lexbor import LexborHTMLParser, LexborNode
@@ -83,22 +84,22 @@ def parse_html(text: str, path: str, chunking: Chunking, url: str = "", rules: G
         parsed,
         content_type="html",
         text=page.linked or parsed.text,
-        chunks=_placed(parsed.chunks, text),
+        chunks=placed(parsed.chunks, unescape(_shown(text))),
         metadata={**page.metadata, **parsed.metadata},
         notes=(*page.notes, *parsed.notes),
     )
 
 
-def _placed(chunks: Sequence[Chunk], html: str) -> tuple[Chunk, ...]:
-    """The chunks with the lines of the page that their text came from, or none if it is not found.
+def placed(chunks: Sequence[Chunk], source: str) -> tuple[Chunk, ...]:
+    """The chunks with the lines of the source that their text came from, or none if it is not found.
 
     The HTML parser gives no positions, so letters and digits are searched in the page: first a chunk's longest line,
-    then the lines before and after it, nearby. Chunks are in the order of the page.
+    then the lines before and after it, nearby. Chunks are in the order of the source.
     """
-    lines = _letters(unescape(_shown(html))).split(b"\n")
+    lines = _letters(source).split(b"\n")
     letters = b"".join(lines)
     ends = list(accumulate(map(len, lines)))
-    placed: list[Chunk] = []
+    found_at: list[Chunk] = []
     reached = 0
     for chunk in chunks:
         wanted = [key for line in chunk.text.split("\n") if (key := _letters(_MARKER.sub("", line)))]
@@ -116,8 +117,8 @@ def _placed(chunks: Sequence[Chunk], html: str) -> tuple[Chunk, ...]:
                         last = found + len(part) if found >= 0 else last
                 break
         start, end = (bisect_right(ends, first) + 1, bisect_right(ends, last - 1) + 1) if first >= 0 else (0, 0)
-        placed.append(chunk._replace(start_line=start, end_line=end))
-    return tuple(placed)
+        found_at.append(chunk._replace(start_line=start, end_line=end))
+    return tuple(found_at)
 
 
 def _letters(text: str) -> bytes:
@@ -172,6 +173,10 @@ def extract(html: str, url: str = "") -> Extracted:
     content = main_content(page)
     marked, heading = to_markdown(content) if content is not None else ("", "")
     title = plain_text(without_targets(heading))
+    if heading and named and content is not None and len(content.css("h1")) > 1:
+        # Of several, the first may be a chapter, such as "1. Overview".
+        is_title = not set(analyse.terms(title)).isdisjoint(analyse.terms(f"{named} {url}"))
+        title = title if is_title else _SITE_SUFFIX.sub("", named)
     opening = None if heading else _OPENING.match(marked)
     if opening is not None and not (named and f"\n{opening[1]} " in marked):  # else it is the first of several
         title, marked = plain_text(without_targets(opening[2])), f"# {marked[opening.start(2) :]}"

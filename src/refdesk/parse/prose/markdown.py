@@ -51,6 +51,9 @@ _TAG = re.compile(
 _NAMELESS = re.compile(r"(?:readme|index)\b|data-[0-9a-f]{12}\b", re.IGNORECASE)  # says nothing of what is in the file
 _HTML_H1 = re.compile(r"<h1\b[^>]*>(.{0,500}?)</h1>", re.IGNORECASE | re.DOTALL)
 _ANY_TAG = re.compile(r"<[^>]*>")
+_IMPORT = re.compile(r"import\s+(?:type\s+)?[\w*{'\"]")
+_FROM = re.compile(r"(?:\bfrom|^import)\s*(['\"])[^'\"]+\1\s*;?\s*$")
+_LONGEST_IMPORT = 50  # lines
 _MAX_STEPS = 300_000  # a real text of 10 MB takes fewer
 _ATTRIBUTES = re.compile(r"\s*(?:\{(?:\s*[#.:]|/\*)[^{}]*\}|\s#+)\s*$")
 
@@ -59,7 +62,7 @@ def parse_markdown(text: str, path: str, chunking: Chunking, rules: Governing = 
     """The document, cut as its corpus asks or by tokens, with its front matter as metadata."""
     lines = split_lines(text)
     front = read_front_matter(lines)
-    outline = read_outline(lines, front.body)
+    outline = read_outline(lines, _after_imports(lines, front.body))
     if not outline.blocks and not trim(lines, front.body, len(lines))[0] < len(lines):
         front, outline = replace(front, body=0), replace(outline, body=0)
     facets = rules.facets(front)
@@ -80,6 +83,21 @@ def parse_markdown(text: str, path: str, chunking: Chunking, rules: Governing = 
         metadata={**front.fields, **facets},
         notes=tuple(note for note in (front.problem, outline.note) if note),
     )
+
+
+def _after_imports(lines: list[str], body: int) -> int:
+    """The first line after the imports that an MDX page begins with: they are no text, and fill its first passage."""
+    at = after = body
+    while at < len(lines):
+        line = lines[at].strip()
+        if line.endswith("{") and _IMPORT.match(line):
+            at = next((end for end in range(at, min(at + _LONGEST_IMPORT, len(lines))) if "}" in lines[end]), at)
+        if line:
+            if not _IMPORT.match(line) or not _FROM.search(lines[at].strip()):
+                return after
+            after = at + 1
+        at += 1
+    return body
 
 
 def _is_named_after(path: str, heading: str) -> bool:

@@ -264,7 +264,8 @@ def _fields(lines: list[str]) -> dict[str, str]:
 
 _ASCIIDOC = re.compile(r"^(={1,6})\s+(\S.*)$")
 _ORG = re.compile(r"^(\*{1,6})\s+(?:TODO |DONE )?(\S.*)$")
-_HEADINGS = {".adoc": _ASCIIDOC, ".asciidoc": _ASCIIDOC, ".org": _ORG}
+_MANUAL = re.compile(r"^(\.S[hH]|\.S[sS]\s)\s*\"?(\S.*?)\"?$")
+_HEADINGS = {".adoc": _ASCIIDOC, ".asciidoc": _ASCIIDOC, ".org": _ORG, ".man": _MANUAL}
 _BETWEEN = re.compile(r"^(={1,6}) (\S.*?) \1$")  # in other texts
 _UNDERLINE = re.compile(r"(=|-|~|\^|\+)\1{2,}$")  # of a heading; the sign gives its level
 _UNDERLINED = "=-~^+"
@@ -295,7 +296,7 @@ def parse_plain(
 
 
 def _outline(lines: list[str], content_type: str, suffix: str) -> Outline | None:
-    """The outline of AsciiDoc, Org, Vim's help and texts with underlined headings; None for others."""
+    """The outline of AsciiDoc, Org, Vim's help, manual pages and texts with underlined headings; None for others."""
     if content_type != "plain_text":
         return None
     if suffix == ".txt" and _VIM_HELP.match("\n".join((*lines[:1], "", *lines[-2:]))):
@@ -303,7 +304,7 @@ def _outline(lines: list[str], content_type: str, suffix: str) -> Outline | None
         return Outline(
             lines=lines, headings=tuple(headings), blocks=tuple(_around(lines, headings, [])), language=content_type
         )
-    heading = _HEADINGS.get(suffix)
+    heading = _HEADINGS.get(".man" if suffix[1:].isdecimal() else suffix)
     has_blocks = heading is not None or any(map(_ASCIIDOC_ONLY.match, lines))
     last = {line.strip(): at for at, line in enumerate(lines) if _ASCIIDOC_BLOCK.match(line.strip())}
     headings, fences = [], []

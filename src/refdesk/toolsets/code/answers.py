@@ -295,7 +295,7 @@ def _human(body: Json, results: Sequence[str], notices: Sequence[str]) -> str:
 _LISTED = 20  # files that an answer names
 _OF_ONE_REASON = 5  # of these
 _EXPECTED = (IGNORED, HIDDEN, "git's own", "empty file")  # counted, not listed
-_DETAIL = re.compile(r":| \(| to |\. ")  # what follows differs from file to file
+_DETAIL = re.compile(r":| \(| to (?!read)|\. ")  # what follows differs from file to file
 
 
 def statistics(report: Report, folder: Path, desk: Desk) -> Json:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from refdesk.errors import InvalidInput, NotFound
+from refdesk.text import word_set
 from refdesk.toolsets.code import schemas
 from refdesk.toolsets.content import ArgumentProblem, Json, ResourceContents, TextErrors, ToolAnswer, icon
 from refdesk.toolsets.contract import Announcer, CallContext, Resource, Tool, ToolHints, Toolset, once
@@ -29,9 +30,9 @@ _SPECIAL = re.compile(r"[\\*?\[\]{}]")
 _BRACKETS = re.compile(r"[\[\]]")
 _STATUS = "refdesk://status"
 _ECHOED = 200  # characters of the query that an answer repeats: a bug report need not be paid for twice
-_PROSE = (
-    "md", "markdown", "mdx", "rmd", "qmd", "rst", "txt", "adoc", "asciidoc", "org", "html", "htm", "ipynb", "sgml",
-)  # fmt: skip
+# Documentation: README and INSTALL have no ending, manual pages a digit. CMakeLists.txt is cut into other kinds.
+_PROSE = ("", *"12345678", *sorted(word_set("md markdown mdx rmd qmd rst txt adoc asciidoc org html htm ipynb sgml")))
+_PROSE_KINDS = ("section", "preamble", "file", "paragraph", "page")
 
 
 def code_toolset(desk: Callable[[], Desk], llm_for: LlmFor = lambda context: None) -> Toolset:
@@ -176,6 +177,7 @@ class Code:
     def search_docs(self, arguments: Json, context: CallContext) -> ToolAnswer:
         """Passages of the repository's documentation: prose files and doc comments."""
         from refdesk.model import Query
+        from refdesk.parse.detect import is_code
 
         text = asked_text(arguments, most=50)
         collection, inside = self._codebase(arguments.get("path", "."), context)
@@ -183,11 +185,12 @@ class Code:
         query = Query(text=text, filters=_filters_of(collection, inside, arguments), limit=limit, alpha=0.0, by="file")
 
         def search() -> tuple[Page, Sequence[Hit]]:
-            page = self._desk().search(replace(query, filters=replace(query.filters, extensions=_PROSE)))
+            filters = replace(query.filters, extensions=_PROSE, kinds=_PROSE_KINDS)
+            page = self._desk().search(replace(query, filters=filters))
             return page, self._desk().search(replace(query, limit=5 * limit)).hits
 
         (page, code), refreshed = self._refresher().beside(collection, search)
-        prose = page.hits
+        prose = [hit for hit in page.hits if not is_code(hit.stored.document.content_type)]  # a short Makefile
         owners = {hit.stored.document.id for hit in prose}
         commented = [hit for hit in code if _in_comment(text, hit) and hit.stored.document.id not in owners]
         hits = sorted([*prose, *commented], key=lambda hit: (-hit.score, hit.stored.id))[:limit]
