@@ -36,6 +36,7 @@ _GENERATED_HEAD = 1_024  # bytes in which a file says that it is generated
 _UUENCODED = re.compile(rb"^begin(?:-base64)? [0-7]{3,4} [^\n]+\n", re.MULTILINE)
 _BASE64_LINE = re.compile(rb"[A-Za-z0-9+/]{60,76}={0,2}")
 _FEW_LINES = 20  # of base64: fewer may be a key or a picture in a text
+_OTHER_LINES = 4  # before and behind it
 
 
 def why_binary(path: str, head: bytes) -> str:
@@ -71,9 +72,11 @@ def is_encoded(data: bytes) -> bool:
         full = [line for line in lines if line not in (b"", b"`", b" ", b"end")]
         right = sum(-(-(line[0] - 32 & 63) // 3) * 4 == len(line) - 1 for line in full)  # as its first letter says
         return right > 0.9 * len(full)  # mailers and editors strip blanks
+    if not begin and not all(map(_BASE64_LINE.fullmatch, lines[_OTHER_LINES : 2 * _OTHER_LINES])):
+        return False  # as nearly all files, which need not be looked at further
     encoded = [line for line in lines if _BASE64_LINE.fullmatch(line)]
     same = {len(line) for line in encoded[:-1]}
-    return len(same) == 1 and len(encoded) >= (1 if begin else max(_FEW_LINES, len(lines) - 4))
+    return len(same) == 1 and len(encoded) >= (1 if begin else max(_FEW_LINES, len(lines) - _OTHER_LINES))
 
 
 # ── data: URIs ──
