@@ -9,9 +9,14 @@ from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 
 from refdesk.errors import InvalidInput
-from refdesk.skills.conversation import (
+from refdesk.skills.conversation import Transcript
+from refdesk.skills.format import MAX_KEYWORDS, titled
+from refdesk.skills.identifiers import identifiers
+from refdesk.skills.merge import covered
+from refdesk.skills.model import Draft, Playbook, Step
+from refdesk.skills.vocabulary import STOP_TERMS, content_terms, total_weight, weight, words
+from refdesk.skills.wording import (
     Kind,
-    Transcript,
     capitalised,
     core_of,
     finding,
@@ -24,11 +29,6 @@ from refdesk.skills.conversation import (
     shortened,
     third_person,
 )
-from refdesk.skills.format import MAX_KEYWORDS, titled
-from refdesk.skills.identifiers import identifiers
-from refdesk.skills.merge import covered
-from refdesk.skills.model import Draft, Playbook, Step
-from refdesk.skills.vocabulary import STOP_TERMS, content_terms, total_weight, weight, words
 from refdesk.text import analyse
 
 _MAX_STEPS = 14

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from refdesk.errors import InvalidInput
-from refdesk.skills.conversation import imperative, impersonal, kind_of, read, request, shortened
+from refdesk.skills.conversation import read
 from refdesk.skills.extract import extract, outcome_of, refine
 from refdesk.skills.format import checked
 from refdesk.skills.model import Playbook
 from refdesk.skills.redact import redact_draft
+from refdesk.skills.wording import imperative, impersonal, kind_of, request, shortened
 from tests.unit.skills.conversations import FOLDER, of_kind
 
 KINDS = [file.stem for file in sorted(FOLDER.glob("*.yaml")) if file.stem not in ("split", "foreign", "near")]

@@ -7,7 +7,8 @@ import json
 import pytest
 
 from refdesk.errors import InvalidInput
-from refdesk.skills.conversation import core_of, imperative, kind_of, read
+from refdesk.skills.conversation import read
+from refdesk.skills.wording import core_of, imperative, kind_of
 
 SAID = [("user", "It is broken."), ("assistant", "I've mended it."), ("user", "Thanks!")]
 EXPECTED = [("customer", "It is broken."), ("agent", "I've mended it."), ("customer", "Thanks!")]
