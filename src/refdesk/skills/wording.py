@@ -5,18 +5,25 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from refdesk.skills.vocabulary import words
+from refdesk.skills.vocabulary import STOP_TERMS, words
+from refdesk.text import analyse
+from refdesk.text.analyse import is_english
 
 Kind = Literal["pleasantry", "action", "finding", "question", "directive", "condition", "escalation", "information"]
 
-_SENTENCE = re.compile(r"(?<=[.!?…])[\"'”’)]*\s+(?=[\"'“‘(]?[A-Z0-9\[])|\n+")
+_SENTENCE = re.compile(
+    r"(?<=[.!?…])(?<!\b[DM]r\.)(?<!\bM[sx]\.)(?<!\bMrs\.)(?<!\bProf\.)(?<!\be\.g\.)(?<!\bi\.e\.)"
+    r"[\"'”’)]*\s+(?=[\"'“‘(]?[A-Z0-9\[])|\n+"
+)
 _LEAD_IN = re.compile(
-    r"^(?:(?:hi|hello|hey|ok(?:ay)?|great|perfect|alright|all right|sure|of course|absolutely|certainly|thanks"
-    r"|thank you|no problem|no worries|good news|good|right|so|now|and|then|next|also|got it|understood|yes|no|well"
-    r"|please note that|in that case|excellent|understandable|done|brilliant|wonderful|first|finally|after that"
+    r"^(?:(?:(?:hi|hello|hey)(?: there)?|ok(?:ay)?|great|perfect|alright|all right|sure|of course|absolutely|certainly"
+    r"|thanks|thank you|no problem|no worries|good news|good|right|so|now|and|then|next|also|got it|understood|yes|no"
+    r"|well|please note that|in that case|excellent|understandable|done|brilliant|wonderful|first|finally|after that"
+    r"|in the meantime|meanwhile"
     r"|sorry(?: to hear (?:that|about that)| about (?:that|this))?"
     r"|(?:thanks|thank you) for (?:that|confirming|waiting|checking|the details|your patience|bearing with me))"
-    r"(?: \[name\])?\s*[,.!:–-]+\s*|(?:so|now|and|then|also|next|hi|hello|hey)\s+)+",
+    r"(?: \[name\])?\s*[,.!:–-]+\s*"
+    r"|(?:so|now|and|then|also|next|in the meantime|meanwhile|(?:hi|hello|hey)(?: there)?)\s+)+",
     re.I,
 )
 _PLEASANTRY = re.compile(
@@ -32,7 +39,7 @@ _PLEASANTRY = re.compile(
 )
 _CLOSING = re.compile(r"\banything else\b|\bhow (?:can|may) (?:I|we) help\b|\bglad (?:that|it|to)\b", re.I)
 _SUBJECT = re.compile(
-    r"^(?:I|we|let me|let's|let’s)(?:(?:'|’)(?:ve|ll|m|d)|\s+(?:have|will|am|can|could|would|need to|had))?"
+    r"^(?:I|we|let me|let's|let’s)(?:(?:'|’)(?:ve|ll|m|d)|\s+(?:have|will|am|can|could|would|need to|had(?! to)))?"
     r"(?:\s+(?:now|just|also|already|quickly|then|gone ahead and|go ahead and|going to|first|like to|like"
     r"|been able to|able to|had to|need to|personally|manually|successfully))*\s+(?P<rest>.+)$",
     re.I | re.S,
@@ -47,10 +54,24 @@ _DIRECTIVE = re.compile(
     r"|press|hold|restart|reboot|unplug|plug|turn|switch|remove|delete|uninstall|install|update|download|check|sign|log"
     r"|clear|wait|reply|send|forward|make sure|keep|use|copy|paste|scan|connect|disconnect|pack|drop|print|bring|follow"
     r"|visit|disable|enable|allow|change|set|add|refresh|close|leave|scroll|reconnect|reset|accept|confirm|once you"
-    r"|take|put|push|pull|upload|submit"
-    r"|you(?:'ll| will|’ll) (?:need|have) to|you can|you should|you(?:'ll| will|’ll) (?:see|find|get|receive))\b",
+    r"|take|put|push|pull|upload|submit|have (?:them|him|her|everybody|everyone)"
+    r"|you(?:'ll| will|’ll) (?:need|have) to|you can|you should|you (?:need|have) to)\b",
     re.I,
 )
+_POLITE = re.compile(
+    r"^(?:please|(?:could|can) you(?: please)?|you (?:can|should|need to|have to)"
+    r"|you(?:['’]ll| will) (?:need|have) to)\s+",
+    re.I,
+)
+# "Once it restarts, open the menu" and "while you wait, could you send it?" say when.
+_WHEN = re.compile(r"^((?:when|once|while|as soon as|after|before|until)\b[^,]{1,80}),\s+(?=\w)", re.I)
+# A verb at the start of a sentence is an instruction if this follows it: "call us", "peel off".
+_OBJECT = re.compile(
+    r"(?P<verb>[a-z]{3,}) (?:the|an?|your|it|them|us|me|this|these|those|any|all|both|each|every|off|out|up|down|back"
+    r"|again)\b",
+    re.I,
+)
+_NO_VERBS = words("even near like while till past round")  # though "evening" and "nearing" are words
 _ESCALATION = re.compile(
     r"\b(?:escalat\w+|hand(?:ing|ed)? (?:this |it |you )?(?:over|off)|transfer(?:ring|red)? (?:you|this)|tier (?:2|two)"
     r"|second.line|specialist|supervisor|our (?:engineers?|engineering|fraud|legal|security) team)\b",
@@ -61,7 +82,7 @@ _IRREGULAR = {
     "ran": "run", "got": "get", "done": "do", "did": "do", "seen": "see", "saw": "see", "told": "tell", "left": "leave",
     "kept": "keep", "held": "hold", "built": "build", "written": "write", "wrote": "write", "begun": "begin",
     "paid": "pay", "gone": "go", "went": "go", "brought": "bring", "cancelled": "cancel", "filed": "file",
-    "resumed": "resume", "revoked": "revoke", "voided": "void", "noted": "note", "restored": "restore",
+    "used": "use", "resumed": "resume", "revoked": "revoke", "voided": "void", "noted": "note", "restored": "restore",
 }  # fmt: skip
 # Verbs whose past form drops an e: activated, updated, notarised, moved, placed, closed, charged, issued, enabled.
 _DROPS_E = re.compile(r"(?:grad|lud|at|iz|is|ut|us|ur|ir|ag|ang|erg|uc|ol|ib|id|in|v|(?<!syn)c|[^s]s|rg|u|bl|dul|par)$")
@@ -86,9 +107,18 @@ def kind_of(sentence: str) -> Kind:
     if subject := _SUBJECT.match(core):
         verb = re.split(r"\W", subject["rest"], maxsplit=1)[0].lower()
         # "Let me look at your order" says what is done, "we moved it last night" what is so.
-        found = verb in _FINDING and not core.lower().startswith("let ")
+        found = verb in _FINDING and not re.match(r"let(?:['’]s)? ", core, re.I)
         return "finding" if found or _EARLIER.search(core) else "action"
-    return "directive" if _DIRECTIVE.match(core) else "information"
+    rest = _WHEN.sub("", core)
+    return "directive" if _DIRECTIVE.match(rest) or _is_instruction(rest) else "information"
+
+
+def _is_instruction(core: str) -> bool:
+    found = _OBJECT.match(core)
+    verb = found["verb"].lower() if found else ""
+    known = verb in _NO_VERBS or not STOP_TERMS.isdisjoint(analyse.terms(verb))
+    forms = (f"{verb}ing", f"{verb.removesuffix('e')}ing", f"{verb}{verb[-1:]}ing")
+    return bool(verb) and not known and any(map(is_english, forms))
 
 
 def is_escalation(sentence: str) -> bool:
@@ -106,7 +136,7 @@ def imperative(sentence: str) -> str:
     """An agent's "I've reset your password" as the instruction "Reset the customer's password"."""
     core = core_of(sentence).rstrip(" .!")
     subject = _SUBJECT.match(core)
-    text = subject["rest"] if subject else re.sub(r"^(?:please|(?:could|can) you(?: please)?)\s+", "", core, flags=re.I)
+    text = subject["rest"] if subject else _POLITE.sub("", core)
     first, _, rest = text.partition(" ")
     text = f"{base_form(first)} {rest}".strip()
     # A second verb in the past tense becomes an imperative too: "unlocked the account and sent a link".
@@ -133,8 +163,13 @@ def finding(sentence: str) -> str:
 
 def request(question: str) -> str:
     """An agent's question as the instruction to ask it."""
-    core = core_of(question).rstrip(" ?")
+    core = re.sub(r",? please$", "", core_of(question).rstrip(" ?"), flags=re.I)
+    if when := _WHEN.match(core):
+        return f"{request(core[when.end() :])}, {third_person(when[1][:1].lower() + when[1][1:])}"
     for pattern, put in (
+        (r"(?:may|can|could) (?:I|we) (?:please )?(?:have|get|ask for|see) (.+)", "Ask for {}"),
+        (r"would you mind (.+)", "Ask whether they would mind {}"),
+        (r"(?:can|could|would|will) you (?:please )?tell(?: me| us)? ((?:what|how|wh\w+|if)\b.+)", "Ask {}"),
         (r"(?:can|could|would|will) you (?:please )?(?:tell|give|send|share|show)(?: me| us)? (.+)", "Ask for {}"),
         (r"would you (?:like|prefer) (.+)", "Ask whether they would like {}"),
         (r"(?:can|could|would|will) you (?:please )?(.+)", "Ask the customer to {}"),
@@ -155,14 +190,17 @@ def base_form(verb: str) -> str:
         return _IRREGULAR[low]
     if low.endswith("ied") and len(low) > 4:
         return low[:-3] + "y"
-    if low.endswith("ed") and len(low) > 4 and not low.endswith("eed"):
-        stem = low[:-2]
+    ending = next((each for each in ("ed", "ing") if low.endswith(each) and len(low) > len(each) + 2), "")
+    stem = low.removesuffix(ending)
+    doubled = [stem[:-1]] if stem[-1:] == stem[-2:-1] else []
+    known = [each for each in (*doubled, stem, f"{stem}e") if ending and is_english(each)]
+    if len(known) == 1:
+        return known[0]
+    if ending == "ed" and not low.endswith("eed"):
         if _DROPS_E.search(stem) and not re.search(r"(?:eat|oin|ain|vis|rain|edit|aid)$", stem):
             return stem + "e"
         return stem[:-1] if len(stem) > 3 and stem[-1] == stem[-2] and stem[-1] not in "lsz" else stem
-    if low.endswith("ing") and len(low) > 5:
-        return low[:-3]
-    return verb
+    return stem if ending == "ing" and known else verb
 
 
 def third_person(text: str) -> str:
@@ -174,6 +212,7 @@ def third_person(text: str) -> str:
         (r"\byou (can|will|should|need|have|may|must|want|do|don['’]t|are|see)\b", r"they \1"),
         (r"\b(while|as|whenever|how|why|whether) you\b", r"\1 they"),
         (r"\byou\b", "the customer"),
+        (r"(\bthey\b[^.;]{0,80}?)\bthe customer['’]s\b", r"\1their"),
     ):
         text = re.sub(pattern, put, text, flags=re.I)
     return text
@@ -191,13 +230,15 @@ _OPENING = re.compile(
 )
 _TRAILING = re.compile(
     r"(?<![\s,;:.!?–-])(?:[\s,;:.!?–-]++(?:and|or|but|so|the|a|an|of|to|on|in|at|for|with|by|from|than|that|which|when|because|since|now|is|was"
-    r"|their|they|them|one|not|only|there|we|you|if|as|has|have|it is))*+[\s,;:.!?–-]*+$",
+    r"|their|your|my|our|his|her|its|they|them|one|not|only|there|we|you|if|as|has|have|are|be|while|until|before|after|what(?:['’]s)?|how|who|where"
+    r"|it is)\b)*+[\s,;:.!?–-]*+$",
     re.I,
 )
 
 
 def impersonal(text: str) -> str:
     """A customer's sentence as the name of a problem: "I was charged twice" is "Charged twice"."""
+    text = re.sub(r"\b([Ii])(m|ve)\b", r"\1'\2", text)
     text = _OPENING.sub("", core_of(text).rstrip(" .!?"))
     for pattern, put in (
         (r"\b(?:my|our)\b", "their"),
@@ -214,12 +255,15 @@ def impersonal(text: str) -> str:
     return capitalised(text)
 
 
+_CLAUSES = (", ", "; ", " – ", " - ", " because ", " but ", " so ", " when ", " while ", ". ")
+
+
 def shortened(text: str, limit: int) -> str:
     """At most `limit` words, cut at the end of a clause where there is one, without trailing function words."""
     pieces = text.split()
     cut = " ".join(pieces[:limit])
     if len(pieces) > limit:
-        clause = max(cut.rfind(mark) for mark in (", ", "; ", " – ", " - ", " because ", " but ", " so ", ". "))
+        clause = max(cut.rfind(mark) for mark in _CLAUSES)
         cut = cut[:clause] if clause > len(cut) // 2 else _TRAILING.sub("", cut) or cut
         cut = cut[: cut.rfind("[")] if cut.rfind("[") > cut.rfind("]") else cut  # not within a placeholder
     return cut.rstrip(" ,;:.!?")

@@ -8,7 +8,7 @@ import pytest
 
 from refdesk.errors import InvalidInput
 from refdesk.skills.conversation import read
-from refdesk.skills.wording import core_of, imperative, kind_of
+from refdesk.skills.wording import base_form, core_of, imperative, kind_of, request, sentences, shortened
 
 SAID = [("user", "It is broken."), ("assistant", "I've mended it."), ("user", "Thanks!")]
 EXPECTED = [("customer", "It is broken."), ("agent", "I've mended it."), ("customer", "Thanks!")]
@@ -73,10 +73,64 @@ def test_turns_on_one_line_are_told_apart() -> None:
         ("Check whether you get a light.", "Check whether they get a light"),
         ("Look at the label and tell me the port.", "Look at the label and tell us the port"),
         ("I've sent you a link.", "Send the customer a link"),
+        ("I've created a label.", "Create a label"),
+        ("I had to call the courier twice.", "Call the courier twice"),
+        ("You can drop the parcel at any shop.", "Drop the parcel at any shop"),
+        ("You'll keep your rate.", "They'll keep their rate"),
     ],
 )
 def test_a_step_reads_as_english(said: str, step: str) -> None:
     assert imperative(said) == step
+
+
+@pytest.mark.parametrize(
+    ("verb", "base"),
+    [("taking", "take"), ("planned", "plan"), ("treated", "treat"), ("agreed", "agree"), ("string", "string")],
+)
+def test_verbs_are_put_into_their_base_form_by_the_dictionary(verb: str, base: str) -> None:
+    assert base_form(verb) == base
+
+
+@pytest.mark.parametrize(
+    ("said", "kind"),
+    [
+        ("Peel off the old label.", "directive"),
+        ("Have them sign out at the portal.", "directive"),
+        ("When it comes, put the logger inside.", "directive"),
+        ("Even the router is fine.", "information"),
+        ("You'll get a mail within an hour.", "information"),
+        ("Let's see how it behaves tonight.", "action"),
+        ("Hi there, happy to help.", "pleasantry"),
+    ],
+)
+def test_instructions_are_told_from_what_is_so(said: str, kind: str) -> None:
+    assert kind_of(said) == kind
+
+
+@pytest.mark.parametrize(
+    ("question", "step"),
+    [
+        ("May I have the last four digits of your card?", "Ask for the last four digits of their card"),
+        ("Would you mind shaking it?", "Ask whether they would mind shaking it"),
+        ("While you wait, could you send me a photo?", "Ask for a photo, while they wait"),
+        ("Could you tell me what the light does, please?", "Ask what the light does"),
+    ],
+)
+def test_a_question_reads_as_an_instruction_to_ask(question: str, step: str) -> None:
+    assert request(question) == step
+
+
+def test_a_title_is_cut_at_a_clause_or_before_words_that_lead_on() -> None:
+    assert shortened("Run the cleaning page: hold OK and Cancel while they switch it on", 10) == (
+        "Run the cleaning page: hold OK and Cancel"
+    )
+    assert shortened("Ask which of the cards it is, and put it inside before they close it", 13) == (
+        "Ask which of the cards it is, and put it inside"
+    )
+
+
+def test_a_title_before_a_name_ends_no_sentence() -> None:
+    assert sentences("Dr. Khan is here. It whistles.") == ["Dr. Khan is here.", "It whistles."]
 
 
 def test_a_courtesy_is_no_step_and_no_part_of_the_problem() -> None:
