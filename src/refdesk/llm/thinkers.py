@@ -21,10 +21,11 @@ from refdesk.ports import Embedder, Llm, Sampler
 from refdesk.settings import Settings
 from refdesk.skills import redact
 from refdesk.skills.conversation import Transcript
-from refdesk.skills.extract import extract, refine
+from refdesk.skills.extract import extract
 from refdesk.skills.format import MAX_TITLE
 from refdesk.skills.judge import EvidenceJudge, Thinker, Verdict
 from refdesk.skills.model import LABELS, Draft, Playbook, Skill, Step
+from refdesk.skills.refine import refine
 from refdesk.skills.vocabulary import language_of
 from refdesk.skills.wording import shortened
 

@@ -34,7 +34,8 @@ STOP_TERMS = analyse.STOP_TERMS | frozenset(
         itself himself possible probably maybe morning evening night noon tonight tomorrow year years hour hours
         minute minutes two three four five six seven eight nine ten able unable else somebody nobody someone
         everybody customer customers reports report agent support issue issues problem problems use uses used using
-        show shows shown work works worked working happen happens happened"""
+        show shows shown work works worked working happen happens happened thx cheers alright brilliant wonderful
+        excellent lovely"""
     )
 )
 

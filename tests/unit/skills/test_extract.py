@@ -6,10 +6,11 @@ import pytest
 
 from refdesk.errors import InvalidInput
 from refdesk.skills.conversation import read
-from refdesk.skills.extract import extract, outcome_of, refine
+from refdesk.skills.extract import extract, outcome_of
 from refdesk.skills.format import checked
 from refdesk.skills.model import Playbook
 from refdesk.skills.redact import redact_draft
+from refdesk.skills.refine import refine
 from refdesk.skills.wording import imperative, impersonal, kind_of, request, shortened
 from tests.unit.skills.conversations import FOLDER, of_kind
 
@@ -120,6 +121,43 @@ def test_holding_a_button_is_a_step_and_holding_the_line_is_none() -> None:
     assert extract(read(told.format("Please hold the reset button for ten seconds.")), {}).playbook.steps
     with pytest.raises(InvalidInput, match="no agent turn"):
         extract(read(told.format("Please hold.")), {})
+
+
+@pytest.mark.parametrize(
+    ("opening", "title"),
+    [
+        ("I'm Tom Ellery. Job 7781-C, it's blood samples, nobody came.", "Blood samples, nobody came"),
+        ("My order, 5512-A, came without the charger.", "Order came without the charger"),
+        ("For order 8812-B the discount was not applied.", "Discount was not applied"),
+        ("It's about the samples we sent on Monday. The courier left the box at the wrong gate.",
+         "Courier left the box at the wrong gate"),
+        ("I have a problem with my connection. It keeps dropping every evening.",
+         "Connection: it keeps dropping every evening"),
+    ],
+)  # fmt: skip
+def test_titles_name_what_is_wrong(opening: str, title: str) -> None:
+    assert book_of(f"Customer: {opening}\nAgent: I've sent it again.\nCustomer: Thanks.").title == title
+
+
+def test_who_asks_is_no_part_of_the_problem() -> None:
+    chat = (
+        "Customer: My name's Tom Ellery, policy HH-4402918. A pipe burst in the kitchen.\n"
+        "Agent: I've opened a claim.\nCustomer: Thanks."
+    )
+    draft = extract(read(chat), {})
+    assert draft.problem == "Customer reports: A pipe burst in the kitchen."
+    assert not {"name", "policy"} & set(draft.keywords)
+
+
+def test_a_condition_keeps_the_capitals_of_names() -> None:
+    told = "Customer: {}\nAgent: I've reset it.\nCustomer: Thanks."
+    assert book_of(told.format("SSO login fails.")).prerequisites == ("Customer reports: SSO login fails",)
+    assert book_of(told.format("A pipe burst.")).prerequisites == ("Customer reports: a pipe burst",)
+
+
+def test_a_question_is_no_example_of_what_happened() -> None:
+    chat = "Customer: It whistles.\nAgent: Please keep the box closed.\nCustomer: How long does the kit take?"
+    assert "as in" not in book_of(chat).steps[0].check
 
 
 HOTEL = """Guest: The room we booked at the hotel has two single beds instead of a double bed.
