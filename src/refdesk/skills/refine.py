@@ -12,17 +12,36 @@ from refdesk.skills.identifiers import identifiers
 from refdesk.skills.merge import covered
 from refdesk.skills.model import Draft, Step
 from refdesk.skills.vocabulary import content_terms, total_weight
-from refdesk.skills.wording import capitalised, sentences, third_person
+from refdesk.skills.wording import capitalised, finding, imperative, kind_of, sentences, third_person
+from refdesk.text import analyse
 
 _NEW_KEYWORDS = 6
 _KNOWN = 0.8  # share of a step's weight that an existing step has too
-_REASON = re.compile(r"(?P<what>.+?),?(?<!\s)\s++(?:because|since(?!\s+v?\d)|as|when|if)\s+(?P<why>.+)", re.I | re.S)
+# "As" gives a reason where a clause follows it: "use the form as it is faster", but not "use it as a form".
+_REASON = re.compile(
+    r"(?P<what>.+?),?(?<!\s)\s++(?:because|since(?!\s+v?\d)|when|if|as(?=\s+(?:they|it|there|we|he|she|this|these"
+    r"|(?:the|some|most|many)\s[^,.;]{1,40}?\s(?:is|are|was|were|has|have|had|do|does|did|can|cannot|will|may))\s+\w+\s))"
+    r"\s+(?P<why>.+)",
+    re.I | re.S,
+)
 # "Use PX-8443 for accounts abroad", but not "reserve it for 20 minutes" or "ask for a certificate".
 _CASE = re.compile(
     r"(?P<what>.+?)(?<!\s)(?<!\bask)(?<!\bwait)(?<!\blook)\s++for\s+(?!\d|\[|(?:the|an?|at|up|one|two)\b)(?P<why>.+)",
     re.I | re.S,
 )
 _LEADS = re.compile(r"^(?:if|when|because|since|for)\s+(?P<why>[^,]+),\s*(?P<what>.+)", re.I | re.S)
+# Words of feedback that only says that all went by the playbook; others may say something new.
+_AS_KNOWN = analyse.STOP_TERMS | frozenset(
+    analyse.terms(
+        """all any anything everything nothing other than further new was were been just only also very well fine good
+        great perfectly exactly correctly smoothly successfully completely fully precisely i we agent customer playbook
+        skill procedure guide instructions script steps changes changed changing updates additions deviations deviated
+        differences issues problems needed necessary required made make made add to follow followed following used using
+        use apply applied applies work works worked go went stick stuck solved resolved helped done described written
+        documented expected intended planned outlined usual before always standard accurate correct complete up date
+        happy satisfied thanks"""
+    )
+)
 
 
 def refine(current: Draft, transcript: Transcript, feedback: str) -> Draft:
@@ -61,10 +80,16 @@ def _placed(steps: tuple[Step, ...], new: list[Step]) -> tuple[Step, ...]:
 
 
 def _case_told(sentence: str) -> str:
-    text = third_person(sentence.strip().rstrip("."))
-    if not content_terms(text):
+    text = sentence.strip().rstrip(".")
+    if not content_terms(text) or _AS_KNOWN.issuperset(analyse.terms(text)):
         return ""
     found = _LEADS.fullmatch(text) or _REASON.fullmatch(text) or _CASE.fullmatch(text)
     if found is None:
-        return f"Seen in practice → {text}"
-    return f"{capitalised(found['why'].strip())} → {found['what'].strip()}"
+        return f"Seen in practice → {_instruction(text)}"
+    return f"{capitalised(third_person(found['why'].strip()))} → {_instruction(found['what'].strip())}"
+
+
+def _instruction(text: str) -> str:
+    """What an agent did ("I skipped the reset") as an instruction, anything else as words about the customer."""
+    reworded = {"action": imperative, "finding": finding}.get(kind_of(text), third_person)
+    return reworded(text) if re.match(r"(?:I|we)\b", text, re.I) else third_person(text)

@@ -193,11 +193,29 @@ def test_a_talk_reads_as_instructions() -> None:
             "For long absences ask for a certificate too.",
             "Seen in practice → For long absences ask for a certificate too",
         ),
+        ("I skipped the reset because it had no plug.", "It had no plug → Skip the reset"),
+        ("Use PX-8443 as the form.", "Seen in practice → Use PX-8443 as the form"),
+        ("We found that it needs firmware 3.2.", "Seen in practice → It needs firmware 3.2"),
+        ("The last step is not needed.", "Seen in practice → The last step is not needed"),
     ],
 )
 def test_feedback_is_split_where_it_gives_a_reason_or_a_case(feedback: str, case: str) -> None:
     transcript = read(HOTEL, feedback)
     assert case in refine(extract(transcript, {}), transcript, feedback).playbook.edge_cases
+
+
+@pytest.mark.parametrize(
+    "feedback",
+    [
+        "Nothing new, the playbook worked as it is.",
+        "No changes needed.",
+        "I followed all steps as described.",
+    ],
+)
+def test_feedback_that_all_went_by_the_playbook_adds_nothing(feedback: str) -> None:
+    transcript = read(HOTEL, feedback)
+    draft = extract(transcript, {})
+    assert refine(draft, transcript, feedback).playbook == draft.playbook
 
 
 def test_no_title_is_cut_within_a_placeholder() -> None:
