@@ -215,7 +215,8 @@ def _type(issue: list[str]) -> str:
 
 def _conditions(transcript: Transcript, metadata: Mapping[str, object], title: str) -> tuple[str, ...]:
     begins = title.split(" ", 1)[0].lower()
-    is_plain = len(begins) == 1 or (title[1 : len(begins)].islower() and is_english(begins))  # not "SSO"
+    is_plain = title[1 : len(begins)].islower() and is_english(begins)  # not "SSO"
+    is_plain = is_plain or STOP_TERMS.issuperset(analyse.terms(begins))
     found = [f"Customer reports: {title[:1].lower() + title[1:] if is_plain else title}"]
     if segment := _given(metadata, "customer_segment", "segment"):
         found.append(f"Customer segment: {segment}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from refdesk.skills.vocabulary import STOP_TERMS, words
+from refdesk.skills.vocabulary import STOP_TERMS, content_terms, words
 from refdesk.text import analyse
 from refdesk.text.analyse import is_english
 
@@ -23,11 +23,11 @@ _LEAD_IN = re.compile(
     r"|sorry(?: to hear (?:that|about that)| about (?:that|this))?"
     r"|(?:thanks|thank you) for (?:that|confirming|waiting|checking|the details|your patience|bearing with me))"
     r"(?: \[name\])?\s*[,.!:–-]+\s*"
-    r"|(?:so|now|and|then|also|next|in the meantime|meanwhile|(?:hi|hello|hey)(?: there)?)\s+)+",
+    r"|(?:so|now|and|then|also|next(?! time)|in the meantime|meanwhile|(?:hi|hello|hey)(?: there)?)\s+)+",
     re.I,
 )
 _PLEASANTRY = re.compile(
-    r"^(?:hi|hello|hey|good (?:morning|afternoon|evening|day)|welcome|thanks?|thank you"
+    r"^(?:hi|hello|hey|(?:do not|don['’]t) worry|good (?:morning|afternoon|evening|day)|welcome|thanks?|thank you"
     r"|you(?:'|’)?re (?:very )?welcome|my pleasure|no problem|no worries|sorry"
     r"|(?:I'm|I’m|I am) (?:so |very |really )?(?:sorry|glad|happy)|that(?:'|’)s (?:great|good|wonderful|frustrating)"
     r"|I (?:understand|apologi[sz]e|see|know)(?! (?:that |the |your |two |a ))|great|perfect|glad|happy to|of course"
@@ -46,7 +46,7 @@ _SUBJECT = re.compile(
 )
 _FINDING = words(
     """see saw find found notice noticed confirm confirmed show shows shown identify identified understand think believe
-    know suspect looks look"""
+    know suspect looks look had have"""
 )
 _EARLIER = re.compile(r"\b(?:yesterday|last (?:night|week|month|year)|(?:earlier|days|weeks) (?:today|ago))\b", re.I)
 _DIRECTIVE = re.compile(
@@ -55,16 +55,19 @@ _DIRECTIVE = re.compile(
     r"|clear|wait|reply|send|forward|make sure|keep|use|copy|paste|scan|connect|disconnect|pack|drop|print|bring|follow"
     r"|visit|disable|enable|allow|change|set|add|refresh|close|leave|scroll|reconnect|reset|accept|confirm|once you"
     r"|take|put|push|pull|upload|submit|have (?:them|him|her|everybody|everyone)"
-    r"|you(?:'ll| will|’ll) (?:need|have) to|you can|you should|you (?:need|have) to)\b",
+    r"|you(?:'ll| will|’ll) (?:need|have) to|you (?:can|should|may|must|need to|have to)"
+    r"|do not|don['’]t|never|avoid)\b",
     re.I,
 )
 _POLITE = re.compile(
-    r"^(?:please|(?:could|can) you(?: please)?|you (?:can|should|need to|have to)"
+    r"^(?:please|(?:could|can) you(?: please)?|you (?:can|should|may|must|need to|have to)"
     r"|you(?:['’]ll| will) (?:need|have) to)\s+",
     re.I,
 )
 # "Once it restarts, open the menu" and "while you wait, could you send it?" say when.
-_WHEN = re.compile(r"^((?:when|once|while|as soon as|after|before|until)\b[^,]{1,80}),\s+(?=\w)", re.I)
+_WHEN = re.compile(
+    r"^((?:when|once|while|as|after|before|until|for|in|on|at|under|with|from|next)\b[^,]{1,80}),\s+(?=\w)", re.I
+)
 # A verb at the start of a sentence is an instruction if this follows it: "call us", "peel off".
 _OBJECT = re.compile(
     r"(?P<verb>[a-z]{3,}) (?:the|an?|your|it|them|us|me|this|these|those|any|all|both|each|every|off|out|up|down|back"
@@ -104,6 +107,8 @@ def kind_of(sentence: str) -> Kind:
         return "escalation"
     if core.endswith("?"):
         return "question"
+    if re.match(r"let(?: me|['’]s)\b", core, re.I) and not content_terms(core):
+        return "pleasantry"
     if subject := _SUBJECT.match(core):
         verb = re.split(r"\W", subject["rest"], maxsplit=1)[0].lower()
         # "Let me look at your order" says what is done, "we moved it last night" what is so.

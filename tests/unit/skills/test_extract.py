@@ -153,6 +153,7 @@ def test_a_condition_keeps_the_capitals_of_names() -> None:
     told = "Customer: {}\nAgent: I've reset it.\nCustomer: Thanks."
     assert book_of(told.format("SSO login fails.")).prerequisites == ("Customer reports: SSO login fails",)
     assert book_of(told.format("A pipe burst.")).prerequisites == ("Customer reports: a pipe burst",)
+    assert book_of(told.format("I can't open it.")).prerequisites == ("Customer reports: can't open it",)
 
 
 def test_a_question_is_no_example_of_what_happened() -> None:

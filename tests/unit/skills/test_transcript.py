@@ -8,6 +8,7 @@ import pytest
 
 from refdesk.errors import InvalidInput
 from refdesk.skills.conversation import read
+from refdesk.skills.vocabulary import language_of
 from refdesk.skills.wording import base_form, core_of, imperative, kind_of, request, sentences, shortened
 
 SAID = [("user", "It is broken."), ("assistant", "I've mended it."), ("user", "Thanks!")]
@@ -100,6 +101,11 @@ def test_verbs_are_put_into_their_base_form_by_the_dictionary(verb: str, base: s
         ("Even the router is fine.", "information"),
         ("You'll get a mail within an hour.", "information"),
         ("Let's see how it behaves tonight.", "action"),
+        ("Let me see what I can do.", "pleasantry"),
+        ("We've had reports that it fails.", "finding"),
+        ("As a workaround, set a start date.", "directive"),
+        ("Don't use the old exporter.", "directive"),
+        ("Next time, you may send it in the app.", "directive"),
         ("Hi there, happy to help.", "pleasantry"),
     ],
 )
@@ -137,3 +143,19 @@ def test_a_courtesy_is_no_step_and_no_part_of_the_problem() -> None:
     assert kind_of("Let me look.") == "pleasantry"
     assert kind_of("Let me look at the order.") == "action"
     assert core_of("hi my bill is wrong") == "My bill is wrong"
+
+
+@pytest.mark.parametrize(
+    ("query", "language"),
+    [
+        ("Batterie lädt nur bis 60 Prozent", "German"),
+        ("la batterie ne charge pas", "French"),
+        ("la batería no carga", "Spanish"),
+        ("bateria não carrega", "Portuguese"),
+        ("La Quinta no refund", "English"),
+        ("crème brûlée torch leaks gas", "English"),
+        ("José can't log in", "English"),
+    ],
+)
+def test_few_words_tell_a_language(query: str, language: str) -> None:
+    assert language_of(query) == language
