@@ -180,7 +180,7 @@ def keywords_of(transcript: Transcript, issue: Iterable[str]) -> tuple[str, ...]
             telling = (term for term in analyse.terms(word) if term not in STOP_TERMS and len(term) > 2)
             for term in islice(telling, 1):
                 if not term.isdigit():
-                    spelt.setdefault(term, word.lower().replace("’s", "").removesuffix("'s"))
+                    spelt.setdefault(term, word.lower().replace("’s", "").removesuffix("'s").rstrip("'’-"))
                     counts[term] += times
     # What the agent repeats counts more; what only the agent says counts if it occurs more than once.
     taken_up = {term for said in transcript.said_by("agent") for term in content_terms(said)}
@@ -215,7 +215,7 @@ def _type(issue: list[str]) -> str:
 
 def _conditions(transcript: Transcript, metadata: Mapping[str, object], title: str) -> tuple[str, ...]:
     begins = title.split(" ", 1)[0].lower()
-    is_plain = title[1 : len(begins)].islower() and is_english(begins)  # not "SSO"
+    is_plain = title[1 : len(begins)].islower() and (len(begins) < 4 or is_english(begins))  # not "SSO"
     is_plain = is_plain or STOP_TERMS.issuperset(analyse.terms(begins))
     found = [f"Customer reports: {title[:1].lower() + title[1:] if is_plain else title}"]
     if segment := _given(metadata, "customer_segment", "segment"):

@@ -43,7 +43,8 @@ _INTRODUCING = re.compile(
 )
 _LEADING = re.compile(rf"^(?:\W*{PLACEHOLDER.pattern}|['’]s\b|\W|(?:here|and|is|was|says|said|from)\b)++", re.I)
 # "My order, [reference id], is late" has an aside, "Job [reference id], it's samples" a label.
-_ASIDE = re.compile(rf"(?<=\w),\s(?:[\w-]+\s){{0,2}}{PLACEHOLDER.pattern}\s?,\s", re.I)
+_TOLD = rf"(?:,\s(?:[\w-]+\s)?(?:(?:number|no|nr|id|ref|reference|code)\.?\s)?{PLACEHOLDER.pattern}\s?)"
+_ASIDE = re.compile(rf"(?<=\w){_TOLD}{{1,4}}(?:,\s|\W{{0,3}}$)", re.I)
 _LABEL = re.compile(
     rf"^(?:(?:[\w-]+\s){{1,4}}{PLACEHOLDER.pattern}\s?[,:;–-]"
     rf"|(?:for|on|with|in|under|about|regarding)\s(?:[\w-]+\s){{0,3}}{PLACEHOLDER.pattern})"

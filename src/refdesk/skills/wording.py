@@ -16,7 +16,8 @@ _SENTENCE = re.compile(
     r"[\"'”’)]*\s+(?=[\"'“‘(]?[A-Z0-9\[])|\n+"
 )
 _LEAD_IN = re.compile(
-    r"^(?:(?:(?:hi|hello|hey)(?: there)?|ok(?:ay)?|great|perfect|alright|all right|sure|of course|absolutely|certainly"
+    r"^(?:(?:(?:hi|hello|hey)(?: there)?|good (?:morning|afternoon|evening|day)"
+    r"|ok(?:ay)?|great|perfect|alright|all right|sure|of course|absolutely|certainly"
     r"|thanks|thank you|no problem|no worries|good news|good|right|so|now|and|then|next|also|got it|understood|yes|no"
     r"|well|please note that|in that case|excellent|understandable|done|brilliant|wonderful|first|finally|after that"
     r"|in the meantime|meanwhile"
@@ -47,6 +48,11 @@ _SUBJECT = re.compile(
 _FINDING = words(
     """see saw find found notice noticed confirm confirmed show shows shown identify identified understand think believe
     know suspect looks look had have"""
+)
+# "I just checked, and the file is empty" tells what the file is.
+_LOOKED = re.compile(
+    r"^(?:I|we)(?:['’]ve| have)?(?: just| now| also)? \w+,? (?:and|but) (?=(?:the|it|your|that|there|they|this)\b)",
+    re.I,
 )
 _EARLIER = re.compile(r"\b(?:yesterday|last (?:night|week|month|year)|(?:earlier|days|weeks) (?:today|ago))\b", re.I)
 _DIRECTIVE = re.compile(
@@ -113,6 +119,7 @@ def kind_of(sentence: str) -> Kind:
         verb = re.split(r"\W", subject["rest"], maxsplit=1)[0].lower()
         # "Let me look at your order" says what is done, "we moved it last night" what is so.
         found = verb in _FINDING and not re.match(r"let(?:['’]s)? ", core, re.I)
+        found = found or _LOOKED.match(core) is not None
         return "finding" if found or _EARLIER.search(core) else "action"
     rest = _WHEN.sub("", core)
     return "directive" if _DIRECTIVE.match(rest) or _is_instruction(rest) else "information"
@@ -161,6 +168,7 @@ def _to_us(text: str) -> str:
 def finding(sentence: str) -> str:
     """What an agent found: "I can see that the line is fine" as "The line is fine"."""
     core = core_of(sentence).rstrip(" .!")
+    core = _LOOKED.sub("", core)
     if not _EARLIER.search(core):
         core = re.sub(r"^(?:I|we)(?: can| could)? \w+(?: that| in (?:the|our) [\w ]+ that)?\s+", "", core, flags=re.I)
     return capitalised(third_person(core))
@@ -170,7 +178,8 @@ def request(question: str) -> str:
     """An agent's question as the instruction to ask it."""
     core = re.sub(r",? please$", "", core_of(question).rstrip(" ?"), flags=re.I)
     if when := _WHEN.match(core):
-        return f"{request(core[when.end() :])}, {third_person(when[1][:1].lower() + when[1][1:])}"
+        asked = request(core[when.end() :])
+        return f"{capitalised(third_person(when[1]))}, {asked[:1].lower()}{asked[1:]}"
     for pattern, put in (
         (r"(?:may|can|could) (?:I|we) (?:please )?(?:have|get|ask for|see) (.+)", "Ask for {}"),
         (r"would you mind (.+)", "Ask whether they would mind {}"),

@@ -128,6 +128,7 @@ def test_holding_a_button_is_a_step_and_holding_the_line_is_none() -> None:
     [
         ("I'm Tom Ellery. Job 7781-C, it's blood samples, nobody came.", "Blood samples, nobody came"),
         ("My order, 5512-A, came without the charger.", "Order came without the charger"),
+        ("Good evening, the car broke down, plate KS-AB 1234, contract RC-991823", "Car broke down"),
         ("For order 8812-B the discount was not applied.", "Discount was not applied"),
         ("It's about the samples we sent on Monday. The courier left the box at the wrong gate.",
          "Courier left the box at the wrong gate"),

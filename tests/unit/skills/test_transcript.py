@@ -9,7 +9,7 @@ import pytest
 from refdesk.errors import InvalidInput
 from refdesk.skills.conversation import read
 from refdesk.skills.vocabulary import language_of
-from refdesk.skills.wording import base_form, core_of, imperative, kind_of, request, sentences, shortened
+from refdesk.skills.wording import base_form, core_of, finding, imperative, kind_of, request, sentences, shortened
 
 SAID = [("user", "It is broken."), ("assistant", "I've mended it."), ("user", "Thanks!")]
 EXPECTED = [("customer", "It is broken."), ("agent", "I've mended it."), ("customer", "Thanks!")]
@@ -102,6 +102,7 @@ def test_verbs_are_put_into_their_base_form_by_the_dictionary(verb: str, base: s
         ("You'll get a mail within an hour.", "information"),
         ("Let's see how it behaves tonight.", "action"),
         ("Let me see what I can do.", "pleasantry"),
+        ("I just checked, and the file is empty.", "finding"),
         ("We've had reports that it fails.", "finding"),
         ("As a workaround, set a start date.", "directive"),
         ("Don't use the old exporter.", "directive"),
@@ -118,7 +119,8 @@ def test_instructions_are_told_from_what_is_so(said: str, kind: str) -> None:
     [
         ("May I have the last four digits of your card?", "Ask for the last four digits of their card"),
         ("Would you mind shaking it?", "Ask whether they would mind shaking it"),
-        ("While you wait, could you send me a photo?", "Ask for a photo, while they wait"),
+        ("While you wait, could you send me a photo?", "While they wait, ask for a photo"),
+        ("For security, what's your date of birth?", "For security, ask: What's your date of birth?"),
         ("Could you tell me what the light does, please?", "Ask what the light does"),
     ],
 )
@@ -133,6 +135,10 @@ def test_a_title_is_cut_at_a_clause_or_before_words_that_lead_on() -> None:
     assert shortened("Ask which of the cards it is, and put it inside before they close it", 13) == (
         "Ask which of the cards it is, and put it inside"
     )
+
+
+def test_what_was_found_is_told_without_the_looking() -> None:
+    assert finding("I just checked, and the file is empty.") == "The file is empty"
 
 
 def test_a_title_before_a_name_ends_no_sentence() -> None:
