@@ -21,7 +21,7 @@ from refdesk.llm import models
 from refdesk.parse.code import facts
 from refdesk.parse.prose.manifest import chunking_hint, read_front_matter
 from refdesk.search.understand import understand
-from refdesk.skills import conversation, extract, merge, redact
+from refdesk.skills import conversation, extract, merge, redact, refine, wording
 from refdesk.skills.format import from_markdown, parse
 from refdesk.sources.git import compile_pattern
 from refdesk.text import globs
@@ -84,7 +84,7 @@ def attacks(seed: int, rounds: int) -> Iterator[Attack]:
     ):
         said = f"Customer: {text}\nAgent: {text}\nCustomer: it works"
         yield f"extract {text[:9]!r}", partial(_read, lambda said: extract.extract(conversation.read(said), {}), said)
-        yield f"refine {text[:9]!r}", partial(extract.refine, draft, conversation.read(said), text)
+        yield f"refine {text[:9]!r}", partial(refine.refine, draft, conversation.read(said), text)
         yield f"playbook {text[:9]!r}", partial(_read, parse, text)
         yield f"skill file {text[:9]!r}", partial(_read, from_markdown, f"---\nname: a\n---\n# a\n{text}")
         yield f"sentence {text[:9]!r}", partial(_reword, text)
@@ -128,14 +128,14 @@ def _read(read: Callable[[str], object], text: str) -> None:
 
 def _reword(text: str) -> None:
     for change in (
-        conversation.kind_of,
-        conversation.core_of,
-        conversation.imperative,
-        conversation.finding,
-        conversation.request,
-        conversation.third_person,
-        conversation.impersonal,
-        conversation.is_escalation,
+        wording.kind_of,
+        wording.core_of,
+        wording.imperative,
+        wording.finding,
+        wording.request,
+        wording.third_person,
+        wording.impersonal,
+        wording.is_escalation,
     ):
         change(text)
 

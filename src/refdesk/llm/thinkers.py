@@ -20,12 +20,14 @@ from refdesk.llm import models
 from refdesk.ports import Embedder, Llm, Sampler
 from refdesk.settings import Settings
 from refdesk.skills import redact
-from refdesk.skills.conversation import Transcript, shortened
-from refdesk.skills.extract import extract, refine
+from refdesk.skills.conversation import Transcript
+from refdesk.skills.extract import extract
 from refdesk.skills.format import MAX_TITLE
 from refdesk.skills.judge import EvidenceJudge, Thinker, Verdict
 from refdesk.skills.model import LABELS, Draft, Playbook, Skill, Step
+from refdesk.skills.refine import refine
 from refdesk.skills.vocabulary import language_of
+from refdesk.skills.wording import shortened
 
 # Each vendor's class and where its SDK is, in the order in which auto looks.
 _VENDORS: Mapping[str, tuple[type[models.RemoteModel], str]] = {

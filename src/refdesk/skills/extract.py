@@ -1,17 +1,21 @@
-"""Makes a playbook of a conversation, and adds a conversation to one, by rules."""
+"""Makes a playbook of a conversation by rules."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice, pairwise
 
 from refdesk.errors import InvalidInput
-from refdesk.skills.conversation import (
+from refdesk.skills.conversation import Transcript
+from refdesk.skills.format import titled
+from refdesk.skills.judge import TROUBLE
+from refdesk.skills.model import Draft, Playbook, Step
+from refdesk.skills.vocabulary import PLACEHOLDER, STOP_TERMS, content_terms, total_weight, weight, words
+from refdesk.skills.wording import (
     Kind,
-    Transcript,
     capitalised,
     core_of,
     finding,
@@ -24,12 +28,8 @@ from refdesk.skills.conversation import (
     shortened,
     third_person,
 )
-from refdesk.skills.format import MAX_KEYWORDS, titled
-from refdesk.skills.identifiers import identifiers
-from refdesk.skills.merge import covered
-from refdesk.skills.model import Draft, Playbook, Step
-from refdesk.skills.vocabulary import STOP_TERMS, content_terms, total_weight, weight, words
 from refdesk.text import analyse
+from refdesk.text.analyse import is_english
 
 _MAX_STEPS = 14
 _MAX_KEYWORDS = 10
@@ -47,7 +47,7 @@ _SOLVED = re.compile(
     r"|perfect|thank(?:s| you) so much|no more)\b",
     re.I,
 )
-_THANKS = re.compile(r"\b(?:thanks|thank you|cheers)\b", re.I)
+_THANKS = re.compile(r"\b(?:thanks|thank you|thx|cheers)\b", re.I)
 # What ends a report without being part of the problem.
 _PLEA = re.compile(
     r"(?:^|[\s,;.!?-])(?:(?:can|could|would|will) (?:you|someone|anyone) (?:please |pls |plz )?help(?: me| us)?"
@@ -55,6 +55,21 @@ _PLEA = re.compile(
     r"(?: (?:so|very) much| a lot)?(?: (?:in advance|for (?:your|the|any|all) .{1,40}))?)\W*$",
     re.I,
 )
+# "My name is [name], order [reference id]" tells who asks.
+_WHO = re.compile(
+    r"(?:\b(?:re|fwd?)\W{1,3})?"
+    r"(?:(?:\b(?:my|our|the|his|her|their)(?: [\w'’]+){1,3}?(?: is| was)?|\b(?:i am|i['’]m|this is|it['’]s))"
+    r"|(?:\b[\w'’]+(?: (?:number|no|nr|id|ref|reference|code))?)(?: is| was)?)\W{0,3}"
+    rf"{PLACEHOLDER.pattern}(?: here| speaking| calling)?",
+    re.I,
+)
+# "It's about the parcel" says what the talk is about, not what is wrong.
+_ANNOUNCED = re.compile(
+    r"(?:it['’]?s|this is|(?:i['’]?m|i am) (?:calling|writing|chatting|here|contacting you)"
+    r"|(?:i['’]ve got|i have|i had) an? [\w ]{3,20}) (?:about|regarding|concerning|with|on)\b",
+    re.I,
+)
+_PRONOUN = re.compile(r"(?:it|its|it['’]s|they|this|that|these|those|he|she)\b", re.I)
 _FAILED = re.compile(
     r"\b(?:didn'?t (?:work|help)|does(?:n'?t| not) (?:work|help)|not working|same (?:error|problem|thing|issue)"
     r"|still (?:not|no|the same|can'?t|doesn'?t|won'?t|get|getting|shows?|says?|fail\w*|see|nothing|happening|crash\w*"
@@ -141,11 +156,15 @@ def issue_of(transcript: Transcript) -> list[str]:
             "The conversation has no customer turn.",
             "Begin each turn with 'Customer:' or 'Agent:' so both can be told.",
         )
-    return found[:4]
+    return ([each for each in found if re.search(r"\w", _WHO.sub("", each))] or found)[:4]
 
 
 def _naming(issue: list[str]) -> str:
     """The first sentence with enough content to name the problem, else the one with most."""
+    announced = None if TROUBLE.search(_ANNOUNCED.sub("", issue[0])) else _ANNOUNCED.match(issue[0])
+    if announced and (wrong := [each for each in issue[1:] if TROUBLE.search(each)]):
+        thing = issue[0][announced.end() :].strip(" .!?")
+        issue = [f"{thing}: {each[:1].lower()}{each[1:]}" if _PRONOUN.match(each) else each for each in wrong]
     enough = (each for each in issue if len(content_terms(each)) >= 3)
     return next(enough, max(issue, key=lambda each: total_weight(content_terms(each))))
 
@@ -155,13 +174,13 @@ def keywords_of(transcript: Transcript, issue: Iterable[str]) -> tuple[str, ...]
     told = " ".join(issue)
     spelt: dict[str, str] = {}
     counts: dict[str, float] = defaultdict(float)
-    said = [(turn.text, 1.0 if turn.role == "customer" else 0.5) for turn in transcript.turns]
+    said = [(_WHO.sub(" ", turn.text), 1.0 if turn.role == "customer" else 0.5) for turn in transcript.turns]
     for text, times in ((told, 3.0), *said):
         for word in re.findall(r"[^\W_][\w'’-]*", re.sub(r"\[[a-zA-Z ]+\]", " ", text)):
             telling = (term for term in analyse.terms(word) if term not in STOP_TERMS and len(term) > 2)
             for term in islice(telling, 1):
                 if not term.isdigit():
-                    spelt.setdefault(term, word.lower().replace("’s", "").removesuffix("'s"))
+                    spelt.setdefault(term, word.lower().replace("’s", "").removesuffix("'s").rstrip("'’-"))
                     counts[term] += times
     # What the agent repeats counts more; what only the agent says counts if it occurs more than once.
     taken_up = {term for said in transcript.said_by("agent") for term in content_terms(said)}
@@ -195,7 +214,10 @@ def _type(issue: list[str]) -> str:
 
 
 def _conditions(transcript: Transcript, metadata: Mapping[str, object], title: str) -> tuple[str, ...]:
-    found = [f"Customer reports: {title[:1].lower()}{title[1:]}"]
+    begins = title.split(" ", 1)[0].lower()
+    is_plain = title[1 : len(begins)].islower() and (len(begins) < 4 or is_english(begins))  # not "SSO"
+    is_plain = is_plain or STOP_TERMS.issuperset(analyse.terms(begins))
+    found = [f"Customer reports: {title[:1].lower() + title[1:] if is_plain else title}"]
     if segment := _given(metadata, "customer_segment", "segment"):
         found.append(f"Customer segment: {segment}")
     for turn, answer in pairwise(transcript.turns):
@@ -297,7 +319,8 @@ def _do(said: list[_Said], noted: list[str]) -> str:
 def _check(said: list[_Said], reply: str) -> str:
     findings = [finding(each.text) for each in said if each.kind == "finding"]
     answer = sentences(reply)[0] if reply.strip() else ""
-    example = f" (as in “{answer[:_QUOTE]}”)" if len(content_terms(answer)) > 1 else ""
+    telling = len(content_terms(answer)) > 1 and not answer.endswith("?")
+    example = f" (as in “{answer[:_QUOTE]}”)" if telling else ""
     kinds = {each.kind for each in said}
     if findings:
         return f"What was found is so here too: {'; '.join(findings)}"
@@ -334,62 +357,3 @@ def outcome_of(transcript: Transcript) -> str:
     if _FAILED.search(last):
         return "likely_failure"
     return "likely" if _SOLVED.search(last) else ""
-
-
-# --- taking a conversation into a playbook ---------------------------------------------------------------
-
-
-_NEW_KEYWORDS = 6
-_KNOWN = 0.8  # share of a step's weight that an existing step has too
-_REASON = re.compile(r"(?P<what>.+?),?(?<!\s)\s++(?:because|since(?!\s+v?\d)|as|when|if)\s+(?P<why>.+)", re.I | re.S)
-# "Use PX-8443 for accounts abroad", but not "reserve it for 20 minutes" or "ask for a certificate".
-_CASE = re.compile(
-    r"(?P<what>.+?)(?<!\s)(?<!\bask)(?<!\bwait)(?<!\blook)\s++for\s+(?!\d|\[|(?:the|an?|at|up|one|two)\b)(?P<why>.+)",
-    re.I | re.S,
-)
-_LEADS = re.compile(r"^(?:if|when|because|since|for)\s+(?P<why>[^,]+),\s*(?P<what>.+)", re.I | re.S)
-
-
-def refine(current: Draft, transcript: Transcript, feedback: str) -> Draft:
-    """The draft with the steps, edge cases and keywords that the conversation and the feedback add."""
-    book = current.playbook
-    steps, met = steps_of(transcript)
-    new = [step for step in steps if not _is_known(step, book.steps)]
-    told = [_case_told(each) for each in sentences(feedback)]
-    edge_cases = [case for case in (*met, *told) if case and not covered(case, book.edge_cases)]
-    # From the customer's words only: the agent's would match questions about other things.
-    keywords = keywords_of(Transcript(()), issue_of(transcript))[:_NEW_KEYWORDS]
-    return replace(
-        current,
-        playbook=replace(
-            book, steps=_placed(book.steps, new), edge_cases=tuple(dict.fromkeys((*book.edge_cases, *edge_cases)))
-        ),
-        keywords=tuple(dict.fromkeys((*current.keywords, *keywords)))[:MAX_KEYWORDS],
-    )
-
-
-def _is_known(step: Step, steps: tuple[Step, ...]) -> bool:
-    said = set(content_terms(f"{step.title} {step.do}"))
-    named = set(identifiers(step.do))
-    for other in steps:
-        text = f"{other.title} {other.do} {other.say}"
-        known = set(content_terms(text))
-        if named <= set(identifiers(text)) and total_weight(said & known) >= _KNOWN * total_weight(said):
-            return True
-    return not said
-
-
-def _placed(steps: tuple[Step, ...], new: list[Step]) -> tuple[Step, ...]:
-    """The steps with the new ones at the end, before a closing step that asks for confirmation."""
-    closes = bool(steps) and re.search(r"\bconfirm|\bclos", steps[-1].title, re.I)
-    return (*steps[:-1], *new, steps[-1]) if closes else (*steps, *new)
-
-
-def _case_told(sentence: str) -> str:
-    text = third_person(sentence.strip().rstrip("."))
-    if not content_terms(text):
-        return ""
-    found = _LEADS.fullmatch(text) or _REASON.fullmatch(text) or _CASE.fullmatch(text)
-    if found is None:
-        return f"Seen in practice → {text}"
-    return f"{capitalised(found['why'].strip())} → {found['what'].strip()}"

@@ -42,6 +42,15 @@ _INTRODUCING = re.compile(
     re.I,
 )
 _LEADING = re.compile(rf"^(?:\W*{PLACEHOLDER.pattern}|['’]s\b|\W|(?:here|and|is|was|says|said|from)\b)++", re.I)
+# "My order, [reference id], is late" has an aside, "Job [reference id], it's samples" a label.
+_TOLD = rf"(?:,\s(?:[\w-]+\s)?(?:(?:number|no|nr|id|ref|reference|code)\.?\s)?{PLACEHOLDER.pattern}\s?)"
+_ASIDE = re.compile(rf"(?<=\w){_TOLD}{{1,4}}(?:,\s|\W{{0,3}}$)", re.I)
+_LABEL = re.compile(
+    rf"^(?:(?:[\w-]+\s){{1,4}}{PLACEHOLDER.pattern}\s?[,:;–-]"
+    rf"|(?:for|on|with|in|under|about|regarding)\s(?:[\w-]+\s){{0,3}}{PLACEHOLDER.pattern})"
+    r"\s(?:it['’]s\s)?(?=\S+\s\S)",
+    re.I,
+)
 # Within the title it goes with the words that lead to it: "order number [reference id]" is an order.
 _WITHIN = re.compile(
     rf"\s{{0,4}}\([^()\[]*{PLACEHOLDER.pattern}[^()]*\)"
@@ -53,9 +62,10 @@ _WITHIN = re.compile(
 
 def titled(title: str, otherwise: str) -> str:
     """The title without placeholders; another one where little else is left of it."""
-    rest = _INTRODUCING.sub("", title)
+    rest = _ASIDE.sub(" ", _INTRODUCING.sub("", title))
     if PLACEHOLDER.match(rest.lstrip("#\"'“( ")):
         rest = _LEADING.sub("", rest)
+    rest = _LABEL.sub("", rest)
     rest = " ".join(_WITHIN.sub("", rest).split()).strip(" ,;:-")
     return rest[:1].upper() + rest[1:] if any(map(str.isalpha, rest)) else otherwise
 

@@ -91,7 +91,7 @@ _KEPT = 2_000
 _ALIKE = 0.5  # log odds between skills that fit alike: half of what the same event adds
 _SUREST = 4.0  # log odds, a probability of .98: a fit to a few hundred conversations allows no more certainty
 NEVER = -20.0  # log odds of what can't be
-_TROUBLE = re.compile(
+TROUBLE = re.compile(
     r"\b(?:not|cannot|never|no|nothing|none|without|wrong|incorrect|errors?|fail\w*|brok\w*|crash\w*|lock\w*|lost"
     r"|block\w*|missing|stolen|twice|double|duplicat\w*|two times|overcharg\w*|reject\w*|declin\w*|refus\w*|expired"
     r"|invalid|stuck|down|offline|dead|unable|late|damag\w*|leak\w*|gone|grey\w*|bounc\w*|closes|quits|freez\w*"
@@ -224,7 +224,7 @@ class EvidenceJudge:
         """The evidence for each candidate."""
         said = meanings(query)
         asks = _ASKS.match(query) or _HOW.match(query) or _WISH.match(query)
-        quiet = not _TROUBLE.search(_MILD.sub("", query) if asks else query)
+        quiet = not TROUBLE.search(_MILD.sub("", query) if asks else query)
         wishes = bool((quiet and _WISH.search(query)) or _UNWANTED.search(query))
         plain, plan = _ONLY_ASKS.match(query), _PLAN.match(query) and not _AT_ODDS.search(query)
         weighed = []
@@ -239,7 +239,7 @@ class EvidenceJudge:
             if wrong and was_wrong and not wrong & was_wrong:
                 both -= {"wrong"}
             asked, wished = _ASKS.match(skill.problem) is not None, _WISH.search(skill.problem) is not None
-            no_trouble = quiet and _TROUBLE.search(skill.problem) is not None
+            no_trouble = quiet and TROUBLE.search(skill.problem) is not None
             only_asks = quiet and bool(_ASKS.match(query) or (no_trouble and _HOW.match(query))) and not asked
             weighed.append(
                 Evidence(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from refdesk.skills.conversation import shortened
 from refdesk.skills.format import MAX_KEYWORDS, parse
 from refdesk.skills.identifiers import identifiers
 from refdesk.skills.model import Draft, Playbook, Skill, Step
+from refdesk.skills.wording import shortened
 from refdesk.text import analyse
 
 _SAME = 0.9  # likeness from which a text is not added again

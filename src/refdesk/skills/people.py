@@ -21,7 +21,8 @@ _NOT_A_NAME = _ROLES | words(
     there back about from urgent regarding using unable afraid thanks thank hi hello all everyone again yes no ok
     okay it is was now and but for with sir madam folks guys this that which what who whose when where how why if then
     please can could would should may might will do does did has have had i we they he she our your my his her its
-    pro ultra lite"""
+    pro ultra lite monday tuesday wednesday thursday friday saturday sunday january february march july september
+    october november december"""
 )
 _CAP = r"[A-ZÀ-ÖØ-ÞĀ-Ž][\w'’-]{1,40}+"  # a word with a capital
 _SPEAKER = re.compile(

@@ -34,7 +34,8 @@ STOP_TERMS = analyse.STOP_TERMS | frozenset(
         itself himself possible probably maybe morning evening night noon tonight tomorrow year years hour hours
         minute minutes two three four five six seven eight nine ten able unable else somebody nobody someone
         everybody customer customers reports report agent support issue issues problem problems use uses used using
-        show shows shown work works worked working happen happens happened"""
+        show shows shown work works worked working happen happens happened thx cheers alright brilliant wonderful
+        excellent lovely"""
     )
 )
 
@@ -136,13 +137,13 @@ _LANGUAGES = {
         when how what which where after does did do can cannot won't can't don't didn't doesn't isn't our at be
         will would""",
     "German": """der das und ist nicht ich sie mein meine meinen ein eine einen mit für auf den dem zu wir bei habe
-        hat kann wie seit noch aber nach mir uns ihre wurde wird keine kein | passwort konto rechnung bestellung
+        hat kann wie seit noch aber nach mir uns ihre wurde wird keine kein nur bis | passwort konto rechnung bestellung
         kunde kundin gesperrt vergessen lieferung paket kündigen fehlermeldung erstattung anmelden angemeldet
         funktioniert""",
-    "French": """le les des est et je vous nous ne pas mon ma mes une pour avec dans sur qui que du au ce cette
+    "French": """le la les des est et je vous nous ne pas mon ma mes une pour avec dans sur qui que du au ce cette
         j'ai c'est n'est suis été plus votre mais depuis | passe compte facture commande livraison colis
         remboursement bloqué oublié abonnement connexion bonjour fonctionne""",
-    "Spanish": """el los las es y no mi mis una para con por que del se su está he ha pero desde cuando como muy ya
+    "Spanish": """el la los las es y no mi mis una para con por que del se su está he ha pero desde cuando como muy ya
         lo al tengo puedo hola | contraseña cuenta factura pedido paquete reembolso bloqueada bloqueado olvidé
         suscripción envío funciona cobraron""",
     "Portuguese": """o os as é e não meu minha uma para com por que do da se está mas desde quando como muito já ao
@@ -151,6 +152,7 @@ _LANGUAGES = {
 }
 
 
+_ACCENTED = {"German": "äöüß", "French": "àâçèéêëîïôùûœ", "Spanish": "áéíñóú", "Portuguese": "ãõçáâêéíóú"}
 _FEW = 3  # words of another language, which a short English text with a name may have
 
 
@@ -165,14 +167,20 @@ def language_of(text: str) -> str:
     letters = [c for c in text if c.isalpha()]
     if sum(c > "\u024f" for c in letters) * 2 > len(letters):
         return "another script"
-    runs = " ".join(run for run in re.findall(r"[\w'’-]+", text.lower()) if not re.search(r"\d", run))  # without ids
-    said = [word.replace("’", "'") for word in re.findall(r"[^\W\d_]+(?:['’][^\W\d_]+)*", runs)]
+    runs = " ".join(run for run in re.findall(r"[\w'’-]+", text) if not re.search(r"\d", run))  # without ids
+    written = re.findall(r"[^\W\d_]+(?:['’][^\W\d_]+)*", runs)
+    said = [word.lower().replace("’", "'") for word in written]
+    small = [word for word in written if not word.isascii() and word.islower()]  # no names
     counts = {
         name: sum(word in common for word in said) + 2 * sum(word in telling for word in said)
         for name, (common, telling) in _function_words().items()
     }
+    for name, letters_of in _ACCENTED.items():
+        if counts[name]:  # "crème brûlée" alone is no French
+            counts[name] += sum(not set(letters_of).isdisjoint(word) for word in small)
     best = max(counts, key=lambda name: counts[name])  # English comes first and wins a tie
     if counts[best] <= _FEW and not _function_words()[best][1].intersection(said):
-        readable = sum(len(word) < 3 or analyse.is_english(word) for word in said)
+        known = analyse.STOP_TERMS | {word for word in said if len(word) < 3} - _function_words()[best][0]
+        readable = sum(word in known or analyse.is_english(word) for word in said)
         return best if 2 * readable < len(said) and counts[best] > 1 else "English"  # "Las Vegas booking, no show"
     return best if counts[best] > 1 else "English"

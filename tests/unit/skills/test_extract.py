@@ -5,11 +5,13 @@ from __future__ import annotations
 import pytest
 
 from refdesk.errors import InvalidInput
-from refdesk.skills.conversation import imperative, impersonal, kind_of, read, request, shortened
-from refdesk.skills.extract import extract, outcome_of, refine
+from refdesk.skills.conversation import read
+from refdesk.skills.extract import extract, outcome_of
 from refdesk.skills.format import checked
 from refdesk.skills.model import Playbook
 from refdesk.skills.redact import redact_draft
+from refdesk.skills.refine import refine
+from refdesk.skills.wording import imperative, impersonal, kind_of, request, shortened
 from tests.unit.skills.conversations import FOLDER, of_kind
 
 KINDS = [file.stem for file in sorted(FOLDER.glob("*.yaml")) if file.stem not in ("split", "foreign", "near")]
@@ -121,6 +123,45 @@ def test_holding_a_button_is_a_step_and_holding_the_line_is_none() -> None:
         extract(read(told.format("Please hold.")), {})
 
 
+@pytest.mark.parametrize(
+    ("opening", "title"),
+    [
+        ("I'm Tom Ellery. Job 7781-C, it's blood samples, nobody came.", "Blood samples, nobody came"),
+        ("My order, 5512-A, came without the charger.", "Order came without the charger"),
+        ("Good evening, the car broke down, plate KS-AB 1234, contract RC-991823", "Car broke down"),
+        ("For order 8812-B the discount was not applied.", "Discount was not applied"),
+        ("It's about the samples we sent on Monday. The courier left the box at the wrong gate.",
+         "Courier left the box at the wrong gate"),
+        ("I have a problem with my connection. It keeps dropping every evening.",
+         "Connection: it keeps dropping every evening"),
+    ],
+)  # fmt: skip
+def test_titles_name_what_is_wrong(opening: str, title: str) -> None:
+    assert book_of(f"Customer: {opening}\nAgent: I've sent it again.\nCustomer: Thanks.").title == title
+
+
+def test_who_asks_is_no_part_of_the_problem() -> None:
+    chat = (
+        "Customer: My name's Tom Ellery, policy HH-4402918. A pipe burst in the kitchen.\n"
+        "Agent: I've opened a claim.\nCustomer: Thanks."
+    )
+    draft = extract(read(chat), {})
+    assert draft.problem == "Customer reports: A pipe burst in the kitchen."
+    assert not {"name", "policy"} & set(draft.keywords)
+
+
+def test_a_condition_keeps_the_capitals_of_names() -> None:
+    told = "Customer: {}\nAgent: I've reset it.\nCustomer: Thanks."
+    assert book_of(told.format("SSO login fails.")).prerequisites == ("Customer reports: SSO login fails",)
+    assert book_of(told.format("A pipe burst.")).prerequisites == ("Customer reports: a pipe burst",)
+    assert book_of(told.format("I can't open it.")).prerequisites == ("Customer reports: can't open it",)
+
+
+def test_a_question_is_no_example_of_what_happened() -> None:
+    chat = "Customer: It whistles.\nAgent: Please keep the box closed.\nCustomer: How long does the kit take?"
+    assert "as in" not in book_of(chat).steps[0].check
+
+
 HOTEL = """Guest: The room we booked at the hotel has two single beds instead of a double bed.
 Agent: Let me look at your booking.
 Agent: We oversold the doubles last night.
@@ -154,11 +195,29 @@ def test_a_talk_reads_as_instructions() -> None:
             "For long absences ask for a certificate too.",
             "Seen in practice → For long absences ask for a certificate too",
         ),
+        ("I skipped the reset because it had no plug.", "It had no plug → Skip the reset"),
+        ("Use PX-8443 as the form.", "Seen in practice → Use PX-8443 as the form"),
+        ("We found that it needs firmware 3.2.", "Seen in practice → It needs firmware 3.2"),
+        ("The last step is not needed.", "Seen in practice → The last step is not needed"),
     ],
 )
 def test_feedback_is_split_where_it_gives_a_reason_or_a_case(feedback: str, case: str) -> None:
     transcript = read(HOTEL, feedback)
     assert case in refine(extract(transcript, {}), transcript, feedback).playbook.edge_cases
+
+
+@pytest.mark.parametrize(
+    "feedback",
+    [
+        "Nothing new, the playbook worked as it is.",
+        "No changes needed.",
+        "I followed all steps as described.",
+    ],
+)
+def test_feedback_that_all_went_by_the_playbook_adds_nothing(feedback: str) -> None:
+    transcript = read(HOTEL, feedback)
+    draft = extract(transcript, {})
+    assert refine(draft, transcript, feedback).playbook == draft.playbook
 
 
 def test_no_title_is_cut_within_a_placeholder() -> None:

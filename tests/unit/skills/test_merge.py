@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from refdesk.skills.conversation import read
-from refdesk.skills.extract import refine
 from refdesk.skills.format import render
 from refdesk.skills.learn import as_draft
 from refdesk.skills.merge import NOTHING_NEW, changes, merge
 from refdesk.skills.model import Draft, Playbook, Skill, Step
+from refdesk.skills.refine import refine
 
 ONE = Step("Unlock the account", "Lift the lock", "The account is active", "Please try again.")
 TWO = Step("Send a reset link", "Mail the link", "The mail was delivered", "Look into your mailbox.")

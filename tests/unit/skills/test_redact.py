@@ -213,6 +213,11 @@ def test_what_a_word_tells_in_one_place_goes_from_all() -> None:
     )
 
 
+def test_months_and_days_are_no_names() -> None:
+    said = "Agent: I've set the freeze from 1 December to 31 January, from Monday to Friday."
+    assert str(read(f"Customer: Pause it.\n{said}")).endswith(said)
+
+
 def test_feedback_keeps_forms_but_no_bookings() -> None:
     chat = "Customer: It is under ZK2M8R.\nAgent: Done. Press F9 for that."
     assert read(chat, "Was ZK2M8R.").redaction.clean("Was ZK2M8R.") == "Was [reference id]."
