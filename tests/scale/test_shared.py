@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from refdesk.store.copying import back_up, copy
 from refdesk.store.local import LocalStore
 from refdesk.store.playbooks import RecordPlaybooks
 from refdesk.store.record import schema
+from refdesk.store.record.contents import meta
 from refdesk.store.record.schema import Connection
 from refdesk.store.shared import address as addresses
 from refdesk.store.shared import points
@@ -350,6 +351,40 @@ def test_graphs_are_built_at_the_end_of_the_run_that_fills_a_library(address: st
         assert len(store.view().lexical(["alpha"], 5)) == 1  # whoever asks next sees to it
     assert builds_graphs()
     killed.close()
+
+
+def test_nodes_that_were_started_again_are_told_once_to_go_on_with_their_graphs(
+    address: str, store: SharedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from qdrant_client import grpc as messages
+
+    store.apply(batch(write("a", ["alpha"])))
+    _until(lambda: store.read(lambda db: meta(db, "index without graphs")) == "")
+    other = SharedStore(address)
+    call, told = other._nodes.call, list[str]()
+
+    def started_again(service: str, method: str, request: Any, *more: Any) -> Any:
+        if method == "Update":
+            told.append(request.collection_name)
+        answer = call(service, method, request, *more)
+        if method == "Get":
+            answer.result.status = messages.CollectionStatus.Grey
+        return answer
+
+    monkeypatch.setattr(other._nodes, "call", started_again)
+    state = store.read(state_of)
+    other.view()
+    _until(lambda: bool(told))
+    _until(lambda: other._follower._thread is None)
+    other.view()
+    other.close()
+    assert state is not None and told == [state.name]
+
+
+def _until(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not is_so() and time.monotonic() < deadline:
+        time.sleep(0.05)
 
 
 def test_a_long_run_waits_for_nodes_that_are_too_busy_to_answer_once(
