@@ -239,13 +239,16 @@ class _Run:
         store = SharedStore(self.address)
         try:
             within = Filters(collections=("notes",))
+            store._follower.catch_up(store.sequence(), _SETTLED_S)  # what was acknowledged while the index was away
             for name, word in self.outcome.acknowledged.items():
                 if name in self.unsure:
                     continue  # a later version was never answered: either may stand
                 found = store.view(within).lexical([word], 50)
                 passages = store.chunks(found.ids).values()
                 if not any(word in one.chunk.text and one.document.path.endswith(f"{name}.md") for one in passages):
-                    self.outcome.lost.append(f"{name} with {word}")
+                    kept = [one for one in store.documents("notes", 1_000_000, 0) if one.path.endswith(f"{name}.md")]
+                    is_kept = any(word in store.raw(one.id) for one in kept)
+                    self.outcome.lost.append(f"{name} with {word}, which the record {'has' if is_kept else 'lacks'}")
                     continue
                 document = next(one.document for one in passages if one.document.path.endswith(f"{name}.md"))
                 raw = store.raw(document.id)
@@ -270,7 +273,7 @@ def table(outcome: Outcome) -> dict[str, Any]:
     """The outcome in figures."""
     return {
         "kills": sum(outcome.kills.values()), **outcome.kills, "acknowledged": len(outcome.acknowledged),
-        "lost": len(outcome.lost), "half there": len(outcome.half),
+        "lost": outcome.lost or 0, "half there": len(outcome.half),
         "queries while a node was down": outcome.answered + outcome.refused, "answered": round(outcome.share, 4),
         "slowest request, s": outcome.slowest_s, "slowest requests": outcome.slow[:3],
         "doctor": outcome.doctor or "clean", "problems": outcome.problems[:5],

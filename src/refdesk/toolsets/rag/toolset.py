@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 _NAMED = 5  # files left out of an ingest that the answer names
 _WHOLE = "rag://documents/{source} has them whole"
-_SPARE = 10  # further hits, to replace near-duplicates
+# Further hits, to replace near-duplicates; with more, the engine reads more than the 48 passages that it ranks closely.
+_SPARE = 6
 # The first class an error belongs to decides its code.
 _CODES: tuple[tuple[type[errors.RefdeskError], str], ...] = (
     (errors.CollectionNotFound, "COLLECTION_NOT_FOUND"),
