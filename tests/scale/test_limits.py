@@ -113,6 +113,7 @@ def test_who_waits_behind_a_call_that_postgres_does_not_answer_fails_with_it(
 
 
 def test_writers_that_wait_leave_connections_to_readers(address: str, store: SharedStore) -> None:
+    store._follower.catch_up(store.sequence(), 60)  # making an index may take a busy machine longer than a reader waits
     other = SharedStore(address)
     writers = [threading.Thread(target=store.put_collection, args=(collection(f"c{n}"),)) for n in range(20)]
     with other.writing():
