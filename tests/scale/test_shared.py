@@ -179,6 +179,21 @@ def test_a_lost_index_is_built_anew(store: SharedStore) -> None:
     assert _texts(store, "alpha") == ["alpha", "alpha too"]
 
 
+def test_terms_that_a_process_knows_are_those_of_the_text_not_of_the_passage(
+    store: SharedStore, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = _filled(address)
+    first = dataclasses.replace(write("a", ["alpha"]), terms=("alpha",))
+    with monkeypatch.context() as patched:  # another process follows
+        patched.setattr(store, "_follow", lambda *_: None)
+        store.apply(batch(first))
+        assert _texts(other, "alpha") == ["alpha"]
+        patched.setattr(other, "_follow", lambda *_: None)
+        other.apply(batch(write("a", ["beta"])))
+    assert _texts(store, "beta") == ["beta"] and _texts(store, "alpha") == []
+    other.close()
+
+
 def test_until_an_index_for_another_model_is_made_words_alone_are_searched(store: SharedStore) -> None:
     store.apply(batch(write("a", ["alpha"])))
     assert len(store.view().nearest(vector("alpha"), 5)) == 1

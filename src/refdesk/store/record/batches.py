@@ -49,6 +49,7 @@ class Change:
         self.seq = sequence(db)
         self.removed_chunks = 0
         self.terms: dict[int, str] = {}  # of new chunks, if the batch has them
+        self.text_keys: dict[int, bytes] = {}  # of these
         self._parts: dict[int, int] = defaultdict(int)
         self._texts: set[int] = set()
         self.loose_blobs: set[int] = set()  # raw contents that a document referred to before
@@ -215,7 +216,7 @@ class _Taken:
             used.add(chunk_id)
             change.touched(chunk_id, BOTH)
             if write.terms:
-                change.terms[chunk_id] = write.terms[position]
+                change.terms[chunk_id], change.text_keys[chunk_id] = write.terms[position], text_key
             where = (chunk_id, document, self._texts[text_key], vector, digest)
             self._added.append((*where, *place, *rows.chunk_values(chunk)))
         change.remove_chunks(row[:2] for left in kept.values() for row in left)

@@ -98,7 +98,7 @@ class Follower:
         self._postgres = postgres
         self._nodes = nodes
         self._address = address
-        self._terms: dict[int, str] = {}  # of texts that this process wrote and that the index lacks
+        self._terms: dict[bytes, str] = {}  # of texts that this process wrote and that the index may lack
         self._known_terms: set[str] = set()  # that the record has, or that it was given
         self._ahead: tuple[State | None, list[Any]] = (None, [])  # the rows that follow in an index that is built
         self._missing = ""  # the collection that the nodes do not know
@@ -110,10 +110,14 @@ class Follower:
         self._thread: threading.Thread | None = None
         self._wanted = threading.Event()
 
-    def hint(self, terms: Mapping[int, str]) -> None:
-        """Keeps the terms of texts that were analysed before they were written."""
-        if len(self._terms) < 20 * _PAGE:
-            self._terms.update(terms)
+    def hint(self, terms: Mapping[bytes, str]) -> None:
+        """Keeps the terms of texts that were analysed before they were written, by the texts' keys.
+
+        Another process may follow, and a passage may have another text by then: so not by the passages' ids.
+        """
+        if len(self._terms) > 20 * _PAGE:
+            self._terms.clear()
+        self._terms.update(terms)
 
     def look(self, db: Connection) -> tuple[int, str, State | None, bool]:
         """The record's last commit, its generation, the state of the index, and whether a reader waits for it.
@@ -232,8 +236,6 @@ class Follower:
             _log.warning("the index has lost the collection %s; it is built anew", state.name)
             self._missing = state.name
             return True
-        for chunk_id in ids:
-            self._terms.pop(chunk_id, None)
         if upto // _TRIMMED > state.seq // _TRIMMED:
             trim_log(db, upto)
         return upto < last
@@ -327,6 +329,7 @@ class Follower:
             request = messages.UpsertPoints(collection_name=name, wait=True)
             for row in rows[start : start + _REQUEST]:
                 points.add(request.points, row, self._terms, seen)
+                self._terms.pop(row[14], None)
             waiting.append(self._nodes.start("Points", "Upsert", request, _left(ends)))
         if new := [term for term in seen - self._known_terms if term.isalpha()]:
             db.raw.execute(

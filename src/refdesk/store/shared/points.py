@@ -38,10 +38,9 @@ _LENGTHS = {"content": 103.0, "title": 22.0, "symbol": 1.6, "path": 9.6}
 # ruff: noqa: S608 - statements are put together from constants; values are bound
 _SELECT = """
 SELECT c.id, d.collection, c.document, c.kind, c.type, c.language, d.extension, d.path, d.metadata, c.metadata,
-       c.title, c.breadcrumb, c.symbols, t.text, v.numbers
+       c.title, c.breadcrumb, c.symbols, t.text, t.hash, v.numbers
 FROM chunks c JOIN documents d ON d.id = c.document JOIN texts t ON t.id = c.text LEFT JOIN vectors v ON v.id = c.vector
 """
-_FIELDS = 14  # of these columns, what fields_of takes
 
 
 @lru_cache(maxsize=200_000)
@@ -71,12 +70,14 @@ def read_after(db: Connection, chunk_id: int, limit: int) -> list[Any]:
     return db.execute(_SELECT + "WHERE c.id > ? ORDER BY c.id LIMIT ?", (chunk_id, limit)).fetchall()
 
 
-def add(to: Any, row: Sequence[Any], known: Mapping[int, str], seen: set[str]) -> None:
+def add(to: Any, row: Sequence[Any], known: Mapping[bytes, str], seen: set[str]) -> None:
     """Adds the point of a row to those of a request; the terms of some texts are known; adds all of them to `seen`.
 
     Messages are filled where they are: each that is put into another is copied, a third of the time.
     """
-    fields = fields_of(row[:_FIELDS], known)
+    *columns, text_key, numbers = row
+    terms = known.get(text_key)
+    fields = fields_of(columns, {row[0]: terms} if terms else {})
     split = {field: fields[field].split() for field in BOOSTS}
     weighed = weights(split)
     seen.update(split["content"], split["title"])
@@ -86,8 +87,8 @@ def add(to: Any, row: Sequence[Any], known: Mapping[int, str], seen: set[str]) -
     sparse = vectors[SPARSE].sparse
     sparse.indices.extend(weighed)
     sparse.values.extend(weighed.values())
-    if row[14] is not None:
-        vectors[DENSE].dense.data.extend(unpack([row[14]])[0].tolist())
+    if numbers is not None:
+        vectors[DENSE].dense.data.extend(unpack([numbers])[0].tolist())
     payload = point.payload
     for name in KEYWORDS:
         if name != "meta":

@@ -93,7 +93,7 @@ class SharedStore(RecordAccess):
                 batch = make(db)
                 change = batches.apply(db, batch, self.chunk_ids(db))
                 means.put(db, [write.document.id for write in batch.writes])
-            self._follower.hint(change.terms)
+            self._follower.hint({change.text_keys[one]: terms for one, terms in change.terms.items()})
             self._seen = (-1, 0.0)
         with self._mutex:
             self._removed += change.removed_chunks
