@@ -155,7 +155,7 @@ def test_a_lost_index_is_built_anew(store: SharedStore) -> None:
     store.apply(batch(write("a", ["alpha"]), write("b", ["beta"])))
     *_, state, _ = store.read(store._follower.look)
     assert state is not None
-    store._follower._delete(state.name, [store.chunks_of("a")[0].id], 10)
+    store._follower._delete(state.name, [store.chunks_of("a")[0].id], store.sequence(), 10)
     index = store.verify(repair=False)[1]
     assert not index.ok and "lacks 1 passages" in index.message
     assert store.verify(repair=True)[1].repaired
@@ -179,6 +179,30 @@ def test_a_lost_index_is_built_anew(store: SharedStore) -> None:
     assert _texts(store, "alpha") == ["alpha", "alpha too"]
 
 
+def test_what_a_node_does_late_undoes_nothing_that_was_written_since(store: SharedStore) -> None:
+    """As does one that hung: it goes on with requests that others have been asked for in its place."""
+    sent: list[tuple[str, Any]] = []
+    call, start = store._nodes.call, store._nodes.start
+
+    def keep(service: str, method: str, request: Any, *limit: float) -> None:
+        if method in ("Upsert", "Delete"):
+            sent.append((method, request))
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(store._nodes, "call", lambda *given: (keep(*given), call(*given))[1])
+        patched.setattr(store._nodes, "start", lambda *given: (keep(*given), start(*given))[1])
+        store.apply(batch(write("a", ["alpha", "beta"]), write("b", ["gamma"])))
+        store.apply(batch(write("a", ["delta"]), removes=("b",)))
+        assert [method for method, _ in sent] == ["Upsert", "Upsert", "Delete"]
+        sent.pop(1)
+    store.apply(batch(write("a", ["epsilon", "zeta"]), write("b", ["eta"])))
+    for method, request in sent:
+        store._nodes.call("Points", method, request)
+    words = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta")
+    assert [word for word in words if _texts(store, word)] == ["epsilon", "zeta", "eta"]
+    assert [one.message for one in store.verify(repair=False) if not one.ok] == []
+
+
 def test_terms_that_a_process_knows_are_those_of_the_text_not_of_the_passage(
     store: SharedStore, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -192,6 +216,37 @@ def test_terms_that_a_process_knows_are_those_of_the_text_not_of_the_passage(
         other.apply(batch(write("a", ["beta"])))
     assert _texts(store, "beta") == ["beta"] and _texts(store, "alpha") == []
     other.close()
+
+
+def test_doctor_finds_a_passage_as_it_was_before(store: SharedStore) -> None:
+    store.apply(batch(write("a", ["alpha"])))
+    with store._postgres.reading() as db:
+        old = points.read(db, [store.chunks_of("a")[0].id])
+    store.apply(batch(write("a", ["beta"])))
+    assert store.verify(repair=False)[1].ok
+    with _following(store) as db:
+        state = state_of(db)
+        assert state is not None
+        store._follower._put(db, state.name, old, store.sequence(), time.monotonic() + 10)()  # as nothing does any more
+    index = store.verify(repair=False)[1]
+    assert not index.ok and "has 1 as they were before" in index.message
+    assert store.verify(repair=True)[1].repaired
+    assert _texts(store, "beta") == ["beta"] and _texts(store, "alpha") == []
+
+
+def test_doctor_compares_all_replicas_or_says_that_it_could_not() -> None:
+    try:
+        with servers.running(3, in_memory=True) as (postgres, nodes):
+            store = _filled(servers.address(postgres, nodes))
+            store.apply(batch(*(write(f"d{number}", ["alpha"]) for number in range(30))))
+            assert "not compared" not in store.verify(repair=False)[1].message
+            nodes[0].kill()
+            for _ in nodes:  # whichever is asked
+                index = store.verify(repair=False)[1]
+                assert index.ok and "Some replicas did not answer and were not compared" in index.message
+            store.close()
+    except servers.Missing as missing:
+        pytest.skip(str(missing))
 
 
 def test_until_an_index_for_another_model_is_made_words_alone_are_searched(store: SharedStore) -> None:

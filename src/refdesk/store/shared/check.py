@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
+from typing import Any
 
 from refdesk.errors import StoreError
 from refdesk.model import Finding
 from refdesk.store.record.batches import BOTH
 from refdesk.store.record.database import sequence
 from refdesk.store.record.schema import Connection
+from refdesk.store.shared import points
 from refdesk.store.shared.database import Postgres
 from refdesk.store.shared.follower import Follower, state_of
 from refdesk.store.shared.nodes import WRITE_S, IndexAway, Nodes
@@ -17,7 +18,6 @@ _REBUILD_S = 3600.0
 _PAGE = 20_000
 _LOOKS = 3  # at what differs, before it counts
 _MOST_MENDED = 20_000  # passages; more are indexed no slower by building the index anew
-_THERE = "SELECT id FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
 _ORPHANS = {
     "documents without their collection": "documents d"
     " WHERE NOT EXISTS (SELECT 1 FROM collections n WHERE n.id = d.collection)",
@@ -77,9 +77,11 @@ def _check_index(postgres: Postgres, nodes: Nodes, follower: Follower, shards: i
             moves = state != before
             said = "and catching up: check it again later" if moves else "and does not catch up"
             return Finding(part="index", ok=moves, message=f"The index is behind the record, {said}.")
-        problem, wrong = _difference(postgres, nodes, follower, shards)
+        copies = _Copies(nodes)
+        problem, wrong = _difference(postgres, copies, follower, shards)
         if not problem:
-            return Finding(part="index", ok=True, message=f"The index has every passage, up to commit {last}.")
+            said = f"The index has every passage, up to commit {last}.{copies.notice}"
+            return Finding(part="index", ok=True, message=said)
         if not repair:
             return Finding(part="index", ok=False, message=f"The index {problem}. `refdesk doctor` repairs it.")
         is_mended = 0 < len(wrong) <= _MOST_MENDED
@@ -91,7 +93,7 @@ def _check_index(postgres: Postgres, nodes: Nodes, follower: Follower, shards: i
             else:
                 follower.rebuild(db)
         follower.catch_up(last, _REBUILD_S)
-        still, _ = _difference(postgres, nodes, follower, shards)
+        still, _ = _difference(postgres, copies, follower, shards)
         if still:
             return Finding(part="index", ok=False, message=f"The index was repaired and still {still}.")
         done = "these were indexed again" if is_mended else "it was built anew"
@@ -100,8 +102,39 @@ def _check_index(postgres: Postgres, nodes: Nodes, follower: Follower, shards: i
         return Finding(part="index", ok=False, message=str(error))
 
 
-def _difference(postgres: Postgres, nodes: Nodes, follower: Follower, shards: int) -> tuple[str, set[int]]:
-    """What is wrong with the index, and the chunks that it alone has, or lacks.
+class _Copies:
+    """What the replicas of the index hold, as long as all of them answer; else any one of each shard."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self.nodes = nodes
+        self.notice = ""
+
+    def made_of(self, name: str, limit: int, **where: Any) -> dict[int, int | None]:
+        """What points are made of, where all replicas agree; those that an earlier RefDesk wrote do not say it."""
+        from qdrant_client import grpc as messages
+
+        request = messages.ScrollPoints(
+            collection_name=name, limit=limit, with_payload=points.with_fields(points.DIGEST), **where
+        )
+        while True:
+            try:
+                if not self.notice:
+                    request.read_consistency.type = messages.ReadConsistencyType.All
+                found = self.nodes.call("Points", "Scroll", request, WRITE_S).result
+                break
+            except IndexAway:
+                if self.notice:
+                    raise
+                self.notice = " Some replicas did not answer and were not compared."
+                request.ClearField("read_consistency")
+        return {
+            one.id.num: one.payload[points.DIGEST].integer_value if points.DIGEST in one.payload else None
+            for one in found
+        }
+
+
+def _difference(postgres: Postgres, copies: _Copies, follower: Follower, shards: int) -> tuple[str, set[int]]:
+    """What is wrong with the index, and the chunks that it alone has, lacks, or has as they were before.
 
     Both are read in the order of ids, while others write: what differs is looked at again when the index has caught up.
     """
@@ -112,55 +145,43 @@ def _difference(postgres: Postgres, nodes: Nodes, follower: Follower, shards: in
         if state is None:
             return "is missing", set()
         about = messages.GetCollectionInfoRequest(collection_name=state.name)
-        if (there := nodes.call("Collections", "Get", about, WRITE_S).result.config.params.shard_number) < shards:
-            return f"has {there} shards where {shards} are wanted", set()
+        params = copies.nodes.call("Collections", "Get", about, WRITE_S).result.config.params
+        if params.shard_number < shards:
+            return f"has {params.shard_number} shards where {shards} are wanted", set()
         after, suspects = -1, set[int]()
         while True:
-            known = {
-                row[0] for row in db.execute("SELECT id FROM chunks WHERE id > ? ORDER BY id LIMIT ?", (after, _PAGE))
-            }
+            known = points.digests_after(db, after, _PAGE)
             last = max(known) if len(known) == _PAGE else None
-            request = messages.ScrollPoints(
-                collection_name=state.name, limit=2 * _PAGE, offset=messages.PointId(num=after + 1),
-                with_payload=messages.WithPayloadSelector(enable=False),
-            )  # fmt: skip
-            found = {one.id.num for one in nodes.call("Points", "Scroll", request, WRITE_S).result}
+            found = copies.made_of(state.name, 2 * _PAGE, offset=messages.PointId(num=after + 1))
             upto = last if last is not None else max([*known, *found, after])
             if len(found) == 2 * _PAGE:
                 upto = min(upto, max(found))
-            suspects |= {one for one in known ^ found if one <= upto}
+            suspects |= {one for one in set().union(*_compared(known, found)) if one <= upto}
             if last is None and len(found) < 2 * _PAGE:
                 break
             after = upto
-    missing, spare = suspects, set[int]()
+    problem = ""
     for _ in range(_LOOKS):
         if not suspects:
             break
         with postgres.reading() as db:
             last_commit = sequence(db)
         follower.catch_up(last_commit, WRITE_S)
-        missing, spare = _of(postgres, nodes, state.name, suspects)
-        suspects = missing | spare
-    said = [f"lacks {len(missing)} passages"] * bool(missing) + [f"has {len(spare)} that are gone"] * bool(spare)
-    return " and ".join(said), suspects
+        known, found, wanted = {}, {}, sorted(suspects)
+        for start in range(0, len(wanted), _PAGE):
+            some = wanted[start : start + _PAGE]
+            with postgres.reading() as db:
+                known |= points.digests(db, some)
+            found |= copies.made_of(state.name, len(some), filter=messages.Filter(must=[points.named(some)]))
+        missing, spare, old = _compared(known, found)
+        said = {f"lacks {len(missing)} passages": missing, f"has {len(spare)} that are gone": spare}
+        said[f"has {len(old)} as they were before"] = old
+        problem = " and ".join(words for words, those in said.items() if those)
+        suspects = missing | spare | old
+    return problem, suspects
 
 
-def _of(postgres: Postgres, nodes: Nodes, name: str, chunk_ids: set[int]) -> tuple[set[int], set[int]]:
-    """Those of the chunks that the index lacks, and those that it alone has."""
-    from qdrant_client import grpc as messages
-
-    known, found, wanted = set[int](), set[int](), sorted(chunk_ids)
-    for start in range(0, len(wanted), _PAGE):
-        some = wanted[start : start + _PAGE]
-        with postgres.reading() as db:
-            asked = db.execute(
-                "SELECT id FROM chunks WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(some),)
-            )
-            known.update(row[0] for row in asked)
-        these = messages.HasIdCondition(has_id=[messages.PointId(num=one) for one in some])
-        request = messages.ScrollPoints(
-            collection_name=name, limit=len(some), filter=messages.Filter(must=[messages.Condition(has_id=these)]),
-            with_payload=messages.WithPayloadSelector(enable=False),
-        )  # fmt: skip
-        found.update(one.id.num for one in nodes.call("Points", "Scroll", request, WRITE_S).result)
-    return known - found, found - known
+def _compared(known: dict[int, int], found: dict[int, int | None]) -> tuple[set[int], set[int], set[int]]:
+    """The chunks that the index lacks, those that it alone has, and those that it has in another form."""
+    old = {one for one, made_of in found.items() if made_of is not None and known.get(one, made_of) != made_of}
+    return known.keys() - found.keys(), found.keys() - known.keys(), old

@@ -210,7 +210,7 @@ class Follower:
             if state.built is not None:
                 at, self._ahead = self._ahead, (state, [])
                 rows = at[1] if at[0] == state else points.read_after(db, state.built, _PAGE)
-                done = self._put(db, state.name, rows, ends)
+                done = self._put(db, state.name, rows, state.seq, ends)
                 state = replace(state, built=rows[-1][0] if rows else None)
                 if state.built is not None:  # while the nodes are at work; what changes meanwhile is logged
                     self._ahead = state, points.read_after(db, state.built, _PAGE)
@@ -228,9 +228,9 @@ class Follower:
             for start in range(0, len(ids), _PAGE):
                 some = ids[start : start + _PAGE]
                 rows = points.read(db, some)
-                self._put(db, state.name, rows, ends)()
+                self._put(db, state.name, rows, last, ends)()
                 # What is new is there before what is old goes, so that no document is ever missing.
-                self._delete(state.name, sorted(set(some).difference(row[0] for row in rows)), ends)
+                self._delete(state.name, sorted(set(some).difference(row[0] for row in rows)), last, ends)
             self._save(db, replace(state, seq=upto))
         except IndexMissing:
             _log.warning("the index has lost the collection %s; it is built anew", state.name)
@@ -319,16 +319,16 @@ class Follower:
         except StoreError as error:
             _log.warning("collections of an earlier index were not removed: %s", error)
 
-    def _put(self, db: Translating, name: str, rows: Sequence[Any], ends: float) -> Callable[[], None]:
-        """Sends the points of the rows, and returns what waits until the nodes have them."""
+    def _put(self, db: Translating, name: str, rows: Sequence[Any], commit: int, ends: float) -> Callable[[], None]:
+        """Sends the points of rows that were read after the commit; returns what waits until the nodes have them."""
         from qdrant_client import grpc as messages
 
         seen: set[str] = set()
         waiting = []
         for start in range(0, len(rows), _REQUEST):
-            request = messages.UpsertPoints(collection_name=name, wait=True)
+            request = messages.UpsertPoints(collection_name=name, wait=True, update_filter=points.until(commit))
             for row in rows[start : start + _REQUEST]:
-                points.add(request.points, row, self._terms, seen)
+                points.add(request.points, row, commit, self._terms, seen)
                 self._terms.pop(row[14], None)
             waiting.append(self._nodes.start("Points", "Upsert", request, _left(ends)))
         if new := [term for term in seen - self._known_terms if term.isalpha()]:
@@ -346,14 +346,12 @@ class Follower:
 
         return wait
 
-    def _delete(self, name: str, ids: Sequence[int], ends: float) -> None:
+    def _delete(self, name: str, ids: Sequence[int], commit: int, ends: float) -> None:
         from qdrant_client import grpc as messages
 
         if ids:
-            these = messages.PointsIdsList(ids=[messages.PointId(num=one) for one in ids])
-            request = messages.DeletePoints(
-                collection_name=name, wait=True, points=messages.PointsSelector(points=these)
-            )
+            these = messages.PointsSelector(filter=points.until(commit, points.named(ids)))
+            request = messages.DeletePoints(collection_name=name, wait=True, points=these)
             self._nodes.call("Points", "Delete", request, _left(ends))
 
     def rebuild(self, db: Connection) -> None:

@@ -29,6 +29,8 @@ VERSION = 1  # of what a point holds; another version is built anew
 DENSE, SPARSE = "meaning", "words"
 TERMS, NAMES = "words", "names"  # fields of text: the terms of content and headings, those of symbols and paths
 BREAK = "\x1f"  # stands between content and headings, so that no phrase crosses
+# How new a point is, and what it is made of: others write too, and a node may do late what it was asked for.
+COMMIT, DIGEST = "commit", "digest"
 KEYWORDS = ("kind", "type", "language", "extension", "meta")
 NUMBERS = ("collection", "document")
 
@@ -36,11 +38,16 @@ _K1, _B = 1.2, 0.75  # of BM25, as tantivy has them
 # The mean numbers of terms, counted in 17,000 passages of code: weights can't follow them as the library grows.
 _LENGTHS = {"content": 103.0, "title": 22.0, "symbol": 1.6, "path": 9.6}
 # ruff: noqa: S608 - statements are put together from constants; values are bound
-_SELECT = """
+_DIGEST = """
+('x' || left(md5(concat_ws(' ', encode(c.digest, 'hex'), c.vector, d.collection, d.path, d.metadata)), 16))
+::bit(64)::bigint
+"""
+_SELECT = f"""
 SELECT c.id, d.collection, c.document, c.kind, c.type, c.language, d.extension, d.path, d.metadata, c.metadata,
-       c.title, c.breadcrumb, c.symbols, t.text, t.hash, v.numbers
+       c.title, c.breadcrumb, c.symbols, t.text, t.hash, v.numbers, {_DIGEST}
 FROM chunks c JOIN documents d ON d.id = c.document JOIN texts t ON t.id = c.text LEFT JOIN vectors v ON v.id = c.vector
 """
+_SELECT_DIGESTS = f"SELECT c.id, {_DIGEST} FROM chunks c JOIN documents d ON d.id = c.document "
 
 
 @lru_cache(maxsize=200_000)
@@ -70,12 +77,25 @@ def read_after(db: Connection, chunk_id: int, limit: int) -> list[Any]:
     return db.execute(_SELECT + "WHERE c.id > ? ORDER BY c.id LIMIT ?", (chunk_id, limit)).fetchall()
 
 
-def add(to: Any, row: Sequence[Any], known: Mapping[bytes, str], seen: set[str]) -> None:
+def digests(db: Connection, chunk_ids: Sequence[int]) -> dict[int, int]:
+    """What those of the chunks that exist are made of."""
+    asked = _SELECT_DIGESTS + "WHERE c.id IN (SELECT value FROM json_each(?))"
+    return dict(db.execute(asked, (json.dumps(list(chunk_ids)),)).fetchall())
+
+
+def digests_after(db: Connection, chunk_id: int, limit: int) -> dict[int, int]:
+    """The same of the next chunks in the order of ids."""
+    return dict(db.execute(_SELECT_DIGESTS + "WHERE c.id > ? ORDER BY c.id LIMIT ?", (chunk_id, limit)).fetchall())
+
+
+def add(to: Any, row: Sequence[Any], commit: int, known: Mapping[bytes, str], seen: set[str]) -> None:
     """Adds the point of a row to those of a request; the terms of some texts are known; adds all of them to `seen`.
+
+    The row was read after the commit.
 
     Messages are filled where they are: each that is put into another is copied, a third of the time.
     """
-    *columns, text_key, numbers = row
+    *columns, text_key, numbers, digest = row
     terms = known.get(text_key)
     fields = fields_of(columns, {row[0]: terms} if terms else {})
     split = {field: fields[field].split() for field in BOOSTS}
@@ -101,6 +121,8 @@ def add(to: Any, row: Sequence[Any], known: Mapping[bytes, str], seen: set[str])
     payload[NAMES].string_value = f"{fields['symbol']} {fields['path']}"
     payload["collection"].integer_value = row[1]
     payload["document"].integer_value = row[2]
+    payload[COMMIT].integer_value = commit
+    payload[DIGEST].integer_value = digest
 
 
 # --- the collection of points ---------------------------------------------------------------------------------
@@ -179,6 +201,24 @@ def of_vector(vector: Vector) -> messages.Query:
     from qdrant_client import grpc as messages
 
     return messages.Query(nearest=messages.VectorInput(dense=messages.DenseVector(data=vector.tolist())))
+
+
+def until(commit: int, *more: messages.Condition) -> messages.Filter:
+    """Points that no later commit wrote, and that meet further conditions: all that a request may replace or remove.
+
+    A node that hung does what it was asked for when it goes on, though others have written the same points since.
+    """
+    from qdrant_client import grpc as messages
+
+    later = messages.FieldCondition(key=COMMIT, range=messages.Range(gt=commit))
+    return messages.Filter(must=more, must_not=[messages.Condition(field=later)])
+
+
+def named(chunk_ids: Iterable[int]) -> messages.Condition:
+    """The points of these chunks."""
+    from qdrant_client import grpc as messages
+
+    return messages.Condition(has_id=messages.HasIdCondition(has_id=[messages.PointId(num=one) for one in chunk_ids]))
 
 
 def holding(name: str, match: messages.Match) -> messages.Condition:
