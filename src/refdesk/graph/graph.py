@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 
 from refdesk.errors import NotFound
-from refdesk.graph.languages import CALLABLES, EXTENSIONS, IMPORTING, TYPES, family, is_test
+from refdesk.graph.languages import CALLABLES, EXTENSIONS, IMPORTING, TYPES, GoPackages, family, is_test
 from refdesk.graph.nodes import FAIR, SURE, Edge, File, Node, Resolved, file_node, symbol_node
 from refdesk.graph.relations import by_method_set, expected_by, without_actuals
 from refdesk.graph.resolve import Resolver
@@ -45,7 +45,7 @@ class Graph:
         last = wanted.rpartition(".")[2]
         every = [symbol_node(*one) for one in without_actuals(self.named(last), self.file)]
         found = [one for one in every if wanted == last or f".{one.qualified}".endswith(f".{wanted}")]
-        found = found or _in_modules(every, wanted.split("."))
+        found = found or _in_modules(every, wanted.split("."), self._resolver.packages)
         whole = {node.qualified for node in found if node.kind not in EXTENSIONS}
         found = [node for node in found if node.kind not in EXTENSIONS or node.qualified not in whole]
         rank = dict.fromkeys(TYPES, 0) | dict.fromkeys(CALLABLES, 1) | {"extension": 2, "impl": 2}
@@ -259,12 +259,13 @@ def parted(name: str) -> str:
     return re.sub(r"::?|#|->|\\+", ".", name).removesuffix("()").strip(".")
 
 
-def _in_modules(found: list[Node], parts: list[str]) -> list[Node]:
+def _in_modules(found: list[Node], parts: list[str], packages: GoPackages) -> list[Node]:
     """Of definitions of a name, those whose path has most of the names before it; none if no path has the last."""
     shared = {}
     for node in found:
         before = [part.lower() for part in parts[: -1 - node.qualified.count(".")]]
         place = node.path.rpartition(".")[0].lower().split("/")
+        place += [packages.imported_as(node.path).lower()] * (node.language == "go")
         is_meant = f".{'.'.join(parts)}".endswith(f".{node.qualified}") and bool(before) and before[-1] in place
         shared[node.id] = sum(part in place for part in before) if is_meant else 0
     most = max(shared.values(), default=0)

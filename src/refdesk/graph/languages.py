@@ -260,6 +260,12 @@ class GoPackages:
             return there == f"{folder}/{module[len(name) + 1 :]}".lstrip("/")
         return None
 
+    def imported_as(self, path: str) -> str:
+        """The name by which others import the file's package: its folder's, or the module's in the folder of that."""
+        there = path.rpartition("/")[0]
+        home = self._module_of(there)
+        return go_name(home[1] if home is not None and home[0] == there else there)
+
     def _module_of(self, folder: str) -> tuple[str, str] | None:
         """The folder of the nearest go.mod and the module's name."""
         if folder not in self._modules:

@@ -19,7 +19,7 @@ class Resolver:
 
     def __init__(self, graph: Graph, root: str = "") -> None:
         self._root = root
-        self._packages = languages.GoPackages(graph.text_at)
+        self.packages = languages.GoPackages(graph.text_at)
         self._crates = languages.Crates(graph.text_at, root)
         self.graph = graph
         self._members = Members(self)
@@ -175,7 +175,7 @@ class Resolver:
             return module == package or (module.startswith(f"{package}.") and module[len(package) + 1].isupper())
         if importer.endswith(".rs"):
             return self._crates.is_meant(document.path, module, importer)
-        told = self._packages.holds(module, importer, document.path) if importer.endswith(".go") else None
+        told = self.packages.holds(module, importer, document.path) if importer.endswith(".go") else None
         return languages.is_meant(document.path, module, importer, self._root) if told is None else told
 
     def _is_inside(self, path: str, module: str, importer: str) -> bool:

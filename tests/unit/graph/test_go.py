@@ -157,6 +157,13 @@ def test_a_package_is_found_by_its_module_and_not_by_its_version(graph: Graph) -
     assert callers(graph, "New") == {"made", "at_once", "chained", "Open", ""}  # "": the file, where shared is made
 
 
+def test_a_name_is_found_with_the_name_of_its_package(graph: Graph) -> None:
+    """The module's, for a file in its folder."""
+    assert [node.path for node in graph.find("desk.router")] == ["router.go"]
+    assert [node.path for node in graph.find("kit.opened")] == ["kit/kit.go"]
+    assert graph.find("kit.router") == []
+
+
 def test_what_has_the_same_name_elsewhere_is_another(graph: Graph) -> None:
     assert callers(graph, "Context.Serve") == set()
     assert callers(graph, "Response.Flush") == set()
