@@ -19,7 +19,7 @@ from refdesk.errors import (
 )
 from refdesk.model import Batch, EmbedderIdentity, Filters, Ranking, Reference, Skipped, Symbol
 from refdesk.ports import Store
-from refdesk.store.record import access
+from refdesk.store.record import access, reads
 from refdesk.text.analyse import terms
 from tests.ports.library import IDENTITY, batch, chunk, collection, key, vector, write
 
@@ -152,10 +152,21 @@ def test_states_of_files_are_read_in_pages(store: Store, monkeypatch: pytest.Mon
     store.apply(batch(*(write(f"d{i}", ["x"], path=path) for i, path in enumerate(paths))))
     found = dict(store.file_states("code"))
     assert sorted(found) == sorted(paths) and found["b"].document_id == "d5"
-    assert [path for path, _ in store.file_states("code", ["a/b", "b"])] == ["a/b/c.py", "a/b/d.py", "b"]
+    assert sorted(path for path, _ in store.file_states("code", ["a/b", "b"])) == ["a/b/c.py", "a/b/d.py", "b"]
+    among = ["a", "none", "b", "a/b/d.py", "a/b0.py"]  # two pages of paths, and what is below them
+    assert {path for path, _ in store.file_states("code", among)} == set(paths[:-1])
     same = [write(f"same{i}", ["x"], path="b") for i in range(3)]  # as of documents without a file
     store.apply(batch(*same))
     assert len(list(store.file_states("code", ["b"]))) == 4
+
+
+def test_states_of_many_files_are_asked_for_at_once(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+    read = reads.file_states
+    monkeypatch.setattr(reads, "file_states", lambda *given: (asked.append(given), read(*given))[1])
+    store.apply(batch(*(write(f"d{i}", ["x"], path=f"{i}.py") for i in range(100))))
+    assert len(list(store.file_states("code", [f"{i}.py" for i in range(200)]))) == 100
+    assert len(asked) <= 1
 
 
 def test_rewriting_keeps_the_ids_of_chunks_that_stay(store: Store) -> None:

@@ -131,16 +131,20 @@ class RecordAccess(ABC):
     # documents
 
     def file_states(self, collection: str, paths: Iterable[str] | None = None) -> Iterator[tuple[str, FileState]]:
-        for first, last in reads.ranges(paths):
-            after = first, -1
-            while True:
-                with self.reading() as db:
-                    page = reads.file_states(db, collection, after, last, _PAGE)
-                for path, *state, _ in page:
-                    yield path, FileState(*state)
-                if len(page) < _PAGE:
-                    break
-                after = page[-1][0], page[-1][-1]
+        wanted = None if paths is None else list(paths)
+        groups = [None] if wanted is None else [wanted[at : at + _PAGE] for at in range(0, len(wanted), _PAGE)]
+        for group in groups:
+            with self.reading() as db:
+                parts = list(reads.parts(db, collection, group))
+            for part in parts:
+                while True:
+                    with self.reading() as db:
+                        page = reads.file_states(db, collection, part, _PAGE)
+                    for path, *state, _ in page:
+                        yield path, FileState(*state)
+                    if len(page) < _PAGE:
+                        break
+                    part = (page[-1][0], page[-1][-1]), *part[1:]
 
     skipped = _read(reads.skipped)
     documents = _read(reads.documents)

@@ -70,27 +70,35 @@ def skipped(db: Connection, collection: str) -> list[Skipped]:
 # --- documents ----------------------------------------------------------------------------------
 
 
-_FILE_STATES = """
-    SELECT path, ulid, size, modified_ns, content_hash, stamp, id FROM documents
-    WHERE collection = (SELECT id FROM collections WHERE name = ?) AND (path, id) > (?, ?) AND path <= ?
-    ORDER BY path, id LIMIT ?
-"""
+_HOME = "collection = (SELECT id FROM collections WHERE name = ?)"
 _LAST = "\U0010ffff"  # no path comes after it
+_UP_TO, _AMONG = "path <= ?", "path IN (SELECT value FROM json_each(?))"
+
+Part = tuple[tuple[str, int], str, str]  # of a collection's files: after which path and row, a condition, its value
 
 
-def ranges(paths: Iterable[str] | None) -> Iterator[tuple[str, str]]:
-    """The first and the last path of what is at or below the given paths, or of everything."""
+def parts(db: Connection, name: str, paths: Sequence[str] | None) -> Iterator[Part]:
+    """The files at and below the given paths, or all; asking for each path by itself takes Postgres .5 ms."""
     if paths is None:
-        yield "", _LAST
+        yield ("", -1), _UP_TO, _LAST
         return
-    for path in map(rows.storable, paths):
-        yield path, path
-        yield f"{path}/", f"{path}/{_LAST}"
+    wanted = json.dumps(list(map(rows.storable, paths)))
+    yield ("", -1), _AMONG, wanted
+    below = f"SELECT 1 FROM documents WHERE {_HOME} AND path > value || '/' AND path < value || '0'"  # follows '/'
+    found = db.execute(f"SELECT value FROM json_each(?) WHERE EXISTS ({below})", (wanted, name)).fetchall()
+    for (folder,) in found:
+        yield (f"{folder}/", -1), _UP_TO, f"{folder}/{_LAST}"
 
 
-def file_states(db: Connection, name: str, after: tuple[str, int], last: str, limit: int) -> list[Any]:
-    """A page of the collection's files up to a path: the path, what makes a FileState, and the row."""
-    return db.execute(_FILE_STATES, (name, *after, last, limit)).fetchall()
+def file_states(db: Connection, name: str, part: Part, limit: int) -> list[Any]:
+    """A page of a part of the collection's files: the path, what makes a FileState, and the row."""
+    after, condition, value = part
+    found = db.execute(
+        "SELECT path, ulid, size, modified_ns, content_hash, stamp, id FROM documents"
+        f" WHERE {_HOME} AND (path, id) > (?, ?) AND {condition} ORDER BY path, id LIMIT ?",
+        (name, *after, value, limit),
+    )
+    return found.fetchall()
 
 
 def documents(db: Connection, collection: str, limit: int, offset: int) -> list[Document]:

@@ -23,7 +23,7 @@ READ_MS = 4_000  # time limit of a statement that reads
 CONNECT_S = 3.0
 GRACE_S = 0.4  # beyond the time limit of a statement, for the way
 _MARKS = re.compile(r"'[^']*'|\?|(?<!:):([a-z]\w*)")
-_AMONG = re.compile(r"([\w.]+) IN \(SELECT value FROM json_each\(%s\)\)")
+_LIST = re.compile(r"([\w.]+) IN \(SELECT value FROM json_each\(%s\)\)|json_each\(%s\)")
 _NUMBERED = ("id", "collection")  # the ends of columns with numbers
 _PLAIN = re.compile(r"\s*INSERT INTO (\w+(?: \([\w,\s]+\))?)\s+VALUES \([?,\s]+\)\s*")  # what COPY does as well
 # Nearly all statements look rows up by an index.  Planned by the length of a list, or by the statistics of tables that
@@ -54,13 +54,15 @@ def translated(sql: str) -> tuple[str, tuple[int, ...]]:
     def mark(found: re.Match[str]) -> str:
         return "%s" if found[0] == "?" else f"%({found[1]})s" if found[1] else found[0]
 
-    def among(found: re.Match[str]) -> str:
+    def listed(found: re.Match[str]) -> str:
         lists.append(found.string.count("%s", 0, found.start()))
+        if not found[1]:
+            return "unnest(%s::text[]) AS listed(value)"
         of = "bigint" if found[1].rpartition(".")[2] in _NUMBERED else "text"
         return f"{found[1]} = ANY(%s::{of}[])"
 
     lists: list[int] = []
-    sql = _AMONG.sub(among, _MARKS.sub(mark, sql.replace("%", "%%")))
+    sql = _LIST.sub(listed, _MARKS.sub(mark, sql.replace("%", "%%")))
     if _DEFINES.search(sql):
         for pattern, other in _TYPES:
             sql = pattern.sub(other, sql)
