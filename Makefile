@@ -30,9 +30,9 @@ test: $(STAMP)
 	@$(BIN)/python -m pytest -n 3 --dist loadfile -rs
 
 shared: $(STAMP)
-	@echo "== The rag, code and protocol contracts once more, on Postgres and Qdrant"
+	@echo "== All contracts once more, on Postgres and Qdrant"
 	@$(BIN)/python tests/scale/servers.py || true
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --shared tests/contracts/test_rag.py tests/contracts/test_code.py tests/contracts/test_transports.py
+	@$(BIN)/python -m pytest -n 3 --dist loadfile --shared tests/contracts
 
 check: lint types layers
 

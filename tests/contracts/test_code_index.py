@@ -210,6 +210,7 @@ def test_a_path_may_be_a_collections_name_and_an_unknown_one_is_told_what_there_
         assert f"{name} ({root})" in told, path
 
 
+@pytest.mark.folder
 def test_a_library_that_can_not_be_written_to_is_not_called_busy(client: Client, root: Path, tmp_path: Path) -> None:
     write_modules(root, "alpha", 3)
     client.json("index_codebase", path=str(root))

@@ -142,7 +142,8 @@ def test_alpha_balances(client: Client, alpha: float) -> None:
 
 def test_limits_hold(client: Client) -> None:
     assert client.text("qurio_search", query="number", limit=3).count("Result ") == 3
-    assert 40 <= client.text("qurio_search", query="number", limit=50).count("Result ") <= 50  # within 4,000 tokens
+    shown = client.text("qurio_search", query="number", limit=50).count("Result ")
+    assert 36 <= shown <= 50  # within 4,000 tokens, of which random ids take more or fewer
     assert client.text("qurio_search", query="number").count("Result ") == 10
 
 
