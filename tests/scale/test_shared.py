@@ -34,11 +34,12 @@ from refdesk.store.record import schema
 from refdesk.store.record.contents import meta
 from refdesk.store.record.schema import Connection
 from refdesk.store.shared import address as addresses
+from refdesk.store.shared import collection as made_in
 from refdesk.store.shared import points
 from refdesk.store.shared import store as shared_store
 from refdesk.store.shared.dialect import Translating, translated
 from refdesk.store.shared.follower import state_of
-from refdesk.store.shared.nodes import IndexAway
+from refdesk.store.shared.nodes import IndexAway, Nodes
 from refdesk.store.shared.store import SharedStore
 from refdesk.system.wanted import is_wanted
 from tests.mcp_client.http import HttpClient, HttpServer
@@ -162,7 +163,7 @@ def test_a_lost_index_is_built_anew(store: SharedStore) -> None:
     assert _texts(store, "alpha") == ["alpha"] and store.read(state_of).name == state.name  # it was not built anew
     *_, state, _ = store.read(store._follower.look)
     assert state is not None
-    store._follower._drop_others(state.name, "")
+    made_in.drop_others(store._nodes, state.name, "")
     view = store.view()
     assert len(view.lexical(["alpha"], 5)) == 1 and "can't be reached" in view.notices[0]  # and it is built anew
     deadline = time.monotonic() + 60
@@ -174,7 +175,7 @@ def test_a_lost_index_is_built_anew(store: SharedStore) -> None:
     assert view.notices == () and _texts(store, "alpha") == ["alpha"]
     *_, state, _ = store.read(store._follower.look)
     assert state is not None
-    store._follower._drop_others(state.name, "")
+    made_in.drop_others(store._nodes, state.name, "")
     store.apply(batch(write("c", ["alpha too"])))
     assert _texts(store, "alpha") == ["alpha", "alpha too"]
 
@@ -234,6 +235,119 @@ def test_doctor_finds_a_passage_as_it_was_before(store: SharedStore) -> None:
     assert _texts(store, "beta") == ["beta"] and _texts(store, "alpha") == []
 
 
+def test_an_index_that_is_newer_than_the_record_is_built_anew(store: SharedStore, address: str) -> None:
+    """As after Postgres was restored from a backup: what the lost commits wrote would never be replaced."""
+    store.apply(batch(write("a", ["alpha"]), write("b", ["beta"])))
+    with _following(store) as db:
+        state = state_of(db)
+        assert state is not None
+        ids = [store.chunks_of(document)[0].id for document in ("a", "b")]
+        store._follower._put(db, state.name, points.read(db, ids), 10_000, time.monotonic() + 10)()
+    store.apply(batch(write("a", ["delta"])))
+    assert _texts(store, "delta") == []  # which a process does that is there already
+    assert store.verify(repair=True)[1].repaired
+    assert _texts(store, "delta") == ["delta"] and _texts(store, "alpha") == []
+    with _following(store) as db:
+        state = state_of(db)
+        assert state is not None
+        store._follower._put(db, state.name, points.read(db, ids), 10_000, time.monotonic() + 10)()
+    other = SharedStore(address)
+    other.apply(batch(write("b", ["epsilon"])))
+    assert _texts(other, "epsilon") == ["epsilon"] and _texts(other, "beta") == []
+    other.close()
+
+
+def test_a_hosted_qdrant_that_refuses_filters_without_an_index_is_enough(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("ENABLED", "UNINDEXED_FILTERING_UPDATE", "UNINDEXED_FILTERING_RETRIEVE"):
+        value = str(name == "ENABLED").lower()
+        monkeypatch.setenv(f"QDRANT__STORAGE__COLLECTION__STRICT_MODE__{name}", value)
+    try:
+        with servers.running(1, in_memory=True) as (postgres, nodes):
+            store = _filled(servers.address(postgres, nodes, shards="1", replicas="1"))
+            store.apply(batch(write("a", ["alpha"]), write("b", ["beta"])))
+            store.apply(batch(write("a", ["gamma"]), removes=("b",)))
+            assert [_texts(store, word) for word in ("alpha", "beta", "gamma")] == [[], [], ["gamma"]]
+            assert "every passage" in store.verify(repair=False)[1].message
+            store.close()
+    except servers.Missing as missing:
+        pytest.skip(str(missing))
+
+
+def test_an_index_that_refuses_what_is_written_is_still_searched(store: SharedStore) -> None:
+    store.apply(batch(write("a", ["alpha"])))
+    start = store._nodes.start
+    with pytest.MonkeyPatch.context() as patched:
+
+        def refuse(service: str, method: str, *given: Any) -> Any:
+            if method == "Upsert":
+                raise StoreError("Qdrant refused: a limit is reached")
+            return start(service, method, *given)
+
+        patched.setattr(store._nodes, "start", refuse)
+        store.apply(batch(write("b", ["alpha beta"])))
+        view = store.view()
+        assert len(view.lexical(["alpha"], 5)) == 1 and "lags behind" in view.notices[0]
+    assert _texts(store, "beta") == ["alpha beta"]
+
+
+def test_a_qdrant_that_is_too_old_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    call = Nodes.call
+
+    def old(nodes: Nodes, service: str, method: str, *given: Any, **named: Any) -> Any:
+        answer = call(nodes, service, method, *given, **named)
+        if method == "HealthCheck":
+            answer.version = "1.15.5"
+        return answer
+
+    monkeypatch.setattr(Nodes, "call", old)
+    store = _filled(address)
+    with pytest.raises(SettingsError, match=r"Qdrant 1\.15\.5 is too old .*1\.16"):
+        store.apply(batch(write("a", ["alpha"])))
+    store.close()
+
+
+def test_doctor_indexes_again_what_does_not_say_what_it_is_made_of(store: SharedStore) -> None:
+    store.apply(batch(write("a", ["alpha"]), write("b", ["beta"])))
+    state = store.read(state_of)
+    assert state is not None
+    _, nodes = servers.for_tests()
+    where = {"keys": [points.DIGEST], "points": [store.chunks_of("a")[0].id]}
+    url = f"http://127.0.0.1:{nodes[0].http}/collections/{state.name}/points/payload/delete?wait=true"
+    assert httpx.post(url, json=where).status_code == 200
+    index = store.verify(repair=False)[1]
+    assert index.ok and "1 passages that an earlier RefDesk indexed were not compared" in index.message
+    assert store.verify(repair=True)[1].repaired
+    assert "earlier" not in store.verify(repair=False)[1].message
+
+
+def test_doctor_finds_what_a_single_replica_brought_back() -> None:
+    """A late request makes a passage again that was removed since."""
+    import grpc
+
+    try:
+        with servers.running(3, in_memory=True) as (postgres, nodes):
+            store = _filled(servers.address(postgres, nodes, shards="1", replicas="2"))
+            sent: list[Any] = []
+            start = store._nodes.start
+            with pytest.MonkeyPatch.context() as patched:
+                patched.setattr(store._nodes, "start", lambda *given: (sent.append(given), start(*given))[1])
+                store.apply(batch(write("a", ["alpha"]), write("b", ["beta"])))
+            store.apply(Batch(collection="code", removes=("a",)))
+            state = store.read(state_of)
+            assert state is not None
+            late = next(request for _, method, request, *_ in sent if method == "Upsert").SerializeToString()
+            holder = next(node for node in nodes if node._ask(f"/{state.name}/cluster")["local_shards"])
+            length = bytes([len(late) & 127 | 128, len(late) >> 7])  # of what nodes tell each other: it, and the shard
+            with grpc.insecure_channel(f"127.0.0.1:{holder._p2p}") as channel:
+                channel.unary_unary("/qdrant.PointsInternal/Upsert")(b"\x0a" + length + late + b"\x10\x00", timeout=10)
+            assert "has 1 that are gone" in store.verify(repair=False)[1].message
+            assert store.verify(repair=True)[1].repaired
+            assert "every passage" in store.verify(repair=False)[1].message
+            store.close()
+    except servers.Missing as missing:
+        pytest.skip(str(missing))
+
+
 def test_doctor_compares_all_replicas_or_says_that_it_could_not() -> None:
     try:
         with servers.running(3, in_memory=True) as (postgres, nodes):
@@ -288,7 +402,7 @@ def test_a_collection_that_a_killed_process_made_is_removed(store: SharedStore) 
     before = store.read(state_of)
     assert before is not None
     stray = before.name[:-8] + "killed"  # it was killed before it told the record
-    store._follower._create(stray, 0)
+    made_in.create(store._nodes, store.address, stray, 0)
     with store.writing(), store.transaction() as db:
         store._follower.rebuild(db)
     store._follower.catch_up(store.sequence(), 60)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from refdesk.errors import StoreError
@@ -10,6 +11,7 @@ from refdesk.store.record.batches import BOTH
 from refdesk.store.record.database import sequence
 from refdesk.store.record.schema import Connection
 from refdesk.store.shared import points
+from refdesk.store.shared.address import Address
 from refdesk.store.shared.database import Postgres
 from refdesk.store.shared.follower import Follower, state_of
 from refdesk.store.shared.nodes import WRITE_S, IndexAway, Nodes
@@ -39,9 +41,9 @@ def size(db: Connection, schema: str) -> int:
     return int(found.fetchone()[0])
 
 
-def verify(postgres: Postgres, nodes: Nodes, follower: Follower, shards: int, *, repair: bool) -> list[Finding]:
+def verify(postgres: Postgres, nodes: Nodes, follower: Follower, address: Address, *, repair: bool) -> list[Finding]:
     """What was checked in the record and in the index, and what was repaired."""
-    return [_check_record(postgres), _check_index(postgres, nodes, follower, shards, repair=repair)]
+    return [_check_record(postgres), _check_index(postgres, nodes, follower, address, repair=repair)]
 
 
 def _check_record(postgres: Postgres) -> Finding:
@@ -62,7 +64,7 @@ def _check_record(postgres: Postgres) -> Finding:
     return Finding(part="record", ok=True, message=f"The record is sound: {chunks} chunks.")
 
 
-def _check_index(postgres: Postgres, nodes: Nodes, follower: Follower, shards: int, *, repair: bool) -> Finding:
+def _check_index(postgres: Postgres, nodes: Nodes, follower: Follower, address: Address, *, repair: bool) -> Finding:
     try:
         with postgres.reading() as db:
             before, last = state_of(db), sequence(db)
@@ -77,23 +79,35 @@ def _check_index(postgres: Postgres, nodes: Nodes, follower: Follower, shards: i
             moves = state != before
             said = "and catching up: check it again later" if moves else "and does not catch up"
             return Finding(part="index", ok=moves, message=f"The index is behind the record, {said}.")
-        copies = _Copies(nodes)
-        problem, wrong = _difference(postgres, copies, follower, shards)
-        if not problem:
+        copies, shards = _Copies(nodes, address.nodes), address.shards
+        problem, wrong, silent = _difference(postgres, copies, follower, shards)
+        before_digests = f"{len(silent)} passages that an earlier RefDesk indexed" if silent else ""
+        if not repair and not problem:
             said = f"The index has every passage, up to commit {last}.{copies.notice}"
+            said += f" {before_digests} were not compared: `refdesk doctor` indexes them again." * bool(silent)
             return Finding(part="index", ok=True, message=said)
         if not repair:
             return Finding(part="index", ok=False, message=f"The index {problem}. `refdesk doctor` repairs it.")
-        is_mended = 0 < len(wrong) <= _MOST_MENDED
-        with postgres.writing(), postgres.transaction(logged=is_mended) as db:
-            if is_mended:
+        if not problem and not silent:
+            return Finding(
+                part="index", ok=True, message=f"The index has every passage, up to commit {last}.{copies.notice}"
+            )
+        problem = problem or f"has {before_digests}"
+        is_mended = 0 < len(wrong | silent) <= _MOST_MENDED
+        still = problem
+        if is_mended:
+            with postgres.writing(), postgres.transaction() as db:
                 last = sequence(db)
-                changes = [(last, chunk_id, BOTH) for chunk_id in wrong]
+                changes = [(last, chunk_id, BOTH) for chunk_id in wrong | silent]
                 db.executemany("INSERT INTO changes (seq, chunk, parts) VALUES (?, ?, ?)", changes)
-            else:
+            follower.catch_up(last, _REBUILD_S)
+            still, *_ = _difference(postgres, copies, follower, shards)
+        if still:
+            with postgres.writing(), postgres.transaction(logged=False) as db:
                 follower.rebuild(db)
-        follower.catch_up(last, _REBUILD_S)
-        still, _ = _difference(postgres, copies, follower, shards)
+            follower.catch_up(last, _REBUILD_S)
+            still, *_ = _difference(postgres, copies, follower, shards)
+            is_mended = False
         if still:
             return Finding(part="index", ok=False, message=f"The index was repaired and still {still}.")
         done = "these were indexed again" if is_mended else "it was built anew"
@@ -103,38 +117,40 @@ def _check_index(postgres: Postgres, nodes: Nodes, follower: Follower, shards: i
 
 
 class _Copies:
-    """What the replicas of the index hold, as long as all of them answer; else any one of each shard."""
+    """What the nodes hold: each answers of its own replicas, where it has some."""
 
-    def __init__(self, nodes: Nodes) -> None:
-        self.nodes = nodes
+    def __init__(self, nodes: Nodes, addresses: Sequence[str]) -> None:
+        self.nodes, self._addresses = nodes, addresses
         self.notice = ""
 
-    def made_of(self, name: str, limit: int, **where: Any) -> dict[int, int | None]:
-        """What points are made of, where all replicas agree; those that an earlier RefDesk wrote do not say it."""
+    def made_of(self, name: str, limit: int, **where: Any) -> list[dict[int, int | None]]:
+        """What points are made of, as each node has it; those that an earlier RefDesk wrote do not say it."""
         from qdrant_client import grpc as messages
 
         request = messages.ScrollPoints(
             collection_name=name, limit=limit, with_payload=points.with_fields(points.DIGEST), **where
         )
-        while True:
+        copies = []
+        for address in self._addresses:
             try:
-                if not self.notice:
-                    request.read_consistency.type = messages.ReadConsistencyType.All
-                found = self.nodes.call("Points", "Scroll", request, WRITE_S).result
-                break
+                found = self.nodes.call("Points", "Scroll", request, WRITE_S, node=address).result
             except IndexAway:
-                if self.notice:
-                    raise
                 self.notice = " Some replicas did not answer and were not compared."
-                request.ClearField("read_consistency")
-        return {
-            one.id.num: one.payload[points.DIGEST].integer_value if points.DIGEST in one.payload else None
-            for one in found
-        }
+                continue
+            copies.append({
+                one.id.num: one.payload[points.DIGEST].integer_value if points.DIGEST in one.payload else None
+                for one in found
+            })  # fmt: skip
+        if not copies:
+            raise IndexAway("No node of the index answers.", "Check that Qdrant runs, then try again.")
+        return copies
 
 
-def _difference(postgres: Postgres, copies: _Copies, follower: Follower, shards: int) -> tuple[str, set[int]]:
-    """What is wrong with the index, and the chunks that it alone has, lacks, or has as they were before.
+Differing = tuple[str, set[int], set[int]]
+
+
+def _difference(postgres: Postgres, copies: _Copies, follower: Follower, shards: int) -> Differing:
+    """What is wrong with the index, the chunks that it alone has, lacks, or has as they were, and those that don't say.
 
     Both are read in the order of ids, while others write: what differs is looked at again when the index has caught up.
     """
@@ -143,23 +159,25 @@ def _difference(postgres: Postgres, copies: _Copies, follower: Follower, shards:
     with postgres.reading() as db:
         state = state_of(db)
         if state is None:
-            return "is missing", set()
+            return "is missing", set(), set()
         about = messages.GetCollectionInfoRequest(collection_name=state.name)
         params = copies.nodes.call("Collections", "Get", about, WRITE_S).result.config.params
         if params.shard_number < shards:
-            return f"has {params.shard_number} shards where {shards} are wanted", set()
-        after, suspects = -1, set[int]()
+            return f"has {params.shard_number} shards where {shards} are wanted", set(), set()
+        after, suspects, silent = -1, set[int](), set[int]()
         while True:
             known = points.digests_after(db, after, _PAGE)
             last = max(known) if len(known) == _PAGE else None
-            found = copies.made_of(state.name, 2 * _PAGE, offset=messages.PointId(num=after + 1))
-            upto = last if last is not None else max([*known, *found, after])
-            if len(found) == 2 * _PAGE:
-                upto = min(upto, max(found))
-            suspects |= {one for one in set().union(*_compared(known, found)) if one <= upto}
-            if last is None and len(found) < 2 * _PAGE:
+            upto, is_end = last, last is None
+            for found in copies.made_of(state.name, 2 * _PAGE, offset=messages.PointId(num=after + 1)):
+                if len(found) == 2 * _PAGE:
+                    is_end, upto = False, min(max(found), max(found) if upto is None else upto)
+                suspects.update(*_compared(known, found))
+                silent |= {one for one, made_of in found.items() if made_of is None}
+            if is_end:
                 break
-            after = upto
+            assert upto is not None
+            suspects, after = {one for one in suspects if one <= upto}, upto
     problem = ""
     for _ in range(_LOOKS):
         if not suspects:
@@ -167,21 +185,22 @@ def _difference(postgres: Postgres, copies: _Copies, follower: Follower, shards:
         with postgres.reading() as db:
             last_commit = sequence(db)
         follower.catch_up(last_commit, WRITE_S)
-        known, found, wanted = {}, {}, sorted(suspects)
+        missing, spare, old, wanted = set[int](), set[int](), set[int](), sorted(suspects)
         for start in range(0, len(wanted), _PAGE):
             some = wanted[start : start + _PAGE]
             with postgres.reading() as db:
-                known |= points.digests(db, some)
-            found |= copies.made_of(state.name, len(some), filter=messages.Filter(must=[points.named(some)]))
-        missing, spare, old = _compared(known, found)
+                known = points.digests(db, some)
+            for found in copies.made_of(state.name, len(some), filter=messages.Filter(must=[points.named(some)])):
+                for all_such, such in zip((missing, spare, old), _compared(known, found), strict=True):
+                    all_such |= such
         said = {f"lacks {len(missing)} passages": missing, f"has {len(spare)} that are gone": spare}
         said[f"has {len(old)} as they were before"] = old
         problem = " and ".join(words for words, those in said.items() if those)
         suspects = missing | spare | old
-    return problem, suspects
+    return problem, suspects, silent - suspects
 
 
 def _compared(known: dict[int, int], found: dict[int, int | None]) -> tuple[set[int], set[int], set[int]]:
-    """The chunks that the index lacks, those that it alone has, and those that it has in another form."""
+    """The chunks that a node lacks, those that it alone has, and those that it has in another form."""
     old = {one for one, made_of in found.items() if made_of is not None and known.get(one, made_of) != made_of}
     return known.keys() - found.keys(), found.keys() - known.keys(), old

@@ -16,11 +16,11 @@ from refdesk.model import EmbedderIdentity
 from refdesk.store.record.contents import embedder_identity, meta, put_meta, trim_log
 from refdesk.store.record.database import LEXICAL, VECTORS, Applied, is_waited_for, sequence
 from refdesk.store.record.schema import Connection
-from refdesk.store.shared import points
+from refdesk.store.shared import collection, points
 from refdesk.store.shared.address import Address
 from refdesk.store.shared.database import STRETCH, Postgres
 from refdesk.store.shared.dialect import Translating
-from refdesk.store.shared.nodes import WRITE_S, IndexAway, IndexMissing, Nodes
+from refdesk.store.shared.nodes import WRITE_S, IndexMissing, Nodes
 from refdesk.store.words.index import VERSION as ANALYSED
 from refdesk.system import metrics
 from refdesk.system.wanted import is_wanted
@@ -40,8 +40,6 @@ _REST_S = 0.5  # between looks whether the nodes are at rest
 _CLOSE_S = 5.0
 _PAGE = 4_000  # chunks at a time
 _REQUEST = 500  # points of one request: 2 MB
-# Of a segment's vectors: 200,000 of 256 dimensions.  Qdrant merges in memory: 1,131,323 passages took over 20 GB.
-_LARGEST_KB = 100_000
 _TRIMMED = 500  # commits after which the log is cut
 _MOST_KNOWN = 500_000
 _BOTH = LEXICAL | VECTORS
@@ -102,6 +100,7 @@ class Follower:
         self._known_terms: set[str] = set()  # that the record has, or that it was given
         self._ahead: tuple[State | None, list[Any]] = (None, [])  # the rows that follow in an index that is built
         self._missing = ""  # the collection that the nodes do not know
+        self._looked_at, self._last = "", 0  # the collection that belongs to this record, and the latest commit seen
         self._refusal: SettingsError | None = None  # of the thread, which can't follow then
         self._has_looked = False  # whether nodes wait for a word to go on with their graphs
         self._stuck = -1  # the commit at which a reader waited in vain for whoever follows: the next ones do not
@@ -147,9 +146,10 @@ class Follower:
             try:
                 is_hopeless = self._stuck == at or self._nodes.is_away
                 state = self.catch_up(seq, 0.0 if is_hopeless else _PATIENCE_S, creates=False)
-            except IndexAway:
+            except StoreError as error:
                 if state is None:
                     raise  # else it may still be searched: a write needs more nodes than a query
+                _log.warning("the index can't be brought up to date: %s", error)
             self._stuck = at if state is None or state.seq == at else -1
         behind = seq - state.seq if state else seq
         if behind > 0 or (state and state.built is not None):
@@ -201,12 +201,21 @@ class Follower:
                 return False
             own = f"{self._postgres.schema}_{meta(db, 'library')}_"
             name = f"{own}{secrets.token_hex(4)}"
-            self._create(name, dimension)
+            collection.create(self._nodes, self._address, name, dimension)
             put_meta(db, _BARE, name)
             self._save(db, State(name, generation, last, built=-1))
-            self._drop_others(own, name)
+            collection.drop_others(self._nodes, own, name)
             return True
         try:
+            if state.built is None and (self._looked_at != state.name or last < self._last):
+                if not collection.belongs(self._nodes, state.name, last):
+                    _log.warning(
+                        "the index has commits that the record lacks, as an older backup does; it is built anew"
+                    )
+                    self._missing = state.name
+                    return True
+                self._looked_at = state.name
+            self._last = last
             if state.built is not None:
                 at, self._ahead = self._ahead, (state, [])
                 rows = at[1] if at[0] == state else points.read_after(db, state.built, _PAGE)
@@ -252,34 +261,6 @@ class Follower:
     def _save(self, db: Connection, state: State) -> None:
         put_meta(db, _KEY, json.dumps(asdict(state)))
 
-    # the collection
-
-    def _create(self, name: str, dimension: int) -> None:
-        self._nodes.call("Collections", "Create", points.collection(name, dimension, self._address), WRITE_S)
-        self._optimise(name, is_whole=False)
-        indexes = points.indexes(name)
-        for done in [self._nodes.start("Points", "CreateFieldIndex", one, WRITE_S) for one in indexes]:
-            done()
-
-    def _optimise(self, name: str, *, is_whole: bool) -> None:
-        """Has Qdrant make codes and graphs of segments of 1,000 kB and more: 2,000 vectors of 256 dimensions.
-
-        While an index is filled it would merge segments, and make their graphs, again and again.  Then it makes codes
-        alone, of each 8,000 vectors: the time to write a passage grows with the segment that it is written to.
-
-        It would also make a graph of the passages with each value of a payload index, which every frequent term is;
-        without them a search within a filter finds the same (of 78,529 passages, collections of 2 to 14% of them).
-        """
-        from qdrant_client import grpc as messages
-
-        size, segments, links = (1_000, 0, 16) if is_whole else (4_000, 1_000, 0)
-        config = messages.OptimizersConfigDiff(
-            indexing_threshold=size, default_segment_number=segments, max_segment_size=_LARGEST_KB
-        )
-        graphs = messages.HnswConfigDiff(m=links, payload_m=0)
-        request = messages.UpdateCollection(collection_name=name, optimizers_config=config, hnsw_config=graphs)
-        self._nodes.call("Collections", "Update", request, WRITE_S)
-
     def _finish(self, db: Translating) -> bool:
         """Has the graphs of a whole index made when all nodes are at rest; whether that is still to come.
 
@@ -295,29 +276,16 @@ class Follower:
         if bare != state.name:
             if state.built is None and not self._has_looked:
                 if self._nodes.call("Collections", "Get", about).result.status == messages.CollectionStatus.Grey:
-                    self._optimise(state.name, is_whole=True)
+                    collection.optimise(self._nodes, state.name, is_whole=True)
                 self._has_looked = True
             return False
         for _ in self._address.nodes:  # which are asked in turn
             if self._nodes.call("Collections", "Get", about).result.status != messages.CollectionStatus.Green:
                 self._closing.wait(_REST_S)
                 return True
-        self._optimise(state.name, is_whole=True)
+        collection.optimise(self._nodes, state.name, is_whole=True)
         put_meta(db, _BARE, "")
         return False
-
-    def _drop_others(self, own: str, name: str) -> None:
-        """Removes the library's other collections: the last one, and those whose maker was killed."""
-        from qdrant_client import grpc as messages
-
-        try:
-            listed = self._nodes.call("Collections", "List", messages.ListCollectionsRequest(), WRITE_S).collections
-            for one in listed:
-                if one.name.startswith(own) and one.name != name:
-                    gone = messages.DeleteCollection(collection_name=one.name)
-                    self._nodes.call("Collections", "Delete", gone, WRITE_S)
-        except StoreError as error:
-            _log.warning("collections of an earlier index were not removed: %s", error)
 
     def _put(self, db: Translating, name: str, rows: Sequence[Any], commit: int, ends: float) -> Callable[[], None]:
         """Sends the points of rows that were read after the commit; returns what waits until the nodes have them."""

@@ -61,10 +61,10 @@ class Nodes:
         self._outage = Outage()  # of all nodes
         self._turn = itertools.count()
 
-    def call(self, service: str, method: str, request: Any, limit_s: float | None = None) -> Any:
-        """The answer of the first node that gives one; raises IndexAway."""
+    def call(self, service: str, method: str, request: Any, limit_s: float | None = None, *, node: str = "") -> Any:
+        """The answer of the first node that gives one, or of the one that is named; raises IndexAway."""
         ends = self._end(limit_s)
-        return self._answer(self._order(), None, service, method, request, ends)
+        return self._answer([node] if node else self._order(), None, service, method, request, ends)
 
     def start(self, service: str, method: str, request: Any, limit_s: float | None = None) -> Callable[[], Any]:
         """Sends the request, and returns what waits for its answer, so that several are on their way at once.
@@ -207,5 +207,6 @@ _ANSWERS = {
     "Update": "CollectionOperationResponse",
     "DeleteCollection": "CollectionOperationResponse",
     "Get": "GetCollectionInfoResponse",
+    "HealthCheck": "HealthCheckReply",
     "List": "ListCollectionsResponse",
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from qdrant_client import grpc as messages
 
     from refdesk.model import Vector
-    from refdesk.store.shared.address import Address
 
 VERSION = 1  # of what a point holds; another version is built anew
 DENSE, SPARSE = "meaning", "words"
@@ -32,15 +31,15 @@ BREAK = "\x1f"  # stands between content and headings, so that no phrase crosses
 # How new a point is, and what it is made of: others write too, and a node may do late what it was asked for.
 COMMIT, DIGEST = "commit", "digest"
 KEYWORDS = ("kind", "type", "language", "extension", "meta")
-NUMBERS = ("collection", "document")
+NUMBERS = ("collection", "document", COMMIT)
 
 _K1, _B = 1.2, 0.75  # of BM25, as tantivy has them
 # The mean numbers of terms, counted in 17,000 passages of code: weights can't follow them as the library grows.
 _LENGTHS = {"content": 103.0, "title": 22.0, "symbol": 1.6, "path": 9.6}
 # ruff: noqa: S608 - statements are put together from constants; values are bound
 _DIGEST = """
-('x' || left(md5(concat_ws(' ', encode(c.digest, 'hex'), c.vector, d.collection, d.path, d.metadata)), 16))
-::bit(64)::bigint
+('x' || left(encode(sha256(c.digest || convert_to(concat_ws(' ', c.vector, d.collection, d.path, d.metadata), 'UTF8')),
+'hex'), 16))::bit(64)::bigint
 """
 _SELECT = f"""
 SELECT c.id, d.collection, c.document, c.kind, c.type, c.language, d.extension, d.path, d.metadata, c.metadata,
@@ -125,65 +124,6 @@ def add(to: Any, row: Sequence[Any], commit: int, known: Mapping[bytes, str], se
     payload[DIGEST].integer_value = digest
 
 
-# --- the collection of points ---------------------------------------------------------------------------------
-
-
-def collection(name: str, dimension: int, address: Address) -> messages.CreateCollection:
-    """A new collection for points with vectors of that many dimensions."""
-    from qdrant_client import grpc as messages
-
-    dense = {}
-    if dimension:
-        quantised = None
-        if address.quantisation == "int8":
-            scalar = messages.ScalarQuantization(type=messages.QuantizationType.Int8, always_ram=True)
-            quantised = messages.QuantizationConfig(scalar=scalar)
-        elif address.quantisation == "binary":
-            # Queries keep four bits of each number: of the 120 nearest .985 are found so, .923 with one bit.
-            encoding = messages.BinaryQuantizationQueryEncoding
-            binary = messages.BinaryQuantization(
-                always_ram=True, query_encoding=encoding(setting=encoding.Setting.Scalar4Bits)
-            )
-            quantised = messages.QuantizationConfig(binary=binary)
-        dense[DENSE] = messages.VectorParams(
-            size=dimension, distance=messages.Distance.Dot, quantization_config=quantised,
-            datatype=messages.Datatype.Float16, on_disk=quantised is not None,
-        )  # fmt: skip
-    return messages.CreateCollection(
-        collection_name=name,
-        shard_number=address.shards,
-        replication_factor=address.replicas,
-        # Of two replicas one: the other's node may be down, and what is lost with a disk is in the record.
-        write_consistency_factor=(address.replicas + 1) // 2,
-        vectors_config=messages.VectorsConfig(params_map=messages.VectorParamsMap(map=dense)),
-        sparse_vectors_config=messages.SparseVectorConfig(
-            map={SPARSE: messages.SparseVectorParams(modifier=messages.Modifier.Idf)}
-        ),
-        on_disk_payload=True,
-        timeout=30,
-    )
-
-
-def indexes(name: str) -> Iterator[messages.CreateFieldIndexCollection]:
-    """An index for each field that filters ask for."""
-    from qdrant_client import grpc as messages
-
-    words = messages.PayloadIndexParams(
-        text_index_params=messages.TextIndexParams(
-            tokenizer=messages.TokenizerType.Whitespace, lowercase=False, phrase_matching=True, min_token_len=1,
-            max_token_len=1000,
-        )
-    )  # fmt: skip
-    kinds = messages.FieldType
-    fields: list[tuple[str, Any, Any]] = [(one, kinds.FieldTypeText, words) for one in (TERMS, NAMES)]
-    fields += [(one, kinds.FieldTypeKeyword, None) for one in KEYWORDS]
-    fields += [(one, kinds.FieldTypeInteger, None) for one in NUMBERS]
-    for field, kind, parameters in fields:
-        yield messages.CreateFieldIndexCollection(
-            collection_name=name, wait=True, field_name=field, field_type=kind, field_index_params=parameters
-        )
-
-
 # --- queries and conditions on points --------------------------------------------------------------------------
 
 
@@ -210,8 +150,14 @@ def until(commit: int, *more: messages.Condition) -> messages.Filter:
     """
     from qdrant_client import grpc as messages
 
-    later = messages.FieldCondition(key=COMMIT, range=messages.Range(gt=commit))
-    return messages.Filter(must=more, must_not=[messages.Condition(field=later)])
+    return messages.Filter(must=more, must_not=[newer_than(commit)])
+
+
+def newer_than(commit: int) -> messages.Condition:
+    """Points that a later commit wrote."""
+    from qdrant_client import grpc as messages
+
+    return messages.Condition(field=messages.FieldCondition(key=COMMIT, range=messages.Range(gt=commit)))
 
 
 def named(chunk_ids: Iterable[int]) -> messages.Condition:

@@ -222,7 +222,7 @@ class SharedStore(RecordAccess):
         return self.read(lambda db: reads.stats(db, collection, check.size(db, self.address.schema)))
 
     def verify(self, repair: bool) -> list[Finding]:
-        return check.verify(self._postgres, self._nodes, self._follower, self.address.shards, repair=repair)
+        return check.verify(self._postgres, self._nodes, self._follower, self.address, repair=repair)
 
     def close(self) -> None:
         with contextlib.suppress(StoreError):
