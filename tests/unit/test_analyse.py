@@ -51,3 +51,20 @@ def test_terms_of_two_lines_are_those_of_each(one: str, other: str) -> None:
 def test_a_text_taken_apart_at_blanks_has_the_terms_of_the_whole(text: str) -> None:
     whole = [term for word in re.findall(analyse._WORD, analyse.fold(text)) for term in analyse._terms_of(word).split()]
     assert analyse.terms(text) == whole
+
+
+def test_paths_of_tests_are_told_from_others() -> None:
+    tests = (
+        "caddytest/integration/adapt/one.txt",
+        "adapt/two.caddyfiletest",
+        "Zend/tests.phpt",
+        "ui/__snapshots__/a.snap",
+    )
+    others = (
+        "modules/attestation/latest.go",
+        "src/contest.py",
+        "lib/unittest/case.py",
+        "docs/integration/aws.md",
+        "a.latest",
+    )
+    assert [path for path in (*tests, *others) if analyse.is_of_tests(path)] == [*tests]

@@ -204,7 +204,9 @@ def _seeds(
             inside = [
                 symbol
                 for symbol in graph.file(document).symbols
-                if symbol.name in defined and chunk.start_line <= symbol.start_line <= chunk.end_line
+                if symbol.name in defined
+                and symbol.start_line <= chunk.end_line
+                and symbol.end_line >= chunk.start_line
             ]
             inside = [symbol for symbol in inside if symbol.kind in _TELLING] or inside
             by_search += [symbol_node(document, max(inside, key=telling))] if inside else []

@@ -147,11 +147,11 @@ STOP_TERMS = frozenset(
 # Paths of tests and of what only tests use, with a slash before them: since each alternative begins with a character, a
 # search skips all others and takes a third of the time.
 _TEST_PATH = re.compile(
-    r"/(?:(?:\w+[_-])?tests?|tests?[_-]\w+|testing|__tests__|specs?|fixtures|test[Dd]ata|testFixtures|__\w+fixtures__"
-    r"|_*mocks?_*|e2e|regress|[\w-]+-testing-\w+|[\w.-]*test-?suites?|\w*Tests|[a-z]+Test"
+    r"/(?:(?:\w+[_-])?tests?|tests?[_-]\w+|testing|__tests__|specs?|fixtures|test[Dd]ata|testFixtures"
+    r"|__\w+(?:fixtures|shots)__|[a-z]+tests?/(?:integration|unit|functional)|_*mocks?_*|e2e|regress|[\w-]+-testing-\w+|[\w.-]*test-?suites?|\w*Tests|[a-z]+Test"
     r"|[^/]+\.(?:\w*Tests?|tests?)(?:\.[^/]+)?)/"
     r"|/(?<!./)(?:features|t)/|/(?:test_[^/]*|tests\.\w+$|conftest\.py$)|\.(?:test|spec)s?\.[^/]+$|_(?:test|spec)s?\.[^/]+$"
-    r"|-(?:test|spec)s?\.[^/]+$|Tests?\.\w+$|Spec\.\w+$|\.feature$"
+    r"|-(?:test|spec)s?\.[^/]+$|Tests?\.\w+$|Spec\.\w+$|\.(?:feature|\w*(?<!\.la)test|phpt|snap)$"
 )
 
 

@@ -343,6 +343,18 @@ def test_a_flow_goes_on_in_what_carries_an_interface_out(tmp_path: Path) -> None
     ]
 
 
+def test_a_question_leads_to_the_function_whose_later_part_answers_it(tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    code.mkdir()
+    lines = "".join(f"    ledger_{n} = read_account(number_{n}, 'the books of year {n}')\n" for n in range(80))
+    (code / "till.py").write_text(f"def close_day():\n{lines}    send_receipts_to_the_printer(queue)\n")
+    (code / "bell.py").write_text("def ring():\n    return 1\n")
+    with open_desk(Settings(library=tmp_path / "library", embedder="none", workers=1)) as desk:
+        desk.index(code, "code", name="code")
+        answer = ask((desk.graph("code"), desk.engine), "where do receipts go to the printer queue")
+    assert [one.node.qualified for one in answer.findings.values() if one.hop == 0] == ["close_day"]
+
+
 def test_embedding_is_told_apart_from_conforming(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "a.go").write_text(
