@@ -112,18 +112,18 @@ def optimise(nodes: Nodes, name: str, *, is_whole: bool) -> None:
     nodes.call("Collections", "Update", request, WRITE_S)
 
 
-def belongs(nodes: Nodes, name: str, last: int) -> bool:
+def belongs(nodes: Nodes, name: str, last: int, limit_s: float) -> bool:
     """Whether no point of the index is newer than the record, which would keep it from being replaced."""
     from qdrant_client import grpc as messages
 
     about = messages.GetCollectionInfoRequest(collection_name=name)
-    if points.COMMIT not in nodes.call("Collections", "Get", about, WRITE_S).result.payload_schema:
+    if points.COMMIT not in nodes.call("Collections", "Get", about, limit_s).result.payload_schema:
         for one in _indexes(name):  # an earlier RefDesk did not ask for it
             if one.field_name == points.COMMIT:
-                nodes.call("Points", "CreateFieldIndex", one, WRITE_S)
+                nodes.call("Points", "CreateFieldIndex", one, limit_s)
     newer = messages.Filter(must=[points.newer_than(last)])
     request = messages.CountPoints(collection_name=name, filter=newer, exact=True)
-    return not nodes.call("Points", "Count", request, WRITE_S).result.count
+    return not nodes.call("Points", "Count", request, limit_s).result.count
 
 
 def drop_others(nodes: Nodes, own: str, name: str) -> None:

@@ -208,7 +208,7 @@ class Follower:
             return True
         try:
             if state.built is None and (self._looked_at != state.name or last < self._last):
-                if not collection.belongs(self._nodes, state.name, last):
+                if not collection.belongs(self._nodes, state.name, last, _left(ends)):
                     _log.warning(
                         "the index has commits that the record lacks, as an older backup does; it is built anew"
                     )
