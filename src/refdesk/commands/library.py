@@ -259,7 +259,8 @@ def restore(context: click.Context, source: Path, library: Path | None, replace:
 def _listed(counts: Mapping[str, int]) -> str:
     named = {**counts, "versions of them": counts.get("versions", 0), "pages of crawls": counts.get("pages", 0)}
     shown = ("collections", "documents", "chunks", "skills", "versions of them", "pages of crawls")
-    return ", ".join(f"{named[name]:,} {name}" for name in shown if named.get(name))
+    listed = ", ".join(f"{named[name]:,} {name}" for name in shown if named.get(name))
+    return listed or "nothing, since the library is empty"
 
 
 @click.command()
