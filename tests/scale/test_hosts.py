@@ -1,0 +1,29 @@
+"""The ways to name a Postgres server that libpq knows, on a real one."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from refdesk.app import PARTS
+from refdesk.settings import load
+from tests.ports.library import batch, collection, write
+from tests.scale import servers
+
+
+@pytest.mark.parametrize(
+    "place", ["refdesk@127.0.0.1:1,127.0.0.1:{}/postgres?", "/postgres?user=refdesk&host=127.0.0.1&port={}&"]
+)
+def test_a_library_is_reached_by_several_hosts_and_by_parameters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    postgres, nodes = servers.for_tests()
+    named = servers.address(postgres, nodes, shards="1", replicas="1", schema=f"hosts{place.count(',')}")
+    address = f"postgres://{place.format(postgres.port)}{named.partition('?')[2]}"
+    with closing(PARTS.store(load({"library": address}, {}, tmp_path))) as store:
+        store.put_collection(collection())
+        store.apply(batch(write("a", ["alpha"], vectors=False)))
+        assert len(store.view().lexical(["alpha"], 5)) == 1
