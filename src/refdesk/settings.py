@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -14,6 +15,10 @@ from refdesk.errors import SettingsError
 _PREFIX = "REFDESK_"
 _CONFIG = "refdesk.toml"
 _FOLDER = ".refdesk"
+_NOT_ENCODED = re.compile(r"%(?!(?!00)[0-9A-Fa-f]{2})|[#\s]")
+_PARAMETER = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+_ENDPOINT = re.compile(r"(\[[^\[\]@]+\]|[^\[\]@:\s]*)(?::([0-9]{0,5}))?")
+_ENCODE = "Percent-encode / @ # ? % in the password, or leave it to PGPASSFILE."
 
 Durability = Literal["normal", "full"]
 SkillsDatabase = Literal["embedded", "neo4j"]
@@ -143,21 +148,69 @@ def load(
 def _folder_of(shared: str, *, is_flag: bool) -> Path:
     """The folder for what belongs to this machine of a shared library; raises if its address can't be used."""
     import hashlib
-    from urllib.parse import parse_qs, urlsplit
 
     import platformdirs
 
-    parts = urlsplit(shared)
-    if parts.scheme not in ("postgres", "postgresql"):
-        raise SettingsError(f"A library can't be at {parts.scheme}://.", "Name a folder or a postgres:// address.")
-    if is_flag and (parts.password or "password" in parse_qs(parts.query)):
+    parts = address_parts(shared)
+    in_parameters = {"password", "sslpassword", "oauth_client_secret"} & parts.given.keys()
+    if is_flag and (parts.user_info.partition(":")[2] or in_parameters):
         raise SettingsError(
             "The library's address has a password, which everybody on this machine can see in the list of processes.",
             "Set REFDESK_LIBRARY to the address instead, or leave the password to PGPASSFILE or a service file.",
         )
-    named = f"{parts.hostname}:{parts.port}{parts.path}?{parts.query}"
+    hosts = ",".join(f"{host.strip('[]').lower() or None}:{port or None}" for host, port in parts.hosts)
+    named = f"{hosts}{parts.database}?{parts.query}"
     folder = Path(platformdirs.user_data_dir("refdesk", appauthor=False)) / "shared"
     return folder / hashlib.sha256(named.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddressParts:
+    """The parts of a shared library's address, as they are written."""
+
+    user_info: str = field(repr=False)  # user:password
+    hosts: tuple[tuple[str, str], ...]  # each with its port
+    server: str = field(repr=False)  # all before the database: both of these
+    database: str  # with the slash before it
+    query: str = field(repr=False)
+    given: Mapping[str, str] = field(repr=False)  # its parameters, decoded
+
+
+def address_parts(shared: str) -> AddressParts:
+    """Takes an address apart as libpq does; raises SettingsError, which shows nothing that may be of a password."""
+    from urllib.parse import unquote
+
+    scheme, _, rest = shared.partition("://")
+    if scheme.lower() not in ("postgres", "postgresql"):
+        at = f"{scheme}://" if scheme.isalnum() else "that address"
+        raise SettingsError(f"A library can't be at {at}.", "Name a folder or a postgres:// address.")
+    before, _, query = rest.partition("?")
+    server, slash, database = before.partition("/")
+    user_info, at, listed = server.rpartition("@")
+    pairs = [each.partition("=") for each in query.split("&") if each]
+    # What of a password comes after one of these would be taken for a host, a port, a database or a parameter, and
+    # messages name those.
+    is_misread = "@" in user_info or "@" in database or (not at and not slash and "@" in query)
+    is_misread = is_misread or "#" in query or "%00" in query
+    if is_misread or _NOT_ENCODED.search(before) or not all(_PARAMETER.fullmatch(name) for name, _, _ in pairs):
+        raise SettingsError("The library's address can't be read: some of it is not encoded.", _ENCODE)
+    given = {name: unquote(value) for name, _, value in pairs}
+    hosts = endpoints(listed)
+    endpoints(",".join(f":{port}" for port in given.get("port", "").split(",")))
+    return AddressParts(
+        user_info=user_info, hosts=hosts, server=server, database=slash + database, query=query, given=given
+    )
+
+
+def endpoints(listed: str) -> tuple[tuple[str, str], ...]:
+    """The hosts and ports of HOST:PORT,…, each of which may be empty; raises SettingsError, which shows none."""
+    found = [_ENDPOINT.fullmatch(one) for one in listed.split(",")]
+    if not all(one is not None and 0 < int(one[2] or 1) < 1 << 16 for one in found):
+        raise SettingsError(
+            "The library's address has a host or a port that can't be one.",
+            f"Ports are 1 to 65535; put IPv6 in brackets. {_ENCODE}",
+        )
+    return tuple((one[1], one[2] or "") for one in found if one is not None)
 
 
 def set_for_native(variable: str, value: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -85,6 +86,21 @@ def test_nodes_make_one_cluster_with_the_key_of_their_file(tmp_path: Path) -> No
         assert said == [SECRETS["qdrant"], "--uri", f"http://{name}:6335", *joins]
         assert {one.removeprefix("QDRANT__") for one in node["environment"]} <= servers.SETTINGS
         assert node["image"] == f"qdrant/qdrant:v{servers.VERSION}"
+
+
+def test_secrets_are_made_where_they_are_declared_and_git_ignores_them(tmp_path: Path) -> None:
+    compose = tmp_path / "deploy/compose.yaml"
+    compose.parent.mkdir()
+    shutil.copy(ROOT / "deploy/compose.yaml", compose)
+    shutil.copy(ROOT / ".gitignore", tmp_path)
+    make, up = re.findall(r"^#   (.+)", compose.read_text(), re.MULTILINE)
+    subprocess.run(["sh", "-c", make], cwd=tmp_path, check=True)
+    assert str(compose.relative_to(tmp_path)) in up.split()
+    made = [(compose.parent / one["file"]).resolve() for one in COMPOSE["secrets"].values()]
+    assert len({one.read_text() for one in made}) == len(SECRETS)
+    subprocess.run(["git", "init", "--quiet"], cwd=tmp_path, check=True)
+    for one in made:
+        subprocess.run(["git", "check-ignore", "--quiet", str(one)], cwd=tmp_path, check=True)
 
 
 def test_what_is_named_is_declared() -> None:

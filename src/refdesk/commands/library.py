@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import asdict
@@ -26,6 +27,8 @@ from refdesk.desk.fresh import indexed_at
 from refdesk.errors import InvalidInput, LibraryDamaged, NotFound
 from refdesk.library import Library
 from refdesk.model import Collection, Found, Skipped
+from refdesk.ports import Store
+from refdesk.settings import Settings
 from refdesk.system import memory
 
 _LISTED = 50  # paths that `status` names
@@ -220,9 +223,9 @@ def doctor(context: click.Context, check: bool, as_json: bool) -> None:
 
 
 @click.command()
-@click.argument("target", type=click.Path(path_type=Path))
+@click.argument("target", type=LibraryPath(path_type=Path))
 @click.pass_context
-def backup(context: click.Context, target: Path) -> None:
+def backup(context: click.Context, target: str | Path) -> None:
     """Copy the whole library to TARGET, which must not exist: a folder, or one file if it ends in .tar.zst.
 
     Works while the library is written to; `refdesk restore` brings it back.
@@ -231,6 +234,11 @@ def backup(context: click.Context, target: Path) -> None:
     from refdesk.store import copying
     from refdesk.store.record.access import RecordAccess
 
+    if isinstance(target, str):
+        raise InvalidInput(
+            "A backup goes to a folder or a file, not to an address.",
+            "Name one, such as library.tar.zst; `refdesk copy` copies a library to servers.",
+        )
     settings = settings_from(context)
     with closing(PARTS.store(settings)) as store:
         assert isinstance(store, RecordAccess)
@@ -241,25 +249,51 @@ def backup(context: click.Context, target: Path) -> None:
 
 
 @click.command()
-@click.argument("source", type=click.Path(path_type=Path))
-@click.option("--library", type=click.Path(file_okay=False, path_type=Path), help="The folder to restore to.")
+@click.argument("source", type=LibraryPath(path_type=Path))
+@click.option(
+    "--library",
+    type=LibraryPath(file_okay=False, path_type=Path),
+    help="The folder to restore to, or the address of a shared library, which must be empty.",
+)
 @click.option("--replace", is_flag=True, help="Also where a library is already: it is moved aside, not deleted.")
 @click.pass_context
-def restore(context: click.Context, source: Path, library: Path | None, replace: bool) -> None:
+def restore(context: click.Context, source: str | Path, library: str | Path | None, replace: bool) -> None:
     """Restore a library from the backup SOURCE, a folder or a .tar.zst file; verifies it and builds the indexes."""
-    from refdesk.store import local
+    from refdesk.app import PARTS
+    from refdesk.store import copying, local
+    from refdesk.store.record.access import RecordAccess
 
     settings = settings_from(context, **({"library": library} if library else {}))
-    counts, aside = local.restore(settings, source, replace=replace)
-    click.echo(f"Restored to {settings.library}: {_listed(counts)}.")
-    if aside is not None:
-        click.echo(f"What was there before is in {aside}; restart servers that have it open.", err=True)
+    if isinstance(source, str):
+        raise InvalidInput(
+            "A backup is a folder or a file, not an address.", "`refdesk copy` copies a library from servers."
+        )
+    if not settings.database:
+        counts, aside = local.restore(settings, source, replace=replace)
+        click.echo(f"Restored to {settings.library}: {_listed(counts)}.")
+        if aside is not None:
+            click.echo(f"What was there before is in {aside}; restart servers that have it open.", err=True)
+        return
+    if replace:
+        raise InvalidInput(
+            "--replace moves a folder aside, and a shared library is in none.",
+            "Restore without it to an empty library: another schema in the address is a new one.",
+        )
+    with closing(PARTS.store(settings)) as theirs, tempfile.TemporaryDirectory(prefix="refdesk-") as folder:
+        assert isinstance(theirs, RecordAccess)
+        copying.refuse_filled(theirs)  # before the backup is unpacked, which may take long
+        unpacked = settings_from(context, library=Path(folder) / "library")
+        counts, _ = local.restore(unpacked, source, replace=False)
+        with closing(PARTS.store(unpacked)) as ours:
+            _copy_all(ours, theirs, unpacked, settings)
+    click.echo(f"Restored to the shared library: {_listed(counts)}.")
 
 
 def _listed(counts: Mapping[str, int]) -> str:
     named = {**counts, "versions of them": counts.get("versions", 0), "pages of crawls": counts.get("pages", 0)}
     shown = ("collections", "documents", "chunks", "skills", "versions of them", "pages of crawls")
-    return ", ".join(f"{named[name]:,} {name}" for name in shown if named.get(name))
+    listed = ", ".join(f"{named[name]:,} {name}" for name in shown if named.get(name))
+    return listed or "nothing, since the library is empty"
 
 
 @click.command()
@@ -269,20 +303,28 @@ def _listed(counts: Mapping[str, int]) -> str:
 def copy(context: click.Context, source: str | Path, target: str | Path) -> None:
     """Copy the library SOURCE to TARGET, which must be empty: folders, or addresses of shared libraries."""
     from refdesk.app import PARTS
-    from refdesk.store import copying
-    from refdesk.store.record.access import RecordAccess
 
     old, new = settings_from(context, library=source), settings_from(context, library=target)
     if not old.database and not Library(old.library).record.exists():
         raise NotFound(f"There is no library in {old.library}.", "Name the folder of one.")
-    with bar_on_stderr("copying") as tell, closing(PARTS.store(old)) as ours, closing(PARTS.store(new)) as theirs:
-        assert isinstance(ours, RecordAccess) and isinstance(theirs, RecordAccess)
+    with closing(PARTS.store(old)) as ours, closing(PARTS.store(new)) as theirs:
+        counts = _copy_all(ours, theirs, old, new)
+    click.echo(f"Copied {_listed(counts)}.")
+
+
+def _copy_all(ours: Store, theirs: Store, old: Settings, new: Settings) -> Mapping[str, int]:
+    """Copies one library to another, and checks that one; returns counts."""
+    from refdesk.store import copying
+    from refdesk.store.record.access import RecordAccess
+
+    assert isinstance(ours, RecordAccess) and isinstance(theirs, RecordAccess)
+    with bar_on_stderr("copying") as tell:
         with theirs.stretch():  # at its end all of it is indexed
             counts = copying.copy(ours, theirs, tell, (Library(old.library), Library(new.library)))
             click.echo("Everything is copied; its index is being made.", err=True)
         if wrong := [one.message for one in theirs.verify(repair=True) if not one.ok]:
             raise LibraryDamaged(f"The copy is not sound: {wrong[0]}", "Check both servers, then `refdesk doctor` it.")
-    click.echo(f"Copied {_listed(counts)}.")
+    return counts
 
 
 @click.command()

@@ -18,7 +18,7 @@ from refdesk.store.record import batches, rows
 from refdesk.store.record.access import RecordAccess
 from refdesk.store.record.crawls import TABLES, CrawlFile, Crawls
 from refdesk.store.record.rows import content_key
-from refdesk.store.record.schema import Connection
+from refdesk.store.record.schema import PLAYBOOKS, Connection
 from refdesk.system.files import replace_file
 
 Tell = Callable[[int, int, str], None]  # done, total, current table
@@ -42,8 +42,7 @@ def copy(
     `beside` are the folders with what both have in files: what crawls know, and the description of the docs corpus.
     """
     with source.snapshot() as old, target.writing():
-        if target.read(lambda db: db.execute("SELECT 1 FROM documents LIMIT 1").fetchone()):
-            raise InvalidInput("The library to copy to is not empty.", "Name a new one.")
+        refuse_filled(target)
         if beside is not None:
             _copy_beside(source, target, *beside)
         with target.transaction() as new:
@@ -71,6 +70,15 @@ def copy(
     # The newest version of each playbook is a document with one passage, of a collection that nobody lists.
     own = {"collections": counts["collections"] - 1, "documents": counts["documents"] - skills}
     return {**counts, **own, "chunks": counts["chunks"] - skills, "skills": skills}
+
+
+def refuse_filled(target: RecordAccess) -> None:
+    """Raises unless the library is empty; a copy replaces its collections."""
+    there = f"SELECT 1 FROM documents UNION ALL SELECT 1 FROM collections WHERE kind != '{PLAYBOOKS}' LIMIT 1"
+    if target.read(lambda db: db.execute(there).fetchone()):
+        raise InvalidInput(
+            "The library to copy to is not empty.", "Name a new one: another folder, or an address with another schema."
+        )
 
 
 def back_up(store: RecordAccess, library: Library, target: Path) -> Mapping[str, int]:

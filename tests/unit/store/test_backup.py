@@ -345,3 +345,16 @@ def test_metadata_and_playbooks_go_with_the_command(library: Path, tmp_path: Pat
     _check_all(to)
     with open_desk(Settings(library=to, embedder="none")) as desk:
         assert desk.stats().documents == 20
+
+
+def test_of_an_empty_library_it_is_said_that_it_is_empty(tmp_path: Path) -> None:
+    from click.testing import CliRunner
+
+    from refdesk.cli import cli
+
+    LocalStore(tmp_path / "empty").close()
+    empty, other = str(tmp_path / "empty"), str(tmp_path / "other")
+    run = CliRunner().invoke(cli, ["copy", empty, other])
+    assert run.exit_code == 0 and "Copied nothing, since the library is empty." in run.output, run.output
+    run = CliRunner().invoke(cli, ["--library", empty, "backup", f"{other}.tar.zst"])
+    assert run.exit_code == 0 and f"{other}.tar.zst: nothing, since the library is empty." in run.output, run.output

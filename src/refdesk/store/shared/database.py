@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from refdesk.errors import LibraryBusy, RefdeskError, SettingsError, StoreError
 from refdesk.store.record import crawls, schema
 from refdesk.store.record.contents import meta, put_meta
+from refdesk.store.shared.address import without_password
 from refdesk.store.shared.dialect import CONNECT_S, READ_MS, Translating, connect, own_name
 from refdesk.system.wanted import Outage
 
@@ -32,6 +33,11 @@ _WRITE_MS = 120_000  # time limit of a statement
 _ALTER_S = 1.0  # how long a migration may keep readers waiting before it steps back and tries again
 _CONNECTING = re.compile(r"connection failed: |connection to server at [^,]*, port \d+ failed: ")
 _REFUSED = re.compile(r"FATAL: +(?!the database system|sorry, too many|remaining connection|terminating)(.*)")
+# What libpq says before it tries to connect is of its settings, unless the system refuses a socket or a name.
+_WRONG = re.compile(
+    r"(?:connection is bad: (?!connection to server|could not (?!match|parse)|out of memory|no error)"
+    r"|(?=could not match))(.*)"
+)
 _VERSION, _OWN_VERSION = "version", "own version"  # of the tables that all records have, and of those below; in meta
 
 # ruff: noqa: S608 - statements are put together from constants; values are bound
@@ -68,10 +74,16 @@ class Postgres:
     def __init__(self, address: str, schema_name: str, lock_timeout_s: float) -> None:
         try:
             import psycopg
+            from psycopg.conninfo import conninfo_to_dict
         except ImportError as error:
             raise SettingsError(
                 "A shared library needs psycopg and qdrant-client.", "pip install 'refdesk[scale]'."
             ) from error
+        try:
+            conninfo_to_dict(address)
+        except psycopg.ProgrammingError as error:
+            said = without_password(str(error).strip(), address)
+            raise SettingsError(f"The address of the library is not one for Postgres: {said}.", "Correct it.") from None
         self._psycopg = psycopg
         self._address = address
         self.schema = schema_name
@@ -198,6 +210,12 @@ class Postgres:
             ) from error
         except (self._psycopg.OperationalError, self._psycopg.InterfaceError) as error:
             first = _CONNECTING.sub("", (str(error).strip() or type(error).__name__).splitlines()[0])
+            first = without_password(first, self._address)
+            if wrong := _WRONG.match(first):
+                raise SettingsError(
+                    f"A setting of the connection to Postgres is wrong: {wrong[1]}.",
+                    "Correct it in the library's address, the service file or the PG… variable that has it.",
+                ) from error
             if refused := _REFUSED.match(first):
                 raise StoreError(
                     f"Postgres refused the connection: {refused[1]}.", "Correct the library's address or the password."

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 READ_MS = 4_000  # time limit of a statement that reads
 CONNECT_S = 3.0
+_HOST_S = 2  # of it for one of several hosts, so that a first one that hangs leaves time for the next; psycopg's least
 GRACE_S = 0.4  # beyond the time limit of a statement, for the way
 _MARKS = re.compile(r"'[^']*'|\?|(?<!:):([a-z]\w*)")
 _LIST = re.compile(r"([\w.]+) IN \(SELECT value FROM json_each\(%s\)\)|json_each\(%s\)")
@@ -149,7 +150,9 @@ def own_name() -> str:
 def connect(address: str, schema: str) -> Translating:
     """A new connection, made in a thread: libpq has a time limit for each address of a host, and none for names."""
     import psycopg
+    from psycopg.conninfo import conninfo_to_dict
 
+    limit_s = _HOST_S if "," in str(conninfo_to_dict(address).get("host")) else int(CONNECT_S)
     given = {
         "search_path": schema, "statement_timeout": READ_MS, "idle_in_transaction_session_timeout": "60s", **_PLANNING
     }  # fmt: skip
@@ -159,7 +162,7 @@ def connect(address: str, schema: str) -> Translating:
     def work() -> None:
         try:
             raw = _limited().connect(
-                address, autocommit=True, connect_timeout=int(CONNECT_S), application_name=own_name()[:63],
+                address, autocommit=True, connect_timeout=limit_s, application_name=own_name()[:63],
                 options=options, keepalives_idle=10, keepalives_interval=2, keepalives_count=3, tcp_user_timeout=10_000,
             )  # fmt: skip
         except BaseException as error:
