@@ -25,7 +25,7 @@ import refdesk
 from refdesk.crawl.state import CrawlState, Entry
 from refdesk.errors import InvalidInput, LibraryTooNew, SettingsError, StoreError
 from refdesk.library import Library
-from refdesk.model import Batch, EmbedderIdentity, Symbol
+from refdesk.model import Batch, EmbedderIdentity, Filters, Symbol
 from refdesk.settings import load
 from refdesk.store.copying import back_up, copy
 from refdesk.store.local import LocalStore
@@ -36,6 +36,7 @@ from refdesk.store.record.schema import Connection
 from refdesk.store.shared import address as addresses
 from refdesk.store.shared import points
 from refdesk.store.shared import store as shared_store
+from refdesk.store.shared import view as shared_view
 from refdesk.store.shared.dialect import Translating, translated
 from refdesk.store.shared.follower import state_of
 from refdesk.store.shared.nodes import IndexAway
@@ -98,6 +99,31 @@ def test_ids_follow_from_the_document_and_the_key(store: SharedStore) -> None:
     store.apply(batch(write("d", [chunk("four", key="other")])))
     assert [one.id for one in store.chunks_of("d")] == first[2:]
     assert _texts(store, "four") == ["four"] and _texts(store, "three") == []
+
+
+@pytest.mark.parametrize("most", [100, 3])
+def test_a_key_with_many_values_hides_no_other(
+    store: SharedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(shared_view, "_MOST_FACETS", most)
+    odd = 'Größe\t"x"'
+    own = chunk("own", 1, metadata={"id": "other", "lang": "de"})  # in place of the document's
+    first = write("d0", ["plain", own], metadata={"id": "n0", "lang": "en", odd: "é"}, path="docs/a.py")
+    many = [write(f"d{n}", ["text"], metadata={"id": f"n{n}", "lang": "en"}) for n in range(1, 9)]
+    with contextlib.closing(LocalStore(tmp_path)) as folder:
+        folder.put_collection(collection())
+        folder.set_embedder_identity(IDENTITY)
+        for one in (folder, store):
+            one.apply(batch(first, *many))
+        within = [
+            Filters(),
+            Filters(collections=("none",)),
+            Filters(paths=("docs/*",)),
+            Filters(metadata=(("lang", ("de",)),)),
+        ]
+        for filters, key in itertools.product(within, ("id", "lang", odd, "en", "none")):
+            assert store.view(filters).facet_values(key) == folder.view(filters).facet_values(key), (filters, key)
+        assert store.view().facet_values(odd) == {"é": 2} and len(store.view().facet_values("id")) == 10
 
 
 def test_words_are_searched_in_the_record_while_the_index_is_away(caplog: pytest.LogCaptureFixture) -> None:
