@@ -95,6 +95,43 @@ def test_the_first_calls_of_a_server_do_not_wait_one_after_another_for_postgres(
         assert time.monotonic() - began < LONG_S  # each waited for three seconds, after all before it
 
 
+def test_playbooks_say_what_their_contract_says_while_postgres_is_away(
+    running: tuple[servers.Postgres, list[servers.Qdrant]], address: str
+) -> None:
+    arguments = ("--library", address, "serve", "--toolsets", "rag,skills", "--transport", "http", "--port", "0")
+    talk = "Customer: The router is offline.\nAgent: Restart it.\nCustomer: That helped."
+    asked: dict[str, dict[str, object]] = {
+        "search_skills": {"query": "router offline"},
+        "create_skill": {"conversation": talk},
+        "update_skill": {"skill_id": "x", "conversation": talk},
+    }
+    with (
+        HttpServer(Path(refdesk.__file__).with_name("__main__.py"), *arguments) as server,
+        HttpClient(server.url) as to,
+    ):
+
+        def call(name: str, given: dict[str, object]) -> str:
+            began = time.monotonic()
+            result = to.modern("tools/call", {"name": name, "arguments": given})["result"]
+            assert time.monotonic() - began < LONG_S
+            return str(result["content"][0]["text"])
+
+        def all_are_refused() -> None:
+            for name, given in asked.items():
+                assert call(name, given) == "Database connection failed: timeout after 5s"
+            assert "Postgres does not answer" in call("rag_search", {"query": "router"})
+
+        running[0].stop()
+        try:
+            all_are_refused()  # the library was never opened
+        finally:
+            running[0].start()
+        assert '"skill": null' in call("search_skills", asked["search_skills"])  # at once when it is back
+        with running[0].frozen():
+            all_are_refused()
+    assert any("Postgres does not answer" in line and '"warning"' in line.lower() for line in server.log)
+
+
 def test_who_waits_behind_a_call_that_postgres_does_not_answer_fails_with_it(
     running: tuple[servers.Postgres, list[servers.Qdrant]], store: SharedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
