@@ -649,6 +649,39 @@ def test_two_servers_are_one_but_for_sessions(address: str, tmp_path: Path, monk
     assert any(line.get("correlation_id") == "lantern-7" for line in said), said[-3:]
 
 
+def test_a_scrape_reads_from_the_record_how_far_the_index_is_behind(
+    store: SharedStore, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ("--library", address, "serve", "--toolsets", "rag", "--transport", "http", "--port", "0")
+    store.apply(batch(write("a", ["alpha"])))
+    with HttpServer(Path(refdesk.__file__).with_name("__main__.py"), *arguments) as server:
+
+        def behind() -> list[int]:
+            answer = httpx.get(f"{server.root}/metrics", timeout=60)
+            assert answer.status_code == 200
+            return [int(line.split()[-1]) for line in answer.text.splitlines() if line.startswith("refdesk_index_beh")]
+
+        deadline = time.monotonic() + 60
+        while not behind() and time.monotonic() < deadline:  # it loads
+            time.sleep(0.05)
+        assert behind() == [0]  # on a server that was never asked anything
+        with _following(store), monkeypatch.context() as patched:
+            patched.setattr(store._follower, "catch_up", lambda *_: None)
+            patched.setattr(store._follower, "wake", lambda: None)
+            for name in "bc":
+                store.apply(batch(write(name, [name])))
+            assert behind() == [2]
+        store._follower.catch_up(store.sequence(), 60)
+        assert behind() == [0]
+        store.put_collection(collection("other"))
+        assert behind() == [0]  # no passage has changed
+        with servers.for_tests()[0].frozen():
+            began = time.monotonic()
+            assert behind() == []
+            assert time.monotonic() - began < 4  # it waits for one second, and for no connection
+        assert behind() == [0]
+
+
 def test_what_documents_are_about_is_read_without_their_vectors(store: SharedStore) -> None:
     store.apply(batch(write("a", ["alpha beta", "gamma"]), write("b", ["beta"])))
     asked, ids = vector("alpha beta"), [one.id for name in "ab" for one in store.chunks_of(name)]
