@@ -13,6 +13,7 @@ from contextvars import Context, copy_context
 from pathlib import Path
 from typing import Any
 
+import grpc
 import psycopg
 import pytest
 from qdrant_client import grpc as messages
@@ -171,6 +172,31 @@ def test_connecting_has_one_limit_for_all_addresses_of_a_server() -> None:
         with pytest.raises(psycopg.OperationalError, match="timeout"):
             dialect.connect(f"postgresql://refdesk@{hosts}/postgres", "own")
         assert time.monotonic() - began < LONG_S  # it was three seconds for each
+
+
+def test_an_error_tells_what_each_node_said() -> None:
+    def refuse(_: bytes, context: Any) -> bytes:
+        context.abort(grpc.StatusCode.INTERNAL, "a replica did not take it")
+        raise AssertionError
+
+    methods = {"List": grpc.unary_unary_rpc_method_handler(refuse)}
+    answering = grpc.server(ThreadPoolExecutor(1))
+    answering.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("qdrant.Collections", methods),))
+    port = answering.add_insecure_port("127.0.0.1:0")
+    answering.start()
+    with socket.create_server(("127.0.0.1", 0)) as silent, socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        named = [f"127.0.0.1:{each}" for each in (port, silent.getsockname()[1], closed.getsockname()[1])]
+        cluster = nodes.Nodes(addresses.parse(f"postgres://db/kb?index=qdrant://{','.join(named)}"), "")
+        with pytest.raises(nodes.IndexAway) as caught:
+            cluster.call("Collections", "List", messages.ListCollectionsRequest(), 3.0)
+        cluster.close()
+    answering.stop(None).wait()
+    said = str(caught.value)
+    assert said.startswith(
+        f"No node of the index did what it was asked: {named[0]}: internal: a replica did not take it;"
+    )
+    assert f"{named[1]}: no answer in time;" in said and f"{named[2]}: unavailable: " in said
 
 
 def test_one_call_looks_whether_a_server_is_back_and_others_fail_meanwhile() -> None:
