@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,6 +27,7 @@ from refdesk.store.shared import database, dialect, nodes, scan
 from refdesk.store.shared.store import SharedStore
 from refdesk.system.wanted import Outage, wanted_since
 from tests.mcp_client.http import HttpClient, HttpServer
+from tests.mcp_client.stdio import environment
 from tests.ports.library import IDENTITY, batch, collection, write
 from tests.scale import servers
 
@@ -172,6 +175,21 @@ def test_connecting_has_one_limit_for_all_addresses_of_a_server() -> None:
         with pytest.raises(psycopg.OperationalError, match="timeout"):
             dialect.connect(f"postgresql://refdesk@{hosts}/postgres", "own")
         assert time.monotonic() - began < LONG_S  # it was three seconds for each
+
+
+def test_a_search_while_the_index_is_away_prints_the_note_alone(
+    running: tuple[servers.Postgres, list[servers.Qdrant]], store: SharedStore
+) -> None:
+    store.apply(batch(write("a", ["alpha"])))
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        wrong = f"{running[0].address}?index=qdrant://127.0.0.1:{closed.getsockname()[1]}&schema={store.address.schema}"
+        program = str(Path(refdesk.__file__).with_name("__main__.py"))
+        command = [sys.executable, program, "--library", wrong, "--embedder", "none", "search", "alpha"]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=True)
+    assert "alpha" in done.stdout
+    assert "note: the index can't be reached" in done.stderr
+    assert all(line.startswith("note: ") for line in done.stderr.splitlines()), done.stderr
 
 
 def test_an_error_tells_what_each_node_said() -> None:

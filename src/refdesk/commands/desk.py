@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 _LINE_EVERY_S = 3.0
 _REDRAWN_EVERY_S = 0.1
+_SILENT = logging.NullHandler()
 _STEERING = re.compile("[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u202a-\\u202e\\u2066-\\u2069]")
 Tell = Callable[[int, int, str], None]  # done, total, current item
 
@@ -40,10 +42,12 @@ def settings_from(context: click.Context, **more: Any) -> Settings:
 
 
 @contextmanager
-def desk_from(context: click.Context, **more: Any) -> Iterator[Desk]:
-    """The desk that the program's flags name."""
+def desk_from(context: click.Context, *, has_notes: bool = False, **more: Any) -> Iterator[Desk]:
+    """The desk that the program's flags name; nothing is logged where the answer's notes say what went wrong."""
     from refdesk.app import open_desk
 
+    if has_notes:
+        logging.getLogger("refdesk").addHandler(_SILENT)  # else Python prints warnings on stderr
     with open_desk(settings_from(context, **more)) as desk:
         yield desk
 

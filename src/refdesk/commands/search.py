@@ -79,7 +79,7 @@ def search(context: click.Context, /, query: str, as_json: bool, **options: Any)
         exact=options["exact"],
         explain=options["explain"],
     )
-    with desk_from(context) as desk:
+    with desk_from(context, has_notes=True) as desk:
         here = collections_here(desk, options["collection"], everywhere=options["everywhere"])
         is_open = not asked.filters and not asked.exact and asked.alpha != 0.0  # playbooks have no paths or languages
         asked = replace(asked, filters=replace(asked.filters, collections=here))
