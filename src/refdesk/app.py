@@ -97,6 +97,12 @@ def _has_playbooks(settings: Settings, store: Store) -> bool:
     return isinstance(store, RecordAccess) and store.has_playbooks()
 
 
+def _behind(store: Store) -> int:
+    from refdesk.store.shared.store import SharedStore
+
+    return store.behind() if isinstance(store, SharedStore) else 0
+
+
 def _check_beside(library: Library, repair: bool) -> list[Finding]:
     from refdesk.store.doctor import check_beside
 
@@ -201,6 +207,7 @@ PARTS = Parts(
     playbooks=_playbooks,
     has_playbooks=_has_playbooks,
     check_beside=_check_beside,
+    behind=_behind,
     parser=_parser,
     pool=_pool,
     folder=_folder,
@@ -321,7 +328,8 @@ def make_toolsets(settings: Settings, clients: Callable[[], Sequence[Mapping[str
         shared.close()
 
     heard = (lambda *call: shared.journal.note(*call)) if settings.journal else None
-    return [*others, replace(last, close=close, heard=heard, site=site)]
+    gauges = (lambda: {"refdesk_index_behind": shared.desk().index_behind()}) if settings.database else None
+    return [*others, replace(last, close=close, heard=heard, site=site, gauges=gauges)]
 
 
 @contextmanager

@@ -24,6 +24,7 @@ RefdeskError
 │   ├── LibraryTooNew
 │   ├── LibraryDamaged
 │   ├── StoreAway           a database server that does not answer
+│   │   └── RecordAway      the one with the whole library
 │   └── StaleSkill          another update came first
 ├── LlmError                a language model that did not answer as it should
 ├── AttemptFailed           one of several attempts; the caller that retries reports the last one
@@ -136,8 +137,12 @@ class LibraryDamaged(StoreError): ...
 
 
 class StoreAway(StoreError):
-    def __init__(self) -> None:
-        super().__init__("Database connection failed: timeout after 5s")  # the skills contract's words
+    # The words are the skills contract's.
+    def __init__(self, message: str = "Database connection failed: timeout after 5s", what_next: str = "") -> None:
+        super().__init__(message, what_next)
+
+
+class RecordAway(StoreAway): ...
 
 
 class StaleSkill(StoreError):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -13,6 +15,7 @@ from contextvars import Context, copy_context
 from pathlib import Path
 from typing import Any
 
+import grpc
 import psycopg
 import pytest
 from qdrant_client import grpc as messages
@@ -24,6 +27,7 @@ from refdesk.store.shared import database, dialect, nodes, scan
 from refdesk.store.shared.store import SharedStore
 from refdesk.system.wanted import Outage, wanted_since
 from tests.mcp_client.http import HttpClient, HttpServer
+from tests.mcp_client.stdio import environment
 from tests.ports.library import IDENTITY, batch, collection, write
 from tests.scale import servers
 
@@ -95,6 +99,43 @@ def test_the_first_calls_of_a_server_do_not_wait_one_after_another_for_postgres(
         assert time.monotonic() - began < LONG_S  # each waited for three seconds, after all before it
 
 
+def test_playbooks_say_what_their_contract_says_while_postgres_is_away(
+    running: tuple[servers.Postgres, list[servers.Qdrant]], address: str
+) -> None:
+    arguments = ("--library", address, "serve", "--toolsets", "rag,skills", "--transport", "http", "--port", "0")
+    talk = "Customer: The router is offline.\nAgent: Restart it.\nCustomer: That helped."
+    asked: dict[str, dict[str, object]] = {
+        "search_skills": {"query": "router offline"},
+        "create_skill": {"conversation": talk},
+        "update_skill": {"skill_id": "x", "conversation": talk},
+    }
+    with (
+        HttpServer(Path(refdesk.__file__).with_name("__main__.py"), *arguments) as server,
+        HttpClient(server.url) as to,
+    ):
+
+        def call(name: str, given: dict[str, object]) -> str:
+            began = time.monotonic()
+            result = to.modern("tools/call", {"name": name, "arguments": given})["result"]
+            assert time.monotonic() - began < LONG_S
+            return str(result["content"][0]["text"])
+
+        def all_are_refused() -> None:
+            for name, given in asked.items():
+                assert call(name, given) == "Database connection failed: timeout after 5s"
+            assert "Postgres does not answer" in call("rag_search", {"query": "router"})
+
+        running[0].stop()
+        try:
+            all_are_refused()  # the library was never opened
+        finally:
+            running[0].start()
+        assert '"skill": null' in call("search_skills", asked["search_skills"])  # at once when it is back
+        with running[0].frozen():
+            all_are_refused()
+    assert any("Postgres does not answer" in line and '"warning"' in line.lower() for line in server.log)
+
+
 def test_who_waits_behind_a_call_that_postgres_does_not_answer_fails_with_it(
     running: tuple[servers.Postgres, list[servers.Qdrant]], store: SharedStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -134,6 +175,46 @@ def test_connecting_has_one_limit_for_all_addresses_of_a_server() -> None:
         with pytest.raises(psycopg.OperationalError, match="timeout"):
             dialect.connect(f"postgresql://refdesk@{hosts}/postgres", "own")
         assert time.monotonic() - began < LONG_S  # it was three seconds for each
+
+
+def test_a_search_while_the_index_is_away_prints_the_note_alone(
+    running: tuple[servers.Postgres, list[servers.Qdrant]], store: SharedStore
+) -> None:
+    store.apply(batch(write("a", ["alpha"])))
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        wrong = f"{running[0].address}?index=qdrant://127.0.0.1:{closed.getsockname()[1]}&schema={store.address.schema}"
+        program = str(Path(refdesk.__file__).with_name("__main__.py"))
+        command = [sys.executable, program, "--library", wrong, "--embedder", "none", "search", "alpha"]
+        done = subprocess.run(command, capture_output=True, text=True, env=environment(), check=True)
+    assert "alpha" in done.stdout
+    assert "note: the index can't be reached" in done.stderr
+    assert all(line.startswith("note: ") for line in done.stderr.splitlines()), done.stderr
+
+
+def test_an_error_tells_what_each_node_said() -> None:
+    def refuse(_: bytes, context: Any) -> bytes:
+        context.abort(grpc.StatusCode.INTERNAL, "a replica did not take it")
+        raise AssertionError
+
+    methods = {"List": grpc.unary_unary_rpc_method_handler(refuse)}
+    answering = grpc.server(ThreadPoolExecutor(1))
+    answering.add_generic_rpc_handlers((grpc.method_handlers_generic_handler("qdrant.Collections", methods),))
+    port = answering.add_insecure_port("127.0.0.1:0")
+    answering.start()
+    with socket.create_server(("127.0.0.1", 0)) as silent, socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        named = [f"127.0.0.1:{each}" for each in (port, silent.getsockname()[1], closed.getsockname()[1])]
+        cluster = nodes.Nodes(addresses.parse(f"postgres://db/kb?index=qdrant://{','.join(named)}"), "")
+        with pytest.raises(nodes.IndexAway) as caught:
+            cluster.call("Collections", "List", messages.ListCollectionsRequest(), 3.0)
+        cluster.close()
+    answering.stop(None).wait()
+    said = str(caught.value)
+    assert said.startswith(
+        f"No node of the index did what it was asked: {named[0]}: internal: a replica did not take it;"
+    )
+    assert f"{named[1]}: no answer in time;" in said and f"{named[2]}: unavailable: " in said
 
 
 def test_one_call_looks_whether_a_server_is_back_and_others_fail_meanwhile() -> None:

@@ -25,7 +25,7 @@ import refdesk
 from refdesk.crawl.state import CrawlState, Entry
 from refdesk.errors import InvalidInput, LibraryTooNew, SettingsError, StoreError
 from refdesk.library import Library
-from refdesk.model import Batch, EmbedderIdentity, Symbol
+from refdesk.model import Batch, EmbedderIdentity, Filters, Symbol
 from refdesk.settings import load
 from refdesk.store.copying import back_up, copy
 from refdesk.store.local import LocalStore
@@ -37,6 +37,7 @@ from refdesk.store.shared import address as addresses
 from refdesk.store.shared import collection as made_in
 from refdesk.store.shared import points
 from refdesk.store.shared import store as shared_store
+from refdesk.store.shared import view as shared_view
 from refdesk.store.shared.dialect import Translating, translated
 from refdesk.store.shared.follower import state_of
 from refdesk.store.shared.nodes import IndexAway, Nodes
@@ -99,6 +100,31 @@ def test_ids_follow_from_the_document_and_the_key(store: SharedStore) -> None:
     store.apply(batch(write("d", [chunk("four", key="other")])))
     assert [one.id for one in store.chunks_of("d")] == first[2:]
     assert _texts(store, "four") == ["four"] and _texts(store, "three") == []
+
+
+@pytest.mark.parametrize("most", [100, 3])
+def test_a_key_with_many_values_hides_no_other(
+    store: SharedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(shared_view, "_MOST_FACETS", most)
+    odd = 'Größe\t"x"'
+    own = chunk("own", 1, metadata={"id": "other", "lang": "de"})  # in place of the document's
+    first = write("d0", ["plain", own], metadata={"id": "n0", "lang": "en", odd: "é"}, path="docs/a.py")
+    many = [write(f"d{n}", ["text"], metadata={"id": f"n{n}", "lang": "en"}) for n in range(1, 9)]
+    with contextlib.closing(LocalStore(tmp_path)) as folder:
+        folder.put_collection(collection())
+        folder.set_embedder_identity(IDENTITY)
+        for one in (folder, store):
+            one.apply(batch(first, *many))
+        within = [
+            Filters(),
+            Filters(collections=("none",)),
+            Filters(paths=("docs/*",)),
+            Filters(metadata=(("lang", ("de",)),)),
+        ]
+        for filters, key in itertools.product(within, ("id", "lang", odd, "en", "none")):
+            assert store.view(filters).facet_values(key) == folder.view(filters).facet_values(key), (filters, key)
+        assert store.view().facet_values(odd) == {"é": 2} and len(store.view().facet_values("id")) == 10
 
 
 def test_words_are_searched_in_the_record_while_the_index_is_away(caplog: pytest.LogCaptureFixture) -> None:
@@ -735,6 +761,39 @@ def test_two_servers_are_one_but_for_sessions(address: str, tmp_path: Path, monk
         assert 'refdesk_call_seconds_count{tool="rag_search"' in figures
     said = [json.loads(line) for line in second.log]  # every line
     assert any(line.get("correlation_id") == "lantern-7" for line in said), said[-3:]
+
+
+def test_a_scrape_reads_from_the_record_how_far_the_index_is_behind(
+    store: SharedStore, address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    arguments = ("--library", address, "serve", "--toolsets", "rag", "--transport", "http", "--port", "0")
+    store.apply(batch(write("a", ["alpha"])))
+    with HttpServer(Path(refdesk.__file__).with_name("__main__.py"), *arguments) as server:
+
+        def behind() -> list[int]:
+            answer = httpx.get(f"{server.root}/metrics", timeout=60)
+            assert answer.status_code == 200
+            return [int(line.split()[-1]) for line in answer.text.splitlines() if line.startswith("refdesk_index_beh")]
+
+        deadline = time.monotonic() + 60
+        while not behind() and time.monotonic() < deadline:  # it loads
+            time.sleep(0.05)
+        assert behind() == [0]  # on a server that was never asked anything
+        with _following(store), monkeypatch.context() as patched:
+            patched.setattr(store._follower, "catch_up", lambda *_: None)
+            patched.setattr(store._follower, "wake", lambda: None)
+            for name in "bc":
+                store.apply(batch(write(name, [name])))
+            assert behind() == [2]
+        store._follower.catch_up(store.sequence(), 60)
+        assert behind() == [0]
+        store.put_collection(collection("other"))
+        assert behind() == [0]  # no passage has changed
+        with servers.for_tests()[0].frozen():
+            began = time.monotonic()
+            assert behind() == []
+            assert time.monotonic() - began < 4  # it waits for one second, and for no connection
+        assert behind() == [0]
 
 
 def test_what_documents_are_about_is_read_without_their_vectors(store: SharedStore) -> None:

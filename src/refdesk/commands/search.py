@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
@@ -20,6 +21,7 @@ from refdesk.text.globs import path_filter
 from refdesk.text.untrusted import marks
 
 _LISTED = 40  # known values in a note
+_SILENT = logging.NullHandler()
 
 
 class _Search(click.Command):
@@ -79,6 +81,7 @@ def search(context: click.Context, /, query: str, as_json: bool, **options: Any)
         exact=options["exact"],
         explain=options["explain"],
     )
+    logging.getLogger("refdesk").addHandler(_SILENT)  # else Python prints warnings, and the notes say what went wrong
     with desk_from(context) as desk:
         here = collections_here(desk, options["collection"], everywhere=options["everywhere"])
         is_open = not asked.filters and not asked.exact and asked.alpha != 0.0  # playbooks have no paths or languages

@@ -55,4 +55,5 @@ class Parts:
     crawls: Callable[[Library, Store], Any]  # the file, or the tables, with what crawls know
     pending_pages: Callable[[Any, Collection], int]  # of a site whose crawl has not finished
     facts: Callable[[Path, CollectionKind], Mapping[str, str]]  # what is kept with a folder's collection
+    behind: Callable[[Store], int]  # the commits that the index of a shared library lacks
     elsewhere: Callable[[Order, Progress], Report] | None = None  # runs a long index run, if not in this process

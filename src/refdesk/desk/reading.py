@@ -90,6 +90,10 @@ class Reader:
     def _store(self) -> Store:
         return self._parts.store(self.settings)
 
+    def index_behind(self) -> int:
+        """How many commits the index of a shared library lacks; a folder's is brought up to date by each query."""
+        return self._parts.behind(self._store)
+
     @property
     def crawls(self) -> Any:
         """The file with what crawls know, or the tables of a shared record; `crawl.state` takes both."""

@@ -197,16 +197,14 @@ def _seeds(
             """How much of the question is in its name, and how many lines it has."""
             return len(terms.intersection(analyse.terms(symbol.name))), symbol.end_line - symbol.start_line
 
-        limit = _LOOKED_AT * _SEEDS
-        for hit in engine.search(Query(text=text, filters=filters, limit=limit, prefer="code")).hits:
+        for hit in engine.search(Query(text=text, filters=filters, limit=_LOOKED_AT * _SEEDS, prefer="code")).hits:
             chunk, document = hit.stored.chunk, hit.stored.document
+            first, last = chunk.start_line, chunk.end_line
             defined = {one.rpartition(".")[2] for one in chunk.symbols}  # none in prose
             inside = [
                 symbol
                 for symbol in graph.file(document).symbols
-                if symbol.name in defined
-                and symbol.start_line <= chunk.end_line
-                and symbol.end_line >= chunk.start_line
+                if symbol.name in defined and symbol.start_line <= last and symbol.end_line >= first
             ]
             inside = [symbol for symbol in inside if symbol.kind in _TELLING] or inside
             by_search += [symbol_node(document, max(inside, key=telling))] if inside else []

@@ -112,6 +112,17 @@ class Registry:
                 except Exception:
                     logger.exception("toolset %s could not note a call", toolset.name)
 
+    def gauges(self) -> dict[str, float]:
+        """What the toolsets measure, as it is now; what can't be measured is left out."""
+        found: dict[str, float] = {}
+        for toolset in self._toolsets:
+            if toolset.gauges is not None:
+                try:
+                    found |= toolset.gauges()
+                except Exception as error:
+                    logger.warning("toolset %s could not be measured: %s", toolset.name, error)
+        return found
+
     def site(self, key: bytes) -> Any:
         """The pages for people, made once; None where no toolset has any."""
         with self._lock:

@@ -15,6 +15,7 @@ from refdesk.errors import (
     InvalidInput,
     InvalidPlaybook,
     LibraryBusy,
+    RecordAway,
     SkillNotFound,
     StaleSkill,
     StoreAway,
@@ -163,7 +164,7 @@ class Learner:
         report: Report = lambda stage: None,
     ) -> Updated:
         """The skill with the conversation merged into it; what others merge at the same time is kept."""
-        known = self.get(_required("skill_id", skill_id))
+        newest = known = self.get(_required("skill_id", skill_id))
         base = as_draft(known)
         transcript = read(_required("conversation", conversation), feedback, f"{known.problem}\n{known.resolution_md}")
         self.align()
@@ -176,7 +177,6 @@ class Learner:
             proposed = _repaired(proposed, error, thinker, transcript, report)
         outcome: Any = outcome_of(transcript) or None
         report("keeping")
-        newest = known
         for _ in range(_TRIES):
             held = as_draft(newest)
             merged = checked(merge(base, proposed, held))
@@ -326,8 +326,9 @@ class Learner:
             if len(found) > 1:
                 found.sort(key=lambda hit: -reliability(self._store.history(hit["skill"].skill_id)))
             return [hit["skill"] for hit in found]
-        except StoreAway:
-            self._asked_again_at = time.monotonic() + _AWAY_S
+        except StoreAway as error:
+            if not isinstance(error, RecordAway):  # without which nothing else is found either
+                self._asked_again_at = time.monotonic() + _AWAY_S
             raise
 
 

@@ -6,12 +6,13 @@ import bisect
 import os
 import threading
 from collections import defaultdict
+from collections.abc import Mapping
 
 _BOUNDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)  # seconds
 _HELP = {
     "refdesk_calls_total": "Calls of tools, by outcome.",
     "refdesk_call_seconds": "How long calls of tools took.",
-    "refdesk_index_behind": "Commits that the index lacked when this process last looked.",
+    "refdesk_index_behind": "Commits that the index lacks.",
     "refdesk_index_away_total": "Queries that were answered from the record since no node of the index did.",
     "refdesk_index_node_errors_total": "Requests that a node of the index did not answer.",
     "refdesk_index_points_total": "Passages that this process wrote to the index.",
@@ -20,17 +21,12 @@ _Labels = tuple[tuple[str, str], ...]
 
 _mutex = threading.Lock()
 _counts: dict[tuple[str, _Labels], float] = defaultdict(float)
-_gauges: dict[str, float] = {}
 _times: dict[tuple[str, _Labels], list[float]] = {}  # a count for each bound, one beyond, and the sum
 
 
 def count(name: str, by: float = 1, **labels: str) -> None:
     with _mutex:
         _counts[name, tuple(labels.items())] += by
-
-
-def note(name: str, value: float) -> None:
-    _gauges[name] = value
 
 
 def took(name: str, seconds: float, **labels: str) -> None:
@@ -40,8 +36,8 @@ def took(name: str, seconds: float, **labels: str) -> None:
         times[-1] += seconds
 
 
-def render() -> str:
-    """Everything so far; with several serving processes each has its own, told apart by a label."""
+def render(gauges: Mapping[str, float]) -> str:
+    """Everything so far, and these gauges; with several serving processes each has its own, told apart by a label."""
     lines: list[str] = []
     process = ("process", str(os.getpid()))
     told: set[str] = set()
@@ -59,7 +55,7 @@ def render() -> str:
         for (name, labels), value in sorted(_counts.items()):
             head(name, "counter")
             line(name, labels, value)
-        for name, value in sorted(_gauges.items()):
+        for name, value in sorted(gauges.items()):
             head(name, "gauge")
             line(name, (), value)
         for (name, labels), times in sorted(_times.items()):

@@ -240,7 +240,7 @@ class Toolset:
     taxonomy, say); they replace those of the same name. `attach` is called once, with the announcer of other changes.
     `heard` is called after every tool call with the tool, its arguments, the answer (None for an error of the protocol)
     and the seconds it took. `site` makes the pages for people from a key that signs what they send back.
-    `close` is called when the server stops.
+    `gauges` looks at what is measured for /metrics, by name. `close` is called when the server stops.
     """
 
     name: str
@@ -252,6 +252,7 @@ class Toolset:
     attach: Callable[[Announcer], None] | None = None
     heard: Callable[[str, Json, ToolAnswer | None, float], None] | None = None
     site: Callable[[bytes], Any] | None = None  # an ASGI application
+    gauges: Callable[[], Mapping[str, float]] | None = None
     close: Callable[[], None] | None = None
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from refdesk.errors import RecordAway, StoreAway
 from refdesk.toolsets.content import STRING, STRINGS, ArgumentProblem, Json, TextErrors, ToolAnswer, icon, object_schema
 from refdesk.toolsets.contract import CallContext, Tool, ToolHints, Toolset
 
@@ -14,6 +16,8 @@ if TYPE_CHECKING:  # slow to import, and the list of tools needs none of it
     from refdesk.skills.learn import Found, Learner, Report
 
     ThinkerFor = Callable[[Sampler | None], Thinker]
+
+_log = logging.getLogger(__name__)
 
 _SHARE: Json = {"type": "number", "minimum": 0, "maximum": 1}
 _SKILL: Json = {
@@ -85,7 +89,7 @@ def skills_toolset(learner: Callable[[], Learner], thinker_for: ThinkerFor) -> T
             description=description,
             input_schema=schema,
             output_schema=object_schema(answer, *answer),
-            handler=handler,
+            handler=_in_the_contracts_words(handler),
             hints=ToolHints(read_only=False),
             error_style=TextErrors(words=_words),
             icons=icon(picture),
@@ -94,6 +98,19 @@ def skills_toolset(learner: Callable[[], Learner], thinker_for: ThinkerFor) -> T
         for (name, (title, picture, description, schema, answer)), handler in zip(_TOLD.items(), handlers, strict=True)
     ]
     return Toolset(name="skills", tools=tuple(tools))
+
+
+def _in_the_contracts_words(handler: Callable[[Json, CallContext], ToolAnswer]) -> Callable[..., ToolAnswer]:
+    """The handler, which says what the contract says where the library's server does not answer."""
+
+    def handle(arguments: Json, ctx: CallContext) -> ToolAnswer:
+        try:
+            return handler(arguments, ctx)
+        except RecordAway as error:
+            _log.warning("%s", error)
+            raise StoreAway from error
+
+    return handle
 
 
 class _Skills:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from refdesk.errors import InvalidInput, SkillNotFound, TooLarge
+from refdesk.errors import InvalidInput, RecordAway, SkillNotFound, StoreAway, TooLarge
 from refdesk.llm.thinkers import LocalThinker
 from refdesk.model import EmbedderIdentity
 from refdesk.ports import Embedder
@@ -349,6 +349,25 @@ def test_without_an_embedder_words_must_do(store: PlaybookStore) -> None:
     learner.create(LOCKED[0].transcript, thinker)
     assert learner.search("account locked, too many failed password attempts", thinker).skill is not None
     assert learner.search("how do I change the language of the app", thinker).skill is None
+
+
+@pytest.mark.parametrize(("away", "is_asked_again"), [(StoreAway(), False), (RecordAway("It does not answer."), True)])
+def test_a_search_goes_on_without_a_database_that_was_away_unless_it_is_the_librarys(
+    store: PlaybookStore, monkeypatch: pytest.MonkeyPatch, away: StoreAway, is_asked_again: bool
+) -> None:
+    learner = Learner(store, lambda: None)
+
+    def refuse(*_: int) -> list[Skill]:
+        raise away
+
+    with monkeypatch.context() as patched, pytest.raises(type(away)):
+        patched.setattr(store, "list_skills", refuse)
+        learner.search("router offline", LocalThinker(None))
+    if is_asked_again:
+        assert learner.about("router offline") == []
+    else:
+        with pytest.raises(StoreAway):
+            learner.about("router offline")
 
 
 def test_the_loop_on_conversations_it_was_not_calibrated_on(

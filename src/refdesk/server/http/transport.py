@@ -8,7 +8,7 @@ import logging
 import re
 import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
@@ -44,6 +44,8 @@ from refdesk.system import metrics
 logger = logging.getLogger(__name__)
 
 _HOST = re.compile(r"(?:\[(?P<address>[0-9a-f:.]+)\]|(?P<name>[\w.-]+))(?::[0-9]{1,5})?")
+_GAUGES_S = 1.0  # how long a scrape waits for them
+_SCRAPES = 2  # that look at once: more would wait for a record that hangs
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -115,13 +117,18 @@ def build_app(dispatcher: Dispatcher, public_url: str, process: int | None = Non
     messages = "/messages/" if process is None else f"/messages/{process}/"
     sse = SseServerTransport(messages, max_request_body_size=options.max_message_bytes)
     protected = _require_token(options, public_url)
+    scrapes = ThreadPool(_SCRAPES, "refdesk-metrics")  # their own: calls may be waiting for the same record
 
     async def health(request: Request) -> JSONResponse:
         ready = dispatcher.loading.ready is not None
         return JSONResponse({"status": "ok", "ready": ready, "name": options.name, "version": options.version})
 
     async def show_metrics(scope: Scope, receive: Receive, send: Send) -> None:
-        await PlainTextResponse(metrics.render(), media_type="text/plain; version=0.0.4")(scope, receive, send)
+        registry, gauges = dispatcher.loading.ready, {}
+        if registry is not None and scrapes.pending < _SCRAPES:
+            with suppress(TimeoutError):
+                gauges = await asyncio.wait_for(scrapes.run(registry.gauges), _GAUGES_S)
+        await PlainTextResponse(metrics.render(gauges), media_type="text/plain; version=0.0.4")(scope, receive, send)
 
     async def stream(scope: Scope, receive: Receive, send: Send) -> None:
         """GET /sse: one connection, until the client closes it."""

@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from refdesk.errors import LibraryBusy, RefdeskError, SettingsError, StoreError
+from refdesk.errors import LibraryBusy, RecordAway, RefdeskError, SettingsError, StoreError
 from refdesk.store.record import crawls, schema
 from refdesk.store.record.contents import meta, put_meta
 from refdesk.store.shared.address import without_password
@@ -356,8 +356,8 @@ class Postgres:
                 self._idle.get_nowait().raw.close()
 
 
-def _away(said: str) -> StoreError:
-    return StoreError(f"Postgres does not answer: {said}.", "Check that it runs and can be reached, then try again.")
+def _away(said: str) -> RecordAway:
+    return RecordAway(f"Postgres does not answer: {said}.", "Check that it runs and can be reached, then try again.")
 
 
 def _busy(writer: str) -> LibraryBusy:

@@ -36,6 +36,7 @@ WRITE_S = 60.0
 _AVOIDED_S, _MOST_AVOIDED_S = 2.0, 30.0  # a node that failed is asked last for so long, then for twice as long
 _PING_MS, _PONG_MS = 3_000, 5_000  # a node that hangs is known by its connection: a write would wait far longer for it
 _LARGEST = 256 << 20  # bytes of a message
+_MOST_SAID = 100  # characters of what a node says
 
 
 class IndexAway(StoreError):
@@ -81,7 +82,8 @@ class Nodes:
         """The answer of the first node in this order, which may have been sent the request already."""
         import grpc
 
-        problem, missing = "", ""
+        said_by = dict.fromkeys(order, "not asked, since the time was over")
+        missing, has_failed = "", False
         for place, node in enumerate(order):
             if place and time.monotonic() >= ends:
                 break
@@ -98,6 +100,7 @@ class Nodes:
                 code, said = error.code(), error.details() or ""
                 if code == grpc.StatusCode.NOT_FOUND or "doesn't exist" in said:
                     missing = said  # here: a node that was down when it was made learns of it later
+                    said_by[node] = "it does not know the collection"
                     continue
                 if code == grpc.StatusCode.UNAUTHENTICATED or code == grpc.StatusCode.PERMISSION_DENIED:
                     raise SettingsError("Qdrant refuses the API key.", "Set REFDESK_QDRANT_API_KEY.") from error
@@ -105,10 +108,13 @@ class Nodes:
                     raise StoreError(f"Qdrant refused: {said}") from error
                 self._avoid(node)
                 metrics.count("refdesk_index_node_errors_total", node=node)
-                reason = re.sub(r".*last error: (UNKNOWN: )?", "", said)[:200].rstrip(".")
-                problem = f"{node}: {code.name.lower().replace('_', ' ')}: {reason}"
-        if missing and not problem:
+                has_failed = True
+                reason = re.sub(r".*last error: (UNKNOWN: )?", "", said)[:_MOST_SAID].rstrip(".")
+                words = f"{code.name.lower().replace('_', ' ')}: {reason}"
+                said_by[node] = "no answer in time" if code == grpc.StatusCode.DEADLINE_EXCEEDED else words
+        if missing and not has_failed:
             raise IndexMissing(f"Qdrant has lost the index: {missing}", "It is being built anew; try again.")
+        problem = "; ".join(f"{node}: {said}" for node, said in said_by.items())
         self._outage.begins(problem)
         raise _away(problem)
 
@@ -184,7 +190,9 @@ class Nodes:
 
 
 def _away(problem: str) -> IndexAway:
-    return IndexAway(f"No node of the index answers; {problem}.", "Check that Qdrant runs, then try again.")
+    return IndexAway(
+        f"No node of the index did what it was asked: {problem}.", "Check that Qdrant runs, then try again."
+    )
 
 
 def _read(file: str) -> bytes:

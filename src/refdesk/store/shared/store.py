@@ -200,10 +200,17 @@ class SharedStore(RecordAccess):
         except IndexAway as error:
             _log.warning("%s", error)
             self._follower.wake()
-        metrics.note("refdesk_index_behind", behind)
         if state is None:
             metrics.count("refdesk_index_away_total")
         return SharedView(self._postgres, self._nodes, self._follower, self._counts, seq, scope, state, behind, began)
+
+    def behind(self) -> int:
+        """How many commits the index lacks: none if no passage has changed since the last one that it has."""
+        with self._postgres.reading() as db:
+            seq, _, state, _ = self._follower.look(db)
+            if state is None and db.execute("SELECT 1 FROM chunks LIMIT 1").fetchone() is None:
+                return 0  # it is made when there is something to find
+        return max(0, seq - (state.seq if state is not None else 0))
 
     def chunks(self, chunk_ids: Sequence[int]) -> dict[int, StoredChunk]:
         """The same; what a query found is read without asking again for the last commit.

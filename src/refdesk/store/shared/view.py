@@ -36,7 +36,7 @@ _BUILT = "the index is being built; some passages can't be found yet"
 _BEHIND = "the index lags behind: the last {} writes are not searched yet"
 _EXTRA = 16  # fetched beyond the limit, so that hits with equal scores are seen together
 _MOST_TIED = 2000
-_MOST_FACETS = 10_000
+_MOST_FACETS = 10_000  # values of all metadata keys together
 _MOST_ALIKE = 64  # words spelt like one
 _TOO_MANY_S = 5.0  # after a search without the index took too long, others fail at once
 _EF = 192  # of HNSW: how many candidates a search keeps
@@ -368,6 +368,8 @@ class SharedView:
                 collection_name=state.name, key="meta", filter=within, limit=_MOST_FACETS, exact=True
             )
             found = {hit.value.string_value: hit.count for hit in self._ask("Facet", request).hits}
+            if len(found) >= _MOST_FACETS:  # those of one key may have taken the room of all others
+                return SharedScan(self._postgres, self._scope, self._began).facet_values(key)
             return {name.removeprefix(prefix): count for name, count in found.items() if name.startswith(prefix)}
 
         return self._by_index(ask, lambda scan: scan.facet_values(key))
