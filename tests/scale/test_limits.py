@@ -24,6 +24,7 @@ import refdesk
 from refdesk.errors import StoreError
 from refdesk.store.shared import address as addresses
 from refdesk.store.shared import database, dialect, nodes, scan
+from refdesk.store.shared.follower import state_of
 from refdesk.store.shared.store import SharedStore
 from refdesk.system.wanted import Outage, wanted_since
 from tests.mcp_client.http import HttpClient, HttpServer
@@ -215,6 +216,41 @@ def test_an_error_tells_what_each_node_said() -> None:
         f"No node of the index did what it was asked: {named[0]}: internal: a replica did not take it;"
     )
     assert f"{named[1]}: no answer in time;" in said and f"{named[2]}: unavailable: " in said
+
+
+def test_a_write_that_a_hanging_replica_fails_keeps_no_query_from_its_answer(
+    running: tuple[servers.Postgres, list[servers.Qdrant]], store: SharedStore
+) -> None:
+    store.apply(batch(write("a", ["alpha"])))
+    state = store.read(state_of)
+    assert state is not None
+    known = store._nodes
+    with running[1][0].frozen(), pytest.raises(nodes.IndexAway):
+        known.call("Points", "Delete", messages.DeletePoints(collection_name=state.name), 0.5)
+    assert not known.is_away
+    count = messages.CountPoints(collection_name=state.name)
+    with running[1][0].frozen(), pytest.raises(nodes.IndexAway):
+        known.call("Points", "Count", count, 0.5)
+    assert known.is_away
+    known._outage.ends()
+    assert known.call("Points", "Count", count).result.count == 1
+
+
+def test_one_connection_that_a_restart_ended_fails_and_no_other(
+    running: tuple[servers.Postgres, list[servers.Qdrant]], store: SharedStore
+) -> None:
+    with ExitStack() as stack:
+        opened = [stack.enter_context(store._postgres.reading()) for _ in range(5)]
+    with psycopg.connect(running[0].address) as other:
+        for one in opened:
+            other.execute("SELECT pg_terminate_backend(%s)", (one.raw.info.backend_pid,))
+    failed = 0
+    for _ in opened:
+        try:
+            store.sequence()
+        except StoreError:
+            failed += 1
+    assert failed <= 1
 
 
 def test_one_call_looks_whether_a_server_is_back_and_others_fail_meanwhile() -> None:

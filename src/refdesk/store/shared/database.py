@@ -191,6 +191,7 @@ class Postgres:
                 db.raw.rollback()
         if self._closed or db.raw.closed or db.raw.broken:
             db.raw.close()
+            self._close_idle()  # if the server was started anew, they are of no use either
             return
         db.used_at = time.monotonic()
         self._idle.put(db)

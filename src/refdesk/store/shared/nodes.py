@@ -36,6 +36,7 @@ WRITE_S = 60.0
 _AVOIDED_S, _MOST_AVOIDED_S = 2.0, 30.0  # a node that failed is asked last for so long, then for twice as long
 _PING_MS, _PONG_MS = 3_000, 5_000  # a node that hangs is known by its connection: a write would wait far longer for it
 _LARGEST = 256 << 20  # bytes of a message
+_READS = frozenset({"Query", "QueryBatch", "Count", "Scroll", "Facet"})
 _MOST_SAID = 100  # characters of what a node says
 
 
@@ -83,7 +84,7 @@ class Nodes:
         import grpc
 
         said_by = dict.fromkeys(order, "not asked, since the time was over")
-        missing, has_failed = "", False
+        missing, failed, away = "", 0, 0
         for place, node in enumerate(order):
             if place and time.monotonic() >= ends:
                 break
@@ -108,14 +109,17 @@ class Nodes:
                     raise StoreError(f"Qdrant refused: {said}") from error
                 self._avoid(node)
                 metrics.count("refdesk_index_node_errors_total", node=node)
-                has_failed = True
+                failed += 1
+                away += code == grpc.StatusCode.UNAVAILABLE
                 reason = re.sub(r".*last error: (UNKNOWN: )?", "", said)[:_MOST_SAID].rstrip(".")
                 words = f"{code.name.lower().replace('_', ' ')}: {reason}"
                 said_by[node] = "no answer in time" if code == grpc.StatusCode.DEADLINE_EXCEEDED else words
-        if missing and not has_failed:
+        if missing and not failed:
             raise IndexMissing(f"Qdrant has lost the index: {missing}", "It is being built anew; try again.")
         problem = "; ".join(f"{node}: {said}" for node, said in said_by.items())
-        self._outage.begins(problem)
+        # A write fails with any replica that hangs: then queries may still be answered.
+        if len(order) == len(self._addresses) and (method in _READS or away == len(order)):
+            self._outage.begins(problem)
         raise _away(problem)
 
     @property
