@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -270,6 +271,8 @@ class _Shared:
         return Journal(self.library, self.settings.journal)
 
     def close(self) -> None:
+        if (pool := sys.modules.get("refdesk.parse.pool")) is not None:  # Python waits for who waits for a parser
+            pool.CREW.end()
         if "journal" in self.__dict__:
             self.journal.flush()
         if "models" in self.__dict__:

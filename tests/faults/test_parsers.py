@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import sys
 import threading
 import time
 import types
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -15,7 +17,7 @@ import pytest
 from bench.faults_parsers import sweep
 from refdesk.desk.desk import Desk
 from refdesk.desk.fresh import Refresher
-from refdesk.errors import ParseFailed
+from refdesk.errors import Cancelled, ParseFailed
 from refdesk.ingest.prepare import Prepared
 from refdesk.model import Chunking, Content, Query, Skipped
 from refdesk.parse import AnyParser, pool
@@ -67,6 +69,23 @@ def test_a_worker_that_stands_still_is_ended_by_the_clock(monkeypatch: pytest.Mo
     found = parsed(("a.py", GOOD))["a.py"]
     assert isinstance(found, Skipped)
     assert "took longer" in found.reason
+    own.end()
+
+
+def test_a_run_whose_workers_are_ended_is_cancelled_and_blames_no_file() -> None:
+    own = Crew()
+    contents = [Content(uri="a", path="a.pl", data=ENDLESS)]
+    with ThreadPoolExecutor(1) as threads:
+        run = threads.submit(
+            lambda: list(Pool(AnyParser(), workers=1, crew=own).parse_all(contents, Chunking(), lambda keys: set()))
+        )
+        until = time.monotonic() + 30
+        while not any(worker.deadline < math.inf for worker in own._all) and time.monotonic() < until:
+            time.sleep(0.05)
+        own.end()
+        with pytest.raises(Cancelled):
+            run.result()
+    assert list(Pool(AnyParser(), workers=1, crew=own).parse_all([], Chunking(), lambda keys: set())) == []
     own.end()
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from refdesk.errors import ParseFailed
+from refdesk.errors import Cancelled, ParseFailed
 from refdesk.ingest.prepare import Missing, Prepared
 from refdesk.model import Chunking, Content, Skipped
 from refdesk.parse.worker import NOT_UNDERSTOOD, Limits, limits_of, too_much_memory, unpacked
@@ -156,6 +156,7 @@ class Crew:
         self._idle: list[Worker] = []
         self._waiting: deque[queue.SimpleQueue[Worker | None]] = deque()  # None: start a new one
         self._watches = False
+        self.ends = 0  # how often all workers were ended
 
     @contextlib.contextmanager
     def one(self, most: int, *, unused: bool = False) -> Iterator[Worker]:
@@ -233,9 +234,10 @@ class Crew:
                 self._forget(self._idle.pop())
 
     def end(self) -> None:
-        """Ends all workers, including those in use."""
+        """Ends all workers, including those in use, whose runs are cancelled."""
         self.rest()
         with self._lock:
+            self.ends += 1
             for worker in self._all:
                 worker.kill()
 
@@ -261,6 +263,7 @@ class _Run:
     missing: Missing
     embedder: Embedder | None
     until: float
+    ends: int  # of the crew, when it began
     busy: set[Worker] = field(default_factory=set)
     is_over: bool = False
 
@@ -290,7 +293,7 @@ class Pool:
         """
         wanted = min(self._count, 1 + size // _BYTES_A_WORKER)
         embedder = self._embedder if wanted > 1 else None
-        run = _Run(chunking, missing, embedder, until)
+        run = _Run(chunking, missing, embedder, until, self._crew.ends)
         groups = _grouped(contents, _GROUP_FILES if until == math.inf else 1)
         if wanted == 1:
             for group in groups:
@@ -328,7 +331,11 @@ class Pool:
                     break
                 run.busy.add(worker)
                 is_new = worker.used == 0
-                answers, embedded = worker.parse(self._parser, run.chunking, rest, run.embedder, run.missing)
+                try:
+                    answers, embedded = worker.parse(self._parser, run.chunking, rest, run.embedder, run.missing)
+                finally:
+                    if self._crew.ends != run.ends:  # what it read is not to blame
+                        raise Cancelled("The processes that read files were ended.", _TRY_LATER)
                 run.busy.discard(worker)
             parts.append(partial(_answered, rest[: len(answers)], answers, embedded))
             rest = rest[len(answers) :]
