@@ -17,6 +17,8 @@ ALL = 1_000_000
 _TRIED = 5  # uses of a name that are looked at for each one that is wanted
 _ENTRIES = frozenset(["main", "index", "lib", "__main__", "__init__", "app", "cli", "mod", "server"])
 _MOST_FILES = 20_000  # that are listed to find folders and entry files
+_GENERATIONS = 6  # of supertypes
+_NO_KIN = frozenset(["object", "Protocol", "ABC", "Generic", "Exception", "Object", "NSObject"])
 _SUBTYPING: tuple[RelationKind, ...] = ("inherits", "conforms")
 
 
@@ -30,6 +32,7 @@ class Graph:
         self._symbols: dict[str, list[tuple[Document, Symbol]]] = {}
         self._references: dict[tuple[str, tuple[RelationKind, ...]], list[tuple[Document, Reference]]] = {}
         self._supers: dict[str, set[str]] = {}
+        self._lines: dict[str, set[str]] = {}
         known = store.collection(collection)
         root = known.root.rstrip("/").rpartition("/")[2] if known else ""
         self._resolver = Resolver(self, root)
@@ -252,6 +255,16 @@ class Graph:
                     bases = self.file(document).base_references.get(symbol.qualified, ())
                     self._supers[name] |= {ref.target for ref in bases}
         return self._supers[name]
+
+    def line_of(self, name: str) -> set[str]:
+        """The names of a type and all of its supertypes."""
+        if name not in self._lines:
+            line, level = {name}, {name}
+            for _ in range(_GENERATIONS):
+                level = {above for one in level for above in self.supertype_names(one)} - line
+                line |= level
+            self._lines[name] = line - _NO_KIN
+        return self._lines[name]
 
 
 def parted(name: str) -> str:

@@ -32,7 +32,6 @@ _GENERATIONS = 6  # of supertypes
 _OF_ONE_KIND = frozenset(["base", "child", "copy", "head", "left", "next", "node", "other", "parent", "right", "root"])
 _TYPE_NAME = re.compile(r"[A-Z][A-Z0-9_]*+[a-z]\w*")
 _HANDED_OVER = frozenset(["apply", "run", "with"])  # whose lambdas see the members of what they are called on
-_NO_KIN = frozenset(["object", "Protocol", "ABC", "Generic", "Exception", "Object", "NSObject"])
 
 
 class Members:
@@ -40,7 +39,6 @@ class Members:
         self._names = names
         self._graph = names.graph
         self._types = Types(names)
-        self._lines: dict[str, set[str]] = {}
 
     def behind(self, file: File, ref: Reference, candidates: Candidates) -> list[Resolved]:
         """The members that a reference with a receiver may mean."""
@@ -251,20 +249,10 @@ class Members:
                 if one[0].id != file.document.id or not ref.source.startswith(f"{one[1].qualified.rpartition('.')[0]}.")
             ]
         # Of overrides of one method, the one they override.
-        lines = [self._line_of(container(symbol)) for _, symbol in telling]
+        lines = [self._graph.line_of(container(symbol)) for _, symbol in telling]
         kin = set.intersection(*lines) if len(lines) > 1 else set()
         first = [one for one in telling if container(one[1]) in kin]
         return all_of(first, GUESS) if first else shared(telling, GUESS)
-
-    def _line_of(self, name: str) -> set[str]:
-        """The names of a type and all of its supertypes."""
-        if name not in self._lines:
-            line, level = {name}, {name}
-            for _ in range(_GENERATIONS):
-                level = {above for one in level for above in self._graph.supertype_names(one)} - line
-                line |= level
-            self._lines[name] = line - _NO_KIN
-        return self._lines[name]
 
 
 def _stem(path: str) -> str:

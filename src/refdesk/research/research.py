@@ -1,11 +1,10 @@
-"""Research, in order: parse the question, find the starts, walk the graph, add sections."""
+"""Research, in order: read the question, find the starts, walk the graph, add sections."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from rapidfuzz.distance.OSA import normalized_similarity
 
@@ -16,13 +15,13 @@ from refdesk.graph.nodes import file_node, symbol_node
 from refdesk.graph.relations import implementing, needed_by, needs, overridden, overriders
 from refdesk.model import Filters, Query, Symbol
 from refdesk.research.answer import Answer, add_sections
+from refdesk.research.question import Question, content_of, named_in, read_question
 from refdesk.research.render import INSTEAD
 from refdesk.search.engine import Engine
 from refdesk.system.memory import gc_paused
 from refdesk.text import analyse
 
 Focus = Literal["architecture", "dependencies", "patterns", "flow"]
-Intent = Literal["callers", "callees", "implementations", "users", "way", "mentions", "general"]
 Step = Callable[[Graph, Node, int], Iterable[Edge]]  # the edges to follow from a node, few more than the number
 
 _SEEDS = 6  # starts of a walk: with _BREADTH, one hop fills an answer
@@ -69,92 +68,6 @@ def research(
                 answer.note(INSTEAD.get(answer.intent, "Nothing of that kind was found; related code is shown."))
         add_sections(answer, graph, focus)
     return answer
-
-
-# --- the question --------------------------------------------------------------------------------------
-
-_NAME = (
-    r"[`'\"]?\\?([A-Za-z_$][\w$]*(?:(?:\.|::?|#|->|\\+)[A-Za-z_$][\w$]*)*[!?]?)"  # App\Str::slug, Conn.valid?
-    r"(?:/\d+)?(?:\([^)]*\))?[`'\"]?"
-)
-_PATTERNS: tuple[tuple[Intent, str], ...] = (
-    (
-        "callers",
-        rf"\b(?:what|who|which \w+)\s+(?:calls?|invokes?|triggers?)\s+(?:the\s+)?(?:function\s+|method\s+)?{_NAME}",
-    ),
-    ("callers", rf"\b(?:callers?|call sites?|call graph|call chain)\s+(?:of|for|to)\s+(?:the\s+)?{_NAME}"),
-    ("callers", rf"\bwhere\s+is\s+(?:the\s+)?{_NAME}\s+(?:called|invoked)"),
-    ("users", rf"\b(?:usages?|uses|users?|references?)\s+(?:of|to)\s+(?:the\s+)?{_NAME}"),
-    ("users", rf"\bwhere\s+is\s+(?:the\s+)?{_NAME}\s+(?:used|mentioned|referenced)"),
-    ("users", rf"\b(?:what|who|which \w+)\s+(?:uses?|mentions?|references?|refers? to)\s+(?:the\s+)?{_NAME}"),
-    ("callees", rf"\bwhat\s+does\s+(?:the\s+)?{_NAME}\s+(?:call|invoke|use|depend)"),
-    ("callees", rf"\b(?:callees?|dependencies)\s+of\s+(?:the\s+)?{_NAME}"),
-    (
-        "implementations",
-        rf"\b(?:implementations?|implementers?|implementors?|conformers?|conformances?|subclasses|subtypes|adopters?)"
-        rf"\s+(?:of|to|for)\s+(?:the\s+)?{_NAME}",
-    ),
-    (
-        "implementations",
-        rf"\b(?:what|who|which \w+|types? that|classes that|everything that)\s+(?:all\s+)?"
-        rf"(?:implements?|conforms? to|inherits? from|extends?|adopts?|subclass(?:es)?)\s+(?:the\s+)?{_NAME}",
-    ),
-)
-_WAY = re.compile(
-    rf"\bhow\s+(?:does|do|did|can|could|would)\s+(?:an?\s+|the\s+)?{_NAME}\s+(?:\w+\s+)?"
-    rf"(?:reach|call|invoke|trigger|get\s+to|lead\s+to|end\s+up\s+(?:in|at|calling))\s+(?:the\s+)?{_NAME}"
-    rf"|\bfrom\s+(?:the\s+)?{_NAME}\s+to\s+(?:the\s+)?{_NAME}",
-    re.I,
-)
-# "get" forms the passive where no article follows: "gets parsed", but "get the user".
-_ASKING = re.compile(
-    r"\b(?:how|what|when|where|why|which|who|do|does|did|is|are|was|were|be|been|being|can|could|should|would|will|has"
-    r"|have|had|it|its|i|we|you)\b|\b(?:gets?|got|getting)\b(?=\s+(?!(?:an?|the|my|all|its|their|some)\b)[a-z]+)",
-    re.I,
-)
-# Verbs that name functions: no stemmer knows that what is sent is sent by send.
-_BASES = dict(
-    re.findall(
-        r"(\w+):(\w+)",
-        """
-        begun:begin bound:bind broken:break brought:bring built:build caught:catch chosen:choose done:do drawn:draw
-        driven:drive fed:feed found:find frozen:freeze given:give gone:go grown:grow held:hold kept:keep known:know
-        laid:lay led:lead left:leave lost:lose made:make met:meet overridden:override paid:pay ran:run rebuilt:rebuild
-        rewritten:rewrite rung:ring said:say seen:see sent:send shown:show shrunk:shrink slept:sleep spent:spend
-        spun:spin stolen:steal stuck:stick swept:sweep taken:take thrown:throw told:tell torn:tear woken:wake
-        written:write
-        """,
-    )
-)
-
-
-class Question(NamedTuple):
-    text: str
-    intent: Intent
-    name: str  # the symbol it names, "" if none
-    to: str = ""  # the symbol to which it asks for the way from there
-
-
-def read_question(text: str) -> Question:
-    if match := _WAY.search(text):
-        return Question(text, "general", match[1] or match[3], (match[2] or match[4]).rstrip("?"))
-    for intent, pattern in _PATTERNS:
-        if match := re.search(pattern, text, re.I):
-            return Question(text, intent, match[1])
-    return Question(text, "general", "")
-
-
-def content_of(text: str) -> str:
-    """The question for a search: "how does a request get sent" becomes "a request send"."""
-    words = _ASKING.sub(" ", text).strip(" ?.,").split()
-    return " ".join(_BASES.get(word.lower(), word) for word in words) or text
-
-
-def named_in(text: str) -> list[str]:
-    """The words of a question that look like code: `split_args`, SplitArguments, Foo.run."""
-    written = re.findall(r"`([\w.:#]+)(?:\(\))?`|\b([A-Za-z_]\w*(?:(?:\.|::)\w+)*)\b", text)
-    words = [quoted or plain for quoted, plain in written if quoted or re.search(r"_|[a-z\d][A-Z]|::|\w\.\w", plain)]
-    return list(dict.fromkeys(words))
 
 
 # --- where to start ------------------------------------------------------------------------------------
@@ -229,22 +142,33 @@ def _seeds(
 def _spelt_otherwise(
     asked: Question, answer: Answer, graph: Graph, engine: Engine, filters: Filters
 ) -> tuple[list[Node], list[Node]]:
-    """The definitions of the name in another convention (handle_login for handleLogin), or else of similar names."""
+    """The definitions of the name in another convention (handle_login for handleLogin), or else of similar names.
+
+    A member of a type that is known is one of that type or of those that it derives from.
+    """
     name, wanted = asked.name, TYPES if asked.intent == "implementations" else _TELLING
+    owner, _, last = parted(name).rpartition(".")
+    owners = [node for node in graph.find(owner) if node.kind in TYPES] if owner else []
+    kin = {one for node in owners for one in graph.line_of(node.name)}
+
+    def meant(other: str) -> list[Node]:
+        return [node for node in graph.find(other) if not kin or kin.intersection(node.qualified.split(".")[:-1])]
 
     def folded(one: str) -> str:
         return one.replace("_", "").lower()
 
-    last = parted(name).rpartition(".")[2]
     hits = engine.search(Query(text=last, filters=filters, limit=_LOOKED_AT * _SEEDS)).hits
     spelt = {symbol.rpartition(".")[2] for hit in hits for symbol in hit.stored.chunk.symbols}
+    spelt |= {last, *(member.name for node in owners for member in graph.members(node))}
     for other in sorted(one for one in spelt if folded(one) == folded(last)):
-        if found := [node for node in graph.find(other) if node.kind in wanted or wanted is _TELLING]:
-            answer.note(f"{name} is read as {other}.")
+        if found := [node for node in meant(other) if node.kind in wanted or wanted is _TELLING]:
+            answer.note(f"{name} is read as {found[0].qualified if kin else other}.")
             return found, []
     rated = sorted((-normalized_similarity(folded(last), folded(one)), one) for one in spelt)
-    near = [one for likeness, one in rated if -likeness >= _ALIKE][:_FEW_SEEDS]
-    return [], [node for one in near for node in graph.find(one)[:2] if node.kind in wanted][:_FEW_SEEDS]
+    near = [one for likeness, one in rated if -likeness >= _ALIKE]
+    own = [node for one in near for node in meant(one)[:2] if node.kind in wanted]
+    others = [node for one in near for node in graph.find(one)[:2] if node.kind in wanted and not is_test(node.path)]
+    return [], own[:_FEW_SEEDS] or [*others[:_FEW_SEEDS], *owners[:1]]
 
 
 def _mentions(name: str, engine: Engine, filters: Filters) -> list[Node]:
