@@ -137,6 +137,18 @@ class Postgres:
                 shutil.chown(key, self._user)
             (folder / "data/pg_hba.conf").write_text("hostssl all all 127.0.0.1/32 scram-sha-256\n")
 
+    def standby(self, folder: Path) -> Postgres:
+        """A second server, which follows this one and takes no writes until it is promoted."""
+        folder.mkdir()
+        if self._user:
+            shutil.chown(folder, self._user)
+        copying = [str(self._programs / "pg_basebackup"), "--pgdata", str(folder / "data"), "--write-recovery-conf"]
+        subprocess.run(
+            [*copying, "--no-sync", "--checkpoint=fast", f"--dbname=host=127.0.0.1 port={self.port} user=refdesk"],
+            user=self._user, cwd="/", check=True,
+        )  # fmt: skip
+        return Postgres(folder)
+
     @property
     def address(self) -> str:
         return f"postgres://refdesk@127.0.0.1:{self.port}/postgres"

@@ -32,7 +32,8 @@ _CHECK_S = 0.5
 _WRITE_MS = 120_000  # time limit of a statement
 _ALTER_S = 1.0  # how long a migration may keep readers waiting before it steps back and tries again
 _CONNECTING = re.compile(r"connection failed: |connection to server at [^,]*, port \d+ failed: ")
-_REFUSED = re.compile(r"FATAL: +(?!the database system|sorry, too many|remaining connection|terminating)(.*)")
+# Of what a server says: one that starts, is full or is being stopped is away.
+_REFUSED = re.compile(r"FATAL: +(.*(?:auth\w+ failed|does not exist|no pg_hba|denied|not permitted|client cert).*)")
 # What libpq says before it tries to connect is of its settings, unless the system refuses a socket or a name.
 _WRONG = re.compile(
     r"(?:connection is bad: (?!connection to server|could not (?!match|parse)|out of memory|no error)"
