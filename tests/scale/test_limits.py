@@ -193,6 +193,29 @@ def test_a_search_while_the_index_is_away_prints_the_note_alone(
     assert all(line.startswith("note: ") for line in done.stderr.splitlines()), done.stderr
 
 
+def test_grpc_writes_no_lines_of_its_own_into_the_log() -> None:
+    """Among lines of JSON they would be none."""
+    with socket.create_server(("127.0.0.1", 0)) as plain:
+
+        def answer() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, _ = plain.accept()
+                    connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                    connection.close()
+
+        threading.Thread(target=answer, daemon=True).start()
+        code = (
+            "from refdesk.store.shared import address, nodes\n"
+            "from qdrant_client import grpc as messages\n"
+            f"at = address.parse('postgres://db/kb?index=qdrants://127.0.0.1:{plain.getsockname()[1]}')\n"
+            "nodes.Nodes(at, '').call('Collections', 'List', messages.ListCollectionsRequest())\n"
+        )
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment())
+    lines = done.stderr.splitlines()
+    assert "IndexAway" in lines[-1] and not [line for line in lines if "ssl_transport" in line or "absl" in line]
+
+
 def test_an_error_tells_what_each_node_said() -> None:
     def refuse(_: bytes, context: Any) -> bytes:
         context.abort(grpc.StatusCode.INTERNAL, "a replica did not take it")

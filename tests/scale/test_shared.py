@@ -437,6 +437,30 @@ def test_a_collection_that_a_killed_process_made_is_removed(store: SharedStore) 
     assert _texts(store, "alpha") == ["alpha"]
 
 
+def test_attempts_to_make_an_index_that_fail_do_not_fill_qdrant(
+    store: SharedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, (node,) = servers.for_tests()
+    store.apply(batch(write("a", ["alpha"])))
+    before = store.read(state_of)
+    assert before is not None
+
+    def refuse(*_: object, **__: object) -> None:
+        raise IndexAway("The nodes are busy.")
+
+    with _following(store) as db:
+        store._follower.rebuild(db)
+        with monkeypatch.context() as failing:
+            failing.setattr(made_in, "optimise", refuse)
+            for _ in range(4):
+                with pytest.raises(IndexAway):
+                    store._follower._step(db)
+        own = [name for name in node._collections if name.startswith(f"{store.address.schema}_")]
+        assert before.name in own and len(own) == 2  # what is searched until then, and the last attempt
+    store._follower.catch_up(store.sequence(), 60)
+    assert _texts(store, "alpha") == ["alpha"]
+
+
 def test_who_is_not_waited_for_leaves_the_index_to_others(store: SharedStore) -> None:
     store.apply(batch(write("a", ["alpha"])))
     with _following(store):  # one that hangs

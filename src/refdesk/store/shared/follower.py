@@ -201,6 +201,8 @@ class Follower:
                 return False
             own = f"{self._postgres.schema}_{meta(db, 'library')}_"
             name = f"{own}{secrets.token_hex(4)}"
+            searched = state.name if state is not None else ""
+            collection.drop_others(self._nodes, own, searched)  # of attempts that failed
             collection.create(self._nodes, self._address, name, dimension)
             put_meta(db, _BARE, name)
             self._save(db, State(name, generation, last, built=-1))

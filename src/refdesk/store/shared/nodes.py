@@ -22,7 +22,9 @@ from refdesk.system.wanted import Outage
 if TYPE_CHECKING:
     import grpc
 
-set_for_native("GRPC_ENABLE_FORK_SUPPORT", "false")  # read when it is imported; its handlers hinder children
+# Read when it is imported.  Its handlers hinder children, and its own lines would stand among those of the log.
+set_for_native("GRPC_ENABLE_FORK_SUPPORT", "false")
+set_for_native("GRPC_VERBOSITY", "NONE")
 
 # Only the messages are needed: the client around them takes 1.3 s to import, so its package is not executed.
 if "qdrant_client" not in sys.modules and (_found := find_spec("qdrant_client")) is not None:
