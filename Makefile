@@ -32,7 +32,7 @@ test: $(STAMP)
 shared: $(STAMP)
 	@echo "== All contracts once more, on Postgres and Qdrant"
 	@$(BIN)/python tests/scale/servers.py || true
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --shared tests/contracts
+	@$(BIN)/python -m pytest -n 3 --dist loadfile --shared -rs tests/contracts
 
 check: lint types layers
 
