@@ -157,7 +157,7 @@ def connect(address: str, schema: str) -> Translating:
     known = conninfo_to_dict(address)
     are_several = "," in str(known.get("host"))  # of which one takes writes, and the others may follow it
     is_chosen = not are_several or "target_session_attrs" in known or "PGTARGETSESSIONATTRS" in os.environ
-    of_several = {} if is_chosen else {"target_session_attrs": "read-write"}
+    of_several: dict[str, Any] = {} if is_chosen else {"target_session_attrs": "read-write"}
     limit_s = _HOST_S if are_several else int(CONNECT_S)
     given = {
         "search_path": schema, "statement_timeout": READ_MS, "idle_in_transaction_session_timeout": "60s", **_PLANNING,
