@@ -35,7 +35,7 @@ from refdesk.store.record.contents import meta
 from refdesk.store.record.schema import Connection
 from refdesk.store.shared import address as addresses
 from refdesk.store.shared import collection as made_in
-from refdesk.store.shared import points
+from refdesk.store.shared import follower, points
 from refdesk.store.shared import store as shared_store
 from refdesk.store.shared import view as shared_view
 from refdesk.store.shared.dialect import Translating, translated
@@ -204,6 +204,35 @@ def test_a_lost_index_is_built_anew(store: SharedStore) -> None:
     made_in.drop_others(store._nodes, state.name, "")
     store.apply(batch(write("c", ["alpha too"])))
     assert _texts(store, "alpha") == ["alpha", "alpha too"]
+
+
+def test_an_index_that_is_lost_while_a_search_asks_it_is_answered_from_the_record(store: SharedStore) -> None:
+    store.apply(batch(write("a", ["alpha"])))
+    views = [store.view() for _ in range(2)]
+    assert len(store.view().nearest(vector("alpha"), 5)) == 1  # no count is known from this
+    state = store.read(state_of)
+    assert state is not None
+    made_in.drop_others(store._nodes, state.name, "")
+    assert len(views[0].lexical(["alpha"], 5)) == 1  # whose counts are the first to miss it
+    assert views[1].passages() == 1 and "can't be reached" in views[1].notices[0]
+
+
+def test_counts_of_an_index_that_is_being_built_are_not_those_of_the_whole(
+    store: SharedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store.apply(batch(write("a", ["alpha", "beta", "alpha too"])))
+    monkeypatch.setattr(follower, "_PAGE", 1)
+    with _following(store) as following:
+        with store.writing(), store.transaction(logged=False) as db:
+            store._follower.rebuild(db)
+        for _ in range(2):
+            assert store._follower._step(following)
+        part = store.view()
+        assert (part.passages(), "being built" in part.notices[0]) == (1, True)
+        while store._follower._step(following):
+            pass
+    whole = store.view()
+    assert (whole.passages(), whole.document_frequency(["alpha"]), whole.notices) == (3, {"alpha": 2}, ())
 
 
 def test_what_a_node_does_late_undoes_nothing_that_was_written_since(store: SharedStore) -> None:
@@ -875,6 +904,33 @@ def test_old_servers_go_on_while_a_new_one_changes_the_tables(address: str, monk
         SharedStore(address)
     for one in (old, new):
         one.close()
+
+
+def test_an_index_that_a_later_version_made_is_left_alone_by_earlier_ones(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = _filled(address)
+    old.apply(batch(write("a", ["alpha"])))
+    with monkeypatch.context() as later:
+        later.setattr(follower, "ANALYSED", follower.ANALYSED + 1)
+        new = SharedStore(address)
+        with _following(new) as db:
+            while new._follower._step(db):
+                pass
+    made = old.read(state_of)
+    assert made is not None and made.is_later and made.built is None
+    old.apply(batch(write("b", ["alpha"])))
+    assert old._follower.catch_up(old.sequence(), 0) == made  # at once, though the index is behind
+    assert _texts(old, "alpha") == ["alpha"] * 2 and "later RefDesk" in old.view().notices[0]
+    assert not (checked := old.verify(repair=True)[1]).ok and "later RefDesk" in checked.message
+    assert old.behind() == 1 and old.read(state_of) == made
+    old.close()
+    with monkeypatch.context() as later:
+        later.setattr(follower, "ANALYSED", follower.ANALYSED + 1)
+        assert _texts(new, "alpha") == ["alpha"] * 2 and new.view().notices == ()
+        state = new.read(state_of)
+        assert state is not None and state.name == made.name
+        new.close()
 
 
 def test_a_search_goes_on_while_the_vectors_are_replaced_by_longer_ones(store: SharedStore) -> None:

@@ -75,6 +75,9 @@ def _check_index(postgres: Postgres, nodes: Nodes, follower: Follower, address: 
                 state = state_of(db)
             if state == before:
                 raise  # else the time for the last request was too short
+        if state is not None and state.is_later:
+            said = "The index was made by a later RefDesk. Let that check it, and update this one."
+            return Finding(part="index", ok=False, message=said)
         if state is None or state.built is not None or state.seq < last:  # a long `index` run, or none that follows
             moves = state != before
             said = "and catching up: check it again later" if moves else "and does not catch up"

@@ -54,6 +54,12 @@ class State:
     seq: int  # the last commit that it has
     built: int | None = None  # while it is built: the last chunk that it has
 
+    @property
+    def is_later(self) -> bool:
+        """Whether a later RefDesk made it, which brings it up to date: else old and new would make it in turns."""
+        form = self.generation.partition(" ")[0].split(".")
+        return len(form) == 2 and tuple(map(int, form)) > (points.VERSION, ANALYSED)
+
 
 def state_of(db: Connection) -> State | None:
     """The state that is kept in the record."""
@@ -73,14 +79,14 @@ class Counts:
 
     def __init__(self) -> None:
         self.too_many_until = 0.0  # to be searched without the index
-        self._last: tuple[tuple[str, int], dict[tuple[Any, ...], int]] = (("", -1), {})
+        self._last: tuple[State | None, dict[tuple[Any, ...], int]] = (None, {})
 
     def of(self, state: State) -> dict[tuple[Any, ...], int]:
         """The counts that hold for this state."""
-        at, (known_at, known) = (state.name, state.seq), self._last
-        if at != known_at or len(known) > 100_000:
+        known_at, known = self._last
+        if state != known_at or len(known) > 100_000:
             known = {}
-            self._last = at, known
+            self._last = state, known
         return known
 
 
@@ -127,6 +133,8 @@ class Follower:
         state = State(**json.loads(kept)) if kept else None
         identity = EmbedderIdentity(*json.loads(embedder)) if embedder else None
         generation = _generation(identity, length)[0]
+        if state is not None and state.is_later:
+            return seq, generation, state, False
         if state is None or state.generation != generation:
             return seq, generation, None, True
         if bare == state.name or not self._has_looked:
@@ -142,6 +150,8 @@ class Follower:
         Until an index for another model is made, the last one is searched by words alone.
         """
         at = state.seq if state is not None else 0
+        if state is not None and state.is_later:
+            return state, max(0, seq - at)
         if is_waited_for and (state is None or state.built is None):  # building may take long
             try:
                 is_hopeless = self._stuck == at or self._nodes.is_away
@@ -182,7 +192,7 @@ class Follower:
                 state = state_of(reading)
             if not creates and self._refusal is not None:
                 raise self._refusal
-            if state is not None and state.built is None and state.seq >= seq:
+            if state is not None and (state.is_later or (state.built is None and state.seq >= seq)):
                 return state
             if time.monotonic() > ends or not is_wanted_still():
                 return state
@@ -193,6 +203,8 @@ class Follower:
         """Does the next part of the work on the connection that has the lock; whether there may be more."""
         ends = ends or time.monotonic() + WRITE_S
         state, last = state_of(db), sequence(db)
+        if state is not None and state.is_later:
+            return False
         *_, length, bare = db.execute(_LOOK).fetchone()
         generation, dimension = _generation(embedder_identity(db), length)
         if state is None or state.generation != generation or state.name == self._missing:
@@ -272,7 +284,7 @@ class Follower:
         from qdrant_client import grpc as messages
 
         state, bare = state_of(db), meta(db, _BARE)
-        if state is None or self._postgres.holders(db, (STRETCH,)):
+        if state is None or state.is_later or self._postgres.holders(db, (STRETCH,)):
             return False
         about = messages.GetCollectionInfoRequest(collection_name=state.name)
         if bare != state.name:

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_AWAY = "the index can't be reached; words were searched in the record, and meaning was not"
+_AWAY, _LATER = "the index can't be reached", "the index was made by a later RefDesk, to which this one must be updated"
+_INSTEAD = "{}; words were searched in the record, and meaning was not"
 _BUILT = "the index is being built; some passages can't be found yet"
 _BEHIND = "the index lags behind: the last {} writes are not searched yet"
 _EXTRA = 16  # fetched beyond the limit, so that hits with equal scores are seen together
@@ -69,9 +70,10 @@ class SharedView:
         self._nodes = nodes
         self._follower = follower
         self._scope = scope
-        self._state = state  # None while the index is away
+        self._away = _LATER if state is not None and state.is_later else _AWAY
+        self._state = state if self._away is _AWAY else None  # while the index is away
         self._counts = counts
-        self._known = counts.of(state) if state is not None else {}
+        self._known = counts.of(self._state) if self._state is not None else {}
         self._behind = behind
         self._began = began
         self._scan: SharedScan | None = None
@@ -83,20 +85,20 @@ class SharedView:
     @property
     def notices(self) -> tuple[str, ...]:
         if self._state is None:
-            return (_AWAY,)
+            return (_INSTEAD.format(self._away),)
         if self._state.built is not None:
             return (_BUILT,)
         return (_BEHIND.format(self._behind),) if self._behind else ()
 
     def _by_index(self, ask: Callable[[State], T], otherwise: Callable[[SharedScan], T]) -> T:
         """What the index answers, or the record while no node does."""
-        if self._state is not None:
+        if (state := self._state) is not None:
             try:
-                return ask(self._state)
+                return ask(state)
             except (IndexAway, IndexMissing) as error:
                 _log.warning("%s", error)
                 if isinstance(error, IndexMissing):
-                    self._follower.report_missing(self._state.name)
+                    self._follower.report_missing(state.name)
                 self._state = None
         if self._scan is None:
             self._scan = SharedScan(self._postgres, self._scope, self._began)
@@ -105,10 +107,8 @@ class SharedView:
                 return otherwise(self._scan)
         except TooSlow:
             self._counts.too_many_until = time.monotonic() + _TOO_MANY_S
-        raise StoreError(
-            "The index can't be reached, and the library has too many passages to search them without it.",
-            "Check that Qdrant runs, then try again.",
-        )
+        problem = f"T{self._away[1:]}, and the library has too many passages to search them without it."
+        raise StoreError(problem, "Check that Qdrant runs, and all servers' versions, then try again.")
 
     def _left(self) -> float:
         """How long a request to the index may take."""
