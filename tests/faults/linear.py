@@ -59,7 +59,8 @@ def attacks(seed: int, rounds: int) -> Iterator[Attack]:
         "eyJaaaaaaaa.",
         "\n ",
     )
-    for text in (*texts(talk), "A" + "_" * LENGTH, "10:00" + " " * LENGTH, names + names):
+    contacts = "".join(f"Customer: order AB-{at:06d}\nAgent: mail help{at}@acme.com\n" for at in range(6_000))
+    for text in (*texts(talk), "A" + "_" * LENGTH, "10:00" + " " * LENGTH, names + names, contacts):
         yield f"redact {text[:12]!r}", partial(redact.redact, text)
         yield f"transcript {text[:12]!r}", partial(conversation.read, text + "\nAgent: hi")
     draft = extract.extract(conversation.read("Customer: it drops\nAgent: Please restart it.\nCustomer: It works."), {})

@@ -331,10 +331,10 @@ OURS_AFTER = re.compile(
 def formal(text: str, kept: Collection[str] = ()) -> str:
     """The text without what is recognised by its form alone, but for addresses to keep."""
     for pattern, put in RULES:
-        text = pattern.sub(unless(kept, put), text)
+        text = pattern.sub(unless(kept.__contains__, put), text)
     return text
 
 
-def unless(kept: Collection[str], put: Replace) -> Replace:
+def unless(is_kept: Callable[[str], bool], put: Replace) -> Replace:
     """The replacement for what is not to be kept."""
-    return lambda found: found[0] if found[0] in kept else put(found)
+    return lambda found: found[0] if is_kept(found[0]) else put(found)

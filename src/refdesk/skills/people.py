@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 
 from refdesk.skills.answers import introduced
 from refdesk.skills.vocabulary import is_person, language_of, words
@@ -203,11 +203,13 @@ def _lower(text: str) -> set[str]:
     return set(re.findall(r"[a-z]+", text.lower()))
 
 
-def without_names(text: str, names: Iterable[str]) -> str:
+def without_names(text: str, *names: Set[str]) -> str:
     """The text with one placeholder for each of these names, or for several in a row."""
-    known = frozenset(names)
-    if not known:
+    if not any(names):
         return text
+
+    def is_name(said: str) -> bool:
+        return any(said in some for some in names)
 
     addressed = {each.start() for each in _ADDRESSED.finditer(text)}
 
@@ -216,7 +218,7 @@ def without_names(text: str, names: Iterable[str]) -> str:
         parts = _JOINT.split(found[0])
         out, at = "", 0
         while at < len(parts):
-            end = next((end for end in range(len(parts), at, -1) if "".join(parts[at:end]) in known), 0)
+            end = next((end for end in range(len(parts), at, -1) if is_name("".join(parts[at:end]))), 0)
             is_other = end == len(parts) == 1 and found[0].lower() in _NOT_A_NAME and found.start() not in addressed
             out += "[name]" if end and not is_other else parts[at]
             at = end or at + 1

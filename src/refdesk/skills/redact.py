@@ -8,6 +8,7 @@ occurrence, who wrote it and its length are weighed together over the whole conv
 from __future__ import annotations
 
 import re
+from collections import ChainMap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -22,7 +23,7 @@ from refdesk.skills.people import names_in, without_names
 from refdesk.skills.vocabulary import PLACEHOLDER, is_person
 from refdesk.text.analyse import is_english
 
-_MOST = 200  # things that are looked for in the whole conversation, since each takes time
+_MOST = 200  # addresses, or things that are looked for in the whole conversation, since each takes time
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,7 @@ class Redaction:
     names: frozenset[str] = frozenset()
     contacts: frozenset[str] = frozenset()  # addresses of the business, which a playbook needs
     answers: Mapping[str, str] = field(default_factory=dict)  # placeholders by what was answered to a question
-    procedural: Mapping[str, bool] = field(default_factory=dict)  # by identifier
+    procedural: dict[str, bool] = field(default_factory=dict)  # by identifier
 
     @classmethod
     def of(cls, said: Iterable[tuple[str, str]], whole: str = "", known: str = "") -> Redaction:
@@ -46,16 +47,16 @@ class Redaction:
         called = {word for one, put in given.items() if put == "[name]" for word in one.split()}
         called = {word for word in called if len(word) > 2 and not is_english(word.lower())}
         names = frozenset(names_in(whole)) | called | set(map(str.capitalize, called))
-        contacts = {
+        contacts = dict.fromkeys(
             each[0]
             for role, text in (*said, ("feedback", known))
             if role in ("agent", "feedback")
             for pattern, put in CONTACTS
             for each in pattern.finditer(text)
             if put(each) != each[0] and _is_of_business(each, is_known=text == known)
-        }
+        )
         return cls(
-            names, frozenset(contacts), given, _without_people(found, names) | dict.fromkeys(identifiers(known), True)
+            names, frozenset(islice(contacts, _MOST)), given, _without_people(found, names) | dict.fromkeys(identifiers(known), True)
         )
 
     def clean(self, text: str, role: str = "") -> str:
@@ -64,18 +65,17 @@ class Redaction:
         for answer, placeholder in sorted(self.answers.items(), key=lambda one: -len(one[0])):
             text = re.sub(rf"(?<!\w){re.escape(answer)}(?!\w)", placeholder, text)
         names = names_in(text, by_guess=not self.names and not self.procedural)
-        procedural = {**_without_people(procedural_ids([(role, text)]), names), **self.procedural}
-
-        kept = {one for one, is_kept in procedural.items() if is_kept} | self.contacts
+        # What is known of the whole is looked up, not copied: each of many turns would take as long as there are turns.
+        procedural = ChainMap(self.procedural, _without_people(procedural_ids([(role, text)]), names))
         for pattern, put in UNLESS_KEPT:
-            text = pattern.sub(unless(kept, put), text)
+            text = pattern.sub(unless(lambda one: one in self.contacts or procedural.get(one, False), put), text)
 
         def put_id(found: re.Match[str]) -> str:
             is_kept = procedural.get(found[1], True) or any(found[1] in one or one in found[1] for one in self.contacts)
             return found[0] if is_kept else _instead(found)
 
         text = IDENTIFIER.sub(put_id, text)
-        return without_names(text, self.names | names)
+        return without_names(text, self.names, names)
 
     def clean_all(self, value: Any) -> Any:
         """The value with each text in it redacted at any depth; numbers too: they may be of a card or an account."""
