@@ -185,6 +185,19 @@ class Postgres:
             self._process = None
 
     @contextmanager
+    def set_back(self) -> Iterator[None]:
+        """Forgets what is written meanwhile, as a standby does that lacked the last commits."""
+        data, kept = self._folder / "data", self._folder / "kept"
+        self.stop()
+        subprocess.run(["cp", "-a", data, kept], check=True)
+        self.start()
+        yield
+        self.stop()
+        shutil.rmtree(data)
+        kept.rename(data)
+        self.start()
+
+    @contextmanager
     def frozen(self) -> Iterator[None]:
         """Lets none of its processes run, as on a machine that hangs."""
         assert self._process is not None
@@ -327,6 +340,8 @@ class Qdrant:
     def frozen(self) -> Iterator[None]:
         """Does not let it run, as on a machine that hangs."""
         os.kill(self.pid, signal.SIGSTOP)
+        while any(") T " not in one.read_text() for one in Path(f"/proc/{self.pid}/task").glob("*/stat")):
+            time.sleep(0.001)  # each thread stops for itself, and may answer until then
         try:
             yield
         finally:

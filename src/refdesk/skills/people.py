@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Iterator, Set
 
 from refdesk.skills.answers import introduced
 from refdesk.skills.vocabulary import is_person, language_of, words

@@ -56,7 +56,10 @@ class Redaction:
             if put(each) != each[0] and _is_of_business(each, is_known=text == known)
         )
         return cls(
-            names, frozenset(islice(contacts, _MOST)), given, _without_people(found, names) | dict.fromkeys(identifiers(known), True)
+            names,
+            frozenset(islice(contacts, _MOST)),
+            given,
+            _without_people(found, names) | dict.fromkeys(identifiers(known), True),
         )
 
     def clean(self, text: str, role: str = "") -> str:

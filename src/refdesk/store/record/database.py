@@ -98,6 +98,12 @@ def waited_for(db: Connection, applied: Applied, part: int, seen: int) -> list[i
     return [chunk for (chunk,) in db.execute(within, (max(seq, seen), f"{LONG}%", part))]
 
 
+def is_told(db: Connection, applied: Applied) -> bool:
+    """Whether the record has this commit, or its log no longer goes back to it."""
+    floor = db.execute("SELECT min(seq) FROM commits").fetchone()[0]
+    return applied.seq < (floor or 0) or _is_known(db, applied)
+
+
 def log_again(db: Connection, applied: Applied | None, part: int, mark: str) -> None:
     """Logs the changes since of commits with this mark in the commit that is being made, for one follower."""
     db.execute(

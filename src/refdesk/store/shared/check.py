@@ -143,6 +143,7 @@ class _Copies:
             copies.append({
                 one.id.num: one.payload[points.DIGEST].integer_value if points.DIGEST in one.payload else None
                 for one in found
+                if one.id.HasField("num")  # else the head
             })  # fmt: skip
         if not copies:
             raise IndexAway("No node of the index answers.", "Check that Qdrant runs, then try again.")

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from refdesk.errors import SettingsError, StoreError
+from refdesk.store.record.database import Applied
 from refdesk.store.shared import points
 from refdesk.store.shared.address import Address
 from refdesk.store.shared.nodes import WRITE_S, Nodes
@@ -21,6 +22,7 @@ _log = logging.getLogger(__name__)
 _OLDEST = (1, 16)  # of Qdrant: an older one would ignore which points an upsert may replace
 # Of a segment's vectors: 200,000 of 256 dimensions.  Qdrant merges in memory: 1,131,323 passages took over 20 GB.
 _LARGEST_KB = 100_000
+_HEAD, _TOKEN = "00000000-0000-4000-8000-000000000000", "token"
 
 
 def create(nodes: Nodes, address: Address, name: str, dimension: int) -> None:
@@ -110,6 +112,29 @@ def optimise(nodes: Nodes, name: str, *, is_whole: bool) -> None:
     graphs = messages.HnswConfigDiff(m=links, payload_m=0)
     request = messages.UpdateCollection(collection_name=name, optimizers_config=config, hnsw_config=graphs)
     nodes.call("Collections", "Update", request, WRITE_S)
+
+
+def add_head(to: Any, commit: Applied) -> None:
+    """Adds the point that names the last commit that the index may have something of; it is no passage."""
+    point = to.add()
+    point.id.uuid = _HEAD
+    point.vectors.vectors.SetInParent()
+    point.payload[points.COMMIT].integer_value = commit.seq
+    point.payload[_TOKEN].string_value = commit.token
+
+
+def head(nodes: Nodes, name: str, limit_s: float) -> Applied | None:
+    """The commit that was named last; an earlier RefDesk named none."""
+    from qdrant_client import grpc as messages
+
+    request = messages.GetPoints(
+        collection_name=name, ids=[messages.PointId(uuid=_HEAD)],
+        with_payload=points.with_fields(points.COMMIT, _TOKEN),
+    )  # fmt: skip
+    found = nodes.call("Points", "Get", request, limit_s).result
+    return (
+        Applied(found[0].payload[points.COMMIT].integer_value, found[0].payload[_TOKEN].string_value) if found else None
+    )
 
 
 def belongs(nodes: Nodes, name: str, last: int, limit_s: float) -> bool:

@@ -93,6 +93,7 @@ class Postgres:
         self._places = threading.BoundedSemaphore(_MOST_CONNECTIONS)
         self._writer = threading.Lock()  # of the threads that want to write one waits on a connection
         self._outage = Outage()
+        self.breaks = 0  # connections that were lost: behind a new one may be another server, or an earlier state
         self._own = _Own()
         self._closed = False
         try:
@@ -353,6 +354,7 @@ class Postgres:
         self._close_idle()
 
     def _close_idle(self) -> None:
+        self.breaks += 1
         with contextlib.suppress(queue.Empty):
             while True:
                 self._idle.get_nowait().raw.close()

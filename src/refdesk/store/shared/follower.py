@@ -14,7 +14,7 @@ from typing import Any
 from refdesk.errors import RefdeskError, SettingsError, StoreError
 from refdesk.model import EmbedderIdentity
 from refdesk.store.record.contents import embedder_identity, meta, put_meta, trim_log
-from refdesk.store.record.database import LEXICAL, VECTORS, Applied, is_waited_for, sequence
+from refdesk.store.record.database import LEXICAL, VECTORS, Applied, is_told, is_waited_for, last_commit, sequence
 from refdesk.store.record.schema import Connection
 from refdesk.store.shared import collection, points
 from refdesk.store.shared.address import Address
@@ -107,6 +107,8 @@ class Follower:
         self._ahead: tuple[State | None, list[Any]] = (None, [])  # the rows that follow in an index that is built
         self._missing = ""  # the collection that the nodes do not know
         self._looked_at, self._last = "", 0  # the collection that belongs to this record, and the latest commit seen
+        self._saved: State | None = None  # by this process: nobody else followed while it is the record's
+        self._breaks = 0  # of connections, after which the record may have gone back
         self._refusal: SettingsError | None = None  # of the thread, which can't follow then
         self._has_looked = False  # whether nodes wait for a word to go on with their graphs
         self._stuck = -1  # the commit at which a reader waited in vain for whoever follows: the next ones do not
@@ -130,6 +132,8 @@ class Follower:
         It waits for what others wrote, but not for the commits of a running stretch.
         """
         seq, kept, embedder, length, bare = db.execute(_LOOK).fetchone()
+        if self._breaks != self._postgres.breaks:
+            self.wake()
         state = State(**json.loads(kept)) if kept else None
         identity = EmbedderIdentity(*json.loads(embedder)) if embedder else None
         generation = _generation(identity, length)[0]
@@ -221,15 +225,10 @@ class Follower:
             collection.drop_others(self._nodes, own, name)
             return True
         try:
-            if state.built is None and (self._looked_at != state.name or last < self._last):
-                if not collection.belongs(self._nodes, state.name, last, _left(ends)):
-                    _log.warning(
-                        "the index has commits that the record lacks, as an older backup does; it is built anew"
-                    )
-                    self._missing = state.name
-                    return True
-                self._looked_at = state.name
-            self._last = last
+            if not self._is_of_record(db, state, last, ends):
+                _log.warning("the index has commits that the record lacks, as an older backup does; it is built anew")
+                self._missing = state.name
+                return True
             if state.built is not None:
                 at, self._ahead = self._ahead, (state, [])
                 rows = at[1] if at[0] == state else points.read_after(db, state.built, _PAGE)
@@ -248,12 +247,15 @@ class Follower:
             if not creates and len(ids) > _PAGE:  # with a large commit
                 self.wake()
                 return False
+            gone: list[int] = []
             for start in range(0, len(ids), _PAGE):
                 some = ids[start : start + _PAGE]
                 rows = points.read(db, some)
                 self._put(db, state.name, rows, last, ends)()
-                # What is new is there before what is old goes, so that no document is ever missing.
-                self._delete(state.name, sorted(set(some).difference(row[0] for row in rows)), last, ends)
+                gone += sorted(set(some).difference(row[0] for row in rows))
+            # What is new is there before what is old goes, so that no document is ever missing.
+            for start in range(0, len(gone), _PAGE):
+                self._delete(state.name, gone[start : start + _PAGE], last, ends)
             self._save(db, replace(state, seq=upto))
         except IndexMissing:
             _log.warning("the index has lost the collection %s; it is built anew", state.name)
@@ -262,6 +264,24 @@ class Follower:
         if upto // _TRIMMED > state.seq // _TRIMMED:
             trim_log(db, upto)
         return upto < last
+
+    def _is_of_record(self, db: Translating, state: State, last: int, ends: float) -> bool:
+        """Whether the record has all that the index was made from: it may have gone back, to a backup or a standby.
+
+        Asked where another process has followed since, or a connection was lost.
+        """
+        breaks = self._postgres.breaks
+        if state != self._saved or breaks != self._breaks:
+            head = collection.head(self._nodes, state.name, _left(ends))
+            if head is not None and not is_told(db, head):
+                return False
+        is_first = self._looked_at != state.name or breaks != self._breaks
+        if state.built is None and (is_first or last < self._last):
+            if not collection.belongs(self._nodes, state.name, last, _left(ends)):
+                return False
+            self._looked_at = state.name
+        self._last, self._saved, self._breaks = last, state, breaks
+        return True
 
     def _pending(self, db: Translating, seq: int, last: int) -> tuple[int, list[int]]:
         """Some of the next commits, whole ones, and the chunks that they touched."""
@@ -274,6 +294,7 @@ class Follower:
 
     def _save(self, db: Connection, state: State) -> None:
         put_meta(db, _KEY, json.dumps(asdict(state)))
+        self._saved = state
 
     def _finish(self, db: Translating) -> bool:
         """Has the graphs of a whole index made when all nodes are at rest; whether that is still to come.
@@ -307,8 +328,11 @@ class Follower:
 
         seen: set[str] = set()
         waiting = []
-        for start in range(0, len(rows), _REQUEST):
+        at = last_commit(db)  # after the rows were read
+        for start in range(0, max(1, len(rows)), _REQUEST):
             request = messages.UpsertPoints(collection_name=name, wait=True, update_filter=points.until(commit))
+            if not start:
+                collection.add_head(request.points, at)
             for row in rows[start : start + _REQUEST]:
                 points.add(request.points, row, commit, self._terms, seen)
                 self._terms.pop(row[14], None)
@@ -359,8 +383,9 @@ class Follower:
                 with self._postgres.following() as db:
                     while db is not None and not self._closing.is_set() and (self._step(db) or self._finish(db)):
                         pass
-                    wait_s = 0.0 if db is not None else _AGAIN_S
-                self._refusal = None
+                    wait_s = 0.0 if db is not None else _MOST_PAUSE_S
+                    if db is not None:
+                        self._refusal = None
             except RefdeskError as error:
                 self._refusal = error if isinstance(error, SettingsError) else None
                 _log.warning("the index can't be brought up to date: %s", error)

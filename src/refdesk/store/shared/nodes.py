@@ -38,7 +38,7 @@ WRITE_S = 60.0
 _AVOIDED_S, _MOST_AVOIDED_S = 2.0, 30.0  # a node that failed is asked last for so long, then for twice as long
 _PING_MS, _PONG_MS = 3_000, 5_000  # a node that hangs is known by its connection: a write would wait far longer for it
 _LARGEST = 256 << 20  # bytes of a message
-_READS = frozenset({"Query", "QueryBatch", "Count", "Scroll", "Facet"})
+_READS = frozenset({"Query", "QueryBatch", "Count", "Scroll", "Facet", "Get"})
 _MOST_SAID = 100  # characters of what a node says
 
 
@@ -156,7 +156,7 @@ class Nodes:
         if (known := self._methods.get((node, service, method))) is None:
             from qdrant_client import grpc as messages
 
-            name = "DeleteCollection" if (service, method) == ("Collections", "Delete") else method
+            name = _SAME.get((service, method), method)
             known = self._channel(node).unary_unary(
                 f"/qdrant.{service}/{method}",
                 request_serializer=lambda request: request.SerializeToString(),
@@ -208,6 +208,7 @@ def _read(file: str) -> bytes:
         raise SettingsError(f"index_ca names {file}, which can't be read: {error.strerror}.", "Correct it.") from error
 
 
+_SAME = {("Collections", "Delete"): "DeleteCollection", ("Points", "Get"): "GetPoints"}  # names of two methods
 _ANSWERS = {
     "Query": "QueryResponse",
     "QueryBatch": "QueryBatchResponse",
@@ -221,6 +222,7 @@ _ANSWERS = {
     "Update": "CollectionOperationResponse",
     "DeleteCollection": "CollectionOperationResponse",
     "Get": "GetCollectionInfoResponse",
+    "GetPoints": "GetResponse",
     "HealthCheck": "HealthCheckReply",
     "List": "ListCollectionsResponse",
 }

@@ -37,6 +37,12 @@ _METADATA = "metadata"  # in meta: the text of metadata.json
 _JUST_S = 1.0  # a search takes less, also on a busy machine
 
 
+class _Own(threading.local):
+    """What this thread does."""
+
+    stretches = 0  # that are open
+
+
 class SharedStore(RecordAccess):
     """Implements ports.Store on servers; any number of processes on any number of machines may use it at once."""
 
@@ -51,7 +57,7 @@ class SharedStore(RecordAccess):
         self.crawls = SharedCrawls(self._postgres)
         self._scopes = Scopes()
         self._counts = Counts()
-        self._stretches = 0
+        self._own = _Own()
         self._removed = 0  # chunks, since unused vectors were dropped
         self._mutex = threading.Lock()
         self._seen = (-1, 0.0)  # the commit of the last view, and when it was made
@@ -64,7 +70,12 @@ class SharedStore(RecordAccess):
         return self._postgres.reading()
 
     def transaction(self, *, logged: bool = True) -> AbstractContextManager[Connection]:
-        return self._postgres.transaction(logged=logged, mark=LONG * (self._stretches > 0))
+        return self._postgres.transaction(logged=logged, mark=self._mark)
+
+    @property
+    def _mark(self) -> str:
+        """What marks a commit: others of this process may be waited for while one thread is in a long stretch."""
+        return LONG * (self._own.stretches > 0)
 
     def writing(self) -> AbstractContextManager[None]:
         return self._postgres.writing()
@@ -89,7 +100,7 @@ class SharedStore(RecordAccess):
 
     def change(self, make: Callable[[Connection], Batch], chunks: int, *, for_good: bool = False) -> None:
         with self.writing():
-            with self._postgres.transaction(mark=LONG * (self._stretches > 0)) as db:
+            with self._postgres.transaction(mark=self._mark) as db:
                 batch = make(db)
                 change = batches.apply(db, batch, self.chunk_ids(db))
                 means.put(db, [write.document.id for write in batch.writes])
@@ -111,7 +122,7 @@ class SharedStore(RecordAccess):
 
     def _drop_loose_vectors(self) -> None:
         """Does so after many removals, and not in a long stretch: it takes as long as the library is large."""
-        if self._removed < _MANY_REMOVED or self._stretches:
+        if self._removed < _MANY_REMOVED or self._own.stretches:
             return
         self._removed = 0
         try:
@@ -125,7 +136,7 @@ class SharedStore(RecordAccess):
 
         It is written in any case: while the index is away, whoever reaches it next brings it up to date.
         """
-        if self._stretches:
+        if self._own.stretches:
             self._follower.wake()
             return
         for left in reversed(range(tries)):
@@ -143,15 +154,13 @@ class SharedStore(RecordAccess):
             raise LibraryBusy("Another writer is at work.", "Try again when it has finished.")
         try:
             with self._postgres.stretch():
-                with self._mutex:
-                    self._stretches += 1
+                self._own.stretches += 1
                 try:
                     yield
                 finally:
-                    with self._mutex:
-                        self._stretches -= 1
+                    self._own.stretches -= 1
         finally:
-            if not self._stretches:  # others must see that it has ended: an index gets its graphs then
+            if not self._own.stretches:  # others must see that it has ended: an index gets its graphs then
                 self._drop_loose_vectors()
                 self._follow(self.sequence(), _STRETCH_S, _TRIES)
                 self._follower.wake()

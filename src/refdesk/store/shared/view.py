@@ -291,7 +291,7 @@ class SharedView:
                 request = messages.CountPoints(collection_name=state.name, filter=within, exact=exact)
                 waiting[key] = self._nodes.start("Points", "Count", request, self._left())
         for key, done in waiting.items():
-            self._known[key] = int(done().result.count)
+            self._known[key] = int(done().result.count) - (key == ("", "", None))  # the head is no passage
         return [self._known[field, term, where] for field, term in wanted]
 
     def _is_small_part(self) -> bool:
