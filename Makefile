@@ -27,7 +27,7 @@ test: $(STAMP)
 	@echo "== Looking for a Neo4j server, which playbooks are tested on; the first time this takes minutes"
 	@$(BIN)/python tests/ports/neo4j_server.py
 	@echo "== Running the tests in 3 processes; beside other work this takes a quarter of an hour or more"
-	@$(BIN)/python -m pytest -n 3 --dist loadfile -rs
+	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -rs
 
 shared: $(STAMP)
 	@echo "== All contracts once more, on Postgres and Qdrant"

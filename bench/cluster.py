@@ -245,8 +245,9 @@ def main() -> None:
         said = faults.table(outcome)
         print(tables.show("faults", ("what", "how many"), [(name, str(value)) for name, value in said.items()]))
         tables.keep("cluster_faults", said, given.json)
+        is_slow = any(outcome.slowest_s[kind] > limit for kind, limit in faults.LIMITS_S.items())
         is_bad = outcome.lost or outcome.half or outcome.doctor or outcome.share < 0.99 or not outcome.acknowledged
-        raise SystemExit(bool(is_bad))
+        raise SystemExit(bool(is_bad or is_slow))
     with tempfile.TemporaryDirectory(prefix="refdesk-bench-") as scratch:
         kept = given.keep or Path(scratch)
         kept.mkdir(parents=True, exist_ok=True)

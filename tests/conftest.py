@@ -38,8 +38,13 @@ def pytest_configure(config: pytest.Config) -> None:
         os.environ["XDG_DATA_HOME"] = tempfile.mkdtemp(prefix="refdesk-data-")
 
 
+# What takes longest begins first, so that no process is left with it at the end.
+_LONGEST = ("scale/test_faults", "faults/", "scale/", "e2e/", "console/", "server/", "contracts/", "ports/")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leaves out what is about the files of a library."""
+    """Puts long tests first, and leaves out what is about the files of a library."""
+    items.sort(key=lambda item: next((at for at, name in enumerate(_LONGEST) if name in item.nodeid), len(_LONGEST)))
     if config.getoption("--shared"):
         for item in items:
             if item.get_closest_marker("folder"):
