@@ -1,6 +1,7 @@
 # Two commands on a fresh machine: `make demo` and `make test`.
 PYTHON ?= python3
 VENV ?= .venv
+CONTRACTS ?= tests/contracts
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
@@ -30,9 +31,9 @@ test: $(STAMP)
 	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -rs
 
 shared: $(STAMP)
-	@echo "== All contracts once more, on Postgres and Qdrant"
+	@echo "== Contracts once more, on Postgres and Qdrant"
 	@$(BIN)/python tests/scale/servers.py || true
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --shared -rs tests/contracts
+	@$(BIN)/python -m pytest -n 3 --dist loadfile --shared -rs $(CONTRACTS)
 
 check: lint types layers
 
