@@ -24,7 +24,7 @@ import refdesk
 from refdesk.errors import StoreError
 from refdesk.store.shared import address as addresses
 from refdesk.store.shared import database, dialect, nodes, scan
-from refdesk.store.shared.follower import state_of
+from refdesk.store.shared.state import state_of
 from refdesk.store.shared.store import SharedStore
 from refdesk.system.wanted import Outage, wanted_since
 from tests.mcp_client.http import HttpClient, HttpServer

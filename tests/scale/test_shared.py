@@ -38,11 +38,12 @@ from refdesk.store.record.schema import Connection
 from refdesk.store.shared import address as addresses
 from refdesk.store.shared import collection as made_in
 from refdesk.store.shared import follower, points
+from refdesk.store.shared import state as shared_state
 from refdesk.store.shared import store as shared_store
 from refdesk.store.shared import view as shared_view
 from refdesk.store.shared.dialect import Translating, translated
-from refdesk.store.shared.follower import state_of
 from refdesk.store.shared.nodes import IndexAway, Nodes
+from refdesk.store.shared.state import state_of
 from refdesk.store.shared.store import SharedStore
 from refdesk.system.wanted import is_wanted
 from tests.mcp_client.http import HttpClient, HttpServer
@@ -225,8 +226,7 @@ def test_counts_of_an_index_that_is_being_built_are_not_those_of_the_whole(
     store.apply(batch(write("a", ["alpha", "beta", "alpha too"])))
     monkeypatch.setattr(follower, "_PAGE", 1)
     with _following(store) as following:
-        with store.writing(), store.transaction(logged=False) as db:
-            store._follower.rebuild(db)
+        store._follower._missing = store.read(state_of).name  # type: ignore[union-attr]
         for _ in range(2):
             assert store._follower._step(following)
         part = store.view()
@@ -490,7 +490,9 @@ def test_a_collection_that_a_killed_process_made_is_removed(store: SharedStore) 
         store._follower.rebuild(db)
     store._follower.catch_up(store.sequence(), 60)
     state = store.read(state_of)
-    assert state is not None and {before.name, stray, state.name} & set(node._collections) == {state.name}
+    assert state is not None
+    _until(lambda: {before.name, stray, state.name} & set(node._collections) == {state.name})
+    assert {before.name, stray, state.name} & set(node._collections) == {state.name}
     assert _texts(store, "alpha") == ["alpha"]
 
 
@@ -627,6 +629,36 @@ def test_graphs_are_built_once_all_passages_of_a_new_index_are_there(store: Shar
     config = node._ask(f"/{state.name}")["config"]
     assert config["hnsw_config"]["payload_m"] == 0  # none for each frequent term
     assert config["optimizer_config"]["max_segment_size"] == 100_000  # a larger one takes too much memory to merge
+
+
+@pytest.mark.parametrize("is_of_another_model", [False, True])
+def test_the_last_index_is_searched_until_the_next_is_whole(
+    store: SharedStore, monkeypatch: pytest.MonkeyPatch, is_of_another_model: bool
+) -> None:
+    from qdrant_client import grpc as messages
+
+    store.apply(batch(write("a", ["alpha", "alpha beta", "alpha gamma"])))
+    old = store.read(state_of)
+    assert old is not None
+    monkeypatch.setattr(follower, "_PAGE", 1)
+    with _following(store) as following:
+        if is_of_another_model:
+            store.set_embedder_identity(dataclasses.replace(IDENTITY, name="another"))
+        else:
+            with store.writing(), store.transaction(logged=False) as db:
+                store._follower.rebuild(db)
+        for steps in range(5):  # it is made, and has a page more each time
+            view = store.view()
+            assert len(view.lexical(["alpha"], 5)) == 3 and "being built" in view.notices[0]
+            assert len(view.nearest(vector("alpha"), 1)) == (0 if is_of_another_model else 1)
+            assert store._follower._step(following), steps
+        while store._follower._step(following) or store._follower._finish(following):
+            pass
+        new = store.read(state_of)
+        assert new is not None and new.name != old.name
+        listed = store._nodes.call("Collections", "List", messages.ListCollectionsRequest()).collections
+        assert [one.name for one in listed if one.name.startswith(old.name.rpartition("_")[0])] == [new.name]
+    assert len(store.view().lexical(["alpha"], 5)) == 3 and store.view().notices == ()
 
 
 def test_what_changes_while_an_index_is_built_anew_is_in_it(store: SharedStore) -> None:
@@ -977,7 +1009,7 @@ def test_an_index_that_a_later_version_made_is_left_alone_by_earlier_ones(
     old = _filled(address)
     old.apply(batch(write("a", ["alpha"])))
     with monkeypatch.context() as later:
-        later.setattr(follower, "ANALYSED", follower.ANALYSED + 1)
+        later.setattr(shared_state, "ANALYSED", shared_state.ANALYSED + 1)
         new = SharedStore(address)
         with _following(new) as db:
             while new._follower._step(db):
@@ -991,7 +1023,7 @@ def test_an_index_that_a_later_version_made_is_left_alone_by_earlier_ones(
     assert old.behind() == 1 and old.read(state_of) == made
     old.close()
     with monkeypatch.context() as later:
-        later.setattr(follower, "ANALYSED", follower.ANALYSED + 1)
+        later.setattr(shared_state, "ANALYSED", shared_state.ANALYSED + 1)
         assert _texts(new, "alpha") == ["alpha"] * 2 and new.view().notices == ()
         state = new.read(state_of)
         assert state is not None and state.name == made.name

@@ -13,8 +13,9 @@ from refdesk.store.record.schema import Connection
 from refdesk.store.shared import points
 from refdesk.store.shared.address import Address
 from refdesk.store.shared.database import Postgres
-from refdesk.store.shared.follower import Follower, state_of
+from refdesk.store.shared.follower import Follower
 from refdesk.store.shared.nodes import WRITE_S, IndexAway, Nodes
+from refdesk.store.shared.state import state_of
 
 _REBUILD_S = 3600.0
 _PAGE = 20_000

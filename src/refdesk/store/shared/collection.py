@@ -151,14 +151,14 @@ def belongs(nodes: Nodes, name: str, last: int, limit_s: float) -> bool:
     return not nodes.call("Points", "Count", request, limit_s).result.count
 
 
-def drop_others(nodes: Nodes, own: str, name: str) -> None:
+def drop_others(nodes: Nodes, own: str, *names: str) -> None:
     """Removes the library's other collections: the last one, and those whose maker was killed."""
     from qdrant_client import grpc as messages
 
     try:
         listed = nodes.call("Collections", "List", messages.ListCollectionsRequest(), WRITE_S).collections
         for one in listed:
-            if one.name.startswith(own) and one.name != name:
+            if one.name.startswith(own) and one.name not in names:
                 gone = messages.DeleteCollection(collection_name=one.name)
                 nodes.call("Collections", "Delete", gone, WRITE_S)
     except StoreError as error:

@@ -8,7 +8,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from refdesk.errors import RefdeskError, SettingsError, StoreError
@@ -21,18 +21,12 @@ from refdesk.store.shared.address import Address
 from refdesk.store.shared.database import STRETCH, Postgres
 from refdesk.store.shared.dialect import Translating
 from refdesk.store.shared.nodes import WRITE_S, IndexMissing, Nodes
-from refdesk.store.words.index import VERSION as ANALYSED
+from refdesk.store.shared.state import BARE, LOOK, LOST, State, before, generation_of, save, save_before, state_of
 from refdesk.system import metrics
 from refdesk.system.wanted import is_wanted
 
 _log = logging.getLogger(__name__)
 
-_KEY, _BARE = "index", "index without graphs"  # in meta; the latter apart, since older servers read the former
-_LOOK = """
-SELECT coalesce((SELECT max(seq) FROM commits), 0), (SELECT value FROM meta WHERE key = 'index'),
-       (SELECT value FROM meta WHERE key = 'embedder'), (SELECT length(numbers) FROM vectors LIMIT 1),
-       (SELECT value FROM meta WHERE key = 'index without graphs')
-"""
 _PATIENCE_S = 1.5  # how long a reader waits for what others wrote
 _LOOK_S, _MOST_PAUSE_S = 0.02, 0.2  # between looks at whoever follows: the first, and later ones
 _AGAIN_S = 2.0  # after a failure
@@ -43,35 +37,6 @@ _REQUEST = 500  # points of one request: 2 MB
 _TRIMMED = 500  # commits after which the log is cut
 _MOST_KNOWN = 500_000
 _BOTH = LEXICAL | VECTORS
-
-
-@dataclass(frozen=True, slots=True)
-class State:
-    """How far the index has come; kept in the record."""
-
-    name: str  # of Qdrant's collection
-    generation: str  # what its points are made of
-    seq: int  # the last commit that it has
-    built: int | None = None  # while it is built: the last chunk that it has
-
-    @property
-    def is_later(self) -> bool:
-        """Whether a later RefDesk made it, which brings it up to date: else old and new would make it in turns."""
-        form = self.generation.partition(" ")[0].split(".")
-        return len(form) == 2 and tuple(map(int, form)) > (points.VERSION, ANALYSED)
-
-
-def state_of(db: Connection) -> State | None:
-    """The state that is kept in the record."""
-    found = meta(db, _KEY)
-    return State(**json.loads(found)) if found else None
-
-
-def _generation(identity: EmbedderIdentity | None, length: int | None) -> tuple[str, int]:
-    """What points are made of, and the dimensions of their vectors: the model's, else those of a stored one."""
-    dimension = identity.dimension if identity else length or 0
-    model = f"{identity.name} {identity.version}" if identity else "-"
-    return f"{points.VERSION}.{ANALYSED} {model} {dimension}", dimension
 
 
 class Counts:
@@ -131,12 +96,12 @@ class Follower:
 
         It waits for what others wrote, but not for the commits of a running stretch.
         """
-        seq, kept, embedder, length, bare = db.execute(_LOOK).fetchone()
+        seq, kept, embedder, length, bare = db.execute(LOOK).fetchone()
         if self._breaks != self._postgres.breaks:
             self.wake()
         state = State(**json.loads(kept)) if kept else None
         identity = EmbedderIdentity(*json.loads(embedder)) if embedder else None
-        generation = _generation(identity, length)[0]
+        generation = generation_of(identity, length)[0]
         if state is not None and state.is_later:
             return seq, generation, state, False
         if state is None or state.generation != generation:
@@ -151,7 +116,7 @@ class Follower:
     def at(self, seq: int, generation: str, state: State | None, is_waited_for: bool) -> tuple[State | None, int]:
         """The state of the index for a reader of this commit, who has looked, and how many commits it lacks.
 
-        Until an index for another model is made, the last one is searched by words alone.
+        Until another index is whole, the last one is searched: by words alone, if it was made by another model.
         """
         at = state.seq if state is not None else 0
         if state is not None and state.is_later:
@@ -168,10 +133,16 @@ class Follower:
         behind = seq - state.seq if state else seq
         if behind > 0 or (state and state.built is not None):
             self.wake()
-        if state is not None and state.generation != generation:
+        if state is not None and state.built is not None:
+            with self._postgres.reading() as db:
+                if (whole := before(db)) is not None and whole.name != self._missing:
+                    state = replace(whole, built=-1)
+        if state is not None and (made_of := state.generation.removeprefix(LOST)) != generation:
             analysed = generation.split()[0]
-            is_alike = state.generation.split()[0] == analysed
+            is_alike = made_of.split()[0] == analysed
             state = replace(state, generation=f"{analysed} - 0", built=-1) if is_alike else None
+        elif state is not None and state.generation != made_of:
+            state = replace(state, generation=made_of, built=-1)
         return state, max(0, behind)
 
     def report_missing(self, name: str) -> None:
@@ -209,20 +180,23 @@ class Follower:
         state, last = state_of(db), sequence(db)
         if state is not None and state.is_later:
             return False
-        *_, length, bare = db.execute(_LOOK).fetchone()
-        generation, dimension = _generation(embedder_identity(db), length)
+        *_, length, bare = db.execute(LOOK).fetchone()
+        generation, dimension = generation_of(embedder_identity(db), length)
         if state is None or state.generation != generation or state.name == self._missing:
             if not creates:
                 self.wake()
                 return False
-            own = f"{self._postgres.schema}_{meta(db, 'library')}_"
-            name = f"{own}{secrets.token_hex(4)}"
-            searched = state.name if state is not None else ""
-            collection.drop_others(self._nodes, own, searched)  # of attempts that failed
+            name = f"{self._own_names(db)}{secrets.token_hex(4)}"
+            searched = state if state is not None and state.built is None else before(db)
+            if searched is not None and searched.name == self._missing:
+                searched = None
+            kept = searched.name if searched is not None else ""
+            collection.drop_others(self._nodes, self._own_names(db), kept)  # of attempts that failed
             collection.create(self._nodes, self._address, name, dimension)
-            put_meta(db, _BARE, name)
+            save_before(db, searched)
+            put_meta(db, BARE, name)
             self._save(db, State(name, generation, last, built=-1))
-            collection.drop_others(self._nodes, own, name)
+            collection.drop_others(self._nodes, self._own_names(db), name, kept)
             return True
         try:
             if not self._is_of_record(db, state, last, ends):
@@ -293,8 +267,12 @@ class Follower:
         return upto, [row[0] for row in found]
 
     def _save(self, db: Connection, state: State) -> None:
-        put_meta(db, _KEY, json.dumps(asdict(state)))
+        save(db, state)
         self._saved = state
+
+    def _own_names(self, db: Connection) -> str:
+        """What the names of all collections of this library begin with."""
+        return f"{self._postgres.schema}_{meta(db, 'library')}_"
 
     def _finish(self, db: Translating) -> bool:
         """Has the graphs of a whole index made when all nodes are at rest; whether that is still to come.
@@ -304,8 +282,13 @@ class Follower:
         """
         from qdrant_client import grpc as messages
 
-        state, bare = state_of(db), meta(db, _BARE)
-        if state is None or state.is_later or self._postgres.holders(db, (STRETCH,)):
+        state, bare = state_of(db), meta(db, BARE)
+        if state is None or state.is_later:
+            return False
+        if state.built is None and before(db) is not None:
+            collection.drop_others(self._nodes, self._own_names(db), state.name)
+            save_before(db, None)
+        if self._postgres.holders(db, (STRETCH,)):
             return False
         about = messages.GetCollectionInfoRequest(collection_name=state.name)
         if bare != state.name:
@@ -319,7 +302,7 @@ class Follower:
                 self._closing.wait(_REST_S)
                 return True
         collection.optimise(self._nodes, state.name, is_whole=True)
-        put_meta(db, _BARE, "")
+        put_meta(db, BARE, "")
         return False
 
     def _put(self, db: Translating, name: str, rows: Sequence[Any], commit: int, ends: float) -> Callable[[], None]:
@@ -363,7 +346,7 @@ class Follower:
     def rebuild(self, db: Connection) -> None:
         """Has the index built anew by the next that follows."""
         if (state := state_of(db)) is not None:
-            self._save(db, replace(state, generation="lost"))
+            self._save(db, replace(state, generation=LOST + state.generation.removeprefix(LOST)))
 
     # in the background
 

@@ -16,9 +16,10 @@ from refdesk.store.record.filters import Scope
 from refdesk.store.record.rows import storable
 from refdesk.store.shared import means, points
 from refdesk.store.shared.database import Postgres, TooSlow
-from refdesk.store.shared.follower import Counts, Follower, State
+from refdesk.store.shared.follower import Counts, Follower
 from refdesk.store.shared.nodes import ASK_S, IndexAway, IndexMissing, Nodes
 from refdesk.store.shared.scan import SharedScan
+from refdesk.store.shared.state import State
 from refdesk.store.vectors.index import unpack
 from refdesk.store.words import scan as literal
 from refdesk.store.words.query import PRESENT, SEPARATOR, telling
