@@ -95,6 +95,8 @@ class Graph:
 
     def callers(self, node: Node, most: int = ALL) -> list[Edge]:
         """The callers of the symbol; of a type, those that create one."""
+        if node.kind in TYPES and node.language == "c":  # a function beside it may have its name
+            return []
         found = self._into(node, ("calls",), most)
         if node.kind in TYPES and node.language in ("rust", "ruby"):  # X::new() calls a member
             made = [one for one in self.members(node) if one.name == "new"]

@@ -59,6 +59,8 @@ class Resolver:
         found = [one for one in found if one[1].kind not in languages.EXTENSIONS or one[1].qualified not in defined]
         if is_call:  # String(…) makes what is not of the codebase, however much an extension adds to it
             found = [one for one in found if one[1].kind not in languages.EXTENSIONS]
+            if file.language == "c":  # where a struct and a function may have one name
+                found = [one for one in found if one[1].kind not in languages.TYPES]
             called = {symbol.qualified for _, symbol in found if symbol.kind not in languages.VALUES}
             found = [one for one in found if one[1].kind not in languages.VALUES or one[1].qualified not in called]
         self._seen[key] = Candidates(found)

@@ -98,7 +98,7 @@ def _seeds(
         if not found:
             answer.note(f"No definition of {asked.name} was found; the answer starts from what search finds.")
     found = [node for node in found if node.kind in _TELLING] or found  # rather than fields of that name
-    if len(found) > _SEEDS and asked.intent in ("callers", "users"):  # of many, first those that are called
+    if len(found) > 1 and asked.intent in ("callers", "users"):  # first those that are called
         found = sorted(found[:_ASKED], key=lambda node: not graph.callers(node, 1))
     if not found:
         named = [node for name in named_in(asked.text) for node in graph.find(name)[:2] if node.kind in _TELLING]

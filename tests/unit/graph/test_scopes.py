@@ -90,6 +90,19 @@ def test_an_init_without_a_type_is_of_the_type_that_is_wanted(graph: Graph) -> N
     assert lines(graph, "Outcome.finished") == [[(path, 15)]]
 
 
+def test_a_call_in_c_means_no_struct_of_that_name(tmp_path: Path) -> None:
+    files = {
+        "pane.h": "struct pane_resize {\n  int sx;\n};\nvoid pane_resize(struct pane *, int);\n",
+        "pane.c": "void pane_resize(struct pane *p, int sx) {\n  p->sx = sx;\n}\n",
+        "use.c": "void fix(struct pane *p) {\n  pane_resize(p, 1);\n}\n",
+    }
+    with graph_of(tmp_path, files) as graph:
+        found = {node.kind: [edge.source.name for edge in graph.callers(node)] for node in graph.find("pane_resize")}
+        assert found == {"struct": [], "prototype": ["fix"], "function": ["fix"]}
+        (fix,) = graph.find("fix")
+        assert {edge.target.kind for edge in graph.callees(fix)} == {"prototype", "function"}
+
+
 def test_elixir_calls_mean_their_own_module_or_one_that_is_imported(tmp_path: Path) -> None:
     files = {
         "lib/server.ex": "defmodule App.Server do\n  @spec join(term, term) :: :ok\n  def join(a, b), do: {a, b}\n\n"

@@ -53,6 +53,8 @@ OUTSIDE = {
     "app/stock/order.py": "def total():\n    return 2\n\n\ndef check():\n    return total()\n",
     "deploy/defaults.yml": "image: app\nkeep_days: 3\n",
     "deploy/job.conf.j2": "[job]\nname = night\n\nkeep = {{ keep_days }}\n",
+    "src/pane.h": "struct pane_resize {\n  int sx;\n};\n",
+    "src/pane.c": "void pane_resize(int sx) {\n}\n\nvoid fix() {\n  pane_resize(1);\n}\n",
     "lib/talk.ex": "defmodule Talk do\n  def say!(a), do: a\n  def say(a), do: a\n  def hear(a), do: say!(a)\nend\n",
 }
 
@@ -84,6 +86,7 @@ def outside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Asked]:
             ["deploy/defaults.yml", "deploy/job.conf.j2"],
             "No definition or call of keep_days is known, but these files mention it: deploy/",
         ),
+        ("what calls pane_resize", ["pane_resize", "pane_resize", "fix"], "pane_resize [src/pane.c:1-2] is called"),
         ("what calls send_reminders", [], "Nothing in the index defines, calls or mentions send_reminders"),
     ],
 )
