@@ -314,6 +314,7 @@ def not_code(path: str) -> str:
 
 _AIM = 220  # characters, as the docs contract asks
 _OWN_STEM = 4  # letters up to which words are mostly their own stems
+_TAG = re.compile(r"\s*</?[A-Za-z][^<>]*>\s*")  # alone on its line
 
 
 @lru_cache(maxsize=32)  # an answer asks twice: whether it is shorter than the passage, and for the text
@@ -323,7 +324,13 @@ def snippet(text: str, terms: tuple[str, ...], aim: int = _AIM) -> tuple[str, in
     if len(text) <= aim * 1.5:
         return text.strip("\n"), next((at for at, line in enumerate(lines) if line), 0)
     wanted = set(terms)
-    first = _best_window(lines, _hits(text, wanted), aim)
+    hits = _hits(text, wanted)
+    first, most = _best_window(lines, hits, aim)
+    in_text = [hit for hit in hits if not _TAG.fullmatch(lines[hit[0]])]
+    if in_text and len(in_text) < len(hits):  # a page's component says the words of a link, and nothing about them
+        of_text, different = _best_window(lines, in_text, aim)
+        if different >= most - 1:
+            first = of_text
     if len(lines[first]) > 2 * aim:
         return _cut(lines[first], wanted, aim), first
     taken: list[str] = []
@@ -368,8 +375,8 @@ def _begins_inside(text: str, at: int) -> bool:
     return text[at].isupper() and (text[at - 1].islower() or text[at + 1 : at + 2].islower())
 
 
-def _best_window(lines: list[str], hits: list[tuple[int, str]], aim: int) -> int:
-    """The first line of the window with the most different terms, the earliest of equals."""
+def _best_window(lines: list[str], hits: list[tuple[int, str]], aim: int) -> tuple[int, int]:
+    """The first line of the window with the most different terms, the earliest of equals, and how many these are."""
     starts = list(accumulate([len(line) + 1 for line in lines], initial=0))
     best = most = 0
     last: dict[str, int] = {}  # line with each term, up to the hit
@@ -383,7 +390,7 @@ def _best_window(lines: list[str], hits: list[tuple[int, str]], aim: int) -> int
                 best, most = first, different
     while hits and not lines[best].strip():
         best += 1
-    return best
+    return best, most
 
 
 def _cut(line: str, wanted: set[str], aim: int) -> str:

@@ -27,6 +27,16 @@ def test_different_terms_count_more_than_the_same_one_again() -> None:
     assert text.split("\n")[first] == shown.split("\n")[0]
 
 
+def test_a_component_of_a_page_is_shown_only_where_its_text_says_much_less() -> None:
+    read_more = '<RelatedItem path="/go/timeouts"\ttext="Set a Workflow Timeout using Go" />'
+    said = "A Workflow Timeout is the time that it may take."
+    text = f"{LINES}\n{said}\n{LINES}\n<Related>\n{read_more}\n</Related>\n{LINES}"
+    shown, _ = snippet(text, tuple(analyse.terms("set workflow timeout")))
+    assert said in shown
+    shown, _ = snippet(text, tuple(analyse.terms("go workflow timeouts set using")))
+    assert read_more in shown
+
+
 @pytest.mark.parametrize(
     ("query", "line"),
     [
