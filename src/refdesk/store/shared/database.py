@@ -55,9 +55,6 @@ _OWN = (
 )
 
 
-# --- the server -------------------------------------------------------------------------------------
-
-
 class TooSlow(StoreError):
     """A statement took longer than it may."""
 
