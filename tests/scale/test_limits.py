@@ -345,7 +345,7 @@ def test_one_reader_waits_for_a_follower_that_is_stuck_and_the_next_do_not(
             opened.close()
             time.sleep(0.05)
         with monkeypatch.context() as patched:
-            patched.setattr(store._follower, "catch_up", lambda *_: None)
+            patched.setattr(store._follower, "catch_up", lambda *_, **__: None)
             store.apply(batch(write("b", ["alpha beta"])))
         monkeypatch.setattr(store._follower, "catch_up", limited)
         seen = [store.view().notices for _ in range(3)]

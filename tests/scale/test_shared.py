@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -43,53 +43,13 @@ from refdesk.store.shared import store as shared_store
 from refdesk.store.shared import view as shared_view
 from refdesk.store.shared.dialect import Translating, translated
 from refdesk.store.shared.nodes import IndexAway, Nodes
-from refdesk.store.shared.state import state_of
+from refdesk.store.shared.state import condemn, state_of
 from refdesk.store.shared.store import SharedStore
 from refdesk.system.wanted import is_wanted
 from tests.mcp_client.http import HttpClient, HttpServer
 from tests.ports.library import IDENTITY, batch, chunk, collection, key, make_version_8, vector, write
 from tests.scale import servers
-
-_number = itertools.count()
-
-
-@pytest.fixture
-def address() -> str:
-    """The address of a new library."""
-    return servers.address(*servers.for_tests(), schema=f"own{next(_number)}", shards="1", replicas="1")
-
-
-def _filled(address: str) -> SharedStore:
-    store = SharedStore(address)
-    store.put_collection(collection())
-    store.set_embedder_identity(IDENTITY)
-    return store
-
-
-@pytest.fixture
-def store(address: str) -> Iterator[SharedStore]:
-    """An empty one with a collection and an embedder."""
-    made = _filled(address)
-    yield made
-    made.close()
-
-
-@contextlib.contextmanager
-def _following(store: SharedStore) -> Iterator[Translating]:
-    """The connection of the only one that may follow, when the background has left."""
-    deadline = time.monotonic() + 60
-    while True:
-        with store._postgres.following() as db:
-            if db is not None:
-                yield db
-                return
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-
-
-def _texts(store: SharedStore, term: str) -> list[str]:
-    found = store.view().lexical([term], 50)
-    return sorted(one.chunk.text for one in store.chunks(found.ids).values())
+from tests.scale.shared import filled, only_follower, texts_with, until
 
 
 def test_ids_follow_from_the_document_and_the_key(store: SharedStore) -> None:
@@ -102,7 +62,7 @@ def test_ids_follow_from_the_document_and_the_key(store: SharedStore) -> None:
     assert [one.id for one in store.chunks_of("d")] == first
     store.apply(batch(write("d", [chunk("four", key="other")])))
     assert [one.id for one in store.chunks_of("d")] == first[2:]
-    assert _texts(store, "four") == ["four"] and _texts(store, "three") == []
+    assert texts_with(store, "four") == ["four"] and texts_with(store, "three") == []
 
 
 @pytest.mark.parametrize("most", [100, 3])
@@ -133,7 +93,7 @@ def test_a_key_with_many_values_hides_no_other(
 def test_words_are_searched_in_the_record_while_the_index_is_away(caplog: pytest.LogCaptureFixture) -> None:
     try:
         with servers.running(1, in_memory=True) as (postgres, nodes):
-            store = _filled(servers.address(postgres, nodes, shards="1", replicas="1"))
+            store = filled(servers.address(postgres, nodes, shards="1", replicas="1"))
             store.apply(batch(write("a", ["alpha beta"]), write("b", ["gamma"])))
             assert store.view().notices == ()
             with nodes[0].frozen():
@@ -153,7 +113,7 @@ def test_words_are_searched_in_the_record_while_the_index_is_away(caplog: pytest
             deadline = time.monotonic() + 60
             while (view := store.view()).notices and time.monotonic() < deadline:
                 time.sleep(0.1)
-            assert _texts(store, "alpha") == ["alpha beta", "alpha delta"] and view.notices == ()
+            assert texts_with(store, "alpha") == ["alpha beta", "alpha delta"] and view.notices == ()
             assert store.chunks(view.nearest(vector("alpha delta"), 1).ids)
             assert all(one.ok and not one.repaired for one in store.verify(repair=False))
             store.close()
@@ -164,7 +124,7 @@ def test_words_are_searched_in_the_record_while_the_index_is_away(caplog: pytest
 def test_a_postgres_that_stops_answering_is_an_error_and_not_a_hang() -> None:
     try:
         with servers.running(1, in_memory=True) as (postgres, nodes):
-            store = _filled(servers.address(postgres, nodes, shards="1", replicas="1"))
+            store = filled(servers.address(postgres, nodes, shards="1", replicas="1"))
             store.apply(batch(write("a", ["alpha"])))
             with contextlib.ExitStack() as opened:
                 for _ in range(12):
@@ -175,7 +135,7 @@ def test_a_postgres_that_stops_answering_is_an_error_and_not_a_hang() -> None:
                     with pytest.raises(StoreError, match="Postgres"):
                         store.view()
                 assert time.monotonic() - began < 40  # it would never end, or wait for each connection in turn
-            assert _texts(store, "alpha") == ["alpha"]
+            assert texts_with(store, "alpha") == ["alpha"]
             store.close()
     except servers.Missing as missing:
         pytest.skip(str(missing))
@@ -183,14 +143,14 @@ def test_a_postgres_that_stops_answering_is_an_error_and_not_a_hang() -> None:
 
 def test_a_lost_index_is_built_anew(store: SharedStore) -> None:
     store.apply(batch(write("a", ["alpha"]), write("b", ["beta"])))
-    *_, state, _ = store.read(store._follower.look)
+    state = store.read(state_of)
     assert state is not None
     store._follower._delete(state.name, [store.chunks_of("a")[0].id], store.sequence(), 10)
     index = store.verify(repair=False)[1]
     assert not index.ok and "lacks 1 passages" in index.message
     assert store.verify(repair=True)[1].repaired
-    assert _texts(store, "alpha") == ["alpha"] and store.read(state_of).name == state.name  # it was not built anew
-    *_, state, _ = store.read(store._follower.look)
+    assert texts_with(store, "alpha") == ["alpha"] and store.read(state_of).name == state.name  # it was not built anew
+    state = store.read(state_of)
     assert state is not None
     made_in.drop_others(store._nodes, state.name, "")
     view = store.view()
@@ -201,12 +161,12 @@ def test_a_lost_index_is_built_anew(store: SharedStore) -> None:
         if not view.notices:
             break
         time.sleep(0.1)
-    assert view.notices == () and _texts(store, "alpha") == ["alpha"]
-    *_, state, _ = store.read(store._follower.look)
+    assert view.notices == () and texts_with(store, "alpha") == ["alpha"]
+    state = store.read(state_of)
     assert state is not None
     made_in.drop_others(store._nodes, state.name, "")
     store.apply(batch(write("c", ["alpha too"])))
-    assert _texts(store, "alpha") == ["alpha", "alpha too"]
+    assert texts_with(store, "alpha") == ["alpha", "alpha too"]
 
 
 def test_an_index_that_is_lost_while_a_search_asks_it_is_answered_from_the_record(store: SharedStore) -> None:
@@ -225,7 +185,7 @@ def test_counts_of_an_index_that_is_being_built_are_not_those_of_the_whole(
 ) -> None:
     store.apply(batch(write("a", ["alpha", "beta", "alpha too"])))
     monkeypatch.setattr(follower, "_PAGE", 1)
-    with _following(store) as following:
+    with only_follower(store) as following:
         store._follower._missing = store.read(state_of).name  # type: ignore[union-attr]
         for _ in range(2):
             assert store._follower._step(following)
@@ -251,28 +211,29 @@ def test_what_a_node_does_late_undoes_nothing_that_was_written_since(store: Shar
         patched.setattr(store._nodes, "start", lambda *given: (keep(*given), start(*given))[1])
         store.apply(batch(write("a", ["alpha", "beta"]), write("b", ["gamma"])))
         store.apply(batch(write("a", ["delta"]), removes=("b",)))
-        assert [method for method, _ in sent] == ["Upsert", "Upsert", "Upsert", "Delete"]  # the second of no passage
-        sent.pop(2)
+        # Each page comes behind the head; of three, the second has no passage.
+        assert [method for method, _ in sent] == ["Upsert"] * 5 + ["Delete"]
+        sent.pop(4)
     store.apply(batch(write("a", ["epsilon", "zeta"]), write("b", ["eta"])))
     for method, request in sent:
         store._nodes.call("Points", method, request)
     words = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta")
-    assert [word for word in words if _texts(store, word)] == ["epsilon", "zeta", "eta"]
+    assert [word for word in words if texts_with(store, word)] == ["epsilon", "zeta", "eta"]
     assert [one.message for one in store.verify(repair=False) if not one.ok] == []
 
 
 def test_terms_that_a_process_knows_are_those_of_the_text_not_of_the_passage(
     store: SharedStore, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    other = _filled(address)
+    other = filled(address)
     first = dataclasses.replace(write("a", ["alpha"]), terms=("alpha",))
     with monkeypatch.context() as patched:  # another process follows
         patched.setattr(store, "_follow", lambda *_: None)
         store.apply(batch(first))
-        assert _texts(other, "alpha") == ["alpha"]
+        assert texts_with(other, "alpha") == ["alpha"]
         patched.setattr(other, "_follow", lambda *_: None)
         other.apply(batch(write("a", ["beta"])))
-    assert _texts(store, "beta") == ["beta"] and _texts(store, "alpha") == []
+    assert texts_with(store, "beta") == ["beta"] and texts_with(store, "alpha") == []
     other.close()
 
 
@@ -282,27 +243,27 @@ def test_doctor_finds_a_passage_as_it_was_before(store: SharedStore) -> None:
         old = points.read(db, [store.chunks_of("a")[0].id])
     store.apply(batch(write("a", ["beta"])))
     assert store.verify(repair=False)[1].ok
-    with _following(store) as db:
+    with only_follower(store) as db:
         state = state_of(db)
         assert state is not None
         store._follower._put(db, state.name, old, store.sequence(), time.monotonic() + 10)()  # as nothing does any more
     index = store.verify(repair=False)[1]
     assert not index.ok and "has 1 as they were before" in index.message
     assert store.verify(repair=True)[1].repaired
-    assert _texts(store, "beta") == ["beta"] and _texts(store, "alpha") == []
+    assert texts_with(store, "beta") == ["beta"] and texts_with(store, "alpha") == []
 
 
 def test_an_index_that_is_newer_than_the_record_is_built_anew(store: SharedStore, address: str) -> None:
     """As after Postgres was restored from a backup: what the lost commits wrote would never be replaced."""
     store.apply(batch(write("a", ["alpha"]), write("b", ["beta"])))
     ids = [store.chunks_of(document)[0].id for document in ("a", "b")]
-    with _following(store) as db:
+    with only_follower(store) as db:
         state = state_of(db)
         assert state is not None
         store._follower._put(db, state.name, points.read(db, ids), 10_000, time.monotonic() + 10)()
     other = SharedStore(address)
     other.apply(batch(write("b", ["epsilon"])))
-    assert _texts(other, "epsilon") == ["epsilon"] and _texts(other, "beta") == []
+    assert texts_with(other, "epsilon") == ["epsilon"] and texts_with(other, "beta") == []
     other.close()
 
 
@@ -321,7 +282,7 @@ def test_a_record_that_went_back_while_servers_run_has_its_index_made_anew(tmp_p
         except servers.Missing as missing:
             pytest.skip(str(missing))
         place = servers.address(postgres, nodes, shards="1", replicas="1")
-        first = _filled(place)
+        first = filled(place)
         stack.callback(first.close)
         second = SharedStore(place)
         stack.callback(second.close)
@@ -331,12 +292,16 @@ def test_a_record_that_went_back_while_servers_run_has_its_index_made_anew(tmp_p
             for text in ("lost", "lost again"):
                 insist(lambda text=text: first.apply(batch(write("a", [text]))))  # type: ignore[misc]
             insist(lambda: first.apply(batch(removes=("b",))))
-            assert _texts(first, "lost") == ["lost again"] and _texts(first, "beta") == []
+            assert texts_with(first, "lost") == ["lost again"] and texts_with(first, "beta") == []
         for number in range(4):  # more commits than were lost
             insist(lambda number=number: second.apply(batch(write("a", ["delta"]), write(f"more{number}", ["more"]))))  # type: ignore[misc]
         for one in (first, second):
             insist(lambda one=one: one.view())  # type: ignore[misc]
-            assert _texts(one, "delta") == ["delta"] and _texts(one, "beta") == ["beta"] and _texts(one, "lost") == []
+            assert (
+                texts_with(one, "delta") == ["delta"]
+                and texts_with(one, "beta") == ["beta"]
+                and texts_with(one, "lost") == []
+            )
         assert second.verify(repair=False)[1].ok
 
 
@@ -346,10 +311,10 @@ def test_a_hosted_qdrant_that_refuses_filters_without_an_index_is_enough(monkeyp
         monkeypatch.setenv(f"QDRANT__STORAGE__COLLECTION__STRICT_MODE__{name}", value)
     try:
         with servers.running(1, in_memory=True) as (postgres, nodes):
-            store = _filled(servers.address(postgres, nodes, shards="1", replicas="1"))
+            store = filled(servers.address(postgres, nodes, shards="1", replicas="1"))
             store.apply(batch(write("a", ["alpha"]), write("b", ["beta"])))
             store.apply(batch(write("a", ["gamma"]), removes=("b",)))
-            assert [_texts(store, word) for word in ("alpha", "beta", "gamma")] == [[], [], ["gamma"]]
+            assert [texts_with(store, word) for word in ("alpha", "beta", "gamma")] == [[], [], ["gamma"]]
             assert "every passage" in store.verify(repair=False)[1].message
             store.close()
     except servers.Missing as missing:
@@ -370,7 +335,7 @@ def test_an_index_that_refuses_what_is_written_is_still_searched(store: SharedSt
         store.apply(batch(write("b", ["alpha beta"])))
         view = store.view()
         assert len(view.lexical(["alpha"], 5)) == 1 and "lags behind" in view.notices[0]
-    assert _texts(store, "beta") == ["alpha beta"]
+    assert texts_with(store, "beta") == ["alpha beta"]
 
 
 def test_a_qdrant_that_is_too_old_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -383,7 +348,7 @@ def test_a_qdrant_that_is_too_old_is_refused(address: str, monkeypatch: pytest.M
         return answer
 
     monkeypatch.setattr(Nodes, "call", old)
-    store = _filled(address)
+    store = filled(address)
     with pytest.raises(SettingsError, match=r"Qdrant 1\.15\.5 is too old .*1\.16"):
         store.apply(batch(write("a", ["alpha"])))
     store.close()
@@ -409,7 +374,7 @@ def test_doctor_finds_what_a_single_replica_brought_back() -> None:
 
     try:
         with servers.running(3, in_memory=True) as (postgres, nodes):
-            store = _filled(servers.address(postgres, nodes, shards="1", replicas="2"))
+            store = filled(servers.address(postgres, nodes, shards="1", replicas="2"))
             sent: list[Any] = []
             start = store._nodes.start
             with pytest.MonkeyPatch.context() as patched:
@@ -418,7 +383,7 @@ def test_doctor_finds_what_a_single_replica_brought_back() -> None:
             store.apply(Batch(collection="code", removes=("a",)))
             state = store.read(state_of)
             assert state is not None
-            late = next(request for _, method, request, *_ in sent if method == "Upsert").SerializeToString()
+            late = next(one for *_, one, _ in sent if len(getattr(one, "points", ())) > 1).SerializeToString()
             holder = next(node for node in nodes if node._ask(f"/{state.name}/cluster")["local_shards"])
             length = bytes([len(late) & 127 | 128, len(late) >> 7])  # of what nodes tell each other: it, and the shard
             with grpc.insecure_channel(f"127.0.0.1:{holder._p2p}") as channel:
@@ -434,7 +399,7 @@ def test_doctor_finds_what_a_single_replica_brought_back() -> None:
 def test_doctor_compares_all_replicas_or_says_that_it_could_not() -> None:
     try:
         with servers.running(3, in_memory=True) as (postgres, nodes):
-            store = _filled(servers.address(postgres, nodes))
+            store = filled(servers.address(postgres, nodes))
             store.apply(batch(*(write(f"d{number}", ["alpha"]) for number in range(30))))
             assert "not compared" not in store.verify(repair=False)[1].message
             nodes[0].kill()
@@ -449,7 +414,7 @@ def test_doctor_compares_all_replicas_or_says_that_it_could_not() -> None:
 def test_until_an_index_for_another_model_is_made_words_alone_are_searched(store: SharedStore) -> None:
     store.apply(batch(write("a", ["alpha"])))
     assert len(store.view().nearest(vector("alpha"), 5)) == 1
-    with _following(store):  # so that nobody makes it
+    with only_follower(store):  # so that nobody makes it
         store.set_embedder_identity(dataclasses.replace(IDENTITY, name="another"))
         view = store.view()
         assert len(view.nearest(vector("alpha"), 5)) == len(view.both(["alpha"], vector("alpha"), 5)[1]) == 0
@@ -487,13 +452,13 @@ def test_a_collection_that_a_killed_process_made_is_removed(store: SharedStore) 
     stray = before.name[:-8] + "killed"  # it was killed before it told the record
     made_in.create(store._nodes, store.address, stray, 0)
     with store.writing(), store.transaction() as db:
-        store._follower.rebuild(db)
+        condemn(db)
     store._follower.catch_up(store.sequence(), 60)
     state = store.read(state_of)
     assert state is not None
-    _until(lambda: {before.name, stray, state.name} & set(node._collections) == {state.name})
+    until(lambda: {before.name, stray, state.name} & set(node._collections) == {state.name})
     assert {before.name, stray, state.name} & set(node._collections) == {state.name}
-    assert _texts(store, "alpha") == ["alpha"]
+    assert texts_with(store, "alpha") == ["alpha"]
 
 
 def test_attempts_to_make_an_index_that_fail_do_not_fill_qdrant(
@@ -507,8 +472,8 @@ def test_attempts_to_make_an_index_that_fail_do_not_fill_qdrant(
     def refuse(*_: object, **__: object) -> None:
         raise IndexAway("The nodes are busy.")
 
-    with _following(store) as db:
-        store._follower.rebuild(db)
+    with only_follower(store) as db:
+        condemn(db)
         with monkeypatch.context() as failing:
             failing.setattr(made_in, "optimise", refuse)
             for _ in range(4):
@@ -517,12 +482,12 @@ def test_attempts_to_make_an_index_that_fail_do_not_fill_qdrant(
         own = [name for name in node._collections if name.startswith(f"{store.address.schema}_")]
         assert before.name in own and len(own) == 2  # what is searched until then, and the last attempt
     store._follower.catch_up(store.sequence(), 60)
-    assert _texts(store, "alpha") == ["alpha"]
+    assert texts_with(store, "alpha") == ["alpha"]
 
 
 def test_who_is_not_waited_for_leaves_the_index_to_others(store: SharedStore) -> None:
     store.apply(batch(write("a", ["alpha"])))
-    with _following(store):  # one that hangs
+    with only_follower(store):  # one that hangs
         told = is_wanted.set(lambda: False)
         try:
             with store.stretch():  # whose end waits for the index, for hours
@@ -532,7 +497,7 @@ def test_who_is_not_waited_for_leaves_the_index_to_others(store: SharedStore) ->
     deadline = time.monotonic() + 60
     while store.view().notices and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert _texts(store, "alpha") == ["alpha", "alpha"]
+    assert texts_with(store, "alpha") == ["alpha", "alpha"]
 
 
 def test_what_is_written_beside_a_long_run_of_the_same_process_is_found_at_once(
@@ -542,7 +507,7 @@ def test_what_is_written_beside_a_long_run_of_the_same_process_is_found_at_once(
     with ThreadPoolExecutor(1) as threads, store.stretch():
         store.apply(batch(write("long", ["alpha"])))
         threads.submit(store.apply, batch(write("short", ["beta"]))).result()
-        assert _texts(other, "beta") == ["beta"]
+        assert texts_with(other, "beta") == ["beta"]
         tokens = [
             row[0] for row in store.read(lambda db: db.execute("SELECT token FROM commits ORDER BY seq").fetchall())
         ]
@@ -569,12 +534,12 @@ def test_no_passage_goes_before_all_that_replace_it_are_there(
     monkeypatch.setattr(store._follower, "_delete", deleting)
     store.apply(batch(write("a", [chunk(f"new{at}", key=f"new{at}") for at in range(5)])))
     assert there[0] == 1 + 5 + 5  # with the head
-    assert len(_texts(store, "old0")) == 0 and len(_texts(store, "new4")) == 1
+    assert len(texts_with(store, "old0")) == 0 and len(texts_with(store, "new4")) == 1
 
 
 def test_a_reader_leaves_a_large_commit_to_the_background(store: SharedStore) -> None:
     store.apply(batch(write("a", ["alpha"])))
-    with _following(store) as db:
+    with only_follower(store) as db:
         told = is_wanted.set(lambda: False)
         try:
             store.apply(batch(write("b", [f"beta {number}" for number in range(4100)])))
@@ -596,8 +561,8 @@ def test_a_long_wait_for_the_write_lock_leaves_no_time_limit(store: SharedStore)
 def test_every_character_is_kept(store: SharedStore) -> None:
     odd = "\\N\ta \\. b\r\n\\x41 '\"{},\u2028\U0001f3ee é"
     store.apply(batch(write("a", [f"alpha {odd}"]), write("b", ["beta \0 gamma"])))
-    assert _texts(store, "alpha") == [f"alpha {odd}"] and store.chunks_of("a")[0].chunk.text == f"alpha {odd}"
-    assert _texts(store, "beta") == ["beta \ufffd gamma"]
+    assert texts_with(store, "alpha") == [f"alpha {odd}"] and store.chunks_of("a")[0].chunk.text == f"alpha {odd}"
+    assert texts_with(store, "beta") == ["beta \ufffd gamma"]
 
 
 def test_an_index_for_fewer_nodes_is_built_anew_with_more_shards_by_doctor(store: SharedStore, address: str) -> None:
@@ -608,16 +573,16 @@ def test_an_index_for_fewer_nodes_is_built_anew_with_more_shards_by_doctor(store
     assert other.verify(repair=True)[1].repaired
     assert other.verify(repair=False)[1].ok and store.verify(repair=False)[1].ok  # nor does who asks for fewer go back
     other.close()
-    assert _texts(store, "alpha") == ["alpha"]
+    assert texts_with(store, "alpha") == ["alpha"]
 
 
 def test_graphs_are_built_once_all_passages_of_a_new_index_are_there(store: SharedStore) -> None:
     _, (node,) = servers.for_tests()
     store.apply(batch(write("a", ["alpha", "beta"])))
     seen = []
-    with _following(store) as db:
+    with only_follower(store) as db:
         with store.writing(), store.transaction() as writing:
-            store._follower.rebuild(writing)
+            condemn(writing)
         while store._follower._step(db):
             state = state_of(db)
             assert state is not None
@@ -641,12 +606,12 @@ def test_the_last_index_is_searched_until_the_next_is_whole(
     old = store.read(state_of)
     assert old is not None
     monkeypatch.setattr(follower, "_PAGE", 1)
-    with _following(store) as following:
+    with only_follower(store) as following:
         if is_of_another_model:
             store.set_embedder_identity(dataclasses.replace(IDENTITY, name="another"))
         else:
             with store.writing(), store.transaction(logged=False) as db:
-                store._follower.rebuild(db)
+                condemn(db)
         for steps in range(5):  # it is made, and has a page more each time
             view = store.view()
             assert len(view.lexical(["alpha"], 5)) == 3 and "being built" in view.notices[0]
@@ -663,9 +628,9 @@ def test_the_last_index_is_searched_until_the_next_is_whole(
 
 def test_what_changes_while_an_index_is_built_anew_is_in_it(store: SharedStore) -> None:
     store.apply(batch(write("a", [f"alpha {number}" for number in range(4100)]), write("c", ["gamma"])))  # two pages
-    with _following(store) as following:
+    with only_follower(store) as following:
         with store.writing(), store.transaction() as db:
-            store._follower.rebuild(db)
+            condemn(db)
         for _ in range(2):  # the second page is read then, and not sent
             assert store._follower._step(following)
         told = is_wanted.set(lambda: False)
@@ -703,7 +668,7 @@ def test_graphs_are_built_at_the_end_of_the_run_that_fills_a_library(address: st
     killed = SharedStore(address)
     with killed._postgres.stretch():
         with store.writing(), store.transaction() as db:
-            store._follower.rebuild(db)
+            condemn(db)
         store._follower.catch_up(store.sequence(), 60)
         assert not builds_graphs()
     deadline = time.monotonic() + 60
@@ -719,7 +684,7 @@ def test_nodes_that_were_started_again_are_told_once_to_go_on_with_their_graphs(
     from qdrant_client import grpc as messages
 
     store.apply(batch(write("a", ["alpha"])))
-    _until(lambda: store.read(lambda db: meta(db, "index without graphs")) == "")
+    until(lambda: store.read(lambda db: meta(db, "index without graphs")) == "")
     other = SharedStore(address)
     call, told = other._nodes.call, list[str]()
 
@@ -734,17 +699,11 @@ def test_nodes_that_were_started_again_are_told_once_to_go_on_with_their_graphs(
     monkeypatch.setattr(other._nodes, "call", started_again)
     state = store.read(state_of)
     other.view()
-    _until(lambda: bool(told))
-    _until(lambda: other._follower._thread is None)
+    until(lambda: bool(told))
+    until(lambda: other._follower._thread is None)
     other.view()
     other.close()
     assert state is not None and told == [state.name]
-
-
-def _until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not is_so() and time.monotonic() < deadline:
-        time.sleep(0.05)
 
 
 def test_a_long_run_waits_for_nodes_that_are_too_busy_to_answer_once(
@@ -752,12 +711,13 @@ def test_a_long_run_waits_for_nodes_that_are_too_busy_to_answer_once(
 ) -> None:
     catch_up, failures = store._follower.catch_up, iter([IndexAway("busy")] * 2)
 
-    def busy(*given: Any) -> Any:
+    def busy(*given: Any, **more: Any) -> Any:
         if (failure := next(failures, None)) is not None:
             raise failure
-        return catch_up(*given)
+        return catch_up(*given, **more)
 
     monkeypatch.setattr(shared_store, "_AGAIN_S", 0.0)
+    monkeypatch.setattr(shared_store, "_LONG_S", 0.0)
     monkeypatch.setattr(store._follower, "catch_up", busy)
     monkeypatch.setattr(store._follower, "wake", lambda: None)
     with store.stretch():
@@ -779,17 +739,17 @@ def test_doctor_takes_an_index_that_is_still_being_made_for_no_damage(
         raise IndexAway("deadline exceeded")
 
     with store.writing(), store.transaction() as db:
-        store._follower.rebuild(db)
+        condemn(db)
     monkeypatch.setattr(store._follower, "_step", short_of_time)
     found = store.verify(repair=False)[1]
     assert found.ok and "catching up" in found.message
 
 
 def test_what_a_killed_writer_left_is_indexed_by_the_next_query(address: str) -> None:
-    dead, alive = _filled(address), SharedStore(address)
-    dead._follower.catch_up = lambda seq, limit_s: None  # type: ignore[method-assign, assignment]
+    dead, alive = filled(address), SharedStore(address)
+    dead._follower.catch_up = lambda *_, **__: None  # type: ignore[method-assign, assignment, return-value]
     dead.apply(batch(write("a", ["alpha"])))
-    assert _texts(alive, "alpha") == ["alpha"]
+    assert texts_with(alive, "alpha") == ["alpha"]
     dead.close()
     alive.close()
 
@@ -820,7 +780,7 @@ def test_a_library_is_copied_up_and_down(address: str, tmp_path: Path) -> None:
     try:
         counts = copy(below, fresh, lambda done, total, table: None)
         assert counts == {"collections": 2, "documents": 2, "chunks": 3, "vectors": 3, "skills": 0}
-        assert _texts(fresh, "alpha") == ["alpha"] and fresh.embedder_identity() == IDENTITY
+        assert texts_with(fresh, "alpha") == ["alpha"] and fresh.embedder_identity() == IDENTITY
         fresh.apply(batch(write("c", ["delta"])))  # its numbers go on
         copy(fresh, again, lambda done, total, table: None)
         assert [one.path for one in again.documents("", 10, 0)] == [one.path for one in fresh.documents("", 10, 0)]
@@ -859,7 +819,7 @@ def test_a_backup_has_the_state_of_crawls_and_the_description_of_the_docs(addres
     with pytest.raises(InvalidInput):
         back_up(store, beside, tmp_path / "copy")
     with contextlib.closing(LocalStore(tmp_path / "copy")) as copied:
-        assert _texts(copied, "alpha") == _texts(store, "alpha") == ["alpha"]
+        assert texts_with(copied, "alpha") == texts_with(store, "alpha") == ["alpha"]
         assert all(one.ok for one in copied.verify(repair=False))
     elsewhere = Library(tmp_path / "elsewhere")  # another machine
     other = SharedStore(address, beside=elsewhere)
@@ -929,8 +889,8 @@ def test_a_scrape_reads_from_the_record_how_far_the_index_is_behind(
         while not behind() and time.monotonic() < deadline:  # it loads
             time.sleep(0.05)
         assert behind() == [0]  # on a server that was never asked anything
-        with _following(store), monkeypatch.context() as patched:
-            patched.setattr(store._follower, "catch_up", lambda *_: None)
+        with only_follower(store), monkeypatch.context() as patched:
+            patched.setattr(store._follower, "catch_up", lambda *_, **__: None)
             patched.setattr(store._follower, "wake", lambda: None)
             for name in "bc":
                 store.apply(batch(write(name, [name])))
@@ -960,7 +920,7 @@ def test_what_documents_are_about_is_read_without_their_vectors(store: SharedSto
 
 
 def test_old_servers_go_on_while_a_new_one_changes_the_tables(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    old = _filled(address)
+    old = filled(address)
     old.apply(batch(write("a", ["alpha"])))
     is_filling, may_end = threading.Event(), threading.Event()
 
@@ -993,7 +953,7 @@ def test_old_servers_go_on_while_a_new_one_changes_the_tables(address: str, monk
         may_end.set()
         new = opened.result(60)
     old.apply(batch(write("b", ["beta"])))
-    assert works() and _texts(new, "beta") == ["beta"]
+    assert works() and texts_with(new, "beta") == ["beta"]
     moods = new.read(lambda db: db.execute("SELECT path, mood FROM documents ORDER BY path").fetchall())
     assert moods == [("src/a.py", "calm"), ("src/b.py", "")]
     monkeypatch.undo()
@@ -1006,25 +966,25 @@ def test_old_servers_go_on_while_a_new_one_changes_the_tables(address: str, monk
 def test_an_index_that_a_later_version_made_is_left_alone_by_earlier_ones(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    old = _filled(address)
+    old = filled(address)
     old.apply(batch(write("a", ["alpha"])))
     with monkeypatch.context() as later:
         later.setattr(shared_state, "ANALYSED", shared_state.ANALYSED + 1)
         new = SharedStore(address)
-        with _following(new) as db:
+        with only_follower(new) as db:
             while new._follower._step(db):
                 pass
     made = old.read(state_of)
     assert made is not None and made.is_later and made.built is None
     old.apply(batch(write("b", ["alpha"])))
-    assert old._follower.catch_up(old.sequence(), 0) == made  # at once, though the index is behind
-    assert _texts(old, "alpha") == ["alpha"] * 2 and "later RefDesk" in old.view().notices[0]
+    assert old._follower.catch_up(old.sequence(), 0).state == made  # at once, though the index is behind
+    assert texts_with(old, "alpha") == ["alpha"] * 2 and "later RefDesk" in old.view().notices[0]
     assert not (checked := old.verify(repair=True)[1]).ok and "later RefDesk" in checked.message
     assert old.behind() == 1 and old.read(state_of) == made
     old.close()
     with monkeypatch.context() as later:
         later.setattr(shared_state, "ANALYSED", shared_state.ANALYSED + 1)
-        assert _texts(new, "alpha") == ["alpha"] * 2 and new.view().notices == ()
+        assert texts_with(new, "alpha") == ["alpha"] * 2 and new.view().notices == ()
         state = new.read(state_of)
         assert state is not None and state.name == made.name
         new.close()
@@ -1051,9 +1011,9 @@ def test_vectors_of_16_bits_and_rows_of_symbols_are_packed_when_a_library_is_ope
     def answers(store: SharedStore) -> tuple[object, ...]:
         nearest = store.view().nearest(vector("alpha beta"), 5)
         scores = [round(float(score), 2) for score in nearest.scores]
-        return nearest.ids, scores, store.symbols_named("run"), _texts(store, "beta")
+        return nearest.ids, scores, store.symbols_named("run"), texts_with(store, "beta")
 
-    old = _filled(address)
+    old = filled(address)
     symbols = tuple(Symbol("run", f"Till{n}.run", "method", n, n + 1, "def run(self)", "") for n in range(1, 100))
     old.apply(batch(write("a", ["alpha beta", "gamma"], symbols=symbols), write("b", ["beta"])))
     before = answers(old)
@@ -1081,7 +1041,7 @@ def test_codes_find_what_is_nearest_and_scores_are_exact(
     names = [f"passage {number}" for number in range(len(made))]
     vectors = {key(name): row for name, row in zip(names, made, strict=True)}
     store.apply(Batch(collection="code", writes=(write("a", names),), vectors=vectors))
-    *_, state, _ = store.read(store._follower.look)
+    state = store.read(state_of)
     assert state is not None
     deadline = time.monotonic() + 60
     while not (node.is_optimised() and node.indexed(state.name) > 1.5 * len(made)) and time.monotonic() < deadline:

@@ -48,6 +48,7 @@ def copy(
         with target.transaction() as new:
             new.execute("DELETE FROM meta WHERE key = 'embedder'")
             new.execute("DELETE FROM collections")  # that of the playbooks, which has the source's number now
+            new.execute("DELETE FROM vectors")  # that removed passages left
             _insert(new, "collections", old.execute("SELECT * FROM collections ORDER BY id").fetchall())
             for table in _BY_ID:
                 for page in _pages(old, table, tell):

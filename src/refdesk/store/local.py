@@ -63,7 +63,7 @@ class LocalStore(RecordAccess):
     def remove_collection(self, name: str) -> int:
         with self.writing():
             with self._record.transaction() as db:
-                removed = batches.remove_collection(db, name)
+                removed, _ = batches.remove_collection(db, name)
             self._removed += _MANY_REMOVED
             if not self._lexical.flush():
                 self._lexical.queue(1, {})

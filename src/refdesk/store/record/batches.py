@@ -53,6 +53,7 @@ class Change:
         self._parts: dict[int, int] = defaultdict(int)
         self._texts: set[int] = set()
         self.loose_blobs: set[int] = set()  # raw contents that a document referred to before
+        self.loose_vectors: set[int] = set()  # that a chunk referred to before; left to the store, which may need them
 
     @property
     def lexical_chunks(self) -> int:
@@ -62,15 +63,16 @@ class Change:
     def touched(self, chunk_id: int, parts: int) -> None:
         self._parts[chunk_id] |= parts
 
-    def remove_chunks(self, found: Iterable[tuple[int, int]]) -> None:
-        """Removes chunks given as (id, text)."""
+    def remove_chunks(self, found: Iterable[tuple[int, int, int | None]]) -> None:
+        """Removes chunks given as (id, text, vector)."""
         gone = list(found)
         if not gone:
             return
-        self.db.executemany("DELETE FROM chunks WHERE id = ?", [(chunk,) for chunk, _ in gone])
-        self._texts.update(text for _, text in gone)
+        self.db.executemany("DELETE FROM chunks WHERE id = ?", [(chunk,) for chunk, *_ in gone])
+        self._texts.update(text for _, text, _ in gone)
+        self.loose_vectors.update(vector for *_, vector in gone if vector is not None)
         self.removed_chunks += len(gone)
-        for chunk, _ in gone:
+        for chunk, *_ in gone:
             self.touched(chunk, BOTH)
 
     def finish(self) -> None:
@@ -219,7 +221,7 @@ class _Taken:
                 change.terms[chunk_id], change.text_keys[chunk_id] = write.terms[position], text_key
             where = (chunk_id, document, self._texts[text_key], vector, digest)
             self._added.append((*where, *place, *rows.chunk_values(chunk)))
-        change.remove_chunks(row[:2] for left in kept.values() for row in left)
+        change.remove_chunks((*row[:2], row[-1]) for left in kept.values() for row in left)
 
     def _keep(self, same: Row, place: Row, vector: int | None, relabelled: bool) -> None:
         chunk_id, _, *old_place, old_vector = same
@@ -227,6 +229,7 @@ class _Taken:
             self._change.touched(chunk_id, BOTH)
         if old_vector != vector:
             self._change.touched(chunk_id, VECTORS)
+            self._change.loose_vectors.update({old_vector} - {None})
         if old_vector != vector or tuple(old_place) != place:
             self._moved.append((*place, vector, chunk_id))
 
@@ -262,8 +265,8 @@ def _touch_document(change: Change, collection: int, document: Document) -> None
             change.touched(chunk_id, BOTH)
 
 
-def remove_collection(db: Connection, name: str) -> int:
-    """Removes the collection with all its documents; returns their number."""
+def remove_collection(db: Connection, name: str) -> tuple[int, Change]:
+    """Removes the collection with all its documents; returns their number, and what was touched."""
     collection = collection_row(db, name)
     change = Change(db)
     documents = db.execute("SELECT id, raw FROM documents WHERE collection = ?", (collection,)).fetchall()
@@ -271,14 +274,13 @@ def remove_collection(db: Connection, name: str) -> int:
     db.execute("DELETE FROM skipped WHERE collection = ?", (collection,))
     db.execute("DELETE FROM collections WHERE id = ?", (collection,))
     change.finish()
-    return len(documents)
+    return len(documents), change
 
 
 def _remove_rows(change: Change, documents: Iterable[tuple[int, int]]) -> None:
     for document, raw in documents:
-        change.remove_chunks(
-            change.db.execute("SELECT id, text FROM chunks WHERE document = ?", (document,)).fetchall()
-        )
+        of_it = change.db.execute("SELECT id, text, vector FROM chunks WHERE document = ?", (document,))
+        change.remove_chunks(of_it.fetchall())
         _remove_graph(change.db, document)
         change.db.execute("DELETE FROM documents WHERE id = ?", (document,))
         change.loose_blobs.add(raw)

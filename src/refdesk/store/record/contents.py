@@ -188,6 +188,13 @@ def drop_loose(db: Connection, texts: Iterable[int], blobs: Iterable[int]) -> No
             db.execute(statement, (json.dumps(ids),))
 
 
-def drop_loose_vectors(db: Connection) -> int:
-    """Drops vectors that no chunk uses; returns their number."""
+def drop_loose_vectors(
+    db: Connection, among: Sequence[int] | None = None, within: tuple[int, int] | None = None
+) -> int:
+    """Drops vectors that no chunk uses, of these, of those after one row up to another, or of all; their number."""
+    if among is not None:
+        these = " AND id IN (SELECT value FROM json_each(?))"
+        return db.execute(_DROP_LOOSE_VECTORS + these, (json.dumps(among),)).rowcount
+    if within is not None:
+        return db.execute(_DROP_LOOSE_VECTORS + " AND id > ? AND id <= ?", within).rowcount
     return db.execute(_DROP_LOOSE_VECTORS).rowcount

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
 from refdesk.errors import StoreError
 from refdesk.model import Finding
+from refdesk.store.record import contents
 from refdesk.store.record.batches import BOTH
 from refdesk.store.record.database import sequence
 from refdesk.store.record.schema import Connection
 from refdesk.store.shared import points
 from refdesk.store.shared.address import Address
-from refdesk.store.shared.database import Postgres
+from refdesk.store.shared.database import FOLLOWER, Postgres
 from refdesk.store.shared.follower import Follower
-from refdesk.store.shared.nodes import WRITE_S, IndexAway, Nodes
-from refdesk.store.shared.state import state_of
+from refdesk.store.shared.nodes import WRITE_S, IndexAway, IndexMissing, Nodes
+from refdesk.store.shared.state import Seen, condemn, see
 
-_REBUILD_S = 3600.0
+_COUNT_S = 3600.0
+_STUCK_S = 600.0  # after which an index that is made and did not move is not waited for
 _PAGE = 20_000
+_SWEPT = 100_000  # vectors between which others may write
 _LOOKS = 3  # at what differs, before it counts
 _MOST_MENDED = 20_000  # passages; more are indexed no slower by building the index anew
 _ORPHANS = {
@@ -44,22 +48,29 @@ def size(db: Connection, schema: str) -> int:
 
 def verify(postgres: Postgres, nodes: Nodes, follower: Follower, address: Address, *, repair: bool) -> list[Finding]:
     """What was checked in the record and in the index, and what was repaired."""
-    return [_check_record(postgres), _check_index(postgres, nodes, follower, address, repair=repair)]
+    found = [_check_record(postgres), _check_index(postgres, nodes, follower, address, repair=repair)]
+    if repair:
+        _sweep(postgres)
+    return found
+
+
+def _sweep(postgres: Postgres) -> None:
+    """Drops vectors that no passage uses, which killed writers left."""
+    with postgres.reading() as db:
+        last = db.execute("SELECT coalesce(max(id), 0) FROM vectors").fetchone()[0]
+    for start in range(0, last, _SWEPT):
+        with postgres.writing(), postgres.transaction(logged=False) as db:
+            contents.drop_loose_vectors(db, within=(start, start + _SWEPT))
 
 
 def _check_record(postgres: Postgres) -> Finding:
-    with postgres.reading() as db:
-        db.execute("SET statement_timeout = 0")
-        try:
-            with db.waiting(_REBUILD_S):
-                wrong = [
-                    f"{count} {what}"
-                    for what, where in _ORPHANS.items()
-                    if (count := db.execute(f"SELECT count(*) FROM {where}").fetchone()[0])  # noqa: S608 - constants
-                ]
-                chunks = db.execute("SELECT count(*) FROM chunks").fetchone()[0]
-        finally:
-            db.raw.close()  # its time limit is gone
+    with postgres.patient(_COUNT_S) as db:
+        wrong = [
+            f"{count} {what}"
+            for what, where in _ORPHANS.items()
+            if (count := db.execute(f"SELECT count(*) FROM {where}").fetchone()[0])  # noqa: S608 - constants
+        ]
+        chunks = db.execute("SELECT count(*) FROM chunks").fetchone()[0]
     if wrong:
         return Finding(part="record", ok=False, message=f"The record is damaged: {'; '.join(wrong)}. Restore a backup.")
     return Finding(part="record", ok=True, message=f"The record is sound: {chunks} chunks.")
@@ -68,34 +79,32 @@ def _check_record(postgres: Postgres) -> Finding:
 def _check_index(postgres: Postgres, nodes: Nodes, follower: Follower, address: Address, *, repair: bool) -> Finding:
     try:
         with postgres.reading() as db:
-            before, last = state_of(db), sequence(db)
+            before = see(db)
         try:
-            state = follower.catch_up(last, WRITE_S)
+            seen = follower.catch_up(before.seq, WRITE_S)
         except IndexAway:
             with postgres.reading() as db:
-                state = state_of(db)
-            if state == before:
+                seen = see(db)
+            if seen.state == before.state:
                 raise  # else the time for the last request was too short
-        if state is not None and state.is_later:
+        if seen.is_later:
             said = "The index was made by a later RefDesk. Let that check it, and update this one."
             return Finding(part="index", ok=False, message=said)
-        if state is None or state.built is not None or state.seq < last:  # a long `index` run, or none that follows
-            moves = state != before
-            said = "and catching up: check it again later" if moves else "and does not catch up"
+        if not seen.has(before.seq):  # a long `index` run, or none that follows
+            moves = seen.state != before.state
+            said = "and catching up: check it again later" if moves else f"and does not catch up{_held(postgres)}"
             return Finding(part="index", ok=moves, message=f"The index is behind the record, {said}.")
-        copies, shards = _Copies(nodes, address.nodes), address.shards
-        problem, wrong, silent = _difference(postgres, copies, follower, shards)
+        copies, last = _Copies(nodes, address.nodes), before.seq
+        problem, wrong, silent = _difference(postgres, copies, follower, address)
         before_digests = f"{len(silent)} passages that an earlier RefDesk indexed" if silent else ""
+        sound = f"The index has every passage, up to commit {last}.{copies.notice}"
         if not repair and not problem:
-            said = f"The index has every passage, up to commit {last}.{copies.notice}"
-            said += f" {before_digests} were not compared: `refdesk doctor` indexes them again." * bool(silent)
-            return Finding(part="index", ok=True, message=said)
+            sound += f" {before_digests} were not compared: `refdesk doctor` indexes them again." * bool(silent)
+            return Finding(part="index", ok=True, message=sound)
         if not repair:
             return Finding(part="index", ok=False, message=f"The index {problem}. `refdesk doctor` repairs it.")
         if not problem and not silent:
-            return Finding(
-                part="index", ok=True, message=f"The index has every passage, up to commit {last}.{copies.notice}"
-            )
+            return Finding(part="index", ok=True, message=sound)
         problem = problem or f"has {before_digests}"
         is_mended = 0 < len(wrong | silent) <= _MOST_MENDED
         still = problem
@@ -104,20 +113,45 @@ def _check_index(postgres: Postgres, nodes: Nodes, follower: Follower, address: 
                 last = sequence(db)
                 changes = [(last, chunk_id, BOTH) for chunk_id in wrong | silent]
                 db.executemany("INSERT INTO changes (seq, chunk, parts) VALUES (?, ?, ?)", changes)
-            follower.catch_up(last, _REBUILD_S)
-            still, *_ = _difference(postgres, copies, follower, shards)
+            _wait(postgres, follower, last)
+            still, *_ = _difference(postgres, copies, follower, address)
         if still:
             with postgres.writing(), postgres.transaction(logged=False) as db:
-                follower.rebuild(db)
-            follower.catch_up(last, _REBUILD_S)
-            still, *_ = _difference(postgres, copies, follower, shards)
+                condemn(db)
+            if not _wait(postgres, follower, last).has(last):
+                said = f"The index {problem}, and the one that takes its place is not whole yet{_held(postgres)}"
+                return Finding(part="index", ok=False, message=f"{said}. Check it again later.")
+            still, *_ = _difference(postgres, copies, follower, address)
             is_mended = False
         if still:
             return Finding(part="index", ok=False, message=f"The index was repaired and still {still}.")
         done = "these were indexed again" if is_mended else "it was built anew"
-        return Finding(part="index", ok=True, message=f"The index {problem}: {done}.", repaired=True)
+        return Finding(part="index", ok=True, message=f"The index {problem}: {done}.{copies.notice}", repaired=True)
     except StoreError as error:
         return Finding(part="index", ok=False, message=str(error))
+
+
+def _wait(postgres: Postgres, follower: Follower, last: int) -> Seen:
+    """What the index is when it has the commit, or no longer moves: to make a large one may take a day."""
+    before: Seen | None = None
+    while True:
+        try:
+            seen = follower.catch_up(last, _STUCK_S)
+        except IndexAway:  # nodes that are busy may need more time for a request
+            with postgres.reading() as db:
+                seen = see(db)
+            if before is not None and seen.state == before.state:
+                raise
+        if seen.has(last) or (before is not None and seen.state == before.state):
+            return seen
+        before = seen
+
+
+def _held(postgres: Postgres) -> str:
+    """Who is to follow, if anyone has the right to."""
+    with postgres.reading() as db:
+        holders = postgres.holders(db, (FOLLOWER,))
+    return f": {holders[0]} is to see to it" if holders else ""
 
 
 class _Copies:
@@ -126,6 +160,34 @@ class _Copies:
     def __init__(self, nodes: Nodes, addresses: Sequence[str]) -> None:
         self.nodes, self._addresses = nodes, addresses
         self.notice = ""
+
+    def spread(self, name: str, address: Address) -> str:
+        """What is wrong with the number of shards, or of their replicas; notes replicas that take no part."""
+        from qdrant_client import grpc as messages
+
+        about = messages.CollectionClusterInfoRequest(collection_name=name)
+        found = self.nodes.call("Collections", "CollectionClusterInfo", about, WRITE_S)
+        if found.shard_count < address.shards:
+            return f"has {found.shard_count} shards where {address.shards} are wanted"
+        replicas, wanted = [*found.local_shards, *found.remote_shards], min(address.replicas, len(self._addresses))
+        for shard in range(found.shard_count):
+            states = [one.state for one in replicas if one.shard_id == shard]
+            if len(states) < wanted and len(states) < self._answering():  # a lost node was taken out of the cluster
+                return f"has {len(states)} of {wanted} replicas of shard {shard}"
+            if (active := states.count(messages.ReplicaState.Active)) < wanted:
+                self.notice = f" Only {active} of {wanted} replicas of shard {shard} take part."
+        return ""
+
+    def _answering(self) -> int:
+        """How many nodes answer."""
+        from qdrant_client import grpc as messages
+
+        count = 0
+        for address in self._addresses:
+            with contextlib.suppress(IndexAway):
+                self.nodes.call("Qdrant", "HealthCheck", messages.HealthCheckRequest(), node=address)
+                count += 1
+        return count
 
     def made_of(self, name: str, limit: int, **where: Any) -> list[dict[int, int | None]]:
         """What points are made of, as each node has it; those that an earlier RefDesk wrote do not say it."""
@@ -138,8 +200,8 @@ class _Copies:
         for address in self._addresses:
             try:
                 found = self.nodes.call("Points", "Scroll", request, WRITE_S, node=address).result
-            except IndexAway:
-                self.notice = " Some replicas did not answer and were not compared."
+            except (IndexAway, IndexMissing):  # a node that was down when it was made learns of it later
+                self.notice = self.notice or " Some replicas did not answer and were not compared."
                 continue
             copies.append({
                 one.id.num: one.payload[points.DIGEST].integer_value if points.DIGEST in one.payload else None
@@ -154,21 +216,19 @@ class _Copies:
 Differing = tuple[str, set[int], set[int]]
 
 
-def _difference(postgres: Postgres, copies: _Copies, follower: Follower, shards: int) -> Differing:
+def _difference(postgres: Postgres, copies: _Copies, follower: Follower, address: Address) -> Differing:
     """What is wrong with the index, the chunks that it alone has, lacks, or has as they were, and those that don't say.
 
     Both are read in the order of ids, while others write: what differs is looked at again when the index has caught up.
     """
     from qdrant_client import grpc as messages
 
-    with postgres.reading() as db:
-        state = state_of(db)
+    with postgres.patient() as db:
+        state = see(db).state
         if state is None:
             return "is missing", set(), set()
-        about = messages.GetCollectionInfoRequest(collection_name=state.name)
-        params = copies.nodes.call("Collections", "Get", about, WRITE_S).result.config.params
-        if params.shard_number < shards:
-            return f"has {params.shard_number} shards where {shards} are wanted", set(), set()
+        if problem := copies.spread(state.name, address):
+            return problem, set(), set()
         after, suspects, silent = -1, set[int](), set[int]()
         while True:
             known = points.digests_after(db, after, _PAGE)
@@ -193,7 +253,7 @@ def _difference(postgres: Postgres, copies: _Copies, follower: Follower, shards:
         missing, spare, old, wanted = set[int](), set[int](), set[int](), sorted(suspects)
         for start in range(0, len(wanted), _PAGE):
             some = wanted[start : start + _PAGE]
-            with postgres.reading() as db:
+            with postgres.patient() as db:
                 known = points.digests(db, some)
             for found in copies.made_of(state.name, len(some), filter=messages.Filter(must=[points.named(some)])):
                 for all_such, such in zip((missing, spare, old), _compared(known, found), strict=True):

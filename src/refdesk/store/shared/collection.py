@@ -8,11 +8,13 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from refdesk.errors import SettingsError, StoreError
-from refdesk.store.record.database import Applied
+from refdesk.store.record.database import Applied, is_told
+from refdesk.store.record.schema import Connection
 from refdesk.store.shared import points
 from refdesk.store.shared.address import Address
 from refdesk.store.shared.nodes import WRITE_S, Nodes
 from refdesk.store.shared.points import DENSE, KEYWORDS, NAMES, NUMBERS, SPARSE, TERMS
+from refdesk.store.shared.state import State
 
 if TYPE_CHECKING:
     from qdrant_client import grpc as messages
@@ -137,8 +139,43 @@ def head(nodes: Nodes, name: str, limit_s: float) -> Applied | None:
     )
 
 
-def belongs(nodes: Nodes, name: str, last: int, limit_s: float) -> bool:
-    """Whether no point of the index is newer than the record, which would keep it from being replaced."""
+class Belonging:
+    """Whether the record has all that an index was made from: it may have gone back, to a backup or a standby.
+
+    Asked where another process has followed since, or a connection was lost.
+    """
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+        self._looked_at, self._last = "", 0  # the collection that belongs to this record, and the latest commit seen
+        self._saved: State | None = None  # by this process: nobody else followed while it is the record's
+        self._breaks = 0  # of connections, after which the record may have gone back
+
+    def saved(self, state: State) -> None:
+        """Notes how far this process brought the index."""
+        self._saved = state
+
+    def is_in_doubt(self, breaks: int) -> bool:
+        """Whether connections were lost since it was asked."""
+        return self._breaks != breaks
+
+    def is_sure(self, db: Connection, state: State, last: int, breaks: int, limit_s: float) -> bool:
+        """Whether it has, by the head of the index and by the newest of its points."""
+        if state != self._saved or breaks != self._breaks:
+            named = head(self._nodes, state.name, limit_s)
+            if named is not None and not is_told(db, named):
+                return False
+        is_first = self._looked_at != state.name or breaks != self._breaks
+        if state.built is None and (is_first or last < self._last):
+            if _has_newer(self._nodes, state.name, last, limit_s):
+                return False
+            self._looked_at = state.name
+        self._last, self._saved, self._breaks = last, state, breaks
+        return True
+
+
+def _has_newer(nodes: Nodes, name: str, last: int, limit_s: float) -> bool:
+    """Whether a point of the index is newer than the record, which would keep it from being replaced."""
     from qdrant_client import grpc as messages
 
     about = messages.GetCollectionInfoRequest(collection_name=name)
@@ -148,7 +185,7 @@ def belongs(nodes: Nodes, name: str, last: int, limit_s: float) -> bool:
                 nodes.call("Points", "CreateFieldIndex", one, limit_s)
     newer = messages.Filter(must=[points.newer_than(last)])
     request = messages.CountPoints(collection_name=name, filter=newer, exact=True)
-    return not nodes.call("Points", "Count", request, limit_s).result.count
+    return bool(nodes.call("Points", "Count", request, limit_s).result.count)
 
 
 def drop_others(nodes: Nodes, own: str, *names: str) -> None:

@@ -30,6 +30,9 @@ _BORROW_S = 5.0
 _FRESH_S = 1.0  # a connection that was used so lately is not checked before it is used again
 _CHECK_S = 0.5
 _WRITE_MS = 120_000  # time limit of a statement
+# Of a process that was stopped (Ctrl-Z) while it held a lock: more than its requests to Qdrant take.
+_STOPPED_S = 180
+_ENDS_IDLE = 140_000  # the version of Postgres that can do so
 _ALTER_S = 1.0  # how long a migration may keep readers waiting before it steps back and tries again
 _CONNECTING = re.compile(r"connection failed: |connection to server at [^,]*, port \d+ failed: ")
 # Of what a server says: one that starts, is full or is being stopped is away.
@@ -234,6 +237,24 @@ class Postgres:
             yield db
 
     @contextmanager
+    def patient(self, limit_s: float = _WRITE_MS / 1000) -> Iterator[Translating]:
+        """A connection whose statements may take so long."""
+        with self._borrowed() as db, self._limited(db, int(1000 * limit_s)):
+            yield db
+
+    @contextmanager
+    def _limited(self, db: Translating, limit_ms: int, more: str = "") -> Iterator[None]:
+        db.execute(f"SELECT set_config('statement_timeout', '{limit_ms}', false){more}")
+        try:
+            with db.waiting(limit_ms / 1000):
+                yield
+        finally:
+            if not db.raw.closed:
+                with contextlib.suppress(self._psycopg.Error):
+                    db.raw.rollback()
+                    db.execute(f"SET statement_timeout = {READ_MS}")
+
+    @contextmanager
     def snapshot(self, limit_s: float = 0.0) -> Iterator[Translating]:
         """A connection that sees one state of the record throughout; without a limit, with that of a writer."""
         with self._borrowed() as db, db.waiting(limit_s or _WRITE_MS / 1000):
@@ -289,7 +310,7 @@ class Postgres:
         db.execute("SET statement_timeout = 0")
         try:
             with db.waiting(limit_s):
-                db.execute(f"SELECT pg_advisory_lock({self._key()}, {WRITER})")
+                db.execute(f"SELECT pg_advisory_lock({self._key()}, {WRITER})" + _ending(db, _STOPPED_S))
         except self._psycopg.errors.LockNotAvailable as error:
             holders = self.holders(db, (WRITER,))
             raise _busy(holders[0] if holders else "another process") from error
@@ -301,7 +322,7 @@ class Postgres:
     def _unlock(self, db: Translating, what: int, shared: str = "") -> None:
         try:
             db.raw.rollback()
-            db.execute(f"SELECT pg_advisory_unlock{shared}({self._key()}, {what})")
+            db.execute(f"SELECT pg_advisory_unlock{shared}({self._key()}, {what})" + _ending(db, 0))
         except self._psycopg.Error:
             db.raw.close()  # which gives up the lock
 
@@ -327,13 +348,10 @@ class Postgres:
                 yield None
                 return
             try:
-                db.execute(f"SET statement_timeout = {limit_ms}")
-                with db.waiting(limit_ms / 1000):
+                with self._limited(db, limit_ms, _ending(db, _STOPPED_S)):
                     yield db
             finally:
                 self._unlock(db, FOLLOWER)
-                if not db.raw.closed:
-                    db.execute(f"SET statement_timeout = {READ_MS}")
 
     def holders(self, db: Translating, what: Sequence[int]) -> list[str]:
         """The programs that hold one of the locks."""
@@ -355,6 +373,11 @@ class Postgres:
         with contextlib.suppress(queue.Empty):
             while True:
                 self._idle.get_nowait().raw.close()
+
+
+def _ending(db: Translating, after_s: int) -> str:
+    """Has a session end that asks nothing for so long, where Postgres can do so."""
+    return f", set_config('idle_session_timeout', '{after_s}s', false)" * (db.raw.info.server_version >= _ENDS_IDLE)
 
 
 def _away(said: str) -> RecordAway:

@@ -223,6 +223,7 @@ _ANSWERS = {
     "DeleteCollection": "CollectionOperationResponse",
     "Get": "GetCollectionInfoResponse",
     "GetPoints": "GetResponse",
+    "CollectionClusterInfo": "CollectionClusterInfoResponse",
     "HealthCheck": "HealthCheckReply",
     "List": "ListCollectionsResponse",
 }

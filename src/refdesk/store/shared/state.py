@@ -1,9 +1,10 @@
-"""How far the index of a shared library has come, as its record keeps it."""
+"""How far the index of a shared library has come, as its record keeps it, and which index is searched."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from refdesk.model import EmbedderIdentity
 from refdesk.store.record.contents import meta, put_meta
@@ -11,20 +12,20 @@ from refdesk.store.record.schema import Connection
 from refdesk.store.shared import points
 from refdesk.store.words.index import VERSION as ANALYSED
 
-# In meta; each apart from the first, which older servers read: which index has no graphs yet, and which one is searched
-# until another is whole.
-_KEY, BARE, _BEFORE = "index", "index without graphs", "index before"
-LOST = "lost "  # begins the generation of an index that is to be made anew
-LOOK = """
-SELECT coalesce((SELECT max(seq) FROM commits), 0), (SELECT value FROM meta WHERE key = 'index'),
+# In meta; each apart from the first, which older servers read: which index has no graphs yet, which one is searched
+# until another is whole, and which one is to be made anew.
+_KEY, BARE, _BEFORE, _UNSOUND = "index", "index without graphs", "index before", "index to be made anew"
+_LOOK = f"""
+SELECT coalesce((SELECT max(seq) FROM commits), 0), (SELECT value FROM meta WHERE key = '{_KEY}'),
        (SELECT value FROM meta WHERE key = 'embedder'), (SELECT length(numbers) FROM vectors LIMIT 1),
-       (SELECT value FROM meta WHERE key = 'index without graphs')
-"""
+       (SELECT value FROM meta WHERE key = '{BARE}'), (SELECT value FROM meta WHERE key = '{_BEFORE}'),
+       (SELECT value FROM meta WHERE key = '{_UNSOUND}')
+"""  # noqa: S608 - constants
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """How far the index has come; kept in the record."""
+    """How far an index has come; kept in the record."""
 
     name: str  # of Qdrant's collection
     generation: str  # what its points are made of
@@ -35,20 +36,104 @@ class State:
     def is_later(self) -> bool:
         """Whether a later RefDesk made it, which brings it up to date: else old and new would make it in turns."""
         form = self.generation.partition(" ")[0].split(".")
-        return len(form) == 2 and tuple(map(int, form)) > (points.VERSION, ANALYSED)
+        return tuple(map(int, form)) > (points.VERSION, ANALYSED)
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether its terms are ours."""
+        return self.generation.partition(" ")[0] == _form()
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """The index that a query asks."""
+
+    name: str
+    seq: int
+    dimension: int  # of its vectors; 0 where they are of another model
+    part: int | None = None  # if some passages can't be found in it: the last chunk that it has, or -1
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the record says of its index at one moment."""
+
+    seq: int  # the record's last commit
+    generation: str  # what its index is to be made of
+    dimension: int
+    state: State | None  # the index that follows the log
+    before: State | None  # a whole one, from before that one was begun
+    bare: str  # the name of the index without graphs
+    unsound: str  # the name of the one that is to be made anew
+
+    @property
+    def is_later(self) -> bool:
+        """Whether the index is brought up to date by a later RefDesk alone."""
+        return self.state is not None and self.state.is_later
+
+    @property
+    def is_current(self) -> bool:
+        """Whether the index is of the kind that is wanted, and need not be made anew."""
+        state = self.state
+        return state is not None and state.generation == self.generation and state.name != self.unsound
+
+    def has(self, seq: int) -> bool:
+        """Whether the index is whole and has the commit."""
+        return self.is_current and self.state is not None and self.state.built is None and self.state.seq >= seq
+
+    def searched(self, missing: str) -> Searched | None:
+        """The best index to search of those that the nodes know: a whole one, if there is one."""
+        known = [
+            one for one in (self.state, self.before) if one is not None and one.is_readable and one.name != missing
+        ]
+        if not known:
+            return None
+        found = next((one for one in known if one.built is None), known[0])
+        is_alike = found.generation == self.generation
+        is_all = found is self.state and found.built is None and self.is_current
+        part = None if is_all else -1 if found.built is None else found.built
+        return Searched(found.name, found.seq, self.dimension if is_alike else 0, part)
+
+
+class Counts:
+    """Caches how many passages have a term, for one state of the index."""
+
+    def __init__(self) -> None:
+        self.too_many_until = 0.0  # to be searched without the index
+        self._last: tuple[Searched | None, dict[tuple[Any, ...], int]] = (None, {})
+
+    def of(self, searched: Searched) -> dict[tuple[Any, ...], int]:
+        """The counts that hold for this state."""
+        known_at, known = self._last
+        if searched != known_at or len(known) > 100_000:
+            known = {}
+            self._last = searched, known
+        return known
+
+
+def _form() -> str:
+    return f"{points.VERSION}.{ANALYSED}"
+
+
+def see(db: Connection) -> Seen:
+    """What the record says now."""
+    seq, kept, embedder, length, bare, before, unsound = db.execute(_LOOK).fetchone()
+    identity = EmbedderIdentity(*json.loads(embedder)) if embedder else None
+    dimension = identity.dimension if identity else length or 0
+    model = f"{identity.name} {identity.version}" if identity else "-"
+    return Seen(
+        seq=seq, generation=f"{_form()} {model} {dimension}", dimension=dimension,
+        state=_read(kept), before=_read(before), bare=bare or "", unsound=unsound or "",
+    )  # fmt: skip
+
+
+def _read(kept: str | None) -> State | None:
+    return State(**json.loads(kept)) if kept else None
 
 
 def state_of(db: Connection) -> State | None:
-    """The state that is kept in the record."""
-    found = meta(db, _KEY)
-    return State(**json.loads(found)) if found else None
-
-
-def generation_of(identity: EmbedderIdentity | None, length: int | None) -> tuple[str, int]:
-    """What points are made of, and the dimensions of their vectors: the model's, else those of a stored one."""
-    dimension = identity.dimension if identity else length or 0
-    model = f"{identity.name} {identity.version}" if identity else "-"
-    return f"{points.VERSION}.{ANALYSED} {model} {dimension}", dimension
+    """The state of the index that follows the log."""
+    return _read(meta(db, _KEY))
 
 
 def save(db: Connection, state: State) -> None:
@@ -56,12 +141,12 @@ def save(db: Connection, state: State) -> None:
     put_meta(db, _KEY, json.dumps(asdict(state)))
 
 
-def before(db: Connection) -> State | None:
-    """The whole index that is searched while another is made."""
-    found = meta(db, _BEFORE)
-    return State(**json.loads(found)) if found else None
-
-
 def save_before(db: Connection, state: State | None) -> None:
-    """Keeps it in the record."""
+    """Keeps which whole index is searched until another is."""
     put_meta(db, _BEFORE, json.dumps(asdict(state)) if state is not None else "")
+
+
+def condemn(db: Connection) -> None:
+    """Has the index made anew; in a place of its own, where nobody who follows writes over it."""
+    if (state := state_of(db)) is not None:
+        put_meta(db, _UNSOUND, state.name)

@@ -20,8 +20,9 @@ from refdesk.store.shared import check, means
 from refdesk.store.shared.address import parse
 from refdesk.store.shared.database import STRETCH, WRITER, Postgres, SharedCrawls
 from refdesk.store.shared.dialect import Translating
-from refdesk.store.shared.follower import Counts, Follower
+from refdesk.store.shared.follower import Follower
 from refdesk.store.shared.nodes import IndexAway, Nodes
+from refdesk.store.shared.state import Counts, condemn
 from refdesk.store.shared.view import SharedView
 from refdesk.store.view import Scopes
 from refdesk.system import metrics
@@ -29,11 +30,13 @@ from refdesk.system.files import replace_file
 
 _log = logging.getLogger(__name__)
 
-_MANY_REMOVED = 500  # chunks, after which unused vectors are dropped
+_MANY_LOOSE = 500  # vectors that may be unused, after which they are looked at outside of a stretch
+_LOOSE_PAGE = 5_000  # of them, between which others may write
 _APPLY_S = 20.0  # how long a writer waits until its batch can be found
-_STRETCH_S = 4 * 3600.0  # and at the end of a long stretch, all of it
+_LONG_S, _TIMES = 5.0, 10  # at the end of a stretch of more seconds, so many times as long as it took
 _TRIES, _AGAIN_S = 5, 2.0  # then: nodes that are busy with so much may take too long for a request
 _METADATA = "metadata"  # in meta: the text of metadata.json
+_COUNT_S = 15.0  # all passages of a large collection are read to count them
 _JUST_S = 1.0  # a search takes less, also on a busy machine
 
 
@@ -58,7 +61,7 @@ class SharedStore(RecordAccess):
         self._scopes = Scopes()
         self._counts = Counts()
         self._own = _Own()
-        self._removed = 0  # chunks, since unused vectors were dropped
+        self._loose: set[int] = set()  # vectors that may be unused
         self._mutex = threading.Lock()
         self._seen = (-1, 0.0)  # the commit of the last view, and when it was made
         self._beside = beside  # the folder for what belongs to this machine
@@ -91,7 +94,7 @@ class SharedStore(RecordAccess):
             db.execute(f"SELECT setval(pg_get_serial_sequence('{table}', 'id'), (SELECT max(id) + 1 FROM {table}))")  # noqa: S608
         if self._beside is not None and self._beside.metadata.exists():
             contents.put_meta(db, _METADATA, self._beside.metadata.read_text(encoding="utf-8"))
-        self._follower.rebuild(db)
+        condemn(db)
         assert isinstance(db, Translating)
         db.execute("ANALYZE")  # without it Postgres reads all of these tables for each page of documents
         means.put_all(db)
@@ -106,30 +109,32 @@ class SharedStore(RecordAccess):
                 means.put(db, [write.document.id for write in batch.writes])
             self._follower.hint({change.text_keys[one]: terms for one, terms in change.terms.items()})
             self._seen = (-1, 0.0)
-        with self._mutex:
-            self._removed += change.removed_chunks
-        self._drop_loose_vectors()
+        self._loosen(change)
         self._follow(change.seq)
 
     def remove_collection(self, name: str) -> int:
         with self.writing(), self.transaction() as db:
-            removed = batches.remove_collection(db, name)
-            seq = sequence(db)
-        self._removed = _MANY_REMOVED
-        self._drop_loose_vectors()
-        self._follow(seq)
+            removed, change = batches.remove_collection(db, name)
+        self._loosen(change)
+        self._follow(change.seq)
         return removed
 
+    def _loosen(self, change: batches.Change) -> None:
+        """Notes vectors that may be unused now; a stretch may use them again, and drops the rest at its end."""
+        with self._mutex:
+            self._loose |= change.loose_vectors
+        if len(self._loose) >= _MANY_LOOSE and not self._own.stretches:
+            self._drop_loose_vectors()
+
     def _drop_loose_vectors(self) -> None:
-        """Does so after many removals, and not in a long stretch: it takes as long as the library is large."""
-        if self._removed < _MANY_REMOVED or self._own.stretches:
-            return
-        self._removed = 0
+        with self._mutex:
+            loose, self._loose = sorted(self._loose), set()
         try:
-            with self.writing(), self._postgres.transaction(logged=False) as db:
-                contents.drop_loose_vectors(db)
+            for start in range(0, len(loose), _LOOSE_PAGE):
+                with self.writing(), self._postgres.transaction(logged=False) as db:
+                    contents.drop_loose_vectors(db, loose[start : start + _LOOSE_PAGE])
         except StoreError as error:
-            _log.warning("vectors that no passage uses are left for later: %s", error)
+            _log.warning("vectors that no passage uses are left to doctor: %s", error)
 
     def _follow(self, seq: int, limit_s: float = _APPLY_S, tries: int = 1) -> None:
         """Lets what was written be found: at once, or in the background of a long stretch.
@@ -141,7 +146,7 @@ class SharedStore(RecordAccess):
             return
         for left in reversed(range(tries)):
             try:
-                self._follower.catch_up(seq, limit_s)
+                self._follower.catch_up(seq, limit_s, is_patient=limit_s > _APPLY_S)
                 return
             except StoreError as error:
                 _log.warning("written, but not indexed yet: %s", error)
@@ -152,6 +157,7 @@ class SharedStore(RecordAccess):
     def stretch(self, wait: bool = True) -> Iterator[None]:
         if not wait and self.is_being_written():
             raise LibraryBusy("Another writer is at work.", "Try again when it has finished.")
+        began = time.monotonic()
         try:
             with self._postgres.stretch():
                 self._own.stretches += 1
@@ -162,7 +168,9 @@ class SharedStore(RecordAccess):
         finally:
             if not self._own.stretches:  # others must see that it has ended: an index gets its graphs then
                 self._drop_loose_vectors()
-                self._follow(self.sequence(), _STRETCH_S, _TRIES)
+                took_s = time.monotonic() - began
+                is_long = took_s > _LONG_S
+                self._follow(self.sequence(), max(_APPLY_S, _TIMES * is_long * took_s), _TRIES if is_long else 1)
                 self._follower.wake()
 
     def flush_for_others(self) -> None:
@@ -200,26 +208,30 @@ class SharedStore(RecordAccess):
     def view(self, filters: Filters = EVERYTHING) -> SharedView:
         began = time.monotonic()
         with self._postgres.reading() as db:
-            seq, generation, state, is_waited_for = self._follower.look(db)
-            scope = self._scopes.resolve(db, seq, filters)
-        self._seen = seq, time.monotonic()
-        behind = 0
+            seen, is_waited_for = self._follower.look(db)
+            scope = self._scopes.resolve(db, seen.seq, filters)
+        self._seen = seen.seq, time.monotonic()
+        searched, behind = None, 0
         try:
-            state, behind = self._follower.at(seq, generation, state, is_waited_for)
+            searched, behind = self._follower.at(seen, is_waited_for)
         except IndexAway as error:
             _log.warning("%s", error)
             self._follower.wake()
-        if state is None:
+        if searched is None:
             metrics.count("refdesk_index_away_total")
-        return SharedView(self._postgres, self._nodes, self._follower, self._counts, seq, scope, state, behind, began)
+        return SharedView(
+            self._postgres, self._nodes, self._follower, self._counts, seen.seq, scope, searched, seen.is_later, behind,
+            began,
+        )  # fmt: skip
 
     def behind(self) -> int:
         """How many commits the index lacks: none if no passage has changed since the last one that it has."""
         with self._postgres.reading() as db:
-            seq, _, state, _ = self._follower.look(db)
-            if state is None and db.execute("SELECT 1 FROM chunks LIMIT 1").fetchone() is None:
+            seen, _ = self._follower.look(db)
+            if seen.state is None and db.execute("SELECT 1 FROM chunks LIMIT 1").fetchone() is None:
                 return 0  # it is made when there is something to find
-        return max(0, seq - (state.seq if state is not None else 0))
+        is_followed = seen.state is not None and (seen.is_current or seen.is_later)
+        return max(0, seen.seq - (seen.state.seq if seen.state is not None and is_followed else 0))
 
     def chunks(self, chunk_ids: Sequence[int]) -> dict[int, StoredChunk]:
         """The same; what a query found is read without asking again for the last commit.
@@ -235,7 +247,8 @@ class SharedStore(RecordAccess):
     # keeping
 
     def stats(self, collection: str = "") -> Stats:
-        return self.read(lambda db: reads.stats(db, collection, check.size(db, self.address.schema)))
+        with self._postgres.patient(_COUNT_S) as db:
+            return reads.stats(db, collection, check.size(db, self.address.schema))
 
     def verify(self, repair: bool) -> list[Finding]:
         return check.verify(self._postgres, self._nodes, self._follower, self.address, repair=repair)

@@ -16,10 +16,10 @@ from refdesk.store.record.filters import Scope
 from refdesk.store.record.rows import storable
 from refdesk.store.shared import means, points
 from refdesk.store.shared.database import Postgres, TooSlow
-from refdesk.store.shared.follower import Counts, Follower
+from refdesk.store.shared.follower import Follower
 from refdesk.store.shared.nodes import ASK_S, IndexAway, IndexMissing, Nodes
 from refdesk.store.shared.scan import SharedScan
-from refdesk.store.shared.state import State
+from refdesk.store.shared.state import Counts, Searched
 from refdesk.store.vectors.index import unpack
 from refdesk.store.words import scan as literal
 from refdesk.store.words.query import PRESENT, SEPARATOR, telling
@@ -63,7 +63,8 @@ class SharedView:
         counts: Counts,
         seq: int,
         scope: Scope,
-        state: State | None,
+        state: Searched | None,
+        is_later: bool,
         behind: int,
         began: float,
     ) -> None:
@@ -71,10 +72,10 @@ class SharedView:
         self._nodes = nodes
         self._follower = follower
         self._scope = scope
-        self._away = _LATER if state is not None and state.is_later else _AWAY
-        self._state = state if self._away is _AWAY else None  # while the index is away
+        self._away = _LATER if is_later else _AWAY
+        self._state = state  # None while the index is away
         self._counts = counts
-        self._known = counts.of(self._state) if self._state is not None else {}
+        self._known = counts.of(state) if state is not None else {}
         self._behind = behind
         self._began = began
         self._scan: SharedScan | None = None
@@ -87,19 +88,24 @@ class SharedView:
     def notices(self) -> tuple[str, ...]:
         if self._state is None:
             return (_INSTEAD.format(self._away),)
-        if self._state.built is not None:
+        if self._state.part is not None:
             return (_BUILT,)
         return (_BEHIND.format(self._behind),) if self._behind else ()
 
-    def _by_index(self, ask: Callable[[State], T], otherwise: Callable[[SharedScan], T]) -> T:
+    def _by_index(self, ask: Callable[[Searched], T], otherwise: Callable[[SharedScan], T]) -> T:
         """What the index answers, or the record while no node does."""
-        if (state := self._state) is not None:
+        while (state := self._state) is not None:
             try:
                 return ask(state)
-            except (IndexAway, IndexMissing) as error:
-                _log.warning("%s", error)
-                if isinstance(error, IndexMissing):
+            except IndexMissing as error:
+                self._state = self._follower.searched()  # another may have taken its place since the search began
+                if self._state is not None and self._state.name == state.name:
+                    _log.warning("%s", error)
                     self._follower.report_missing(state.name)
+                    self._state = None
+                self._known = self._counts.of(self._state) if self._state is not None else {}
+            except IndexAway as error:
+                _log.warning("%s", error)
                 self._state = None
         if self._scan is None:
             self._scan = SharedScan(self._postgres, self._scope, self._began)
@@ -129,7 +135,7 @@ class SharedView:
             lambda scan: scan.lexical(terms, limit, by_number=by_number),
         )
 
-    def _lexical(self, state: State, terms: list[str], limit: int, by_number: bool, *more: Any) -> Ranking:
+    def _lexical(self, state: Searched, terms: list[str], limit: int, by_number: bool, *more: Any) -> Ranking:
         asked = self._request(state, points.SPARSE, points.of_words(terms), limit + _EXTRA, more)
         if not by_number:
             return self._best(asked, limit)
@@ -147,7 +153,7 @@ class SharedView:
         if len(wanted) < 2:
             return self.lexical(wanted, limit)
 
-        def ask(state: State) -> Ranking:
+        def ask(state: Searched) -> Ranking:
             from qdrant_client import grpc as messages
 
             together = points.holding(points.TERMS, messages.Match(phrase=" ".join(wanted)))
@@ -162,7 +168,7 @@ class SharedView:
         with self._postgres.reading() as db:
             return literal.find(db, text, self._scope, limit, candidates)
 
-    def _holding(self, state: State, terms: Sequence[str]) -> list[int] | None:
+    def _holding(self, state: Searched, terms: Sequence[str]) -> list[int] | None:
         """Every chunk with all of the terms; None where there are too many."""
         from qdrant_client import grpc as messages
 
@@ -179,7 +185,7 @@ class SharedView:
         if limit <= 0 or not self._takes(vector):
             return Ranking()
 
-        def ask(state: State) -> Ranking:
+        def ask(state: Searched) -> Ranking:
             return self._best(self._request(state, points.DENSE, points.of_vector(vector), limit + _EXTRA), limit)
 
         return self._by_index(ask, lambda scan: Ranking())
@@ -190,7 +196,7 @@ class SharedView:
         if self._state is None or self._is_empty or not distinct or limit <= 0 or not self._takes(vector):
             return self.lexical(terms, limit, by_number=False), self.nearest(vector, limit)
 
-        def ask(state: State) -> tuple[Ranking, Ranking]:
+        def ask(state: Searched) -> tuple[Ranking, Ranking]:
             from qdrant_client import grpc as messages
 
             asked = [
@@ -223,10 +229,10 @@ class SharedView:
 
     def _takes(self, vector: Vector) -> bool:
         """Whether the index has vectors of that many dimensions."""
-        return self._state is None or self._state.generation.rpartition(" ")[2] == str(len(vector))
+        return self._state is None or self._state.dimension == len(vector)
 
     def _request(
-        self, state: State, using: str, query: messages.Query, fetch: int, more: Sequence[Any] = ()
+        self, state: Searched, using: str, query: messages.Query, fetch: int, more: Sequence[Any] = ()
     ) -> messages.QueryPoints:
         from qdrant_client import grpc as messages
 
@@ -304,7 +310,7 @@ class SharedView:
     def document_frequency(self, terms: Sequence[str]) -> dict[str, int]:
         distinct = list(dict.fromkeys(terms))
 
-        def ask(state: State) -> dict[str, int]:
+        def ask(state: Searched) -> dict[str, int]:
             if self._scope.collections == ():
                 return dict.fromkeys(distinct, 0)
             inside = self._is_small_part()
@@ -324,7 +330,7 @@ class SharedView:
     def unknown(self, terms: Sequence[str]) -> set[str]:
         left = list(dict.fromkeys(terms))
 
-        def ask(state: State) -> set[str]:
+        def ask(state: Searched) -> set[str]:
             if self._scope.collections == ():
                 return set(left)
             inside = self._scope.collections is not None
@@ -337,7 +343,7 @@ class SharedView:
         return self._by_index(ask, lambda scan: scan.unknown(terms))
 
     def spelt_like(self, terms: Sequence[str], edits: int, limit: int) -> Ranking:
-        def ask(state: State) -> Ranking:
+        def ask(state: Searched) -> Ranking:
             alike = [term for term in dict.fromkeys(terms) for term in self._alike(term, edits)]
             return self._lexical(state, alike, limit, False) if alike else Ranking()
 
@@ -358,7 +364,7 @@ class SharedView:
         return [one for _, one in sorted((distance, one) for one, distance, _ in found)][:_MOST_ALIKE]
 
     def facet_values(self, key: str) -> dict[str, int]:
-        def ask(state: State) -> dict[str, int]:
+        def ask(state: Searched) -> dict[str, int]:
             from qdrant_client import grpc as messages
 
             if self._is_empty:
@@ -376,7 +382,7 @@ class SharedView:
         return self._by_index(ask, lambda scan: scan.facet_values(key))
 
     def tally(self, of: Countable, terms: Sequence[str], most: int) -> dict[str, int]:
-        def ask(state: State) -> dict[str, int]:
+        def ask(state: Searched) -> dict[str, int]:
             from qdrant_client import grpc as messages
 
             wanted = list(dict.fromkeys(map(storable, terms)))
