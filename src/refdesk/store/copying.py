@@ -55,7 +55,7 @@ def copy(
                     _insert(new, table, _storable(page) if table == "texts" else page)
             ids = target.chunk_ids(new)
             for first, last in _ranges(old):
-                tell(last, last, "chunks")
+                tell(last, last, "documents with their chunks")
                 chunks = old.execute(_CHUNKS, (first, last)).fetchall()
                 _insert(new, "chunks", _numbered(chunks, ids))
                 for table in rows.PACKS:
