@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import shutil
 import threading
@@ -22,7 +23,7 @@ from refdesk.store.shared import state as shared_state
 from refdesk.store.shared import store as shared_store
 from refdesk.store.shared.dialect import Translating
 from refdesk.store.shared.nodes import WRITE_S
-from refdesk.store.shared.state import condemn, see, state_of
+from refdesk.store.shared.state import condemn, save, see, state_of
 from refdesk.store.shared.store import SharedStore
 from tests.ports.library import IDENTITY, batch, collection, vector, write
 from tests.scale import servers
@@ -62,6 +63,18 @@ def test_while_a_later_version_makes_its_index_all_servers_search_the_last_one(
     words, near, notice = seen(store)
     assert (words, near) == (3, 0) and "later RefDesk" in notice  # the last one is gone
     new.close()
+
+
+@pytest.mark.parametrize("generation", ["lost", "lost 1.2 test 1 16", "", "0.1 test 1 16"])
+def test_an_index_of_another_form_is_made_anew(store: SharedStore, generation: str) -> None:
+    store.apply(batch(write("a", ["alpha"])))
+    with only_follower(store) as db:
+        state = state_of(db)
+        assert state is not None
+        save(db, dataclasses.replace(state, generation=generation))
+    until(lambda: store.view().notices == ())
+    new = store.read(state_of)
+    assert new is not None and new.name != state.name and texts_with(store, "alpha") == ["alpha"]
 
 
 def test_an_index_that_is_to_be_made_anew_stays_so_whoever_follows(
@@ -158,9 +171,12 @@ def test_a_process_that_is_stopped_loses_its_locks(
     with ThreadPoolExecutor(2) as threads:
         for lock in (stopped._postgres.writing, stopped._postgres.following):
             threads.submit(hold, lock)
+        locks = (database.WRITER, database.FOLLOWER)
+        until(lambda: len(store.read(lambda db: store._postgres.holders(db, locks))) == 2)  # type: ignore[arg-type]
         store.apply(batch(write("a", ["alpha"])))
-        assert not goes_on.is_set() and texts_with(store, "alpha") == ["alpha"]
+        found = texts_with(store, "alpha")
         goes_on.set()
+    assert found == ["alpha"]
     with store.reading() as db:  # a session without a lock may rest
         assert db.execute("SHOW idle_session_timeout").fetchone() == ("0",)
     stopped.apply(batch(write("b", ["beta"])))

@@ -41,10 +41,11 @@ def copy(
 
     `beside` are the folders with what both have in files: what crawls know, and the description of the docs corpus.
     """
+    refuse_filled(target)
+    if beside is not None:  # first, since a session with the write lock that asks nothing for long would end
+        _copy_beside(source, target, *beside)
     with source.snapshot() as old, target.writing():
         refuse_filled(target)
-        if beside is not None:
-            _copy_beside(source, target, *beside)
         with target.transaction() as new:
             new.execute("DELETE FROM meta WHERE key = 'embedder'")
             new.execute("DELETE FROM collections")  # that of the playbooks, which has the source's number now

@@ -31,7 +31,7 @@ _FRESH_S = 1.0  # a connection that was used so lately is not checked before it 
 _CHECK_S = 0.5
 _WRITE_MS = 120_000  # time limit of a statement
 # Of a process that was stopped (Ctrl-Z) while it held a lock: more than its requests to Qdrant take.
-_STOPPED_S = 180
+_STOPPED_S = 600
 _ENDS_IDLE = 140_000  # the version of Postgres that can do so
 _ALTER_S = 1.0  # how long a migration may keep readers waiting before it steps back and tries again
 _CONNECTING = re.compile(r"connection failed: |connection to server at [^,]*, port \d+ failed: ")
@@ -386,36 +386,3 @@ def _away(said: str) -> RecordAway:
 
 def _busy(writer: str) -> LibraryBusy:
     return LibraryBusy(f"Another writer is at work: {writer}.", "Try again when it has finished.")
-
-
-class SharedCrawls:
-    """Implements Crawls: the tables are written without the write lock, since each crawl has rows of its own."""
-
-    def __init__(self, postgres: Postgres) -> None:
-        self._postgres = postgres
-
-    @contextmanager
-    def transaction(self) -> Iterator[Translating]:
-        with self._postgres.reading() as db, db.raw.transaction():
-            yield db
-
-    @contextmanager
-    def lock(self, collection: str) -> Iterator[None]:
-        import psycopg
-
-        with self._postgres.reading() as db:
-            key = (f"{self._postgres.schema} crawl", collection)
-            if not db.execute("SELECT pg_try_advisory_lock(hashtext(?), hashtext(?))", key).fetchone()[0]:
-                raise crawls.busy(collection)
-            try:
-                yield
-            finally:
-                with contextlib.suppress(psycopg.Error):  # of a lost connection, and its lock with it
-                    db.execute("SELECT pg_advisory_unlock(hashtext(?), hashtext(?))", key)
-                db.raw.close()
-
-    def free(self) -> None:
-        """Does nothing: Postgres does so by itself."""
-
-    def close(self) -> None:
-        """Does nothing: the connections are the store's."""

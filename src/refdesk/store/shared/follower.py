@@ -217,6 +217,7 @@ class Follower:
             gone += sorted(set(some).difference(row[0] for row in rows))
         # What is new is there before what is old goes, so that no document is ever missing.
         for start in range(0, len(gone), _PAGE):
+            db.execute("SELECT 1")  # a session that asks nothing for long would end
             self._delete(state.name, gone[start : start + _PAGE], last, ends)
         self._save(db, replace(state, seq=upto))
         if upto // _TRIMMED > state.seq // _TRIMMED:
@@ -246,12 +247,20 @@ class Follower:
         Qdrant 1.16.3 gives up what it merges when it is told, and brings back points that were deleted meanwhile: of
         the last 101 about 45. A node that was started again goes on with its graphs when it is told, or written to.
         """
-        from qdrant_client import grpc as messages
-
         seen = see(db)
         state = seen.state
         if state is None or not seen.is_current or state.built is not None:
             return 0.0
+        try:
+            return self._finish_whole(db, seen, state)
+        except IndexMissing as error:
+            _log.warning("%s", error)
+            self._missing = state.name
+            return _LOOK_S
+
+    def _finish_whole(self, db: Translating, seen: Seen, state: State) -> float:
+        from qdrant_client import grpc as messages
+
         if seen.before is not None:
             collection.drop_others(self._nodes, self._own_names(db), state.name)
             save_before(db, None)

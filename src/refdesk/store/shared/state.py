@@ -36,7 +36,7 @@ class State:
     def is_later(self) -> bool:
         """Whether a later RefDesk made it, which brings it up to date: else old and new would make it in turns."""
         form = self.generation.partition(" ")[0].split(".")
-        return tuple(map(int, form)) > (points.VERSION, ANALYSED)
+        return all(map(str.isdecimal, form)) and tuple(map(int, form)) > (points.VERSION, ANALYSED)
 
     @property
     def is_readable(self) -> bool:
@@ -146,7 +146,7 @@ def save_before(db: Connection, state: State | None) -> None:
     put_meta(db, _BEFORE, json.dumps(asdict(state)) if state is not None else "")
 
 
-def condemn(db: Connection) -> None:
-    """Has the index made anew; in a place of its own, where nobody who follows writes over it."""
-    if (state := state_of(db)) is not None:
-        put_meta(db, _UNSOUND, state.name)
+def condemn(db: Connection, name: str = "") -> None:
+    """Has the index made anew, or the one of that name; noted where nobody who follows writes over it."""
+    state = state_of(db)
+    put_meta(db, _UNSOUND, name or (state.name if state is not None else ""))

@@ -18,7 +18,8 @@ from refdesk.store.record.database import LONG, sequence
 from refdesk.store.record.schema import Connection
 from refdesk.store.shared import check, means
 from refdesk.store.shared.address import parse
-from refdesk.store.shared.database import STRETCH, WRITER, Postgres, SharedCrawls
+from refdesk.store.shared.crawls import SharedCrawls
+from refdesk.store.shared.database import STRETCH, WRITER, Postgres
 from refdesk.store.shared.dialect import Translating
 from refdesk.store.shared.follower import Follower
 from refdesk.store.shared.nodes import IndexAway, Nodes
@@ -115,15 +116,15 @@ class SharedStore(RecordAccess):
     def remove_collection(self, name: str) -> int:
         with self.writing(), self.transaction() as db:
             removed, change = batches.remove_collection(db, name)
-        self._loosen(change)
+        self._loosen(change, is_much=True)
         self._follow(change.seq)
         return removed
 
-    def _loosen(self, change: batches.Change) -> None:
+    def _loosen(self, change: batches.Change, *, is_much: bool = False) -> None:
         """Notes vectors that may be unused now; a stretch may use them again, and drops the rest at its end."""
         with self._mutex:
             self._loose |= change.loose_vectors
-        if len(self._loose) >= _MANY_LOOSE and not self._own.stretches:
+        if (is_much or len(self._loose) >= _MANY_LOOSE) and not self._own.stretches:
             self._drop_loose_vectors()
 
     def _drop_loose_vectors(self) -> None:
@@ -136,7 +137,7 @@ class SharedStore(RecordAccess):
         except StoreError as error:
             _log.warning("vectors that no passage uses are left to doctor: %s", error)
 
-    def _follow(self, seq: int, limit_s: float = _APPLY_S, tries: int = 1) -> None:
+    def _follow(self, seq: int, took_s: float = 0.0) -> None:
         """Lets what was written be found: at once, or in the background of a long stretch.
 
         It is written in any case: while the index is away, whoever reaches it next brings it up to date.
@@ -144,9 +145,11 @@ class SharedStore(RecordAccess):
         if self._own.stretches:
             self._follower.wake()
             return
-        for left in reversed(range(tries)):
+        is_long = took_s > _LONG_S
+        ends = time.monotonic() + (max(_APPLY_S, _TIMES * took_s) if is_long else _APPLY_S)
+        for left in reversed(range(_TRIES if is_long else 1)):
             try:
-                self._follower.catch_up(seq, limit_s, is_patient=limit_s > _APPLY_S)
+                self._follower.catch_up(seq, max(0.0, ends - time.monotonic()), is_patient=is_long)
                 return
             except StoreError as error:
                 _log.warning("written, but not indexed yet: %s", error)
@@ -168,9 +171,7 @@ class SharedStore(RecordAccess):
         finally:
             if not self._own.stretches:  # others must see that it has ended: an index gets its graphs then
                 self._drop_loose_vectors()
-                took_s = time.monotonic() - began
-                is_long = took_s > _LONG_S
-                self._follow(self.sequence(), max(_APPLY_S, _TIMES * is_long * took_s), _TRIES if is_long else 1)
+                self._follow(self.sequence(), time.monotonic() - began)
                 self._follower.wake()
 
     def flush_for_others(self) -> None:

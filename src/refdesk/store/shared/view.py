@@ -56,18 +56,9 @@ class SharedView:
     """Implements ports.View."""
 
     def __init__(
-        self,
-        postgres: Postgres,
-        nodes: Nodes,
-        follower: Follower,
-        counts: Counts,
-        seq: int,
-        scope: Scope,
-        state: Searched | None,
-        is_later: bool,
-        behind: int,
-        began: float,
-    ) -> None:
+        self, postgres: Postgres, nodes: Nodes, follower: Follower, counts: Counts, seq: int, scope: Scope,
+        state: Searched | None, is_later: bool, behind: int, began: float,
+    ) -> None:  # fmt: skip
         self._postgres = postgres
         self._nodes = nodes
         self._follower = follower
